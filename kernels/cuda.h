@@ -7,9 +7,9 @@
 #ifndef MILLRACE_KERNELS_CUDA_H
 #define MILLRACE_KERNELS_CUDA_H
 
-#include "kernels/classical_cuda.h"
-#include "kernels/preprocess_cuda.h"
-#include "kernels/vector_cuda.h"
+#include "kernels/classical/classical_cuda.h"
+#include "kernels/preprocess/preprocess_cuda.h"
+#include "kernels/vector/vector_cuda.h"
 
 typedef struct mr_cuda_kernels {
     int (*preprocess)(const mr_preprocess_grid *grid, const mr_preprocess_work *works, int count, void *stream);

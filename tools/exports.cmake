@@ -25,7 +25,7 @@ function(write_exports source list)
   list(TRANSFORM names REPLACE "(.+)" "    (exported)\\1,")
   list(JOIN names "\n" entries)
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT "/* Made by tools/exports.cmake. */
-${includes}#include \"tools/millrace/exports.h\"
+${includes}#include \"tools/millrace/cli/exports.h\"
 
 typedef void (*exported)(void);
 static const exported functions[] __attribute__((used)) = {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/device/gpu.h"
-#include "engine/device/sim.h"
+#include "engine/device/probe/gpu.h"
+#include "engine/device/sim/sim.h"
 
 /* ---- opening by name ------------------------------------------------------------------------------------------- */
 

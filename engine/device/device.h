@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "engine/base/waiter.h"
-#include "engine/device/card.h"
+#include "engine/device/sim/card.h"
 #include "millrace/frame.h"
 #include "millrace/stage.h"
 
@@ -208,7 +208,7 @@ void *mr_event_point(const mr_event *event);
  *
  * Behind the name ("sim:0?copy=12GB/s&call=50us&memory=64MiB") each field has a name; times are "20us", bytes
  * "64MiB", rates "12GB/s"; bare times are nanoseconds. `copy` sets the rates of both directions. `like` is a card
- * (engine/device/card.h), which sets all rates, call, copies, kernels and memory; what is written beside it holds,
+ * (engine/device/sim/card.h), which sets all rates, call, copies, kernels and memory; what is written beside it holds,
  * wherever it stands. 0: none of that. */
 typedef struct mr_sim_params {
     int index;

@@ -8,12 +8,12 @@
 #define MILLRACE_FLOW_GRAPH_H
 
 #include "engine/base/names.h"
-#include "engine/config/plan.h"
 #include "engine/data/store.h"
-#include "engine/flow/accuracy.h"
-#include "engine/flow/executor.h"
+#include "engine/flow/executor/executor.h"
 #include "engine/flow/instance.h"
-#include "engine/flow/ledger.h"
+#include "engine/flow/ledger/accuracy.h"
+#include "engine/flow/ledger/ledger.h"
+#include "engine/plan/plan.h"
 #include "millrace/millrace.h"
 
 /* How often each class came first, for one source; classes beyond MR_MOST_CLASSES are not counted. */

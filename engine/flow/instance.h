@@ -24,12 +24,12 @@
 
 #include <pthread.h>
 
-#include "engine/config/plan.h"
 #include "engine/data/pool.h"
-#include "engine/flow/executor.h"
-#include "engine/flow/ledger.h"
+#include "engine/flow/executor/executor.h"
+#include "engine/flow/ledger/ledger.h"
 #include "engine/flow/link.h"
 #include "engine/observe/histogram.h"
+#include "engine/plan/plan.h"
 
 typedef struct mr_graph mr_graph;
 typedef struct mr_instance mr_instance;

@@ -2,7 +2,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/data/receipt.h"
-#include "engine/flow/ledger.h"
+#include "engine/flow/ledger/ledger.h"
 
 static bool grow(mr_lane *lane) {
     uint32_t room = lane->room ? lane->room * 2 : 8;

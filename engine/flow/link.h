@@ -13,10 +13,10 @@
 #ifndef MILLRACE_FLOW_LINK_H
 #define MILLRACE_FLOW_LINK_H
 
-#include "engine/config/plan.h"
-#include "engine/flow/executor.h"
-#include "engine/flow/gone.h"
+#include "engine/data/gap.h"
+#include "engine/flow/executor/executor.h"
 #include "engine/observe/trace.h"
+#include "engine/plan/plan.h"
 #include "millrace/frame.h"
 
 typedef struct mr_link mr_link;

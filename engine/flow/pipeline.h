@@ -3,7 +3,7 @@
 #ifndef MILLRACE_FLOW_PIPELINE_H
 #define MILLRACE_FLOW_PIPELINE_H
 
-#include "engine/config/plan.h"
+#include "engine/plan/plan.h"
 #include "millrace/millrace.h"
 
 typedef struct mr_graph mr_graph;

@@ -3,10 +3,10 @@
  * the instance runs, so that nothing is allocated there while frames pass; others grow as they are needed. */
 #include <string.h>
 
-#include "engine/config/value.h"
 #include "engine/data/pool.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
+#include "engine/text/value.h"
 
 enum { VALUE_TEXT = 32 };
 

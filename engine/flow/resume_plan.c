@@ -4,7 +4,7 @@
 #include <xxhash.h>
 
 #include "engine/base/memory.h"
-#include "engine/config/option.h"
+#include "engine/text/options.h"
 #include "engine/transport/cut/cut.h"
 
 /* ---- what cannot be continued ---------------------------------------------------------------------------------- */

@@ -4,9 +4,9 @@
 
 #include "engine/base/memory.h"
 #include "millrace/status.h"
+#include "stages/model/onnx/protobuf.h"
 #include "stages/model/onnx_fault.h"
 #include "stages/model/onnx_weights.h"
-#include "stages/model/onnx/protobuf.h"
 
 /* Field numbers of onnx.proto. */
 enum {

@@ -3,7 +3,7 @@
  *
  * A CUDA graph has the addresses of what it was recorded with. Inputs and outputs are therefore copied to and from one
  * block that stays, which costs two copies within the device's memory for each of them. */
-#include "engine/device/cuda.h"
+#include "engine/device/cuda/cuda.h"
 #include "millrace/status.h"
 #include "stages/model/ort_model.h"
 

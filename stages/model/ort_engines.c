@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
-#include "engine/device/cuda.h"
+#include "engine/device/cuda/cuda.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
 #include "stages/model/ort_model.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/base/nvidia.h"
-#include "engine/device/cuda.h"
+#include "engine/device/cuda/cuda.h"
 #include "millrace/status.h"
 
 enum { MOST_LIBRARIES = 64, NAME_BYTES = MR_LIBRARY_NAME };

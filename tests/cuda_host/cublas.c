@@ -1,4 +1,4 @@
-/* What kernels/cublas.c uses of cuBLAS, on the host: matrices of columns, as BLAS defines them. Refuses what would not
+/* What kernels/vector/cublas.c uses of cuBLAS, on the host: matrices of columns, as BLAS defines them. Refuses what would not
  * be exact to single precision, or not safe on several streams. */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* mr_fill_padding (kernels/preprocess_device.h), its threads run one after the other: every pixel beside the picture is
+/* mr_fill_padding (kernels/preprocess/preprocess_device.h), its threads run one after the other: every pixel beside the picture is
  * put once, and no other pixel. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@ extern "C" {
 #include <cmocka.h>
 }
 
-#include "kernels/preprocess_device.h"
+#include "kernels/preprocess/preprocess_device.h"
 
 static uint64_t random_state = 20261122;
 

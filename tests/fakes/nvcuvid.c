@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/device/gpu.h"
+#include "engine/device/probe/gpu.h"
 
 enum { VC1 = 3, H264 = 4, HEVC = 8, NO_CONTEXT = 201 };
 

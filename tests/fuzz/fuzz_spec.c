@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/config/plan.h"
+#include "engine/plan/plan.h"
 #include "millrace/status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

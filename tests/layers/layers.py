@@ -21,55 +21,83 @@ MOST_IN_CIRCLE = 8  # files of one folder that depend on each other
 # it includes.
 LAYERS = """
 engine/base:
-engine/device: engine/base
+engine/text: engine/base
+engine/device/probe: engine/base
+engine/device: engine/base engine/device/probe
+engine/device/sim: engine/base engine/device
+engine/device/cuda: engine/base engine/device engine/device/probe
 engine/data: engine/base engine/device
 engine/observe: engine/base
-engine/config: engine/base engine/data engine/device
-engine/flow: engine/base engine/data engine/device engine/observe engine/config
+engine/spec: engine/base engine/device engine/text
+engine/plan: engine/base engine/data engine/device engine/device/sim engine/text engine/spec
+engine/flow/executor: engine/base engine/device
+engine/flow/ledger: engine/base engine/data engine/observe
+engine/flow: engine/base engine/data engine/observe engine/text engine/plan engine/flow/executor engine/flow/ledger
 engine/transport: engine/data
-engine/transport/session: engine/base engine/data engine/flow engine/transport
+engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
-engine/transport/cut: engine/base engine/data engine/observe engine/config engine/flow engine/transport
+engine/transport/cut: engine/base engine/observe engine/flow engine/flow/ledger engine/transport
     engine/transport/session engine/transport/wire engine/transport/shm engine/transport/zmq
 kernels: engine/base engine/device
+kernels/preprocess: engine/base engine/device engine/device/cuda kernels
+kernels/classical: engine/base engine/device/cuda kernels
+kernels/vector: engine/base engine/device/cuda kernels
+stages: engine/base engine/device
 stages/model/onnx: engine/base
-stages/model: engine/base engine/device stages/model/onnx
-stages: engine/base engine/data engine/device engine/config engine/transport/zmq kernels stages/model
-tools/millrace: engine/base engine/device engine/config engine/flow engine/observe engine/transport/zmq kernels stages
-    stages/model stages/model/onnx
+stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
+stages/media: engine/base stages
+stages/decode: engine/base engine/data engine/device engine/device/probe engine/device/cuda stages stages/media
+stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
+stages/sink: engine/base engine/data stages stages/media
+stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/sink
+tools/millrace/cli: engine/base engine/device/probe engine/spec engine/plan engine/transport/zmq
+tools/millrace/plan: engine/base engine/text engine/plan engine/flow engine/flow/executor engine/transport/zmq
+    tools/millrace/cli
+tools/millrace/run: engine/base engine/text engine/observe engine/plan engine/flow stages/sink tools/millrace/cli
+    tools/millrace/plan
+tools/millrace/graph: engine/base engine/plan engine/flow tools/millrace/cli tools/millrace/plan
+tools/millrace/verify: engine/base engine/text engine/device engine/device/probe engine/plan engine/flow
+    tools/millrace/cli tools/millrace/plan tools/millrace/run
+tools/millrace/deploy: engine/base engine/plan engine/flow tools/millrace/cli tools/millrace/plan tools/millrace/run
+tools/millrace/devices: engine/base engine/device engine/device/probe kernels tools/millrace/cli tools/millrace/plan
+tools/millrace/inspect: engine/base engine/text engine/spec engine/plan stages stages/model stages/model/onnx
+    tools/millrace/cli
+tools/millrace/bench: engine/base tools/millrace/cli
 """
 
 # Includes that LAYERS does not allow: FILE -> INCLUDED.
 KNOWN_INCLUDES = """
-engine/config/plan.h -> engine/transport/cut/cut.h
-engine/config/plan_endpoints.c -> engine/transport/zmq/place.h
+engine/device/device.c -> engine/device/sim/sim.h
+engine/device/device.h -> engine/device/sim/card.h
 engine/flow/instance.c -> engine/transport/cut/cut_stages.h
 engine/flow/outputs.c -> engine/transport/cut/cut_stages.h
 engine/flow/resume_plan.c -> engine/transport/cut/cut.h
 engine/flow/start.c -> engine/transport/cut/cut_stages.h
 engine/flow/wiring.c -> engine/transport/cut/cut.h
+engine/plan/endpoints.c -> engine/transport/zmq/place.h
+engine/plan/plan.h -> engine/transport/cut/cut.h
+engine/spec/spec_stage.c -> engine/plan/lint.h
+kernels/cuda.h -> kernels/classical/classical_cuda.h
+kernels/cuda.h -> kernels/preprocess/preprocess_cuda.h
+kernels/cuda.h -> kernels/vector/vector_cuda.h
+tools/millrace/plan/plan.c -> tools/millrace/run/signals.h
 """
 
 # Folders of more than MOST_FILES files: FOLDER COUNT. A folder may not grow beyond its count.
 KNOWN_FOLDERS = """
-engine/config 75
-engine/flow 50
-kernels 53
-stages 95
-tools/millrace 110
 """
 
 # Circles of more than MOST_IN_CIRCLE files, or across folders, by one of their files: FILE COUNT.
 KNOWN_CIRCLES = """
-engine/config/plan.h 90
 engine/data/receipt.h 3
 engine/device/device.h 20
-engine/flow/executor.h 9
-kernels/classical.h 26
+engine/flow/executor/executor.h 9
+engine/plan/plan.h 86
+kernels/classical/classical.h 26
 kernels/kernels.h 10
-tools/millrace/command.h 80
+tools/millrace/cli/command.h 80
 """
 
 

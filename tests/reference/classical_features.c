@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/classical.h"
+#include "kernels/classical/classical.h"
 #include "millrace/status.h"
 
 static int number[16];

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/preprocess.h"
+#include "kernels/preprocess/preprocess.h"
 #include "millrace/status.h"
 
 static int resize(const mr_preprocess_params *params, const mr_format *format) {

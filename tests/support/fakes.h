@@ -14,7 +14,7 @@
 #ifndef TESTS_SUPPORT_FAKES_H
 #define TESTS_SUPPORT_FAKES_H
 
-#include "engine/config/plan.h"
+#include "engine/plan/plan.h"
 
 extern const mr_stage_type *const fake_types[];
 

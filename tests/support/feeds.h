@@ -3,7 +3,7 @@
 #ifndef MILLRACE_TESTS_FEEDS_H
 #define MILLRACE_TESTS_FEEDS_H
 
-#include "kernels/preprocess.h"
+#include "kernels/preprocess/preprocess.h"
 #include "millrace/millrace.h"
 
 enum { FEED_FRAMES = 30, FEED_WIDTH = 70, FEED_HEIGHT = 51, FEED_MOST_BYTES = 4 * 4096 };

@@ -5,7 +5,7 @@
 #ifndef MILLRACE_TESTS_GPU_MACHINE_H
 #define MILLRACE_TESTS_GPU_MACHINE_H
 
-#include "engine/device/gpu.h"
+#include "engine/device/probe/gpu.h"
 
 extern struct gpu_machine {
     int init_error;      /* what cuInit answers: a CUresult */

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/classical.h"
-#include "kernels/preprocess.h"
+#include "kernels/classical/classical.h"
+#include "kernels/preprocess/preprocess.h"
 #include "millrace/status.h"
 
 enum { WIDTH = 1920, HEIGHT = 1080, SIDE = 256, RING = 40, FRAME_BYTES = WIDTH * HEIGHT };

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/device/cuda.h"
-#include "kernels/preprocess_grid.h"
+#include "engine/device/cuda/cuda.h"
+#include "kernels/preprocess/preprocess_grid.h"
 #include "millrace/status.h"
 #include "tools/bench/unfused_cuda.h"
 

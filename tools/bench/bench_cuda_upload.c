@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "engine/data/copy.h"
-#include "engine/device/cuda.h"
+#include "engine/device/cuda/cuda.h"
 #include "millrace/status.h"
 
 enum {

@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
-#include "engine/device/cuda.h"
-#include "kernels/preprocess.h"
+#include "engine/device/cuda/cuda.h"
+#include "kernels/preprocess/preprocess.h"
 #include "millrace/millrace.h"
 #include "stages/list.h"
 #ifdef MILLRACE_HAS_CUDA

@@ -13,10 +13,10 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/device/cuda.h"
-#include "kernels/classical.h"
-#include "kernels/preprocess.h"
-#include "kernels/vector.h"
+#include "engine/device/cuda/cuda.h"
+#include "kernels/classical/classical.h"
+#include "kernels/preprocess/preprocess.h"
+#include "kernels/vector/vector.h"
 #include "millrace/status.h"
 #include "stages/model/runtime.h"
 

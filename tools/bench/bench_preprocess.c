@@ -14,7 +14,7 @@
 
 #include <libswscale/swscale.h>
 
-#include "kernels/preprocess.h"
+#include "kernels/preprocess/preprocess.h"
 #include "millrace/status.h"
 
 enum { WIDTH = 1920, HEIGHT = 1080, SIDE = 224, FRAME_BYTES = WIDTH * HEIGHT * 3 / 2, MOST_ROUNDS = 1000 };

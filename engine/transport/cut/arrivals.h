@@ -5,7 +5,7 @@
 #ifndef MILLRACE_TRANSPORT_ARRIVALS_H
 #define MILLRACE_TRANSPORT_ARRIVALS_H
 
-#include "engine/flow/ledger.h"
+#include "engine/flow/ledger/ledger.h"
 #include "engine/transport/zmq/io_thread.h"
 
 typedef struct mr_arrivals mr_arrivals;

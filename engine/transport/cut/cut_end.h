@@ -4,10 +4,10 @@
 
 #include "engine/flow/graph.h"
 #include "engine/observe/audit.h"
-#include "engine/transport/zmq/io_thread.h"
 #include "engine/transport/cut/cut.h"
 #include "engine/transport/cut/cut_share.h"
 #include "engine/transport/session/session.h"
+#include "engine/transport/zmq/io_thread.h"
 
 /* Times of mr_cut, with defaults for fields that are zero. */
 typedef struct mr_cut_times {

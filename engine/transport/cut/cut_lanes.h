@@ -4,7 +4,7 @@
  *
  * Nothing may wait for a missing producer behind a live cut. If there is a join behind, one of the producers has been
  * missing for the time after which it counts as lost, and nothing of a source has arrived for as long, the mark `away`
- * (engine/flow/gone.h) enters for that source. A process reports its own losses once it reconnects.
+ * (engine/data/gap.h) enters for that source. A process reports its own losses once it reconnects.
  *
  * I/O thread only. Internal to engine/transport. */
 #ifndef MILLRACE_TRANSPORT_CUT_LANES_H

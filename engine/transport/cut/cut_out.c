@@ -11,7 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "engine/flow/ledger.h"
+#include "engine/flow/ledger/ledger.h"
 #include "engine/flow/run_state.h"
 #include "engine/transport/cut/cut_end.h"
 #include "engine/transport/cut/cut_stages.h"

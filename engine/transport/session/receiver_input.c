@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/flow/gone.h"
+#include "engine/data/gap.h"
 #include "engine/transport/session/receiver.h"
 #include "millrace/status.h"
 

@@ -4,12 +4,12 @@
  * Losses: a live cut drops frames that no consumer was connected for, or that were on a connection that broke, and a
  * process that ended knew of losses that its successor does not know of. The other side cannot see these, and a join
  * there may wait for them, and so may the whole pipeline. So the sender remembers per source how far it is settled, and
- * where that may be news to the peers one mark reports it (engine/flow/gone.h), behind all that is queued. Like any mark
+ * where that may be news to the peers one mark reports it (engine/data/gap.h), behind all that is queued. Like any mark
  * it takes no credit; it stays pending until a peer is connected. */
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/flow/gone.h"
+#include "engine/data/gap.h"
 #include "engine/transport/session/sender.h"
 #include "millrace/status.h"
 

@@ -190,7 +190,7 @@ bool mr_sender_has_room(const mr_sender *sender, uint64_t bytes);
  * without peers discards marks other than END. */
 int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns);
 /* A frame of that identity will not be offered. With `reports_lost`, everything that was dropped unseen is reported by
- * one mark for all up to the last of it (engine/flow/gone.h): at once, or when a session begins or resumes. */
+ * one mark for all up to the last of it (engine/data/gap.h): at once, or when a session begins or resumes. */
 void mr_sender_miss(mr_sender *sender, const mr_identity *gone);
 /* A message was received; `route` is the transport's number for its origin. */
 int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns);

@@ -8,8 +8,8 @@
 #include <zmq.h>
 
 #include "engine/base/memory.h"
-#include "engine/transport/zmq/keys.h"
 #include "engine/transport/zmq/guard.h"
+#include "engine/transport/zmq/keys.h"
 #include "engine/transport/zmq/place.h"
 #include "millrace/status.h"
 

@@ -17,7 +17,7 @@
 #include <zmq.h>
 
 #include "millrace/status.h"
-#include "tests/support/cut_record.h"
+#include "tests/support/transport/cut_record.h"
 
 static char address[64];
 static int reserved = -1;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <yajl/yajl_tree.h>
 
-#include "tests/support/cut_record.h"
+#include "tests/support/transport/cut_record.h"
 
 enum { REPLICAS = 3 };
 

@@ -19,7 +19,7 @@
 #include "engine/transport/shm/shm_area.h"
 #include "engine/transport/shm/shm_socket.h"
 #include "millrace/status.h"
-#include "tests/support/cut_ends.h"
+#include "tests/support/transport/cut_ends.h"
 
 enum { MOST_PARTS = MR_WIRE_BLOCKS + 1 };
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/cut_record.h"
+#include "tests/support/transport/cut_record.h"
 
 /* More than all queues on the way hold, so that nothing can be held up. */
 enum { FAR = 400 };

@@ -11,7 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
-#include "tests/support/cut_ends.h"
+#include "tests/support/transport/cut_ends.h"
 
 static mr_frame *new_picture(cut_ends *f, uint8_t value) {
     mr_frame *frame;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/cut_world.h"
+#include "tests/support/transport/cut_world.h"
 
 static uint64_t from_environment(const char *name, uint64_t otherwise) {
     const char *text = getenv(name);

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "millrace/status.h"
-#include "tests/support/session_pair.h"
+#include "tests/support/transport/session_pair.h"
 
 /* Nobody has said which run it is. */
 static mr_sender_params sending_as(uint64_t incarnation) {

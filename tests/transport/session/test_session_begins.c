@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "millrace/status.h"
-#include "tests/support/session_pair.h"
+#include "tests/support/transport/session_pair.h"
 
 /* ---- a slow link ----------------------------------------------------------------------------------------------- */
 

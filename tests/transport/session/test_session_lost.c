@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "engine/flow/gone.h"
+#include "engine/data/gap.h"
 #include "millrace/status.h"
-#include "tests/support/session_pair.h"
+#include "tests/support/transport/session_pair.h"
 
 /* Two frames are with the receiver when its connection is closed, and nothing is heard of it for longer than
  * silence_ns. */

@@ -16,7 +16,7 @@
 #include "engine/data/pool.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
-#include "tests/support/shm_ends.h"
+#include "tests/support/transport/shm_ends.h"
 
 static bool readable(int fd) {
     return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) == 1;

@@ -22,7 +22,7 @@
 #include "engine/transport/shm/shm_area.h"
 #include "engine/transport/shm/shm_socket.h"
 #include "millrace/status.h"
-#include "tests/support/shm_ends.h"
+#include "tests/support/transport/shm_ends.h"
 
 static void expect_refused(shm_ends *ends, mr_shm_reference reference) {
     mr_buffer *buffer = NULL;

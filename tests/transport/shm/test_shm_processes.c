@@ -22,7 +22,7 @@
 #include "engine/transport/shm/shm.h"
 #include "engine/transport/shm/shm_socket.h"
 #include "millrace/status.h"
-#include "tests/support/shm_ends.h"
+#include "tests/support/transport/shm_ends.h"
 
 enum { SLOTS = 8, BYTES = 65536, KILLS = 200, PATIENCE_MS = 60000 };
 

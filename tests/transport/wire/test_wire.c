@@ -10,7 +10,7 @@
 
 #include "engine/base/memory.h"
 #include "millrace/status.h"
-#include "tests/support/wire_frames.h"
+#include "tests/support/transport/wire_frames.h"
 
 static void pass(wire_fixture *f, const mr_cut_message *message, mr_cut_message *came, bool aligned,
                  size_t *part_count) {

@@ -10,7 +10,7 @@
 
 #include "engine/base/memory.h"
 #include "millrace/status.h"
-#include "tests/support/wire_frames.h"
+#include "tests/support/transport/wire_frames.h"
 
 /* A message with one picture and one tensor, read after `damage` was done to its parts. */
 static int read_damaged(void (*damage)(mr_wire_part *parts, size_t *count), char *words) {

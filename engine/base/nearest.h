@@ -1,0 +1,22 @@
+/* "Did you mean ...?": the nearest of several names. Pure functions, which allocate nothing. */
+#ifndef MILLRACE_BASE_NEAREST_H
+#define MILLRACE_BASE_NEAREST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A name is offered to the search one by one; all zero but `wanted` starts it. Distance: insertions, deletions,
+ * replacements and swaps of neighbours (optimal string alignment); at most a third of the name may differ. */
+typedef struct mr_nearest {
+    const char *wanted;
+    const char *best; /* NULL: nothing is near */
+    size_t distance;
+    size_t length;    /* private: of `wanted`, and what letters are in it */
+    uint64_t letters;
+} mr_nearest;
+
+void mr_nearest_offer(mr_nearest *nearest, const char *name);
+/* "did you mean "NAME"?" in `text`, or `otherwise` (which may be NULL) where nothing is near. */
+const char *mr_nearest_hint(const mr_nearest *nearest, char *text, size_t bytes, const char *otherwise);
+
+#endif

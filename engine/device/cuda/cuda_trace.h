@@ -1,0 +1,46 @@
+/* What CUDA devices tell those who look: a trace (device.h) and NVIDIA's profilers. Only for cuda.c.
+ *
+ * A stream is at one piece of work at a time, or at none. Between the two events around a piece lies all that was given
+ * to the stream in the meantime. It is told when the next record of the stream is done. What cannot be timed is not
+ * told.
+ *
+ * A copy that waits for its engine counts as copying, since a stream does not tell when it got there. */
+#ifndef MILLRACE_DEVICE_CUDA_CUDA_TRACE_H
+#define MILLRACE_DEVICE_CUDA_CUDA_TRACE_H
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+
+#include "engine/device/device.h"
+
+typedef struct mr_cuda_piece mr_cuda_piece;
+
+/* Of a device; zero at first. All of it is guarded by `lock`, which is the device's. */
+typedef struct mr_cuda_timeline {
+    pthread_mutex_t *lock;
+    mr_device *device;
+    mr_cuda_piece *unused;
+    cudaEvent_t anchor;  /* a point in time that is known on the host's clock too; NULL: none yet */
+    int64_t anchor_ns;
+    int64_t ended_ns[MR_ENGINES]; /* the latest that was told */
+} mr_cuda_timeline;
+
+/* From now on the stream is at a piece of work; that before, *piece, has ended. */
+void mr_cuda_trace_begin(mr_cuda_timeline *self, mr_cuda_piece **piece, mr_stream *stream, cudaStream_t handle,
+                         mr_engine engine, size_t bytes);
+/* The same for a copy, whose engine the addresses tell. */
+void mr_cuda_trace_copy(mr_cuda_timeline *self, mr_cuda_piece **piece, mr_stream *stream, cudaStream_t handle,
+                        const void *to, const void *from, size_t bytes);
+/* The stream is at nothing any more. NULL is allowed. */
+void mr_cuda_trace_end(mr_cuda_piece **piece, mr_stream *stream, cudaStream_t handle);
+/* The device is destroyed; nothing is open any more. */
+void mr_cuda_timeline_fini(mr_cuda_timeline *self);
+
+/* Whether it is memory of a device, and of which; else *device is -1. */
+bool mr_cuda_is_on_device(const void *data, int *device);
+
+/* A named range of the calling thread, shown by a profiler that is attached; nothing otherwise. */
+void mr_cuda_range_begin(const char *name);
+void mr_cuda_range_end(void);
+
+#endif

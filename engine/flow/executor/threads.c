@@ -1,0 +1,101 @@
+/* Tasks with a thread of their own, for calls that block. */
+#include <stdio.h>
+
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+#include "engine/flow/executor/executor_parts.h"
+
+void mr_task_wake_thread(mr_task *task) {
+    pthread_mutex_lock(&task->executor->lock);
+    pthread_cond_signal(&task->thread->woken);
+    pthread_mutex_unlock(&task->executor->lock);
+}
+
+static void *run_thread(void *context) {
+    mr_task *task = context;
+    mr_executor *executor = task->executor;
+    for (;;) {
+        pthread_mutex_lock(&executor->lock);
+        while (!task->thread->ending && atomic_load(&task->state) != MR_TASK_QUEUED) {
+            mr_condition_wait(&task->thread->woken, &executor->lock, task->due_ns);
+            if (task->due_ns != INT64_MAX && mr_executor_now_ns(executor) >= task->due_ns) {
+                int state = MR_TASK_IDLE;
+                task->due_ns = INT64_MAX;
+                atomic_compare_exchange_strong(&task->state, &state, MR_TASK_QUEUED);
+            }
+        }
+        bool ending = task->thread->ending;
+        if (ending) {
+            task->thread->cpu_ns = mr_thread_cpu_ns();
+            task->thread->over = true;
+        }
+        pthread_mutex_unlock(&executor->lock);
+        if (ending)
+            return NULL;
+        mr_task_run(task);
+    }
+}
+
+void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context) {
+    *task = (mr_task){.executor = executor, .function = function, .context = context, .due_ns = INT64_MAX};
+    atomic_init(&task->state, MR_TASK_IDLE);
+}
+
+int mr_task_detach(mr_task *task, const char *name) {
+    struct mr_task_thread *thread = mr_calloc(1, sizeof *thread);
+    if (!thread)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a thread");
+    mr_condition_init(&thread->woken);
+    /* Others may ask what it has used. */
+    pthread_mutex_lock(&task->executor->lock);
+    task->thread = thread;
+    bool failed = mr_thread_create(&thread->thread, run_thread, task);
+    if (failed)
+        task->thread = NULL;
+    pthread_mutex_unlock(&task->executor->lock);
+    if (failed) {
+        pthread_cond_destroy(&thread->woken);
+        mr_free(thread);
+        return mr_fail(MR_ERROR_MEMORY, "cannot start a thread for %s", name);
+    }
+    char short_name[MR_THREAD_NAME];
+    snprintf(short_name, sizeof short_name, "%s", name);
+    pthread_setname_np(thread->thread, short_name);
+    return MR_OK;
+}
+
+int64_t mr_task_cpu_ns(const mr_task *task) {
+    pthread_mutex_lock(&task->executor->lock);
+    const struct mr_task_thread *thread = task->thread;
+    int64_t used = !thread ? 0 : thread->over ? thread->cpu_ns : mr_thread_cpu_of_ns(thread->thread);
+    pthread_mutex_unlock(&task->executor->lock);
+    return used;
+}
+
+void mr_task_end_thread(mr_task *task) {
+    struct mr_task_thread *thread = task->thread;
+    if (!thread || thread->joined)
+        return;
+    pthread_mutex_lock(&task->executor->lock);
+    thread->ending = true;
+    pthread_cond_signal(&thread->woken);
+    pthread_mutex_unlock(&task->executor->lock);
+    pthread_join(thread->thread, NULL);
+    thread->joined = true;
+}
+
+void mr_task_fini(mr_task *task) {
+    mr_executor *executor = task->executor;
+    if (!executor)
+        return;
+    pthread_mutex_lock(&executor->lock);
+    mr_timers_remove(&executor->timers, task);
+    mr_executor_note_next_due(executor);
+    pthread_mutex_unlock(&executor->lock);
+    if (!task->thread)
+        return;
+    mr_task_end_thread(task);
+    pthread_cond_destroy(&task->thread->woken);
+    mr_free(task->thread);
+    task->thread = NULL;
+}

@@ -1,0 +1,365 @@
+#include "engine/flow/ledger/ledger.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+
+enum { BUCKET_BITS = 12 };
+
+/* One source's page. Frames are counted in without the lock; the rest is entered under it. */
+typedef struct page {
+    _Atomic uint64_t in;
+    uint64_t delivered, dropped, absorbed, unaccounted;
+    mr_identity unsettled[MR_UNSETTLED_FRAMES]; /* the first that are unaccounted for */
+    mr_receipt *first, *last; /* that are open */
+    mr_ledger_line *lines;
+    size_t line_count;
+    mr_reach reach; /* where it is followed */
+} page;
+
+struct mr_ledger {
+    pthread_mutex_t lock;
+    bool followed, frozen; /* the reach of sources; it stands still */
+    mr_ledger_tracing tracing;
+    mr_receipt *free;
+    mr_receipt **buckets; /* of open receipts of what arrived; NULL: nothing did */
+    size_t open;
+    bool released;
+    size_t source_count;
+    page *pages; /* of each source's own frames, then of those that arrived */
+};
+
+int mr_ledger_create(mr_ledger **ledger, size_t source_count) {
+    mr_ledger *made = mr_calloc(1, sizeof *made);
+    if (!made || !(made->pages = mr_calloc(2 * source_count + 1, sizeof *made->pages))) {
+        mr_free(made);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the ledger of %zu sources", source_count);
+    }
+    mr_lock_init(&made->lock);
+    made->source_count = source_count;
+    *ledger = made;
+    return MR_OK;
+}
+
+static void destroy(mr_ledger *ledger) {
+    while (ledger->free) {
+        mr_receipt *receipt = ledger->free;
+        ledger->free = receipt->next;
+        mr_free(receipt);
+    }
+    for (size_t i = 0; i < 2 * ledger->source_count; i++) {
+        mr_free(ledger->pages[i].lines);
+        mr_reach_fini(&ledger->pages[i].reach);
+    }
+    mr_free(ledger->pages);
+    mr_free(ledger->buckets);
+    pthread_mutex_destroy(&ledger->lock);
+    mr_free(ledger);
+}
+
+void mr_ledger_release(mr_ledger **ledger) {
+    if (!*ledger)
+        return;
+    pthread_mutex_lock(&(*ledger)->lock);
+    (*ledger)->released = true;
+    bool last = (*ledger)->open == 0;
+    pthread_mutex_unlock(&(*ledger)->lock);
+    if (last)
+        destroy(*ledger);
+    *ledger = NULL;
+}
+
+void mr_ledger_trace(mr_ledger *ledger, const mr_ledger_tracing *tracing) {
+    pthread_mutex_lock(&ledger->lock);
+    ledger->tracing = tracing ? *tracing : (mr_ledger_tracing){0};
+    pthread_mutex_unlock(&ledger->lock);
+}
+
+void mr_ledger_follow(mr_ledger *ledger) {
+    pthread_mutex_lock(&ledger->lock);
+    ledger->followed = true;
+    pthread_mutex_unlock(&ledger->lock);
+}
+
+void mr_ledger_freeze(mr_ledger *ledger) {
+    pthread_mutex_lock(&ledger->lock);
+    ledger->frozen = true;
+    pthread_mutex_unlock(&ledger->lock);
+}
+
+bool mr_ledger_reach(mr_ledger *ledger, uint32_t source, mr_reach_frame *last, bool *all) {
+    pthread_mutex_lock(&ledger->lock);
+    const mr_reach *reach = &ledger->pages[source].reach;
+    bool any = reach->any;
+    *last = reach->last;
+    *all = reach->first == reach->next;
+    pthread_mutex_unlock(&ledger->lock);
+    return any;
+}
+
+/* Frames from other nodes are followed there. Called with the lock. */
+static bool follows(const mr_ledger *ledger, uint32_t page_number) {
+    return ledger->followed && page_number < ledger->source_count;
+}
+
+/* A receipt with one reference, counted in; with the lock. NULL: no memory. */
+static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uint32_t page_number) {
+    page *account = &ledger->pages[page_number];
+    mr_receipt *taken = ledger->free;
+    uint64_t number = 0;
+    if (taken)
+        ledger->free = taken->next;
+    else if (!(taken = mr_alloc(sizeof *taken)))
+        return NULL;
+    if (follows(ledger, page_number) && mr_reach_open(&account->reach, frame, &number)) {
+        mr_free(taken);
+        return NULL;
+    }
+    ledger->open++;
+    *taken = (mr_receipt){
+        .frame = *frame, .ledger = ledger, .page = page_number, .number = number, .previous = account->last};
+    *(account->last ? &account->last->next : &account->first) = taken;
+    account->last = taken;
+    atomic_init(&taken->references, 1);
+    atomic_fetch_add_explicit(&account->in, 1, memory_order_relaxed);
+    return taken;
+}
+
+int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt) {
+    pthread_mutex_lock(&ledger->lock);
+    mr_receipt *taken = open_receipt(ledger, frame, frame->source);
+    pthread_mutex_unlock(&ledger->lock);
+    if (!taken)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a receipt");
+    *receipt = taken;
+    return MR_OK;
+}
+
+/* ---- what arrives ---------------------------------------------------------------------------------------------- */
+
+static uint32_t page_of(const mr_ledger *ledger, uint32_t source, bool arrived) {
+    return source + (arrived ? (uint32_t)ledger->source_count : 0);
+}
+
+static mr_receipt **bucket_of(const mr_ledger *ledger, const mr_identity *frame) {
+    uint64_t mixed = (frame->seq * 31 + frame->sub) * 31 + frame->epoch + ((uint64_t)frame->source << 7);
+    return &ledger->buckets[(mixed * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - BUCKET_BITS)];
+}
+
+/* Takes a reference, unless the last one is just being dropped. */
+static bool catch_receipt(mr_receipt *receipt) {
+    int references = atomic_load_explicit(&receipt->references, memory_order_relaxed);
+    while (references > 0)
+        if (atomic_compare_exchange_weak_explicit(&receipt->references, &references, references + 1,
+                                                  memory_order_acquire, memory_order_relaxed))
+            return true;
+    return false;
+}
+
+static mr_receipt *find_open(const mr_ledger *ledger, const mr_identity *frame) {
+    for (mr_receipt *receipt = *bucket_of(ledger, frame); receipt; receipt = receipt->chain)
+        if (receipt->frame.source == frame->source && mr_identity_compare(&receipt->frame, frame) == 0 &&
+            catch_receipt(receipt))
+            return receipt;
+    return NULL;
+}
+
+/* With the lock. NULL: no memory. */
+static mr_receipt *arrive(mr_ledger *ledger, const mr_identity *frame) {
+    if (!ledger->buckets && !(ledger->buckets = mr_calloc((size_t)1 << BUCKET_BITS, sizeof(mr_receipt *))))
+        return NULL;
+    mr_receipt *receipt = find_open(ledger, frame);
+    if (receipt || !(receipt = open_receipt(ledger, frame, page_of(ledger, frame->source, true))))
+        return receipt;
+    mr_receipt **bucket = bucket_of(ledger, frame);
+    receipt->chain = *bucket;
+    *bucket = receipt;
+    return receipt;
+}
+
+int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_watcher *watcher, mr_receipt **receipt) {
+    pthread_mutex_lock(&ledger->lock);
+    mr_receipt *taken = arrive(ledger, frame);
+    if (taken) {
+        watcher->next = taken->watchers;
+        taken->watchers = watcher;
+    }
+    pthread_mutex_unlock(&ledger->lock);
+    if (!taken)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a receipt");
+    *receipt = taken;
+    return MR_OK;
+}
+
+/* With the lock. */
+static void leave(const mr_ledger *ledger, const mr_receipt *receipt) {
+    mr_receipt **at = bucket_of(ledger, &receipt->frame);
+    while (*at != receipt)
+        at = &(*at)->chain;
+    *at = receipt->chain;
+}
+
+/* ---- what becomes of them -------------------------------------------------------------------------------------- */
+
+/* Once for each frame that the ledger will enter as dropped, which nothing changes any more. Called with the lock. */
+static void trace_drop(const mr_ledger_tracing *tracing, const mr_receipt *receipt) {
+    const mr_trace_about about = {
+        .stage = receipt->stage, .source = tracing->sources[receipt->frame.source], .frame = receipt->frame};
+    mr_trace_instant(tracing->trace, tracing->track, receipt->reason, mr_trace_now_ns(tracing->trace), &about);
+}
+
+bool mr_note_settles(mr_note note, const char *reason) {
+    return note != MR_NOTE_DROPPED || strcmp(reason, MR_REASON_STOPPED) != 0;
+}
+
+void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason) {
+    if (!receipt)
+        return;
+    mr_note noted = atomic_load_explicit(&receipt->note, memory_order_relaxed);
+    if (note == MR_NOTE_DELIVERED) {
+        while (noted < note && !atomic_compare_exchange_weak_explicit(&receipt->note, &noted, note,
+                                                                      memory_order_relaxed, memory_order_relaxed))
+            ;
+        return;
+    }
+    pthread_mutex_lock(&receipt->ledger->lock);
+    noted = atomic_load_explicit(&receipt->note, memory_order_relaxed);
+    /* Of several ways that which a later run is to go again counts. */
+    if (noted == MR_NOTE_DROPPED && !mr_note_settles(note, reason)) {
+        receipt->stage = stage;
+        receipt->reason = reason;
+    }
+    while (noted < note) {
+        if (!atomic_compare_exchange_weak_explicit(&receipt->note, &noted, note, memory_order_relaxed,
+                                                   memory_order_relaxed))
+            continue;
+        receipt->stage = stage;
+        receipt->reason = reason;
+        if (note == MR_NOTE_DROPPED && receipt->ledger->tracing.trace)
+            trace_drop(&receipt->ledger->tracing, receipt);
+        break;
+    }
+    pthread_mutex_unlock(&receipt->ledger->lock);
+}
+
+/* Adds one frame to the line of that stage and reason. */
+static void enter_line(page *account, mr_outcome outcome, const char *stage, const char *reason) {
+    for (size_t i = 0; i < account->line_count; i++) {
+        mr_ledger_line *line = &account->lines[i];
+        if (line->outcome == outcome && strcmp(line->stage, stage) == 0 && strcmp(line->reason, reason) == 0) {
+            line->frames++;
+            return;
+        }
+    }
+    mr_ledger_line *lines = mr_realloc(account->lines, (account->line_count + 1) * sizeof *lines);
+    if (!lines)
+        return; /* The total still counts it; only the breakdown is short of memory. */
+    account->lines = lines;
+    lines[account->line_count++] = (mr_ledger_line){outcome, stage, reason, 1};
+}
+
+static void enter(page *account, const mr_receipt *receipt) {
+    switch (atomic_load_explicit(&receipt->note, memory_order_relaxed)) {
+    case MR_NOTE_DELIVERED:
+        account->delivered++;
+        break;
+    case MR_NOTE_DROPPED:
+        account->dropped++;
+        enter_line(account, MR_OUTCOME_DROPPED, receipt->stage, receipt->reason);
+        break;
+    case MR_NOTE_ABSORBED:
+        account->absorbed++;
+        enter_line(account, MR_OUTCOME_ABSORBED, receipt->stage, receipt->reason);
+        break;
+    case MR_NOTE_NONE:
+        if (account->unaccounted < MR_UNSETTLED_FRAMES)
+            account->unsettled[account->unaccounted] = receipt->frame;
+        account->unaccounted++;
+        break;
+    }
+}
+
+/* From those that are open to those that are free; with the lock. */
+static void unlink_receipt(mr_ledger *ledger, mr_receipt *receipt) {
+    page *account = &ledger->pages[receipt->page];
+    *(receipt->previous ? &receipt->previous->next : &account->first) = receipt->next;
+    *(receipt->next ? &receipt->next->previous : &account->last) = receipt->previous;
+    receipt->next = ledger->free;
+    ledger->free = receipt;
+}
+
+static void close_receipt(mr_receipt *receipt) {
+    mr_ledger *ledger = receipt->ledger;
+    pthread_mutex_lock(&ledger->lock);
+    const mr_receipt closed = *receipt;
+    enter(&ledger->pages[receipt->page], receipt);
+    if (follows(ledger, receipt->page) && !ledger->frozen && mr_note_settles(receipt->note, receipt->reason))
+        mr_reach_close(&ledger->pages[receipt->page].reach, receipt->number);
+    if (receipt->page >= ledger->source_count)
+        leave(ledger, receipt);
+    unlink_receipt(ledger, receipt);
+    bool last = --ledger->open == 0 && ledger->released;
+    pthread_mutex_unlock(&ledger->lock);
+    if (last)
+        destroy(ledger);
+    for (mr_receipt_watcher *watcher = closed.watchers, *next; watcher; watcher = next) {
+        next = watcher->next;
+        watcher->closed(watcher, closed.note, closed.stage, closed.reason);
+    }
+}
+
+mr_receipt *mr_receipt_ref(mr_receipt *receipt) {
+    atomic_fetch_add_explicit(&receipt->references, 1, memory_order_relaxed);
+    return receipt;
+}
+
+void mr_receipt_unref(mr_receipt **receipt) {
+    mr_receipt *gone = *receipt;
+    *receipt = NULL;
+    if (!gone)
+        return;
+    /* Nobody can take another reference of the last one's, but to what has arrived. */
+    bool alone = gone->page < gone->ledger->source_count &&
+                 atomic_load_explicit(&gone->references, memory_order_acquire) == 1;
+    if (alone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1)
+        close_receipt(gone);
+}
+
+mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrived) {
+    page *account = &ledger->pages[page_of(ledger, source, arrived)];
+    pthread_mutex_lock(&ledger->lock);
+    mr_ledger_count count = {
+        .in = atomic_load_explicit(&account->in, memory_order_relaxed),
+        .delivered = account->delivered,
+        .dropped = account->dropped,
+        .absorbed = account->absorbed,
+        .unaccounted = account->unaccounted,
+    };
+    pthread_mutex_unlock(&ledger->lock);
+    return count;
+}
+
+size_t mr_ledger_unsettled(mr_ledger *ledger, uint32_t source, bool arrived,
+                           mr_identity unsettled[MR_UNSETTLED_FRAMES]) {
+    const page *account = &ledger->pages[page_of(ledger, source, arrived)];
+    pthread_mutex_lock(&ledger->lock);
+    size_t count = account->unaccounted < MR_UNSETTLED_FRAMES ? account->unaccounted : MR_UNSETTLED_FRAMES;
+    memcpy(unsettled, account->unsettled, count * sizeof *unsettled);
+    for (const mr_receipt *at = account->first; at && count < MR_UNSETTLED_FRAMES; at = at->next)
+        unsettled[count++] = at->frame;
+    pthread_mutex_unlock(&ledger->lock);
+    return count;
+}
+
+size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_line **lines) {
+    page *account = &ledger->pages[page_of(ledger, source, arrived)];
+    pthread_mutex_lock(&ledger->lock);
+    size_t count = account->line_count;
+    *lines = mr_alloc((count + 1) * sizeof **lines);
+    if (*lines && count)
+        memcpy(*lines, account->lines, count * sizeof **lines);
+    pthread_mutex_unlock(&ledger->lock);
+    return *lines ? count : 0;
+}

@@ -1,0 +1,58 @@
+/* The ledger: what became of every source frame.
+ *
+ *     in = delivered + dropped{stage, reason} + absorbed{stage, reason} + in flight      for every source
+ *
+ * A source frame opens a receipt here; the receipt's close enters it. Frames that come over a cut from another node are
+ * counted apart from those that a source of this node has given, since the same source may give here, and its frames
+ * come back over a cut. Stage ids and reasons are kept by pointer and must outlive the ledger. Any thread. The ledger
+ * lives until it was released and its last receipt has closed. */
+#ifndef MILLRACE_FLOW_LEDGER_LEDGER_H
+#define MILLRACE_FLOW_LEDGER_LEDGER_H
+
+#include "engine/data/receipt.h"
+#include "engine/flow/ledger/reach.h"
+#include "engine/observe/trace.h"
+#include "millrace/millrace.h"
+
+typedef struct mr_ledger mr_ledger;
+
+int mr_ledger_create(mr_ledger **ledger, size_t source_count);
+void mr_ledger_release(mr_ledger **ledger);
+
+/* Counts one frame in, with one reference to its receipt. MR_ERROR_MEMORY: nothing was counted. */
+int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt);
+/* The same of a frame that has come over a cut; `watcher` is told how it closes. Where one of the same identity has
+ * come over another cut, and is still open, it is the same receipt: what descends from them may be joined, and where
+ * all is one process they have one receipt too. */
+int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_watcher *watcher, mr_receipt **receipt);
+/* Notes an outcome; the gravest counts. `receipt` may be NULL. */
+void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason);
+
+/* From now on each frame that is dropped is told to a trace, with the reason; NULL: to none any more. */
+typedef struct mr_ledger_tracing {
+    mr_trace *trace;
+    mr_track *track;
+    const char *const *sources; /* their ids; they outlive the trace */
+} mr_ledger_tracing;
+void mr_ledger_trace(mr_ledger *ledger, const mr_ledger_tracing *tracing);
+
+/* From now on, before any frame has come: how far each source of this process has got is known. */
+void mr_ledger_follow(mr_ledger *ledger);
+/* What closes from now on is dropped because the run is being ended, and does not count as settled. */
+void mr_ledger_freeze(mr_ledger *ledger);
+/* The last frame up to which all of a source are settled; false: there is none. *all: every one that has come is. */
+bool mr_ledger_reach(mr_ledger *ledger, uint32_t source, mr_reach_frame *last, bool *all);
+
+typedef struct mr_ledger_count {
+    uint64_t in, delivered, dropped, absorbed, unaccounted;
+} mr_ledger_count;
+/* Of a source's own frames, or of those of it that have come over cuts. */
+mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrived);
+/* Frames that are unaccounted for, and behind them those that are in flight, the oldest first of each. Returns how
+ * many. */
+size_t mr_ledger_unsettled(mr_ledger *ledger, uint32_t source, bool arrived,
+                           mr_identity unsettled[MR_UNSETTLED_FRAMES]);
+/* Copies the dropped and absorbed lines of one source to *lines (mr_free); returns how many. */
+size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_line **lines);
+
+#endif

@@ -1,0 +1,33 @@
+/* How far a source has got: up to which of its frames everything is settled.
+ *
+ * Frames are opened in the order in which the source gives them, and closed in any; the reach is the last frame before
+ * which, itself included, none is open. It takes memory for as many frames as lie between the oldest that is open and
+ * the newest. One thread at a time. All zero is empty. */
+#ifndef MILLRACE_FLOW_LEDGER_REACH_H
+#define MILLRACE_FLOW_LEDGER_REACH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "millrace/frame.h"
+
+typedef struct mr_reach_frame {
+    uint32_t epoch;
+    bool closed;
+    uint64_t seq;
+} mr_reach_frame;
+
+typedef struct mr_reach {
+    mr_reach_frame *ring;
+    size_t room;          /* a power of two */
+    uint64_t first, next; /* numbers of the oldest frame in the ring and of the one that comes next */
+    bool any;             /* there is a reach */
+    mr_reach_frame last;  /* which is this frame */
+} mr_reach;
+
+/* The number that the frame is closed by. MR_ERROR_MEMORY. */
+int mr_reach_open(mr_reach *reach, const mr_identity *frame, uint64_t *number);
+void mr_reach_close(mr_reach *reach, uint64_t number);
+void mr_reach_fini(mr_reach *reach);
+
+#endif

@@ -1,0 +1,331 @@
+/* The plan: a pipeline after everything is decided. spec -> plan -> graph.
+ *
+ * mr_plan_create resolves stage types, links, devices, instance counts, formats (through each type's negotiate, in
+ * topological order), queue lengths and buffer counts. It reports all errors at once and moves nothing. The plan owns
+ * its memory and, through `spec`, the options and strings it points to. It is immutable once created, but for
+ * mr_plan_discard_output, and may then be read by any thread. Sizes are bytes, times nanoseconds.
+ *
+ * What is decided where the YAML says nothing: one frame a call; four frames of each source in a queue (32 of packets
+ * or results, which are small; in any case one batch, and before a join as many as the batches on the way there
+ * gather); two calls in flight for each worker that may be in a stage, or for each of its devices where those are
+ * more; device cpu; block; drop.
+ *
+ * Buffers. The pool behind output 0 of one instance has so many that links fill up before it runs dry:
+ *
+ *     retained (negotiated) + in_flight * batch + the sum over consumers of
+ *         queue * sources of this instance
+ *         + in_flight * batch of each instance of the consumer that these sources reach
+ *
+ * and again the same for the consumers of a consumer that may send frames on in the buffers they came in, that is,
+ * one with an output of the same kind as its input; of a stage that adds tensors to the results, of all that follow,
+ * since results go on with whatever is made of their frame. A copy takes the same for its consumers, and stages before
+ * it hold no more than its queue and its slots. On several devices the pool of each is as large: while the others fail,
+ * are disabled or are slow, all of these frames may lie on one of them.
+ *
+ * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a copy
+ * reads it, and else shared where a cut to another process of this host does, be it through stages that send frames on
+ * in the buffers they came in; the same holds of pinned memory. What a library or the program has lent goes through
+ * pinned memory of the copy. Several devices: one instance, each of whose calls goes to one of them: to that on which
+ * its first frame lies, else to that which will be done with it first (flow/shares.c). What lies elsewhere the call
+ * brings into that device's memory itself, as its first work (`staging`): only then is it known where a frame goes, and
+ * a batch stays whole. So there is no copy before such a stage; one behind it, with the same list of devices, brings
+ * each frame home from where it lies.
+ *
+ * Small frames are copied together: a copy on one device takes as many in one call as stand in its queue, up to the batch
+ * of the stages that read or give them and to MR_COPY_GATHERED_BYTES. They lie one behind the other in one buffer then,
+ * as far as there are such buffers; each call that finds none free gives every frame a buffer of its own.
+ *
+ * A device in reserve is like one more of several, to which no frames go before another has failed; what goes to a
+ * stage with one is brought in by the stage itself, from the host or from devices that the stage before has too.
+ *
+ * Buffers in memory of devices, and pinned ones, are made when the pipeline starts where their size is known: what is
+ * too much shows before the first frame, and nothing is allocated there while frames pass. Plain and shared memory is
+ * taken as it is needed.
+ *
+ * Totals are upper bounds; what is too much to count stands as UINT64_MAX. */
+#ifndef MILLRACE_PLAN_PLAN_H
+#define MILLRACE_PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/plan/expect.h"
+#include "engine/spec/spec.h"
+#include "engine/transport/cut/cut.h"
+#include "millrace/stage.h"
+
+/* One arrow of the graph: from an output port of one vertex to an input port of another. */
+typedef struct mr_plan_edge {
+    int from, from_port; /* vertex, output port */
+    int to, to_port;     /* vertex, input port (index into its `inputs`) */
+} mr_plan_edge;        /* it carries what the output port gives: vertices[from].outputs[from_port].set */
+
+/* What a vertex is that the planner has put in itself: it brings frames, with the tensors among their results, from
+ * one memory into another, and changes nothing else. Its type is `copy` (engine/data/copy.h), its id "decode->sim:0",
+ * and its `place` and `mark` those of the first stage that reads what it brings. There is one for each output port
+ * and device (or list of devices) that reads it, whatever number of stages do. */
+typedef enum mr_copy_kind {
+    MR_COPY_NONE,     /* the author's stage or source */
+    MR_COPY_UPLOAD,   /* host -> device; works on a stream of the device it copies to */
+    MR_COPY_DOWNLOAD, /* device -> pinned host memory; on a stream of the device it copies from */
+    MR_COPY_PEER      /* device -> device; on a stream of the device it copies to */
+} mr_copy_kind;
+
+/* Bytes that pools may take: an upper bound, where all sizes are known. */
+typedef struct mr_plan_bytes {
+    uint64_t bytes;  /* of all whose size is known */
+    uint64_t likely; /* of them, what a run is expected to take (plan_account.c) */
+    bool unknown;    /* there are others: frames without a bound on their size */
+} mr_plan_bytes;
+
+/* A device that the YAML, the command line or a stage names. The first is always the host's processors. */
+typedef struct mr_plan_device {
+    const char *name;       /* what mr_device_open takes: "cpu", "sim:0", "cuda:1" */
+    const char *alias;      /* its name under `devices:`, where it has one; else NULL */
+    mr_place mark;          /* of that name; line 0 where there is none */
+    bool enabled;
+    bool assumed;           /* it need not be there (mr_plan_params.assume) */
+    bool used;              /* a stage or a copy computes there */
+    uint64_t limit_bytes;   /* most that pools may take there, under `devices:`; 0: no limit */
+    uint64_t memory_bytes;  /* what it has, as it says itself or is assumed; 0: not known */
+    const mr_card *card;    /* the card that it is, or is like, as far as its figures are known; NULL: not known */
+    mr_plan_bytes memory;   /* upper bound of what pools, weights and tables take of its own memory; of the first
+                               device: of host memory, pinned and shared memory included */
+    const char *lower;      /* what in the YAML spares most of its memory; NULL: nothing does */
+    mr_plan_bytes libraries; /* CUDA devices: upper bound of what libraries take there beside them (models, surfaces of
+                               decoders) */
+} mr_plan_device;
+
+/* One pool of buffers, which each instance of a vertex has, on each of its devices: at most
+ * count * bytes * instances of each device's memory. */
+typedef struct mr_plan_pool {
+    mr_memory memory;
+    int device;     /* in plan->devices: whose memory it is (with several devices, the first); pinned memory: who pins
+                       it; host memory: 0 */
+    int count;      /* buffers; 0: there is no such pool */
+    int likely;     /* of them, those that a run is expected to use */
+    uint64_t bytes; /* of one buffer at most; 0: not known */
+    uint64_t mean;  /* of one buffer on average, as far as the inputs were looked at; `bytes` if they are all alike */
+    uint64_t most;  /* of all buffers together: count * bytes, or less if few of them are as large as the largest */
+    bool ahead;     /* all are made when the pipeline starts; else as they are needed */
+} mr_plan_pool;
+
+/* Whose memory a row of the account is. */
+typedef enum mr_plan_kind {
+    MR_PLAN_HOST,
+    MR_PLAN_PINNED,
+    MR_PLAN_SHARED,
+    MR_PLAN_QUEUES,   /* host memory in which ZeroMQ keeps messages */
+    MR_PLAN_DEVICE,   /* a device's own memory */
+    MR_PLAN_LIBRARIES /* that which libraries take of a device, beside its pools */
+} mr_plan_kind;
+
+/* The account of memory: a row for everything that one process of a node may take. All totals of the plan are sums of
+ * these rows: of those of a node and a kind, and with MR_PLAN_DEVICE and MR_PLAN_LIBRARIES of a device. */
+typedef struct mr_plan_row {
+    int node;
+    mr_plan_kind kind;
+    int device;       /* in plan->devices */
+    const char *of;   /* id of the stage, copy or source, or the name of the cut */
+    const char *what; /* "output", "output NAME", "work", "staging", "batches", "block", "pinned", "results",
+                         "constants", "library", "messages" */
+    int64_t buffers;  /* of all instances together; 0: it is not counted in buffers */
+    uint64_t each;    /* bytes of one buffer at most; 0: not known, or none */
+    mr_plan_bytes most;
+} mr_plan_row;
+
+/* An entry of `nodes`: one process, or several that do the same. */
+typedef struct mr_plan_node {
+    const char *id;
+    mr_place mark;          /* of its id */
+    int replicas;
+    int64_t busy_poll_ns;
+    const char *listen;     /* the first endpoint that its first process binds; NULL: nobody takes frames from it */
+    const char *address;    /* the same as others see it */
+    const char *key, *public_key; /* files; NULL: none */
+    size_t source_count, stage_count; /* of the author's */
+    mr_plan_bytes host, pinned, shared; /* upper bounds of what pools of one of its processes take */
+    mr_plan_bytes queues;   /* beside them: what ZeroMQ holds of its cuts at most, see plan_memory.c */
+    const mr_plan_bytes *devices;       /* the same of each of the plan's devices, by index; of the first: all of those */
+} mr_plan_node;
+
+/* A link between nodes: what is decided about it, and the vertices at its ends. */
+typedef struct mr_plan_cut {
+    const mr_cut *cut;      /* as this process sees it; of a plan of all nodes, the first process of the giving one */
+    int from, to;           /* nodes */
+    int out, in;            /* vertices */
+} mr_plan_cut;
+
+/* A source, stage, copy or end of a cut. */
+typedef struct mr_plan_vertex {
+    const char *id;
+    const mr_stage_type *type;
+    const void *options;
+    const char *place;              /* "file:line:column" */
+    mr_place mark;
+    bool is_source;
+    uint32_t source;                /* sources: 0, 1, ... */
+    const char *device;             /* the first of its devices: "cpu", "sim:0", ... */
+    const char *device_names;       /* of all of them: "sim:0, sim:1" */
+    const char *device_reason;      /* why, where the YAML left a choice to the planner; else NULL */
+    const char *remark;             /* what it does otherwise there than might be expected, and why; NULL: nothing */
+    size_t device_count;            /* at least 1; more: frames are spread over them */
+    const int *devices;             /* in plan->devices */
+    int turn;                       /* several devices: so many frames in a row go to the same one */
+    bool has_reserve;               /* a device takes over from any of these that fails */
+    int reserve;                    /* that device, in plan->devices; all that the stage needs is open there */
+    mr_copy_kind copy;
+    int node;                       /* which runs it, in plan->nodes; 0 where there are none */
+    int instances;
+    mr_entry entry;
+    bool blocking;
+    int threads;                    /* of libraries, for one instance */
+    int entries;                    /* workers that may be in it at once; > 1 only for MR_ENTRY_STATELESS */
+    int in_flight;                  /* slots of one instance */
+    int batch;                      /* most frames of one call; 1 without `batch:` */
+    int64_t batch_timeout_ns;
+    int queue;                      /* frames of one source that each input link holds */
+    int gathered;                   /* frames of one source that batches may hold on one way here, its own included */
+    mr_policy policy;               /* of its input links when full */
+    mr_on_error on_error;
+    size_t constant_bytes;          /* on each CUDA device, for one instance; as negotiated */
+    int64_t library_bytes;          /* of each CUDA device, for one instance; as negotiated */
+    mr_planned_work work;           /* on a GPU, as negotiated */
+    int retained;                   /* buffers that an instance keeps for itself, as negotiated */
+    int output_buffers;             /* for output 0 of one instance (Buffers, above) */
+    int least_buffers;              /* with so many of them the pipeline still gets on: one call in each stage, and in
+                                       each queue no more than that call takes */
+    int likely_buffers;             /* so many are expected to be in use (plan_sizes.c) */
+    size_t input_count;
+    const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
+    const mr_format_set *takes;     /* one for each of them: what it, and all that its frames go on to, can take; NULL
+                                       where the planner has put the vertex in */
+    double rate;                    /* sources: frames a second it offers; 0: as fast as possible, or unknown */
+    bool paced;                     /* sources: it keeps to that rate */
+    int64_t frames;                 /* sources: how many will come; 0: unknown */
+    bool endless;                   /* sources: it begins anew at its end, for ever */
+    bool waits;                     /* sources: it is opened when its turn comes (plan_jobs.c), and if it cannot be, the
+                                       run goes on without it */
+    bool unreadable;                /* sources: it could not be opened for the plan; only where others like it could */
+    int64_t deadline_ns;            /* sources: from when a frame is due until no work is begun on it; 0: none */
+    size_t output_count;
+    mr_planned_output *outputs;
+    mr_format *formats;             /* one for each output: what all its frames have in common */
+    mr_plan_pool *pools;            /* one for each output: what its frames, or the tensors it adds to them, lie in */
+    mr_plan_pool scratch;           /* what calls work in */
+    mr_plan_pool staging;           /* several devices: what each brings into its memory itself (Memory, above) */
+    mr_plan_pool batches;           /* copies of small frames: where they go, several in one buffer */
+    mr_plan_pool block;             /* of uploads: pinned memory in which those are put together before */
+    mr_plan_pool results;           /* host memory in which what calls find comes home from a device */
+    mr_plan_pool pinned;            /* host memory through which what is lent goes to a device (Memory, above) */
+    size_t source_count;            /* which sources' frames come here */
+    const uint32_t *sources;        /* ascending */
+} mr_plan_vertex;
+
+typedef struct mr_plan {
+    const mr_spec *spec;
+    const char *name;
+    int workers;
+    int jobs;                       /* of the sources that wait, so many are open at a time; 0: none wait */
+    int64_t busy_poll_ns;           /* how long an idle one looks for work before it sleeps */
+    int64_t grace_ns;               /* how long a run that was asked to end may take, all its nodes together */
+    size_t source_count;
+    size_t vertex_count;            /* sources included */
+    mr_plan_vertex *vertices;       /* sources first, then the others in topological order */
+    size_t edge_count;
+    mr_plan_edge *edges;            /* by `to`, then in the order of the YAML */
+    size_t device_count;
+    mr_plan_device *devices;        /* the host's processors, those of `devices:`, assumed ones, others that stages
+                                       name */
+    size_t row_count;
+    const mr_plan_row *rows;        /* the account of memory: of all nodes, node by node, then by kind */
+    mr_plan_bytes host, pinned, shared; /* upper bounds of what pools take; each kind is counted apart */
+    mr_plan_bytes queues;           /* and of what ZeroMQ holds beside them */
+    size_t node_count;              /* 0: one process runs all, also where the author wrote nodes
+                                       (mr_plan_params.cuts) */
+    mr_plan_node *nodes;
+    int node;                       /* which of them this is the plan of: only vertices of that node are run. -1: of
+                                       all of them, and it cannot be run; 0 where there are none */
+    int replica;                    /* which of that node's processes: 0, 1, ... */
+    size_t cut_count;
+    mr_plan_cut *cuts;              /* in the order of the graph */
+    bool assumed;                   /* it is for hardware that need not be there, and cannot be run */
+    const mr_expectation *expected; /* what it would reach; NULL: no device is like a card */
+    mr_arena arena;                 /* private: all of the above but the spec */
+} mr_plan;
+
+/* Whether the vertex runs in this process. */
+static inline bool mr_plan_is_here(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    return vertex->node == plan->node;
+}
+
+typedef struct mr_plan_params {
+    bool cuts;                      /* `nodes` of the YAML holds; else one process runs all */
+    const char *node;               /* with cuts: the node to plan for; NULL: all of them */
+    int replica;                    /* which of its processes: 0, 1, ... */
+    int process, processes;         /* in place of node and replica: which of all processes, counted node by node, of
+                                       how many; 0: not said */
+    size_t host_count;              /* machines of all processes, counted likewise: where those that listen at
+                                       tcp://0.0.0.0:PORT are reached; 0: not known */
+    const char *const *hosts;
+    const char *runtime;            /* folder for sockets of nodes that do not say where they listen; NULL: that of
+                                       $MILLRACE_RUNTIME, else one of the pipeline's own */
+    int workers;                    /* 0: as the spec says, else one for each usable core */
+    int jobs;                       /* 0: as the spec says, else by plan_jobs.c */
+    int64_t grace_ns;               /* 0: ten seconds */
+    bool offline;
+    bool deterministic;             /* no threads: nothing blocking, one entry a stage */
+    size_t assume_count;            /* plan for hardware that need not be there: "cuda:8x80GiB", "sim:2", "cuda:2xH100",
+                                       "cuda:1xH100x40GiB" */
+    const char *const *assume;
+    size_t cost_count;              /* not 0: `device: auto` balances by these */
+    const mr_measured_cost *costs;
+} mr_plan_params;
+
+/* The devices on which the vertex has state and pools: its own, and behind them the one in reserve. */
+static inline size_t mr_plan_parts(const mr_plan_vertex *vertex) {
+    return vertex->device_count + vertex->has_reserve;
+}
+static inline int mr_plan_part(const mr_plan_vertex *vertex, size_t part) {
+    return part < vertex->device_count ? vertex->devices[part] : vertex->reserve;
+}
+
+/* Of the sources whose frames come to the vertex, how many do so at any time. */
+size_t mr_plan_at_once(const mr_plan *plan, const mr_plan_vertex *vertex);
+/* How many of the plan's sources wait for their turn. */
+size_t mr_plan_waiting(const mr_plan *plan);
+
+/* Whether both compute on the same devices, named in the same order. */
+bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);
+/* Whether calls of the vertex wait until a batch is full; copies take what is there. */
+static inline bool mr_plan_waits_for_batch(const mr_plan_vertex *vertex) {
+    return vertex->batch > 1 && !vertex->copy;
+}
+/* Of a stage on several devices so many calls a device may be done before one that was begun before them, since a
+ * slower one does that. */
+enum { MR_PLAN_REORDERED = 8 };
+
+/* The plan takes `spec` over on success only. A broken spec (spec.h) is checked as far as it goes and then refused.
+ * The status is the first error's of `diagnostics`. */
+int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, mr_diagnostics *diagnostics);
+/* Both steps at once: every error of the text and of the graph is in `diagnostics`, sorted by place and
+ * capped at MR_DIAGNOSTICS_SHOWN. */
+int mr_plan_load(mr_plan **plan, const mr_spec_params *spec, const mr_plan_params *params,
+                 mr_diagnostics *diagnostics);
+void mr_plan_destroy(mr_plan **plan);
+
+/* Before the plan is used: lets its stages write nowhere. Files become /dev/null, folders become folders of the
+ * stages' ids below `folder`, which are made. MR_ERROR_IO or MR_ERROR_MEMORY. */
+int mr_plan_discard_output(mr_plan *plan, const char *folder);
+
+/* Whether stages of that type can be on devices other than the host's processors. */
+bool mr_plan_works_on_devices(const mr_stage_type *type);
+/* Marks the vertex and all that its frames come through, on whichever nodes; `before` has room for all vertices. */
+void mr_plan_mark_before(const mr_plan *plan, int vertex, bool *before);
+/* Whether frames come to the vertex over a reliable cut, be it through other vertices. */
+bool mr_plan_is_reliable(const mr_plan *plan, int vertex);
+
+/* Whether a text can stand in mr_plan_params.assume; MR_ERROR_USAGE where it cannot. */
+int mr_plan_check_assumption(const char *text);
+
+#endif

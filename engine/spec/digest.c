@@ -1,0 +1,77 @@
+#include "engine/spec/digest.h"
+
+#include <libavutil/mem.h>
+#include <libavutil/sha.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "millrace/status.h"
+
+enum { BITS = 256, BYTES = BITS / 8 };
+
+/* Text on its way into the sum, gathered, since a tree consists of thousands of short pieces. */
+typedef struct gathering {
+    struct AVSHA *sum;
+    size_t count;
+    uint8_t bytes[4096];
+} gathering;
+
+static void pass_on(gathering *to) {
+    av_sha_update(to->sum, to->bytes, to->count);
+    to->count = 0;
+}
+
+static void add(gathering *to, const char *text, size_t length) {
+    if (length > sizeof to->bytes - to->count)
+        pass_on(to);
+    if (length > sizeof to->bytes) {
+        av_sha_update(to->sum, (const uint8_t *)text, length);
+        return;
+    }
+    memcpy(to->bytes + to->count, text, length);
+    to->count += length;
+}
+
+static void add_text(gathering *to, const char *text) {
+    const size_t length = strlen(text);
+    char digits[24], *first = digits + sizeof digits;
+    *--first = ':';
+    for (size_t left = length; left || *first == ':'; left /= 10)
+        *--first = (char)('0' + left % 10);
+    add(to, first, (size_t)(digits + sizeof digits - first));
+    add(to, text, length);
+}
+
+static void add_node(gathering *to, const mr_yaml *node) {
+    if (mr_yaml_is_null(node)) {
+        add(to, "n", 1);
+        return;
+    }
+    if (node->kind == MR_YAML_SCALAR) {
+        add_text(to, node->text);
+        return;
+    }
+    add(to, node->kind == MR_YAML_MAP ? "d" : "l", 1);
+    for (const mr_yaml *child = node->first; child; child = child->next) {
+        if (node->kind == MR_YAML_MAP)
+            add_text(to, child->key);
+        add_node(to, child);
+    }
+    add(to, "e", 1);
+}
+
+int mr_yaml_digest(const mr_yaml *root, char text[MR_DIGEST_TEXT]) {
+    uint8_t digest[BYTES];
+    gathering all = {.sum = av_sha_alloc()};
+    if (!all.sum || av_sha_init(all.sum, BITS)) {
+        av_free(all.sum);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the digest of a pipeline");
+    }
+    add_node(&all, root);
+    pass_on(&all);
+    av_sha_final(all.sum, digest);
+    av_free(all.sum);
+    for (size_t i = 0; i < BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    return MR_OK;
+}

@@ -1,0 +1,315 @@
+#include "engine/spec/spec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/print.h"
+#include "engine/spec/spec_parser.h"
+#include "engine/text/synonyms.h"
+#include "millrace/status.h"
+
+/* ---- the text ------------------------------------------------------------------------------------------------ */
+
+static int file_error(mr_spec_parser *p, int status, const char *hint, const char *why) {
+    return mr_diagnose(p->diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = p->spec->file}, hint,
+                       "cannot read the pipeline: %s", why);
+}
+
+/* Reads up to one byte more than is accepted, so that too long a file is seen as such. */
+static int read_descriptor(mr_spec_parser *p, int descriptor, const char **text, size_t *bytes) {
+    enum { ROOM = MR_YAML_MAX_BYTES + 1 };
+    struct stat about;
+    int failed = fstat(descriptor, &about);
+    bool regular = !failed && S_ISREG(about.st_mode);
+    if (!regular && descriptor != STDIN_FILENO)
+        return file_error(p, MR_ERROR_NO_INPUT, "name a YAML file", "it is not a regular file");
+    size_t room = regular && about.st_size < ROOM ? (size_t)about.st_size + 1 : ROOM;
+    char *buffer = mr_arena_alloc(&p->spec->arena, room);
+    if (!buffer)
+        return MR_ERROR_MEMORY;
+    *bytes = 0;
+    for (ssize_t got = 1; got > 0 && *bytes < room; *bytes += (size_t)got) {
+        got = read(descriptor, buffer + *bytes, room - *bytes);
+        if (got < 0)
+            return file_error(p, MR_ERROR_IO, NULL, strerror(errno));
+    }
+    *text = buffer;
+    return MR_OK;
+}
+
+static int read_text(mr_spec_parser *p, const char **text, size_t *bytes) {
+    if (p->params->text) {
+        *text = p->params->text;
+        *bytes = strlen(p->params->text);
+        return MR_OK;
+    }
+    if (!p->params->path)
+        return mr_fail(MR_ERROR_USAGE, "a pipeline needs a path or a text");
+    if (strcmp(p->params->path, "-") == 0)
+        return read_descriptor(p, STDIN_FILENO, text, bytes);
+    /* Not waiting for a writer: a FIFO is refused, never waited for. */
+    int descriptor = open(p->params->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0)
+        return file_error(p, errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, NULL, strerror(errno));
+    int status = read_descriptor(p, descriptor, text, bytes);
+    close(descriptor);
+    return status;
+}
+
+/* ---- the top level ------------------------------------------------------------------------------------------- */
+
+typedef struct top_level {
+    int64_t version;
+    const char *pipeline;
+    int64_t workers, jobs, busy_poll_ns;
+} top_level;
+
+static const mr_option top_options[] = {
+    {.name = "version", .kind = MR_OPTION_INT, .offset = offsetof(top_level, version), .required = true, .min = 1,
+     .max = 1, .fallback = "1", .help = "version of this format"},
+    {.name = "pipeline", .kind = MR_OPTION_STRING, .offset = offsetof(top_level, pipeline), .required = true,
+     .example = "classify-lobby", .help = "name of the pipeline"},
+    {.name = "workers", .kind = MR_OPTION_INT, .offset = offsetof(top_level, workers), .min = 1, .max = 1024,
+     .unit = "threads", .help = "threads that run stages; without it one for each core that the process may use"},
+    {.name = "jobs", .kind = MR_OPTION_INT, .offset = offsetof(top_level, jobs), .min = 1, .max = MR_SPEC_MAX_SOURCES,
+     .unit = "sources", .help = "how many videos are open at a time; the next begins when one is done. Without it as "
+                                "many of a folder or glob as there are workers, at least 2, and all other sources"},
+    {.name = "busy_poll", .kind = MR_OPTION_DURATION, .offset = offsetof(top_level, busy_poll_ns), .min = 0,
+     .max = MR_SPEC_MAX_BUSY_POLL_NS,
+     .help = "how long an idle worker looks for work before it sleeps: where less than that passes between two frames "
+             "none waits until a thread wakes, and a core is busy all the time; without it, it sleeps at once"},
+    {.name = "plugins", .kind = MR_OPTION_STRINGS, .elsewhere = true, .min = 1, .max = INFINITY,
+     .example = "libmine.so",
+     .help = "shared libraries with stage types of one's own: paths, relative to this file; what has no slash is also "
+             "looked for in the folders of $MILLRACE_PLUGIN_PATH. A plugin is code, and is loaded also where the "
+             "pipeline is only checked"},
+    {.name = "devices", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_DEVICES,
+     .fields = mr_device_keys, .help = "names, limits and states of devices: a map from names to devices"},
+    {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
+     .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys,
+     .help = "where frames come from: a map from ids to sources"},
+    {.name = "stages", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
+     .max = MR_SPEC_MAX_STAGES,
+     .fields = mr_stage_keys, .help = "what is done with them: a map from ids to stages"},
+    {.name = "nodes", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_NODES,
+     .fields = mr_node_keys,
+     .help = "which processes run which stages, on this machine or others; without it one process runs all: a map "
+             "from names to nodes"},
+    MR_OPTIONS_END,
+};
+
+const mr_option *mr_spec_keys(mr_spec_level level) {
+    const mr_option *const tables[] = {[MR_SPEC_PIPELINE] = top_options, [MR_SPEC_SOURCE] = mr_source_keys,
+                                       [MR_SPEC_STAGE] = mr_stage_keys, [MR_SPEC_DEVICE] = mr_device_keys,
+                                       [MR_SPEC_NODE] = mr_node_keys};
+    return tables[level];
+}
+
+/* The name stands on lines of its own: in summaries, units, scripts. */
+static void check_name(mr_spec_parser *p) {
+    if (!mr_printable(p->spec->name))
+        mr_spec_error(p, mr_yaml_get(p->spec->root, "pipeline")->place, "a name is one line of characters that are shown",
+                      "pipeline: the name \"%s\" holds control characters", p->spec->name);
+}
+
+static int read_top(mr_spec_parser *p) {
+    top_level top = {0};
+    const mr_option_reader reader = {
+        .arena = &p->spec->arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = ""};
+    int status = mr_options_read(&reader, top_options, NULL, p->spec->root, &top);
+    if (status == MR_ERROR_MEMORY)
+        return status;
+    p->spec->name = top.pipeline ? top.pipeline : "";
+    check_name(p);
+    p->spec->workers = (int)top.workers;
+    p->spec->jobs = (int)top.jobs;
+    p->spec->busy_poll_ns = top.busy_poll_ns;
+    return MR_OK;
+}
+
+/* ---- sources and stages -------------------------------------------------------------------------------------- */
+
+static int start_vertex(mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml *node, bool is_source) {
+    vertex->id = node->key;
+    vertex->place = node->key_place;
+    vertex->node = node;
+    vertex->is_source = is_source;
+    vertex->place_text = vertex->place.line > 0
+                             ? mr_arena_print(&p->spec->arena, "%s:%d:%d", vertex->place.file, vertex->place.line,
+                                              vertex->place.column)
+                             : vertex->place.file;
+    if (!vertex->place_text)
+        return MR_ERROR_MEMORY;
+    bool plain = is_source ? mr_spec_source_id_is_plain(node->key) : mr_spec_id_is_plain(node->key);
+    if (!plain || strcmp(node->key, "sources") == 0)
+        mr_spec_error(p, node->key_place,
+                      is_source ? "use letters, digits, - and _, up to 64 bytes; \"sources\" is taken"
+                                : "use up to 64 of the letters a to z and A to Z, digits, - and _; \"sources\" is taken",
+                      "\"%s\" cannot be the id of a %s", node->key, is_source ? "source" : "stage");
+    return MR_OK;
+}
+
+/* Reads the map of `section` into an array of vertices. */
+static int read_section(mr_spec_parser *p, const char *section, bool is_source, size_t most, size_t *count,
+                        mr_spec_vertex **vertices) {
+    const mr_yaml *map = mr_yaml_get(p->spec->root, section);
+    const char *hint = map && map->kind == MR_YAML_LIST
+                           ? "write an id and a colon in the place of each dash: lobby: {...}"
+                       : is_source ? "add sources: {lobby: {uri: lobby.mp4}}"
+                                   : "add stages: {decode: {input: lobby}}";
+    if (mr_option_misspelt(section, top_options, NULL, p->spec->root))
+        return MR_OK;
+    if (!map || mr_yaml_is_null(map) || map->kind != MR_YAML_MAP || map->count == 0) {
+        mr_place place = map ? map->place : p->spec->root->place;
+        mr_spec_error(p, place, hint, map && map->kind != MR_YAML_MAP && !mr_yaml_is_null(map)
+                      ? "%s: expected a map with an id for each" : "the pipeline has no %s", section);
+        return MR_OK;
+    }
+    if (map->count > most) {
+        mr_spec_error(p, map->key_place, NULL, "there are %zu %s; at most %zu are accepted", map->count, section,
+                      most);
+        return MR_OK;
+    }
+    *vertices = mr_arena_array(&p->spec->arena, map->count, sizeof **vertices);
+    if (!*vertices)
+        return MR_ERROR_MEMORY;
+    for (const mr_yaml *node = map->first; node; node = node->next) {
+        mr_spec_vertex *vertex = &(*vertices)[(*count)++];
+        size_t before = p->diagnostics->errors;
+        if (start_vertex(p, vertex, node, is_source) || mr_spec_read_vertex(p, vertex))
+            return MR_ERROR_MEMORY;
+        /* A value whose variable was missing is diagnosed before, so the count alone does not tell. */
+        vertex->broken = vertex->broken || p->diagnostics->errors > before;
+    }
+    return MR_OK;
+}
+
+/* Ids are shared by sources and stages, since `input` names both. */
+static int check_ids(mr_spec_parser *p) {
+    mr_index ids = {0};
+    mr_spec *spec = p->spec;
+    for (size_t i = 0; i < spec->source_count; i++)
+        if (mr_index_put(&ids, &spec->arena, spec->sources[i].id, &spec->sources[i]))
+            return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < spec->stage_count; i++) {
+        const mr_spec_vertex *stage = &spec->stages[i], *source = mr_index_get(&ids, stage->id);
+        if (source)
+            mr_spec_error(p, stage->place, "give one of them another id",
+                          "the stage \"%s\" has the id of a source (%s)", stage->id, source->place_text);
+    }
+    return MR_OK;
+}
+
+/* ---- together ------------------------------------------------------------------------------------------------ */
+
+int mr_spec_index_types(mr_spec_parser *p) {
+    for (const mr_stage_type *const *type = p->spec->types; type && *type; type++) {
+        mr_type_entry *entry = mr_arena_alloc(&p->spec->arena, sizeof *entry);
+        if (!entry || mr_index_put(&p->types[(*type)->inputs == NULL], &p->spec->arena, (*type)->name, entry))
+            return MR_ERROR_MEMORY;
+        entry->type = *type;
+    }
+    return MR_OK;
+}
+
+static int start(mr_spec_parser *p) {
+    const char *path = p->params->path ? p->params->path : "pipeline";
+    if (strcmp(path, "-") == 0)
+        path = "<stdin>";
+    const char *slash = strrchr(path, '/');
+    p->spec->types = p->params->types;
+    p->spec->file = mr_arena_text(&p->spec->arena, path, strlen(path));
+    p->directory = mr_arena_text(&p->spec->arena, path, slash ? (size_t)(slash - path) + 1 : 0);
+    p->default_source = p->params->default_source_type ? p->params->default_source_type : MR_SPEC_SOURCE_TYPE;
+    return p->spec->file && p->directory ? mr_spec_index_types(p) : MR_ERROR_MEMORY;
+}
+
+static int refuse_whole(mr_spec_parser *p, const char *why, const char *whose) {
+    const mr_place place = {.file = p->spec->file, .line = 1, .column = 1};
+    return mr_spec_error(p, place,
+                         "begin with version: 1, then pipeline, sources and stages", "%s%s", why, whose);
+}
+
+/* The configuration of another program is refused as such: hardly a key of it would be right. */
+static const mr_synonym *foreign_keys(const mr_yaml *root) {
+    bool ours = mr_yaml_get(root, "version") || mr_yaml_get(root, "sources") || mr_yaml_get(root, "stages");
+    return ours ? NULL : mr_synonym_file(root);
+}
+
+static int read_tree(mr_spec_parser *p) {
+    static const char foreign[] = "this is no pipeline of millrace: it looks like a file for ";
+    mr_spec *spec = p->spec;
+    const char *text = NULL;
+    size_t bytes = 0;
+    int status = read_text(p, &text, &bytes);
+    if (status)
+        return status;
+    const char *head = mr_arena_text(&spec->arena, text, bytes < 64 ? bytes : 64);
+    const mr_synonym *other = head ? mr_synonym_text(head) : NULL;
+    if (!head || other)
+        return head ? refuse_whole(p, foreign, other->instead) : MR_ERROR_MEMORY;
+    status = mr_yaml_parse(&spec->root, &spec->arena, spec->file, text, bytes, false, p->diagnostics);
+    if (status == MR_ERROR_MEMORY || (status && !spec->root))
+        return status;
+    if (!spec->root || spec->root->kind != MR_YAML_MAP)
+        return refuse_whole(p, spec->root ? "this is no pipeline: expected a map" : "the file is empty", "");
+    if ((other = foreign_keys(spec->root)))
+        return refuse_whole(p, foreign, other->instead);
+    if (mr_spec_override(p) || mr_yaml_expand(spec->root, &spec->arena, p->diagnostics) == MR_ERROR_MEMORY)
+        return MR_ERROR_MEMORY;
+    return mr_spec_spread(p);
+}
+
+static int read_spec(mr_spec_parser *p) {
+    mr_spec *spec = p->spec;
+    if (start(p))
+        return MR_ERROR_MEMORY;
+    int status = read_tree(p);
+    if (status)
+        return status;
+    if (read_top(p) || mr_spec_read_devices(p) ||
+        read_section(p, "sources", true, MR_SPEC_MAX_SOURCES, &spec->source_count, &spec->sources) ||
+        read_section(p, "stages", false, MR_SPEC_MAX_STAGES, &spec->stage_count, &spec->stages) || check_ids(p) ||
+        mr_spec_read_nodes(p))
+        return MR_ERROR_MEMORY;
+    return MR_OK;
+}
+
+int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *diagnostics) {
+    size_t before = diagnostics->errors;
+    mr_spec_parser parser = {.params = params, .diagnostics = diagnostics};
+    *spec = NULL;
+    parser.spec = calloc(1, sizeof *parser.spec);
+    if (!parser.spec)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
+    int status = read_spec(&parser);
+    if (status) {
+        /* What ran out of memory was not diagnosed where it happened, nor was a wrong call. */
+        if (diagnostics->errors == before)
+            mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = params->path}, NULL, "%s",
+                        mr_message());
+        mr_spec_destroy(&parser.spec);
+        return status;
+    }
+    parser.spec->broken = diagnostics->errors > before;
+    if (!parser.spec->broken && mr_yaml_digest(parser.spec->root, parser.spec->digest)) {
+        mr_spec_destroy(&parser.spec);
+        return MR_ERROR_MEMORY;
+    }
+    *spec = parser.spec;
+    return mr_diagnostics_status(diagnostics);
+}
+
+void mr_spec_destroy(mr_spec **spec) {
+    if (!*spec)
+        return;
+    mr_type_list_fini(&(*spec)->type_list);
+    mr_arena_fini(&(*spec)->arena);
+    free(*spec);
+    *spec = NULL;
+}

@@ -1,0 +1,205 @@
+/* The specification: what the YAML file of a pipeline says, checked by itself. text -> spec -> plan.
+ *
+ * Ids, types, options and inputs stand as they were written, with their places; whether inputs exist and formats fit
+ * is the plan's to find (plan.h). The engine knows no stage type by name: they come in as a list, and so does the
+ * name of the one that a source has where it does not say.
+ *
+ * Overrides and inputs from the command line are applied to the tree before anything is read from it, so a variable
+ * that they replace need not be set. Their relative paths start in the working directory, those of the file in its
+ * directory.
+ *
+ * A spec owns all its strings and options and is immutable once parsed. One thread at a time. */
+#ifndef MILLRACE_SPEC_SPEC_H
+#define MILLRACE_SPEC_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/spec/digest.h"
+#include "engine/spec/type_list.h"
+#include "engine/text/yaml.h"
+#include "millrace/millrace.h"
+
+enum {
+    MR_SPEC_MAX_SOURCES = 10000,
+    MR_SPEC_MAX_STAGES = 1000,
+    MR_SPEC_MAX_DEVICES = 256,
+    MR_SPEC_MAX_NODES = 64,
+    MR_SPEC_MAX_REPLICAS = 64, /* processes of one node */
+    MR_SPEC_MAX_BUSY_POLL_NS = 1000000000,
+    MR_SPEC_MAX_PORTS = 16 /* inputs of a join */
+};
+
+/* The type of a source that does not say, where mr_spec_params names no other. */
+#define MR_SPEC_SOURCE_TYPE "media"
+/* What the id of a source or stage may be, as a regular expression (ECMA 262). */
+#define MR_SPEC_ID "^(?!sources$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
+/* Of sources: letters of any language. */
+#define MR_SPEC_SOURCE_ID                                                                                           \
+    "^(?!sources$)[^\\u0000-/:-@\\[-^`{-\\u00a0][^\\u0000-,./:-@\\[-^`{-\\u00a0]{0,63}$"
+/* What the name of a device under `devices` may be: such an id, or a device's own. */
+#define MR_SPEC_DEVICE_ID                                                                                            \
+    "^(?!auto$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$|^(cpu|sim|cuda)(:[0-9]+)?(\\?.*)?$|" MR_SPEC_DEVICE_UUID
+/* The name of a GPU by its UUID. */
+#define MR_SPEC_DEVICE_UUID "^cuda:GPU-[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
+
+/* The keys of a pipeline's top level, those that every source and every stage has beside the options of its type, and
+ * those of a device under `devices` and of a node under `nodes`: the tables that parsing reads. */
+typedef enum mr_spec_level {
+    MR_SPEC_PIPELINE,
+    MR_SPEC_SOURCE,
+    MR_SPEC_STAGE,
+    MR_SPEC_DEVICE,
+    MR_SPEC_NODE
+} mr_spec_level;
+const mr_option *mr_spec_keys(mr_spec_level level);
+
+/* What a link does when its queue is full. */
+typedef enum mr_policy { MR_POLICY_BLOCK, MR_POLICY_DROP_OLDEST, MR_POLICY_DROP_NEWEST } mr_policy;
+
+/* What becomes of frames of a call that failed: they are dropped and the run goes on, or the run fails. */
+typedef enum mr_on_error { MR_ON_ERROR_DROP, MR_ON_ERROR_FAIL } mr_on_error;
+
+/* One name in `input` or `join`: "stage", "stage.port", "source", "sources.*". */
+typedef struct mr_spec_input {
+    const char *port; /* in `join`: the port's name; in `input`: NULL */
+    const char *from;
+    mr_place place;
+} mr_spec_input;
+
+typedef struct mr_spec_queue {
+    bool given;
+    int64_t size;  /* frames of one source; 0: not said */
+    int when_full; /* mr_policy */
+} mr_spec_queue;
+
+typedef struct mr_spec_batch {
+    bool given;
+    int64_t size;       /* frames */
+    int64_t timeout_ns; /* 0: none */
+} mr_spec_batch;
+
+/* How frames come into a stage from another node. */
+typedef struct mr_spec_cut {
+    bool given;
+    int mode;              /* mr_cut_mode */
+    int64_t window;        /* frames; 0: not said */
+    int64_t memory_bytes;  /* 0: not said */
+    int compress;          /* mr_cut_compression */
+    int checksum;          /* 1: of the payload, too */
+    bool in_line;          /* no shared memory, where both nodes are on one machine */
+    int64_t lease_ns;      /* 0: none */
+    int64_t heartbeat_ns;  /* 0: not said */
+    const char *dead_letters; /* NULL: none */
+} mr_spec_cut;
+
+/* The keys that every stage has, beside type, input and join. */
+typedef struct mr_spec_common {
+    mr_strings device; /* names of devices or of entries under `devices`, or "auto" alone */
+    const char *on_device_error; /* "drop", or the device that takes over */
+    mr_spec_queue queue;
+    mr_spec_batch batch;
+    mr_spec_cut cut;
+    int64_t in_flight; /* 0: not said */
+    int64_t deadline_ns; /* of sources; 0: none */
+    int on_error;      /* mr_on_error */
+} mr_spec_common;
+
+/* An entry of `devices`. */
+typedef struct mr_spec_device {
+    const char *id;
+    const char *device;   /* what it is, in full: "cpu", "cuda:0", "sim:1" */
+    mr_place place;       /* of its id */
+    int64_t memory_bytes; /* most that buffers may take there; 0: no limit */
+    bool enabled;
+} mr_spec_device;
+
+/* An entry of `nodes`: who runs what. Whether its stages exist is the plan's to find. */
+typedef struct mr_spec_node {
+    const char *id;
+    mr_place place;          /* of its id */
+    const mr_yaml *node;     /* its map; places of its keys are found there */
+    mr_strings stages, sources;
+    const char *listen;      /* endpoint that it binds; NULL: one in the runtime folder */
+    const char *address;     /* endpoint that others connect to; NULL: `listen` */
+    const char *key;         /* file with its secret key; NULL: none */
+    const char *public_key;  /* file with the public one; NULL: beside `key` */
+    int64_t replicas;        /* processes that run it */
+    int64_t busy_poll_ns;    /* -1: as the pipeline's */
+} mr_spec_node;
+
+/* A source or a stage. */
+typedef struct mr_spec_vertex {
+    const char *id;
+    mr_place place;            /* of its id */
+    const char *place_text;    /* "file:line:column" */
+    const mr_yaml *node;       /* its map; places of options are found there */
+    const mr_stage_type *type; /* NULL where it is wrong */
+    const void *options;       /* type->options_bytes of them, filled */
+    bool is_source;
+    bool broken;               /* something in it was diagnosed: it is not negotiated */
+    mr_spec_common common;
+    bool joins;                /* inputs stand under `join` */
+    size_t input_count;
+    mr_spec_input *inputs;
+} mr_spec_vertex;
+
+typedef struct mr_spec {
+    const char *file;
+    const char *name;          /* of the pipeline */
+    int workers;               /* 0: not said */
+    int jobs;                  /* 0: not said */
+    int64_t busy_poll_ns;      /* 0: not said, or none */
+    bool broken;               /* an error was diagnosed */
+    char digest[MR_DIGEST_TEXT]; /* of what it says, overrides and variables included; "" where it is broken */
+    const mr_stage_type *const *types; /* of the program, and behind them those of plugins */
+    mr_type_list type_list;    /* what `types` is where the pipeline names plugins */
+    size_t device_count;
+    mr_spec_device *devices;
+    size_t node_count;         /* 0: one process runs all */
+    mr_spec_node *nodes;
+    bool nodes_broken;         /* an error in `nodes` was diagnosed: what they run is not known */
+    size_t source_count;
+    mr_spec_vertex *sources;
+    size_t stage_count;
+    mr_spec_vertex *stages;
+    const char *all_sources;   /* the id that stands for all sources since several inputs replaced it; else NULL */
+    size_t group_count;
+    struct mr_spec_group *groups; /* sources that were written as one */
+    mr_yaml *root;
+    mr_arena arena;
+} mr_spec;
+
+typedef struct mr_spec_group {
+    const char *name;
+    size_t first, count;       /* of `sources` */
+} mr_spec_group;
+
+/* How a source is called in the file. */
+const char *mr_spec_source_name(const mr_spec *spec, size_t source);
+
+typedef struct mr_spec_params {
+    const mr_stage_type *const *types; /* ended by NULL; lives as long as the spec */
+    bool plugins;                      /* those that the pipeline names are loaded; else it is refused */
+    const char *default_source_type;   /* NULL: MR_SPEC_SOURCE_TYPE */
+    const char *path;                  /* the file, "-": standard input; NULL: none, the text is called "pipeline" */
+    const char *text;                  /* NULL: it is read from the file */
+    size_t override_count;
+    const mr_override *overrides;
+    size_t input_count;
+    const char *const *inputs;
+    const char *output;
+} mr_spec_params;
+
+/* The first error's status, or MR_OK. Where the text is a tree at all, *spec is made even with errors (`broken`), so
+ * that mr_plan_create can find those of the graph too; else it is NULL. */
+int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *diagnostics);
+void mr_spec_destroy(mr_spec **spec);
+
+/* For hints: `inputs`, a list, under `join`; returns `text`. */
+const char *mr_spec_hint_join(const mr_yaml *inputs, char *text, size_t bytes);
+
+/* A device's name with its number: "cuda" is "cuda:0"; a UUID in small letters. NULL without memory. */
+const char *mr_device_full_name(mr_arena *arena, const char *name);
+
+#endif

@@ -1,0 +1,212 @@
+/* `nodes:` of the YAML, by itself: who runs what, and where it is reached. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/spec/spec_parser.h"
+#include "millrace/status.h"
+
+static const char *const modes[] = {"reliable", "live", NULL};
+static const char *const compressions[] = {"none", "lz4", "zstd", NULL};
+static const char *const checksums[] = {"envelope", "payload", NULL};
+
+const mr_option mr_cut_keys[] = {
+    {.name = "mode", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, mode), .fallback = "reliable",
+     .choices = modes,
+     .help = "reliable waits for room and sends again, so that nothing is lost and nothing comes twice; live drops "
+             "the oldest frame, and counts it"},
+    {.name = "window", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_cut, window), .min = 1, .max = 65536,
+     .unit = "frames",
+     .help = "frames that the other node keeps at most until what became of them is known; without it as many as "
+             "their size and the batches behind the cut call for"},
+    {.name = "memory", .kind = MR_OPTION_BYTES, .offset = offsetof(mr_spec_cut, memory_bytes), .min = 65536,
+     .max = 1099511627776,
+     .help = "the same in bytes; refused where nobody knows how large frames are and what is behind gathers them, as a "
+             "decoder does packets"},
+    {.name = "compress", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, compress), .fallback = "none",
+     .choices = compressions, .help = "how what frames hold is compressed on its way"},
+    {.name = "checksum", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, checksum), .fallback = "envelope",
+     .choices = checksums,
+     .help = "what is guarded against damage on the way beside what TCP and CURVE do: the envelope, or the payload "
+             "as well"},
+    {.name = "inline", .kind = MR_OPTION_BOOL, .offset = offsetof(mr_spec_cut, in_line), .fallback = "false",
+     .help = "what frames hold goes through the socket between processes of one machine, too, where it otherwise "
+             "stays in memory that both see"},
+    {.name = "lease", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_cut, lease_ns), .min = 1000000,
+     .max = 86400e9,
+     .help = "how long one of several processes of this node may have a frame until another gets it; without it as "
+             "long as it lives"},
+    {.name = "heartbeat", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_cut, heartbeat_ns),
+     .min = 10000000, .max = 3600e9,
+     .help = "how often both nodes say that they are there; one that is not heard for three times as long is lost, and "
+             "the connection is made anew; without it once a second"},
+    {.name = "dead_letters", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_cut, dead_letters),
+     .example = "dead-letters",
+     .help = "a folder for frames of which two processes have died; without it a frame may kill any number of them"},
+    MR_OPTIONS_END,
+};
+
+const mr_option mr_node_keys[] = {
+    {.name = "stages", .kind = MR_OPTION_STRINGS, .offset = offsetof(mr_spec_node, stages),
+     .example = "[decode, preprocess]", .help = "the stages that it runs; without it, it only reads `sources`"},
+    {.name = "sources", .kind = MR_OPTION_STRINGS, .offset = offsetof(mr_spec_node, sources), .example = "[lobby]",
+     .help = "sources that it reads; without it those that its stages take as input, where no other node names "
+             "them"},
+    {.name = "listen", .kind = MR_OPTION_STRING, .offset = offsetof(mr_spec_node, listen),
+     .example = "tcp://127.0.0.1:7001",
+     .help = "where nodes that take its frames connect: tcp://HOST:PORT or ipc://PATH; where it gives several links, "
+             "they listen at this port and those after it; without it a socket in a private folder of this machine"},
+    {.name = "address", .kind = MR_OPTION_STRING, .offset = offsetof(mr_spec_node, address),
+     .example = "tcp://camera.example:7001", .help = "the same place as others see it, where that differs"},
+    {.name = "key", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_node, key), .example = "keys/camera.key",
+     .help = "file with its secret CURVE key (millrace keygen); required where it listens beyond this machine"},
+    {.name = "public_key", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_node, public_key),
+     .example = "keys/camera.pub",
+     .help = "file with the public one, by which others know it; without it the file beside the key that ends in "
+             ".pub"},
+    {.name = "replicas", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_node, replicas), .fallback = "1",
+     .min = 1, .max = MR_SPEC_MAX_REPLICAS, .unit = "processes",
+     .help = "how many processes share its work; order of each source is restored behind them"},
+    {.name = "busy_poll", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_node, busy_poll_ns), .min = 0,
+     .max = MR_SPEC_MAX_BUSY_POLL_NS,
+     .help = "how long its idle workers look for work before they sleep; without it as the pipeline's `busy_poll`"},
+    MR_OPTIONS_END,
+};
+
+/* ---- endpoints ------------------------------------------------------------------------------------------------- */
+
+/* The port of "tcp://HOST:PORT"; 0 where it is none. */
+static int port_of(const char *endpoint) {
+    const char *colon = strrchr(endpoint, ':');
+    char *end;
+    long port = strtol(colon + 1, &end, 10);
+    bool plain = colon[1] >= '0' && colon[1] <= '9' && *end == 0;
+    return plain && colon > endpoint + strlen("tcp://") && port >= 1 && port <= 65535 ? (int)port : 0;
+}
+
+static bool is_endpoint(const char *text) {
+    if (strncmp(text, "tcp://", 6) == 0)
+        return port_of(text) > 0;
+    return strncmp(text, "ipc://", 6) == 0 && text[6];
+}
+
+/* Nodes are started in different folders. */
+static bool is_relative(const char *endpoint) {
+    return strncmp(endpoint, "ipc://", 6) == 0 && endpoint[6] && endpoint[6] != '/' && endpoint[6] != '@';
+}
+
+static void check_endpoint(mr_spec_parser *p, const mr_spec_node *node, const char *key, const char *endpoint) {
+    char hint[256];
+    if (endpoint && is_relative(endpoint)) {
+        snprintf(hint, sizeof hint, "write the whole path, such as ipc:///run/millrace/%s", node->id);
+        mr_spec_error(p, mr_yaml_get(node->node, key)->place, hint,
+                      "nodes.%s.%s: the path of \"%s\" depends on the folder in which a node is started", node->id, key,
+                      endpoint);
+        return;
+    }
+    if (!endpoint || is_endpoint(endpoint))
+        return;
+    mr_spec_error(p, mr_yaml_get(node->node, key)->place, "write tcp://127.0.0.1:7001 or ipc:///run/camera.ipc",
+                  "nodes.%s.%s: \"%s\" is no endpoint", node->id, key, endpoint);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------------------------- */
+
+/* keys/camera.key has its public key in keys/camera.pub. */
+static int name_public_key(mr_spec_parser *p, mr_spec_node *node) {
+    if (!node->key || node->public_key)
+        return MR_OK;
+    size_t length = strlen(node->key);
+    size_t stem = length > 4 && strcmp(node->key + length - 4, ".key") == 0 ? length - 4 : length;
+    node->public_key = mr_arena_print(&p->spec->arena, "%.*s.pub", (int)stem, node->key);
+    return node->public_key ? MR_OK : MR_ERROR_MEMORY;
+}
+
+/* Where it is reached, and what belongs together. */
+static void check_node(mr_spec_parser *p, const mr_spec_node *node) {
+    check_endpoint(p, node, "listen", node->listen);
+    check_endpoint(p, node, "address", node->address);
+    if (node->address && !node->listen)
+        mr_spec_error(p, mr_yaml_get(node->node, "address")->place, "add `listen`, where it listens itself",
+                      "nodes.%s.address: it does not say where it listens", node->id);
+    if (node->public_key && !node->key)
+        mr_spec_error(p, mr_yaml_get(node->node, "public_key")->place,
+                      "add `key`, the file with the secret one; `millrace keygen` makes both",
+                      "nodes.%s.public_key: it has no `key`", node->id);
+}
+
+/* "camera: decode" and "camera: [decode, shrink]" for camera: {stages: ...}. */
+static void hint_node(const mr_yaml *said, char *text, size_t bytes) {
+    bool list = said->kind == MR_YAML_LIST && said->first;
+    const mr_yaml *item = list ? said->first : said;
+    const char *first = item->kind == MR_YAML_SCALAR && !mr_yaml_is_null(item) ? item->text : "decode";
+    size_t length = (size_t)snprintf(text, bytes, "write %s: {stages: [%s", said->key, first);
+    for (item = list ? item->next : NULL; item && length < bytes; item = item->next)
+        if (item->kind == MR_YAML_SCALAR)
+            length += (size_t)snprintf(text + length, bytes - length, ", %s", item->text);
+    if (length < bytes)
+        snprintf(text + length, bytes - length, "]}");
+}
+
+static int read_node(mr_spec_parser *p, const mr_yaml *map) {
+    mr_spec_node node = {.id = map->key, .place = map->key_place, .node = map};
+    char found[64], hint[256];
+    if (!mr_spec_id_is_plain(map->key))
+        mr_spec_error(p, map->key_place, "use up to 64 of the letters a to z and A to Z, digits, - and _",
+                      "\"%s\" cannot be the name of a node", map->key);
+    if (map->kind != MR_YAML_MAP) {
+        hint_node(map, hint, sizeof hint);
+        mr_spec_error(p, map->place, hint,
+                      "nodes.%s: expected a map of options, found %s", map->key,
+                      mr_yaml_found(map, found, sizeof found));
+        return MR_OK;
+    }
+    const mr_option_reader reader = {.arena = &p->spec->arena,
+                                     .diagnostics = p->diagnostics,
+                                     .directory = p->directory,
+                                     .where = mr_arena_print(&p->spec->arena, "nodes.%s", map->key)};
+    size_t before = p->diagnostics->errors;
+    /* Its defaults are all in one field: a table that filled the whole struct would clear what is above. */
+    node.replicas = 1;
+    node.busy_poll_ns = -1;
+    if (!reader.where || mr_options_read(&reader, mr_node_keys, NULL, map, &node) == MR_ERROR_MEMORY)
+        return MR_ERROR_MEMORY;
+    if (p->diagnostics->errors == before)
+        check_node(p, &node);
+    p->spec->nodes[p->spec->node_count++] = node;
+    return name_public_key(p, &p->spec->nodes[p->spec->node_count - 1]);
+}
+
+int mr_spec_read_nodes(mr_spec_parser *p) {
+    const mr_yaml *map = mr_yaml_get(p->spec->root, "nodes");
+    size_t before = p->diagnostics->errors;
+    char found[64];
+    if (!map)
+        return MR_OK;
+    if (mr_yaml_is_null(map) || (map->kind == MR_YAML_MAP && map->count == 0)) {
+        mr_spec_error(p, map->place,
+                      "name who runs what: nodes: {camera: {stages: [decode]}, center: {stages: [results]}}",
+                      "nodes: there is none");
+        return MR_OK;
+    }
+    if (map->kind != MR_YAML_MAP) {
+        mr_spec_error(p, map->place, "write nodes: {camera: {stages: [decode]}, center: {stages: [results]}}",
+                      "nodes: expected a map of names, found %s", mr_yaml_found(map, found, sizeof found));
+        p->spec->nodes_broken = true;
+        return MR_OK;
+    }
+    if (map->count > MR_SPEC_MAX_NODES) {
+        mr_spec_error(p, map->place, "run several processes of one node with `replicas`",
+                      "nodes: there are %zu of them, and at most %d may be", map->count, MR_SPEC_MAX_NODES);
+        p->spec->nodes_broken = true;
+        return MR_OK;
+    }
+    p->spec->nodes = mr_arena_array(&p->spec->arena, map->count, sizeof *p->spec->nodes);
+    if (!p->spec->nodes)
+        return MR_ERROR_MEMORY;
+    for (const mr_yaml *node = map->first; node; node = node->next)
+        if (read_node(p, node))
+            return MR_ERROR_MEMORY;
+    p->spec->nodes_broken = map->doubled || p->diagnostics->errors > before;
+    return MR_OK;
+}

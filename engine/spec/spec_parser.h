@@ -1,0 +1,74 @@
+/* Between the files that make a spec (spec.c, spec_devices.c, spec_nodes.c, spec_stage.c,
+ * override.c); nobody else includes this. */
+#ifndef MILLRACE_SPEC_SPEC_PARSER_H
+#define MILLRACE_SPEC_SPEC_PARSER_H
+
+#include "engine/spec/spec.h"
+#include "engine/text/options.h"
+
+/* The defaults of a stage type's options, filled once however many stages are of that type. */
+typedef struct mr_type_entry {
+    const mr_stage_type *type;
+    const void *defaults;
+} mr_type_entry;
+
+typedef struct mr_spec_parser {
+    mr_spec *spec;
+    const mr_spec_params *params;
+    mr_diagnostics *diagnostics;
+    const char *directory;     /* of the file, "" or ending in "/" */
+    const char *default_source;
+    bool plugins_broken;       /* some could not be loaded: types that are not known may be theirs */
+    mr_index types[2];         /* name to mr_type_entry: of stages, of sources (a name may stand for one of each) */
+} mr_spec_parser;
+
+/* Diagnoses an error of the pipeline at `place`; answers MR_ERROR_CONFIG. */
+#define mr_spec_error(parser, place, hint, ...)                                                                      \
+    mr_diagnose((parser)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (place), (hint), __VA_ARGS__)
+
+/* spec_stage.c: the keys that every source and every stage has. */
+extern const mr_option mr_source_keys[], mr_stage_keys[];
+/* spec_devices.c: those of an entry of `devices`. */
+extern const mr_option mr_device_keys[];
+/* spec_nodes.c: those of an entry of `nodes`; and what `cut` of a stage holds. */
+extern const mr_option mr_node_keys[], mr_cut_keys[];
+
+/* override.c: a copy of a source's map with another uri; `id`, or with the first number behind it that makes it new, by
+ * the last numbers of each that `taken` holds. NULL if there is no memory. */
+mr_yaml *mr_spec_copy_source(mr_spec_parser *parser, const mr_yaml *source, mr_yaml *uri);
+const char *mr_spec_unique_id(mr_spec_parser *parser, mr_index *taken, const mr_yaml *stages, const char *id);
+/* spread.c: replaces sources that name several streams by one for each. MR_OK or MR_ERROR_MEMORY. */
+int mr_spec_spread(mr_spec_parser *parser);
+
+/* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
+int mr_spec_override(mr_spec_parser *parser);
+
+/* spec_plugins.c: loads what `plugins` names, before a type is asked for. MR_OK or MR_ERROR_MEMORY; all else is
+ * diagnosed. */
+int mr_spec_read_plugins(mr_spec_parser *parser);
+/* spec.c: makes the types known by their names, also once more where plugins have brought some. */
+int mr_spec_index_types(mr_spec_parser *parser);
+
+/* spec_id.c: whether it is made of letters, digits, - and _, so that a dot can part a stage from its port; as
+ * MR_SPEC_ID. */
+bool mr_spec_id_is_plain(const char *id);
+/* The same of a source, whose letters may be those of any language; as MR_SPEC_SOURCE_ID. */
+bool mr_spec_source_id_is_plain(const char *id);
+/* The name of a file without directory and ending as the id of a source: what may not stand in one is "_". NULL if
+ * there is no memory. */
+const char *mr_spec_source_id_from(mr_arena *arena, const char *input);
+
+/* spec_devices.c: the section `devices`; and whether what a stage writes as `device` names devices. MR_OK or
+ * MR_ERROR_MEMORY; all else is diagnosed. */
+int mr_spec_read_devices(mr_spec_parser *parser);
+void mr_spec_check_device(const mr_spec_parser *parser, mr_spec_vertex *vertex);
+
+/* spec_nodes.c: the section `nodes`. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
+int mr_spec_read_nodes(mr_spec_parser *parser);
+
+/* spec_stage.c: reads one source or stage whose id and node are set. MR_OK or MR_ERROR_MEMORY. */
+int mr_spec_read_vertex(mr_spec_parser *parser, mr_spec_vertex *vertex);
+/* The type that a source's or stage's map names, or that its id names; NULL where there is none. Says nothing. */
+const mr_type_entry *mr_spec_type_of(const mr_spec_parser *parser, const mr_yaml *node, bool is_source);
+
+#endif

@@ -1,0 +1,199 @@
+/* Whether a stage type is well formed, so that one of a plugin or a program fails by name and not by accident. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/spec/spec.h"
+#include "engine/text/options.h"
+#include "millrace/status.h"
+
+/* A table that is longer has probably no end. */
+enum { MOST_OPTIONS = 256, MOST_CHOICES = 256, MOST_FORMATS = 64 };
+
+static int wrong(const mr_stage_type *type, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static int wrong(const mr_stage_type *type, const char *format, ...) {
+    char why[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    return mr_fail(MR_ERROR_DATA, "the stage type \"%.64s\" is malformed: %s", type->name, why);
+}
+
+/* What can be a name in YAML, and in a path of names parted by dots unless they are allowed. */
+static bool is_plain(const char *name, const char *more) {
+    size_t length = strlen(name);
+    for (size_t i = 0; i < length; i++) {
+        char c = (char)(name[i] | 32);
+        if (!(c >= 'a' && c <= 'z') && !(name[i] >= '0' && name[i] <= '9' && i > 0) && !strchr(more, name[i]))
+            return false;
+    }
+    return length > 0 && length <= 64 && !strchr("-.", *name);
+}
+
+/* ---- ports ----------------------------------------------------------------------------------------------------- */
+
+/* How many there are, or a negative status. */
+static int check_ports(const mr_stage_type *type, const mr_port *ports, const char *kind) {
+    int count = 0;
+    for (const mr_port *port = ports; port && port->name; port++) {
+        if (++count > MR_SPEC_MAX_PORTS)
+            return wrong(type, "it has more than %d %ss, or no {0} behind the last", MR_SPEC_MAX_PORTS, kind);
+        if (!is_plain(port->name, "-_"))
+            return wrong(type, "\"%.64s\" cannot be the name of an %s: letters, digits, - and _", port->name, kind);
+        for (const mr_port *other = ports; other < port; other++)
+            if (strcmp(other->name, port->name) == 0)
+                return wrong(type, "two %ss are called \"%s\"", kind, port->name);
+        int sets = 0;
+        for (const mr_format_set *set = port->accepts; set && set->payload != MR_PAYLOAD_ANY; set++)
+            if (++sets > MOST_FORMATS)
+                return wrong(type, "the formats of %s \"%s\" have no end: MR_PAYLOAD_ANY is missing", kind, port->name);
+    }
+    if (ports && count == 0)
+        return wrong(type, "its table of %ss is empty: leave it NULL where there are none", kind);
+    return count;
+}
+
+/* ---- options --------------------------------------------------------------------------------------------------- */
+
+/* The C type of a field: its bytes and alignment; 0 where the kind is none that a stage can have. */
+static size_t field_bytes(mr_option_kind kind, size_t *alignment) {
+#define FIELD(type) (*alignment = _Alignof(type), sizeof(type))
+    switch (kind) {
+    case MR_OPTION_BOOL:
+    case MR_OPTION_MAP: /* its first member */
+        return FIELD(bool);
+    case MR_OPTION_INT:
+    case MR_OPTION_DURATION:
+    case MR_OPTION_BYTES:
+        return FIELD(int64_t);
+    case MR_OPTION_DOUBLE:
+    case MR_OPTION_RATE:
+        return FIELD(double);
+    case MR_OPTION_STRING:
+    case MR_OPTION_PATH:
+    case MR_OPTION_URI:
+        return FIELD(const char *);
+    case MR_OPTION_ENUM:
+        return FIELD(int);
+    case MR_OPTION_SIZE:
+        return FIELD(mr_size);
+    case MR_OPTION_DOUBLES:
+        return FIELD(mr_doubles);
+    case MR_OPTION_STRINGS:
+        return FIELD(mr_strings);
+    case MR_OPTION_PAIRS:
+        return FIELD(mr_pairs);
+    case MR_OPTION_FORMAT:
+        return FIELD(mr_format);
+    default:
+        return 0;
+    }
+#undef FIELD
+}
+
+static int check_choices(const mr_stage_type *type, const mr_option *option) {
+    int count = 0;
+    while (option->choices && option->choices[count] && count <= MOST_CHOICES)
+        count++;
+    return count > 0 && count <= MOST_CHOICES
+               ? MR_OK
+               : wrong(type, "option \"%s\" is an ENUM and needs choices, ended by NULL", option->name);
+}
+
+static int check_table(const mr_stage_type *type, const mr_option *table, size_t base, bool nested);
+
+/* One option, whose table describes a struct that begins `base` bytes into the options. */
+static int check_option(const mr_stage_type *type, const mr_option *option, size_t base, bool nested) {
+    size_t alignment = 1, bytes = field_bytes(option->kind, &alignment), offset = base + option->offset;
+    if (!is_plain(option->name, "-_"))
+        return wrong(type, "\"%.64s\" cannot be the name of an option: letters, digits, - and _", option->name);
+    if (!nested && mr_option_find(mr_spec_keys(type->inputs ? MR_SPEC_STAGE : MR_SPEC_SOURCE), option->name))
+        return wrong(type, "option \"%s\": every %s has a key of that name", option->name,
+                     type->inputs ? "stage" : "source");
+    if (bytes == 0 || option->elsewhere || (nested && option->kind == MR_OPTION_MAP))
+        return wrong(type, "option \"%s\" is of a kind that options of a stage type cannot have", option->name);
+    if (option->offset > type->options_bytes || offset > type->options_bytes - bytes ||
+        type->options_bytes < bytes || offset % alignment)
+        return wrong(type, "option \"%s\": its field at byte %zu is not within options_bytes, which is %zu, or not "
+                     "where a field of its kind can be", option->name, offset, type->options_bytes);
+    if (!(option->min <= option->max))
+        return wrong(type, "option \"%s\": its min is above its max", option->name);
+    if (option->kind == MR_OPTION_ENUM)
+        return check_choices(type, option);
+    if (option->kind == MR_OPTION_MAP)
+        return option->fields ? check_table(type, option->fields, offset, true)
+                              : wrong(type, "option \"%s\" is a MAP and has no fields", option->name);
+    return MR_OK;
+}
+
+static int check_table(const mr_stage_type *type, const mr_option *table, size_t base, bool nested) {
+    int count = 0;
+    for (const mr_option *option = table; option && option->name; option++) {
+        if (++count > MOST_OPTIONS)
+            return wrong(type, "it has more than %d options, or no MR_OPTIONS_END behind the last", MOST_OPTIONS);
+        int status = check_option(type, option, base, nested);
+        if (status)
+            return status;
+        if (mr_option_find(table, option->name) != option)
+            return wrong(type, "two options are called \"%s\"", option->name);
+        if (option->unless && !mr_option_find(table, option->unless))
+            return wrong(type, "option \"%s\" may be left out where \"%.64s\" is given, which it lacks", option->name,
+                         option->unless);
+        if (option->brief && !mr_option_find(option->fields, option->brief))
+            return wrong(type, "option \"%s\": there is no field \"%.64s\"", option->name, option->brief);
+    }
+    return MR_OK;
+}
+
+/* A default that its own table refuses. */
+static int check_defaults(const mr_stage_type *type) {
+    mr_arena arena = {0};
+    mr_diagnostics found = {0};
+    const mr_option_reader reader = {.arena = &arena, .diagnostics = &found, .directory = "", .where = type->name};
+    void *options = mr_arena_alloc(&arena, type->options_bytes + 1);
+    int status = options ? mr_options_default(&reader, type->options, options, type->options_bytes) : MR_ERROR_MEMORY;
+    if (status && status != MR_ERROR_MEMORY)
+        status = wrong(type, "a default of its options is refused: %s", found.count ? found.item[0].message : "");
+    mr_diagnostics_fini(&found);
+    mr_arena_fini(&arena);
+    return status;
+}
+
+/* ---- together -------------------------------------------------------------------------------------------------- */
+
+static int check_functions(const mr_stage_type *type, int inputs, int outputs) {
+    if (type->external && (inputs || type->process || type->map))
+        return wrong(type, "`external` is for sources that the program pushes to; they have neither process nor map");
+    if (!type->external && !type->process && !type->map)
+        return wrong(type, "it has neither process nor map");
+    if (type->process && type->map)
+        return wrong(type, "it has both process and map: the engine calls one of them");
+    if (type->map && (inputs != 1 || outputs != 1 || type->inputs[0].many))
+        return wrong(type, "map is for stages with one input and one output");
+    if (type->shape && !type->map)
+        return wrong(type, "shape goes with map, which it lacks");
+    return MR_OK;
+}
+
+int mr_stage_type_check(const mr_stage_type *type) {
+    if (!type->name || !is_plain(type->name, "-_."))
+        return mr_fail(MR_ERROR_DATA, "\"%.64s\" cannot be the name of a stage type: up to 64 letters, digits, ., - "
+                       "and _", type->name ? type->name : "");
+    if (!type->summary || !*type->summary || strchr(type->summary, '\n'))
+        return wrong(type, "it needs a summary of one line");
+    if ((unsigned)type->entry > MR_ENTRY_SHARED)
+        return wrong(type, "its entry %d is none of mr_entry", (int)type->entry);
+    int inputs = check_ports(type, type->inputs, "input"), outputs = check_ports(type, type->outputs, "output");
+    if (inputs < 0 || outputs < 0)
+        return MR_ERROR_DATA;
+    if (inputs == 0 && outputs == 0)
+        return wrong(type, "it has neither inputs nor outputs");
+    int status = check_functions(type, inputs, outputs);
+    if (!status && type->options && type->options[0].name && type->options_bytes == 0)
+        status = wrong(type, "it has options, and options_bytes is 0");
+    if (!status)
+        status = check_table(type, type->options, 0, false);
+    return status ? status : check_defaults(type);
+}

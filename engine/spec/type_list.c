@@ -1,0 +1,57 @@
+#include "engine/spec/type_list.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+
+/* The file that a type came with: a plugin, a library or the program itself. */
+static const char *origin(const mr_stage_type *type) {
+    Dl_info info;
+    return dladdr(type, &info) && info.dli_fname ? info.dli_fname : "this program";
+}
+
+static int check_name(const mr_type_list *list, const mr_stage_type *type) {
+    for (size_t i = 0; i < list->count; i++) {
+        const mr_stage_type *other = list->item[i];
+        if ((other->inputs == NULL) == (type->inputs == NULL) && strcmp(other->name, type->name) == 0)
+            return mr_fail(MR_ERROR_DATA, "the %s type \"%s\" of %s is there already, from %s: give it another name",
+                           type->inputs ? "stage" : "source", type->name, origin(type), origin(other));
+    }
+    return MR_OK;
+}
+
+static bool holds(const mr_type_list *list, const mr_stage_type *type) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->item[i] == type)
+            return true;
+    return false;
+}
+
+int mr_type_list_add(mr_type_list *list, const mr_stage_type *const *types, bool own_names) {
+    size_t more = 0;
+    while (types && types[more])
+        more++;
+    const mr_stage_type **item = mr_calloc(list->count + more + 1, sizeof *item);
+    if (!item)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for %zu stage types", list->count + more);
+    if (list->count > 0)
+        memcpy(item, list->item, list->count * sizeof *item);
+    mr_free(list->item);
+    list->item = item;
+    for (size_t i = 0; i < more; i++) {
+        if (holds(list, types[i]))
+            continue;
+        int status = own_names ? check_name(list, types[i]) : MR_OK;
+        if (status)
+            return status;
+        list->item[list->count++] = types[i];
+    }
+    return MR_OK;
+}
+
+void mr_type_list_fini(mr_type_list *list) {
+    mr_free(list->item);
+    *list = (mr_type_list){0};
+}

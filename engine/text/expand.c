@@ -1,0 +1,169 @@
+/* Variables in the scalars of a tree (yaml.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/text/yaml.h"
+#include "millrace/status.h"
+
+enum { MAX_NESTING = 8 };
+
+/* Text that grows; `failed` once memory was short or an error was diagnosed. */
+typedef struct expansion {
+    mr_diagnostics *diagnostics;
+    mr_place place;
+    char *text;
+    size_t length, capacity;
+    int status;
+} expansion;
+
+static void append(expansion *e, const char *text, size_t length) {
+    if (e->status)
+        return;
+    if (e->length + length > MR_YAML_MAX_BYTES) {
+        e->status = mr_diagnose(e->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, e->place, NULL,
+                                "with its variables replaced this text is longer than %d bytes", MR_YAML_MAX_BYTES);
+        return;
+    }
+    if (e->length + length + 1 > e->capacity) {
+        size_t capacity = 2 * (e->length + length) + 64;
+        char *wider = realloc(e->text, capacity);
+        if (!wider) {
+            e->status = mr_fail(MR_ERROR_MEMORY, "no memory for %zu bytes of text", capacity);
+            return;
+        }
+        e->text = wider;
+        e->capacity = capacity;
+    }
+    memcpy(e->text + e->length, text, length);
+    e->length += length;
+    e->text[e->length] = 0;
+}
+
+static void refuse(expansion *e, const char *hint, const char *message, const char *name, size_t length) {
+    if (!e->status)
+        e->status = mr_diagnose(e->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, e->place, hint, message,
+                                (int)length, name);
+}
+
+static bool name_char(char c, bool first) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || (!first && c >= '0' && c <= '9');
+}
+
+static size_t name_length(const char *text) {
+    size_t length = 0;
+    while (name_char(text[length], length == 0))
+        length++;
+    return length;
+}
+
+static const char *expand_text(expansion *e, const char *at, bool inside, bool silent, int nesting);
+
+static const char *value_of(const char *name, size_t length) {
+    char key[256];
+    if (length >= sizeof key)
+        return NULL;
+    memcpy(key, name, length);
+    key[length] = 0;
+    return getenv(key);
+}
+
+/* The message of ${VAR:?message}: up to the closing brace. */
+static const char *complain(expansion *e, const char *name, size_t length, const char *at, bool silent) {
+    size_t message = strcspn(at, "}");
+    if (!silent && !e->status) {
+        char hint[300];
+        snprintf(hint, sizeof hint, "set it in the environment: %.*s=...", (int)length, name);
+        e->status = message > 0
+                        ? mr_diagnose(e->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, e->place, hint,
+                                      "the variable %.*s is not set: %.*s", (int)length, name, (int)message, at)
+                        : mr_diagnose(e->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, e->place, hint,
+                                      "the variable %.*s is not set", (int)length, name);
+    }
+    return at + message;
+}
+
+/* Behind "${"; answers where the text goes on behind "}". `silent`: the value is not wanted, only where it ends. */
+static const char *expand_variable(expansion *e, const char *at, bool silent, int nesting) {
+    const char *name = at;
+    size_t length = name_length(at);
+    at += length;
+    const char *value = value_of(name, length);
+    bool given = value && *value;
+    if (length == 0) {
+        refuse(e, "write ${NAME}, or $$ for a dollar", "\"${\" is followed by no name%.*s", "", 0);
+        return at + strlen(at);
+    }
+    if (*at == '}') {
+        if (!value && !silent)
+            complain(e, name, length, "", false);
+        if (value && !silent)
+            append(e, value, strlen(value));
+    } else if (at[0] == ':' && at[1] == '-') {
+        if (given && !silent)
+            append(e, value, strlen(value));
+        at = expand_text(e, at + 2, true, silent || given, nesting + 1);
+    } else if (at[0] == ':' && at[1] == '?') {
+        if (given && !silent)
+            append(e, value, strlen(value));
+        at = complain(e, name, length, at + 2, silent || given);
+    } else if (*at) {
+        refuse(e, "write ${NAME}, ${NAME:-default} or ${NAME:?message}", "\"${%.*s\" goes on wrongly", name, length);
+        return at + strlen(at);
+    }
+    if (*at == '}')
+        return at + 1;
+    refuse(e, "write ${NAME}, or $$ for a dollar", "\"${%.*s\" is not closed by a brace", name, length);
+    return at + strlen(at);
+}
+
+/* Expands up to the end, or where it stands `inside` a variable's default up to the closing brace. */
+static const char *expand_text(expansion *e, const char *at, bool inside, bool silent, int nesting) {
+    if (nesting > MAX_NESTING) {
+        refuse(e, NULL, "defaults of variables are nested too deep%.*s", "", 0);
+        return at + strlen(at);
+    }
+    while (*at && !e->status && !(inside && *at == '}')) {
+        size_t plain = strcspn(at, inside ? "$}" : "$");
+        if (!silent)
+            append(e, at, plain);
+        at += plain;
+        if (*at != '$')
+            continue;
+        if (at[1] == '{') {
+            at = expand_variable(e, at + 2, silent, nesting);
+        } else {
+            if (!silent)
+                append(e, "$", 1);
+            at += at[1] == '$' ? 2 : 1;
+        }
+    }
+    return at;
+}
+
+static int expand_scalar(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics) {
+    expansion e = {.diagnostics = diagnostics, .place = node->place};
+    append(&e, "", 0);
+    expand_text(&e, node->text, false, false, 0);
+    if (!e.status) {
+        char *text = mr_arena_text(arena, e.text, e.length);
+        if (text)
+            node->text = text;
+        else
+            e.status = MR_ERROR_MEMORY;
+    }
+    free(e.text);
+    node->expanded = true;
+    node->broken = e.status != MR_OK;
+    return e.status;
+}
+
+int mr_yaml_expand(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics) {
+    int status = MR_OK;
+    if (node->kind == MR_YAML_SCALAR)
+        return !node->expanded && strchr(node->text, '$') ? expand_scalar(node, arena, diagnostics) : MR_OK;
+    for (mr_yaml *child = node->first; child && status != MR_ERROR_MEMORY; child = child->next) {
+        int answer = mr_yaml_expand(child, arena, diagnostics);
+        status = answer ? answer : status;
+    }
+    return status;
+}

@@ -1,0 +1,170 @@
+/* What an option is, for people (option.h). */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/text/options.h"
+#include "engine/text/value.h"
+
+/* Its kind in words, what to write (with an article), and examples for options that have none of their own. */
+static const struct {
+    const char *kind, *article, *example, *other;
+} words[] = {
+    [MR_OPTION_BOOL] = {"true | false", "true or false", NULL, NULL},
+    [MR_OPTION_INT] = {"whole number", "a whole number", "8", NULL},
+    [MR_OPTION_DOUBLE] = {"number", "a number", "0.5", NULL},
+    [MR_OPTION_STRING] = {"text", "a text", NULL, NULL},
+    [MR_OPTION_PATH] = {"path", "a path", "results.jsonl", NULL},
+    [MR_OPTION_URI] = {"path or URI", "a path or URI", "lobby.mp4", NULL},
+    [MR_OPTION_ENUM] = {NULL, NULL, NULL, NULL},
+    [MR_OPTION_DURATION] = {"duration", "a duration", "20ms", NULL},
+    [MR_OPTION_BYTES] = {"bytes", "a number of bytes", "64MiB", NULL},
+    [MR_OPTION_RATE] = {"rate", "a rate", "30fps", NULL},
+    [MR_OPTION_SIZE] = {"width x height", "a size (width x height)", "224x224", NULL},
+    [MR_OPTION_DOUBLES] = {"number, or list of up to 4", "a number or a list of up to four", "[0.5, 0.5, 0.5]",
+                           NULL},
+    [MR_OPTION_STRINGS] = {"text, or list of texts", "a text or a list of texts", NULL, NULL},
+    [MR_OPTION_PAIRS] = {"map of texts", "a map of texts", "{a: b}", NULL},
+    [MR_OPTION_FORMAT] = {"format", "a format", "I420 1280x720", "f32 3x224x224"},
+    [MR_OPTION_MAP] = {"map", "a map", NULL, NULL},
+    [MR_OPTION_MAPS] = {"map of maps", "a map of maps", NULL, NULL},
+};
+
+/* Appends to what is in `text` already; too long is cut. */
+static void add(char *text, size_t bytes, const char *more) {
+    size_t length = strlen(text);
+    snprintf(text + length, bytes - length, "%s", more);
+}
+
+static void add_choices(const char *const *choices, const char *between, char *text, size_t bytes) {
+    for (const char *const *choice = choices; *choice; choice++) {
+        add(text, bytes, choice == choices ? "" : between);
+        add(text, bytes, *choice);
+    }
+}
+
+const char *mr_option_type_text(const mr_option *option, char *text, size_t bytes) {
+    text[0] = 0;
+    if (option->kind == MR_OPTION_ENUM)
+        add_choices(option->choices, " | ", text, bytes);
+    else
+        add(text, bytes, words[option->kind].kind);
+    if (mr_option_takes_auto(option))
+        add(text, bytes, " | auto");
+    return text;
+}
+
+static void add_number(const mr_option *option, double value, char *text, size_t bytes) {
+    char number[64];
+    if (option->kind == MR_OPTION_DURATION)
+        mr_value_print_duration(value, number, sizeof number);
+    else if (option->kind == MR_OPTION_BYTES)
+        mr_value_print_bytes(value, number, sizeof number);
+    else if (fabs(value) < 1e15 && value == floor(value))
+        snprintf(number, sizeof number, "%.0f", value);
+    else
+        snprintf(number, sizeof number, "%g", value);
+    add(text, bytes, number);
+}
+
+const char *mr_option_range_text(const mr_option *option, char *text, size_t bytes) {
+    /* A limit beyond what the field can hold is none: tables write INT64_MAX or infinity for it. */
+    bool low = option->min > -9.2e18, high = option->max < 9.2e18;
+    text[0] = 0;
+    if ((option->min == 0 && option->max == 0) || (!low && !high))
+        return text;
+    if (!low)
+        add(text, bytes, "at most ");
+    if (!high)
+        add(text, bytes, "at least ");
+    if (low)
+        add_number(option, option->min, text, bytes);
+    if (low && high && option->min < option->max)
+        add(text, bytes, " to ");
+    if (high && option->min < option->max)
+        add_number(option, option->max, text, bytes);
+    if (option->unit) {
+        add(text, bytes, " ");
+        add(text, bytes, option->unit);
+    }
+    return text;
+}
+
+/* "a map of x, y, width, height" */
+static void add_fields(const mr_option *fields, char *text, size_t bytes) {
+    for (const mr_option *field = fields; field->name; field++) {
+        add(text, bytes, field == fields ? " of " : ", ");
+        add(text, bytes, field->name);
+    }
+}
+
+/* Whether a number is one that the option takes; a text is not looked at. */
+static bool suits(const mr_option *option, const char *example) {
+    double number;
+    if ((option->min == 0 && option->max == 0) || !mr_value_double(example, &number))
+        return true;
+    return number >= option->min && number <= option->max;
+}
+
+const char *mr_option_example(const mr_option *option, int index) {
+    /* The option's own default is the better example, where it shows what is meant. */
+    const char *fallback = option->fallback ? option->fallback : "";
+    if (index == 0 && option->example)
+        return option->example;
+    bool telling = words[option->kind].example && strpbrk(fallback, "123456789") != NULL;
+    if (option->example || (telling && index > 0))
+        return NULL;
+    const char *example = telling ? fallback : index == 0 ? words[option->kind].example : words[option->kind].other;
+    return index < 2 && example && suits(option, example) ? example : NULL;
+}
+
+/* " such as 8", " such as "I420 1280x720" or "f32 3x224x224"" */
+static void add_example(const char *example, int index, char *text, size_t bytes) {
+    const char *quote = strchr(example, ' ') && !strchr("[{", *example) ? "\"" : "";
+    add(text, bytes, index == 0 ? " such as " : " or ");
+    add(text, bytes, quote);
+    add(text, bytes, example);
+    add(text, bytes, quote);
+}
+
+const char *mr_option_expected_text(const mr_option *option, char *text, size_t bytes) {
+    text[0] = 0;
+    if (option->kind == MR_OPTION_ENUM) {
+        add(text, bytes, "one of ");
+        add_choices(option->choices, ", ", text, bytes);
+        return text;
+    }
+    add(text, bytes, words[option->kind].article);
+    if (option->kind == MR_OPTION_MAP)
+        add_fields(option->fields, text, bytes);
+    for (int i = 0; mr_option_example(option, i); i++)
+        add_example(mr_option_example(option, i), i, text, bytes);
+    if (mr_option_takes_auto(option))
+        add(text, bytes, ", or auto");
+    return text;
+}
+
+const char *mr_option_describe(const mr_option *option, char *text, size_t bytes) {
+    char range[MR_OPTION_TEXT];
+    mr_option_type_text(option, text, bytes);
+    mr_option_range_text(option, range, sizeof range);
+    add(text, bytes, option->brief ? ", or its " : "");
+    add(text, bytes, option->brief ? option->brief : "");
+    add(text, bytes, option->brief ? " alone" : "");
+    if (*range || option->unit)
+        add(text, bytes, *range ? ", " : ", in ");
+    add(text, bytes, *range ? range : option->unit ? option->unit : "");
+    if (option->required)
+        add(text, bytes, "; required");
+    else if (option->fallback)
+        add(text, bytes, "; default ");
+    else
+        add(text, bytes, "; optional");
+    if (option->required && option->unless) {
+        add(text, bytes, " unless there is ");
+        add(text, bytes, option->unless);
+    }
+    if (!option->required && option->fallback)
+        add(text, bytes, *option->fallback ? option->fallback : "empty");
+    return text;
+}

@@ -1,0 +1,456 @@
+#include "engine/text/options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/nearest.h"
+#include "engine/text/synonyms.h"
+#include "engine/text/value.h"
+#include "millrace/status.h"
+
+const mr_option *mr_option_find(const mr_option *table, const char *name) {
+    for (; table && table->name; table++)
+        if (strcmp(table->name, name) == 0)
+            return table;
+    return NULL;
+}
+
+bool mr_option_takes_auto(const mr_option *option) {
+    return option->kind == MR_OPTION_SIZE && option->fallback && strcmp(option->fallback, "auto") == 0;
+}
+
+static void *field_of(const mr_option *option, void *options) {
+    return (char *)options + option->offset;
+}
+
+/* The dot between a map's name and a key's. */
+static const char *dot(const mr_option_reader *reader) {
+    return *reader->where ? "." : "";
+}
+
+static const char *map_name(const mr_option_reader *reader) {
+    return *reader->where ? reader->where : "the pipeline";
+}
+
+/* ---- complaints ---------------------------------------------------------------------------------------------- */
+
+/* One value being read: where it is for messages, and whether anything was wrong. */
+typedef struct reading {
+    const mr_option_reader *reader;
+    const mr_option *option;
+    const mr_yaml *value;
+} reading;
+
+static int wrong_type(const reading *r, const mr_yaml *found) {
+    char expected[MR_OPTION_TEXT], text[MR_OPTION_TEXT], meant[MR_OPTION_TEXT];
+    bool left_out = found->kind == MR_YAML_SCALAR && mr_yaml_is_null(found) && !r->option->required;
+    const char *hint = left_out ? "write a value, or leave the key out"
+                                : mr_option_value_hint(r->option, found, meant, sizeof meant);
+    return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place, hint,
+                       "%s%s%s: expected %s, found %s", r->reader->where, dot(r->reader), r->option->name,
+                       mr_option_expected_text(r->option, expected, sizeof expected),
+                       mr_yaml_found(found, text, sizeof text));
+}
+
+static int out_of_range(const reading *r, const mr_yaml *found) {
+    char range[MR_OPTION_TEXT];
+    return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place, NULL,
+                       "%s%s%s: %s is out of range; expected %s", r->reader->where, dot(r->reader),
+                       r->option->name, found->text,
+                       mr_option_range_text(r->option, range, sizeof range));
+}
+
+static int in_range(const reading *r, const mr_yaml *found, double value) {
+    const mr_option *option = r->option;
+    if ((option->min == 0 && option->max == 0) || (value >= option->min && value <= option->max))
+        return MR_OK;
+    return out_of_range(r, found);
+}
+
+static int unknown_choice(const reading *r) {
+    char expected[MR_OPTION_TEXT], hint[MR_OPTION_TEXT], found[MR_OPTION_TEXT];
+    mr_nearest nearest = {.wanted = r->value->text};
+    for (const char *const *choice = r->option->choices; *choice; choice++)
+        mr_nearest_offer(&nearest, *choice);
+    const char *meant = mr_synonym_choice(r->option->name, r->option->choices, r->value->text, hint, sizeof hint);
+    return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, r->value->place,
+                       meant ? meant : mr_nearest_hint(&nearest, hint, sizeof hint, NULL), "%s%s%s: expected %s, found %s",
+                       r->reader->where, dot(r->reader), r->option->name,
+                       mr_option_expected_text(r->option, expected, sizeof expected),
+                       mr_yaml_found(r->value, found, sizeof found));
+}
+
+/* ---- one value ----------------------------------------------------------------------------------------------- */
+
+static int read_number(const reading *r, void *field) {
+    const char *text = r->value->text;
+    int64_t whole;
+    double number;
+    bool taken;
+    switch (r->option->kind) {
+    case MR_OPTION_DOUBLE:
+    case MR_OPTION_RATE:
+        taken = r->option->kind == MR_OPTION_RATE ? mr_value_rate(text, &number) : mr_value_double(text, &number);
+        if (!taken)
+            return wrong_type(r, r->value);
+        memcpy(field, &number, sizeof number);
+        return in_range(r, r->value, number);
+    case MR_OPTION_DURATION:
+        taken = mr_value_duration(text, &whole);
+        break;
+    case MR_OPTION_BYTES:
+        taken = mr_value_bytes(text, &whole);
+        break;
+    default:
+        taken = mr_value_int(text, &whole);
+        break;
+    }
+    if (!taken)
+        return wrong_type(r, r->value);
+    memcpy(field, &whole, sizeof whole);
+    return in_range(r, r->value, (double)whole);
+}
+
+static int read_bool(const reading *r, void *field) {
+    static const char *const said[] = {"yes", "on", "no", "off"};
+    bool value;
+    if (mr_value_bool(r->value->text, &value)) {
+        memcpy(field, &value, sizeof value);
+        return MR_OK;
+    }
+    for (size_t i = 0; i < 4; i++)
+        if (strcmp(r->value->text, said[i]) == 0)
+            return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, r->value->place,
+                               i < 2 ? "write true" : "write false", "%s%s%s: expected true or false, found \"%s\"",
+                               r->reader->where, dot(r->reader), r->option->name, said[i]);
+    return wrong_type(r, r->value);
+}
+
+static int read_choice(const reading *r, void *field) {
+    for (int i = 0; r->option->choices[i]; i++)
+        if (strcmp(r->option->choices[i], r->value->text) == 0) {
+            memcpy(field, &i, sizeof i);
+            return MR_OK;
+        }
+    return unknown_choice(r);
+}
+
+/* "scheme://..." or "lavfi:...": not a path. */
+static bool has_scheme(const char *text) {
+    size_t length = 0;
+    while ((text[length] | 32) >= 'a' && (text[length] | 32) <= 'z')
+        length++;
+    length += strspn(text + length, "+-.0123456789");
+    return strncmp(text, "lavfi:", 6) == 0 || (length > 0 && strncmp(text + length, "://", 3) == 0);
+}
+
+const char *mr_option_string(const mr_option *option, const void *options) {
+    const char *text;
+    memcpy(&text, (const char *)options + option->offset, sizeof text);
+    return text;
+}
+
+/* The path in "file:PATH", "file:///PATH" or "file://localhost/PATH" (RFC 8089, taken as it is written, without
+ * percent-decoding, as FFmpeg does); any other text as it is. */
+const char *mr_option_without_scheme(const char *text) {
+    if (strncmp(text, "file:", 5) != 0)
+        return text;
+    text += 5;
+    if (strncmp(text, "//localhost/", 12) == 0)
+        return text + 11;
+    return strncmp(text, "//", 2) == 0 ? text + 2 : text;
+}
+
+const char *mr_option_path(const mr_option *option, const void *options) {
+    const char *text = mr_option_string(option, options);
+    return option->kind == MR_OPTION_URI && text && has_scheme(text) ? NULL : text;
+}
+
+bool mr_option_is_relative(const mr_option *option, const char *text) {
+    bool path = option->kind == MR_OPTION_PATH || (option->kind == MR_OPTION_URI && !has_scheme(text));
+    return path && text[0] != '/' && strcmp(text, "-") != 0;
+}
+
+static int read_text(const reading *r, void *field) {
+    const char *text = r->value->text;
+    const char *directory = r->value->place.line > 0 ? r->reader->directory : "";
+    if (r->option->kind == MR_OPTION_URI)
+        text = mr_option_without_scheme(text);
+    if (r->option->kind != MR_OPTION_STRING && !*text)
+        return wrong_type(r, r->value);
+    if (*directory && mr_option_is_relative(r->option, text))
+        text = mr_arena_print(r->reader->arena, "%s%s", directory, text);
+    if (!text)
+        return MR_ERROR_MEMORY;
+    memcpy(field, &text, sizeof text);
+    return MR_OK;
+}
+
+static int read_size(const reading *r, void *field) {
+    mr_size size = {0};
+    if (mr_option_takes_auto(r->option) && strcmp(r->value->text, "auto") == 0) {
+        memcpy(field, &size, sizeof size);
+        return MR_OK;
+    }
+    if (!mr_value_size(r->value->text, &size))
+        return wrong_type(r, r->value);
+    memcpy(field, &size, sizeof size);
+    int status = in_range(r, r->value, size.width);
+    return status ? status : in_range(r, r->value, size.height);
+}
+
+static int read_format(const reading *r, void *field) {
+    mr_format format;
+    if (!mr_value_format(r->value->text, &format))
+        return wrong_type(r, r->value);
+    memcpy(field, &format, sizeof format);
+    return MR_OK;
+}
+
+static int read_scalar(const reading *r, void *field) {
+    switch (r->option->kind) {
+    case MR_OPTION_BOOL:
+        return read_bool(r, field);
+    case MR_OPTION_STRING:
+    case MR_OPTION_PATH:
+    case MR_OPTION_URI:
+        return read_text(r, field);
+    case MR_OPTION_ENUM:
+        return read_choice(r, field);
+    case MR_OPTION_SIZE:
+        return read_size(r, field);
+    case MR_OPTION_FORMAT:
+        return read_format(r, field);
+    default:
+        return read_number(r, field);
+    }
+}
+
+/* ---- several values ------------------------------------------------------------------------------------------ */
+
+/* A scalar is a list of one. */
+static const mr_yaml *first_of(const mr_yaml *value) {
+    return value->kind == MR_YAML_LIST ? value->first : value;
+}
+
+static const mr_yaml *next_of(const mr_yaml *value, const mr_yaml *item) {
+    return value->kind == MR_YAML_LIST ? item->next : NULL;
+}
+
+static int read_doubles(const reading *r, void *field) {
+    mr_doubles list = {0};
+    if (r->value->kind == MR_YAML_LIST && (r->value->count == 0 || r->value->count > MR_DOUBLES_MAX))
+        return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, r->value->place, NULL,
+                           "%s%s%s: expected one to four numbers, found a list of %zu", r->reader->where,
+                           dot(r->reader), r->option->name, r->value->count);
+    for (const mr_yaml *item = first_of(r->value); item; item = next_of(r->value, item)) {
+        double *number = &list.value[list.count++];
+        if (item->broken)
+            return MR_ERROR_CONFIG;
+        if (item->kind != MR_YAML_SCALAR || !mr_value_double(item->text, number))
+            return wrong_type(r, item);
+        if (in_range(r, item, *number))
+            return MR_ERROR_CONFIG;
+    }
+    memcpy(field, &list, sizeof list);
+    return MR_OK;
+}
+
+static int read_strings(const reading *r, void *field) {
+    size_t count = r->value->kind == MR_YAML_LIST ? r->value->count : 1;
+    const char **text = mr_arena_array(r->reader->arena, count, sizeof *text);
+    mr_strings list = {.item = text};
+    if (!text)
+        return MR_ERROR_MEMORY;
+    for (const mr_yaml *item = first_of(r->value); item; item = next_of(r->value, item)) {
+        if (item->broken)
+            return MR_ERROR_CONFIG;
+        if (item->kind != MR_YAML_SCALAR || mr_yaml_is_null(item))
+            return wrong_type(r, item);
+        text[list.count++] = item->text;
+    }
+    memcpy(field, &list, sizeof list);
+    return MR_OK;
+}
+
+static int read_pairs(const reading *r, void *field) {
+    const char **key = mr_arena_array(r->reader->arena, r->value->count, sizeof *key);
+    const char **text = mr_arena_array(r->reader->arena, r->value->count, sizeof *text);
+    mr_pairs list = {.key = key, .value = text};
+    if (!key || !text)
+        return MR_ERROR_MEMORY;
+    for (const mr_yaml *item = r->value->first; item; item = item->next) {
+        if (item->broken)
+            return MR_ERROR_CONFIG;
+        if (item->kind != MR_YAML_SCALAR || mr_yaml_is_null(item))
+            return wrong_type(r, item);
+        key[list.count] = item->key;
+        text[list.count++] = item->text;
+    }
+    memcpy(field, &list, sizeof list);
+    return MR_OK;
+}
+
+/* A plain value in place of a map, as the map that it is short for. */
+static mr_yaml *widen(const reading *r) {
+    mr_arena *arena = r->reader->arena;
+    mr_yaml *map = mr_yaml_new(arena, MR_YAML_MAP, r->value->place);
+    mr_yaml *only = mr_yaml_new(arena, MR_YAML_SCALAR, r->value->place);
+    if (!map || !only)
+        return NULL;
+    only->text = r->value->text;
+    only->quoted = r->value->quoted;
+    map->key_place = r->value->key_place;
+    return mr_yaml_put(map, arena, r->option->brief, map->key_place, only) ? NULL : map;
+}
+
+static int read_map(const reading *r, void *field) {
+    const mr_yaml *map = r->value->kind == MR_YAML_MAP ? r->value : widen(r);
+    if (!map)
+        return MR_ERROR_MEMORY;
+    mr_option_reader inner = *r->reader;
+    inner.where = mr_arena_print(r->reader->arena, "%s%s%s", r->reader->where, dot(r->reader), r->option->name);
+    if (!inner.where)
+        return MR_ERROR_MEMORY;
+    const bool given = true;
+    memcpy(field, &given, sizeof given);
+    return mr_options_read(&inner, r->option->fields, NULL, map, field);
+}
+
+static int read_value(const reading *r, void *options) {
+    void *field = field_of(r->option, options);
+    mr_yaml_kind kind = r->value->kind;
+    bool nothing = kind == MR_YAML_SCALAR && mr_yaml_is_null(r->value);
+    if (r->value->broken)
+        return MR_ERROR_CONFIG;
+    if (nothing)
+        return wrong_type(r, r->value);
+    switch (r->option->kind) {
+    case MR_OPTION_DOUBLES:
+        return kind == MR_YAML_MAP ? wrong_type(r, r->value) : read_doubles(r, field);
+    case MR_OPTION_STRINGS:
+        return kind == MR_YAML_MAP ? wrong_type(r, r->value) : read_strings(r, field);
+    case MR_OPTION_PAIRS:
+        return kind != MR_YAML_MAP ? wrong_type(r, r->value) : read_pairs(r, field);
+    case MR_OPTION_MAP:
+        return kind == MR_YAML_LIST || (kind == MR_YAML_SCALAR && !r->option->brief) ? wrong_type(r, r->value)
+                                                                                     : read_map(r, field);
+    default:
+        return kind != MR_YAML_SCALAR ? wrong_type(r, r->value) : read_scalar(r, field);
+    }
+}
+
+/* ---- maps ---------------------------------------------------------------------------------------------------- */
+
+/* Compares a key that could have been meant, and lists it. */
+static void offer_key(mr_nearest *nearest, const char *key, char *keys, size_t bytes, size_t *count) {
+    size_t length = strlen(keys);
+    snprintf(keys + length, bytes - length, "%s%s", (*count)++ ? ", " : "", key);
+    mr_nearest_offer(nearest, key);
+}
+
+static int unknown_key(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
+                       const mr_yaml *map, const mr_yaml *entry) {
+    enum { LISTED = 9 };
+    char hint[MR_OPTION_TEXT], meant[MR_OPTION_TEXT], keys[MR_OPTION_TEXT] = "its keys are ";
+    size_t count = 0;
+    mr_nearest nearest = {.wanted = entry->key};
+    bool shown = !mr_diagnostics_full(reader->diagnostics);
+    for (const mr_option *option = table; shown && option && option->name; option++)
+        offer_key(&nearest, option->name, keys, sizeof keys, &count);
+    for (const mr_option *option = known; shown && option && option->name; option++)
+        offer_key(&nearest, option->name, keys, sizeof keys, &count);
+    const char *near = mr_nearest_hint(&nearest, hint, sizeof hint, NULL), *other = NULL;
+    /* A letter is more easily mistaken than a word. */
+    if (shown && !(near && nearest.distance <= 1))
+        other = mr_synonym_key(table, known, map, entry, meant, sizeof meant);
+    other = other ? other : near;
+    if (shown && !other)
+        other = mr_option_key_hint(reader, table, known, entry, meant, sizeof meant);
+    return mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, entry->key_place,
+                       other ? other : count <= LISTED ? keys : reader->more, "%s: unknown key \"%s\"",
+                       map_name(reader), entry->key);
+}
+
+const mr_yaml *mr_option_misspelt(const char *name, const mr_option *table, const mr_option *known,
+                                  const mr_yaml *map) {
+    for (const mr_yaml *entry = mr_yaml_get(map, name) ? NULL : map->first; entry; entry = entry->next) {
+        mr_nearest nearest = {.wanted = entry->key};
+        if (mr_option_find(table, entry->key) || mr_option_find(known, entry->key))
+            continue;
+        mr_nearest_offer(&nearest, name);
+        if (nearest.best || mr_synonym_means(entry, name))
+            return entry;
+    }
+    return NULL;
+}
+
+static int check_required(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
+                          const mr_yaml *map) {
+    int status = MR_OK;
+    char expected[MR_OPTION_TEXT], hint[2 * MR_OPTION_TEXT];
+    for (const mr_option *option = table; option && option->name; option++) {
+        if (!option->required || option->elsewhere || mr_yaml_get(map, option->name) ||
+            mr_option_misspelt(option->name, table, known, map))
+            continue;
+        snprintf(hint, sizeof hint, "add \"%s\": %s", option->name,
+                 mr_option_expected_text(option, expected, sizeof expected));
+        status = mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG,
+                             map->key ? map->key_place : map->place, hint, "%s: \"%s\" is missing",
+                             map_name(reader), option->name);
+    }
+    return status;
+}
+
+int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
+                    const mr_yaml *map, void *options) {
+    int status = MR_OK;
+    for (const mr_yaml *entry = map->first; entry; entry = entry->next) {
+        const mr_option *option = mr_option_find(table, entry->key);
+        int answer = MR_OK;
+        if (option && !option->elsewhere)
+            answer = read_value(&(reading){.reader = reader, .option = option, .value = entry}, options);
+        else if (!option && !mr_option_find(known, entry->key))
+            answer = unknown_key(reader, table, known, map, entry);
+        status = answer ? answer : status;
+        if (answer == MR_ERROR_MEMORY)
+            return answer;
+    }
+    int missing = check_required(reader, table, known, map);
+    return missing ? missing : status;
+}
+
+/* ---- defaults ------------------------------------------------------------------------------------------------ */
+
+static int set_default(const mr_option_reader *reader, const mr_option *option, void *options) {
+    mr_yaml scalar = {.kind = MR_YAML_SCALAR, .text = option->fallback, .place = {.line = 1}};
+    mr_yaml *value = &scalar;
+    if (option->kind == MR_OPTION_MAP) {
+        int status = MR_OK;
+        for (const mr_option *field = option->fields; field->name && !status; field++)
+            status = set_default(reader, field, field_of(option, options));
+        return status;
+    }
+    if (!option->fallback || option->elsewhere)
+        return MR_OK;
+    bool several = option->kind == MR_OPTION_DOUBLES || option->kind == MR_OPTION_STRINGS ||
+                   option->kind == MR_OPTION_PAIRS;
+    int status = MR_OK;
+    if (several)
+        status = mr_yaml_parse(&value, reader->arena, "default", option->fallback, strlen(option->fallback), false,
+                               reader->diagnostics);
+    /* A default that its own table refuses is a mistake of who wrote the stage; the diagnostic says which. */
+    return status ? status : read_value(&(reading){.reader = reader, .option = option, .value = value}, options);
+}
+
+int mr_options_default(const mr_option_reader *reader, const mr_option *table, void *options, size_t bytes) {
+    if (bytes > 0)
+        memset(options, 0, bytes);
+    for (const mr_option *option = table; option && option->name; option++) {
+        int status = set_default(reader, option, options);
+        if (status)
+            return status;
+    }
+    return MR_OK;
+}

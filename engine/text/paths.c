@@ -1,0 +1,69 @@
+#include "engine/text/paths.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/text/options.h"
+#include "engine/text/synonyms.h"
+
+const char *mr_path_folder(mr_arena *arena, const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return ".";
+    return slash > path ? mr_arena_text(arena, path, (size_t)(slash - path)) : "/";
+}
+
+const char *mr_path_plain(mr_arena *arena, const char *path) {
+    char here[PATH_MAX] = "";
+    if (path[0] != '/' && !getcwd(here, sizeof here))
+        here[0] = 0;
+    char *plain = mr_arena_print(arena, "%s/%s", here, path);
+    size_t length = 0;
+    for (const char *part = plain; part && *part; part += strcspn(part, "/")) {
+        part += strspn(part, "/");
+        size_t bytes = strcspn(part, "/");
+        if (bytes == 2 && part[0] == '.' && part[1] == '.') {
+            while (length > 0 && plain[--length] != '/')
+                ;
+        } else if (bytes > 0 && !(bytes == 1 && part[0] == '.')) {
+            plain[length++] = '/';
+            memmove(plain + length, part, bytes);
+            length += bytes;
+        }
+    }
+    if (plain)
+        plain[length] = 0;
+    return plain;
+}
+
+/* Whether it stands where the pipelines that come with millrace look for their models. */
+static bool is_of_demo(const char *path) {
+    const char *models = getenv("MODELS");
+    size_t length = models ? strlen(models) : 0;
+    return strstr(path, "build/models/") || (length > 0 && strncmp(path, models, length) == 0);
+}
+
+const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *option, const mr_yaml *said) {
+    char meant[320];
+    if (said->kind != MR_YAML_SCALAR)
+        return NULL;
+    if (mr_synonym_uri(said->text, meant, sizeof meant))
+        return mr_arena_print(arena, "%s", meant);
+    if (is_of_demo(said->text))
+        return "`tools/demo` makes the models that pipelines/ name, in build/models; MODELS names another folder";
+    if (!mr_option_is_relative(option, said->text))
+        return NULL;
+    if (said->text[0] == '~' && (said->text[1] == '/' || !said->text[1]))
+        return mr_arena_print(arena, "\"~\" stands for no folder here; write \"${HOME}%s\"", said->text + 1);
+    /* What the command line says, or a pipeline from standard input, has no folder of its own. */
+    bool in_file = said->place.line > 0 && strchr(file, '<') != file;
+    const char *folder = in_file ? mr_path_folder(arena, file) : ".";
+    const char *plain = folder ? mr_path_plain(arena, folder) : NULL;
+    if (!plain)
+        return NULL;
+    return mr_arena_print(arena, "%s, %s", in_file ? "relative paths in a pipeline start in its folder"
+                                                   : "this relative path starts in the working directory",
+                          *plain ? plain : "/");
+}

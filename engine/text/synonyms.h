@@ -1,0 +1,52 @@
+/* Words of other programs (GStreamer, DeepStream, OpenCV, FFmpeg, PyTorch) and what is written here in their place:
+ * one table, synonyms.c. It only makes hints: no synonym is accepted in a pipeline. Pure functions; what they answer
+ * stands in `text`, or is NULL where nothing is known. */
+#ifndef MILLRACE_TEXT_SYNONYMS_H
+#define MILLRACE_TEXT_SYNONYMS_H
+
+#include "engine/text/yaml.h"
+#include "millrace/option.h"
+#include "millrace/stage.h"
+
+typedef enum mr_synonym_kind {
+    MR_SYNONYM_SOURCE, /* a type under `sources` */
+    MR_SYNONYM_STAGE,  /* a type under `stages` */
+    MR_SYNONYM_KEY,    /* a key of any map */
+    MR_SYNONYM_CHOICE, /* a value of the key `instead` */
+    MR_SYNONYM_URI,    /* how the value of a path or URI begins */
+    MR_SYNONYM_FILE    /* a key of the top level, or how the text begins, of a file that is another program's */
+} mr_synonym_kind;
+
+typedef struct mr_synonym {
+    mr_synonym_kind kind;
+    const char *words;   /* separated by blanks; case, "-", "_" and "." do not count */
+    const char *value;   /* of a KEY: only with this value; NULL: with any */
+    const char *instead; /* the type or key that is meant; NULL: there is none. Of a FILE: whose it is */
+    const char *write;   /* YAML that may be written: "std: 255", "{type: null, input: decode}"; NULL: take it away */
+    const char *note;    /* what else to say; NULL: nothing */
+    bool carry;          /* of a KEY: its value may stand behind `instead` as it is */
+} mr_synonym;
+
+/* The table, which ends with a row without words. */
+const mr_synonym *mr_synonyms(void);
+
+/* For a type that nobody knows. `types`: only what is among them is offered. */
+const char *mr_synonym_type(const mr_stage_type *const *types, bool is_source, const char *word, char *text,
+                            size_t bytes);
+/* The sink among `types` that is meant by a word, such as the ending of a file's name. */
+const char *mr_synonym_sink(const mr_stage_type *const *types, const char *word);
+/* For a key of `map` that is in neither table (each may be NULL). */
+const char *mr_synonym_key(const mr_option *table, const mr_option *known, const mr_yaml *map, const mr_yaml *entry,
+                           char *text, size_t bytes);
+/* For a value of the option `key` that is none of its choices; of those only is offered (NULL: of any). */
+const char *mr_synonym_choice(const char *key, const char *const *choices, const char *value, char *text,
+                              size_t bytes);
+/* For the value of a path or URI that could not be opened. */
+const char *mr_synonym_uri(const char *value, char *text, size_t bytes);
+/* Whether a key that nobody knows stands for `name`. */
+bool mr_synonym_means(const mr_yaml *entry, const char *name);
+/* Whose file it is: by a key of its top level, or by how its text begins. NULL: nobody's that is known. */
+const mr_synonym *mr_synonym_file(const mr_yaml *root);
+const mr_synonym *mr_synonym_text(const char *text);
+
+#endif

@@ -1,0 +1,160 @@
+/* Classical features of small pictures: histograms of colours and of gradient directions, a perceptual hash,
+ * sharpness, and what has changed between two pictures.
+ *
+ * Pictures are 8-bit planes as preprocess makes them (u8, NCHW): `width` samples a row, no gaps, planes behind
+ * each other; only sharpness takes a stride. All memory belongs to the caller. Each operation is a pure function
+ * on the calling thread and, with _enqueue, work on a stream for a batch of up to MR_PIECE pictures: the struct
+ * given is copied; what its pointers name must stay until the work is done. It has no gaps, as in vector.h.
+ *
+ * Results do not depend on the processor or device: integers are exact, and floats are computed with the same
+ * operations in the same order everywhere (classical_pixel.h). Errors: MR_ERROR_CONFIG for parameters that make no
+ * sense, MR_ERROR_MEMORY, and those of the stream. Any thread. */
+#ifndef MILLRACE_KERNELS_CLASSICAL_CLASSICAL_H
+#define MILLRACE_KERNELS_CLASSICAL_CLASSICAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
+
+/* Pictures in one piece of work. */
+enum { MR_PIECE = 24 };
+
+/* ---- histograms of colours ------------------------------------------------------------------------------------ */
+
+/* HSV: hue 0..179 in steps of 2 degrees, saturation and value 0..255, as OpenCV's cvtColor has it for 8 bits. */
+typedef enum mr_color_space { MR_COLORS_RGB, MR_COLORS_HSV } mr_color_space;
+
+enum { MR_HISTOGRAM_MOST_BINS = 256, MR_HISTOGRAM_MOST_JOINT_BINS = 32 };
+
+typedef struct mr_histogram_params {
+    int32_t width, height; /* of the picture: R, G and B planes */
+    mr_color_space space;
+    int32_t bins;          /* a channel: value v of n (256; hue 180) falls in bin floor(v * bins / n) */
+    int32_t joint;         /* 0 or 1: bins^3 boxes of colours, (first * bins + second) * bins + third; else 3 * bins */
+} mr_histogram_params;
+
+/* Numbers of a result. Each is a share of the pixels: those of one channel, or of all boxes, add up to 1. */
+int32_t mr_histogram_length(const mr_histogram_params *params);
+int mr_histogram(const mr_histogram_params *params, const uint8_t *src, float *dst);
+
+typedef struct mr_histogram_work {
+    mr_histogram_params params;
+    int32_t count;
+    const uint8_t *src[MR_PIECE];
+    float *dst[MR_PIECE];
+} mr_histogram_work;
+int mr_histogram_enqueue(mr_stream *stream, const mr_histogram_work *work);
+
+/* ---- histograms of oriented gradients ------------------------------------------------------------------------- */
+
+enum { MR_HOG_MOST_BLOCK = 64, MR_HOG_MOST_CELLS = 64, MR_HOG_MOST_BINS = 36 };
+
+/* Dalal and Triggs, "Histograms of Oriented Gradients for Human Detection", CVPR 2005, with the choices of OpenCV's
+ * HOGDescriptor: gradients [-1 0 1] mirrored at the border; of three channels the one with the longest gradient;
+ * votes shared by the two nearest bins and four nearest cells; a Gaussian with sigma (block width + height) / 8 over
+ * each block; L2-hys. */
+typedef struct mr_hog_params {
+    int32_t width, height, channels;            /* of the picture, which is the window; 1, or 3: R, G and B planes */
+    int32_t block_width, block_height;          /* px; multiples of the cell */
+    int32_t stride_x, stride_y;                 /* px; what the blocks leave of the window is a multiple of it */
+    int32_t cell_width, cell_height;            /* px */
+    int32_t bins;                               /* of half a turn; of a whole one with full_turn */
+    bool full_turn;                             /* light to dark differs from dark to light */
+    bool gamma;                                 /* square roots of the samples */
+    float clip;                                 /* of L2-hys */
+} mr_hog_params;
+
+/* All that follows from the parameters. Plain data: it is given to a CUDA kernel as it is. */
+typedef struct mr_hog_layout {
+    mr_hog_params params;
+    int32_t blocks_x, blocks_y;                 /* in the window */
+    int32_t cells_x, cells_y;                   /* in a block */
+    int32_t block_length;                       /* numbers of a block: cells * bins */
+    float bins_per_quarter;
+    float bell_x[MR_HOG_MOST_BLOCK], bell_y[MR_HOG_MOST_BLOCK]; /* factors of the Gaussian */
+} mr_hog_layout;
+
+/* Immutable once made. */
+typedef struct mr_hog mr_hog;
+int mr_hog_create(mr_hog **hog, const mr_hog_params *params);
+/* NULLs; accepts NULL. */
+void mr_hog_destroy(mr_hog **hog);
+const mr_hog_layout *mr_hog_layout_of(const mr_hog *hog);
+/* Fills a layout in, or says what is wrong with the parameters (MR_ERROR_CONFIG). */
+int mr_hog_plan(mr_hog_layout *layout, const mr_hog_params *params);
+/* Numbers of a descriptor: of blocks from top to bottom, columns of blocks from left to right; in a block cells in
+ * the same order, and of each cell its bins. */
+int32_t mr_hog_length(const mr_hog_layout *layout);
+/* Bytes of 64-byte aligned scratch memory for one run. */
+size_t mr_hog_scratch_bytes(const mr_hog *hog);
+void mr_hog_run(const mr_hog *hog, const mr_kernels *kernels, const uint8_t *src, float *dst, void *scratch);
+
+typedef struct mr_hog_work {
+    const mr_hog *hog;
+    int32_t count, filler;
+    const uint8_t *src[MR_PIECE];
+    float *dst[MR_PIECE];
+} mr_hog_work;
+int mr_hog_enqueue(mr_stream *stream, const mr_hog_work *work);
+
+/* ---- perceptual hash ------------------------------------------------------------------------------------------ */
+
+/* pHash as the Python package ImageHash defines it: of a gray picture of 32 x 32 the two-dimensional DCT-II, of that
+ * the 8 x 8 lowest frequencies, the one of 0 included; a bit is set where one is above their median. Bit 0 is the
+ * mean's, then along the rows; it is the highest bit of the first byte. The cosines have 20 bits after the point. */
+enum { MR_HASH_BYTES = 8 };
+
+typedef struct mr_phash_work {
+    int32_t count;
+    int32_t bits;                  /* 1: 64 floats, 0 or 1, in place of 8 bytes */
+    const uint8_t *src[MR_PIECE];  /* 32 x 32 */
+    void *dst[MR_PIECE];
+} mr_phash_work;
+void mr_phash(const uint8_t *src, uint8_t hash[MR_HASH_BYTES]);
+/* round(2^20 cos((2 x + 1) k pi / 64)): what the sums are made with; row k has 32 columns. */
+void mr_phash_cosines(int32_t cosine[8][32]);
+int mr_phash_enqueue(mr_stream *stream, const mr_phash_work *work);
+
+/* ---- sharpness ------------------------------------------------------------------------------------------------ */
+
+/* Variance of the Laplacian (above + below + left + right - 4 * middle, mirrored at the border) over all pixels,
+ * times scale^2: `scale` brings the samples to 0..255 where they are of limited range. */
+typedef struct mr_sharpness_item {
+    const uint8_t *src;
+    int32_t stride; /* bytes */
+    int32_t width, height;
+    float scale;
+    float *dst; /* one number */
+} mr_sharpness_item;
+
+typedef struct mr_sharpness_work {
+    int32_t count, filler;
+    mr_sharpness_item item[MR_PIECE];
+} mr_sharpness_work;
+void mr_sharpness(const mr_kernels *kernels, const mr_sharpness_item *item);
+int mr_sharpness_enqueue(mr_stream *stream, const mr_sharpness_work *work);
+
+/* ---- what has changed ----------------------------------------------------------------------------------------- */
+
+/* How many of `count` samples differ by more than `noise` (0..254) between two pictures. */
+typedef struct mr_change_work {
+    const uint8_t *a, *b;
+    size_t count;
+    int32_t noise, filler;
+    uint32_t *changed;
+} mr_change_work;
+void mr_change(const mr_kernels *kernels, const mr_change_work *work);
+int mr_change_enqueue(mr_stream *stream, const mr_change_work *work);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

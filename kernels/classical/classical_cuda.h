@@ -1,0 +1,32 @@
+/* Classical features on a CUDA device: the operations of classical.h, with the same arithmetic, one launch for a
+ * piece of work.
+ *
+ * `work` is as for the _enqueue functions, except that src, dst and changed point to memory of the device, and that the
+ * layout of gradients is given in the place of work->hog; it is copied. `stream` is a cudaStream_t of the calling
+ * thread's current device. `scratch` is device memory of so many bytes, undefined content, that must stay until the
+ * work is done; streams do not share it. Nothing waits.
+ *
+ * Results are equal to those of the processor, bit for bit: the code is compiled without contraction
+ * (-fmad=false), and with IEEE quotients and square roots, as nvcc does unless told otherwise. Errors:
+ * MR_ERROR_DEVICE where the launch fails; MR_ERROR_CONFIG for a piece of no picture or too many. */
+#ifndef MILLRACE_KERNELS_CLASSICAL_CLASSICAL_CUDA_H
+#define MILLRACE_KERNELS_CLASSICAL_CLASSICAL_CUDA_H
+
+#include "kernels/classical/classical.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+size_t mr_histogram_cuda_scratch_bytes(const mr_histogram_work *work);
+int mr_histogram_cuda(const mr_histogram_work *work, void *scratch, void *stream);
+int mr_hog_cuda(const mr_hog_layout *layout, const mr_hog_work *work, void *stream);
+int mr_phash_cuda(const mr_phash_work *work, void *stream);
+size_t mr_sharpness_cuda_scratch_bytes(const mr_sharpness_work *work);
+int mr_sharpness_cuda(const mr_sharpness_work *work, void *scratch, void *stream);
+int mr_change_cuda(const mr_change_work *work, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

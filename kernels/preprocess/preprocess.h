@@ -1,0 +1,108 @@
+/* preprocess: a picture becomes the input of a network, in one pass.
+ *
+ * Picture (any layout of millrace/format.h, 8 to 16 bits) -> region -> resize -> rotation -> letterbox -> RGB or BGR
+ * -> normalise -> NCHW or NHWC as u8, f16 or f32. Planes are resized first, row by row, and only the pixels of the
+ * small picture are converted, so every source row is read from memory once and nothing of the size of the source is
+ * written.
+ *
+ * Geometry. All of it is in the oriented picture, OW x OH pixels: the stored one, mirrored and turned as its format
+ * says (`rotate`; else as stored). One stored pixel is `a` display units wide (sar_num / sar_den where `sar` is set,
+ * else 1; the reciprocal of it after a quarter turn) and 1 high. W x H is the destination.
+ *   roi          x, y, width, height in oriented pixels; all of the picture where width is 0. Nothing outside
+ *                has a part in the result.
+ *   stretch      the region is the roi; its shape is not kept.
+ *   center-crop  the region is centred in the roi, has the destination's shape, and is crop_fraction times the
+ *                largest such:
+ *                width = f min(a RW, RH W / H) / a,  height = f min(RH, a RW H / W). Not rounded to whole pixels:
+ *                filters reach beyond it as far as the roi goes, as in Pillow's resize(box=...).
+ *   letterbox    the region is the roi; it is drawn into a centred rectangle of round(s a RW) x round(s RH) pixels,
+ *                s = min(W / (a RW), H / RH), at x = floor((W - width) / 2), y alike; the rest has the colour `pad`.
+ * Destination pixel i of n then covers region.start + region.length * [i, i + 1] / n. Interpolations:
+ * kernels/filter.h. Chroma is resized from its own plane, at positions moved by its siting; `nearest` takes the
+ * chroma sample that belongs to the luma sample. Unknown siting: left; centre where the range is full (JPEG).
+ * Unknown matrix and range: as mr_format_matrix and mr_format_range have them.
+ *
+ * Values. After conversion R, G, B are held within 0..255 and not rounded; result = (value - mean) / std. u8 results
+ * take that, held within 0..255 and rounded half up. A gray picture gives three equal channels. A gray result is one
+ * channel: Y of a YUV picture, whose chroma is then not read, and 0.299 R + 0.587 G + 0.114 B (the luma of BT.601-7) of
+ * an RGB one; it takes the padding's luma, and mean and std of the first channel.
+ *
+ * Accuracy. A resized sample is within 1/32 code of the exact weighted mean, at scales down to 1/64; so u8 results
+ * of a single plane are within 1 of any reference that rounds, and only where the exact value lies beside a half.
+ *
+ * Threads: a plan is immutable; any number of threads may run it at once, each with its own scratch memory.
+ * Errors: MR_ERROR_CONFIG (parameters that make no sense), MR_ERROR_DATA (a picture that the parameters cannot be
+ * applied to), MR_ERROR_MEMORY. */
+#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_H
+#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+#include "millrace/format.h"
+
+typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
+
+typedef enum mr_fit { MR_FIT_STRETCH, MR_FIT_CENTER_CROP, MR_FIT_LETTERBOX } mr_fit;
+
+typedef struct mr_preprocess_params {
+    int32_t width, height;                /* of the destination, pixels */
+    mr_fit fit;
+    double crop_fraction;                 /* center-crop: 0 < f <= 1 */
+    struct { int32_t x, y, width, height; } roi; /* px of the oriented picture; width 0: all */
+    mr_interpolation interpolation;
+    bool antialias;                       /* bilinear and bicubic; nearest never does, area always */
+    bool rotate, sar;                     /* apply the picture's rotation and flip, its sample aspect ratio */
+    bool bgr;                             /* channel order of the destination */
+    bool gray;                            /* one channel, luma; bgr means nothing then */
+    double pad[3], mean[3], std[3];       /* of R, G, B whatever the order, 0..255; std is never 0 */
+    mr_dtype dtype;                       /* U8, F16, F32 */
+    mr_layout layout;                     /* NCHW, NHWC */
+} mr_preprocess_params;
+
+/* Largest side of a picture or a destination. */
+enum { MR_PREPROCESS_MAX_SIDE = 32768 };
+
+/* All that follows from parameters and one source format: positions, filter tables, colour, amounts of memory. */
+typedef struct mr_preprocess mr_preprocess;
+
+int mr_preprocess_create(mr_preprocess **plan, const mr_preprocess_params *params, const mr_format *source);
+/* NULLs; accepts a half-built plan. */
+void mr_preprocess_destroy(mr_preprocess **plan);
+
+/* Format of the destination: rank 3, dense. */
+mr_format mr_preprocess_output(const mr_preprocess_params *params);
+
+/* Planes of a source picture; alignment does not matter. Nothing outside its rows is read, padding neither. */
+typedef struct mr_picture {
+    const uint8_t *data[MR_MAX_PLANES];
+    ptrdiff_t stride[MR_MAX_PLANES]; /* bytes; may be negative */
+} mr_picture;
+
+/* Bytes that its tables take of the memory of each CUDA device that runs it. */
+size_t mr_preprocess_table_bytes(const mr_preprocess *plan);
+/* Bytes of scratch memory (64-byte aligned) that one run needs. */
+size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan);
+/* Pure computation on the calling thread. `dst` is aligned to its dtype and holds mr_tensor_bytes of the output. */
+void mr_preprocess_run(const mr_preprocess *plan, const mr_kernels *kernels, const mr_picture *source, void *dst,
+                       void *scratch);
+
+/* What a stage calls: enqueues the runs of `count` pictures on `stream`, which a CUDA device does by one launch for up
+ * to MR_PREPROCESS_LAUNCH pictures of one plan that follow each other. Until the work is done `plan`, the planes and
+ * `dst` must stay valid; the structs themselves are copied. Planes and `dst` are in memory that the device of the
+ * stream reads. Scratch memory belongs to the thread that does the work and is kept by it. `done`, where given, is
+ * called with `context` when the work has run, from the thread that finds it done: a cache can tell which plans are
+ * idle. It may not be called for work that a failed device never runs, nor where this function fails. */
+typedef struct mr_preprocess_work {
+    const mr_preprocess *plan;
+    mr_picture source;
+    void *dst;
+    void (*done)(void *context);
+    void *context;
+} mr_preprocess_work;
+enum { MR_PREPROCESS_LAUNCH = 64 };
+int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *works, int count);
+
+#endif

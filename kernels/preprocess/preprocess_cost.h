@@ -1,0 +1,15 @@
+/* What one picture of a preprocess plan costs a GPU: for plans that expect frame rates of cards that are not at hand.
+ * Pure functions. */
+#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_COST_H
+#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_COST_H
+
+#include "kernels/preprocess/preprocess.h"
+
+typedef struct mr_preprocess_cost {
+    double read_bytes;   /* of the picture: what the region needs, each byte once */
+    double instructions; /* of threads */
+} mr_preprocess_cost;
+
+mr_preprocess_cost mr_preprocess_count(const mr_preprocess *plan);
+
+#endif

@@ -1,0 +1,65 @@
+#include <stddef.h>
+
+#include "engine/device/cuda/cuda.h"
+#include "kernels/cuda.h"
+#include "kernels/preprocess/preprocess.h"
+#include "kernels/scratch.h"
+#include "millrace/status.h"
+
+static int run_work(void *arguments) {
+    const mr_preprocess_work *work = arguments;
+    void *scratch = mr_scratch(mr_preprocess_scratch_bytes(work->plan));
+    if (scratch)
+        mr_preprocess_run(work->plan, mr_kernels_get(), &work->source, work->dst, scratch);
+    if (work->done)
+        work->done(work->context);
+    return scratch ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no scratch memory for preprocessing");
+}
+
+/* How many of the works, from the first on, are of one plan and fit a launch. */
+static int count_alike(const mr_preprocess_work *works, int count) {
+    int alike = 1;
+    while (alike < count && alike < MR_PREPROCESS_LAUNCH && works[alike].plan == works[0].plan)
+        alike++;
+    return alike;
+}
+
+typedef struct launch_arguments {
+    mr_preprocess_grid grid;
+    size_t count;
+    mr_preprocess_work works[MR_PREPROCESS_LAUNCH];
+} launch_arguments;
+
+static int launch(const void *arguments, void *handle) {
+    const launch_arguments *a = arguments;
+    return mr_kernels_cuda.preprocess(&a->grid, a->works, (int)a->count, handle);
+}
+
+static int enqueue_alike(mr_stream *stream, const mr_preprocess_work *works, int count) {
+    launch_arguments a;
+    int status = mr_preprocess_place(works->plan, stream, &a.grid);
+    a.count = (size_t)count;
+    for (int i = 0; i < count; i++)
+        a.works[i] = (mr_preprocess_work){.source = works[i].source, .dst = works[i].dst};
+    size_t bytes = offsetof(launch_arguments, works) + (size_t)count * sizeof a.works[0];
+    if (!status)
+        status = mr_cuda_launch(stream, launch, &a, bytes, 1);
+    for (int i = 0; i < count && !status; i++)
+        if (works[i].done)
+            status = mr_cuda_after(stream, works[i].done, works[i].context);
+    return status;
+}
+
+int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *works, int count) {
+    bool cuda = mr_stream_is_cuda(stream);
+    int status = MR_OK;
+    for (int i = 0, next; i < count && !status; i = next) {
+        next = i + (cuda ? count_alike(works + i, count - i) : 1);
+        /* What a GPU would do in one launch a simulated device takes for one. */
+        stream->joined = i > 0;
+        status = cuda ? enqueue_alike(stream, works + i, next - i)
+                      : mr_stream_submit(stream, run_work, &works[i], sizeof works[i]);
+    }
+    stream->joined = false;
+    return status;
+}

@@ -1,0 +1,260 @@
+#include <string.h>
+
+#include "kernels/preprocess/preprocess_plan.h"
+
+/* One run: what every step of it needs. */
+typedef struct run {
+    const mr_preprocess *plan;
+    const mr_kernels *kernels;
+    const mr_picture *source;
+    uint8_t *dst, *scratch;
+} run;
+
+static int16_t *samples(const run *r, size_t at) {
+    return (int16_t *)(void *)(r->scratch + at);
+}
+
+static float *finished_row(const run *r, int c) {
+    return (float *)(void *)(r->scratch + r->plan->scratch.finished) + (size_t)c * r->plan->scratch.finished_stride;
+}
+
+/* Rows that small row i + MR_ROWS needs and the one before it does not: a batch ahead, so that they have come by
+ * then. */
+static mr_ahead rows_ahead(const mr_filter *y, int i, const uint8_t *column, ptrdiff_t stride) {
+    int later = i + MR_ROWS;
+    if (later >= y->count)
+        return (mr_ahead){NULL, 0};
+    int from = y->first[later], to = from + y->length[later], before = y->first[later - 1];
+    int seen = before + y->length[later - 1];
+    if (from >= before)
+        from = from > seen ? from : seen;
+    else
+        to = to < before ? to : before;
+    return (mr_ahead){column + from * stride, to > from ? to - from : 0};
+}
+
+/* Vertical pass of row i of one plane, over the columns that the horizontal pass will read. */
+static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int16_t *row) {
+    const mr_preprocess *plan = r->plan;
+    const mr_filter *x = &plan->filter[plane->table][0], *y = &plan->filter[plane->table][1];
+    ptrdiff_t stride = r->source->stride[p];
+    const uint8_t *column = r->source->data[p] + (ptrdiff_t)x->begin * plane->step * plane->sample_bytes;
+    const uint8_t *first = column + y->first[i] * stride;
+    const int16_t *weights = y->weights + (ptrdiff_t)i * y->taps;
+    /* The last pixel's own samples end the row: an interleaved layout may have nothing behind them. */
+    int width = (x->end - x->begin) * plane->step, shift = y->bits + plan->depth - 8 - MR_SAMPLE_BITS;
+    mr_ahead ahead = rows_ahead(y, i, column, stride);
+    if (plane->sample_bytes == 1) {
+        r->kernels->vertical8(row, first, stride, weights, y->length[i], width, shift, ahead);
+        return;
+    }
+    mr_word word = plan->word;
+    word.offset = word.flip << y->bits;
+    r->kernels->vertical16(row, first, stride, weights, y->length[i], width, shift, word, ahead);
+}
+
+/* Weighs row i of one plane and takes its components apart where they are interleaved. */
+static void weigh_and_split(const run *r, const plane_plan *plane, int p, int i, int k) {
+    const scratch_plan *s = &r->plan->scratch;
+    int16_t *row = samples(r, s->row) + (size_t)k * s->row_stride, *part[3] = {NULL, NULL, NULL};
+    weigh_rows(r, plane, p, i, row);
+    if (plane->step == 1)
+        return;
+    for (int c = 0; c < plane->parts; c++)
+        part[c] = samples(r, s->part[c]) + (size_t)k * s->part_stride;
+    const mr_filter *x = &r->plan->filter[plane->table][0];
+    r->kernels->split(part, row, plane->step, plane->offset, plane->parts, x->end - x->begin);
+}
+
+/* Rows i, i + 1, ... of the small components, `count` of them. */
+static void resize_rows(const run *r, int i, int count, int16_t *const out[3]) {
+    const mr_preprocess *plan = r->plan;
+    const scratch_plan *s = &plan->scratch;
+    for (int p = 0; p < plan->planes; p++) {
+        const plane_plan *plane = &plan->plane[p];
+        bool apart = plane->step > 1;
+        for (int k = 0; k < count && plane->parts; k++)
+            weigh_and_split(r, plane, p, i + k, k);
+        for (int c = 0; c < plane->parts; c++)
+            r->kernels->horizontal(out[plane->component[c]], (ptrdiff_t)s->line_stride,
+                                   samples(r, apart ? s->part[c] : s->row),
+                                   (ptrdiff_t)(apart ? s->part_stride : s->row_stride), count,
+                                   &plan->filter[plane->table][0], plan->limit);
+    }
+}
+
+static void pick_row(const run *r, int i, int16_t *const out[3]) {
+    const mr_preprocess *plan = r->plan;
+    for (int p = 0; p < plan->planes; p++) {
+        const plane_plan *plane = &plan->plane[p];
+        const uint8_t *row = r->source->data[p] + (plan->nearest_y[i] >> plane->shift_y) * r->source->stride[p];
+        for (int c = 0; c < plane->parts; c++)
+            for (int x = 0; x < plan->columns; x++)
+                out[plane->component[c]][x] =
+                    mr_pick(row, (plan->nearest_x[x] >> plane->shift_x) * plane->step + plane->offset[c], plan->depth,
+                            plan->word);
+    }
+}
+
+/* Makes the next rows of the small components from row i on; returns how many. */
+static int make_rows(const run *r, int i, int16_t *const out[3]) {
+    int left = r->plan->rows - i, count = left < MR_ROWS ? left : MR_ROWS;
+    if (r->plan->params.interpolation == MR_NEAREST) {
+        pick_row(r, i, out);
+        return 1;
+    }
+    resize_rows(r, i, count, out);
+    return count;
+}
+
+/* Interleaves three rows of elements of one size. */
+#define INTERLEAVE(name, type)                                                                                         \
+    static void name(uint8_t *dst, const uint8_t *const src[3], int width) {                                           \
+        type *out = (type *)(void *)dst;                                                                               \
+        const type *a = (const type *)(const void *)src[0], *b = (const type *)(const void *)src[1];                   \
+        const type *c = (const type *)(const void *)src[2];                                                            \
+        for (int x = 0; x < width; x++) {                                                                              \
+            out[3 * x] = a[x];                                                                                         \
+            out[3 * x + 1] = b[x];                                                                                     \
+            out[3 * x + 2] = c[x];                                                                                     \
+        }                                                                                                              \
+    }
+INTERLEAVE(interleave8, uint8_t)
+INTERLEAVE(interleave16, uint16_t)
+INTERLEAVE(interleave32, uint32_t)
+#undef INTERLEAVE
+
+/* Floats -> the destination's type; `to` holds a whole row. */
+static void store_as(const run *r, uint8_t *to, const float *from, int width) {
+    if (r->plan->params.dtype == MR_DTYPE_U8)
+        r->kernels->to_u8(to, from, width);
+    else if (r->plan->params.dtype == MR_DTYPE_F16)
+        r->kernels->to_f16((uint16_t *)(void *)to, from, width);
+    else
+        memcpy(to, from, (size_t)width * sizeof(float));
+}
+
+/* Writes the finished rows as row `y` of the destination. */
+static void store_row(const run *r, int y) {
+    const mr_preprocess_params *p = &r->plan->params;
+    size_t element = mr_dtype_bytes(p->dtype), row_bytes = (size_t)p->width * element;
+    size_t narrow_stride = r->plan->scratch.finished_stride * sizeof(float);
+    const uint8_t *narrow[3];
+    bool interleaved = p->layout == MR_LAYOUT_NHWC && r->plan->channels == 3;
+    for (int c = 0; c < r->plan->channels; c++) {
+        const float *from = finished_row(r, p->bgr ? 2 - c : c);
+        uint8_t *to = r->dst + ((size_t)c * (size_t)p->height + (size_t)y) * row_bytes;
+        if (interleaved)
+            to = r->scratch + r->plan->scratch.narrow + (size_t)c * narrow_stride;
+        store_as(r, to, from, p->width);
+        narrow[c] = to;
+    }
+    if (!interleaved)
+        return;
+    uint8_t *to = r->dst + 3 * (size_t)y * row_bytes;
+    if (element == 1)
+        interleave8(to, narrow, p->width);
+    else if (element == 2)
+        interleave16(to, narrow, p->width);
+    else
+        interleave32(to, narrow, p->width);
+}
+
+static void fill_padding(const run *r, int from, int to) {
+    for (int c = 0; c < 3; c++)
+        for (int x = from; x < to; x++)
+            finished_row(r, c)[x] = r->plan->pad[c];
+}
+
+/* Where a row of the destination can take whole vectors of floats as they come, it is written directly. */
+static bool writes_directly(const mr_preprocess *plan) {
+    const mr_preprocess_params *p = &plan->params;
+    return p->dtype == MR_DTYPE_F32 && p->layout == MR_LAYOUT_NCHW && plan->inner_width == p->width &&
+           p->width % 16 == 0 && plan->channels == 3;
+}
+
+/* Three rows of colour become one of luma, in the first of them. */
+static void mix_luma(const mr_preprocess *plan, float *const row[3], int width) {
+    for (int x = 0; x < width; x++)
+        row[0][x] = (mr_luma(row[0][x], row[1][x], row[2][x]) - plan->gray_mean) * plan->gray_scale;
+}
+
+/* Converts one row of small samples and stores it with its padding. Conversion works on whole vectors and may write
+ * past its end, so the padding to the right comes after it. */
+static void finish_row(const run *r, int y, int16_t *const small[3]) {
+    const mr_preprocess *plan = r->plan;
+    bool gray = plan->components == 1;
+    const int16_t *const src[3] = {small[0], gray ? small[0] : small[1], gray ? small[0] : small[2]};
+    float *out[3];
+    bool directly = writes_directly(plan);
+    for (size_t c = 0; c < 3; c++) {
+        size_t plane = plan->params.bgr ? 2 - c : c, row = (size_t)(plan->inner_y + y);
+        size_t width = (size_t)plan->params.width;
+        out[c] = directly ? (float *)(void *)r->dst + (plane * (size_t)plan->params.height + row) * width
+                          : finished_row(r, (int)c) + plan->inner_x;
+    }
+    r->kernels->convert(out, src, &plan->color, plan->inner_width);
+    if (directly)
+        return;
+    if (plan->channels == 1 && !gray)
+        mix_luma(plan, out, plan->inner_width);
+    fill_padding(r, plan->inner_x + plan->inner_width, plan->params.width);
+    store_row(r, plan->inner_y + y);
+}
+
+static void run_rows(const run *r) {
+    int16_t *small[3], *row[3];
+    for (int c = 0; c < 3; c++)
+        small[c] = samples(r, r->plan->scratch.small[c]);
+    for (int y = 0, count; y < r->plan->rows; y += count) {
+        count = make_rows(r, y, small);
+        for (int k = 0; k < count; k++) {
+            for (int c = 0; c < 3; c++)
+                row[c] = small[c] + (size_t)k * r->plan->scratch.line_stride;
+            finish_row(r, y + k, row);
+        }
+    }
+}
+
+/* Rows of the resized planes become columns. */
+static void transpose(const run *r, int i, int count, int16_t *const line[3]) {
+    const mr_preprocess *plan = r->plan;
+    for (int c = 0; c < plan->components; c++)
+        for (int k = 0; k < count; k++) {
+            const int16_t *from = line[c] + (size_t)k * plan->scratch.line_stride;
+            int16_t *column = samples(r, plan->scratch.small[c]) + i + k;
+            for (int x = 0; x < plan->columns; x++)
+                column[(ptrdiff_t)x * plan->stride] = from[x];
+        }
+}
+
+/* A quarter turn: the planes are resized as they are stored, and the small ones turned before the rest is done. */
+static void run_transposed(const run *r) {
+    const mr_preprocess *plan = r->plan;
+    int16_t *line[3], *small[3];
+    for (int c = 0; c < 3; c++)
+        line[c] = samples(r, plan->scratch.line[c]);
+    for (int i = 0, count; i < plan->rows; i += count) {
+        count = make_rows(r, i, line);
+        transpose(r, i, count, line);
+    }
+    for (int y = 0; y < plan->columns; y++) {
+        for (int c = 0; c < 3; c++)
+            small[c] = samples(r, plan->scratch.small[c]) + (ptrdiff_t)y * plan->stride;
+        finish_row(r, y, small);
+    }
+}
+
+void mr_preprocess_run(const mr_preprocess *plan, const mr_kernels *kernels, const mr_picture *source, void *dst,
+                       void *scratch) {
+    run r = {.plan = plan, .kernels = kernels, .source = source, .dst = dst, .scratch = scratch};
+    fill_padding(&r, 0, plan->params.width);
+    for (int y = 0; y < plan->inner_y; y++)
+        store_row(&r, y);
+    for (int y = plan->inner_y + plan->inner_height; y < plan->params.height; y++)
+        store_row(&r, y);
+    if (plan->transposed)
+        run_transposed(&r);
+    else
+        run_rows(&r);
+}

@@ -1,0 +1,93 @@
+#include "kernels/vector/vector.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "kernels/lanes.h"
+
+void mr_linear(const mr_linear_work *work) {
+    float keep = work->bias ? 1.0f : 0.0f;
+    if (work->bias)
+        for (int n = 0; n < work->batch; n++)
+            for (int o = 0; o < work->outputs; o++)
+                work->dst[(size_t)n * work->dst_stride + (size_t)o] = work->bias[(size_t)o * work->bias_stride];
+    if (work->batch == 1)
+        cblas_sgemv(CblasRowMajor, CblasNoTrans, work->outputs, work->inputs, 1.0f, work->weights,
+                    (f77_int)work->weight_stride, work->src, 1, keep, work->dst, 1);
+    else
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, work->batch, work->outputs, work->inputs, 1.0f,
+                    work->src, (f77_int)work->src_stride, work->weights, (f77_int)work->weight_stride, keep, work->dst,
+                    (f77_int)work->dst_stride);
+}
+
+/* Inserts into a list that is kept sorted; equal logits keep the order in which they came. */
+static int insert(const mr_top_k_work *work, int found, int index, float logit) {
+    int at = found < work->most ? found++ : found - 1;
+    for (; at > 0 && work->score[at - 1] < logit; at--) {
+        work->score[at] = work->score[at - 1];
+        work->index[at] = work->index[at - 1];
+    }
+    work->score[at] = logit;
+    work->index[at] = index;
+    return found;
+}
+
+static int select_best(const mr_top_k_work *work) {
+    int found = 0;
+    for (int i = 0; i < work->count; i++) {
+        float logit = work->logits[i];
+        if (isnan(logit) || (found == work->most && !(logit > work->score[found - 1])))
+            continue;
+        found = insert(work, found, i, logit);
+    }
+    return found;
+}
+
+static double sum_of_exponentials(const float *logits, int count, float largest) {
+    double sum = 0.0;
+    for (int i = 0; i < count; i++)
+        if (!isnan(logits[i]))
+            sum += logits[i] == largest ? 1.0 : (double)expf(logits[i] - largest);
+    return sum;
+}
+
+void mr_top_k(const mr_top_k_work *work) {
+    int found = work->most > 0 ? select_best(work) : 0, kept = 0;
+    if (found > 0 && work->activation == MR_ACTIVATION_SOFTMAX) {
+        float largest = work->score[0];
+        double sum = sum_of_exponentials(work->logits, work->count, largest);
+        for (int i = 0; i < found; i++)
+            work->score[i] = work->score[i] == largest ? (float)(1.0 / sum)
+                                                       : (float)((double)expf(work->score[i] - largest) / sum);
+    } else if (work->activation == MR_ACTIVATION_SIGMOID) {
+        for (int i = 0; i < found; i++)
+            work->score[i] = (float)(1.0 / (1.0 + exp(-(double)work->score[i])));
+    }
+    while (kept < found && work->score[kept] >= work->threshold)
+        kept++;
+    *work->found = kept;
+}
+
+void mr_normalize(const mr_normalize_work *work) {
+    float factor = mr_unit_factor(mr_kernels_get()->sum_of_squares(work->src, work->count));
+    for (int i = 0; i < work->count; i++)
+        work->dst[i] = work->src[i] * factor;
+}
+
+void mr_pool_mean(const mr_pool_work *work) {
+    const mr_kernels *kernels = mr_kernels_get();
+    float share = 1.0f / (float)work->positions;
+    if (!work->channels_last) {
+        for (int c = 0; c < work->channels; c++)
+            work->dst[c] = kernels->sum(work->src + (size_t)c * (size_t)work->positions, work->positions) * share;
+        return;
+    }
+    memset(work->dst, 0, (size_t)work->channels * sizeof(float));
+    for (int p = 0; p < work->positions; p++)
+        for (int c = 0; c < work->channels; c++)
+            work->dst[c] += work->src[(size_t)p * (size_t)work->channels + (size_t)c];
+    for (int c = 0; c < work->channels; c++)
+        work->dst[c] *= share;
+}

@@ -1,0 +1,71 @@
+/* Arithmetic on vectors of floats: linear layers, scores and the best classes, normalising, pooling.
+ *
+ * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream: `count` pieces of it,
+ * which a CUDA device does in one launch. The structs given to _enqueue are copied; what their pointers name must stay
+ * valid until the work is done, in memory that the device of the stream reads and writes. They have no gaps, since what
+ * is the same byte by byte may be launched as a CUDA graph (engine/device/cuda/cuda.h). All memory belongs to the caller.
+ * Arrays are dense unless a stride, in floats, is given. Any thread; errors of _enqueue are those of the stream. */
+#ifndef MILLRACE_KERNELS_VECTOR_VECTOR_H
+#define MILLRACE_KERNELS_VECTOR_VECTOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
+
+/* dst[n][o] = bias[o] + sum over i of weights[o][i] * src[n][i], for `batch` items n. Through BLAS on one thread:
+ * sums of one item may differ in their last bits with the size of the batch. `bias` may be NULL; `bias_stride` lets
+ * it stand as the last column of the weights (weights classes x (features + 1): both strides features + 1). */
+typedef struct mr_linear_work {
+    const float *weights, *bias;
+    size_t weight_stride, bias_stride;
+    int outputs, inputs, batch, filler;
+    const float *src;
+    size_t src_stride;
+    float *dst;
+    size_t dst_stride;
+} mr_linear_work;
+void mr_linear(const mr_linear_work *work);
+int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work);
+
+/* How scores come from logits. NONE: the scores are the logits. SOFTMAX: exp(x - max) / sum of these over all
+ * classes. SIGMOID: 1 / (1 + exp(-x)), each class for itself. */
+typedef enum mr_activation { MR_ACTIVATION_NONE, MR_ACTIVATION_SOFTMAX, MR_ACTIVATION_SIGMOID } mr_activation;
+
+/* The best `most` of `count` classes, best first, of equal ones the lower index first; those whose score is below
+ * `threshold` are left out, and logits that are not a number never count. *found says how many there are; index and
+ * score have room for `most`. */
+typedef struct mr_top_k_work {
+    const float *logits;
+    int count, most;
+    mr_activation activation;
+    float threshold;
+    int32_t *index;
+    float *score;
+    int32_t *found;
+} mr_top_k_work;
+void mr_top_k(const mr_top_k_work *work);
+int mr_top_k_enqueue(mr_stream *stream, const mr_top_k_work *works, int count);
+
+/* dst = src / max(|src|, 1e-12), |src| = sqrt of the sum of squares, as torch.nn.functional.normalize. May be in
+ * place. */
+typedef struct mr_normalize_work {
+    const float *src;
+    float *dst;
+    int count, filler;
+} mr_normalize_work;
+void mr_normalize(const mr_normalize_work *work);
+int mr_normalize_enqueue(mr_stream *stream, const mr_normalize_work *works, int count);
+
+/* dst[c] = mean over all positions of channel c. src is channels x positions, or, with channels_last, positions x
+ * channels. */
+typedef struct mr_pool_work {
+    const float *src;
+    float *dst;
+    int channels, positions;
+    int channels_last, filler; /* channels_last: 0 or 1 */
+} mr_pool_work;
+void mr_pool_mean(const mr_pool_work *work);
+int mr_pool_mean_enqueue(mr_stream *stream, const mr_pool_work *works, int count);
+
+#endif

@@ -1,0 +1,252 @@
+/* Operations on vectors in CUDA. */
+#include "kernels/vector/vector_cuda.h"
+
+#include <math.h>
+
+#include "kernels/lanes.h"
+#include "kernels/launch.h"
+
+enum { PIECE = 32, TOP_K_THREADS = 256, NORMALIZE_THREADS = 128, POOL_CHANNELS = 16, LINEAR_SIDE = 16, BIAS_THREADS = 256 };
+
+/* ---- scores and best classes ------------------------------------------------------------------------------------- */
+
+typedef struct top_k_works {
+    mr_top_k_work work[PIECE];
+} top_k_works;
+
+/* A class and its logit; index -1: none. */
+typedef struct candidate {
+    float logit;
+    int32_t index;
+} candidate;
+
+__device__ static bool is_better(candidate a, candidate b) {
+    if (a.index < 0 || b.index < 0)
+        return b.index < 0 && a.index >= 0;
+    return a.logit > b.logit || (a.logit == b.logit && a.index < b.index);
+}
+
+/* The best class behind `last`, known to all threads. */
+__device__ static candidate next_best(const mr_top_k_work *work, candidate last, candidate *room) {
+    int32_t thread = (int32_t)threadIdx.x;
+    candidate best = {0.0f, -1};
+    for (int32_t i = thread; i < work->count; i += TOP_K_THREADS) {
+        candidate here = {work->logits[i], i};
+        bool behind = here.logit < last.logit || (here.logit == last.logit && i > last.index); /* false for NaN */
+        if (behind && is_better(here, best))
+            best = here;
+    }
+    room[thread] = best;
+    __syncthreads();
+    for (int32_t half = TOP_K_THREADS / 2; half > 0; half /= 2) {
+        if (thread < half && is_better(room[thread + half], room[thread]))
+            room[thread] = room[thread + half];
+        __syncthreads();
+    }
+    best = room[0];
+    __syncthreads();
+    return best;
+}
+
+__device__ static double exponential(float logit, float largest) {
+    return logit == largest ? 1.0 : (double)expf(logit - largest);
+}
+
+/* Of exponentials over all classes, known to all threads. */
+__device__ static double sum_of_exponentials(const mr_top_k_work *work, float largest, double *room) {
+    int32_t thread = (int32_t)threadIdx.x;
+    double sum = 0.0;
+    for (int32_t i = thread; i < work->count; i += TOP_K_THREADS)
+        if (!isnan(work->logits[i]))
+            sum += exponential(work->logits[i], largest);
+    room[thread] = sum;
+    __syncthreads();
+    for (int32_t half = TOP_K_THREADS / 2; half > 0; half /= 2) {
+        if (thread < half)
+            room[thread] += room[thread + half];
+        __syncthreads();
+    }
+    return room[0];
+}
+
+__device__ static float score_of(mr_activation activation, float logit, float largest, double sum) {
+    if (activation == MR_ACTIVATION_SOFTMAX)
+        return (float)(exponential(logit, largest) / sum);
+    return activation == MR_ACTIVATION_SIGMOID ? (float)(1.0 / (1.0 + exp(-(double)logit))) : logit;
+}
+
+/* One block for each piece of work. */
+__global__ static void top_k(const __grid_constant__ top_k_works table) {
+    __shared__ candidate room[TOP_K_THREADS];
+    __shared__ double sums[TOP_K_THREADS];
+    const mr_top_k_work *work = &table.work[blockIdx.x];
+    candidate best = {INFINITY, -1};
+    float largest = 0.0f;
+    double sum = 1.0;
+    int32_t kept = 0;
+    for (int32_t found = 0; found < work->most; found++) {
+        best = next_best(work, best, room);
+        if (best.index < 0)
+            break;
+        largest = found == 0 ? best.logit : largest;
+        if (found == 0 && work->activation == MR_ACTIVATION_SOFTMAX)
+            sum = sum_of_exponentials(work, largest, sums);
+        float score = score_of(work->activation, best.logit, largest, sum);
+        if (!(score >= work->threshold))
+            break; /* the others score no higher */
+        kept = found + 1;
+        if (threadIdx.x == 0) {
+            work->index[found] = best.index;
+            work->score[found] = score;
+        }
+    }
+    if (threadIdx.x == 0)
+        *work->found = kept;
+}
+
+int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream) {
+    for (int i = 0; i < count; i += PIECE) {
+        top_k_works table;
+        int some = count - i < PIECE ? count - i : PIECE;
+        for (int k = 0; k < some; k++)
+            table.work[k] = works[i + k];
+        MR_LAUNCH(top_k, (unsigned)some, TOP_K_THREADS, 0, stream, table);
+    }
+    return mr_launched("the best classes", cudaSuccess);
+}
+
+/* ---- normalising ------------------------------------------------------------------------------------------------- */
+
+typedef struct normalize_works {
+    mr_normalize_work work[PIECE];
+} normalize_works;
+
+/* One block for each vector. Eight threads add up, in the order that every variant keeps. */
+__global__ static void normalize(const __grid_constant__ normalize_works table) {
+    __shared__ float lane[MR_LANES];
+    const mr_normalize_work *work = &table.work[blockIdx.x];
+    if (threadIdx.x < MR_LANES) {
+        float sum = 0.0f;
+        for (int32_t i = (int32_t)threadIdx.x; i < work->count; i += MR_LANES)
+            sum += work->src[i] * work->src[i];
+        lane[threadIdx.x] = sum;
+    }
+    __syncthreads();
+    float own[MR_LANES];
+    for (int i = 0; i < MR_LANES; i++)
+        own[i] = lane[i];
+    float factor = mr_unit_factor(mr_join_lanes(own));
+    for (int32_t i = (int32_t)threadIdx.x; i < work->count; i += (int32_t)blockDim.x)
+        work->dst[i] = work->src[i] * factor;
+}
+
+int mr_normalize_cuda(const mr_normalize_work *works, int count, void *stream) {
+    for (int i = 0; i < count; i += PIECE) {
+        normalize_works table;
+        int some = count - i < PIECE ? count - i : PIECE;
+        for (int k = 0; k < some; k++)
+            table.work[k] = works[i + k];
+        MR_LAUNCH(normalize, (unsigned)some, NORMALIZE_THREADS, 0, stream, table);
+    }
+    return mr_launched("vectors of length 1", cudaSuccess);
+}
+
+/* ---- pooling ----------------------------------------------------------------------------------------------------- */
+
+typedef struct pool_works {
+    mr_pool_work work[PIECE];
+} pool_works;
+
+__device__ static void pool_last(const mr_pool_work *work, int32_t channel, float share) {
+    float sum = 0.0f;
+    for (int32_t p = 0; p < work->positions; p++)
+        sum += work->src[(size_t)p * (size_t)work->channels + (size_t)channel];
+    work->dst[channel] = sum * share;
+}
+
+__device__ static void sum_lane(const mr_pool_work *work, int32_t channel, int32_t lane, float *to) {
+    const float *src = work->src + (size_t)channel * (size_t)work->positions;
+    float sum = 0.0f;
+    for (int32_t p = lane; p < work->positions; p += MR_LANES)
+        sum += src[p];
+    *to = sum;
+}
+
+/* Block x makes POOL_CHANNELS channels of work y, each with the threads of eight lanes. */
+__global__ static void pool_mean(const __grid_constant__ pool_works table) {
+    __shared__ float sums[POOL_CHANNELS * MR_LANES];
+    const mr_pool_work *work = &table.work[blockIdx.y];
+    int32_t thread = (int32_t)threadIdx.x, first = (int32_t)blockIdx.x * POOL_CHANNELS,
+            channel = first + thread / MR_LANES;
+    float share = 1.0f / (float)work->positions;
+    if (work->channels_last) {
+        if (thread < POOL_CHANNELS && first + thread < work->channels)
+            pool_last(work, first + thread, share);
+        return;
+    }
+    if (channel < work->channels)
+        sum_lane(work, channel, thread % MR_LANES, &sums[thread]);
+    __syncthreads();
+    if (channel < work->channels && thread % MR_LANES == 0)
+        work->dst[channel] = mr_join_lanes(&sums[thread]) * share;
+}
+
+int mr_pool_mean_cuda(const mr_pool_work *works, int count, void *stream) {
+    for (int i = 0; i < count; i += PIECE) {
+        pool_works table;
+        int some = count - i < PIECE ? count - i : PIECE, channels = 1;
+        for (int k = 0; k < some; k++) {
+            table.work[k] = works[i + k];
+            channels = works[i + k].channels > channels ? works[i + k].channels : channels;
+        }
+        const dim3 blocks((unsigned)((channels + POOL_CHANNELS - 1) / POOL_CHANNELS), (unsigned)some);
+        MR_LAUNCH(pool_mean, blocks, POOL_CHANNELS * MR_LANES, 0, stream, table);
+    }
+    return mr_launched("means", cudaSuccess);
+}
+
+/* ---- linear layers ----------------------------------------------------------------------------------------------- */
+
+__device__ static float bias_of(const mr_linear_work *work, int32_t output) {
+    return work->bias && output < work->outputs ? work->bias[(size_t)output * work->bias_stride] : 0.0f;
+}
+
+/* A block makes a square of results: rows of it are items of the batch, columns outputs. Inputs come square by square. */
+__global__ static void linear(const __grid_constant__ mr_linear_work work) {
+    __shared__ float weights[LINEAR_SIDE][LINEAR_SIDE + 1], src[LINEAR_SIDE][LINEAR_SIDE];
+    int32_t x = (int32_t)threadIdx.x, y = (int32_t)threadIdx.y, first = (int32_t)blockIdx.x * LINEAR_SIDE;
+    int32_t item = (int32_t)blockIdx.y * LINEAR_SIDE + y, output = first + x;
+    float sum = bias_of(&work, output);
+    for (int32_t at = 0; at < work.inputs; at += LINEAR_SIDE) {
+        bool inside = at + x < work.inputs;
+        size_t input = (size_t)(at + x);
+        weights[y][x] =
+            inside && first + y < work.outputs ? work.weights[(size_t)(first + y) * work.weight_stride + input] : 0.0f;
+        src[y][x] = inside && item < work.batch ? work.src[(size_t)item * work.src_stride + input] : 0.0f;
+        __syncthreads();
+        for (int32_t i = 0; i < LINEAR_SIDE; i++)
+            sum += weights[x][i] * src[y][i];
+        __syncthreads();
+    }
+    if (item < work.batch && output < work.outputs)
+        work.dst[(size_t)item * work.dst_stride + (size_t)output] = sum;
+}
+
+int mr_linear_cuda(const mr_linear_work *work, void *stream) {
+    const dim3 blocks((unsigned)((work->outputs + LINEAR_SIDE - 1) / LINEAR_SIDE),
+                      (unsigned)((work->batch + LINEAR_SIDE - 1) / LINEAR_SIDE));
+    MR_LAUNCH(linear, blocks, dim3(LINEAR_SIDE, LINEAR_SIDE), 0, stream, *work);
+    return mr_launched("a product", cudaSuccess);
+}
+
+__global__ static void bias(const __grid_constant__ mr_linear_work work) {
+    int32_t output = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (output < work.outputs)
+        work.dst[(size_t)blockIdx.y * work.dst_stride + (size_t)output] = bias_of(&work, output);
+}
+
+int mr_bias_cuda(const mr_linear_work *work, void *stream) {
+    const dim3 blocks((unsigned)((work->outputs + BIAS_THREADS - 1) / BIAS_THREADS), (unsigned)work->batch);
+    MR_LAUNCH(bias, blocks, BIAS_THREADS, 0, stream, *work);
+    return mr_launched("a bias", cudaSuccess);
+}

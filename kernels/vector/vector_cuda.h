@@ -1,0 +1,28 @@
+/* The operations of vector.h on a CUDA device: see cuda.h for what the arguments are.
+ *
+ * Equal to the processor's bit for bit: the classes of top_k, normalize and pool_mean. Within so many units in the last
+ * place: scores, MR_SCORE_ULPS (the device's exponential differs). linear sums in another order, so it is within what
+ * rounding makes of sums of `inputs` products. */
+#ifndef MILLRACE_KERNELS_VECTOR_VECTOR_CUDA_H
+#define MILLRACE_KERNELS_VECTOR_VECTOR_CUDA_H
+
+#include "kernels/vector/vector.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MR_SCORE_ULPS = 8 };
+
+/* The whole of it, for machines without cuBLAS. */
+int mr_linear_cuda(const mr_linear_work *work, void *stream);
+/* Only the bias, into dst, to which the products are then added. */
+int mr_bias_cuda(const mr_linear_work *work, void *stream);
+int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream);
+int mr_normalize_cuda(const mr_normalize_work *works, int count, void *stream);
+int mr_pool_mean_cuda(const mr_pool_work *works, int count, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,80 @@
+#include <stddef.h>
+#include <string.h>
+
+#include "engine/device/cuda/cuda.h"
+#include "kernels/cuda.h"
+#include "kernels/vector/cublas.h"
+#include "kernels/vector/vector.h"
+
+#define RUN(name)                                                                                                      \
+    static int run_##name(void *arguments) {                                                                           \
+        mr_##name(arguments);                                                                                          \
+        return MR_OK;                                                                                                  \
+    }
+
+enum { LAUNCHED = 32 }; /* together */
+
+/* One launch for many pieces of work on a CUDA device, work of its own for each elsewhere. */
+#define ENQUEUE(name, type)                                                                                            \
+    RUN(name)                                                                                                          \
+    typedef struct name##_launch {                                                                                     \
+        size_t count;                                                                                                  \
+        type works[LAUNCHED];                                                                                          \
+    } name##_launch;                                                                                                   \
+    static int launch_##name(const void *arguments, void *handle) {                                                    \
+        const name##_launch *a = arguments;                                                                            \
+        return mr_kernels_cuda.name(a->works, (int)a->count, handle);                                                  \
+    }                                                                                                                  \
+    static int give_##name(mr_stream *stream, const type *works, int count) {                                          \
+        name##_launch a = {.count = (size_t)count};                                                                    \
+        size_t bytes = (size_t)count * sizeof *works;                                                                  \
+        memcpy(a.works, works, bytes);                                                                                 \
+        return mr_cuda_launch(stream, launch_##name, &a, offsetof(name##_launch, works) + bytes, 1);                   \
+    }                                                                                                                  \
+    int mr_##name##_enqueue(mr_stream *stream, const type *works, int count) {                                         \
+        bool cuda = mr_stream_is_cuda(stream);                                                                         \
+        int status = MR_OK;                                                                                            \
+        for (int i = 0, some; i < count && !status; i += some) {                                                       \
+            some = !cuda ? 1 : count - i < LAUNCHED ? count - i : LAUNCHED;                                            \
+            stream->joined = i % LAUNCHED > 0;                                                                         \
+            status = cuda ? give_##name(stream, works + i, some)                                                       \
+                          : mr_stream_submit(stream, run_##name, &works[i], sizeof works[i]);                          \
+        }                                                                                                              \
+        stream->joined = false;                                                                                        \
+        return status;                                                                                                 \
+    }
+
+ENQUEUE(top_k, mr_top_k_work)
+ENQUEUE(normalize, mr_normalize_work)
+ENQUEUE(pool_mean, mr_pool_work)
+#undef ENQUEUE
+RUN(linear)
+#undef RUN
+
+/* workspace: NULL without cuBLAS, which works in memory of the stream, so that products on several streams do not
+ * disturb each other. */
+typedef struct linear_launch {
+    mr_linear_work work;
+    void *workspace;
+    size_t workspace_bytes, device;
+} linear_launch;
+
+static int launch_linear(const void *arguments, void *handle) {
+    const linear_launch *a = arguments;
+    if (!a->workspace)
+        return mr_kernels_cuda.linear(&a->work, handle);
+    int status = a->work.bias ? mr_kernels_cuda.bias(&a->work, handle) : MR_OK;
+    return status ? status
+                  : mr_cublas_linear(&a->work, a->work.bias ? 1.0f : 0.0f, (int)a->device, a->workspace,
+                                     a->workspace_bytes, handle);
+}
+
+int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work) {
+    if (!mr_stream_is_cuda(stream))
+        return mr_stream_submit(stream, run_linear, work, sizeof *work);
+    linear_launch a = {.work = *work, .device = (size_t)stream->device->index};
+    bool found = mr_cublas_found();
+    a.workspace_bytes = found ? mr_cublas_workspace_bytes(mr_cuda_about(stream->device).capability) : 0;
+    int status = found ? mr_cuda_scratch(stream, a.workspace_bytes, &a.workspace) : MR_OK;
+    return status ? status : mr_cuda_launch(stream, launch_linear, &a, sizeof a, found && work->bias ? 2 : 1);
+}

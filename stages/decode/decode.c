@@ -1,0 +1,642 @@
+/* decode: compressed packets -> pictures, by libavcodec, straight into pool buffers where the decoder can.
+ *
+ * Every packet's receipt ends here in one of these ways: its picture is emitted; it is absorbed ("skip", "not
+ * selected", whether it was decoded or not needed, "not shown": an edit list, "second field" of a picture, "no
+ * picture"); it is dropped ("corrupt", "no key frame": sent before the first picture could be decoded; "stopped": which
+ * number its picture has is open, since packets of pictures that are shown before it were not read any more). Packets
+ * and pictures are matched by a number that goes through the decoder. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/device/device.h"
+#include "stages/decode/decode_codec.h"
+#include "stages/decode/decode_needed.h"
+#include "stages/decode/decode_options.h"
+#include "stages/decode/decode_pending.h"
+#include "stages/decode/decode_still.h"
+#include "stages/list.h"
+#include "stages/media/decode_format.h"
+#include "stages/media/media_input.h"
+
+enum { MOST_DRAIN_ERRORS = 256 };
+
+/* What is done with a picture. AHEAD: some before it may not have been read when the source was asked to end. */
+typedef enum verdict { WANTED, NOT_SELECTED, DAMAGED, AHEAD } verdict;
+
+typedef struct decode_state {
+    AVCodecContext *codec;
+    mr_media *media;           /* that codec was opened for */
+    mr_picture_pool *pool;     /* on the processors */
+    mr_decode_device *device;  /* on another device */
+    struct SwsContext *scaler;
+    AVPacket *packet;
+    AVFrame *picture;          /* to be given next, where has_picture */
+    AVFrame *following;        /* the one after it, where has_following */
+    bool has_picture, has_following;
+    verdict verdict;           /* on picture */
+    bool taken;                /* the input of this call is among `needed`, or in the decoder */
+    bool sent;                 /* a packet is in the decoder whose pictures have not been asked for */
+    bool draining, cut_short, ahead;
+    bool stretch;              /* packets of one have been taken */
+    int64_t last_dts_ns;       /* of the last packet; MR_NO_TIME: it has none */
+    int drain_errors, last_error; /* the latter is an AVERROR */
+    mr_needed needed;          /* packets that are not yet in the decoder */
+    mr_pending pending;
+    int64_t shown_pts_ns;      /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
+    int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
+    int64_t last_given;        /* number of the packet whose picture was emitted last */
+    bool damaged, told;        /* this source has had damage; that a picture was dropped as corrupt */
+    uint32_t epoch;
+    uint64_t seq;              /* of `picture` in its epoch */
+    mr_selection selection;    /* of this epoch */
+    uint64_t packets, pictures, left; /* of this source: sent, and well decoded; not needed */
+    mr_still_notes stills;
+    bool refused, outgrown;    /* the device's decoder cannot go on with it, nor be replaced; it had too large a picture */
+} decode_state;
+
+static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {
+    {.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {.name = NULL}};
+static const mr_port outputs[] = {
+    {.name = "pictures", .help = "pictures in presentation order", .accepts = pictures}, {.name = NULL}};
+
+/* ---- opening and closing ------------------------------------------------------------------------------------- */
+
+static int open_decode(mr_stage *self) {
+    const mr_decode_choices *from = self->options;
+    decode_state *state = self->state;
+    mr_av_log_capture();
+    mr_pending_init(&state->pending);
+    mr_selection_begin(&state->selection);
+    state->packet = av_packet_alloc();
+    state->picture = av_frame_alloc();
+    state->following = av_frame_alloc();
+    if (!state->packet || !state->picture || !state->following)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    return self->device->type->kind == MR_DEVICE_CPU
+               ? mr_picture_pool_create(&state->pool, self, from->max_pixels)
+               : mr_decode_device_create(&state->device, self, (mr_hardware)from->hardware);
+}
+
+static void close_decoder(decode_state *state) {
+    avcodec_free_context(&state->codec);
+    mr_media_unref(&state->media);
+}
+
+/* At the end of a source, while others go on: its buffers are given back, but for those of frames under way. */
+static void close_source(decode_state *state) {
+    mr_needed_fini(&state->needed);
+    close_decoder(state);
+    av_frame_unref(state->picture);
+    av_frame_unref(state->following);
+    mr_picture_pool_destroy(&state->pool);
+}
+
+static void close_decode(mr_stage *self) {
+    decode_state *state = self->state;
+    av_frame_free(&state->picture);
+    av_frame_free(&state->following);
+    av_packet_free(&state->packet);
+    close_decoder(state);
+    sws_freeContext(state->scaler);
+    mr_picture_pool_destroy(&state->pool);
+    mr_decode_device_destroy(&state->device);
+    mr_needed_fini(&state->needed);
+    mr_pending_fini(&state->pending);
+}
+
+/* ---- the decoder ----------------------------------------------------------------------------------------------- */
+
+static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet) {
+    decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    mr_decoder_params params = {.threads = self->threads > 1 ? self->threads : 1, .max_pixels = from->max_pixels,
+                                .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
+                                .strict = from->damaged == MR_DAMAGED_DROP,
+                                .prompt = packet->deadline_ns && strcmp(from->threads, "auto") == 0,
+                                .pool = state->pool, .device = state->device, .io = io};
+    int status = mr_decoder_open(&state->codec, &params, packet->media);
+    if (!status)
+        state->media = mr_media_ref(packet->media);
+    return status;
+}
+
+/* The first of a source is warned of, the others are for those who ask. */
+static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
+    decode_state *state = self->state;
+    void (*say)(const mr_stage *, const char *, ...) = state->told ? mr_stage_info : mr_stage_warn;
+    int width, height;
+    /* What FFmpeg refuses for its size is whole, and can be had. */
+    if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
+        say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
+            packet->media && packet->media->still && packet->media->is_file ? packet->media->path : "a picture", width, height,
+            (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
+    else if (packet->media && packet->media->still && packet->media->is_file)
+        say(self, "%s: %s is damaged", self->source_id, packet->media->path);
+    else if (packet->pts_ns != MR_NO_TIME)
+        say(self, "%s: the picture at %.3f s is damaged", self->source_id, (double)packet->pts_ns / 1e9);
+    else
+        say(self, "%s: a picture is damaged", self->source_id);
+    state->told = true;
+    mr_io_drop(io, packet, "corrupt");
+}
+
+/* Closes the receipt of a packet that gave no picture. Once a stream was damaged, its missing pictures are put
+ * down to that: a decoder gives none until the next picture it can start from. */
+static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number) {
+    decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    bool reported = state->errors > 0 || packet->flags & MR_FRAME_CORRUPT;
+    if (reported)
+        drop_corrupt(self, io, packet);
+    else if (packet->flags & MR_FRAME_HIDDEN)
+        mr_io_absorb(io, packet, "not shown");
+    else if (mr_pending_may_be_field(&state->pending, number))
+        mr_io_absorb(io, packet, "second field");
+    else if (state->damaged)
+        drop_corrupt(self, io, packet);
+    else if (from->skip != MR_SKIP_NONE)
+        mr_io_absorb(io, packet, "skip");
+    else if (state->seq == 0 && state->pictures == 0)
+        mr_io_drop(io, packet, "no key frame");
+    else
+        mr_io_absorb(io, packet, "no picture");
+    if (reported && state->errors > 0)
+        state->errors--;
+    mr_frame_unref(&packet);
+}
+
+/* A packet that the decoder refused. Frame threads report late, so that the packet is only known once it turns
+ * out to have no picture. */
+static void count_error(mr_stage *self, mr_io *io, int error) {
+    decode_state *state = self->state;
+    state->last_error = error;
+    state->damaged = true;
+    bool late = state->draining || state->codec->active_thread_type & FF_THREAD_FRAME;
+    mr_frame *packet = late ? NULL : mr_pending_take(&state->pending, state->pending.next - 1);
+    if (!packet) {
+        state->errors++;
+        return;
+    }
+    drop_corrupt(self, io, packet);
+    mr_frame_unref(&packet);
+}
+
+/* The decoder's next picture; false where it has none at present, or at all. */
+static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
+    decode_state *state = self->state;
+    for (;;) {
+        int error = avcodec_receive_frame(state->codec, picture);
+        if (error >= 0) {
+            mr_decode_device_crop(picture);
+            return true;
+        }
+        if (error == AVERROR(EAGAIN) || error == AVERROR_EOF)
+            return false;
+        count_error(self, io, error);
+        if (state->draining && ++state->drain_errors > MOST_DRAIN_ERRORS)
+            return false;
+    }
+}
+
+/* To a decoder that is opened anew, because the one before did not start. */
+static int send_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t number, int *error) {
+    decode_state *state = self->state;
+    close_decoder(state);
+    int status = open_decoder(self, io, frame);
+    if (!status) {
+        *error = mr_decoder_send(state->codec, state->packet, frame, number);
+        return MR_OK;
+    }
+    mr_frame *packet = mr_pending_take(&state->pending, number);
+    mr_io_fail_source(io, frame->identity.source, status);
+    mr_io_drop(io, frame, "no decoder");
+    mr_frame_unref(&packet);
+    return status;
+}
+
+/* A failure: there is no decoder any more, and the packet is settled. */
+static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
+    decode_state *state = self->state;
+    int64_t number;
+    mr_frame *expired = mr_pending_expired(&state->pending, &number);
+    if (expired)
+        close_receipt(self, io, expired, number);
+    mr_still_note(&state->stills, self, frame);
+    number = mr_pending_add(&state->pending, frame);
+    state->packets++;
+    int error = mr_decoder_send(state->codec, state->packet, frame, number), status = MR_OK;
+    if (error < 0 && mr_decode_device_again(state->device))
+        status = send_again(self, io, frame, number, &error);
+    if (!status && error < 0)
+        count_error(self, io, error);
+    return status;
+}
+
+/* ---- pictures -------------------------------------------------------------------------------------------------- */
+
+/* Presentation time; where the stream has none, what its rate makes of the picture's number. */
+static int64_t time_of(const decode_state *state, const AVFrame *picture) {
+    if (picture->best_effort_timestamp != AV_NOPTS_VALUE)
+        return picture->best_effort_timestamp;
+    const mr_media *media = state->media;
+    if (media->rate_num <= 0 || media->rate_den <= 0)
+        return MR_NO_TIME;
+    return av_rescale((int64_t)state->seq, (int64_t)media->rate_den * 1000000000, media->rate_num);
+}
+
+/* Gives numbers to the pictures that were left out before one of that time; INT64_MAX: all. */
+static mr_needed_reached reach(decode_state *state, mr_io *io, int64_t pts_ns) {
+    mr_needed_reached reached = mr_needed_reach(&state->needed, pts_ns, &state->selection);
+    for (uint64_t i = 0; i < reached.left; i++)
+        mr_io_skip(io, state->epoch, state->seq++, false);
+    return reached;
+}
+
+static bool is_selected(decode_state *state, mr_io *io, const AVFrame *picture, const mr_frame *packet) {
+    mr_needed_reached reached = {0};
+    if (packet->pts_ns != MR_NO_TIME)
+        reached = reach(state, io, packet->pts_ns);
+    int64_t time_ns = time_of(state, picture);
+    state->shown_pts_ns = time_ns == packet->pts_ns ? time_ns : MR_NO_TIME;
+    return reached.counted ? reached.wanted : mr_selection_wants(&state->selection, packet->media, time_ns);
+}
+
+static verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
+    decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    const mr_frame *packet = mr_pending_find(&state->pending, picture->reordered_opaque);
+    if (!packet)
+        return NOT_SELECTED;
+    state->ahead |= state->cut_short && state->codec->has_b_frames > 0 &&
+                    !mr_selection_can_count(packet, state->last_dts_ns);
+    if (state->ahead) {
+        state->pictures++;
+        return AHEAD;
+    }
+    bool damaged = packet->flags & MR_FRAME_CORRUPT || picture->flags & AV_FRAME_FLAG_CORRUPT ||
+                   picture->decode_error_flags ||
+                   (state->pool && mr_picture_pool_patched(state->pool, picture->reordered_opaque));
+    state->damaged |= damaged;
+    if (picture->interlaced_frame)
+        mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
+    bool selected = is_selected(state, io, picture, packet);
+    if (damaged && from->damaged == MR_DAMAGED_DROP)
+        return DAMAGED;
+    state->pictures++;
+    return selected ? WANTED : NOT_SELECTED;
+}
+
+static bool is_upside_down(const AVFrame *picture) {
+    return picture->linesize[0] < 0 || picture->linesize[1] < 0 || picture->linesize[2] < 0;
+}
+
+/* A frame with the picture's planes, derived from its packet. */
+static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_frame **frame) {
+    decode_state *state = self->state;
+    const AVFrame *picture = state->picture;
+    const mr_decode_choices *from = self->options;
+    const mr_untagged untagged = {(mr_matrix)from->untagged.matrix, (mr_range)from->untagged.range};
+    const enum AVPixelFormat layout = mr_decode_device_layout(picture);
+    enum AVPixelFormat converted = layout;
+    mr_pixel pixel = mr_pixel_from_av(layout);
+    bool convert = !pixel || is_upside_down(picture);
+    if (!pixel)
+        pixel = mr_pixel_nearest(layout, &converted);
+    if (!pixel)
+        return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
+    mr_format format;
+    mr_format_describe(&format, picture, pixel, state->codec, packet->media, untagged);
+    if (state->device)
+        return mr_decode_device_give(state->device, io, picture, converted, &format, packet, frame);
+    int status = convert ? mr_io_acquire(io, 0, &format, packet, frame) : mr_io_derive(io, packet, frame);
+    if (status)
+        return status;
+    (*frame)->format = format;
+    status = convert ? mr_picture_convert(&state->scaler, picture, converted, *frame)
+                     : mr_picture_pool_give(state->pool, picture, *frame);
+    if (status)
+        mr_frame_unref(frame);
+    return status;
+}
+
+/* A picture for which there is no room in the plan gets a new pool, and a word in the log, once. */
+static void note_size(mr_stage *self, const AVFrame *picture) {
+    decode_state *state = self->state;
+    mr_bounds width = self->inputs[0].set.width, height = self->inputs[0].set.height;
+    if (state->outgrown || !width.max || (picture->width <= width.max && picture->height <= height.max))
+        return;
+    state->outgrown = true;
+    mr_stage_warn(self, "%s: pictures of %dx%d came where at most %dx%d were announced: memory may go beyond the plan",
+                  self->source_id, picture->width, picture->height, (int)width.max, (int)height.max);
+}
+
+static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
+    decode_state *state = self->state;
+    const AVFrame *picture = state->picture;
+    mr_frame *frame;
+    note_size(self, picture);
+    int status = make_frame(self, io, packet, &frame);
+    if (status)
+        return status;
+    frame->identity.seq = state->seq;
+    frame->pts_ns = time_of(state, picture);
+    frame->dts_ns = MR_NO_TIME;
+    frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (packet->flags & MR_FRAME_CORRUPT);
+    return mr_io_emit(io, 0, frame);
+}
+
+/* Settles state->picture: *emitted says whether it went out. MR_ERROR_AGAIN leaves it to be settled later. A
+ * packet with several pictures keeps its place until the last of them. */
+static int settle(mr_stage *self, mr_io *io, bool *emitted) {
+    decode_state *state = self->state;
+    int64_t number = state->picture->reordered_opaque;
+    mr_frame *packet = mr_pending_find(&state->pending, number);
+    *emitted = false;
+    if (!packet)
+        return MR_OK; /* of a packet that was counted as damaged before */
+    int status = MR_OK;
+    if (state->verdict == WANTED) {
+        status = emit_picture(self, io, packet);
+        if (status == MR_ERROR_AGAIN)
+            return status;
+        *emitted = status == MR_OK;
+    }
+    if (state->verdict == AHEAD) {
+        mr_io_drop(io, packet, MR_REASON_STOPPED);
+        packet = mr_pending_take(&state->pending, number);
+        mr_frame_unref(&packet);
+        return MR_OK;
+    }
+    if (*emitted)
+        state->last_given = number;
+    else
+        mr_io_skip(io, state->epoch, state->seq, false);
+    bool shared = state->has_following && state->following->reordered_opaque == number;
+    if (!shared && state->last_given != number) {
+        if (state->verdict == NOT_SELECTED)
+            mr_io_absorb(io, packet, "not selected");
+        else if (state->verdict == DAMAGED)
+            drop_corrupt(self, io, packet);
+        else
+            mr_io_drop(io, packet, status == MR_ERROR_DEVICE ? "device error" : "cannot be carried");
+    }
+    if (!shared) {
+        mr_pending_take(&state->pending, number);
+        mr_frame_unref(&packet);
+    }
+    state->seq++;
+    return MR_OK;
+}
+
+/* Gives pictures until one was emitted. MR_MORE: another waits; MR_DONE: none. */
+static int give_pictures(mr_stage *self, mr_io *io) {
+    decode_state *state = self->state;
+    for (bool emitted = false;;) {
+        if (!state->has_picture) {
+            if (emitted || !receive(self, io, state->picture))
+                return MR_DONE;
+            state->has_picture = true;
+            state->verdict = judge(self, io, state->picture);
+        }
+        if (emitted)
+            return MR_MORE;
+        if (!state->has_following)
+            state->has_following = receive(self, io, state->following);
+        int status = settle(self, io, &emitted);
+        if (status)
+            return status;
+        av_frame_unref(state->picture);
+        AVFrame *next = state->following;
+        state->following = state->picture;
+        state->picture = next;
+        state->has_picture = state->has_following;
+        state->has_following = false;
+        if (state->has_picture)
+            state->verdict = judge(self, io, state->picture);
+    }
+}
+
+/* ---- stretches: packets of one epoch and one decoder ----------------------------------------------------------- */
+
+static void leave_out(decode_state *state, mr_io *io, mr_frame *packet) {
+    state->left++;
+    mr_io_absorb(io, packet, "not selected");
+    mr_frame_unref(&packet);
+}
+
+/* There is no decoder any more. */
+static int give_up_held(decode_state *state, mr_io *io) {
+    mr_needed_end(&state->needed, true);
+    for (mr_needed_answer next; (next = mr_needed_next(&state->needed, 0)) != MR_NEEDED_WAIT;) {
+        mr_frame *packet = mr_needed_take(&state->needed, next);
+        mr_io_drop(io, packet, "no decoder");
+        mr_frame_unref(&packet);
+    }
+    reach(state, io, INT64_MAX);
+    state->stretch = false;
+    return MR_DONE;
+}
+
+/* Decodes what has come, as far as it is known to be needed, or has to be decoded now. MR_DONE: the rest waits for
+ * packets to come. */
+static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
+    decode_state *state = self->state;
+    for (;;) {
+        if (!state->sent) {
+            mr_needed_answer next = mr_needed_next(&state->needed, room);
+            if (next == MR_NEEDED_WAIT)
+                return MR_DONE;
+            mr_pool *full = next == MR_NEEDED_SEND && state->pool ? mr_picture_pool_full(state->pool) : NULL;
+            if (full)
+                return mr_io_await_pool(io, full, 1);
+            mr_frame *packet = mr_needed_take(&state->needed, next);
+            if (next == MR_NEEDED_LEAVE) {
+                leave_out(state, io, packet);
+                continue;
+            }
+            int status = send(self, io, packet);
+            mr_frame_unref(&packet);
+            if (status)
+                return give_up_held(state, io);
+            state->sent = true;
+        }
+        int answer = give_pictures(self, io);
+        if (answer != MR_DONE)
+            return answer;
+        state->sent = false;
+    }
+}
+
+/* Gets the last pictures out of the decoder and closes what is left. MR_MORE or MR_ERROR_AGAIN: to be called
+ * again. */
+static int drain(mr_stage *self, mr_io *io) {
+    decode_state *state = self->state;
+    if (!state->draining) {
+        mr_needed_end(&state->needed, state->cut_short);
+        int answer = decode_needed(self, io, 0);
+        if (answer || !state->codec)
+            return answer;
+        state->draining = true;
+        state->drain_errors = 0;
+        avcodec_send_packet(state->codec, NULL);
+    }
+    int answer = give_pictures(self, io);
+    if (answer)
+        return answer;
+    int64_t number;
+    for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending, &number));)
+        close_receipt(self, io, packet, number);
+    reach(state, io, INT64_MAX);
+    state->errors = 0;
+    state->draining = state->ahead = state->stretch = false;
+    avcodec_flush_buffers(state->codec);
+    return MR_DONE;
+}
+
+static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
+    mr_io_skip(io, state->epoch, state->seq, true);
+    state->epoch = epoch;
+    state->seq = 0;
+    mr_selection_begin(&state->selection);
+}
+
+/* Makes the decoder ready for a packet; what is still in it comes out first. */
+static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
+    decode_state *state = self->state;
+    bool other_codec = state->codec && frame->media->codec != state->media->codec;
+    if (state->codec && (other_codec || frame->identity.epoch != state->epoch)) {
+        int answer = drain(self, io);
+        if (answer)
+            return answer;
+    }
+    if (frame->identity.epoch != state->epoch)
+        begin_epoch(state, io, frame->identity.epoch);
+    if (other_codec)
+        close_decoder(state);
+    int status = state->codec ? MR_OK : open_decoder(self, io, frame);
+    if (!status && !state->stretch) {
+        const mr_decode_choices *from = self->options;
+        mr_needed_begin(&state->needed, frame, from->skip != MR_SKIP_NONE);
+        state->shown_pts_ns = MR_NO_TIME;
+        state->stretch = true;
+    }
+    return status;
+}
+
+/* True where the packet is settled without the decoder. */
+static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
+    decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    bool skipped = (from->skip == MR_SKIP_NONREF && frame->flags & MR_FRAME_DISPOSABLE) ||
+                   (from->skip == MR_SKIP_NONKEY && !(frame->flags & MR_FRAME_KEY));
+    bool corrupt = frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE;
+    const char *damage = !frame->media || !frame->media->codec ? "no media" : state->refused ? "no decoder" : NULL;
+    if (!damage && !corrupt && !skipped)
+        return false;
+    if (damage || corrupt)
+        state->packets++;
+    if (damage)
+        mr_io_drop(io, frame, damage);
+    else if (corrupt && frame->flags & MR_FRAME_CORRUPT)
+        mr_io_drop(io, frame, "corrupt"); /* its source has said why */
+    else if (corrupt)
+        drop_corrupt(self, io, frame);
+    else
+        mr_io_absorb(io, frame, "skip");
+    return true;
+}
+
+/* A picture that must not be late does not wait for packets behind it. Where a decoder puts pictures in order, it gives
+ * one only when so many others have come: then leaving some out would make those behind them late. */
+static void take(mr_stage *self, mr_frame *frame) {
+    decode_state *state = self->state;
+    if (state->shown_pts_ns != MR_NO_TIME)
+        mr_needed_count_from(&state->needed, state->shown_pts_ns, &state->selection, &state->pending);
+    mr_needed_add(&state->needed, frame, frame->deadline_ns && state->codec->has_b_frames > 0);
+    state->last_dts_ns = frame->dts_ns;
+    state->taken = true;
+}
+
+/* How many packets may wait before the decoder. */
+static size_t room_of(const decode_state *state, const mr_frame *frame) {
+    size_t inside = mr_pending_count(&state->pending);
+    return frame->deadline_ns || inside > MR_NEEDED_MOST ? 0 : MR_NEEDED_MOST - inside;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    decode_state *state = self->state;
+    mr_frame *frame = mr_io_input(io);
+    if (!state->taken) {
+        if (settle_undecoded(self, io, frame))
+            return MR_DONE;
+        int answer = prepare(self, io, frame);
+        if (answer == MR_ERROR_DATA || answer == MR_ERROR_UNAVAILABLE) {
+            state->packets++;
+            mr_io_fail_source(io, frame->identity.source, answer);
+            mr_io_drop(io, frame, "no decoder");
+            return MR_DONE;
+        }
+        if (answer)
+            return answer;
+        take(self, frame);
+    }
+    int answer = decode_needed(self, io, room_of(state, frame));
+    if (answer == MR_DONE)
+        state->taken = false;
+    if (!state->refused && mr_decode_device_refused(state->device)) {
+        state->refused = true;
+        mr_io_fail_source(io, frame->identity.source, MR_ERROR_UNAVAILABLE);
+    }
+    return answer;
+}
+
+static int flush(mr_stage *self, mr_io *io, uint32_t source) {
+    decode_state *state = self->state;
+    state->cut_short = mr_io_cut_short(io);
+    int answer = state->codec ? drain(self, io) : MR_DONE;
+    if (answer)
+        return answer;
+    mr_still_sum_up(&state->stills, self);
+    if (state->left > 0)
+        mr_stage_info(self, "%s: %" PRIu64 " pictures were not decoded, since neither they nor what depends on them is "
+                      "wanted", self->source_id, state->left);
+    close_source(state);
+    if (state->packets > 0 && state->pictures == 0 && !state->refused) {
+        mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",
+                state->last_error ? mr_av_words(state->last_error) : "no picture was whole");
+        mr_io_fail_source(io, source, MR_ERROR_DATA);
+    }
+    return MR_DONE;
+}
+
+const mr_stage_type mr_decode_stage = {
+    .name = "decode",
+    .summary = "decodes packets into pictures",
+    .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered "
+            "from 0 in each epoch, those that start, duration, every or fps leave out included. A picture "
+            "keeps the stream's matrix, range, chroma siting, sample aspect ratio and rotation; interlaced "
+            "pictures are given as they are. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted "
+            "and that no wanted one depends on are not decoded, and counted as \"not selected\" all the same; that they "
+            "are damaged is not noticed. Pictures that are coded as fields, raw streams without times, and sources with a "
+            "deadline whose pictures come out of order are decoded whole. A plan's sizes and memory are those that the container announces: "
+            "where a stream goes over to larger pictures, they get new buffers, and the log says so once.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = mr_decode_options,
+    .options_bytes = sizeof(mr_decode_choices),
+    .state_bytes = sizeof(decode_state),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .converts = true,
+    .streams = true,
+    .cuda = true,
+    .negotiate = mr_decode_negotiate,
+    .check_device = mr_decode_check,
+    .check_input = mr_decode_check_input,
+    .open = open_decode,
+    .process = process,
+    .flush = flush,
+    .close = close_decode,
+};

@@ -1,0 +1,98 @@
+#include "stages/decode/decode_codec.h"
+
+#include "stages/media/media_input.h"
+#include "stages/media/media_side.h"
+
+/* Each still image is a packet of its own: frame threads would only add delay. */
+static int threads_for(const mr_decoder_params *params, enum AVCodecID id) {
+    const AVCodecDescriptor *descriptor = avcodec_descriptor_get(id);
+    bool still = descriptor && descriptor->mime_types;
+    return still ? 1 : params->threads;
+}
+
+int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, const mr_media *media) {
+    const AVCodecParameters *parameters = media->codec;
+    const AVCodec *decoder = avcodec_find_decoder(parameters->codec_id);
+    if (!decoder)
+        return mr_fail(MR_ERROR_DATA, "%s: there is no decoder for %s", media->path,
+                       avcodec_get_name(parameters->codec_id));
+    AVCodecContext *codec = avcodec_alloc_context3(decoder);
+    if (!codec || avcodec_parameters_to_context(codec, parameters) < 0) {
+        avcodec_free_context(&codec);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    codec->pkt_timebase = (AVRational){1, 1000000000};
+    codec->thread_count = threads_for(params, parameters->codec_id);
+    if (params->prompt)
+        codec->thread_type = FF_THREAD_SLICE;
+    codec->max_pixels = mr_av_max_pixels(params->max_pixels);
+    codec->skip_frame = params->skip;
+    /* Other decoders mark a picture that they patch up; that of JPEG only fails where it is told to. */
+    if (params->strict && parameters->codec_id == AV_CODEC_ID_MJPEG)
+        codec->err_recognition |= AV_EF_EXPLODE;
+    if (!params->device)
+        mr_picture_pool_attach(params->pool, codec);
+    else if (mr_decode_device_attach(params->device, codec, params->io)) {
+        avcodec_free_context(&codec);
+        return MR_ERROR_UNAVAILABLE;
+    }
+    int error = avcodec_open2(codec, decoder, NULL);
+    if (error < 0) {
+        avcodec_free_context(&codec);
+        return mr_fail(MR_ERROR_DATA, "%s: the decoder %s does not start: %s", media->path, decoder->name,
+                       mr_av_words(error));
+    }
+    *result = codec;
+    return MR_OK;
+}
+
+/* ---- packets --------------------------------------------------------------------------------------------------- */
+
+static void release_buffer(void *opaque, uint8_t *data) {
+    (void)data;
+    mr_buffer *buffer = opaque;
+    mr_buffer_unref(&buffer);
+}
+
+static int av_flags(uint32_t flags) {
+    return (flags & MR_FRAME_KEY ? AV_PKT_FLAG_KEY : 0) | (flags & MR_FRAME_CORRUPT ? AV_PKT_FLAG_CORRUPT : 0) |
+           (flags & MR_FRAME_HIDDEN ? AV_PKT_FLAG_DISCARD : 0);
+}
+
+static int64_t av_time(int64_t time_ns) {
+    return time_ns == MR_NO_TIME ? AV_NOPTS_VALUE : time_ns;
+}
+
+/* Lends the payload to FFmpeg with a reference to its buffer; not to the frame, whose receipt must close even while a
+ * decoder's thread still holds its last packet. Without the padding that FFmpeg's readers need, it is left to
+ * avcodec_send_packet to copy. */
+static int lend(AVPacket *packet, const mr_frame *frame) {
+    const mr_plane *plane = &frame->plane[0];
+    packet->data = plane->data;
+    packet->size = (int)plane->bytes;
+    packet->pts = av_time(frame->pts_ns);
+    packet->dts = av_time(frame->dts_ns);
+    packet->duration = frame->duration_ns;
+    packet->flags = av_flags(frame->flags);
+    if (mr_side_unpack(&frame->plane[1], packet))
+        return AVERROR_INVALIDDATA;
+    size_t padded = plane->bytes + AV_INPUT_BUFFER_PADDING_SIZE;
+    if ((size_t)(plane->buffer->data + plane->buffer->bytes - plane->data) < padded)
+        return 0;
+    packet->buf = av_buffer_create(plane->data, padded, release_buffer, mr_buffer_ref(plane->buffer),
+                                   AV_BUFFER_FLAG_READONLY);
+    if (packet->buf)
+        return 0;
+    release_buffer(plane->buffer, NULL);
+    return AVERROR(ENOMEM);
+}
+
+int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number) {
+    codec->reordered_opaque = number;
+    mr_av_forget();
+    int error = lend(packet, frame);
+    if (error >= 0)
+        error = avcodec_send_packet(codec, packet);
+    av_packet_unref(packet);
+    return error;
+}

@@ -1,0 +1,29 @@
+/* Decoders of libavcodec, opened for a media and fed with frames that hold packets. One thread at a time. */
+#ifndef MILLRACE_STAGES_DECODE_DECODE_CODEC_H
+#define MILLRACE_STAGES_DECODE_DECODE_CODEC_H
+
+#include <libavcodec/avcodec.h>
+
+#include "stages/decode/decode_device.h"
+#include "stages/decode/decode_pool.h"
+
+typedef struct mr_decoder_params {
+    int threads;            /* of FFmpeg; still images always get one */
+    bool prompt;            /* a picture must not wait for packets behind it that are decoded beside it */
+    int64_t max_pixels;
+    enum AVDiscard skip;    /* pictures that the decoder leaves out */
+    bool strict;            /* a JPEG that ends early is an error; else what is missing is gray */
+    mr_picture_pool *pool;  /* that it writes into; outlives it */
+    mr_decode_device *device; /* instead of a pool: where pictures go; outlives it */
+    mr_io *io;              /* the call that opens it, for the device */
+} mr_decoder_params;
+
+/* MR_ERROR_DATA where there is no decoder, or it does not start; MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE as
+ * mr_decode_device_attach. */
+int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, const mr_media *media);
+
+/* Sends the packet of `frame`, without copying it where it is padded. Times are in nanoseconds. `number` comes
+ * back as reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */
+int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number);
+
+#endif

@@ -1,0 +1,60 @@
+/* Decoding for a device: by its own decoder where it has one for the stream, else by software, and the pictures end up
+ * in the device's memory in both cases.
+ *
+ * The decoder keeps its memory to itself: a picture is copied, by work of the call, into a buffer of the stage's pool,
+ * and is held until that is done. A device's pictures are copied within its memory, at a cost of microseconds; thus no
+ * queue behind can starve the decoder of its surfaces.
+ *
+ * One thread at a time. */
+#ifndef MILLRACE_STAGES_DECODE_DECODE_DEVICE_H
+#define MILLRACE_STAGES_DECODE_DECODE_DEVICE_H
+
+#include <libavcodec/avcodec.h>
+#include <libswscale/swscale.h>
+
+#include "millrace/stage.h"
+
+typedef enum mr_hardware { MR_HARDWARE_AUTO, MR_HARDWARE_OFF, MR_HARDWARE_REQUIRE } mr_hardware;
+
+typedef struct mr_decode_device mr_decode_device;
+
+/* Adds the layouts in which a device's decoder gives what comes in those of the set. */
+void mr_decode_device_widen(mr_format_set *pictures);
+/* The most that the decoder of a CUDA device takes of its memory for pictures of that set; MR_BYTES_UNKNOWN where their
+ * size is open. */
+int64_t mr_decode_device_bytes(const mr_format_set *pictures);
+/* Whether there could be NVDEC for packets of that set in a codec of that name (NULL: any), as far as that is known
+ * without it. MR_ERROR_CONFIG, and why not. */
+int mr_decode_device_suits(const char *codec, const mr_format_set *packets);
+/* As mr_stage_type.check_device. */
+int mr_decode_device_check(mr_hardware hardware, const char *device);
+
+/* As mr_stage_type.check_input. What hardware that is required cannot be the other two have said, but for what this
+ * GPU's decoder takes. */
+int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device,
+                                 bool *otherwise);
+
+int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardware hardware);
+/* After the decoders that use it, and when the work of all calls is done. NULLs; accepts NULL. */
+void mr_decode_device_destroy(mr_decode_device **device);
+
+/* Prepares a decoder that is not yet opened, for the call's stream. Why it will decode by software is logged, once for
+ * each source. MR_ERROR_UNAVAILABLE where hardware is required and there is none. */
+int mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec, mr_io *io);
+/* Whether NVDEC was refused as many surfaces as were asked for and may start with fewer: the packet that was just sent is
+ * then sent once more, to a decoder that is opened anew. True once. */
+bool mr_decode_device_again(mr_decode_device *device);
+/* Whether a decoder has found, in mid-stream, that required hardware cannot go on: the message says why. */
+bool mr_decode_device_refused(const mr_decode_device *device);
+
+/* Leaves out the columns and rows at the left and at the top that a picture of the hardware still has: FFmpeg cuts only
+ * pictures of its own. */
+void mr_decode_device_crop(AVFrame *picture);
+/* The layout of a picture's samples, wherever they lie. */
+enum AVPixelFormat mr_decode_device_layout(const AVFrame *picture);
+/* A frame for the picture in the device's memory, derived from `packet`, with that format. `converted` is the layout to
+ * go through where the picture's own cannot be carried, else its own. MR_ERROR_AGAIN as mr_io_acquire. */
+int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
+                          const mr_format *format, const mr_frame *packet, mr_frame **frame);
+
+#endif

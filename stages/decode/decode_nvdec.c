@@ -1,0 +1,58 @@
+#include "stages/decode/decode_nvdec.h"
+
+#include <dlfcn.h>
+#include <libavutil/hwcontext.h>
+#include <libavutil/hwcontext_cuda.h>
+
+#include "engine/device/cuda/cuda.h"
+#include "millrace/status.h"
+#include "stages/media/media_input.h"
+
+int mr_nvdec_check(void) {
+    void *library = dlopen("libnvcuvid.so.1", RTLD_LAZY);
+    if (!library)
+        return mr_fail(
+            MR_ERROR_UNAVAILABLE,
+            "NVDEC's library libnvcuvid.so.1 was not found; it comes with the NVIDIA driver (in containers only "
+            "with NVIDIA_DRIVER_CAPABILITIES=compute,video,utility)");
+    dlclose(library);
+    return MR_OK;
+}
+
+/* The context that the runtime works in on this thread: the device's primary one. The runtime has loaded the driver. */
+static CUcontext current_context(void) {
+    CUcontext context = NULL;
+    CUresult (*get_current)(CUcontext *);
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+    *(void **)&get_current = driver ? dlsym(driver, "cuCtxGetCurrent") : NULL;
+    if (get_current && get_current(&context) != CUDA_SUCCESS)
+        context = NULL;
+    if (driver)
+        dlclose(driver);
+    return context;
+}
+
+int mr_nvdec_device(AVBufferRef **device, mr_stream *stream) {
+    void *handle = NULL;
+    int status = mr_nvdec_check();
+    if (!status)
+        status = mr_cuda_enter(stream, &handle);
+    if (status)
+        return status;
+    CUcontext context = current_context();
+    if (!context)
+        return mr_fail(MR_ERROR_DEVICE, "%s has no context that NVDEC could work in", stream->device->name);
+    AVBufferRef *made = av_hwdevice_ctx_alloc(AV_HWDEVICE_TYPE_CUDA);
+    if (!made)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "this libavutil was built without CUDA devices");
+    AVCUDADeviceContext *cuda = ((AVHWDeviceContext *)(void *)made->data)->hwctx;
+    cuda->cuda_ctx = context;
+    cuda->stream = handle;
+    int error = av_hwdevice_ctx_init(made);
+    if (error < 0) {
+        av_buffer_unref(&made);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "libavutil cannot use %s: %s", stream->device->name, mr_av_words(error));
+    }
+    *device = made;
+    return MR_OK;
+}

@@ -1,0 +1,165 @@
+#include "stages/decode/decode_options.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/decode/decode_device.h"
+#include "stages/decode/decode_pool.h"
+
+enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
+
+#define FIELD(name) offsetof(mr_decode_choices, name)
+static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
+static const char *const hardware_choices[] = {"auto", "off", "require", NULL};
+static const char *const damaged_choices[] = {"drop", "keep", NULL};
+/* In the order of mr_matrix and mr_range, whose ANY is auto. */
+static const char *const matrix_choices[] = {"auto", "bt601", "bt709", "bt2020", NULL};
+static const char *const range_choices[] = {"auto", "limited", "full", NULL};
+static const mr_option untagged_fields[] = {
+    {.name = "matrix", .kind = MR_OPTION_ENUM, .offset = FIELD(untagged.matrix) - FIELD(untagged), .fallback = "auto",
+     .choices = matrix_choices,
+     .help = "of Y'CbCr; auto: bt709 from 1280 columns or 720 lines on, else bt601, as for players"},
+    {.name = "range", .kind = MR_OPTION_ENUM, .offset = FIELD(untagged.range) - FIELD(untagged), .fallback = "auto",
+     .choices = range_choices,
+     .help = "whether black is 16 and white 235 of 255, or black 0 and white 255; auto: limited, but full for JPEG "
+             "and for gray pictures outside of H.264"},
+    MR_OPTIONS_END};
+
+const mr_option mr_decode_options[] = {
+    {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
+     .help = "decoding threads of one source; auto: with a single source one more than there are workers, with "
+             "several one each; where the source has a deadline they share each picture, since one that is decoded "
+             "beside others would wait for these to come"},
+    {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
+     .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
+    {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
+     .choices = damaged_choices,
+     .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them"},
+    {.name = "untagged", .kind = MR_OPTION_MAP, .offset = FIELD(untagged), .fields = untagged_fields,
+     .brief = "matrix",
+     .help = "what the colours of a stream mean that does not say so itself; of one that does, nothing is changed"},
+    {.name = "hardware", .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
+     .choices = hardware_choices,
+     .help = "on a CUDA device, decode with its NVDEC what that can decode, and by software what it cannot; off: "
+             "all by software; require: sources that NVDEC cannot decode fail. Pictures end up in the device's "
+             "memory in any case"},
+    {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
+     .max = 2147483647, .unit = "px", .help = "packets whose pictures are larger count as corrupt"},
+    MR_OPTIONS_END};
+
+/* 0 where the text is neither "auto" nor a number in range. */
+static int parse_threads(const char *text, const mr_negotiation *negotiation) {
+    if (strcmp(text, "auto") == 0) {
+        /* Frame threads wait for each other now and then: one more than there are cores keeps those busy. */
+        int threads = negotiation->sources > 1 || negotiation->workers < 2 ? 1 : negotiation->workers + 1;
+        return threads > MOST_THREADS ? MOST_THREADS : threads;
+    }
+    char *end;
+    errno = 0;
+    long threads = strtol(text, &end, 10);
+    return errno || end == text || *end || threads < 1 || threads > MOST_THREADS ? 0 : (int)threads;
+}
+
+/* The pictures that a decoder keeps for those to come, as the source says or as any codec allows; beside them, each frame
+ * thread has the picture that it works on, and one that it still holds from before. What is wrong here costs speed, not
+ * pictures: FFmpeg then takes memory of its own. */
+static int retained_by(const mr_planned_input *packets, int threads) {
+    const char *name = packets->set.codec;
+    const AVCodecDescriptor *about = name ? avcodec_descriptor_get_by_name(name) : NULL;
+    const AVCodec *decoder = about ? avcodec_find_decoder(about->id) : NULL;
+    bool one = decoder && !(decoder->capabilities & AV_CODEC_CAP_FRAME_THREADS);
+    return (packets->references ? packets->references : MOST_REFERENCES) + 2 * (one ? 1 : threads);
+}
+
+/* A share of the largest buffer, which holds `max_pixels` where sizes are open; 0 where all pictures are as large. */
+static size_t mean_bytes(const mr_planned_input *packets, int64_t max_pixels, size_t largest_bytes) {
+    double largest = (double)packets->set.width.max * (double)packets->set.height.max;
+    double mean = (double)packets->mean_pixels;
+    largest = largest > 0 ? largest : (double)max_pixels;
+    return mean > 0 && mean < largest ? (size_t)(mean / largest * (double)largest_bytes) : 0;
+}
+
+/* What the container announces; a stream may say otherwise later, which its frames then do too. */
+static void expect_pictures(mr_negotiation *negotiation) {
+    const mr_decode_choices *from = negotiation->options;
+    const mr_format_set *packet = &negotiation->inputs[0].set;
+    mr_planned_output *output = &negotiation->outputs[0];
+    output->set = *packet;
+    output->set.payload = MR_PAYLOAD_PICTURE;
+    output->set.codec = NULL;
+    if (strcmp(negotiation->device, "cpu") != 0 && from->hardware != MR_HARDWARE_OFF)
+        mr_decode_device_widen(&output->set);
+    output->buffer_bytes = mr_picture_pool_bytes(packet->codec, &output->set, from->max_pixels);
+    output->buffer_mean_bytes = mean_bytes(&negotiation->inputs[0], from->max_pixels, output->buffer_bytes);
+    output->mean_pixels = negotiation->inputs[0].mean_pixels;
+    output->own_pool = true;
+    output->lent = !mr_picture_pool_suits(packet->codec);
+}
+
+/* Whether samples have more than eight bits, as far as it is known. */
+static bool is_deep(uint32_t pixels) {
+    for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
+        if (pixels & MR_IN_SET(pixel))
+            return mr_pixel_describe((mr_pixel)pixel)->depth > 8;
+    return false;
+}
+
+/* NVDEC's, by the names of mr_planned_work. */
+static void count_work(mr_negotiation *n) {
+    const mr_format_set *packet = &n->inputs[0].set;
+    const bool deep = is_deep(packet->pixels);
+    static const struct {
+        const char *codec, *plain, *deep;
+    } names[] = {{"h264", "h264", "h264 of 10 bits"}, {"hevc", "hevc", "hevc10"}, {"vp9", "vp9", "vp9_10"}};
+    if (mr_decode_device_suits(packet->codec, packet)) {
+        n->work.unknown = "NVDEC does not take it, so that the host's processors decode";
+        return;
+    }
+    double pixels = (double)packet->width.max * (double)packet->height.max;
+    n->work.codec = packet->codec ? packet->codec : "what is not known";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (packet->codec && strcmp(packet->codec, names[i].codec) == 0)
+            n->work.codec = deep ? names[i].deep : names[i].plain;
+    n->work.decoded_pixels = n->inputs[0].mean_pixels > 0 ? (double)n->inputs[0].mean_pixels : pixels;
+}
+
+int mr_decode_negotiate(mr_negotiation *negotiation) {
+    const mr_decode_choices *from = negotiation->options;
+    int threads = parse_threads(from->threads, negotiation);
+    if (!threads)
+        return mr_refuse(negotiation, "threads", "threads must be auto or 1 to %d, not \"%s\"", MOST_THREADS,
+                         from->threads);
+    const mr_format_set *packet = &negotiation->inputs[0].set;
+    if (from->hardware == MR_HARDWARE_REQUIRE && mr_decode_device_suits(packet->codec, packet))
+        return mr_refuse(negotiation, "hardware", "hardware: require cannot be: %s; write hardware: auto",
+                         mr_message());
+    expect_pictures(negotiation);
+    /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
+    bool on_device = strcmp(negotiation->device, "cpu") != 0;
+    /* NVDEC is waited for, too. */
+    negotiation->blocking = threads > 1 || on_device;
+    negotiation->threads = threads > 1 ? threads : 0;
+    negotiation->retained = retained_by(&negotiation->inputs[0], threads);
+    if (on_device && from->hardware != MR_HARDWARE_OFF)
+        negotiation->library_bytes = mr_decode_device_bytes(&negotiation->outputs[0].set);
+    /* For a device it keeps its memory to itself. */
+    if (on_device && strcmp(negotiation->device, "auto") != 0)
+        negotiation->retained = 0;
+    if (on_device && from->hardware != MR_HARDWARE_OFF)
+        count_work(negotiation);
+    /* What is decoded by software goes there from pinned memory. */
+    if (on_device)
+        negotiation->pinned_bytes = negotiation->outputs[0].buffer_bytes;
+    return MR_OK;
+}
+
+int mr_decode_check(const void *own, const char *device) {
+    return mr_decode_device_check((mr_hardware)((const mr_decode_choices *)own)->hardware, device);
+}
+
+int mr_decode_check_input(const void *own, const mr_format_set *input, const char *device, bool *otherwise) {
+    return mr_decode_device_check_input((mr_hardware)((const mr_decode_choices *)own)->hardware, input, device,
+                                        otherwise);
+}

@@ -1,0 +1,30 @@
+/* What can be chosen of decode, and what it needs: the part that is known before anything is decoded. */
+#ifndef MILLRACE_STAGES_DECODE_DECODE_OPTIONS_H
+#define MILLRACE_STAGES_DECODE_DECODE_OPTIONS_H
+
+#include "millrace/stage.h"
+
+enum { MR_SKIP_NONE, MR_SKIP_NONREF, MR_SKIP_NONKEY };
+enum { MR_DAMAGED_DROP, MR_DAMAGED_KEEP };
+
+typedef struct mr_decode_choices {
+    const char *threads;
+    int skip;     /* MR_SKIP_... */
+    int damaged;  /* MR_DAMAGED_... */
+    int64_t max_pixels;
+    int hardware; /* mr_hardware */
+    struct {
+        bool given;
+        int matrix; /* mr_matrix */
+        int range;  /* mr_range */
+    } untagged;
+} mr_decode_choices;
+
+extern const mr_option mr_decode_options[];
+
+/* As mr_stage_type has them. */
+int mr_decode_negotiate(mr_negotiation *negotiation);
+int mr_decode_check(const void *options, const char *device);
+int mr_decode_check_input(const void *options, const mr_format_set *input, const char *device, bool *otherwise);
+
+#endif

@@ -1,0 +1,41 @@
+/* Packets that were given to a decoder and whose pictures have not come yet.
+ *
+ * Packets are numbered as they are sent; a decoder gives the number back with the picture. The table is a ring:
+ * a packet that is older than the window can have no picture any more, since no codec reorders that far, and is
+ * taken out. One thread. */
+#ifndef MILLRACE_STAGES_DECODE_DECODE_PENDING_H
+#define MILLRACE_STAGES_DECODE_DECODE_PENDING_H
+
+#include "millrace/frame.h"
+
+enum { MR_PENDING_WINDOW = 64 };
+
+typedef struct mr_pending {
+    int64_t next;                           /* number of the next packet; the first is 1 */
+    int64_t oldest;                         /* none below this is in the table */
+    mr_frame *packet[MR_PENDING_WINDOW];    /* by number modulo the window; NULL: taken */
+    bool interlaced[MR_PENDING_WINDOW];     /* a packet taken out had an interlaced picture */
+} mr_pending;
+
+void mr_pending_init(mr_pending *pending);
+/* Adds a reference to the packet and returns its number. The slot must be free: mr_pending_expired comes before. */
+int64_t mr_pending_add(mr_pending *pending, mr_frame *packet);
+/* The packet of that number, still in the table; NULL where there is none. */
+mr_frame *mr_pending_find(const mr_pending *pending, int64_t number);
+/* How many are in the table. */
+size_t mr_pending_count(const mr_pending *pending);
+/* Takes a packet out; the reference is the caller's. NULL where there is none. */
+mr_frame *mr_pending_take(mr_pending *pending, int64_t number);
+/* Remembers that the packet of that number, still in the table, has an interlaced picture. */
+void mr_pending_note_interlaced(mr_pending *pending, int64_t number);
+/* Whether a packet may be the second field of the picture of the one before it, which then has no picture of its
+ * own. */
+bool mr_pending_may_be_field(const mr_pending *pending, int64_t number);
+/* Takes out the packet whose slot the next one needs; NULL where it is free. */
+mr_frame *mr_pending_expired(mr_pending *pending, int64_t *number);
+/* Takes out the oldest; NULL where the table is empty. */
+mr_frame *mr_pending_take_oldest(mr_pending *pending, int64_t *number);
+/* Drops what is left. */
+void mr_pending_fini(mr_pending *pending);
+
+#endif

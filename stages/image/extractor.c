@@ -1,0 +1,163 @@
+#include "stages/image/extractor.h"
+
+#include "engine/base/memory.h"
+#include "stages/download.h"
+
+mr_preprocess_params mr_extractor_look(mr_size size, bool gray) {
+    return (mr_preprocess_params){.width = size.width,
+                                  .height = size.height,
+                                  .crop_fraction = 1.0,
+                                  .interpolation = MR_AREA,
+                                  .gray = gray,
+                                  .std = {1.0, 1.0, 1.0},
+                                  .dtype = MR_DTYPE_U8,
+                                  .layout = MR_LAYOUT_NCHW};
+}
+
+/* Of a batch in one block: small pictures, and behind them numbers that become results. */
+typedef struct layout {
+    size_t picture_bytes, number_bytes, numbers_at, scratch_bytes;
+} layout;
+
+static layout lay_out(const mr_preprocess_params *look, const mr_format *tensor, bool results, size_t batch) {
+    const mr_format picture = mr_preprocess_output(look);
+    layout l = {.picture_bytes = mr_aligned_bytes(mr_tensor_bytes(&picture)),
+                .number_bytes = mr_aligned_bytes(mr_tensor_bytes(tensor))};
+    l.numbers_at = batch * l.picture_bytes;
+    l.scratch_bytes = l.numbers_at + (results ? batch * l.number_bytes : 0);
+    return l;
+}
+
+int mr_extractor_promise_result(mr_negotiation *n, const mr_format *tensor, const char *name) {
+    const mr_format_set set = mr_format_set_of(tensor);
+    n->outputs[0].follows = 0;
+    return mr_promise_result(n, 0, MR_RESULT_TENSOR, name, &set);
+}
+
+void mr_extractor_add_work(mr_negotiation *n, int launches) {
+    n->work.launches += launches;
+    if (!n->work.unknown)
+        n->work.unknown = "the instructions of its own kernels are not counted, only those that make the picture small";
+}
+
+int mr_extractor_promise(mr_negotiation *n, const mr_preprocess_params *look, const mr_format *tensor,
+                         const char *name, int launches) {
+    const layout l = lay_out(look, tensor, name, (size_t)n->batch);
+    n->scratch_bytes = l.scratch_bytes;
+    if (name)
+        mr_download_plan(n, l.number_bytes);
+    mr_resizer_promise(n, look);
+    mr_extractor_add_work(n, launches * ((n->batch + MR_PIECE - 1) / MR_PIECE));
+    if (name)
+        return mr_extractor_promise_result(n, tensor, name);
+    n->outputs[0].set = mr_format_set_of(tensor);
+    n->outputs[0].buffer_bytes = (size_t)n->batch * l.number_bytes;
+    return MR_OK;
+}
+
+int mr_extractor_open(mr_stage *self, const mr_preprocess_params *look) {
+    mr_extractor *e = self->state;
+    return mr_resizer_init(&e->resizer, look);
+}
+
+void mr_extractor_close(mr_stage *self) {
+    mr_extractor *e = self->state;
+    mr_resizer_fini(&e->resizer);
+}
+
+/* The memory of one call, always enough for a whole batch. */
+typedef struct call {
+    layout layout;
+    mr_buffer *scratch, *vectors; /* vectors: NULL where numbers become results */
+    mr_download home;             /* of results */
+    uint8_t *numbers;             /* in either of them */
+} call;
+
+static void release(call *c) {
+    mr_download_release(&c->home);
+    mr_buffer_unref(&c->scratch);
+    mr_buffer_unref(&c->vectors);
+}
+
+/* All that a call needs, before any work. */
+static int take_buffers(const mr_extractor *e, const mr_stage *self, mr_io *io, call *c) {
+    size_t batch = (size_t)self->batch;
+    c->layout = lay_out(&e->resizer.params, &e->tensor, e->name, batch);
+    int status = e->name ? MR_OK : mr_io_buffer(io, 0, batch * c->layout.number_bytes, &c->vectors);
+    if (!status)
+        status = mr_io_scratch(io, c->layout.scratch_bytes, &c->scratch);
+    if (status)
+        return status;
+    c->numbers = e->name ? c->scratch->data + c->layout.numbers_at : c->vectors->data;
+    c->home = (mr_download){.finish = mr_download_tensor, .each = c->layout.number_bytes};
+    return e->name ? mr_download_begin(&c->home, self, io) : MR_OK;
+}
+
+/* The input goes on, with a result that is filled in once its numbers have been computed. */
+static int add_result(const mr_extractor *e, mr_io *io, call *c, size_t index, mr_frame **frame) {
+    void *room = NULL;
+    int status = mr_io_share(io, mr_io_input_at(io, 0, index), frame);
+    if (!status)
+        status = mr_io_add_tensor(io, *frame, e->name, &e->tensor, &room);
+    if (!status)
+        mr_download_add(&c->home, (*frame)->results, c->numbers + index * c->layout.number_bytes);
+    return status;
+}
+
+/* The frame that goes on for input `index`. */
+static int make_frame(const mr_extractor *e, mr_io *io, call *c, size_t index, mr_frame **frame) {
+    if (e->name)
+        return add_result(e, io, c, index, frame);
+    int status = mr_io_derive(io, mr_io_input_at(io, 0, index), frame);
+    if (status)
+        return status;
+    (*frame)->format = e->tensor;
+    (*frame)->plane[0] = (mr_plane){.buffer = mr_buffer_ref(c->vectors),
+                                    .data = c->numbers + index * c->layout.number_bytes,
+                                    .bytes = mr_tensor_bytes(&e->tensor)};
+    return MR_OK;
+}
+
+/* Small pictures, and all that is computed of them. */
+static int compute_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const call *c, size_t first,
+                         size_t count) {
+    mr_resizer_item look[MR_PIECE];
+    mr_extraction work = {.count = (int32_t)count};
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *small = c->scratch->data + (first + i) * c->layout.picture_bytes;
+        work.src[i] = small;
+        work.dst[i] = c->numbers + (first + i) * c->layout.number_bytes;
+        look[i] = (mr_resizer_item){mr_io_input_at(io, 0, first + i), small};
+    }
+    int status = mr_resizer_enqueue(&e->resizer, mr_io_stream(io), look, count);
+    return status ? status : e->enqueue(self, mr_io_stream(io), &work);
+}
+
+/* Inputs first, first + 1, ...: at most MR_PIECE of them. */
+static int process_piece(mr_extractor *e, const mr_stage *self, mr_io *io, call *c, size_t first, size_t count) {
+    int status = compute_piece(e, self, io, c, first, count);
+    for (size_t i = first; i < first + count && !status; i++) {
+        mr_frame *frame = NULL;
+        status = make_frame(e, io, c, i, &frame);
+        if (!status)
+            status = mr_io_emit(io, 0, frame);
+        else
+            mr_frame_unref(&frame);
+    }
+    return status;
+}
+
+int mr_extractor_process(mr_stage *self, mr_io *io) {
+    mr_extractor *e = self->state;
+    call c = {0};
+    size_t count = mr_io_count(io);
+    int status = take_buffers(e, self, io, &c);
+    for (size_t first = 0; first < count && !status; first += MR_PIECE) {
+        size_t left = count - first;
+        status = process_piece(e, self, io, &c, first, left < MR_PIECE ? left : MR_PIECE);
+    }
+    if (!status)
+        status = mr_download_end(&c.home, io, c.numbers);
+    release(&c);
+    return status;
+}

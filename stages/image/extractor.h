@@ -1,0 +1,45 @@
+/* What the classical features have in common: each picture is made small by preprocess, and of the small one
+ * numbers are computed. They become the frame's payload, or a named result of a frame that goes on as it came.
+ *
+ * Everything is enqueued: the small pictures of a call in one buffer, then one piece of work for up to MR_PIECE of
+ * them; numbers that become results come home together (download.h). Threads and errors: those of a stateless stage. */
+#ifndef MILLRACE_STAGES_IMAGE_EXTRACTOR_H
+#define MILLRACE_STAGES_IMAGE_EXTRACTOR_H
+
+#include "kernels/classical/classical.h"
+#include "stages/image/resizer.h"
+
+/* Small pictures, and where their numbers go. */
+typedef struct mr_extraction {
+    int32_t count;
+    const uint8_t *src[MR_PIECE];
+    void *dst[MR_PIECE];
+} mr_extraction;
+
+/* Part of a stage's state, at its beginning. */
+typedef struct mr_extractor {
+    mr_resizer resizer;
+    mr_format tensor;  /* of the numbers of one frame; all dimensions fixed */
+    const char *name;  /* of the result; NULL: the numbers become the payload */
+    int (*enqueue)(const mr_stage *self, mr_stream *stream, const mr_extraction *work);
+} mr_extractor;
+
+/* u8 planes, as all of the features take them, of size.width x size.height; stretched, all values as they are. */
+mr_preprocess_params mr_extractor_look(mr_size size, bool gray);
+
+/* negotiate: says what comes out and what memory a call takes, for `look`, `tensor` and `name` as below and above; so
+ * many launches make the numbers of up to MR_PIECE frames. */
+int mr_extractor_promise(mr_negotiation *negotiation, const mr_preprocess_params *look, const mr_format *tensor,
+                         const char *name, int launches);
+/* Launches of a call beside those of the resizer, whose work was promised before. */
+void mr_extractor_add_work(mr_negotiation *negotiation, int launches);
+/* The part of it that says what comes out. */
+int mr_extractor_promise_result(mr_negotiation *negotiation, const mr_format *tensor, const char *name);
+
+/* open, close and process of a stage whose state begins with an mr_extractor: its other fields are filled in
+ * before. */
+int mr_extractor_open(mr_stage *self, const mr_preprocess_params *look);
+void mr_extractor_close(mr_stage *self);
+int mr_extractor_process(mr_stage *self, mr_io *io);
+
+#endif

@@ -1,0 +1,99 @@
+/* histogram: how often which colours occur in a picture, as a feature vector. */
+#include "stages/image/extractor.h"
+#include "stages/list.h"
+
+typedef struct options {
+    mr_size size;
+    int space;
+    int64_t bins;
+    bool joint;
+} options;
+
+static mr_histogram_params make_params(const options *o) {
+    return (mr_histogram_params){.width = o->size.width,
+                                 .height = o->size.height,
+                                 .space = (mr_color_space)o->space,
+                                 .bins = (int32_t)o->bins,
+                                 .joint = o->joint};
+}
+
+static mr_preprocess_params look_of(const options *o) {
+    mr_preprocess_params look = mr_extractor_look(o->size, false);
+    look.interpolation = MR_NEAREST; /* a mean of colours would be a colour that the picture does not have */
+    return look;
+}
+
+static mr_format describe(const mr_histogram_params *params) {
+    const int64_t length = mr_histogram_length(params);
+    return mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &length);
+}
+
+static int negotiate(mr_negotiation *n) {
+    const options *o = n->options;
+    if (o->joint && o->bins > MR_HISTOGRAM_MOST_JOINT_BINS)
+        return mr_refuse(n, "bins", "%lld bins a channel are %lld boxes of colours; joint takes up to %d bins",
+                         (long long)o->bins, (long long)(o->bins * o->bins * o->bins), MR_HISTOGRAM_MOST_JOINT_BINS);
+    const mr_histogram_params params = make_params(o);
+    const mr_preprocess_params look = look_of(o);
+    const mr_format vector = describe(&params);
+    return mr_extractor_promise(n, &look, &vector, NULL, 3);
+}
+
+static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {
+    mr_histogram_work work = {.params = make_params(self->options), .count = piece->count};
+    for (int32_t i = 0; i < piece->count; i++) {
+        work.src[i] = piece->src[i];
+        work.dst[i] = piece->dst[i];
+    }
+    return mr_histogram_enqueue(stream, &work);
+}
+
+static int open_stage(mr_stage *self) {
+    const options *o = self->options;
+    mr_extractor *e = self->state;
+    const mr_histogram_params params = make_params(o);
+    e->tensor = describe(&params);
+    e->enqueue = enqueue;
+    const mr_preprocess_params look = look_of(o);
+    return mr_extractor_open(self, &look);
+}
+
+static const char *const spaces[] = {"rgb", "hsv", NULL};
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {FIELD(space), .kind = MR_OPTION_ENUM, .fallback = "rgb", .choices = spaces,
+     .help = "red, green and blue, or hue, saturation and value"},
+    {FIELD(bins), .kind = MR_OPTION_INT, .fallback = "32", .min = 1, .max = MR_HISTOGRAM_MOST_BINS,
+     .help = "equal parts that the range of each channel is divided into"},
+    {FIELD(joint), .kind = MR_OPTION_BOOL, .fallback = "false",
+     .help = "true: one number for each combination of bins, bins^3 in all; false: the channels one after another"},
+    {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "256x256", .min = 1, .max = 4096, .unit = "px",
+     .help = "columns and rows of pixels that are looked at, evenly spread over the picture"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a frame", .accepts = tensors}, {0}};
+
+const mr_stage_type mr_histogram_stage = {
+    .name = "histogram",
+    .summary = "how often which colours occur in a picture, as a feature vector",
+    .help = "Shares of the pixels: those of a channel add up to 1, with joint those of all boxes. Hue goes round in "
+            "180 steps, the other channels have 256, as in OpenCV for 8 bits.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(mr_extractor),
+    .entry = MR_ENTRY_STATELESS,
+    .batches = true,
+    .streams = true,
+    .cuda = true,
+    .negotiate = negotiate,
+    .open = open_stage,
+    .process = mr_extractor_process,
+    .close = mr_extractor_close,
+};

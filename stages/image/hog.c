@@ -1,0 +1,146 @@
+/* hog: histograms of oriented gradients (Dalal and Triggs) of a picture, as a feature vector. */
+#include <string.h>
+
+#include "stages/image/extractor.h"
+#include "stages/list.h"
+
+typedef struct options {
+    mr_size size;
+    int fit;
+    mr_size block, stride, cell;
+    int64_t bins;
+    bool signed_gradients, gamma, color;
+    double clip;
+} options;
+
+typedef struct state {
+    mr_extractor extractor;
+    mr_hog *hog;
+} state;
+
+static mr_hog_params make_params(const options *o) {
+    return (mr_hog_params){.width = o->size.width,
+                           .height = o->size.height,
+                           .channels = o->color ? 3 : 1,
+                           .block_width = o->block.width,
+                           .block_height = o->block.height,
+                           .stride_x = o->stride.width,
+                           .stride_y = o->stride.height,
+                           .cell_width = o->cell.width,
+                           .cell_height = o->cell.height,
+                           .bins = (int32_t)o->bins,
+                           .full_turn = o->signed_gradients,
+                           .gamma = o->gamma,
+                           .clip = (float)o->clip};
+}
+
+static mr_preprocess_params look_of(const options *o) {
+    mr_preprocess_params look = mr_extractor_look(o->size, !o->color);
+    look.fit = (mr_fit)o->fit;
+    look.rotate = look.sar = true;
+    return look;
+}
+
+static mr_format describe(const mr_hog_layout *layout) {
+    const int64_t length = mr_hog_length(layout);
+    return mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &length);
+}
+
+/* The option that mr_hog_plan complains of. */
+static const char *culprit(const mr_hog_params *p) {
+    if (p->block_width % p->cell_width || p->block_height % p->cell_height)
+        return "cell";
+    if (p->block_width > p->width || p->block_height > p->height)
+        return "size";
+    bool ends = (p->width - p->block_width) % p->stride_x == 0 && (p->height - p->block_height) % p->stride_y == 0;
+    return ends ? "cell" : "stride";
+}
+
+static int negotiate(mr_negotiation *n) {
+    const mr_hog_params params = make_params(n->options);
+    mr_hog_layout layout;
+    if (mr_hog_plan(&layout, &params))
+        return mr_refuse(n, culprit(&params), "%s", mr_message());
+    const mr_preprocess_params look = look_of(n->options);
+    const mr_format vector = describe(&layout);
+    return mr_extractor_promise(n, &look, &vector, NULL, 1);
+}
+
+static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {
+    mr_hog_work work = {.hog = ((const state *)self->state)->hog, .count = piece->count};
+    for (int32_t i = 0; i < piece->count; i++) {
+        work.src[i] = piece->src[i];
+        work.dst[i] = piece->dst[i];
+    }
+    return mr_hog_enqueue(stream, &work);
+}
+
+static int open_stage(mr_stage *self) {
+    const options *o = self->options;
+    state *s = self->state;
+    const mr_hog_params params = make_params(o);
+    int status = mr_hog_create(&s->hog, &params);
+    if (status)
+        return status;
+    s->extractor.tensor = describe(mr_hog_layout_of(s->hog));
+    s->extractor.enqueue = enqueue;
+    const mr_preprocess_params look = look_of(o);
+    return mr_extractor_open(self, &look);
+}
+
+static void close_stage(mr_stage *self) {
+    mr_extractor_close(self);
+    mr_hog_destroy(&((state *)self->state)->hog);
+}
+
+static const char *const fits[] = {"stretch", "center-crop", "letterbox", NULL};
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "64x128", .min = 1, .max = 4096, .unit = "px",
+     .help = "width and height that pictures are resized to"},
+    {FIELD(fit), .kind = MR_OPTION_ENUM, .fallback = "stretch", .choices = fits,
+     .help = "how a picture of another shape fits: stretched, cut around the centre, or whole with black bars"},
+    {FIELD(block), .kind = MR_OPTION_SIZE, .fallback = "16x16", .min = 1, .max = MR_HOG_MOST_BLOCK, .unit = "px",
+     .help = "what is normalised together; a multiple of the cell"},
+    {FIELD(stride), .kind = MR_OPTION_SIZE, .fallback = "8x8", .min = 1, .max = 4096, .unit = "px",
+     .help = "from block to block; the last block ends where the picture does"},
+    {FIELD(cell), .kind = MR_OPTION_SIZE, .fallback = "8x8", .min = 1, .max = MR_HOG_MOST_BLOCK, .unit = "px",
+     .help = "what has one histogram of directions"},
+    {FIELD(bins), .kind = MR_OPTION_INT, .fallback = "9", .min = 1, .max = MR_HOG_MOST_BINS,
+     .help = "directions that are told apart"},
+    {.name = "signed", .offset = offsetof(options, signed_gradients), .kind = MR_OPTION_BOOL, .fallback = "false",
+     .help = "true: from dark to light differs from light to dark, and the bins share a whole turn"},
+    {FIELD(gamma), .kind = MR_OPTION_BOOL, .fallback = "true",
+     .help = "take gradients of the square roots of the values"},
+    {FIELD(color), .kind = MR_OPTION_BOOL, .fallback = "false",
+     .help = "true: of red, green and blue the longest gradient counts, pixel by pixel; false: the luma's"},
+    {FIELD(clip), .kind = MR_OPTION_DOUBLE, .fallback = "0.2", .min = 0.001, .max = 1.0,
+     .help = "where normalised values are cut before they are normalised again (L2-hys)"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a frame", .accepts = tensors}, {0}};
+
+const mr_stage_type mr_hog_stage = {
+    .name = "hog",
+    .summary = "histograms of oriented gradients of a picture, as a feature vector",
+    .help = "The descriptor of Dalal and Triggs with the choices and the order of OpenCV's HOGDescriptor: 3780 "
+            "numbers for a picture of 64x128 as it stands. A linear layer over it is what classify does.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_STATELESS,
+    .batches = true,
+    .streams = true,
+    .cuda = true,
+    .negotiate = negotiate,
+    .open = open_stage,
+    .process = mr_extractor_process,
+    .close = close_stage,
+};

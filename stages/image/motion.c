@@ -1,0 +1,206 @@
+/* motion: lets a picture through where enough of it has changed since the last one that was let through.
+ *
+ * Both are looked at small and gray. Whether a picture goes on is known when the device has compared them: until then
+ * the call waits, asking every POLL_NS, and an instance has one call at a time. */
+#include <string.h>
+
+#include "engine/device/device.h"
+#include "stages/image/extractor.h"
+#include "stages/list.h"
+
+static const int64_t POLL_NS = 20000;
+
+typedef struct options {
+    mr_size size;
+    int64_t noise;
+    double threshold;
+    int64_t refresh_ns;
+} options;
+
+/* Of one source. */
+typedef struct state {
+    mr_resizer resizer;
+    mr_buffer *reference;  /* the last picture that was let through; NULL before the first one */
+    int64_t let_through_ns;
+    mr_buffer *current;    /* of the call that waits, with the count of what has changed behind it; NULL: none does */
+    uint32_t *changed;     /* that count, once `compared` is done; pinned: into other memory a GPU copies only while the
+                              host waits */
+    mr_event *compared;
+} state;
+
+static mr_format describe(void) {
+    return mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &(int64_t){1});
+}
+
+static size_t pixels(const options *o) {
+    return (size_t)o->size.width * (size_t)o->size.height;
+}
+
+/* Of a picture, in front of the count. */
+static size_t picture_bytes(const options *o) {
+    return (pixels(o) + 63) / 64 * 64;
+}
+
+static int negotiate(mr_negotiation *n) {
+    const mr_format tensor = describe();
+    const mr_preprocess_params look = mr_extractor_look(((const options *)n->options)->size, true);
+    mr_resizer_promise(n, &look);
+    mr_extractor_add_work(n, 3); /* two kernels and the copy of their count */
+    n->retained = 1;
+    n->outputs[0].buffer_bytes = picture_bytes(n->options) + sizeof(uint32_t);
+    return mr_extractor_promise_result(n, &tensor, "motion");
+}
+
+static int open_stage(mr_stage *self) {
+    const options *o = self->options;
+    state *s = self->state;
+    const mr_preprocess_params look = mr_extractor_look(o->size, true);
+    void *changed = NULL;
+    int status = mr_resizer_init(&s->resizer, &look);
+    if (!status)
+        status = mr_device_allocate(self->device, MR_MEMORY_PINNED, sizeof *s->changed, &changed);
+    s->changed = changed;
+    return status;
+}
+
+/* The call that waited has its answer, or has failed. */
+static void forget_call(state *s) {
+    mr_buffer_unref(&s->current);
+    mr_event_unref(&s->compared);
+}
+
+static void close_stage(mr_stage *self) {
+    state *s = self->state;
+    forget_call(s);
+    mr_buffer_unref(&s->reference);
+    if (s->changed)
+        mr_device_free(self->device, MR_MEMORY_PINNED, s->changed);
+    mr_resizer_fini(&s->resizer);
+}
+
+static int compare(mr_stage *self, mr_io *io) {
+    const options *o = self->options;
+    state *s = self->state;
+    mr_stream *stream = mr_io_stream(io);
+    uint32_t *changed = (uint32_t *)(void *)(s->current->data + picture_bytes(o));
+    const mr_resizer_item item = {mr_io_input(io), s->current->data};
+    int status = mr_resizer_enqueue(&s->resizer, stream, &item, 1);
+    if (!status && s->reference) {
+        const mr_change_work work = {.a = s->reference->data,
+                                     .b = s->current->data,
+                                     .count = pixels(o),
+                                     .noise = (int32_t)o->noise,
+                                     .changed = changed};
+        status = mr_change_enqueue(stream, &work);
+        if (!status)
+            status = mr_stream_copy(stream, s->changed, changed, sizeof *changed);
+    }
+    if (!status)
+        status = mr_event_create(&s->compared, self->device, self);
+    return status ? status : mr_stream_record(stream, s->compared);
+}
+
+/* Starts to compare the call's picture with the reference. */
+static int begin(mr_stage *self, mr_io *io) {
+    const options *o = self->options;
+    state *s = self->state;
+    int status = mr_io_buffer(io, 0, picture_bytes(o) + sizeof(uint32_t), &s->current);
+    if (!status)
+        status = compare(self, io);
+    if (status)
+        forget_call(s);
+    return status;
+}
+
+static int64_t time_of(const mr_frame *frame) {
+    return frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
+}
+
+/* The picture becomes the reference, and goes on with the share of it that has changed. */
+static int let_through(state *s, mr_io *io, float share) {
+    const mr_format tensor = describe();
+    mr_frame *frame = NULL;
+    void *data = NULL;
+    int status = mr_io_share(io, mr_io_input(io), &frame);
+    if (!status)
+        status = mr_io_add_tensor(io, frame, "motion", &tensor, &data);
+    if (status) {
+        mr_frame_unref(&frame);
+        return status;
+    }
+    memcpy(data, &share, sizeof share);
+    mr_buffer_unref(&s->reference);
+    s->reference = mr_buffer_ref(s->current);
+    s->let_through_ns = time_of(frame);
+    return mr_io_emit(io, 0, frame);
+}
+
+static int decide(mr_stage *self, mr_io *io) {
+    const options *o = self->options;
+    state *s = self->state;
+    const mr_frame *input = mr_io_input(io);
+    int status = mr_event_status(s->compared);
+    if (status < 0)
+        return mr_fail(status, "pictures could not be compared");
+    double share = s->reference ? (double)*s->changed / (double)pixels(o) : 1.0;
+    int64_t since_ns = time_of(input) - s->let_through_ns;
+    if (!s->reference || share >= o->threshold || (o->refresh_ns > 0 && since_ns >= o->refresh_ns))
+        return let_through(s, io, (float)share);
+    mr_io_absorb(io, input, "still");
+    return MR_DONE;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    state *s = self->state;
+    int status = s->compared ? MR_OK : begin(self, io);
+    if (status)
+        return status;
+    if (!mr_event_done(s->compared)) {
+        mr_io_wake_at(io, mr_io_now_ns(io) + POLL_NS);
+        return MR_WAIT;
+    }
+    status = decide(self, io);
+    forget_call(s);
+    return status;
+}
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "0.005", .min = 0, .max = 1,
+     .help = "share of the pixels that must have changed for a picture to be let through; 0 lets all through"},
+    {FIELD(noise), .kind = MR_OPTION_INT, .fallback = "15", .max = 254, .unit = "levels",
+     .help = "differences of luma, in 0..255, that do not count as a change"},
+    {.name = "refresh", .offset = offsetof(options, refresh_ns), .kind = MR_OPTION_DURATION, .fallback = "0s",
+     .min = 0, .max = 3600e9 * 1000,
+     .help = "let a picture through when the last one is so long ago, however still it is; 0s: never"},
+    {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "160x90", .min = 1, .max = 4096, .unit = "px",
+     .help = "width and height in which pictures are compared: smaller ones forgive more noise"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
+static const mr_port outputs[] = {{.name = "out",
+                                   .help = "those in which something moves, with the share that has changed as the "
+                                           "result \"motion\"",
+                                   .accepts = pictures},
+                                  {0}};
+
+const mr_stage_type mr_motion_stage = {
+    .name = "motion",
+    .summary = "lets pictures through while something moves; the others are absorbed as \"still\"",
+    .help = "Each picture is compared with the last one of its source that was let through, so that what moves "
+            "slowly is seen in the end. The first one always goes through.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .streams = true,
+    .cuda = true,
+    .negotiate = negotiate,
+    .open = open_stage,
+    .process = process,
+    .close = close_stage,
+};

@@ -1,0 +1,407 @@
+/* preprocess: pictures become tensors of one shape. The arithmetic, geometry included, is kernels/preprocess/preprocess.h's;
+ * this file says which options there are. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stages/image/resizer.h"
+#include "stages/list.h"
+
+enum { ORDER_RGB, ORDER_BGR, ORDER_GRAY };
+enum { NORMALIZE_NONE, NORMALIZE_UNIT, NORMALIZE_SIGNED, NORMALIZE_IMAGENET };
+
+static const char *const orders[] = {"rgb", "bgr", "gray", NULL};
+/* As the options name them; auto first. */
+static const char *const dtype_names[] = {"auto", "f32", "f16", "u8", NULL};
+static const mr_dtype dtypes[] = {MR_DTYPE_ANY, MR_DTYPE_F32, MR_DTYPE_F16, MR_DTYPE_U8};
+static const char *const layout_names[] = {"auto", "nchw", "nhwc", NULL};
+static const mr_layout layouts[] = {MR_LAYOUT_ANY, MR_LAYOUT_NCHW, MR_LAYOUT_NHWC};
+
+typedef struct roi_options {
+    bool given;
+    int64_t x, y, width, height;
+} roi_options;
+
+typedef struct options {
+    mr_size size; /* 0x0: as those behind take it */
+    int fit;
+    double crop_fraction;
+    roi_options roi;
+    int interpolation;
+    bool antialias;
+    mr_doubles pad;
+    bool rotate, sar;
+    int order;
+    int normalize;
+    mr_doubles mean, std;
+    int dtype;
+    int layout;
+} options;
+
+static void spread(double to[3], const mr_doubles *from, double fallback) {
+    for (size_t c = 0; c < 3; c++)
+        to[c] = from->count == 0 ? fallback : from->value[from->count == 3 ? c : 0];
+}
+
+static void fill_normalization(mr_preprocess_params *params, const options *o) {
+    static const double imagenet_mean[3] = {0.485, 0.456, 0.406}, imagenet_std[3] = {0.229, 0.224, 0.225};
+    spread(params->mean, &o->mean, o->normalize == NORMALIZE_SIGNED ? 127.5 : 0.0);
+    spread(params->std, &o->std,
+           o->normalize == NORMALIZE_UNIT ? 255.0 : o->normalize == NORMALIZE_SIGNED ? 127.5 : 1.0);
+    for (int c = 0; c < 3 && o->normalize == NORMALIZE_IMAGENET; c++) {
+        params->mean[c] = 255.0 * imagenet_mean[c];
+        params->std[c] = 255.0 * imagenet_std[c];
+    }
+}
+
+/* `output` is what planning has made of size, dtype and layout. */
+static mr_preprocess_params make_params(const options *o, const mr_format *output) {
+    bool last = output->layout == MR_LAYOUT_NHWC;
+    mr_preprocess_params params = {.width = (int32_t)output->dims[last ? 1 : 2],
+                                   .height = (int32_t)output->dims[last ? 0 : 1],
+                                   .fit = (mr_fit)o->fit,
+                                   .crop_fraction = o->crop_fraction,
+                                   .interpolation = (mr_interpolation)o->interpolation,
+                                   .antialias = o->antialias,
+                                   .rotate = o->rotate,
+                                   .sar = o->sar,
+                                   .bgr = o->order == ORDER_BGR,
+                                   .gray = o->order == ORDER_GRAY,
+                                   .dtype = output->dtype,
+                                   .layout = output->layout};
+    if (o->roi.given) {
+        params.roi.x = (int32_t)o->roi.x;
+        params.roi.y = (int32_t)o->roi.y;
+        params.roi.width = (int32_t)o->roi.width;
+        params.roi.height = (int32_t)o->roi.height;
+    }
+    spread(params.pad, &o->pad, 0.0);
+    fill_normalization(&params, o);
+    return params;
+}
+
+static int check_colors(mr_negotiation *n, const options *o) {
+    const struct { const char *name; const mr_doubles *values; } lists[] = {
+        {"pad", &o->pad}, {"mean", &o->mean}, {"std", &o->std}};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        if (lists[i].values->count == 2 || lists[i].values->count == 4)
+            return mr_refuse(n, lists[i].name, "%s has %zu values; give one, or three for red, green and blue",
+                             lists[i].name, lists[i].values->count);
+    for (size_t i = 1; i < sizeof lists / sizeof lists[0] && o->order == ORDER_GRAY; i++)
+        if (lists[i].values->count > 1)
+            return mr_refuse(n, lists[i].name, "%s has %zu values, but gray is one channel; give one value",
+                             lists[i].name, lists[i].values->count);
+    for (size_t c = 0; c < o->std.count; c++)
+        if (o->std.value[c] == 0.0)
+            return mr_refuse(n, "std",
+                             "std 0 cannot be divided by; give the spread of the values in 0..255, or leave it out");
+    return MR_OK;
+}
+
+/* An infinite value would reach the network as one: the extremes, of 0 and 255, must be numbers of the type. */
+static int check_extremes(mr_negotiation *n, const options *o, const mr_preprocess_params *params, mr_dtype dtype) {
+    const double most = dtype == MR_DTYPE_F16 ? 65504.0 : (double)FLT_MAX;
+    for (size_t c = 0; c < 3; c++) {
+        double low = fabs((0.0 - params->mean[c]) / params->std[c]);
+        double high = fabs((255.0 - params->mean[c]) / params->std[c]);
+        if (!(low <= most && high <= most))
+            return mr_refuse(n, o->std.count ? "std" : "mean",
+                             "with mean %g and std %g values reach %.3g, and %s ends at %.3g; mean and std are for values in 0..255",
+                             params->mean[c], params->std[c], high > low ? high : low, mr_dtype_name(dtype), most);
+    }
+    return MR_OK;
+}
+
+static bool normalizes(const options *o) {
+    return o->mean.count > 0 || o->std.count > 0 || o->normalize != NORMALIZE_NONE;
+}
+
+static int check_options(mr_negotiation *n, const options *o) {
+    bool own = o->mean.count > 0 || o->std.count > 0;
+    if (own && o->normalize != NORMALIZE_NONE)
+        return mr_refuse(n, "normalize", "normalize stands beside mean or std, which say the same; keep one of them");
+    if (dtypes[o->dtype] == MR_DTYPE_U8 && normalizes(o))
+        return mr_refuse(n, own ? (o->mean.count ? "mean" : "std") : "normalize",
+                         "normalised values do not fit dtype u8; use f32 or f16, or leave the normalisation out");
+    if (o->order == ORDER_GRAY && o->normalize == NORMALIZE_IMAGENET)
+        return mr_refuse(n, "normalize",
+                         "imagenet normalises three channels and gray has one; give its mean and std");
+    if (o->crop_fraction != 1.0 && o->fit != MR_FIT_CENTER_CROP)
+        return mr_refuse(n, "crop_fraction",
+                         "crop_fraction has no meaning here; add fit: center-crop or leave it out");
+    if (o->pad.count > 0 && o->fit != MR_FIT_LETTERBOX)
+        return mr_refuse(n, "pad", "pad has no meaning here; add fit: letterbox or leave it out");
+    return check_colors(n, o);
+}
+
+static bool reaches_outside(const roi_options *roi, int64_t width, int64_t height) {
+    return roi->x + roi->width > width || roi->y + roi->height > height;
+}
+
+/* Where planning knows how large pictures are at most, a roi that is in none of them is found before anything runs.
+ * Images may say how they are turned only when they are decoded. */
+static int check_roi(mr_negotiation *n, const options *o, const mr_format_set *in) {
+    int64_t width = in->width.max, height = in->height.max;
+    if (!o->roi.given || width == 0 || height == 0)
+        return MR_OK;
+    bool turned = o->rotate && in->look.rotation % 180 != 0, unsure = o->rotate && in->look.rotation == 0;
+    bool upright = !turned && !reaches_outside(&o->roi, width, height);
+    if (upright || ((turned || unsure) && !reaches_outside(&o->roi, height, width)))
+        return MR_OK;
+    bool bounded = in->width.min < width || in->height.min < height;
+    return mr_refuse(n, "roi", "roi reaches to %lld,%lld but the pictures of %s are %s%lldx%lld; make it smaller",
+                     (long long)(o->roi.x + o->roi.width), (long long)(o->roi.y + o->roi.height), n->inputs[0].from,
+                     bounded ? "at most " : "", (long long)(turned ? height : width),
+                     (long long)(turned ? width : height));
+}
+
+/* ---- what comes out -------------------------------------------------------------------------------------------- */
+
+static int64_t channels_of(const options *o) {
+    return o->order == ORDER_GRAY ? 1 : 3;
+}
+
+static mr_format_set tensor_of(int64_t count, uint32_t of_dtypes, mr_layout layout, const mr_size *size) {
+    mr_bounds channels = {count, count}, rows = {size->height, size->height}, columns = {size->width, size->width};
+    mr_format_set set = {.payload = MR_PAYLOAD_TENSOR, .dtypes = of_dtypes, .layouts = MR_IN_SET(layout), .rank = 3,
+                         .dims = {channels, rows, columns}};
+    if (layout == MR_LAYOUT_NHWC) {
+        set.dims[0] = rows;
+        set.dims[1] = columns;
+        set.dims[2] = channels;
+    }
+    return set;
+}
+
+/* All that the options allow. Where the channels stand is not known before the layout is. */
+static mr_format_set possible(const options *o) {
+    uint32_t whole = normalizes(o) ? 0 : MR_IN_SET(MR_DTYPE_U8);
+    uint32_t some = dtypes[o->dtype] ? MR_IN_SET(dtypes[o->dtype])
+                                     : MR_IN_SET(MR_DTYPE_F32) | MR_IN_SET(MR_DTYPE_F16) | whole;
+    if (layouts[o->layout])
+        return tensor_of(channels_of(o), some, layouts[o->layout], &o->size);
+    return (mr_format_set){.payload = MR_PAYLOAD_TENSOR, .dtypes = some, .rank = 3,
+                           .layouts = MR_IN_SET(MR_LAYOUT_NCHW) | MR_IN_SET(MR_LAYOUT_NHWC)};
+}
+
+static int32_t side(mr_bounds bounds) {
+    return bounds.min == bounds.max && bounds.max <= MR_PREPROCESS_MAX_SIDE ? (int32_t)bounds.max : 0;
+}
+
+/* What of that the stages behind take: first where the channels stand, from that the size. */
+static mr_format_set decided(const options *o, const mr_format_set *wanted) {
+    const int64_t channels = channels_of(o);
+    mr_format_set first = possible(o), both = first;
+    mr_format_set_meet(&first, wanted, &both);
+    bool last = !(both.layouts & MR_IN_SET(MR_LAYOUT_NCHW));
+    if (!layouts[o->layout] && wanted->rank == 3)
+        last |= wanted->dims[2].max == channels && wanted->dims[0].max && wanted->dims[0].min != channels;
+    mr_size size = {side(wanted->dims[last ? 1 : 2]), side(wanted->dims[last ? 0 : 1])};
+    return tensor_of(channels, both.dtypes, last ? MR_LAYOUT_NHWC : MR_LAYOUT_NCHW, o->size.width ? &o->size : &size);
+}
+
+static void append(char *text, size_t bytes, const char *option, const char *value) {
+    size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "%s%s: %s", used ? ", " : "", option, value);
+}
+
+/* The options as they must be for `wanted`; false where these are not to be had. */
+static bool change(const options *o, const mr_format_set *wanted, options *changed, mr_format *output) {
+    mr_format_set met;
+    *changed = *o;
+    changed->size = (mr_size){0};
+    changed->dtype = changed->layout = 0;
+    for (int gray = 0; gray < 2; gray++) {
+        changed->order = gray ? ORDER_GRAY : o->order == ORDER_GRAY ? ORDER_RGB : o->order;
+        const mr_format_set best = decided(changed, wanted);
+        *output = mr_format_set_common(&best);
+        if (mr_format_set_meet(&best, wanted, &met))
+            return !gray || (o->normalize != NORMALIZE_IMAGENET && o->mean.count < 2 && o->std.count < 2);
+    }
+    return false;
+}
+
+static bool suggest(const void *given, const mr_format_set *wanted, char *text, size_t bytes) {
+    const options *o = given;
+    options changed;
+    mr_format output;
+    char size[32];
+    text[0] = 0;
+    if (!change(o, wanted, &changed, &output))
+        return false;
+    const mr_preprocess_params params = make_params(&changed, &output);
+    snprintf(size, sizeof size, "%dx%d", params.width, params.height);
+    if (params.width && o->size.width && (params.width != o->size.width || params.height != o->size.height))
+        append(text, bytes, "size", size);
+    if (changed.order != o->order)
+        append(text, bytes, "order", orders[changed.order]);
+    if (o->dtype && dtypes[o->dtype] != output.dtype)
+        for (int i = 1; dtype_names[i]; i++)
+            if (dtypes[i] == output.dtype)
+                append(text, bytes, "dtype", dtype_names[i]);
+    if (o->layout && layouts[o->layout] != output.layout)
+        append(text, bytes, "layout", output.layout == MR_LAYOUT_NHWC ? "nhwc" : "nchw");
+    return *text;
+}
+
+static int negotiate(mr_negotiation *n) {
+    const options *o = n->options;
+    mr_planned_output *output = &n->outputs[0];
+    int status = check_options(n, o);
+    if (status == MR_OK)
+        status = check_roi(n, o, &n->inputs[0].set);
+    if (status < 0)
+        return status;
+    output->set = output->wanted ? decided(o, output->wanted) : possible(o);
+    output->buffer_bytes = (size_t)n->batch * mr_format_set_most_bytes(&output->set);
+    const mr_format shape = mr_format_set_common(&output->set);
+    const mr_preprocess_params params = make_params(o, &shape);
+    status = check_extremes(n, o, &params, shape.dtype == MR_DTYPE_F16 ? MR_DTYPE_F16 : MR_DTYPE_F32);
+    if (status < 0)
+        return status;
+    mr_resizer_promise(n, &params);
+    output->chosen = true;
+    output->unfixed = "write its size, as in size: 224x224";
+    return MR_OK;
+}
+
+static int open_stage(mr_stage *self) {
+    const mr_preprocess_params params = make_params(self->options, &self->outputs[0]);
+    return mr_resizer_init(self->state, &params);
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------- */
+
+/* Results of a call stand behind each other in one buffer, so that the batch of a network behind is made already. */
+static int place(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t index, mr_frame **frame) {
+    size_t bytes = mr_tensor_bytes(&self->outputs[0]);
+    int status = mr_io_derive(io, mr_io_input_at(io, 0, index), frame);
+    if (status)
+        return status;
+    (*frame)->format = self->outputs[0];
+    (*frame)->plane[0] =
+        (mr_plane){.buffer = mr_buffer_ref(buffer), .data = buffer->data + index * bytes, .bytes = bytes};
+    return MR_OK;
+}
+
+/* Inputs first, first + 1, ...: at most MR_PREPROCESS_LAUNCH of them. */
+static int process_piece(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t first, size_t count) {
+    mr_resizer_item items[MR_PREPROCESS_LAUNCH];
+    mr_frame *made[MR_PREPROCESS_LAUNCH] = {0};
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        status = place(self, io, buffer, first + i, &made[i]);
+        if (!status)
+            items[i] = (mr_resizer_item){mr_io_input_at(io, 0, first + i), made[i]->plane[0].data};
+    }
+    if (!status)
+        status = mr_resizer_enqueue(self->state, mr_io_stream(io), items, count);
+    for (size_t i = 0; i < count; i++) {
+        if (!status)
+            status = mr_io_emit(io, 0, made[i]);
+        else
+            mr_frame_unref(&made[i]);
+    }
+    return status;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    mr_buffer *buffer = NULL;
+    size_t count = mr_io_count(io);
+    int status = mr_io_buffer(io, 0, (size_t)self->batch * mr_tensor_bytes(&self->outputs[0]), &buffer);
+    for (size_t first = 0; first < count && !status; first += MR_PREPROCESS_LAUNCH) {
+        size_t left = count - first;
+        status = process_piece(self, io, buffer, first, left < MR_PREPROCESS_LAUNCH ? left : MR_PREPROCESS_LAUNCH);
+    }
+    mr_buffer_unref(&buffer);
+    return status;
+}
+
+static void close_stage(mr_stage *self) {
+    mr_resizer_fini(self->state);
+}
+
+static const char *const fits[] = {"stretch", "center-crop", "letterbox", NULL};
+static const char *const interpolations[] = {"nearest", "bilinear", "bicubic", "area", NULL};
+static const char *const normalizations[] = {"none", "unit", "signed", "imagenet", NULL};
+
+static const mr_option roi_fields[] = {
+    {.name = "x", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, x), .fallback = "0", .max = 32767,
+     .unit = "px", .help = "left edge"},
+    {.name = "y", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, y), .fallback = "0", .max = 32767,
+     .unit = "px", .help = "upper edge"},
+    {.name = "width", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, width), .required = true, .min = 1,
+     .max = 32768, .unit = "px", .help = "width"},
+    {.name = "height", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, height), .required = true, .min = 1,
+     .max = 32768, .unit = "px", .help = "height"},
+    MR_OPTIONS_END};
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "auto", .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
+     .help = "width and height of the result; auto: what the model behind takes"},
+    {FIELD(fit), .kind = MR_OPTION_ENUM, .fallback = "stretch", .choices = fits,
+     .help = "how a picture of another shape fits: stretched, cut around the centre, or whole with bars"},
+    {FIELD(crop_fraction), .kind = MR_OPTION_DOUBLE, .fallback = "1", .min = 0.01, .max = 1.0,
+     .help = "center-crop: how much of the largest centred region is taken, measured on its side"},
+    {FIELD(roi), .kind = MR_OPTION_MAP, .fields = roi_fields,
+     .help = "the part of the picture to look at, in pixels after rotation; all of it where not given"},
+    {FIELD(interpolation), .kind = MR_OPTION_ENUM, .fallback = "bilinear", .choices = interpolations,
+     .help = "how pixels are resized"},
+    {FIELD(antialias), .kind = MR_OPTION_BOOL, .fallback = "true",
+     .help = "widen bilinear and bicubic when shrinking, as Pillow does; false: as OpenCV does"},
+    {FIELD(pad), .kind = MR_OPTION_DOUBLES, .min = 0, .max = 255,
+     .help = "letterbox: colour of the bars, one value or red, green, blue in 0..255; black where not given"},
+    {FIELD(rotate), .kind = MR_OPTION_BOOL, .fallback = "true",
+     .help = "turn and mirror the picture as its file says"},
+    {FIELD(sar), .kind = MR_OPTION_BOOL, .fallback = "true",
+     .help = "mind that pixels may not be square (sample aspect ratio)"},
+    {FIELD(order), .kind = MR_OPTION_ENUM, .fallback = "rgb", .choices = orders,
+     .help = "the channels and their order; gray is one channel, the luma"},
+    {FIELD(normalize), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = normalizations,
+     .help = "none: 0..255; unit: 0..1; signed: -1..1; imagenet: its mean and standard deviation"},
+    {FIELD(mean), .kind = MR_OPTION_DOUBLES,
+     .help = "subtracted from values in 0..255: one value, or red, green, blue whatever the order"},
+    {FIELD(std), .kind = MR_OPTION_DOUBLES,
+     .help = "what the difference is divided by: one value, or red, green, blue whatever the order"},
+    {FIELD(dtype), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = dtype_names,
+     .help = "type of the values; auto: what the model behind takes, else f32"},
+    {FIELD(layout), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = layout_names,
+     .help = "channels before or behind rows and columns; auto: as the model behind takes them, else nchw"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set tensors[] = {
+    {.payload = MR_PAYLOAD_TENSOR,
+     .dtypes = MR_IN_SET(MR_DTYPE_F32) | MR_IN_SET(MR_DTYPE_F16) | MR_IN_SET(MR_DTYPE_U8),
+     .layouts = MR_IN_SET(MR_LAYOUT_NCHW) | MR_IN_SET(MR_LAYOUT_NHWC),
+     .rank = 3},
+    {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
+static const mr_port outputs[] = {
+    {.name = "out", .help = "a tensor of 3 channels, or one of gray, with `size` and `dtype`", .accepts = tensors},
+    {0}};
+
+const mr_stage_type mr_preprocess_stage = {
+    .name = "preprocess",
+    .summary = "turns pictures into the input of a network: crop, resize, colour, normalise",
+    .help = "Takes the region that roi and fit choose, resizes it, turns it upright, converts it to RGB, BGR or gray "
+            "and normalises it: (value - mean) / std with values in 0..255.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(mr_resizer),
+    .entry = MR_ENTRY_STATELESS,
+    .converts = true,
+    .negotiate = negotiate,
+    .suggest = suggest,
+    .open = open_stage,
+    .process = process,
+    .batches = true,
+    .streams = true,
+    .cuda = true,
+    .close = close_stage,
+};

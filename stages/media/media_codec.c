@@ -1,0 +1,96 @@
+#include "stages/media/media_codec.h"
+
+#include <libavcodec/avcodec.h>
+#include <libavutil/mem.h>
+#include <libavutil/pixdesc.h>
+#include <string.h>
+
+#include "millrace/status.h"
+
+/* No header of a stream is longer; pictures of more rows or columns are no decoder's. */
+enum { MOST_EXTRA_BYTES = 1 << 20, MOST_SIDE = 65536, MOST_DELAY = 256 };
+
+static void describe(const void *codec, mr_codec_description *description) {
+    const AVCodecParameters *from = codec;
+    const char *pixel = from->format == AV_PIX_FMT_NONE ? NULL : av_get_pix_fmt_name(from->format);
+    *description = (mr_codec_description){
+        .name = avcodec_get_name(from->codec_id), .pixel = pixel ? pixel : "", .extra = from->extradata,
+        .extra_bytes = (size_t)from->extradata_size, .tag = from->codec_tag, .width = (uint32_t)from->width,
+        .height = (uint32_t)from->height, .sar_num = (uint32_t)from->sample_aspect_ratio.num,
+        .sar_den = (uint32_t)from->sample_aspect_ratio.den, .field_order = from->field_order,
+        .range = from->color_range, .primaries = from->color_primaries, .transfer = from->color_trc,
+        .matrix = from->color_space, .siting = from->chroma_location,
+        .bits = (uint32_t)from->bits_per_coded_sample, .delay = (uint32_t)from->video_delay,
+        .profile = from->profile, .level = from->level};
+}
+
+static const char *find_fault(const mr_codec_description *from) {
+    if (from->extra_bytes > MOST_EXTRA_BYTES)
+        return "a header that is too long";
+    if (from->width > MOST_SIDE || from->height > MOST_SIDE || from->delay > MOST_DELAY || from->bits > 64 ||
+        from->sar_num > INT32_MAX || from->sar_den > INT32_MAX)
+        return "sizes that are too large";
+    if (from->field_order > AV_FIELD_BT || from->range >= AVCOL_RANGE_NB || from->primaries >= AVCOL_PRI_NB ||
+        from->transfer >= AVCOL_TRC_NB || from->matrix >= AVCOL_SPC_NB || from->siting >= AVCHROMA_LOC_NB)
+        return "a colour or a field order that there is not";
+    if (*from->pixel && av_get_pix_fmt(from->pixel) == AV_PIX_FMT_NONE)
+        return "a pixel format that is not known";
+    return NULL;
+}
+
+/* Headers are followed by zeros, as readers of bit streams need them. */
+static bool copy_extra(AVCodecParameters *to, const mr_codec_description *from) {
+    if (!from->extra_bytes)
+        return true;
+    to->extradata = av_mallocz(from->extra_bytes + AV_INPUT_BUFFER_PADDING_SIZE);
+    if (!to->extradata)
+        return false;
+    memcpy(to->extradata, from->extra, from->extra_bytes);
+    to->extradata_size = (int)from->extra_bytes;
+    return true;
+}
+
+static void fill(AVCodecParameters *to, const mr_codec_description *from, enum AVCodecID id) {
+    to->codec_type = AVMEDIA_TYPE_VIDEO;
+    to->codec_id = id;
+    to->codec_tag = from->tag;
+    to->format = *from->pixel ? av_get_pix_fmt(from->pixel) : AV_PIX_FMT_NONE;
+    to->width = (int)from->width;
+    to->height = (int)from->height;
+    to->sample_aspect_ratio = (AVRational){(int)from->sar_num, (int)from->sar_den};
+    to->field_order = (enum AVFieldOrder)from->field_order;
+    to->color_range = (enum AVColorRange)from->range;
+    to->color_primaries = (enum AVColorPrimaries)from->primaries;
+    to->color_trc = (enum AVColorTransferCharacteristic)from->transfer;
+    to->color_space = (enum AVColorSpace)from->matrix;
+    to->chroma_location = (enum AVChromaLocation)from->siting;
+    to->bits_per_coded_sample = (int)from->bits;
+    to->video_delay = (int)from->delay;
+    to->profile = from->profile;
+    to->level = from->level;
+}
+
+static int make(const mr_codec_description *description, void **codec) {
+    const AVCodecDescriptor *known = avcodec_descriptor_get_by_name(description->name);
+    const char *fault = find_fault(description);
+    if (!known || known->type != AVMEDIA_TYPE_VIDEO)
+        return mr_fail(MR_ERROR_DATA, "packets of %.40s, which is no video codec that is known here",
+                       description->name);
+    if (fault)
+        return mr_fail(MR_ERROR_DATA, "packets of %s with %s", known->name, fault);
+    AVCodecParameters *made = avcodec_parameters_alloc();
+    if (!made || !copy_extra(made, description)) {
+        avcodec_parameters_free(&made);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the parameters of %s", known->name);
+    }
+    fill(made, description, known->id);
+    *codec = made;
+    return MR_OK;
+}
+
+static void release(void *codec) {
+    AVCodecParameters *gone = codec;
+    avcodec_parameters_free(&gone);
+}
+
+const mr_media_codec mr_av_codec = {.describe = describe, .make = make, .release = release};

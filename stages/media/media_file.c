@@ -1,0 +1,470 @@
+/* Containers, read by libavformat. */
+#include <inttypes.h>
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "stages/media/decode_format.h"
+#include "stages/media/media_input.h"
+#include "stages/media/media_probe.h"
+#include "stages/media/media_reader.h"
+#include "stages/media/media_seams.h"
+#include "stages/media/media_side.h"
+
+/* What is read. Left out on purpose is everything that opens other files or hosts (playlists, concat scripts,
+ * session descriptions, manifests), and formats that are recognised by their name alone. Those with sound only
+ * are here so that the message can say so. */
+static const char *const readable[] = {
+    "mov",  "matroska", "webm", "avi",  "mpegts", "mpeg",  "mpegvideo", "h264", "hevc", "m4v", "av1",  "obu",
+    "ivf",  "flv",      "asf",  "ogg",  "gif",    "apng",  "nut",       "mxf",  "dv",   "mjpeg", "vc1", "h261",
+    "h263", "cavsvideo", "rm",  "wtv",  "dirac",  "dnxhd", "yuv4mpegpipe", "live_flv", "swf", "film_cpk", "flic",
+    "smjpeg", "mpjpeg", "gxf",  "nsv",  "nuv",    "roq",   "wav",       "mp3",  "flac", "aac", "ac3",  "eac3",
+    "dts",  "aiff",     "au",   "caf",  "w64",    "amr",   "ape",       "wv",   "tta",  "truehd", "loas"};
+static const char *const following[] = {
+    "hls",        "applehttp", "dash",        "concat",   "sdp",   "rtsp", "imf", "webm_dash_manifest",
+    "ffmetadata", "redir",     "vapoursynth", "avisynth", "lavfi", "rtp",  "smil"};
+
+static const AVRational nanoseconds = {1, 1000000000};
+
+typedef struct file_reader {
+    mr_reader base;
+    mr_reader_params params;
+    mr_input input;
+    AVFormatContext *format;
+    AVStream *stream;
+    AVPacket *packet;
+    mr_media *media;
+    int64_t origin;  /* the stream's start, in its time base */
+    int64_t packets; /* read in this turn */
+    mr_seams seams;
+} file_reader;
+
+/* ---- opening --------------------------------------------------------------------------------------------------- */
+
+/* libavformat's names are lists: "mov,mp4,m4a,3gp,3g2,mj2". */
+static bool named(const AVInputFormat *format, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(names[i]);
+        for (const char *at = format->name; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+            if (strncmp(at, names[i], length) == 0 && (at[length] == '\0' || at[length] == ','))
+                return true;
+    }
+    return false;
+}
+
+static int choose_format(file_reader *reader, const AVInputFormat **format) {
+    const char *path = reader->params.uri;
+    int status = mr_input_probe(&reader->input, path, format);
+    if (status)
+        return status;
+    if (named(*format, following, sizeof following / sizeof *following))
+        return mr_fail(MR_ERROR_DATA,
+                       "%s: is a playlist or script (%s); those point at other files or hosts and are not followed",
+                       path, (*format)->name);
+    /* Pictures joined in one file. */
+    if (mr_input_image_codec(*format))
+        return MR_OK;
+    if (!named(*format, readable, sizeof readable / sizeof *readable))
+        return mr_fail(MR_ERROR_DATA, "%s: is no video or image that is read (%s)", path, (*format)->long_name);
+    return MR_OK;
+}
+
+/* The status for an error of libavformat. Demuxers answer a damaged file with "out of memory" or "input/output
+ * error" too: those are the file's fault, unless reading from disk itself has failed. */
+static int status_of(const file_reader *reader, int error) {
+    bool blames_machine = error == AVERROR(ENOMEM) || error == AVERROR(EIO);
+    return blames_machine && reader->input.avio->error != error ? MR_ERROR_DATA : mr_av_status(error);
+}
+
+/* Joined pictures have no times: without a name of a container around them they come at the rate that is asked for. */
+static int set_rate(AVDictionary **options, const AVInputFormat *format, double rate) {
+    bool timeless = mr_input_image_codec(format) || strcmp(format->name, "mjpeg") == 0;
+    char text[64];
+    AVRational exact = av_d2q(rate, 1000000);
+    snprintf(text, sizeof text, "%d/%d", exact.num, exact.den);
+    return timeless && rate > 0 ? av_dict_set(options, "framerate", text, 0) : 0;
+}
+
+static int open_format(file_reader *reader) {
+    const AVInputFormat *input_format = NULL;
+    int status = choose_format(reader, &input_format);
+    if (status)
+        return status;
+    const char *path = reader->params.uri;
+    AVDictionary *options = NULL;
+    reader->format = avformat_alloc_context();
+    if (!reader->format || av_dict_set(&options, "protocol_whitelist", "file", 0) < 0 ||
+        av_dict_set(&options, "format_whitelist", input_format->name, 0) < 0 ||
+        set_rate(&options, input_format, reader->params.rate) < 0) {
+        av_dict_free(&options);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    reader->format->pb = reader->input.avio;
+    reader->format->interrupt_callback = (AVIOInterruptCB){mr_input_interrupted, &reader->input};
+    /* On failure libavformat frees the context and leaves our AVIOContext alone. */
+    int error = avformat_open_input(&reader->format, path, input_format, &options);
+    av_dict_free(&options);
+    if (error < 0)
+        return mr_fail(status_of(reader, error), "%s: is no video or image that can be read (%s): %s", path,
+                       input_format->name, mr_av_words(error));
+    return MR_OK;
+}
+
+static bool is_cover(const AVStream *stream) {
+    return stream->disposition & AV_DISPOSITION_ATTACHED_PIC;
+}
+
+static bool is_video(const AVStream *stream) {
+    return stream->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
+}
+
+static bool has_sound(const AVFormatContext *format) {
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        if (format->streams[i]->codecpar->codec_type == AVMEDIA_TYPE_AUDIO)
+            return true;
+    return false;
+}
+
+/* The best video stream. A cover picture is one only where it is all there is: beside video it is left aside,
+ * and with sound alone it does not make a video of a song. */
+static AVStream *best_stream(AVFormatContext *format) {
+    int best = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
+    if (best < 0 || !is_cover(format->streams[best]))
+        return best < 0 ? NULL : format->streams[best];
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        if (is_video(format->streams[i]) && !is_cover(format->streams[i]))
+            return format->streams[i];
+    return has_sound(format) ? NULL : format->streams[best];
+}
+
+static int find_cover(const AVFormatContext *format) {
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        if (is_cover(format->streams[i]))
+            return (int)i;
+    return -1;
+}
+
+static int say_no_video(const AVFormatContext *format, const char *path) {
+    int cover = find_cover(format);
+    if (cover >= 0)
+        return mr_fail(MR_ERROR_DATA,
+                       "%s: holds sound and a cover picture but no video; stream: %d takes the cover", path, cover);
+    return mr_fail(MR_ERROR_DATA, "%s: holds %s", path, has_sound(format) ? "sound but no video" : "no video");
+}
+
+static int choose_stream(file_reader *reader) {
+    AVFormatContext *format = reader->format;
+    const char *path = reader->params.uri;
+    int wanted = reader->params.stream;
+    if (wanted < 0) {
+        reader->stream = best_stream(format);
+        return reader->stream ? MR_OK : say_no_video(format, path);
+    }
+    if ((unsigned)wanted >= format->nb_streams || !is_video(format->streams[wanted]))
+        return mr_fail(MR_ERROR_DATA, "%s: stream %d is no video; the file has %u streams", path, wanted,
+                       format->nb_streams);
+    reader->stream = format->streams[wanted];
+    return MR_OK;
+}
+
+/* Looks into the packets for what the header does not say. The decoders used for that are bound by max_pixels too. */
+static int look_into_streams(file_reader *reader) {
+    AVFormatContext *format = reader->format;
+    unsigned count = format->nb_streams;
+    AVDictionary **options = count ? mr_calloc(count, sizeof *options) : NULL;
+    for (unsigned i = 0; options && i < count; i++)
+        av_dict_set_int(&options[i], "max_pixels", mr_av_max_pixels(reader->params.max_pixels), 0);
+    int error = avformat_find_stream_info(format, options);
+    for (unsigned i = 0; options && i < count; i++)
+        av_dict_free(&options[i]);
+    mr_free(options);
+    if (error >= 0)
+        return MR_OK;
+    return mr_fail(status_of(reader, error), "%s: %s", reader->params.uri, mr_av_words(error));
+}
+
+/* True where the header alone says all that planning asks. */
+static bool header_suffices(AVFormatContext *format) {
+    for (unsigned i = 0; i < format->nb_streams; i++) {
+        const AVCodecParameters *codec = format->streams[i]->codecpar;
+        bool rate = av_guess_frame_rate(format, format->streams[i], NULL).num > 0;
+        if (codec->codec_type == AVMEDIA_TYPE_VIDEO && codec->codec_id && codec->width > 0 && rate)
+            return true;
+    }
+    return false;
+}
+
+static int check_size(const file_reader *reader) {
+    const AVCodecParameters *codec = reader->stream->codecpar;
+    if ((int64_t)codec->width * codec->height <= reader->params.max_pixels)
+        return MR_OK;
+    return mr_fail(MR_ERROR_DATA, "%s: pictures of %dx%d are larger than max_pixels (%" PRId64 ") allows",
+                   reader->params.uri, codec->width, codec->height, reader->params.max_pixels);
+}
+
+/* ---- describing ------------------------------------------------------------------------------------------------ */
+
+/* Frames that the container announces, or that its duration and rate amount to; 0 unknown. */
+static int64_t expected_frames(const file_reader *reader, AVRational rate) {
+    const mr_reader_params *params = &reader->params;
+    const AVStream *stream = reader->stream;
+    if (stream->nb_frames > 0 && params->start_ns == 0 && params->end_ns == 0)
+        return stream->nb_frames;
+    int64_t span = 0;
+    if (stream->duration > 0)
+        span = av_rescale_q(stream->duration, stream->time_base, nanoseconds);
+    else if (reader->format->duration > 0)
+        span = reader->format->duration * 1000;
+    if (params->end_ns > 0 && params->end_ns < span)
+        span = params->end_ns;
+    span -= params->start_ns;
+    return span > 0 && rate.num > 0 && rate.den > 0 ? (int64_t)llround((double)span * av_q2d(rate) / 1e9) : 0;
+}
+
+static void read_rotation(const AVStream *stream, mr_media *media) {
+    size_t bytes = 0;
+    const uint8_t *matrix = av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, &bytes);
+    if (matrix && bytes >= 9 * sizeof(int32_t))
+        mr_rotation_from_matrix((const int32_t *)(const void *)matrix, &media->rotation, &media->flip);
+}
+
+static int describe(file_reader *reader) {
+    AVStream *stream = reader->stream;
+    mr_media *media = mr_reader_describe(&reader->params, reader->params.uri, stream->codecpar);
+    if (!media)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    media->is_file = true;
+    AVRational rate = av_guess_frame_rate(reader->format, stream, NULL);
+    media->rate_num = rate.num > 0 && rate.den > 0 ? rate.num : 0;
+    media->rate_den = media->rate_num ? rate.den : 0;
+    media->frames = (is_cover(stream) ? 1 : expected_frames(reader, rate)) * reader->params.loops;
+    ((AVCodecParameters *)media->codec)->sample_aspect_ratio =
+        av_guess_sample_aspect_ratio(reader->format, stream, NULL);
+    read_rotation(stream, media);
+    reader->media = media;
+    return MR_OK;
+}
+
+/* ---- the container as a whole ---------------------------------------------------------------------------------- */
+
+static void close_container(file_reader *reader) {
+    avformat_close_input(&reader->format);
+    mr_input_close(&reader->input);
+    reader->stream = NULL;
+}
+
+static int open_container(file_reader *reader) {
+    const mr_reader_params *params = &reader->params;
+    int status = mr_input_open(&reader->input, params->uri, params->stage);
+    if (status)
+        return status;
+    mr_input_set_timeout(&reader->input, params->timeout_ns);
+    status = mr_input_avio(&reader->input);
+    if (!status)
+        status = open_format(reader);
+    if (!status && !(params->probe && header_suffices(reader->format)))
+        status = look_into_streams(reader);
+    if (!status)
+        status = choose_stream(reader);
+    if (!status)
+        status = check_size(reader);
+    if (status)
+        return status;
+    for (unsigned i = 0; i < reader->format->nb_streams; i++)
+        if (reader->format->streams[i] != reader->stream)
+            reader->format->streams[i]->discard = AVDISCARD_ALL;
+    reader->origin = reader->stream->start_time == AV_NOPTS_VALUE ? 0 : reader->stream->start_time;
+    return MR_OK;
+}
+
+static int seek_to_start(file_reader *reader) {
+    int64_t at = reader->origin + av_rescale_q(reader->params.start_ns, nanoseconds, reader->stream->time_base);
+    return avformat_seek_file(reader->format, reader->stream->index, INT64_MIN, at, at, 0);
+}
+
+static int rewind_file(mr_reader *base) {
+    file_reader *reader = (file_reader *)base;
+    mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
+    /* Where times begin anew in mid-stream, seeking by time leads anywhere. */
+    bool seekable = reader->seams.found == 0 || reader->params.start_ns > 0;
+    reader->packets = 0;
+    mr_seams_begin(&reader->seams);
+    if (seekable && seek_to_start(reader) >= 0)
+        return MR_OK;
+    /* Elementary streams and some others cannot seek by time: they are opened again. */
+    close_container(reader);
+    return open_container(reader);
+}
+
+static void destroy_file(mr_reader *base) {
+    file_reader *reader = (file_reader *)base;
+    close_container(reader);
+    av_packet_free(&reader->packet);
+    mr_media_unref(&reader->media);
+    mr_free(reader);
+}
+
+/* ---- packets --------------------------------------------------------------------------------------------------- */
+
+static int64_t to_ns(const file_reader *reader, int64_t time) {
+    if (time == AV_NOPTS_VALUE)
+        return MR_NO_TIME;
+    return av_rescale_q(time - reader->origin, reader->stream->time_base, nanoseconds);
+}
+
+static void release_av_buffer(void *context) {
+    AVBufferRef *buffer = context;
+    av_buffer_unref(&buffer);
+}
+
+/* Hands the packet's memory over without copying it. */
+static int wrap_packet(file_reader *reader, mr_packet *packet) {
+    AVPacket *from = reader->packet;
+    if (av_packet_make_refcounted(from) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    packet->buffer = mr_buffer_wrap(from->data, (size_t)from->size + AV_INPUT_BUFFER_PADDING_SIZE, release_av_buffer,
+                                    from->buf);
+    if (!packet->buffer)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    packet->data = from->data;
+    packet->bytes = (size_t)from->size;
+    from->buf = NULL;
+    return MR_OK;
+}
+
+static uint32_t flags_of(const AVPacket *packet) {
+    uint32_t flags = 0;
+    if (packet->flags & AV_PKT_FLAG_KEY)
+        flags |= MR_FRAME_KEY;
+    if (packet->flags & AV_PKT_FLAG_DISPOSABLE)
+        flags |= MR_FRAME_DISPOSABLE;
+    if (packet->flags & AV_PKT_FLAG_CORRUPT)
+        flags |= MR_FRAME_CORRUPT;
+    if (packet->flags & AV_PKT_FLAG_DISCARD)
+        flags |= MR_FRAME_HIDDEN;
+    return flags;
+}
+
+/* The next packet of the chosen stream in reader->packet; MR_END at the end of the file. */
+static int next_packet(file_reader *reader) {
+    for (;;) {
+        av_packet_unref(reader->packet);
+        mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
+        int error = av_read_frame(reader->format, reader->packet);
+        if (error == AVERROR(EAGAIN) && !mr_input_interrupted(&reader->input))
+            continue;
+        if (error == AVERROR_EOF && reader->input.avio->error < 0 && reader->input.avio->error != AVERROR_EOF)
+            error = reader->input.avio->error;
+        if (error == AVERROR_EOF)
+            return MR_END;
+        if (error < 0)
+            return mr_fail(status_of(reader, error), "%s: reading ended before the file did: %s", reader->media->path,
+                           mr_av_words(error));
+        if (reader->packet->stream_index == reader->stream->index)
+            return MR_OK;
+    }
+}
+
+/* Nothing that is wanted comes after a packet that is decoded at or after the end. */
+static bool is_past_end(const file_reader *reader, const mr_packet *packet) {
+    int64_t time = packet->dts_ns;
+    if (time == MR_NO_TIME && packet->flags & MR_FRAME_KEY)
+        time = packet->pts_ns;
+    return reader->params.end_ns > 0 && time != MR_NO_TIME && time >= reader->params.end_ns;
+}
+
+/* A truncated file ends like a whole one; the number of frames that its header announces tells the difference. One
+ * that has none of them is an error. */
+static int end_of(const file_reader *reader) {
+    const mr_reader_params *params = &reader->params;
+    int64_t announced = reader->stream->nb_frames;
+    if (!params->stage || params->start_ns || params->end_ns || reader->packets >= announced)
+        return MR_END;
+    if (reader->packets == 0)
+        return mr_fail(MR_ERROR_DATA, "%s: has none of the frames that it announces (%" PRId64 ")",
+                       reader->media->path, announced);
+    mr_stage_warn(params->stage, "%s: ended after %" PRId64 " of %" PRId64 " frames", reader->media->path,
+                  reader->packets, announced);
+    mr_stage_miss_frames(params->stage, (uint64_t)(announced - reader->packets));
+    return MR_END;
+}
+
+static int read_file(mr_reader *base, mr_packet *packet) {
+    file_reader *reader = (file_reader *)base;
+    int status = next_packet(reader);
+    if (status)
+        return status == MR_END ? end_of(reader) : status;
+    bool seam = mr_seams_pass(&reader->seams, reader->input.fd, reader->format, reader->stream, reader->packet);
+    packet->flags = flags_of(reader->packet) | (seam ? MR_FRAME_SEAM : 0);
+    packet->pts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->pts);
+    packet->dts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->dts);
+    packet->duration_ns = av_rescale_q(reader->packet->duration, reader->stream->time_base, nanoseconds);
+    if (is_past_end(reader, packet))
+        return MR_END;
+    status = wrap_packet(reader, packet);
+    if (status)
+        return status;
+    status = mr_side_pack(reader->packet, &packet->side);
+    if (status) {
+        mr_buffer_unref(&packet->buffer);
+        return status;
+    }
+    packet->media = mr_media_ref(reader->media);
+    reader->packets++;
+    return MR_OK;
+}
+
+/* ---- what is known before -------------------------------------------------------------------------------------- */
+
+/* Shows the decoder the stream's first packets until it knows what pictures it would give; most often the first will
+ * do. */
+static void look_into_packets(file_reader *reader, mr_probe *probe) {
+    enum { MOST_PACKETS = 32 };
+    bool known = probe->codec->width > 0 && probe->codec->pix_fmt != AV_PIX_FMT_NONE;
+    for (int i = 0; i < MOST_PACKETS && !known && next_packet(reader) == MR_OK; i++)
+        known = mr_probe_look(probe, reader->packet->data, (size_t)reader->packet->size);
+}
+
+static int survey_file(mr_reader *base, mr_survey *survey) {
+    file_reader *reader = (file_reader *)base;
+    const mr_media *media = reader->media;
+    const AVCodecParameters *codec = reader->stream->codecpar;
+    mr_probe probe;
+    survey->set.codec = avcodec_get_name(codec->codec_id);
+    if (mr_probe_open(&probe, codec, reader->params.max_pixels)) {
+        look_into_packets(reader, &probe);
+        mr_probe_survey(probe.codec, media, survey);
+    }
+    mr_probe_close(&probe);
+    survey->rate = media->rate_num ? (double)media->rate_num / media->rate_den : 0;
+    /* From the middle more are decoded than are shown, and how many is not known before. */
+    bool counted = reader->stream->nb_frames > 0 && reader->params.start_ns == 0;
+    AVRational rate = {media->rate_num, media->rate_den};
+    survey->frames = is_cover(reader->stream) ? 1 : counted ? expected_frames(reader, rate) : 0;
+    return MR_OK;
+}
+
+static const mr_reader_type file_type = {.survey = survey_file, .read = read_file, .rewind = rewind_file,
+                                         .destroy = destroy_file};
+
+int mr_reader_open_file(mr_reader **result, const mr_reader_params *params) {
+    file_reader *reader = mr_calloc(1, sizeof *reader);
+    if (!reader)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    *reader = (file_reader){.base.type = &file_type, .params = *params, .input.fd = -1, .packet = av_packet_alloc()};
+    mr_seams_begin(&reader->seams);
+    int status = reader->packet ? open_container(reader) : mr_fail(MR_ERROR_MEMORY, "out of memory");
+    if (!status)
+        status = describe(reader);
+    if (!status && params->start_ns > 0 && !params->probe && seek_to_start(reader) < 0)
+        status = mr_fail(MR_ERROR_DATA, "%s: cannot be read from the middle: leave out start", reader->media->path);
+    if (status) {
+        destroy_file(&reader->base);
+        return status;
+    }
+    *result = &reader->base;
+    return MR_OK;
+}

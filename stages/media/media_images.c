@@ -1,0 +1,406 @@
+/* Still images: every file is one packet, read whole. Sizes and formats may be mixed; each image has a media of
+ * its own, which names its file, while those of one format share its codec parameters, so that a decoder need
+ * not be reopened. */
+#include <errno.h>
+#include <inttypes.h>
+#include <libavcodec/avcodec.h>
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/base/references.h"
+#include "stages/media/media_input.h"
+#include "stages/media/media_list.h"
+#include "stages/media/media_probe.h"
+#include "stages/media/media_reader.h"
+
+enum { MOST_CODECS = 32, HEAD_BYTES = 64 * 1024 };
+/* No image is read that is larger; such a file counts as damaged. */
+static const int64_t most_bytes = (int64_t)1 << 30;
+
+/* Lives until the reader and the last media are gone. */
+typedef struct image_shelf {
+    mr_image_list list;
+    AVCodecParameters *codec[MOST_CODECS];
+    int codecs;
+    pthread_mutex_t lock;
+    struct image_media *idle; /* guarded by lock */
+    int references;           /* guarded by lock */
+} image_shelf;
+
+typedef struct image_media {
+    mr_media media;
+    image_shelf *shelf;
+    struct image_media *next;
+} image_media;
+
+typedef struct image_reader {
+    mr_reader base;
+    mr_reader_params params;
+    image_shelf *shelf;
+    size_t at;
+} image_reader;
+
+/* ---- the shelf ------------------------------------------------------------------------------------------------- */
+
+static void free_shelf(image_shelf *shelf) {
+    for (image_media *media = shelf->idle, *next; media; media = next) {
+        next = media->next;
+        mr_free(media);
+    }
+    for (int i = 0; i < shelf->codecs; i++)
+        avcodec_parameters_free(&shelf->codec[i]);
+    mr_image_list_fini(&shelf->list);
+    pthread_mutex_destroy(&shelf->lock);
+    mr_free(shelf);
+}
+
+/* Drops a reference and, where given, keeps a media for the next image. */
+static void drop_shelf(image_shelf *shelf, image_media *media) {
+    pthread_mutex_lock(&shelf->lock);
+    if (media) {
+        media->next = shelf->idle;
+        shelf->idle = media;
+    }
+    bool last = --shelf->references == 0;
+    pthread_mutex_unlock(&shelf->lock);
+    if (last)
+        free_shelf(shelf);
+}
+
+static void release_media(mr_media *media) {
+    image_media *self = (image_media *)media;
+    drop_shelf(self->shelf, self);
+}
+
+static image_media *take_media(image_shelf *shelf) {
+    pthread_mutex_lock(&shelf->lock);
+    image_media *media = shelf->idle;
+    if (media)
+        shelf->idle = media->next;
+    pthread_mutex_unlock(&shelf->lock);
+    if (!media)
+        media = mr_alloc(sizeof *media);
+    if (!media)
+        return NULL;
+    pthread_mutex_lock(&shelf->lock);
+    shelf->references++;
+    pthread_mutex_unlock(&shelf->lock);
+    return media;
+}
+
+/* The parameters of a codec, made when its first image comes. Only the reader's thread calls this. */
+static AVCodecParameters *codec_of(image_shelf *shelf, enum AVCodecID id) {
+    for (int i = 0; i < shelf->codecs; i++)
+        if (shelf->codec[i]->codec_id == id)
+            return shelf->codec[i];
+    if (shelf->codecs == MOST_CODECS)
+        return NULL;
+    AVCodecParameters *codec = avcodec_parameters_alloc();
+    if (!codec)
+        return NULL;
+    codec->codec_type = AVMEDIA_TYPE_VIDEO;
+    codec->codec_id = id;
+    return shelf->codec[shelf->codecs++] = codec;
+}
+
+static mr_media *describe(image_reader *reader, const mr_image_file *file, enum AVCodecID id) {
+    image_shelf *shelf = reader->shelf;
+    const mr_reader_params *params = &reader->params;
+    AVCodecParameters *codec = codec_of(shelf, id);
+    image_media *media = codec ? take_media(shelf) : NULL;
+    if (!media)
+        return NULL;
+    media->shelf = shelf;
+    media->media = (mr_media){.path = file->path,
+                              .is_file = true,
+                              .still = true,
+                              .label = file->label < 0 ? NULL : shelf->list.label[file->label],
+                              .label_index = file->label,
+                              .codec = codec,
+                              .frames = (int64_t)shelf->list.count * params->loops,
+                              .start_ns = params->start_ns,
+                              .end_ns = params->end_ns,
+                              .every = params->every,
+                              .fps = params->fps,
+                              .release = release_media};
+    AVRational rate = av_d2q(params->rate, 1000000);
+    media->media.rate_num = rate.num;
+    media->media.rate_den = rate.den;
+    mr_references_begin(&media->media.references);
+    return &media->media;
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+/* What the contents say, else what the name says. */
+static enum AVCodecID recognise(const char *path, const uint8_t *data, size_t bytes) {
+    enum AVCodecID codec = mr_image_codec_by_content(data, bytes);
+    if (!codec)
+        codec = mr_image_codec_by_name(path);
+    return codec ? codec : AV_CODEC_ID_PNG;
+}
+
+static int read_all(int fd, uint8_t *data, size_t bytes) {
+    for (size_t done = 0; done < bytes;) {
+        ssize_t count = read(fd, data + done, bytes - done);
+        if (count == 0 || (count < 0 && errno != EINTR))
+            return mr_fail(MR_ERROR_IO, "%s", count ? strerror(errno) : "the file became shorter");
+        done += count > 0 ? (size_t)count : 0;
+    }
+    return MR_OK;
+}
+
+static void release_block(void *block) {
+    av_free(block);
+}
+
+/* The contents of a file, or its first `most` bytes, in *packet, zero-padded. */
+static int load(const char *path, const mr_stage *stage, size_t most, mr_packet *packet) {
+    mr_input input;
+    int status = mr_input_open(&input, path, stage);
+    if (status)
+        return status;
+    size_t bytes = (size_t)input.bytes < most ? (size_t)input.bytes : most,
+           padded = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
+    uint8_t *block = input.bytes > most_bytes ? NULL : av_malloc(padded);
+    if (!block)
+        status = mr_fail(MR_ERROR_DATA, "%s: too large for an image", path);
+    if (!status)
+        status = read_all(input.fd, block, bytes);
+    mr_input_close(&input);
+    if (!status) {
+        memset(block + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
+        packet->buffer = mr_buffer_wrap(block, padded, release_block, block);
+        if (!packet->buffer)
+            status = mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    if (status) {
+        av_free(block);
+        return status;
+    }
+    packet->data = block;
+    packet->bytes = bytes;
+    return MR_OK;
+}
+
+/* What a file is, if that is no picture: libavformat's name for it; NULL if it is one, or cannot be read. */
+static const char *other_kind(const char *path, const mr_stage *stage) {
+    mr_packet head = {0};
+    if (load(path, stage, HEAD_BYTES, &head))
+        return NULL;
+    AVProbeData probe = {.filename = path, .buf = head.data, .buf_size = (int)head.bytes};
+    const AVInputFormat *format = av_probe_input_format(&probe, 1);
+    bool other = format && !mr_input_image_codec(format);
+    mr_buffer_unref(&head.buffer);
+    return other ? format->long_name : NULL;
+}
+
+/* Videos are no pictures, and would all be dropped as damaged ones. */
+static int refuse_videos(const image_reader *reader) {
+    const mr_image_list *list = &reader->shelf->list;
+    const char *kind = mr_image_list_names_images(list) ? NULL : other_kind(list->file[0].path, reader->params.stage);
+    if (!kind)
+        return MR_OK;
+    return mr_fail(MR_ERROR_DATA, "%s: %s is no picture (%s); name videos by a folder, or by a glob that finds all of them",
+                   reader->params.uri, list->file[0].path, kind);
+}
+
+int mr_reader_spread(const char *uri, int (*add)(void *context, const char *uri), void *context) {
+    mr_input_kind kind;
+    mr_image_list list;
+    bool plain = strcmp(uri, "-") != 0 && !strstr(uri, "://") && strncmp(uri, "lavfi:", 6) != 0;
+    if (!plain || mr_input_look(uri, &kind) || (kind != MR_INPUT_FOLDER && kind != MR_INPUT_GLOB))
+        return MR_OK;
+    if (mr_video_list_make(&list, uri, kind) || list.count == 0)
+        return MR_OK;
+    int status = MR_OK;
+    if (kind == MR_INPUT_FOLDER || mr_is_video_by_name(list.file[0].path) || other_kind(list.file[0].path, NULL))
+        for (size_t i = 0; i < list.count && !status; i++)
+            status = add(context, list.file[i].path);
+    mr_image_list_fini(&list);
+    return status;
+}
+
+static bool is_past_end(const image_reader *reader, int64_t pts_ns) {
+    return reader->at >= reader->shelf->list.count || (reader->params.end_ns > 0 && pts_ns >= reader->params.end_ns);
+}
+
+/* A file that cannot be read leaves an empty packet, marked as damaged, so that it is counted like any other. */
+static int read_image(mr_reader *base, mr_packet *packet) {
+    image_reader *reader = (image_reader *)base;
+    double step_ns = 1e9 / reader->params.rate;
+    int64_t pts_ns = llround((double)reader->at * step_ns);
+    if (is_past_end(reader, pts_ns))
+        return MR_END;
+    const mr_image_file *file = &reader->shelf->list.file[reader->at];
+    int status = load(file->path, reader->params.stage, SIZE_MAX, packet);
+    if (status == MR_ERROR_MEMORY)
+        return status;
+    if (status && reader->params.stage)
+        mr_stage_warn(reader->params.stage, "%s", mr_message());
+    packet->flags = MR_FRAME_KEY | (status ? MR_FRAME_CORRUPT : 0);
+    packet->media = describe(reader, file, recognise(file->path, packet->data, packet->bytes));
+    if (!packet->media) {
+        mr_buffer_unref(&packet->buffer);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    packet->pts_ns = packet->dts_ns = pts_ns;
+    packet->duration_ns = llround(step_ns);
+    reader->at++;
+    return MR_OK;
+}
+
+static int rewind_images(mr_reader *base) {
+    image_reader *reader = (image_reader *)base;
+    reader->at = (size_t)ceil((double)reader->params.start_ns * reader->params.rate / 1e9);
+    return MR_OK;
+}
+
+static void destroy_images(mr_reader *base) {
+    image_reader *reader = (image_reader *)base;
+    if (reader->shelf)
+        drop_shelf(reader->shelf, NULL);
+    mr_free(reader);
+}
+
+/* ---- what is known before -------------------------------------------------------------------------------------- */
+
+/* Of more files than MOST_FILES only some are looked at, which says what is usual, but not how large the largest is. Nor
+ * is more than HEAD_BYTES read of each, at first. */
+enum { MOST_FILES = 10000, SAMPLE = 1000 };
+
+static uint32_t word_at(const uint8_t *data) {
+    return (uint32_t)data[0] << 24 | (uint32_t)data[1] << 16 | (uint32_t)data[2] << 8 | data[3];
+}
+
+/* PNG's decoder refuses a chunk that is cut off, and all it needs of the pixels is that they begin: their chunk is
+ * made as long as what is there of it. Chunks (ISO/IEC 15948) are a length, a name, the data and four bytes of
+ * checksum. */
+static void shorten_png(uint8_t *data, size_t bytes) {
+    enum { SIGNATURE = 8, AROUND = 12 };
+    for (size_t at = SIGNATURE; at + AROUND < bytes;) {
+        size_t length = word_at(data + at), room = bytes - at - AROUND;
+        if (memcmp(data + at + 4, "IDAT", 4) == 0 && length > room)
+            for (int i = 0; i < 4; i++)
+                data[at + (size_t)i] = (uint8_t)(room >> (24 - 8 * i));
+        if (length > room)
+            return;
+        at += AROUND + length;
+    }
+}
+
+/* One decoder for each codec that images of a list have. */
+typedef struct probes {
+    mr_probe of[MOST_CODECS];
+    int count;
+} probes;
+
+static mr_probe *probe_of(probes *all, image_reader *reader, enum AVCodecID id) {
+    for (int i = 0; i < all->count; i++)
+        if (all->of[i].codec->codec_id == id)
+            return &all->of[i];
+    const AVCodecParameters *codec = codec_of(reader->shelf, id);
+    if (!codec || !mr_probe_open(&all->of[all->count], codec, reader->params.max_pixels))
+        return NULL;
+    return &all->of[all->count++];
+}
+
+/* Looks at the first `most` bytes of an image. */
+static bool look_at(image_reader *reader, const char *path, size_t most, probes *all, mr_format_set *set) {
+    mr_packet head = {0};
+    if (load(path, reader->params.stage, most, &head))
+        return false;
+    enum AVCodecID id = recognise(path, head.data, head.bytes);
+    mr_probe *probe = probe_of(all, reader, id);
+    if (id == AV_CODEC_ID_PNG)
+        shorten_png(head.data, head.bytes);
+    if (probe)
+        mr_probe_forget(probe);
+    bool known = probe && mr_probe_look(probe, head.data, head.bytes);
+    if (known)
+        *set = mr_probe_tell(probe->codec, NULL);
+    mr_buffer_unref(&head.buffer);
+    return known;
+}
+
+/* What every `step`th of the images decodes to. One whose header tells nothing gives no picture either. */
+static void look_at_files(image_reader *reader, size_t from, size_t to, size_t step, mr_survey *survey) {
+    probes all = {.count = 0};
+    int64_t pixels = 0, known = 0;
+    for (size_t i = from; i < to; i += step) {
+        const char *path = reader->shelf->list.file[i].path;
+        mr_format_set one;
+        if (!look_at(reader, path, HEAD_BYTES, &all, &one) && !look_at(reader, path, SIZE_MAX, &all, &one))
+            continue;
+        if (known)
+            mr_format_set_widen(&survey->set, &one);
+        else
+            survey->set = one;
+        pixels += one.width.max * one.height.max;
+        known++;
+    }
+    survey->mean_pixels = known ? pixels / known : 0;
+    for (int i = 0; i < all.count; i++) {
+        int references = mr_probe_references(all.of[i].codec);
+        survey->references = references > survey->references ? references : survey->references;
+        mr_probe_close(&all.of[i]);
+    }
+}
+
+static int survey_images(mr_reader *base, mr_survey *survey) {
+    image_reader *reader = (image_reader *)base;
+    const mr_reader_params *params = &reader->params;
+    size_t from = reader->at, to = reader->shelf->list.count;
+    if (params->end_ns > 0) {
+        double end = ceil((double)params->end_ns * params->rate / 1e9);
+        to = end < (double)to ? (size_t)end : to;
+    }
+    survey->rate = params->rate;
+    survey->frames = from < to ? (int64_t)(to - from) : 0;
+    if (survey->frames <= MOST_FILES) {
+        look_at_files(reader, from, to, 1, survey);
+        return MR_OK;
+    }
+    const mr_format_set open = survey->set;
+    look_at_files(reader, from, to, (size_t)survey->frames / SAMPLE, survey);
+    survey->set = open;
+    mr_log(MR_LOG_INFO, "%s: has %" PRId64 " images; of more than %d the plan does not know how large the largest is",
+           params->uri, survey->frames, MOST_FILES);
+    return MR_OK;
+}
+
+static const mr_reader_type images_type = {.survey = survey_images, .read = read_image, .rewind = rewind_images,
+                                           .destroy = destroy_images};
+
+int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
+    mr_input_kind kind;
+    int status = mr_input_look(params->uri, &kind);
+    if (status)
+        return status;
+    image_reader *reader = mr_calloc(1, sizeof *reader);
+    image_shelf *shelf = mr_calloc(1, sizeof *shelf);
+    if (!reader || !shelf) {
+        mr_free(reader);
+        mr_free(shelf);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    pthread_mutex_init(&shelf->lock, NULL);
+    shelf->references = 1;
+    *reader = (image_reader){.base.type = &images_type, .params = *params, .shelf = shelf};
+    status = mr_image_list_make(&shelf->list, params->uri, kind, params->labels, params->start_number);
+    if (!status && (kind == MR_INPUT_GLOB || kind == MR_INPUT_NUMBERED))
+        status = refuse_videos(reader);
+    if (status) {
+        destroy_images(&reader->base);
+        return status;
+    }
+    if (shelf->list.missing && params->stage)
+        mr_stage_warn(params->stage, "%s is missing: the pictures numbered higher are not read", shelf->list.missing);
+    rewind_images(&reader->base);
+    *result = &reader->base;
+    return MR_OK;
+}

@@ -1,0 +1,225 @@
+#include "stages/media/media_input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libavcodec/avcodec.h>
+#include <libavutil/error.h>
+#include <libavutil/log.h>
+#include <libavutil/mem.h>
+#include <libavutil/time.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+
+enum { AVIO_BYTES = 64 * 1024 };
+
+const char *mr_av_words(int error) {
+    static _Thread_local char words[AV_ERROR_MAX_STRING_SIZE];
+    if (av_strerror(error, words, sizeof words) < 0)
+        memcpy(words, "unknown error", sizeof "unknown error");
+    return words;
+}
+
+static _Thread_local char complaint[256];
+
+const char *mr_av_complaint(void) {
+    return complaint;
+}
+
+void mr_av_forget(void) {
+    complaint[0] = '\0';
+}
+
+static mr_av_listener *_Atomic listening;
+
+void mr_av_log_listen(mr_av_listener *listener) {
+    atomic_store(&listening, listener);
+}
+
+static void take_log_line(void *context, int level, const char *format, va_list arguments) {
+    mr_av_listener *listener = atomic_load(&listening);
+    if (listener)
+        listener(context, format);
+    bool told = mr_log_get_level() >= MR_LOG_DEBUG, first = level <= AV_LOG_ERROR && !complaint[0];
+    if (level > AV_LOG_WARNING || (!told && !first))
+        return;
+    char line[512];
+    int prefix = 1;
+    av_log_format_line2(context, level, format, arguments, line, sizeof line, &prefix);
+    line[strcspn(line, "\n")] = '\0';
+    /* Without those who complain, of whom there is nothing that a reader knows, only an address. */
+    const char *text = line;
+    for (const char *end = text; *text == '[' && (end = strstr(text, "] "));)
+        text = end + 2;
+    if (first)
+        snprintf(complaint, sizeof complaint, "%.250s", text);
+    if (told)
+        mr_log(MR_LOG_DEBUG, "FFmpeg: %s", line);
+}
+
+static void capture_log(void) {
+    av_log_set_callback(take_log_line);
+}
+
+void mr_av_log_capture(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, capture_log);
+}
+
+int64_t mr_av_max_pixels(int64_t pixels) {
+    int64_t limit = pixels + pixels / 2 + 65536;
+    return limit < INT32_MAX ? limit : INT32_MAX;
+}
+
+int mr_av_status(int error) {
+    switch (error) {
+    case AVERROR(ENOMEM):
+        return MR_ERROR_MEMORY;
+    case AVERROR(ENOENT):
+        return MR_ERROR_NO_INPUT;
+    case AVERROR(EACCES):
+    case AVERROR(EPERM):
+        return MR_ERROR_PERMISSION;
+    case AVERROR(EIO):
+    case AVERROR(ETIMEDOUT):
+        return MR_ERROR_IO;
+    case AVERROR_EXIT:
+        return MR_ERROR_CANCELLED;
+    default:
+        return MR_ERROR_DATA;
+    }
+}
+
+static int fail_errno(const char *path, int error) {
+    return mr_fail(mr_av_status(AVERROR(error)), "%s: %s", path, strerror(error));
+}
+
+static int refuse_special(const char *path, mode_t mode) {
+    const char *what = S_ISFIFO(mode) ? "a FIFO" : S_ISSOCK(mode) ? "a socket" : "a device";
+    return mr_fail(MR_ERROR_DATA, "%s: is %s; only files and folders are read", path, what);
+}
+
+int mr_input_look(const char *path, mr_input_kind *kind) {
+    struct stat status;
+    if (stat(path, &status)) {
+        bool numbered = errno == ENOENT && av_filename_number_test(path);
+        if (errno != ENOENT || (!numbered && !strpbrk(path, "*?[")))
+            return fail_errno(path, errno);
+        *kind = numbered ? MR_INPUT_NUMBERED : MR_INPUT_GLOB;
+        return MR_OK;
+    }
+    if (S_ISDIR(status.st_mode))
+        *kind = MR_INPUT_FOLDER;
+    else if (S_ISREG(status.st_mode))
+        *kind = MR_INPUT_FILE;
+    else
+        return refuse_special(path, status.st_mode);
+    return MR_OK;
+}
+
+int mr_input_open(mr_input *input, const char *path, const mr_stage *stage) {
+    *input = (mr_input){.fd = -1, .stage = stage};
+    /* Non-blocking, so that a FIFO put in the place of the file between look and open is not waited for. */
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno(path, errno);
+    struct stat status;
+    if (fstat(fd, &status)) {
+        int error = errno;
+        close(fd);
+        return fail_errno(path, error);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        close(fd);
+        return refuse_special(path, status.st_mode);
+    }
+    if (status.st_size == 0) {
+        close(fd);
+        return mr_fail(MR_ERROR_DATA, "%s: the file is empty", path);
+    }
+    input->fd = fd;
+    input->bytes = status.st_size;
+    return MR_OK;
+}
+
+int mr_input_interrupted(void *opaque) {
+    const mr_input *input = opaque;
+    if (input->stage && mr_stage_cancelled(input->stage))
+        return 1;
+    return input->deadline_us && av_gettime_relative() > input->deadline_us;
+}
+
+static int read_some(void *opaque, uint8_t *data, int bytes) {
+    mr_input *input = opaque;
+    if (input->stage && mr_stage_cancelled(input->stage))
+        return AVERROR_EXIT;
+    if (mr_input_interrupted(input))
+        return AVERROR(ETIMEDOUT);
+    ssize_t count;
+    do
+        count = read(input->fd, data, (size_t)bytes);
+    while (count < 0 && errno == EINTR);
+    return count > 0 ? (int)count : count == 0 ? AVERROR_EOF : AVERROR(errno);
+}
+
+static int64_t seek_to(void *opaque, int64_t offset, int whence) {
+    mr_input *input = opaque;
+    if (whence & AVSEEK_SIZE)
+        return input->bytes;
+    off_t position = lseek(input->fd, offset, whence & ~AVSEEK_FORCE);
+    return position < 0 ? AVERROR(errno) : position;
+}
+
+int mr_input_avio(mr_input *input) {
+    uint8_t *block = av_malloc(AVIO_BYTES);
+    if (block)
+        input->avio = avio_alloc_context(block, AVIO_BYTES, 0, input, read_some, NULL, seek_to);
+    if (!input->avio) {
+        av_free(block);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    return MR_OK;
+}
+
+void mr_input_set_timeout(mr_input *input, int64_t timeout_ns) {
+    input->deadline_us = timeout_ns > 0 ? av_gettime_relative() + timeout_ns / 1000 : 0;
+}
+
+void mr_input_close(mr_input *input) {
+    if (input->avio) {
+        av_freep(&input->avio->buffer);
+        avio_context_free(&input->avio);
+    }
+    if (input->fd >= 0)
+        close(input->fd);
+    input->fd = -1;
+}
+
+int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **format) {
+    int error = av_probe_input_buffer2(input->avio, format, path, NULL, 0, 0);
+    if (error >= 0)
+        return MR_OK;
+    if (error == AVERROR_EXIT || error == AVERROR(ETIMEDOUT) || error == AVERROR(EIO))
+        return mr_fail(mr_av_status(error), "%s: %s", path, mr_av_words(error));
+    return mr_fail(MR_ERROR_DATA, "%s: is no video or image: %s", path, mr_av_words(error));
+}
+
+enum AVCodecID mr_input_image_codec(const AVInputFormat *format) {
+    char name[32];
+    size_t length = strlen(format->name);
+    if (length <= 5 || length >= sizeof name || strcmp(format->name + length - 5, "_pipe") != 0)
+        return AV_CODEC_ID_NONE;
+    memcpy(name, format->name, length - 5);
+    name[length - 5] = '\0';
+    if (strcmp(name, "jpeg") == 0)
+        return AV_CODEC_ID_MJPEG;
+    if (strcmp(name, "j2k") == 0)
+        return AV_CODEC_ID_JPEG2000;
+    const AVCodecDescriptor *codec = avcodec_descriptor_get_by_name(name);
+    return codec && codec->id != AV_CODEC_ID_SVG ? codec->id : AV_CODEC_ID_NONE;
+}

@@ -1,0 +1,65 @@
+/* Files on disk, opened so that nothing can be waited for without end and nothing else is opened in their place. Only
+ * regular files are opened: FIFOs, sockets and devices are refused, whatever they are called.
+ *
+ * One thread at a time uses an mr_input. */
+#ifndef MILLRACE_STAGES_MEDIA_MEDIA_INPUT_H
+#define MILLRACE_STAGES_MEDIA_MEDIA_INPUT_H
+
+#include <libavformat/avformat.h>
+#include <stdint.h>
+
+#include "millrace/stage.h"
+
+typedef enum mr_input_kind { MR_INPUT_FILE, MR_INPUT_FOLDER, MR_INPUT_GLOB, MR_INPUT_NUMBERED } mr_input_kind;
+
+/* What is at a path. A name that is no file is a numbered pattern if it has a "%d" or "%03d" in it, and a glob if it
+ * has a "*", "?" or "[". MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,
+ * MR_ERROR_DATA (a FIFO, socket or device). */
+int mr_input_look(const char *path, mr_input_kind *kind);
+
+typedef struct mr_input {
+    int fd;
+    int64_t bytes;          /* size when it was opened */
+    int64_t deadline_us;    /* reading fails after this time of av_gettime_relative; 0: none */
+    const mr_stage *stage;  /* asked whether to give up; may be NULL */
+    AVIOContext *avio;      /* reads from fd; NULL until mr_input_avio */
+} mr_input;
+
+/* Opens a regular file; on failure nothing needs closing. Errors as mr_input_look. */
+int mr_input_open(mr_input *input, const char *path, const mr_stage *stage);
+/* Gives the input an AVIOContext that stays valid while `input` does not move. */
+int mr_input_avio(mr_input *input);
+/* Gives calls that read from now on this long. */
+void mr_input_set_timeout(mr_input *input, int64_t timeout_ns);
+/* Non-zero when reading should stop; for AVIOInterruptCB with the input as opaque. */
+int mr_input_interrupted(void *input);
+void mr_input_close(mr_input *input);
+
+/* libavformat's opinion of what the file is, from its first bytes and its name. MR_ERROR_DATA where it has none. */
+int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **format);
+
+/* The codec of a still image format of libavformat ("png_pipe"); AV_CODEC_ID_NONE where the format is no still
+ * image, or one whose files can point at others (SVG). */
+enum AVCodecID mr_input_image_codec(const AVInputFormat *format);
+
+/* The limit to give a decoder of FFmpeg, which counts padding as well: large enough for pictures of `pixels`,
+ * small enough to stop what claims far more before it is allocated. */
+int64_t mr_av_max_pixels(int64_t pixels);
+
+/* FFmpeg's words for an error; per thread, valid until the next call. */
+const char *mr_av_words(int error);
+/* Sends FFmpeg's own log lines to millrace's log, at level debug: what they report is counted and told by the
+ * stages. The log is the process's, so this is done once, by whichever stage opens first. */
+void mr_av_log_capture(void);
+/* Is called from then on with every line that FFmpeg logs, on whichever thread it does: with the object that logs and
+ * the format of the line. One function a process. */
+typedef void mr_av_listener(void *object, const char *format);
+void mr_av_log_listen(mr_av_listener *listener);
+/* The first error that FFmpeg has logged on this thread since mr_av_forget; "" where there was none, or nothing is
+ * captured. */
+const char *mr_av_complaint(void);
+void mr_av_forget(void);
+/* The mr_status that fits an AVERROR. */
+int mr_av_status(int error);
+
+#endif

@@ -1,0 +1,50 @@
+/* Lists of image files: of a folder, of labelled folders, of a glob, or of a numbered pattern.
+ *
+ * Files come in natural order: runs of digits compare as numbers ("2.png" before "10.png"), other characters as
+ * bytes. Classes of labelled folders are numbered in byte order of their names, as other tools number them; their
+ * files come class by class. A folder's hidden files, what is no regular file, and what has no image's extension is
+ * left out; a glob takes the regular files that it names. A numbered pattern takes what ffmpeg's image2 does: it
+ * begins at the first of five numbers that there is a file for, and ends before the first that there is none for.
+ *
+ * A list is made and destroyed by one thread; once made it may be read by all. */
+#ifndef MILLRACE_STAGES_MEDIA_MEDIA_LIST_H
+#define MILLRACE_STAGES_MEDIA_MEDIA_LIST_H
+
+#include <libavcodec/codec_id.h>
+#include <stddef.h>
+
+#include "stages/media/media_input.h"
+
+typedef struct mr_image_file {
+    char *path;
+    int label;          /* index into labels; -1: none */
+} mr_image_file;
+
+typedef struct mr_image_list {
+    mr_image_file *file;
+    size_t count;
+    char **label;
+    size_t label_count;
+    char *missing;      /* the file before which a numbered pattern ended although others come behind it; or NULL */
+} mr_image_list;
+
+/* `start_number` is for numbered patterns. MR_ERROR_NO_INPUT (nothing matches), MR_ERROR_DATA (no images),
+ * MR_ERROR_PERMISSION, MR_ERROR_MEMORY. */
+int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind, bool labels, int start_number);
+void mr_image_list_fini(mr_image_list *list);
+/* Whether one of the first files is called as an image. */
+bool mr_image_list_names_images(const mr_image_list *list);
+/* The videos of a folder that has no images, and what a glob finds unless that is called as images are; it may be no
+ * videos then. Empty if there are none. */
+int mr_video_list_make(mr_image_list *list, const char *path, mr_input_kind kind);
+bool mr_is_video_by_name(const char *path);
+
+/* The codec that a name's extension stands for; AV_CODEC_ID_NONE where it is no image's. */
+enum AVCodecID mr_image_codec_by_name(const char *path);
+/* The codec of an image by its first bytes; AV_CODEC_ID_NONE where it is none that is known. */
+enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes);
+
+/* < 0, 0, > 0 as `a` comes before, equals or comes after `b` in natural order. */
+int mr_compare_natural(const char *a, const char *b);
+
+#endif

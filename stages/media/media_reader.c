@@ -1,0 +1,136 @@
+#include "stages/media/media_reader.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+#include "engine/base/references.h"
+#include "stages/media/media_input.h"
+#include "stages/media/media_list.h"
+#include "stages/media/media_still.h"
+
+static const char lavfi[] = "lavfi:";
+
+static bool starts_with(const char *text, const char *prefix) {
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Whether another picture of that codec follows the first one of the file: then the file is a stream of pictures. */
+static bool holds_stream(const mr_input *input, enum AVCodecID codec) {
+    enum { FIRST_LOOK = 1 << 16, MOST_LOOK = 1 << 28 };
+    bool holds = false;
+    size_t end = 0;
+    for (size_t most = FIRST_LOOK; !end && most <= MOST_LOOK; most *= 4) {
+        uint8_t *head = mr_alloc(most);
+        ssize_t bytes = head ? pread(input->fd, head, most, 0) : 0;
+        end = bytes > 0 ? mr_still_end(codec, head, (size_t)bytes) : 0;
+        uint8_t next[16];
+        ssize_t more = end ? pread(input->fd, next, sizeof next, (off_t)end) : 0;
+        holds = more > 0 && mr_still_begins(codec, next, (size_t)more);
+        mr_free(head);
+        if (bytes < (ssize_t)most)
+            break;
+    }
+    return holds;
+}
+
+/* Whether a file is a still image; those are read whole, without libavformat. As for ffmpeg, what libavformat takes for
+ * one by its name alone (all JPEGs so called) is one, whatever follows its picture. */
+static int look_for_image(const mr_reader_params *params, bool *is_image) {
+    const char *path = params->uri;
+    const AVInputFormat *format = NULL;
+    mr_input input;
+    int status = mr_input_open(&input, path, params->stage);
+    if (status)
+        return status;
+    mr_input_set_timeout(&input, params->timeout_ns);
+    status = mr_input_avio(&input);
+    if (!status)
+        status = mr_input_probe(&input, path, &format);
+    if (!status) {
+        /* "image2" is libavformat's guess from the name alone. */
+        enum AVCodecID codec = mr_input_image_codec(format);
+        *is_image = codec ? !holds_stream(&input, codec)
+                          : strcmp(format->name, "image2") == 0 && mr_image_codec_by_name(path);
+    }
+    mr_input_close(&input);
+    return status;
+}
+
+int mr_reader_check(const char *uri) {
+    if (starts_with(uri, lavfi))
+        return mr_reader_check_lavfi(uri + strlen(lavfi));
+    if (strcmp(uri, "-") == 0)
+        return mr_fail(MR_ERROR_NO_INPUT, "standard input is not read: name a file");
+    if (strstr(uri, "://"))
+        return mr_fail(MR_ERROR_NO_INPUT, "%s: only files on disk are read", uri);
+    if (starts_with(uri, "/dev/video") || starts_with(uri, "v4l2:"))
+        return mr_fail(MR_ERROR_NO_INPUT, "%s is a camera: only files on disk are read", uri);
+    return MR_OK;
+}
+
+int mr_reader_open(mr_reader **reader, const mr_reader_params *params) {
+    *reader = NULL;
+    const char *uri = params->uri;
+    mr_input_kind kind;
+    int status = mr_reader_check(uri);
+    if (status)
+        return status;
+    if (starts_with(uri, lavfi))
+        return mr_reader_open_lavfi(reader, params);
+    status = mr_input_look(uri, &kind);
+    if (status)
+        return status;
+    if (params->labels && kind != MR_INPUT_FOLDER)
+        return mr_fail(MR_ERROR_DATA, "%s: labels need a folder that holds one folder for each class", uri);
+    bool is_image = kind != MR_INPUT_FILE;
+    if (!is_image)
+        status = look_for_image(params, &is_image);
+    if (status)
+        return status;
+    return is_image ? mr_reader_open_images(reader, params) : mr_reader_open_file(reader, params);
+}
+
+int mr_reader_read(mr_reader *reader, mr_packet *packet) {
+    *packet = (mr_packet){.pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME};
+    return reader->type->read(reader, packet);
+}
+
+int mr_reader_survey(mr_reader *reader, mr_survey *survey) {
+    *survey = (mr_survey){.set = {.payload = MR_PAYLOAD_PACKET}};
+    return reader->type->survey(reader, survey);
+}
+
+int mr_reader_rewind(mr_reader *reader) {
+    return reader->type->rewind(reader);
+}
+
+void mr_reader_destroy(mr_reader **reader) {
+    if (*reader)
+        (*reader)->type->destroy(*reader);
+    *reader = NULL;
+}
+
+static void release_media(mr_media *media) {
+    AVCodecParameters *codec = media->codec;
+    avcodec_parameters_free(&codec);
+    mr_free(media->path);
+    mr_free(media);
+}
+
+mr_media *mr_reader_describe(const mr_reader_params *params, const char *path, const AVCodecParameters *codec) {
+    mr_media *media = mr_calloc(1, sizeof *media);
+    AVCodecParameters *copy = avcodec_parameters_alloc();
+    char *path_copy = mr_strdup(path);
+    if (!media || !copy || !path_copy || avcodec_parameters_copy(copy, codec) < 0) {
+        avcodec_parameters_free(&copy);
+        mr_free(path_copy);
+        mr_free(media);
+        return NULL;
+    }
+    *media = (mr_media){.path = path_copy, .label_index = -1, .codec = copy, .start_ns = params->start_ns,
+                        .end_ns = params->end_ns, .every = params->every, .fps = params->fps,
+                        .release = release_media};
+    mr_references_begin(&media->references);
+    return media;
+}

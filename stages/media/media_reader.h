@@ -1,0 +1,99 @@
+/* Readers: where the packets of the media source come from.
+ *
+ * A reader turns one uri into compressed packets in decode order. There are three: a container read by libavformat
+ * (media_file.c), a list of still images, each file one packet (media_images.c), and a libavfilter graph of test
+ * patterns whose pictures are packets of raw video (media_lavfi.c). mr_reader_open decides by looking at what the
+ * uri names.
+ *
+ * A reader is used by one thread at a time. Reading may block on the disk; it gives up with MR_ERROR_CANCELLED
+ * when `stage` is cancelled and with MR_ERROR_IO when one call takes longer than the timeout. */
+#ifndef MILLRACE_STAGES_MEDIA_MEDIA_READER_H
+#define MILLRACE_STAGES_MEDIA_MEDIA_READER_H
+
+#include <libavcodec/codec_par.h>
+#include <stdint.h>
+
+#include "millrace/stage.h"
+
+typedef struct mr_reader mr_reader;
+
+typedef struct mr_reader_params {
+    const char *uri;        /* a file, a folder, a glob, a numbered pattern, or "lavfi:" and a filter graph */
+    bool labels;            /* a folder of folders, one for each class */
+    bool probe;             /* only find out whether it can be read, and survey it: no packet will be asked for */
+    int stream;             /* index of the video stream in the container; -1: the best one */
+    int64_t start_ns;       /* from the start of the stream */
+    int64_t end_ns;         /* 0: to the end */
+    int64_t loops;          /* how often it will be read; 0: without end. Only for the number of frames to expect */
+    int32_t every;
+    double fps;             /* 0: all */
+    double rate;            /* pictures a second of what has no times of its own: image lists, joined pictures */
+    int start_number;       /* of a numbered pattern: the first number, or one of the four behind it */
+    int64_t timeout_ns;
+    int64_t max_pixels;
+    const mr_stage *stage;  /* NULL while planning */
+} mr_reader_params;
+
+/* One packet. Both buffers and the media reference belong to whom it was given to. The payload is followed by at
+ * least 64 zeroed bytes inside its buffer, which FFmpeg's bitstream readers need. */
+typedef struct mr_packet {
+    mr_buffer *buffer;      /* NULL where an image could not be read: then bytes is 0 and MR_FRAME_CORRUPT is set */
+    uint8_t *data;
+    size_t bytes;
+    mr_buffer *side;        /* side data as media_side.h writes it; NULL for most packets */
+    mr_media *media;
+    int64_t pts_ns, dts_ns; /* from the start of the stream; MR_NO_TIME unknown */
+    int64_t duration_ns;
+    uint32_t flags;
+} mr_packet;
+
+/* What is known of a reader's packets before they are read. */
+typedef struct mr_survey {
+    mr_format_set set;  /* packets, and what they decode to */
+    double rate;        /* packets a second; 0: not known */
+    int64_t frames;     /* packets of one turn; 0: not known, or without end */
+    int64_t mean_pixels; /* of a picture; 0: not known */
+    int references;     /* pictures that a decoder keeps for those to come; 0: not known */
+} mr_survey;
+
+typedef struct mr_reader_type {
+    int (*survey)(mr_reader *reader, mr_survey *survey);
+    int (*read)(mr_reader *reader, mr_packet *packet);
+    int (*rewind)(mr_reader *reader);
+    void (*destroy)(mr_reader *reader);
+} mr_reader_type;
+
+/* The head of each reader. */
+struct mr_reader {
+    const mr_reader_type *type;
+};
+
+/* What can be said of a `uri` by its text alone: MR_ERROR_NO_INPUT (no file), MR_ERROR_CONFIG (a graph of test
+ * patterns that cannot be). mr_reader_open says it as well. */
+int mr_reader_check(const char *uri);
+/* MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA (what is there is no media that is read), MR_ERROR_CONFIG,
+ * MR_ERROR_CANCELLED. */
+int mr_reader_open(mr_reader **reader, const mr_reader_params *params);
+/* MR_OK with a packet, MR_END where there is none left, or an error after which only destroy may follow. */
+int mr_reader_read(mr_reader *reader, mr_packet *packet);
+/* Looks just far enough to know; a reader that was surveyed is not read any more. MR_ERROR_MEMORY,
+ * MR_ERROR_CANCELLED; what cannot be found out stays open. */
+int mr_reader_survey(mr_reader *reader, mr_survey *survey);
+/* Back to the first packet (or to `start`). */
+int mr_reader_rewind(mr_reader *reader);
+/* Destroys the reader and sets it to NULL; NULL is allowed. Packets and media live on. */
+void mr_reader_destroy(mr_reader **reader);
+
+/* Calls `add` for each video of a folder or a glob of videos, in natural order; see mr_stage_type.spread. */
+int mr_reader_spread(const char *uri, int (*add)(void *context, const char *uri), void *context);
+
+int mr_reader_open_file(mr_reader **reader, const mr_reader_params *params);
+int mr_reader_open_images(mr_reader **reader, const mr_reader_params *params);
+int mr_reader_open_lavfi(mr_reader **reader, const mr_reader_params *params);
+/* Whether each filter of the graph is one that is let in: MR_OK or MR_ERROR_CONFIG. */
+int mr_reader_check_lavfi(const char *graph);
+
+/* A media with copies of `path` and `codec` and what `params` wants of the pictures; NULL where memory ran out. */
+mr_media *mr_reader_describe(const mr_reader_params *params, const char *path, const AVCodecParameters *codec);
+
+#endif

@@ -1,0 +1,23 @@
+/* Where still pictures end inside their files. Decoders stop at the end of the first picture and say nothing of what
+ * follows: the rest of two files that were joined, the video of a motion photo, pages of an animation. Pure functions.
+ */
+#ifndef MILLRACE_STAGES_MEDIA_MEDIA_STILL_H
+#define MILLRACE_STAGES_MEDIA_MEDIA_STILL_H
+
+#include <libavcodec/codec_id.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Offset of the first byte behind the picture. 0 if the data are not such a picture or end before it does, and for
+ * formats that do not say where they end (all but JPEG, PNG, GIF, BMP, WebP, PBM, PGM and PPM). */
+size_t mr_still_end(enum AVCodecID codec, const uint8_t *data, size_t bytes);
+
+/* How many pictures a file of GIF, PNG (animated) or TIFF holds, of which only the first is decoded; 1 for all other
+ * formats, and if it cannot be told. */
+size_t mr_still_pictures(enum AVCodecID codec, const uint8_t *data, size_t bytes);
+
+/* Whether the data begin as a picture of that codec does. */
+bool mr_still_begins(enum AVCodecID codec, const uint8_t *data, size_t bytes);
+
+#endif

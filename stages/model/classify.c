@@ -1,0 +1,482 @@
+/* classify: a linear layer, scores, and the best classes with their labels; of logits, the last two alone. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/device/cuda/cuda.h"
+#include "engine/device/resident.h"
+#include "kernels/vector/vector.h"
+#include "stages/download.h"
+#include "stages/list.h"
+#include "stages/model/head.h"
+#include "stages/model/vote.h"
+
+typedef struct options {
+    const char *weights, *labels, *tensor;
+    int activation;
+    int64_t top_k, window;
+    double threshold;
+} options;
+
+typedef struct state {
+    mr_head *head;
+    mr_resident *weights; /* of the head, for a device with memory of its own; else NULL */
+    mr_vote *vote; /* over the window; NULL: each frame for itself */
+} state;
+
+/* The scratch memory of one call, in one buffer. */
+typedef struct scratch {
+    mr_buffer *buffer;
+    mr_download home;
+    float *gathered; /* batch x features */
+    float *logits;   /* batch x classes */
+    uint8_t *best;   /* batch x best_bytes */
+} scratch;
+
+/* The best classes of one frame as the device finds them: how many, their scores, their indices. */
+static size_t best_bytes(size_t most) {
+    return (1 + 2 * most) * sizeof(int32_t);
+}
+
+/* As many classes as fit into so many bytes. */
+static size_t most_in(size_t bytes) {
+    return (bytes / sizeof(int32_t) - 1) / 2;
+}
+
+static int32_t *found_in(uint8_t *best) {
+    return (int32_t *)(void *)best;
+}
+
+static float *scores_in(uint8_t *best) {
+    return (float *)(void *)best + 1;
+}
+
+static int32_t *indices_in(uint8_t *best, size_t most) {
+    return found_in(best) + 1 + most;
+}
+
+/* Frames whose best classes are found together. */
+enum { PIECE = 32 };
+
+/* What one call has to do. */
+typedef struct job {
+    const float *vector; /* of the first frame */
+    size_t length;       /* numbers of a vector */
+    size_t classes, most, batch;
+} job;
+
+/* ---- planning -------------------------------------------------------------------------------------------------- */
+
+/* Numbers in a tensor that is a vector, whatever its rank; 0 where it is none or its size is not known. */
+static size_t vector_length(const mr_format *format) {
+    size_t count = format->payload == MR_PAYLOAD_TENSOR ? mr_tensor_count(format) : 0;
+    for (int i = 0; i < format->rank; i++)
+        if (count && format->dims[i] == (int64_t)count)
+            return count;
+    return 0;
+}
+
+/* Whether vectors of that length fit the weights, and the labels the classes. */
+static int check_length(const options *o, const mr_head *head, size_t length, const char *from) {
+    const mr_matrix_f32 *weights = &head->weights;
+    if (o->weights && weights->columns != length + 1)
+        return mr_fail(MR_ERROR_CONFIG, "%s is %zux%zu, for vectors of %zu numbers and a bias, but %s gives %zu",
+                       o->weights, weights->rows, weights->columns, weights->columns - 1, from, length);
+    size_t classes = o->weights ? weights->rows : length;
+    if (o->labels && head->labels.count != classes)
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, but there are %zu classes", o->labels, head->labels.count,
+                       classes);
+    return MR_OK;
+}
+
+/* What planning knows of the vector: as find_vector below will find it. */
+typedef enum finding { NOTHING, UNKNOWN, FOUND } finding;
+
+static finding judge(const mr_format_set *set) {
+    const mr_format common = mr_format_set_common(set);
+    bool open = set->payload == MR_PAYLOAD_ANY || (set->payload == MR_PAYLOAD_TENSOR && !mr_tensor_count(&common));
+    return vector_length(&common) ? FOUND : open ? UNKNOWN : NOTHING;
+}
+
+static finding foresee_vector(const options *o, const mr_planned_input *input, mr_format *vector) {
+    finding of = o->tensor ? NOTHING : judge(&input->set);
+    const mr_format_set *set = &input->set;
+    const mr_planned_result *result = of == NOTHING ? input->results : NULL;
+    if (of == NOTHING && input->more_results)
+        return UNKNOWN;
+    for (; result && of == NOTHING; result = result->next)
+        if (result->kind == MR_RESULT_TENSOR && (!o->tensor || strcmp(result->name, o->tensor) == 0)) {
+            set = &result->set;
+            of = judge(set);
+        }
+    *vector = mr_format_set_common(set);
+    return of;
+}
+
+static const char *list_results(const mr_planned_input *input, char *text, size_t bytes) {
+    char one[MR_FORMAT_SET_TEXT];
+    size_t used = 0;
+    text[0] = 0;
+    for (const mr_planned_result *result = input->results; result && used < bytes; result = result->next)
+        if (result->kind == MR_RESULT_TENSOR)
+            used += (size_t)snprintf(text + used, bytes - used, "%s\"%s\", a %s", used ? "; " : "", result->name,
+                                     mr_format_set_print(&result->set, one, sizeof one));
+    return text;
+}
+
+static int refuse_nothing(mr_negotiation *n, const options *o) {
+    const mr_planned_input *input = &n->inputs[0];
+    char list[512], text[MR_FORMAT_SET_TEXT];
+    list_results(input, list, sizeof list);
+    if (o->tensor)
+        return mr_refuse(n, "tensor", "no vector called \"%s\" is among the results that come from %s; it gives %s",
+                         o->tensor, input->from, *list ? list : "none");
+    return mr_refuse(n, NULL,
+                     "there is no vector to classify: %s gives a %s%s%s; put features, infer or histogram before it",
+                     input->from, mr_format_set_print(&input->set, text, sizeof text), *list ? " with " : "", list);
+}
+
+/* *wrong: the option that is to blame. */
+static int check(const options *o, const mr_head *head, const mr_format *vector, const char *from,
+                 const char **wrong) {
+    size_t length = vector_length(vector);
+    *wrong = "labels";
+    if (o->weights && o->labels && head->labels.count != head->weights.rows)
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, but %s has the weights of %zu classes", o->labels,
+                       head->labels.count, o->weights, head->weights.rows);
+    *wrong = o->weights ? "weights" : "labels";
+    return length ? check_length(o, head, length, from) : MR_OK;
+}
+
+static size_t scratch_numbers(const job *j, bool linear, size_t *gathered, size_t *logits) {
+    *gathered = linear && j->batch > 1 ? j->batch * j->length : 0;
+    *logits = linear ? j->batch * j->classes : 0;
+    return *gathered + *logits + j->batch * best_bytes(j->most) / sizeof(float);
+}
+
+static job job_of(const options *o, const mr_head *head, size_t length, size_t batch) {
+    size_t classes = o->weights ? head->weights.rows : length;
+    size_t most = (size_t)o->top_k < classes ? (size_t)o->top_k : classes;
+    return (job){.length = length, .classes = classes, .most = most, .batch = batch};
+}
+
+/* The weights tell how long vectors are; without any, the input does. */
+static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format *vector) {
+    const options *o = n->options;
+    size_t length = o->weights ? head->weights.columns - 1 : vector_length(vector), gathered, logits;
+    const job j = job_of(o, head, length, (size_t)n->batch);
+    n->scratch_bytes = length ? scratch_numbers(&j, o->weights != NULL, &gathered, &logits) * sizeof(float) : 0;
+    mr_download_plan(n, best_bytes(length ? j.most : (size_t)o->top_k));
+}
+
+/* On a GPU: the vectors of a batch are gathered by one copy, the product is one call with the bias before it, the best of
+ * up to 32 frames are one launch, and all go home by one copy. */
+static void count_work(mr_negotiation *n, const mr_head *head) {
+    bool linear = ((const options *)n->options)->weights;
+    n->work.launches = (n->batch + 31) / 32 + 1 + (linear ? 2 : 0) + (linear && n->batch > 1);
+    if (!linear)
+        return;
+    n->work.call_bytes = (double)head->weights.rows * (double)head->weights.columns * sizeof(float);
+    n->work.f32_operations = 2 * (double)head->weights.rows * (double)head->weights.columns;
+}
+
+static int check_files(mr_negotiation *n, const options *o, const mr_format *vector) {
+    mr_head head = {0}; /* without the numbers */
+    const char *wrong = NULL;
+    int status = o->weights ? mr_npy_look(o->weights, &head.weights) : MR_OK;
+    if (status)
+        mr_refuse_status(n, status, "weights", "%s", mr_message());
+    int labels = o->labels ? mr_labels_read(o->labels, &head.labels) : MR_OK;
+    if (labels)
+        mr_refuse_status(n, labels, "labels", "%s", mr_message());
+    status = status ? status : labels;
+    if (!status && (status = check(o, &head, vector, n->inputs[0].from, &wrong)))
+        mr_refuse(n, wrong, "%s", mr_message());
+    mr_labels_free(&head.labels);
+    if (status)
+        return status;
+    plan_scratch(n, &head, vector);
+    n->constant_bytes = o->weights ? head.weights.rows * head.weights.columns * sizeof(float) : 0;
+    count_work(n, &head);
+    return MR_OK;
+}
+
+static int negotiate(mr_negotiation *n) {
+    const options *o = n->options;
+    char text[MR_FORMAT_TEXT];
+    mr_format vector = {0};
+    n->outputs[0].follows = 0;
+    if (o->window > 1)
+        n->entry = MR_ENTRY_PER_SOURCE;
+    if (o->window > 1 && n->batch > 1)
+        return mr_refuse(n, "window",
+                         "window counts the frames of one source, batch mixes those of several; keep one of them");
+    finding of = foresee_vector(o, &n->inputs[0], &vector);
+    if (of == NOTHING)
+        return refuse_nothing(n, o);
+    if (of == FOUND && vector.dtype && vector.dtype != MR_DTYPE_F32)
+        return mr_refuse(n, o->tensor ? "tensor" : NULL, "%s gives a %s, but only f32 can be classified",
+                         n->inputs[0].from, mr_format_print(&vector, text, sizeof text));
+    int status = n->offline ? MR_OK : check_files(n, o, of == FOUND ? &vector : &(mr_format){0});
+    return status ? status : mr_promise_result(n, 0, MR_RESULT_CLASSES, NULL, NULL);
+}
+
+static int open_stage(mr_stage *self) {
+    const options *o = self->options;
+    state *s = self->state;
+    int status = mr_head_open(&s->head, o->weights, o->labels);
+    const mr_matrix_f32 *weights = status ? NULL : &s->head->weights;
+    if (!status && o->weights && self->device->type->kind == MR_DEVICE_CUDA)
+        status = mr_resident_create(&s->weights, weights->data, weights->rows * weights->columns * sizeof(float));
+    if (!status && o->window > 1)
+        status = mr_vote_create(&s->vote, (size_t)o->window);
+    return status;
+}
+
+static void close_stage(mr_stage *self) {
+    state *s = self->state;
+    mr_vote_destroy(&s->vote);
+    mr_resident_destroy(&s->weights);
+    mr_head_close(&s->head);
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------- */
+
+typedef struct vector {
+    const float *data;
+    size_t length;
+    const mr_buffer *buffer; /* that it lies in; NULL: in a result */
+} vector;
+
+/* Finds the numbers to classify: the tensor of that name that a network gave; without a name the frame's own vector,
+ * or, where its payload is none, the newest tensor that is. */
+static int find_vector(const mr_stage *self, const mr_frame *frame, vector *found) {
+    const options *o = self->options;
+    const mr_format *format = &frame->format;
+    *found = (vector){.data = (const float *)frame->plane[0].data, .buffer = frame->plane[0].buffer};
+    if (o->tensor || !vector_length(format)) {
+        const mr_result *result = frame->results;
+        while (result && (result->kind != MR_RESULT_TENSOR || (o->tensor && strcmp(result->name, o->tensor) != 0) ||
+                          !vector_length(&result->format)))
+            result = result->next;
+        if (!result)
+            return mr_fail(MR_ERROR_DATA, "there is no vector%s%s among the results of a frame of %s",
+                           o->tensor ? " called " : "", o->tensor ? o->tensor : "", self->inputs[0].from);
+        format = &result->format;
+        *found = (vector){.data = (const float *)result->data, .buffer = result->buffer};
+    }
+    found->length = vector_length(format);
+    if (format->dtype != MR_DTYPE_F32)
+        return mr_fail(MR_ERROR_DATA, "only f32 can be classified, not %s", mr_dtype_name(format->dtype));
+    return MR_OK;
+}
+
+/* The vector of input `index`, which is as long as those of the others. */
+static int find_next(const mr_stage *self, const mr_io *io, size_t index, size_t length, vector *found) {
+    int status = find_vector(self, mr_io_input_at(io, 0, index), found);
+    if (status || found->length == length)
+        return status;
+    return mr_fail(MR_ERROR_DATA, "vectors of %zu and of %zu numbers in one batch", length, found->length);
+}
+
+static int plan_job(const mr_stage *self, mr_io *io, job *j) {
+    const options *o = self->options;
+    const mr_head *head = ((const state *)self->state)->head;
+    vector first;
+    int status = find_vector(self, mr_io_input(io), &first);
+    if (!status)
+        status = check_length(o, head, first.length, self->inputs[0].from);
+    if (status)
+        return status == MR_ERROR_CONFIG ? mr_fail(MR_ERROR_DATA, "%s", mr_message()) : status;
+    *j = job_of(o, head, first.length, (size_t)self->batch);
+    j->vector = first.data;
+    return MR_OK;
+}
+
+static mr_class class_of(const mr_labels *labels, int32_t index, float score) {
+    bool named = index >= 0 && (size_t)index < labels->count;
+    return (mr_class){.index = index, .score = score, .label = named ? labels->item[index] : NULL};
+}
+
+/* Turns the best classes of one frame into its result; with a window, those of the window's frames. It is called also if
+ * the work before it has failed and left anything there: the frame is dropped then, but nothing else may be touched. */
+static void publish(const void *context, mr_result *result, uint8_t *best, size_t bytes) {
+    const state *own = context;
+    size_t most = most_in(bytes);
+    int32_t *found = found_in(best), *index = indices_in(best, most);
+    float *score = scores_in(best);
+    if (*found < 0 || (size_t)*found > most)
+        *found = 0;
+    if (own->vote)
+        mr_vote_add(own->vote, *found ? index[0] : -1, index, score, (int32_t)most, found);
+    for (int32_t i = 0; i < *found; i++)
+        result->classes[i] = class_of(&own->head->labels, index[i], score[i]);
+    result->count = (size_t)*found;
+}
+
+static int take_memory(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
+    const options *o = self->options;
+    size_t gathered, logits;
+    int status = mr_io_scratch(io, scratch_numbers(j, o->weights, &gathered, &logits) * sizeof(float), &s->buffer);
+    if (status)
+        return status;
+    s->gathered = (float *)s->buffer->data;
+    s->logits = s->gathered + gathered;
+    s->best = (uint8_t *)(s->logits + logits);
+    s->home = (mr_download){.finish = publish, .context = self->state, .each = best_bytes(j->most)};
+    return mr_download_begin(&s->home, self, io);
+}
+
+/* The next vectors that lie one behind the other, as those of one call do: so many. */
+static int find_run(const mr_stage *self, const mr_io *io, size_t first, size_t length, vector *run, size_t *count) {
+    int status = find_next(self, io, first, length, run);
+    vector next = *run;
+    for (*count = 1; !status && first + *count < mr_io_count(io); ++*count) {
+        status = find_next(self, io, first + *count, length, &next);
+        if (!next.buffer || next.buffer != run->buffer || next.data != run->data + *count * length)
+            break;
+    }
+    return status;
+}
+
+/* Puts the vectors of a batch behind each other and zeros behind them: the product is always one of the planned
+ * batch. */
+static int gather(const mr_stage *self, mr_io *io, const job *j, float *to) {
+    size_t count = mr_io_count(io), some = 0;
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i += some) {
+        vector run = {0};
+        status = find_run(self, io, i, j->length, &run, &some);
+        if (!status)
+            status = mr_stream_copy(mr_io_stream(io), to + i * j->length, run.data, some * j->length * sizeof(float));
+    }
+    if (status)
+        return status;
+    size_t missing = (j->batch - count) * j->length;
+    return mr_stream_copy(mr_io_stream(io), to + count * j->length, NULL, missing * sizeof(float));
+}
+
+static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
+    const state *own = self->state;
+    const mr_matrix_f32 *matrix = &own->head->weights;
+    const void *weights = matrix->data;
+    int status = j->batch > 1 ? gather(self, io, j, s->gathered) : MR_OK;
+    if (!status && own->weights)
+        status = mr_resident_get(own->weights, mr_io_stream(io), &weights);
+    mr_linear_work work = {.weights = weights,
+                           .bias = (const float *)weights + j->length,
+                           .weight_stride = matrix->columns,
+                           .bias_stride = matrix->columns,
+                           .outputs = (int)j->classes,
+                           .inputs = (int)j->length,
+                           .batch = (int)j->batch,
+                           .src = j->batch > 1 ? s->gathered : j->vector,
+                           .src_stride = j->length,
+                           .dst = s->logits,
+                           .dst_stride = j->classes};
+    return status ? status : mr_linear_enqueue(mr_io_stream(io), &work);
+}
+
+/* Finds the best classes of inputs first, first + 1, ... together. */
+static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t first, size_t count) {
+    const options *o = self->options;
+    mr_top_k_work works[PIECE];
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        uint8_t *best = s->best + (first + i) * best_bytes(j->most);
+        vector logits = {.data = s->logits + (first + i) * j->classes};
+        if (!o->weights)
+            status = find_next(self, io, first + i, j->length, &logits);
+        works[i] = (mr_top_k_work){.logits = logits.data,
+                                   .count = (int)j->classes,
+                                   .most = (int)j->most,
+                                   .activation = (mr_activation)o->activation,
+                                   .threshold = (float)o->threshold,
+                                   .index = indices_in(best, j->most),
+                                   .score = scores_in(best),
+                                   .found = found_in(best)};
+    }
+    return status ? status : mr_top_k_enqueue(mr_io_stream(io), works, (int)count);
+}
+
+static int emit(mr_io *io, const job *j, scratch *s, size_t index) {
+    mr_frame *frame = NULL;
+    mr_result *result = NULL;
+    int status = mr_io_share(io, mr_io_input_at(io, 0, index), &frame);
+    if (!status)
+        status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, j->most, &result);
+    if (!status) {
+        mr_download_add(&s->home, result, s->best + index * best_bytes(j->most));
+        return mr_io_emit(io, 0, frame);
+    }
+    mr_frame_unref(&frame);
+    return status;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const options *o = self->options;
+    size_t count = mr_io_count(io);
+    job j = {0};
+    scratch s = {0};
+    int status = plan_job(self, io, &j);
+    if (!status)
+        status = take_memory(self, io, &j, &s);
+    if (!status && o->weights)
+        status = multiply(self, io, &j, &s);
+    for (size_t first = 0; first < count && !status; first += PIECE)
+        status = rank(self, io, &j, &s, first, count - first < PIECE ? count - first : PIECE);
+    for (size_t i = 0; i < count && !status; i++)
+        status = emit(io, &j, &s, i);
+    if (!status)
+        status = mr_download_end(&s.home, io, s.best);
+    mr_download_release(&s.home);
+    mr_buffer_unref(&s.buffer);
+    return status;
+}
+
+static const char *const activations[] = {"none", "softmax", "sigmoid", NULL};
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {FIELD(weights), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-head.npy",
+     .help = "a .npy matrix of classes x (features + 1), the bias last; without it the input is taken for logits"},
+    {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/imagenet.txt",
+     .help = "a text file with the label of one class a line"},
+    {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "logits",
+     .help =
+         "the tensor of infer to classify; where not given, the frame's own vector, else the newest one of infer"},
+    {FIELD(activation), .kind = MR_OPTION_ENUM, .fallback = "softmax", .choices = activations,
+     .help = "how logits become scores: softmax for one class of many, sigmoid for each class by itself"},
+    {FIELD(top_k), .kind = MR_OPTION_INT, .fallback = "5", .min = 1, .max = 1000, .unit = "classes",
+     .help = "how many classes are told at most, best first"},
+    {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "-1e30", .min = -1e30, .max = 1e30,
+     .help = "classes with a lower score are left out"},
+    {FIELD(window), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = MR_VOTE_MAX, .unit = "frames",
+     .help =
+         "more than 1: the classes that were first most often in a source's last frames; the score is their share"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_port inputs[] = {{.name = "in", .help = "feature vectors or logits, or frames with tensors of infer"},
+                                 {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "the same payload, with the classes as a result"}, {0}};
+
+const mr_stage_type mr_classify_stage = {
+    .name = "classify",
+    .summary = "names the most likely classes by a linear layer, or from logits",
+    .help =
+        "With weights the input is a feature vector: logits = weights x vector + bias. Without, it holds the logits.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_STATELESS,
+    .batches = true,
+    .streams = true,
+    .cuda = true,
+    .negotiate = negotiate,
+    .open = open_stage,
+    .process = process,
+    .close = close_stage,
+};

@@ -1,0 +1,214 @@
+/* csv: a header and one row for each class of each frame (RFC 4180, lines end in CR LF). A frame without classes
+ * has one row in which those fields are empty. All rows of a frame are written as one record. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "stages/list.h"
+#include "stages/sink/journal.h"
+#include "stages/sink/output.h"
+
+typedef struct options {
+    const char *path;
+    int on_full;
+} options;
+
+typedef struct state {
+    mr_output output;
+    char *text; /* the record in the making; grows to the longest one and stays */
+    size_t bytes, capacity;
+    bool failed; /* it could not grow */
+    bool headed; /* the header is written */
+    mr_written written; /* by an earlier process of this run */
+    mr_journal journal; /* as in jsonl */
+} state;
+
+static const char header[] = "source,epoch,seq,sub,pts,file,label,rank,index,class,score\r\n";
+
+static int negotiate(mr_negotiation *negotiation) {
+    const options *given = negotiation->options;
+    negotiation->blocking = mr_output_blocks(given->path);
+    return MR_OK;
+}
+
+/* MR_ERROR_AGAIN while it is not known whether what the file has is of this run. */
+static int begin(const mr_stage *self) {
+    state *at = self->state;
+    if (mr_output_has_begun(&at->output))
+        return MR_OK;
+    const mr_line_reader reader = {
+        .take = mr_written_take_row, .finish = mr_written_finish_rows, .context = &at->written};
+    int status = mr_output_begin(&at->output, mr_stage_run_state(self), &reader);
+    at->headed |= at->written.lines > 0;
+    return status;
+}
+
+/* Before the first row at the latest: there may be no room for it at the start. */
+static int write_header(const mr_stage *self) {
+    state *at = self->state;
+    if (at->headed)
+        return MR_OK;
+    int status = mr_output_write(&at->output, self, header, sizeof header - 1);
+    at->headed = !status;
+    if (at->headed)
+        mr_journal_note_header(&at->journal);
+    return status;
+}
+
+static int open_sink(mr_stage *self) {
+    const options *given = self->options;
+    state *at = self->state;
+    bool stream = mr_output_streams(given->path);
+    at->written = (mr_written){.self = self, .path = given->path, .header = header};
+    int status = stream ? mr_journal_open_stream(&at->journal, &at->output, self, &at->written, "\r\n")
+                        : mr_output_open(&at->output, given->path);
+    at->headed = mr_journal_has_header(&at->journal);
+    at->output.full = mr_full_make(self, given->on_full);
+    if (!status)
+        status = begin(self);
+    if (!status)
+        status = write_header(self);
+    return status == MR_ERROR_AGAIN ? MR_OK : status;
+}
+
+static void add(state *at, const char *text, size_t bytes) {
+    if (at->capacity - at->bytes < bytes) {
+        size_t capacity = 2 * (at->bytes + bytes) + 256;
+        char *larger = mr_realloc(at->text, capacity);
+        if (!larger) {
+            at->failed = true;
+            return;
+        }
+        at->text = larger;
+        at->capacity = capacity;
+    }
+    memcpy(at->text + at->bytes, text, bytes);
+    at->bytes += bytes;
+}
+
+/* A field that holds a comma, a quote or a line break stands in quotes, its own quotes doubled. */
+static void add_text(state *at, const char *text, const char *end) {
+    if (!text)
+        text = "";
+    size_t bytes = strlen(text);
+    if (!strpbrk(text, ",\"\r\n")) {
+        add(at, text, bytes);
+    } else {
+        add(at, "\"", 1);
+        for (size_t i = 0; i < bytes; i++)
+            add(at, text[i] == '"' ? "\"\"" : text + i, text[i] == '"' ? 2 : 1);
+        add(at, "\"", 1);
+    }
+    add(at, end, strlen(end));
+}
+
+static void add_integer(state *at, int64_t value) {
+    char text[MR_NUMBER_TEXT];
+    add(at, text, (size_t)snprintf(text, sizeof text, "%lld,", (long long)value));
+}
+
+static void add_row(state *at, const mr_stage *self, const mr_frame *frame, const mr_class *one, size_t rank) {
+    char text[MR_NUMBER_TEXT];
+    add_text(at, mr_stage_source_id(self, frame->identity.source), ",");
+    add_integer(at, frame->identity.epoch);
+    add_integer(at, (int64_t)frame->identity.seq);
+    add_integer(at, frame->identity.sub);
+    add(at, text, mr_seconds_text(text, frame->pts_ns));
+    add(at, ",", 1);
+    bool file = mr_frame_is_file(frame);
+    add_text(at, file ? frame->media->path : "", ",");
+    add_text(at, file ? frame->media->label : "", ",");
+    if (!one) {
+        add(at, ",,,\r\n", 5);
+        return;
+    }
+    add_integer(at, (int64_t)rank);
+    add_integer(at, one->index);
+    add_text(at, one->label, ",");
+    add(at, text, mr_float_text(text, one->score));
+    add(at, "\r\n", 2);
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    state *at = self->state;
+    const mr_frame *frame = mr_io_input(io);
+    const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    int status = begin(self);
+    if (status)
+        return mr_output_await_begin(io, status);
+    status = write_header(self);
+    if (status)
+        return mr_output_failed(io, frame, status);
+    if (mr_written_has(&at->written, &frame->identity))
+        return MR_DONE;
+    at->bytes = 0;
+    if (!result || result->count == 0)
+        add_row(at, self, frame, NULL, 0);
+    for (size_t i = 0; result && i < result->count; i++)
+        add_row(at, self, frame, &result->classes[i], i + 1);
+    if (at->bytes > PIPE_BUF)
+        mr_journal_begin(&at->journal);
+    status = at->failed ? mr_fail(MR_ERROR_MEMORY, "%s: no memory for a row", self->id)
+                        : mr_output_write(&at->output, self, at->text, at->bytes);
+    if (status)
+        return mr_output_failed(io, frame, status);
+    mr_journal_note(&at->journal, &frame->identity);
+    return MR_DONE;
+}
+
+/* Also where no frame comes any more, what was written before must be there. */
+static int flush(mr_stage *self, mr_io *io, uint32_t source) {
+    int status = begin(self);
+    (void)source;
+    return status && status != MR_ERROR_AGAIN ? mr_io_refuse(io, status) : MR_DONE;
+}
+
+static int sync_sink(mr_stage *self) {
+    const state *at = self->state;
+    return mr_output_has_begun(&at->output) ? mr_output_sync(&at->output) : MR_ERROR_AGAIN;
+}
+
+/* A run in which no frame came leaves a header alone. */
+static void close_sink(mr_stage *self) {
+    state *at = self->state;
+    int status = at->output.path && !mr_stage_cancelled(self) ? begin(self) : MR_OK;
+    if (!status && at->output.path && !mr_stage_cancelled(self))
+        status = write_header(self);
+    if (status && status != MR_ERROR_AGAIN)
+        mr_stage_warn(self, "%s", mr_message());
+    mr_journal_close(&at->journal);
+    mr_written_fini(&at->written);
+    mr_output_close(&at->output, self);
+    mr_free(at->text);
+    *at = (state){0};
+}
+
+static const mr_port inputs[] = {{.name = "in", .help = "frames with classes"}, {0}};
+
+static const mr_option option_table[] = {
+    {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(options, path),
+     .fallback = "-", .help = "file to write; a new run empties it; \"-\" is standard output"},
+    MR_ON_FULL_OPTION(offsetof(options, on_full)),
+    MR_OPTIONS_END,
+};
+
+const mr_stage_type mr_csv_stage = {
+    .name = "csv",
+    .summary = "writes a table with one row for each class of each frame",
+    .help = "The columns are source, epoch, seq, sub, pts (seconds), file and label (of pictures of a folder; the "
+            "label is the truth, where the source has labels: true), rank (from 1), index, class (the label of what was "
+            "found) and score. A frame without classes has one row in which the last four are empty.",
+    .inputs = inputs,
+    .options = option_table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_SHARED,
+    .negotiate = negotiate,
+    .open = open_sink,
+    .process = process,
+    .flush = flush,
+    .resumes = true,
+    .sync = sync_sink,
+    .close = close_sink,
+};

@@ -1,0 +1,282 @@
+#include "stages/sink/output.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+
+/* How long a reader that takes nothing is waited for before asking whether the run is still wanted. */
+enum { PATIENCE_MS = 100 };
+/* How often it is asked whether the run goes on, until that is known. */
+static const int64_t ASK_NS = 20000000;
+
+static atomic_bool stdout_taken; /* at some time */
+static atomic_bool stdout_open;  /* now */
+
+bool mr_output_takes_stdout(void) {
+    return atomic_load(&stdout_taken);
+}
+
+static bool is_stdout(const char *path) {
+    return strcmp(path, "-") == 0;
+}
+
+bool mr_output_blocks(const char *path) {
+    struct stat found;
+    int missing = is_stdout(path) ? fstat(STDOUT_FILENO, &found) : stat(path, &found);
+    return !missing && !S_ISREG(found.st_mode);
+}
+
+bool mr_output_streams(const char *path) {
+    return is_stdout(path) || mr_output_blocks(path);
+}
+
+static int take_stdout(mr_output *output) {
+    struct stat found;
+    output->path = "standard output";
+    if (fstat(STDOUT_FILENO, &found))
+        return mr_file_fail("write to", output->path);
+    if (atomic_exchange(&stdout_open, true))
+        return mr_fail(MR_ERROR_IO, "standard output is being written by another stage");
+    output->fd = STDOUT_FILENO;
+    output->regular = S_ISREG(found.st_mode);
+    atomic_store(&stdout_taken, true);
+    return MR_OK;
+}
+
+static int take_stream(mr_output *output, const char *path) {
+    int status = is_stdout(path) ? take_stdout(output) : mr_file_take(path, &output->fd, &output->regular);
+    atomic_store(&output->begun, !status);
+    return status;
+}
+
+int mr_output_open(mr_output *output, const char *path) {
+    *output = (mr_output){.path = path};
+    if (mr_output_streams(path))
+        return take_stream(output, path);
+    output->regular = true;
+    int status = mr_file_continue(path, &output->fd);
+    return status == MR_ERROR_NO_INPUT ? mr_file_can_make(path) : status;
+}
+
+/* Shows each complete line; *end is behind the last complete record. */
+static int read_lines(int fd, const mr_line_reader *reader, off_t *end) {
+    FILE *file = fdopen(dup(fd), "r");
+    char *line = NULL;
+    size_t room = 0;
+    off_t at = 0;
+    int status = file ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory to read what is written");
+    *end = 0;
+    for (ssize_t bytes; !status && (bytes = getline(&line, &room, file)) > 0 && line[bytes - 1] == '\n'; at += bytes) {
+        line[bytes - 1] = '\0';
+        status = reader->take(reader->context, line, (size_t)bytes - 1, at);
+        if (!status)
+            *end = at + bytes;
+        status = status == MR_ERROR_AGAIN ? MR_OK : status;
+    }
+    if (!status && reader->finish)
+        status = reader->finish(reader->context, end);
+    free(line);
+    if (file)
+        fclose(file);
+    return status;
+}
+
+bool mr_output_has_begun(const mr_output *output) {
+    return atomic_load_explicit(&output->begun, memory_order_acquire);
+}
+
+/* Behind the last complete record. */
+static int go_on(mr_output *output, const mr_line_reader *reader) {
+    off_t end = 0;
+    if (!output->fd)
+        return mr_fail(MR_ERROR_NO_INPUT, "%s is not there, though the run goes on and an earlier process has written to "
+                       "it: bring it back, or end all nodes and begin anew", output->path);
+    int status = read_lines(output->fd, reader, &end);
+    if (!status && (ftruncate(output->fd, end) || lseek(output->fd, end, SEEK_SET) != end))
+        status = mr_file_fail("continue", output->path);
+    return status;
+}
+
+int mr_output_begin(mr_output *output, mr_run_state state, const mr_line_reader *reader) {
+    if (mr_output_has_begun(output))
+        return MR_OK;
+    if (state == MR_RUN_UNKNOWN)
+        return MR_ERROR_AGAIN;
+    int status = state == MR_RUN_GOES_ON ? go_on(output, reader)
+                 : output->fd            ? mr_file_empty(output->path, output->fd)
+                                         : mr_file_take(output->path, &output->fd, &output->regular);
+    atomic_store_explicit(&output->begun, !status, memory_order_release);
+    return status;
+}
+
+int mr_output_await_begin(mr_io *io, int status) {
+    if (status != MR_ERROR_AGAIN)
+        return mr_io_refuse(io, status);
+    mr_io_wake_at(io, mr_io_now_ns(io) + ASK_NS);
+    return MR_WAIT;
+}
+
+int mr_output_sync(const mr_output *output) {
+    return output->regular && fdatasync(output->fd) ? mr_file_fail("write to", output->path) : MR_OK;
+}
+
+/* A pipe's reader may take its time: what fits without blocking is written, and in between the stage asks whether
+ * it is still wanted. A run that was asked to end does not wait for ever for a reader that takes nothing. */
+static int await_reader(const mr_output *output, const mr_stage *self) {
+    struct pollfd one = {.fd = output->fd, .events = POLLOUT};
+    while (!mr_stage_cancelled(self)) {
+        int ready = poll(&one, 1, PATIENCE_MS);
+        if (ready > 0)
+            return MR_OK;
+        if (ready < 0 && errno != EINTR)
+            return MR_ERROR_IO;
+        if (mr_stage_gives_up(self))
+            break;
+    }
+    return mr_fail(MR_ERROR_CANCELLED, "stopped while %s took nothing", output->path);
+}
+
+/* The record could not be written whole: what of it was goes. With errno. */
+static int refuse(mr_output *output, const mr_stage *self, off_t written) {
+    int error = errno;
+    off_t end = output->regular ? lseek(output->fd, 0, SEEK_CUR) : -1;
+    if (written > 0 && end >= written && !ftruncate(output->fd, end - written))
+        lseek(output->fd, end - written, SEEK_SET);
+    /* `| head` has seen enough, which is no failure of ours. */
+    if (error == EPIPE && output->fd == STDOUT_FILENO)
+        return mr_fail(MR_ERROR_CLOSED, "nobody reads standard output any more");
+    int status = output->regular ? mr_full_meet(&output->full, self, error, output->path) : MR_OK;
+    errno = error;
+    return status ? status : mr_file_fail("write to", output->path);
+}
+
+static int write_all(mr_output *output, const mr_stage *self, const char *text, size_t bytes) {
+    off_t written = 0;
+    while (bytes > 0) {
+        int status = output->regular ? MR_OK : await_reader(output, self);
+        if (status == MR_ERROR_CANCELLED)
+            return status;
+        size_t piece = output->regular || bytes < PIPE_BUF ? bytes : PIPE_BUF;
+        ssize_t done = status ? -1 : write(output->fd, text, piece);
+        if (done < 0 && errno != EINTR && errno != EAGAIN)
+            return refuse(output, self, written);
+        if (done > 0) {
+            text += done;
+            bytes -= (size_t)done;
+            written += done;
+        }
+    }
+    mr_full_pass(&output->full, self, output->path);
+    return MR_OK;
+}
+
+/* A program that embeds the library may not expect the signal of a pipe whose reader is gone. What may block is
+ * written on a thread of its own, where nobody misses it. */
+static void block_sigpipe(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+int mr_output_write(mr_output *output, const mr_stage *self, const char *text, size_t bytes) {
+    if (output->status)
+        return mr_fail(output->status, "%s", output->message);
+    if (!output->regular)
+        block_sigpipe();
+    int status = write_all(output, self, text, bytes);
+    if (status && status != MR_ERROR_AGAIN) {
+        output->status = status;
+        snprintf(output->message, sizeof output->message, "%s", mr_message());
+    }
+    return status;
+}
+
+int mr_output_failed(mr_io *io, const mr_frame *frame, int status) {
+    if (status == MR_ERROR_AGAIN)
+        return mr_full_wait(io);
+    if (status != MR_ERROR_CANCELLED)
+        return status;
+    mr_io_drop(io, frame, "cancelled");
+    return MR_DONE;
+}
+
+void mr_output_close(mr_output *output, const mr_stage *self) {
+    if (output->fd == STDOUT_FILENO)
+        atomic_store(&stdout_open, false);
+    else if (output->fd && close(output->fd))
+        mr_stage_warn(self, "%s: %s", output->path, strerror(errno));
+    *output = (mr_output){0};
+}
+
+/* ---- numbers --------------------------------------------------------------------------------------------------- */
+
+/* A program that embeds the library may have set a locale whose decimal point is a comma. */
+static size_t use_point(char *text) {
+    size_t length = strlen(text);
+    for (size_t i = 0; i < length; i++)
+        if (!strchr("0123456789+-e", text[i]))
+            text[i] = '.';
+    return length;
+}
+
+size_t mr_float_text(char text[MR_NUMBER_TEXT], float value) {
+    text[0] = 0;
+    if (!(value - value == 0))
+        return 0; /* infinite, or not a number */
+    /* Eight digits name most floats, nine all of them; trailing zeros are not printed. */
+    snprintf(text, MR_NUMBER_TEXT, "%.8g", (double)value);
+    if (strtof(text, NULL) != value)
+        snprintf(text, MR_NUMBER_TEXT, "%.9g", (double)value);
+    return use_point(text);
+}
+
+size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns) {
+    text[0] = 0;
+    if (time_ns == MR_NO_TIME)
+        return 0;
+    uint64_t size = time_ns < 0 ? 0 - (uint64_t)time_ns : (uint64_t)time_ns;
+    int length = snprintf(text, MR_NUMBER_TEXT, "%s%llu.%09llu", time_ns < 0 ? "-" : "",
+                          (unsigned long long)(size / 1000000000), (unsigned long long)(size % 1000000000));
+    while (text[length - 1] == '0')
+        text[--length] = 0;
+    if (text[length - 1] == '.')
+        text[--length] = 0;
+    return (size_t)length;
+}
+
+size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t *data, size_t index) {
+    union {
+        uint16_t half;
+        float single;
+        int32_t i32;
+        int64_t i64;
+    } element = {0};
+    size_t bytes = mr_dtype_bytes(dtype);
+    if (dtype == MR_DTYPE_U8)
+        return (size_t)snprintf(text, MR_NUMBER_TEXT, "%u", (unsigned)data[index]);
+    memcpy(&element, data + index * bytes, bytes);
+    switch (dtype) {
+    case MR_DTYPE_F16:
+        return mr_float_text(text, mr_half_to_float(element.half));
+    case MR_DTYPE_F32:
+        return mr_float_text(text, element.single);
+    case MR_DTYPE_I32:
+        return (size_t)snprintf(text, MR_NUMBER_TEXT, "%ld", (long)element.i32);
+    default:
+        return (size_t)snprintf(text, MR_NUMBER_TEXT, "%lld", (long long)element.i64);
+    }
+}
+
+bool mr_frame_is_file(const mr_frame *frame) {
+    return frame->media && frame->media->path && frame->media->is_file;
+}

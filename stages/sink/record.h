@@ -1,0 +1,31 @@
+/* What is said of a frame, as one line of JSON: by jsonl in a file, by zmq.pub and zmq.push in messages.
+ *
+ * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated
+ * for a frame. Numbers are written so that they read back as the same value. One thread at a time. */
+#ifndef MILLRACE_STAGES_SINK_RECORD_H
+#define MILLRACE_STAGES_SINK_RECORD_H
+
+#include <yajl/yajl_gen.h>
+
+#include "millrace/stage.h"
+
+typedef struct mr_record {
+    bool features, tensors; /* also the tensor that frames are, and the named ones they carry; set by whoever opens */
+    const char *format;     /* of the payload that goes with the next one; NULL: none */
+    yajl_gen json;
+    unsigned char *clean;   /* a text whose broken UTF-8 was replaced */
+    size_t clean_bytes;
+} mr_record;
+
+int mr_record_open(mr_record *record);
+/* The line, with the newline at its end; valid until the next one is made. */
+const char *mr_record_make(mr_record *record, const mr_stage *self, const mr_frame *frame, size_t *bytes);
+/* The same of the end of a source: {"source": ..., "end": true}. */
+const char *mr_record_make_end(mr_record *record, const char *source, size_t *bytes);
+/* All zero is closed. */
+void mr_record_close(mr_record *record);
+
+/* For negotiate, of sinks with the options `features` and `tensors`: refuses them where nothing gives such. */
+int mr_record_check(mr_negotiation *negotiation, bool features, bool tensors);
+
+#endif

@@ -1,0 +1,48 @@
+/* What the stages that speak ZeroMQ to programs of others share: where a socket is and who may use it.
+ *
+ * Only transport/zmq/socket.h opens sockets, and so only the safe way. They are used by the stage's own thread, which
+ * waits in short turns, so that a run that is being stopped never waits for a peer. */
+#ifndef MILLRACE_STAGES_ZMQ_ZMQ_LINK_H
+#define MILLRACE_STAGES_ZMQ_ZMQ_LINK_H
+
+#include "engine/transport/zmq/socket.h"
+#include "millrace/stage.h"
+
+typedef struct mr_zmq_link {
+    const char *endpoint;
+    bool bind;
+    int64_t high_water, max_peers;
+    const char *key, *allow, *server;
+} mr_zmq_link;
+
+/* Rows of an option table whose struct has an mr_zmq_link named `link`. */
+#define MR_ZMQ_LINK_FIELD(options, member) (offsetof(options, link) + offsetof(mr_zmq_link, member))
+#define MR_ZMQ_LINK_OPTIONS(options, file_kind, what)                                                                  \
+    {.name = "endpoint", .kind = MR_OPTION_STRING, .file = file_kind, .offset = MR_ZMQ_LINK_FIELD(options, endpoint),  \
+     .required = true, .example = "tcp://127.0.0.1:5555",                                                              \
+     .help = "tcp://HOST:PORT, or ipc://FOLDER/NAME; beyond this machine only with keys"},                             \
+    {.name = "bind", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_LINK_FIELD(options, bind), .fallback = "true",           \
+     .help = "wait for others there, or else connect to them"},                                                        \
+    {.name = "high_water", .kind = MR_OPTION_INT, .offset = MR_ZMQ_LINK_FIELD(options, high_water),                    \
+     .fallback = "100", .min = 1, .max = 1000000, .unit = "messages", .help = what},                                   \
+    {.name = "max_peers", .kind = MR_OPTION_INT, .offset = MR_ZMQ_LINK_FIELD(options, max_peers), .fallback = "100",   \
+     .min = 1, .max = 10000, .unit = "connections",                                                                    \
+     .help = "binding: so many at once, those that are still being made among them; more are refused"},                \
+    {.name = "key", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, key), .example = "keys/center.key",   \
+     .help = "file of the own key pair, as `millrace keygen` makes it: all is encrypted, and only known peers connect"}, \
+    {.name = "allow", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, allow), .example = "keys/allowed",  \
+     .help = "binding with a key: file with the public keys that may connect, one a line"},                            \
+    {.name = "server", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, server),                           \
+     .example = "keys/center.pub", .help = "connecting with a key: file with the public key of the other end"}
+
+/* Refuses what cannot be opened, and says which threads it takes. */
+int mr_zmq_link_negotiate(mr_negotiation *negotiation, const mr_zmq_link *link);
+/* A socket that is not attached yet. `most_bytes`: of one part that is received; 0: no limit. */
+int mr_zmq_link_create(mr_zmq **socket, const mr_stage *self, const mr_zmq_link *link, int type, int64_t most_bytes);
+/* Attaches it, and says in the log where it is. */
+int mr_zmq_link_attach(mr_zmq *socket, const mr_stage *self, const mr_zmq_link *link);
+/* Waits a short while until the socket can send or receive (ZMQ_POLLOUT, ZMQ_POLLIN): 1 it can, 0 not yet,
+ * MR_ERROR_CANCELLED: the run does not want it any more. */
+int mr_zmq_link_wait(mr_zmq *socket, const mr_stage *self, short events);
+
+#endif

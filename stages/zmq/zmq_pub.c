@@ -1,0 +1,46 @@
+/* zmq.pub: frames as messages, to every program that has subscribed. XPUB in place of PUB tells of subscribers. */
+#include <zmq.h>
+
+#include "stages/list.h"
+#include "stages/zmq/zmq_sink.h"
+
+static int open_pub(mr_stage *self) {
+    static const int fair[] = {ZMQ_XPUB_VERBOSER, 0}, whole[] = {ZMQ_XPUB_VERBOSER, ZMQ_XPUB_NODROP, 0};
+    const mr_zmq_sink_options *given = self->options;
+    return mr_zmq_sink_open(self, ZMQ_XPUB, given->slow == MR_ZMQ_SLOW_DROP ? whole : fair);
+}
+
+static const char *const slow[] = {[MR_ZMQ_SLOW_DROP] = "drop", [MR_ZMQ_SLOW_LEAVE_OUT] = "leave-out", NULL};
+static const mr_port inputs[] = {{.name = "in", .help = "frames of any kind"}, {0}};
+static const mr_option options[] = {
+    MR_ZMQ_SINK_OPTIONS,
+    {.name = "topic", .kind = MR_OPTION_STRING, .offset = MR_ZMQ_SINK_FIELD(topic), .example = "results",
+     .help = "what messages begin with, and subscribers choose by; the id of the frame's source unless said"},
+    {.name = "subscribers", .kind = MR_OPTION_INT, .offset = MR_ZMQ_SINK_FIELD(subscribers), .fallback = "0", .min = 0,
+     .max = 1000000, .unit = "subscriptions", .help = "wait for so many before the first message"},
+    {.name = "slow", .kind = MR_OPTION_ENUM, .offset = MR_ZMQ_SINK_FIELD(slow), .fallback = "drop", .choices = slow,
+     .help = "what happens while a subscriber has high_water messages waiting: drop frames for all subscribers, and count "
+             "them; or leave them out for that one, which only the numbers that it gets tell"},
+    MR_OPTIONS_END,
+};
+
+const mr_stage_type mr_zmq_pub_stage = {
+    .name = "zmq.pub",
+    .summary = "sends frames to all programs that have subscribed, over ZeroMQ",
+    .help = "A message is a topic, a record, and the payload behind it where that is asked for. Programs take them with "
+            "a socket of type SUB. The pipeline never waits for a subscriber that is too slow: what all of them got is "
+            "delivered, and what one of them had no room for is dropped, \"slow subscriber\". One that is not there yet "
+            "misses what came before.",
+    .inputs = inputs,
+    .options = options,
+    .options_bytes = sizeof(mr_zmq_sink_options),
+    .state_bytes = sizeof(mr_zmq_sink),
+    .entry = MR_ENTRY_SHARED,
+    .blocking = true,
+    .resumes = true,
+    .negotiate = mr_zmq_sink_negotiate,
+    .open = open_pub,
+    .process = mr_zmq_sink_process,
+    .flush = mr_zmq_sink_flush,
+    .close = mr_zmq_sink_close,
+};

@@ -1,0 +1,29 @@
+/* zmq.pull: frames that other programs push over ZeroMQ. */
+#include "stages/list.h"
+#include "stages/zmq/zmq_source.h"
+
+static int open_pull(mr_stage *self) {
+    return mr_zmq_source_open(self, ZMQ_PULL);
+}
+
+static const mr_port outputs[] = {{.name = "out", .help = "encoded images, or pictures or tensors of `format`"}, {0}};
+static const mr_option options[] = {MR_ZMQ_SOURCE_OPTIONS, MR_OPTIONS_END};
+
+const mr_stage_type mr_zmq_pull_source = {
+    .name = "zmq.pull",
+    .summary = "takes images, pictures or tensors that other programs push over ZeroMQ",
+    .help = "A message is a record, {} at the least, and the payload behind it; programs send them with a socket of type "
+            "PUSH. Of the record, in JSON or protobuf, pts (seconds; pts_ns in protobuf), format and end count. Frames are "
+            "numbered as they come. Where the pipeline has no room, the programs wait. A message that is something else is "
+            "refused and counted as dropped.",
+    .outputs = outputs,
+    .options = options,
+    .options_bytes = sizeof(mr_zmq_source_options),
+    .state_bytes = sizeof(mr_zmq_source),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .blocking = true,
+    .negotiate = mr_zmq_source_negotiate,
+    .open = open_pull,
+    .process = mr_zmq_source_process,
+    .close = mr_zmq_source_close,
+};

@@ -1,0 +1,34 @@
+/* zmq.push: frames as messages, each to one of the programs that are connected. */
+#include <zmq.h>
+
+#include "stages/list.h"
+#include "stages/zmq/zmq_sink.h"
+
+/* Without a peer that is really there nothing is taken, so that nothing is lost on the way to it. */
+static int open_push(mr_stage *self) {
+    static const int switches[] = {ZMQ_IMMEDIATE, 0};
+    return mr_zmq_sink_open(self, ZMQ_PUSH, switches);
+}
+
+static const mr_port inputs[] = {{.name = "in", .help = "frames of any kind"}, {0}};
+static const mr_option options[] = {MR_ZMQ_SINK_OPTIONS, MR_OPTIONS_END};
+
+const mr_stage_type mr_zmq_push_stage = {
+    .name = "zmq.push",
+    .summary = "sends frames to other programs over ZeroMQ, each to one of them",
+    .help = "A message is a record, and the payload behind it where that is asked for. Programs take them with a socket "
+            "of type PULL and share the work; while none has room, the pipeline waits. What ZeroMQ has taken for a "
+            "program that dies then is lost.",
+    .inputs = inputs,
+    .options = options,
+    .options_bytes = sizeof(mr_zmq_sink_options),
+    .state_bytes = sizeof(mr_zmq_sink),
+    .entry = MR_ENTRY_SHARED,
+    .blocking = true,
+    .resumes = true,
+    .negotiate = mr_zmq_sink_negotiate,
+    .open = open_push,
+    .process = mr_zmq_sink_process,
+    .flush = mr_zmq_sink_flush,
+    .close = mr_zmq_sink_close,
+};

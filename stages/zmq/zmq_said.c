@@ -1,0 +1,125 @@
+#include "stages/zmq/zmq_said.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <yajl/yajl_parse.h>
+
+#include "engine/text/value.h"
+#include "millrace/status.h"
+#include "proto/results.pb-c.h"
+
+/* Times beyond this, 292 years, do not fit. */
+static const double MOST_S = 9.2e9;
+
+static void take_format(mr_zmq_said *said, const char *text, size_t bytes) {
+    snprintf(said->format_text, sizeof said->format_text, "%.*s", bytes < 64 ? (int)bytes : 64, text);
+    if (!mr_value_format(said->format_text, &said->format) ||
+        (said->format.payload != MR_PAYLOAD_PICTURE && said->format.payload != MR_PAYLOAD_TENSOR))
+        said->format = (mr_format){.payload = MR_PAYLOAD_ANY};
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------ */
+
+enum { OTHER, PTS, END, FORMAT };
+
+/* Members of the outer object only; what is deeper is passed over, and not deep. */
+typedef struct reader {
+    mr_zmq_said *said;
+    int depth, field, status;
+} reader;
+
+enum { MOST_DEPTH = 16 };
+
+static int enter(void *context) {
+    return ++((reader *)context)->depth <= MOST_DEPTH;
+}
+
+static int leave(void *context) {
+    ((reader *)context)->depth--;
+    return 1;
+}
+
+static int on_key(void *context, const unsigned char *key, size_t bytes) {
+    static const char *const names[] = {[PTS] = "pts", [END] = "end", [FORMAT] = "format"};
+    reader *at = context;
+    at->field = OTHER;
+    for (int i = PTS; at->depth == 1 && i <= FORMAT; i++)
+        if (strlen(names[i]) == bytes && memcmp(key, names[i], bytes) == 0)
+            at->field = i;
+    return 1;
+}
+
+static int on_bool(void *context, int value) {
+    reader *at = context;
+    if (at->depth == 1 && at->field == END)
+        at->said->end = value;
+    return 1;
+}
+
+static int on_double(void *context, double value) {
+    reader *at = context;
+    if (at->depth != 1 || at->field != PTS)
+        return 1;
+    if (!(fabs(value) < MOST_S)) {
+        at->status = mr_fail(MR_ERROR_DATA, "pts is no time in seconds");
+        return 0;
+    }
+    at->said->pts_ns = (int64_t)llround(value * 1e9);
+    return 1;
+}
+
+static int on_integer(void *context, long long value) {
+    return on_double(context, (double)value);
+}
+
+static int on_text(void *context, const unsigned char *text, size_t bytes) {
+    reader *at = context;
+    if (at->depth == 1 && at->field == FORMAT)
+        take_format(at->said, (const char *)text, bytes);
+    return 1;
+}
+
+static int read_json(mr_zmq_said *said, const uint8_t *record, size_t bytes) {
+    static const yajl_callbacks callbacks = {.yajl_boolean = on_bool,
+                                             .yajl_integer = on_integer,
+                                             .yajl_double = on_double,
+                                             .yajl_string = on_text,
+                                             .yajl_start_map = enter,
+                                             .yajl_map_key = on_key,
+                                             .yajl_end_map = leave,
+                                             .yajl_start_array = enter,
+                                             .yajl_end_array = leave};
+    reader at = {.said = said};
+    yajl_handle parser = yajl_alloc(&callbacks, NULL, &at);
+    if (!parser)
+        return mr_fail(MR_ERROR_DATA, "no memory to read a record");
+    bool whole = yajl_parse(parser, record, bytes) == yajl_status_ok &&
+                 yajl_complete_parse(parser) == yajl_status_ok;
+    yajl_free(parser);
+    return whole ? MR_OK : at.status ? at.status : mr_fail(MR_ERROR_DATA, "the record is not the JSON of an object");
+}
+
+/* ---- protobuf -------------------------------------------------------------------------------------------------- */
+
+static int read_protobuf(mr_zmq_said *said, const uint8_t *record, size_t bytes) {
+    Millrace__Results__Record *one = millrace__results__record__unpack(NULL, bytes, record);
+    int status = one ? MR_OK : mr_fail(MR_ERROR_DATA, "the record is neither JSON nor message Record of results.proto");
+    if (one && one->time_case == MILLRACE__RESULTS__RECORD__TIME_PTS_NS)
+        said->pts_ns = one->pts_ns;
+    if (one) {
+        take_format(said, one->format, strlen(one->format));
+        said->end = one->end;
+        millrace__results__record__free_unpacked(one, NULL);
+    }
+    return status;
+}
+
+int mr_zmq_said_read(mr_zmq_said *said, const uint8_t *record, size_t bytes) {
+    *said = (mr_zmq_said){.pts_ns = MR_NO_TIME};
+    if (bytes > MR_ZMQ_SAID_BYTES)
+        return mr_fail(MR_ERROR_DATA, "the record has %zu bytes, and at most %d are read", bytes, MR_ZMQ_SAID_BYTES);
+    if (bytes == 0)
+        return MR_OK;
+    return *record == '{' ? read_json(said, record, bytes) : read_protobuf(said, record, bytes);
+}

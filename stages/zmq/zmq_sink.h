@@ -1,0 +1,64 @@
+/* What zmq.pub and zmq.push have in common: frames become messages.
+ *
+ * A message is [topic] record [payload]; the topic, which only zmq.pub has, is the id of the source unless said. A
+ * frame counts as delivered once ZeroMQ has taken its message. Threads and errors: those of a shared, blocking
+ * stage. */
+#ifndef MILLRACE_STAGES_ZMQ_ZMQ_SINK_H
+#define MILLRACE_STAGES_ZMQ_ZMQ_SINK_H
+
+#include "stages/sink/record.h"
+#include "stages/zmq/zmq_link.h"
+#include "stages/zmq/zmq_message.h"
+
+enum { MR_ZMQ_JSON, MR_ZMQ_PROTOBUF };
+enum { MR_ZMQ_PAYLOAD_NONE, MR_ZMQ_PAYLOAD_RAW };
+enum { MR_ZMQ_SLOW_DROP, MR_ZMQ_SLOW_LEAVE_OUT }; /* zmq.pub */
+
+typedef struct mr_zmq_sink_options {
+    mr_zmq_link link;
+    int encoding, payload;
+    bool features, tensors, end;
+    int64_t linger;
+    const char *topic;   /* zmq.pub */
+    int64_t subscribers; /* zmq.pub */
+    int slow;            /* zmq.pub */
+} mr_zmq_sink_options;
+
+typedef struct mr_zmq_sink {
+    mr_zmq *socket; /* NULL: nothing is sent, since the run only measures */
+    mr_record record;
+    mr_zmq_message *message;
+    int64_t subscribers; /* now; zmq.pub */
+    bool topics;         /* messages begin with one; zmq.pub */
+    bool begun;          /* there were as many as were waited for */
+} mr_zmq_sink;
+
+extern const char *const mr_zmq_encodings[];
+extern const char *const mr_zmq_payloads[];
+
+#define MR_ZMQ_SINK_FIELD(name) offsetof(mr_zmq_sink_options, name)
+#define MR_ZMQ_SINK_OPTIONS                                                                                            \
+    MR_ZMQ_LINK_OPTIONS(mr_zmq_sink_options, MR_FILE_SENT, "how many messages may wait for one peer"),                 \
+    {.name = "encoding", .kind = MR_OPTION_ENUM, .offset = MR_ZMQ_SINK_FIELD(encoding), .fallback = "json",            \
+     .choices = mr_zmq_encodings,                                                                                      \
+     .help = "of the record: json, as jsonl writes it, or protobuf, message Record of proto/results.proto"},           \
+    {.name = "payload", .kind = MR_OPTION_ENUM, .offset = MR_ZMQ_SINK_FIELD(payload), .fallback = "none",              \
+     .choices = mr_zmq_payloads,                                                                                       \
+     .help = "what follows the record: nothing, or the picture, tensor or packet itself, without padding"},            \
+    {.name = "features", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(features), .fallback = "false",           \
+     .help = "put the tensor that the frame carries into the record"},                                                 \
+    {.name = "tensors", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(tensors), .fallback = "false",             \
+     .help = "put the named tensors that stages before gave into the record"},                                         \
+    {.name = "end", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(end), .fallback = "true",                      \
+     .help = "say at the end of each source that it has ended: a record with only source and end"},                    \
+    {.name = "linger", .kind = MR_OPTION_DURATION, .offset = MR_ZMQ_SINK_FIELD(linger), .fallback = "3s", .min = 0,    \
+     .max = 86400e9, .help = "how long the end of the run waits for messages that no peer has taken yet"}
+
+int mr_zmq_sink_negotiate(mr_negotiation *negotiation);
+/* Opens a socket of that type, with options, ended by 0, that are set to 1. */
+int mr_zmq_sink_open(mr_stage *self, int type, const int *switches);
+int mr_zmq_sink_process(mr_stage *self, mr_io *io);
+int mr_zmq_sink_flush(mr_stage *self, mr_io *io, uint32_t source);
+void mr_zmq_sink_close(mr_stage *self);
+
+#endif

@@ -1,0 +1,56 @@
+/* What zmq.pull and zmq.sub have in common: messages of other programs become source frames.
+ *
+ * A message is [topic] record [payload]; the record is JSON or protobuf (proto/results.proto), told apart by its first
+ * byte, and of it pts, format and end count. The payload is an encoded image, whose content tells its codec, or, where
+ * the source has a `format`, a picture or tensor. Whatever else comes is refused: it is counted as a frame that was
+ * dropped, "bad message", and never ends the source. Threads: those of a source, one of its own. */
+#ifndef MILLRACE_STAGES_ZMQ_ZMQ_SOURCE_H
+#define MILLRACE_STAGES_ZMQ_ZMQ_SOURCE_H
+
+#include <zmq.h>
+
+#include "stages/zmq/zmq_link.h"
+#include "stages/zmq/zmq_said.h"
+
+typedef struct mr_zmq_source_options {
+    mr_zmq_link link;
+    mr_format format;
+    mr_size size;
+    int64_t max_message, idle, ends;
+    const char *topic; /* zmq.sub */
+} mr_zmq_source_options;
+
+typedef struct mr_zmq_source {
+    mr_zmq *socket;
+    bool topics;          /* messages begin with one */
+    uint32_t epoch;
+    uint64_t next;        /* number of the next frame */
+    int64_t ends;         /* that have come */
+    int64_t heard_ns;     /* when something came last, on the pipeline's clock */
+    uint64_t refused;
+    mr_media *media;      /* of images of one codec: the last one's */
+} mr_zmq_source;
+
+#define MR_ZMQ_SOURCE_FIELD(name) offsetof(mr_zmq_source_options, name)
+#define MR_ZMQ_SOURCE_OPTIONS                                                                                          \
+    MR_ZMQ_LINK_OPTIONS(mr_zmq_source_options, MR_FILE_NONE, "how many messages of one peer may wait to be taken"),    \
+    {.name = "format", .kind = MR_OPTION_FORMAT, .offset = MR_ZMQ_SOURCE_FIELD(format),                                \
+     .help = "pictures or tensors that messages bring, planes and rows without padding, such as \"RGB24 640x480\" or " \
+             "\"f32 3x224x224\"; sizes that are left out stand in each record. Without it messages bring encoded "     \
+             "images, which decode takes"},                                                                            \
+    {.name = "size", .kind = MR_OPTION_SIZE, .offset = MR_ZMQ_SOURCE_FIELD(size), .fallback = "auto",                  \
+     .min = 1, .max = 65535, .unit = "px",                                                                             \
+     .help = "of encoded images, the largest that are expected: what memory is planned for; auto: any"},               \
+    {.name = "max_message", .kind = MR_OPTION_BYTES, .offset = MR_ZMQ_SOURCE_FIELD(max_message), .fallback = "64MiB",  \
+     .min = 1024, .max = 2147483647, .help = "a peer whose message has a larger part is disconnected"},                \
+    {.name = "ends", .kind = MR_OPTION_INT, .offset = MR_ZMQ_SOURCE_FIELD(ends), .fallback = "1", .min = 0,            \
+     .max = 1000000, .unit = "records", .help = "the source ends after so many records with `end`; 0: never"},         \
+    {.name = "idle", .kind = MR_OPTION_DURATION, .offset = MR_ZMQ_SOURCE_FIELD(idle), .fallback = "0s", .min = 0,      \
+     .max = 31536000e9, .help = "the source ends when nothing came for so long; 0: it waits without end"}
+
+int mr_zmq_source_negotiate(mr_negotiation *negotiation);
+int mr_zmq_source_open(mr_stage *self, int type);
+int mr_zmq_source_process(mr_stage *self, mr_io *io);
+void mr_zmq_source_close(mr_stage *self);
+
+#endif

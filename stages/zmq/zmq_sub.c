@@ -1,0 +1,33 @@
+/* zmq.sub: frames that other programs publish over ZeroMQ. */
+#include "stages/list.h"
+#include "stages/zmq/zmq_source.h"
+
+static int open_sub(mr_stage *self) {
+    return mr_zmq_source_open(self, ZMQ_SUB);
+}
+
+static const mr_port outputs[] = {{.name = "out", .help = "encoded images, or pictures or tensors of `format`"}, {0}};
+static const mr_option options[] = {
+    MR_ZMQ_SOURCE_OPTIONS,
+    {.name = "topic", .kind = MR_OPTION_STRING, .offset = MR_ZMQ_SOURCE_FIELD(topic), .example = "camera",
+     .help = "only messages whose topic begins so; all where it is left out"},
+    MR_OPTIONS_END,
+};
+
+const mr_stage_type mr_zmq_sub_source = {
+    .name = "zmq.sub",
+    .summary = "takes images, pictures or tensors that other programs publish over ZeroMQ",
+    .help = "A message is a topic, a record, {} at the least, and the payload; programs send them with a socket of type "
+            "PUB. All else is as with zmq.pull, except that programs never wait: what the pipeline has no room for is left "
+            "out by ZeroMQ, and nobody counts it.",
+    .outputs = outputs,
+    .options = options,
+    .options_bytes = sizeof(mr_zmq_source_options),
+    .state_bytes = sizeof(mr_zmq_source),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .blocking = true,
+    .negotiate = mr_zmq_source_negotiate,
+    .open = open_sub,
+    .process = mr_zmq_source_process,
+    .close = mr_zmq_source_close,
+};

@@ -1,0 +1,268 @@
+"""The JSON Schema of a pipeline: current, valid, and of one mind with the parser. Validated by the package jsonschema,
+and used as an editor would by a YAML language server."""
+import ast
+import json
+import re
+import shutil
+import unittest
+
+import jsonschema
+
+import core_yaml
+from harness import MILLRACE, ROOT, Case, call, main
+from language_server import LanguageServer
+
+FILE = ROOT / "pipelines/millrace.schema.json"
+SCHEMA = json.loads(FILE.read_text())
+VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
+MODELINE = "# yaml-language-server: $schema="
+
+# What the parser says of mistakes in syntax, keys, types and ranges: those a schema has to see, but for a few.
+OF_FORM = re.compile(
+    r"not YAML|not UTF-8|zero byte|second document|no pipeline|file is empty|expected .*, found|is out of range|"
+    r"unknown key|is missing|unknown type|has no type|is a (stage|source), not|it has no input\n|has both|"
+    r"duplicate key|not closed by a brace|are not accepted|the pipeline has no|cannot be the id|nested more than")
+UNSEEN = {
+    "size-zero.yaml": "the range of a value such as 0x224 is within a text",
+    "deadline-zero.yaml": "and so is that of a duration such as 0s",
+    "device-parameter.yaml": "parameters of a simulated device are within a text, too",
+    "device-like.yaml": "and so is what they are like",
+    "duplicate-option.yaml": "JSON has no key twice; a YAML language server marks it by itself (below)",
+    "duplicate-stage.yaml": "the same",
+    "duplicate-top.yaml": "the same",
+    "nodes-twice.yaml": "the same",
+    "tag.yaml": "readers of YAML take tags away before a schema sees the value",
+    "variable-open.yaml": "which text is a variable is not looked at where any text may stand",
+}
+
+
+def errors(text):
+    """What the validator says of a pipeline's text; a text that is no YAML is refused as well."""
+    try:
+        return [f"{'.'.join(map(str, one.absolute_path))}: {one.message}"
+                for one in VALIDATOR.iter_errors(core_yaml.load(text))]
+    except core_yaml.yaml.YAMLError as error:
+        return [str(error)]
+
+
+def subschemas(schema, path=""):
+    """Every option's schema: those with a description and a type."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("description"), str):
+            yield path, schema
+        for key, value in schema.items():
+            yield from subschemas(value, f"{path}/{key}")
+    elif isinstance(schema, list):
+        for index, value in enumerate(schema):
+            yield from subschemas(value, f"{path}/{index}")
+
+
+def texts_in_tests():
+    """Pipelines that stand in the tests and in README, as they are."""
+    for path in sorted((ROOT / "tests").rglob("*.yaml")):
+        if "wrong" not in path.parts:
+            yield str(path), path.read_text()
+    for path in sorted((ROOT / "tests/e2e").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\nstages:" in node.value:
+                yield f"{path}:{node.lineno}", node.value
+    for text in re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S):
+        yield "README.md", text
+
+
+class Schema(Case):
+    def test_the_file_is_current(self):
+        told = call([MILLRACE, "schema"])
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        self.assertEqual(told.stdout, FILE.read_text(), "tools/reference renews it")
+
+    def test_it_is_draft_07(self):
+        self.assertEqual(SCHEMA["$schema"], jsonschema.Draft7Validator.META_SCHEMA["$id"])
+        jsonschema.Draft7Validator.check_schema(SCHEMA)
+
+    def test_all_is_explained(self):
+        """Each option has its help, and a default, an example or choices; each of those is valid itself."""
+        count = 0
+        for path, schema in subschemas(SCHEMA):
+            self.assertGreater(len(schema["description"]), 10, path)
+            shown = [schema[key] for key in ("default",) if key in schema] + schema.get("examples", [])
+            for value in shown:
+                jsonschema.Draft7Validator({**schema, "definitions": SCHEMA["definitions"]}).validate(value)
+            count += bool(shown)
+        self.assertGreater(count, 60)
+
+    def test_each_type_and_option_is_in_it(self):
+        for one in json.loads(call([MILLRACE, "list", "--json"]).stdout):
+            for shown in json.loads(call([MILLRACE, "inspect", one["name"], "--json"]).stdout):
+                section = "source" if shown["kind"] == "source" else "stage"
+                for key in shown["keys"]:
+                    self.assertIn(key["help"], SCHEMA["definitions"][f"{section}Key.{key['name']}"]["description"])
+                schema = SCHEMA["definitions"][f"{section}.{shown['name']}"]
+                self.assertIn(shown["summary"], schema["description"])
+                for option in shown["options"]:
+                    told = schema["properties"][option["name"]]
+                    self.assertIn(option["help"], told["description"])
+                    self.assertEqual(option["required"], option["name"] in schema["required"])
+                    if "choices" in option:
+                        self.assertEqual(told["anyOf"][0]["enum"], option["choices"])
+
+
+class Pipelines(Case):
+    def test_those_shipped(self):
+        files = sorted((ROOT / "pipelines").glob("*.yaml"))
+        self.assertGreaterEqual(len(files), 4)
+        for path in files:
+            self.assertEqual(path.read_text().splitlines()[0], MODELINE + FILE.name, path)
+            self.assertEqual(errors(path.read_text()), [], path)
+
+    def test_those_in_the_tests(self):
+        """What check accepts, the schema accepts."""
+        accepted = 0
+        for place, text in texts_in_tests():
+            if call([MILLRACE, "check", self.write(text)]).returncode == 0:
+                self.assertEqual(errors(text), [], place)
+                accepted += 1
+        self.assertGreaterEqual(accepted, 5)
+
+    def test_a_mistyped_type_is_answered_with_the_types(self):
+        for section, wrong, right in (("sources", "medai", "media"), ("stages", "jsonll", "jsonl")):
+            text = ("version: 1\npipeline: p\nsources: {lobby: {type: media, uri: a.mp4}}\n"
+                    "stages: {decode: {input: lobby}, out: {type: jsonl, input: decode}}\n").replace(
+                        f"type: {right}", f"type: {wrong}")
+            told = jsonschema.exceptions.best_match(VALIDATOR.iter_errors(core_yaml.load(text))).message
+            self.assertIn(wrong, told, section)
+            self.assertRegex(told, rf"\b{right}\b", section)
+
+    def test_those_that_are_wrong(self):
+        """A mistake of form is refused by the schema too."""
+        refused = 0
+        for path in sorted((ROOT / "tests/wrong").glob("*/*.yaml")):
+            told = path.with_suffix(".expected").read_text()
+            wrong = errors(path.read_bytes())
+            if path.name in UNSEEN:
+                self.assertEqual(wrong, [], f"{path.name} is seen after all: {UNSEEN[path.name]}")
+            elif OF_FORM.search(told):
+                self.assertTrue(wrong, f"{path.name} passes, though it is refused:\n{told}")
+                refused += 1
+        self.assertGreater(refused, 60)
+
+
+class Values(Case):
+    """The schema beside the parser, which does not know it: each option with each of many values, one pipeline each.
+    What the parser takes the schema takes; what it refuses the schema refuses, but for what is within a text."""
+
+    VALUES = ("true", "false", "yes", "0", "1", "-1", "+7", "4", "300", "70000", "99999999999", "1.5", "-0.25", ".5", "5.",
+              "1e3", "20ms", "1.5 s", "-3s", "2m", "20", "20parsec", "64MiB", "1.5GB", "9000", "12 kB", "30fps", "29.97",
+              "30000/1001", "30/0", "25 /s", "224x224", "224x", "x224", "1x2x3", "I420 1280x720", "f32 3x224x224", "u8",
+              "packet", "I421 8x8", "RGB24 8", "text", "\"\"", "' '", "\"8\"", "\"true\"", "\"20ms\"", "null", "~", "",
+              "[]", "[1]", "[1, 2, 3]", "[1, 2, 3, 4, 5]", "[a, b]", "[a, null]", "[[1]]", "{}", "{a: b}", "{a: [1]}",
+              "{size: 4}", "{size: 4, timeout: 5ms}", "{size: 4, when_full: block}", "{size: many}", "{sizes: 4}",
+              "{x: 1, y: 2, width: 3, height: 4}", "{width: 3}", "${MR_TEST_SET}", "\"${MR_TEST_NONE:-1}\"", "$1", "-")
+    # A value with a unit, in quotes or made of two numbers is one text for a schema, which does not see its range; nor what
+    # a variable holds, nor how a number was written (JSON has one kind), nor a division by 0.
+    UNSEEN = ("5.", "1e3", "+7", "30/0")
+    SPELT = re.compile(r"""^["']|[0-9] ?[a-zA-Z/]|^\$""")
+
+    def pipelines(self):
+        """(what it is, option, its pipeline with %s where the value goes), of options that differ in what they take."""
+        seen = set()
+        for name in sorted({one["name"] for one in json.loads(call([MILLRACE, "list", "--json"]).stdout)}):
+            for one in json.loads(call([MILLRACE, "inspect", name, "--json"]).stdout):
+                source = one["kind"] == "source"
+                for option in one["options"] + one["keys"]:
+                    takes = json.dumps([option.get(key) for key in ("type", "range", "choices", "fields")])
+                    if option["name"] in ("type", "input", "join") or takes in seen:
+                        continue
+                    seen.add(takes)
+                    others = "".join(f"    {it['name']}: {(it.get('choices') or it['examples'])[0]}\n"
+                                     for it in one["options"] if it["required"] and it != option)
+                    this = f"  it:\n    type: \"{name}\"\n{others}    {option['name']}: %s\n"
+                    body = (f"sources:\n{this}stages:\n  out: {{type: \"null\", input: it}}\n" if source else
+                            f"sources:\n  s: {{type: \"null\"}}\nstages:\n{this}    input: s\n")
+                    yield f"{'sources' if source else 'stages'}.it", option, f"version: 1\npipeline: p\n{body}"
+
+    def test_each_option_with_each_value(self):
+        cases = []
+        for where, option, template in self.pipelines():
+            for value in self.VALUES:
+                path = self.write(template % value, f"{len(cases)}.yaml")
+                cases.append((path, where, option, value))
+        done = call([MILLRACE, "check", "--format", "json", *(one[0] for one in cases)],
+                    environment={"MR_TEST_SET": "1"})
+        told = json.loads(done.stdout)["files"]
+        self.assertEqual(len(told), len(cases))
+        agreed = {True: 0, False: 0}
+        for (path, where, option, value), parsed in zip(cases, told):
+            complaints = [one["message"] for one in parsed["diagnostics"]
+                          if re.match(rf"{where}[.:] ?{option['name']}|{where}: unknown key|.*not YAML", one["message"])]
+            of_form = [one for one in complaints if OF_FORM.search(one)]
+            wrong, both = errors(path.read_text()), f"{path.read_text()}\n{complaints}"
+            if wrong:
+                self.assertTrue(complaints, f"{both}\n{wrong}")
+            elif of_form and not ("${" in value or value in self.UNSEEN or (self.SPELT.search(value) and "out of range" in of_form[0])):
+                self.fail(f"the schema takes it: {both}")
+            agreed[bool(wrong)] += 1
+        self.assertGreater(min(agreed.values()), 300, agreed)
+
+
+@unittest.skipUnless(shutil.which("node"), "no Node.js")
+class Editor(Case):
+    """What a YAML language server makes of it: marks, completions and texts at given places."""
+
+    TEXT = (MODELINE + "%s\n"
+            "version: 1\n"                          # 2
+            "pipeline: edited\n"
+            "sources:\n"
+            "  lobby: {uri: lobby.mp4}\n"           # 5
+            "stages:\n"
+            "  decode:\n"
+            "    input: lobby\n"
+            "    skip: nonref\n"                    # 9
+            "  small:\n"
+            "    type: preprocess\n"                # 11
+            "    input: decode\n"
+            "    size: 224x224\n"                   # 13
+            "    \n"                                # 14
+            "  results: {type: jsonl, input: small, features: true}\n")
+
+    def edit(self, text):
+        server = LanguageServer(ROOT / "pipelines")
+        self.addCleanup(server.close)
+        return server, server.open(text)
+
+    def test_shipped_pipelines_are_not_marked(self):
+        for path in sorted((ROOT / "pipelines").glob("*.yaml")):
+            _, marks = self.edit(path.read_text())
+            self.assertEqual(marks, [], path)
+
+    def test_mistakes_are_marked(self):
+        text = self.TEXT % FILE.name
+        for old, new, line, words in (("nonref", "nonrefs", 9, '"nonkey"'), ("size: 224x224", "size: big", 13, "pattern"),
+                                      ("type: jsonl, input: small, features: true", "type: images, input: small", 15,
+                                       'Missing property "path"'),
+                                      ("features: true", "feature: true", 15, "feature"),
+                                      ("type: preprocess", "type: preproces", 11, "preprocess"),
+                                      ("    skip: nonref\n", "    input: lobby\n", 9, "duplicate"),
+                                      ("input: lobby", "queue: 0", 8, "minimum of 1")):
+            _, marks = self.edit(text.replace(old, new, 1))
+            self.assertTrue(any(at == line and words in message for at, message in marks), f"{new}: {marks}")
+
+    def test_completions_and_texts(self):
+        server, marks = self.edit(self.TEXT % FILE.as_uri())
+        self.assertEqual(marks, [])
+        options = {one["name"]: one for one in
+                   json.loads(call([MILLRACE, "inspect", "preprocess", "--json"]).stdout)[0]["options"]}
+        keys = server.complete(14, 5)
+        self.assertLessEqual(set(options) - {"size"}, set(keys))
+        self.assertNotIn("tensor", keys)
+        self.assertIn(options["fit"]["help"], keys["fit"])
+        self.assertIn("decode", server.complete(11, 11))
+        self.assertLessEqual({"none", "nonref", "nonkey"}, set(server.complete(9, 11)))
+        self.assertIn(options["size"]["help"], server.hover(13, 6))
+        self.assertIn("pictures that no other depends on", server.hover(9, 6))
+        self.assertIn("into the input of a network", server.hover(11, 14))
+        self.assertIn("name of the pipeline", server.hover(3, 2))
+
+
+if __name__ == "__main__":
+    main()

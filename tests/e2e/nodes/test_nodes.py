@@ -1,0 +1,473 @@
+"""Nodes: one command starts a process for each and watches over them, whoever starts a process can say which node it is,
+and a service manager is told how it stands. What goes from node to node is the suites' of tests/transport."""
+import fcntl
+import json
+import os
+import pathlib
+import signal
+import socket
+import threading
+
+import harness
+from harness import MILLRACE, call
+from slurm import free_ports
+from watched import PATIENCE, Watched, children_of, command_line, nodes_of
+
+# Two nodes that have nothing to do with each other.
+TWO = """\
+version: 1
+pipeline: two
+sources:
+  a: {{type: "null", {a}}}
+  b: {{type: "null", {b}}}
+stages:
+  one: {{type: jsonl, input: a, path: {out}}}
+  two: {{type: "null", input: b}}
+nodes:
+  left: {{stages: one}}
+  right: {{stages: two}}
+"""
+# Three, so that what is given to the last one has come over two cuts.
+THREE = """\
+version: 1
+pipeline: three
+workers: 1
+sources:
+  numbers: {{type: "null", rate: 1000}}
+stages:
+  first: {{type: "null", input: numbers}}
+  second: {{type: "null", input: first}}
+  out: {{type: jsonl, input: second, path: {out}, cut: {mode}}}
+nodes:
+  camera: {{stages: first}}
+  worker: {{stages: second}}
+  center: {{stages: out}}
+"""
+ROUND = """\
+version: 1
+pipeline: round
+sources:
+  a: {type: "null", frames: 300, format: RGB24 64x48}
+stages:
+  first: {type: preprocess, input: a, size: 32x32}
+  there: {type: "null", input: first}
+  both: {type: join, join: {left: first, right: there}}
+  out: {type: jsonl, input: both}
+nodes:
+  left: {stages: [first, both, out]}
+  right: {stages: there}
+"""
+# As on three machines: a port each, at all addresses.
+EVERYWHERE = """\
+version: 1
+pipeline: everywhere
+workers: 1
+sources:
+  numbers: {{type: "null", frames: 300}}
+stages:
+  first: {{type: "null", input: numbers}}
+  second: {{type: "null", input: first}}
+  out: {{type: jsonl, input: second, path: {out}}}
+nodes:
+  camera: {{stages: first, listen: "tcp://*:{camera}", key: {keys}/camera.key}}
+  worker: {{stages: second, listen: "tcp://*:{worker}", key: {keys}/worker.key}}
+  center: {{stages: out, key: {keys}/center.key}}
+"""
+PICTURES = """\
+version: 1
+pipeline: pictures
+sources:
+  a: {uri: "lavfi:testsrc=size=64x48:rate=25:duration=1"}
+stages:
+  decode: {input: a}
+  phash: {input: decode}
+  out: {type: jsonl, input: phash}
+nodes:
+  near: {stages: [decode]}
+  far: {stages: [phash, out]}
+"""
+# Ways that part and meet again over cuts, one of them through two processes, which take the sources in turns of their own;
+# of what one source gives every second picture only. Threads of a decoder keep packets back.
+MEETING = """\
+version: 1
+pipeline: meeting
+sources:
+  first: {{uri: "lavfi:testsrc=size=64x48:rate=25:duration=8"}}
+  second: {{uri: "lavfi:testsrc2=size=48x64:rate=25:duration=8"}}
+  third: {{uri: "{video}", every: 2}}
+  fourth: {{uri: "lavfi:testsrc=size=96x48:rate=25:duration=8", every: 3}}
+  fifth: {{uri: "lavfi:testsrc2=size=96x32:rate=25:duration=8"}}
+stages:
+  decode: {{input: "sources.*"}}
+  phash: {{input: decode}}
+  histogram: {{input: phash}}
+  sharpness: {{input: decode}}
+  both: {{type: join, join: {{left: histogram, right: sharpness}}}}
+  out: {{type: jsonl, input: both, tensors: true, path: {out}}}
+nodes:
+  camera: {{stages: decode}}
+  left: {{stages: [phash, histogram], replicas: 2}}
+  right: {{stages: sharpness}}
+  center: {{stages: [both, out]}}
+"""
+
+
+class Nodes(Watched):
+    def two(self, a="frames: 300", b="frames: 200", out="out.jsonl"):
+        return self.write(TWO.format(a=a, b=b, out=self.folder / out))
+
+    def three(self, mode="reliable"):
+        return self.write(THREE.format(mode=mode, out=self.folder / "out.jsonl"))
+
+    def test_all_nodes_in_one_table(self):
+        run = self.run_pipeline(self.two(), rows=False)
+        self.assert_balanced(run)
+        self.assertEqual(run.ledger["in"], 500)
+        nodes = nodes_of(run.out)
+        self.assertEqual({name: (node["state"], node["restarts"], node["exit_code"]) for name, node in nodes.items()},
+                         {"left": ("ended", 0, 0), "right": ("ended", 0, 0)})
+        self.assertEqual(nodes["left"]["summary"]["ledger"]["in"], 300)
+        self.assertEqual(nodes["right"]["summary"]["ledger"]["in"], 200)
+        told = {name: ([source["id"] for source in node["summary"]["sources"]],
+                       [stage["id"] for stage in node["summary"]["stages"]]) for name, node in nodes.items()}
+        self.assertEqual(told, {"left": (["a"], ["a", "one"]), "right": (["b"], ["b", "two"])})
+        self.assertEqual(len((self.folder / "out.jsonl").read_text().splitlines()), 300)
+
+    def test_what_only_one_node_knows_of_a_source(self):
+        """The size of pictures is known where the source is opened, and nowhere else before they come."""
+        run = self.run_pipeline(PICTURES)
+        self.assert_balanced(run)
+        self.assertEqual([row["seq"] for row in run.rows], list(range(25)))
+
+    def test_one_node_and_one_process(self):
+        alone = self.run_pipeline(self.two(), "--node", "right", rows=False)
+        self.assertEqual(alone.ledger["in"], 200)
+        self.assertFalse((self.folder / "out.jsonl").exists())
+        whole = self.run_pipeline(self.two(), "--one-process", rows=False)
+        self.assertEqual(whole.ledger["in"], 500)
+        self.assertNotIn("nodes", whole.summary)
+
+    def test_what_comes_back_is_joined(self):
+        """What stayed with what went to another node: each frame is one, and accounted for in both."""
+        run = self.run_pipeline(ROUND)
+        self.assert_balanced(run)
+        self.assertEqual([row["seq"] for row in run.rows], list(range(300)))
+        self.assertEqual((run.ledger["in"], run.ledger["delivered"]), (300, 300))
+        there = nodes_of(run.out)["right"]["summary"]["ledger"]
+        self.assertEqual([there["in"], there["dropped"], there["in_flight"], there["balanced"]], [300, [], 0, True])
+        ran = {name: {stage["id"] for stage in node["summary"]["stages"]} for name, node in nodes_of(run.out).items()}
+        self.assertEqual(ran, {"left": {"a", "first", "first->right", "there->left:in", "both", "out"},
+                               "right": {"first->right:in", "there", "there->left"}})
+        counted = {cut["id"]: cut for node in nodes_of(run.out).values() for cut in node["summary"]["cuts"]}
+        self.assertEqual(set(counted), {"first->right", "first->right:in", "there->left", "there->left:in"})
+        for cut in counted.values():
+            self.assertEqual((cut["frames"], cut["set_aside"], cut["malformed"], cut["rejected"], cut["refused"]),
+                             (300, 0, 0, 0, 0), cut)
+            self.assertGreaterEqual(cut["sessions"], 1, cut)
+
+    def test_other_names_of_this_machine(self):
+        for host, port in zip(("localhost", "127.0.0.2"), free_ports(2)):
+            with self.subTest(host=host):
+                run = self.run_pipeline(PICTURES.replace("near: {", f"near: {{listen: \"tcp://{host}:{port}\", "))
+                self.assert_balanced(run)
+                self.assertEqual(set(nodes_of(run.out)), {"near", "far"})
+                self.assertEqual(len(run.rows), 25)
+
+    def test_workers_that_poll(self):
+        """The same comes of it, and the plan says which processes keep a core busy."""
+        polls = ROUND.replace("stages: there}", "stages: there, busy_poll: 0}")
+        path = self.write(polls.replace("pipeline:", "busy_poll: 20ms\npipeline:"))
+        run = self.run_pipeline(path)
+        self.assert_balanced(run)
+        self.assertEqual([row["seq"] for row in run.rows], list(range(300)))
+        told = {one["name"]: one["busy_poll_ns"]
+                for one in json.loads(call([MILLRACE, "plan", path, "--json"]).stdout)["processes"]}
+        self.assertEqual(told, {"left": 20_000_000, "right": 0})
+        self.assertEqual(call([MILLRACE, "plan", path]).stdout.count("keeps a core busy for 20 ms"), 1)
+
+    def test_ways_that_part_and_meet_again(self):
+        """Every frame of every source finds its other half, however far the ways are out of step."""
+        path = self.write(MEETING.format(out=self.folder / "out.jsonl", video=harness.SAMPLES / "realshort.mp4"))
+        whole = self.run_pipeline(path, "--one-process", "--output", self.folder / "whole.jsonl", rows=False)
+        run = self.run_pipeline(path, rows=False)
+        self.assert_balanced(run)
+        self.assertEqual(run.ledger, {**whole.ledger, **{key: run.ledger[key] for key in
+                                                         ("missing", "missing_frames", "absorbed")}})
+        rows = sorted((self.folder / "out.jsonl").read_text().splitlines())
+        self.assertEqual(rows, sorted((self.folder / "whole.jsonl").read_text().splitlines()))
+        self.assertEqual(len(rows), 3 * 200 + 67 + 18)
+
+    def test_whoever_reads_goes_away(self):
+        """As for other programs whose output nobody reads: all nodes end at once, and nothing is said."""
+        child = self.start(self.three(), "--output", "-", grace=())
+        child.stdout.readline()
+        child.stdout.close()
+        err = child.stderr.read()
+        self.assertEqual((child.wait(PATIENCE), err), (141, ""))
+
+    def test_the_plan_says_which_keys_each_node_needs(self):
+        text = EVERYWHERE.format(camera=7001, worker=7002, keys="keys", out="out.jsonl")
+        path = self.write(text.replace("tcp://*", "tcp://192.0.2.1"))
+        plan = json.loads(call([MILLRACE, "plan", path, "--json"]).stdout)
+        self.assertEqual([[key.rpartition("/")[2] for key in (one["key"], *one["public_keys"])]
+                          for one in plan["processes"]],
+                         [["camera.key", "worker.pub"], ["worker.key", "camera.pub", "center.pub"],
+                          ["center.key", "worker.pub"]])
+        text = call([MILLRACE, "plan", path, "--node", "center"]).stdout
+        self.assertRegex(text, r"needs the public key \S*keys/worker.pub of\s+worker")
+
+    def test_a_node_that_cannot_begin(self):
+        """It would not the next time either: what waits for it is ended, and the exit code says why."""
+        folder = self.folder / "open"
+        folder.mkdir()
+        folder.chmod(0o755)
+        listen = f'near: {{stages: [decode], listen: "ipc://{folder}/near"}}'
+        run = self.run_pipeline(PICTURES.replace("near: {stages: [decode]}", listen), code=77)
+        nodes = nodes_of(run.out)
+        self.assertEqual([(nodes[name]["state"], nodes[name]["exit_code"]) for name in ("near", "far")],
+                         [("given up", 77), ("ended", 0)])
+        self.assertEqual(nodes["near"]["restarts"], 0)
+        self.assertIn(f"others may enter {folder} (mode 755)", run.err)
+        self.assertIn("all that is left waits for it: ending", run.err)
+        self.assertEqual(run.err.count("node near ended"), 1, run.err)
+
+    def test_where_no_dead_letter_could_be_written(self):
+        (self.folder / "letters").write_text("")
+        run = self.run_pipeline(PICTURES.replace("input: decode", "input: decode, cut: {dead_letters: letters}", 1), code=74)
+        self.assertIn(f"cannot write dead letters to {self.folder}/letters", run.err)
+
+    def test_a_node_that_there_is_not(self):
+        done = call([MILLRACE, "run", self.two(), "--node", "lift"])
+        self.assertEqual(done.returncode, 64, done.stderr)
+        self.assertIn('there is no node "lift"', done.stderr)
+        self.assertIn('did you mean "left"?', done.stderr)
+
+    def test_launchers_say_which_node(self):
+        path = self.two()
+        for environment in ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": "n[1-2]"},
+                            {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+                            {"PMI_RANK": "1", "PMI_SIZE": "2"},
+                            {"MILLRACE_NODE": "right"}):
+            with self.subTest(next(iter(environment))):
+                done = call([MILLRACE, "run", path, "--json"], environment=environment)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["ledger"]["in"], 200)
+        done = call([MILLRACE, "run", path], environment={"SLURM_PROCID": "1", "SLURM_NTASKS": "3"})
+        self.assertEqual(done.returncode, 64, done.stderr)
+        self.assertIn("3 processes were started, and the nodes of the pipeline are 2", done.stderr)
+        for environment, wrong in (({"SLURM_PROCID": "a", "SLURM_NTASKS": "2"}, 'SLURM_PROCID is "a"'),
+                                   ({"MILLRACE_NODE": "right", "MILLRACE_REPLICA": "-1"}, 'MILLRACE_REPLICA is "-1"'),
+                                   ({"PMI_RANK": "1", "PMI_SIZE": "two"}, 'PMI_SIZE is "two"')):
+            done = call([MILLRACE, "run", path], environment=environment)
+            self.assertEqual(done.returncode, 64, done.stderr)
+            self.assertIn(f"{wrong} in the environment, which is no number", done.stderr)
+
+    def test_launchers_say_where_the_others_are(self):
+        """Nodes that listen everywhere, each started by itself, as on three machines: they find each other by the hosts
+        that they are told of, and let in only those whose keys they know."""
+        for name in ("camera", "worker", "center"):
+            self.assertEqual(call([MILLRACE, "keygen", name, "--output", self.folder / "keys"]).returncode, 0)
+        hosts = {"MILLRACE_HOSTS": "127.0.0.1,localhost,127.0.0.1"}
+        slurm = {"SLURM_NTASKS": "3", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_TASKS_PER_NODE": "3"}
+        for told in (lambda i, name: {"MILLRACE_NODE": name, **hosts},
+                     lambda i, name: {"OMPI_COMM_WORLD_RANK": str(i), "OMPI_COMM_WORLD_SIZE": "3", **hosts},
+                     lambda i, name: {"SLURM_PROCID": str(i), **slurm}):
+            with self.subTest(next(iter(told(0, "camera")))):
+                camera, worker = free_ports(2)
+                path = self.write(EVERYWHERE.format(camera=camera, worker=worker, keys=self.folder / "keys",
+                                                    out=self.folder / "out.jsonl"))
+                nodes = [self.start(path, "--json", env={**os.environ, **told(i, name)})
+                         for i, name in enumerate(("camera", "worker", "center"))]
+                for node in nodes:
+                    out, err = node.communicate(timeout=PATIENCE)
+                    self.assertEqual(node.returncode, 0, err)
+                    self.assertEqual(json.loads(out)["ledger"]["delivered"], 300)
+                self.assertEqual(self.rows(), list(range(300)))
+
+    def test_a_node_that_dies_is_started_again(self):
+        child = self.start(self.two(a="rate: 500", b="rate: 500"), "--json")
+        self.wait_for_rows(5)
+        first = children_of(child.pid)["left"]
+        os.kill(first, signal.SIGKILL)
+        self.wait_for(lambda: children_of(child.pid).get("left", first) != first, "it is not started again")
+        self.wait_for_rows(len(self.rows()) + 5)
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=PATIENCE)
+        self.assertEqual(child.returncode, 0, err)
+        self.assertIn("node left was ended by signal 9; it is started again", err)
+        self.assertEqual({name: node["restarts"] for name, node in nodes_of(out).items()}, {"left": 1, "right": 0})
+
+    def test_what_dies_goes_on_where_it_was(self):
+        """Of a reliable pipeline no record is written twice and none is missing, whichever of its nodes are killed."""
+        child = self.start(self.three(), "--json")
+        self.wait_for_rows(200)
+        for name in ("center", "worker", "camera"):
+            victim = children_of(child.pid)[name]
+            os.kill(victim, signal.SIGKILL)
+            self.wait_for(lambda: children_of(child.pid).get(name, victim) != victim, "it is not started again")
+            self.wait_for_rows(len(self.rows()) + 200)
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=PATIENCE)
+        self.assertEqual(child.returncode, 0, err)
+        ledger = json.loads(out)["ledger"]
+        self.assertEqual(self.rows(), list(range(ledger["in"])))
+        self.assertEqual({name: node["restarts"] for name, node in nodes_of(out).items()},
+                         {"camera": 1, "worker": 1, "center": 1})
+        self.assertTrue(ledger["balanced"])
+        came, = [cut for cut in nodes_of(out)["worker"]["summary"]["cuts"] if cut["id"].endswith(":in")]
+        self.assertGreaterEqual(came["sessions"], 2, "the camera was there twice")
+
+    def test_results_on_standard_output(self):
+        path = self.write(TWO.format(a="frames: 300", b="frames: 200", out='"-"'))
+        done = call([MILLRACE, "run", path, "--quiet"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([json.loads(line)["seq"] for line in done.stdout.splitlines()], list(range(300)))
+
+    def test_results_in_a_pipe_go_on(self):
+        """They cannot be read again; but who is started again knows what was written, but for a row that was on its way."""
+        for text in (TWO.format(a="rate: 1000", b="rate: 500", out='"-"'), THREE.format(mode="reliable", out='"-"')):
+            with self.subTest(text.splitlines()[1]):
+                child, rows, kills = self.start(self.write(text), "--json"), [], 3
+                reading = threading.Thread(target=lambda: rows.extend(map(json.loads, child.stdout)))
+                reading.start()
+                for kill in range(kills):
+                    wanted = len(rows) + 100
+                    self.wait_for(lambda: len(rows) >= wanted, "no results")
+                    started = children_of(child.pid)
+                    writer = "left" if "left" in started else "center"
+                    os.kill(started[writer], signal.SIGKILL)
+                    self.wait_for(lambda: children_of(child.pid).get(writer, started[writer]) != started[writer],
+                                  "it is not started again")
+                wanted = len(rows) + 100
+                self.wait_for(lambda: len(rows) >= wanted, "no results")
+                child.send_signal(signal.SIGTERM)
+                child.wait(timeout=PATIENCE)
+                reading.join()
+                err = child.stderr.read()
+                self.assertEqual(child.returncode, 0, err)
+                self.assertNotIn("begins anew", err)
+                ledger = json.loads(next(line for line in err.splitlines() if line.startswith("{")))["ledger"]
+                self.assertTrue(ledger["balanced"], ledger)
+                seen = sorted(row["seq"] for row in rows)
+                self.assertEqual(sorted(set(seen)), list(range(len(set(seen)))))
+                self.assertLessEqual(len(seen) - len(set(seen)), kills)
+
+    def test_what_a_live_cut_drops_is_counted(self):
+        child = self.start(self.three(mode="live"), "--json")
+        self.wait_for_rows(5)
+        center = children_of(child.pid)["center"]
+        os.kill(center, signal.SIGSTOP)
+        self.ledger_of(child, lambda ledger: ledger["dropped"] > 0, "nothing is dropped")
+        os.kill(center, signal.SIGKILL)
+        self.wait_for(lambda: children_of(child.pid).get("center", center) != center, "it is not started again")
+        self.wait_for_rows(len(self.rows()) + 5)
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=PATIENCE)
+        self.assertEqual(child.returncode, 0, err)
+        ledger = json.loads(out)["ledger"]
+        self.assertTrue(ledger["balanced"])
+        self.assertEqual((ledger["in_flight"], ledger["missing_frames"], ledger["missing"]), (0, 0, []))
+        self.assertEqual({line["stage"] for line in ledger["dropped"]}, {"second->center"})
+        self.assertEqual(ledger["in"], ledger["delivered"] + sum(line["frames"] for line in ledger["dropped"]))
+
+    def test_frames_that_are_lost_are_named(self):
+        """What is in a node that reads sources when it is killed, and not started again, nobody can account for."""
+        child = self.start(self.three(), "--json", grace=("--grace", "30s"))
+        self.wait_for_rows(5)
+        started = children_of(child.pid)
+        os.kill(started["center"], signal.SIGSTOP)
+        self.ledger_of(child, lambda ledger: ledger["in flight"] >= 100, "nothing is in flight")
+        os.kill(started["camera"], signal.SIGSTOP)
+        child.send_signal(signal.SIGTERM)
+        self.ledger_of(child, lambda ledger: True, "it does not answer")
+        os.kill(started["camera"], signal.SIGKILL)
+        os.kill(started["center"], signal.SIGCONT)
+        out, err = child.communicate(timeout=PATIENCE)
+        self.assertEqual(child.returncode, 70, err)
+        ledger = json.loads(out)["ledger"]
+        self.assertFalse(ledger["balanced"])
+        self.assertGreaterEqual(ledger["missing_frames"], 100)
+        self.assertEqual(ledger["missing_frames"], ledger["in"] - ledger["delivered"])
+        first = ledger["missing"][0]
+        self.assertEqual([(one["node"], one["source"], one["epoch"], one["sub"]) for one in ledger["missing"]],
+                         16 * [("camera", "numbers", 0, 0)])
+        self.assertEqual([one["seq"] for one in ledger["missing"]], list(range(first["seq"], first["seq"] + 16)))
+
+    def test_a_node_that_cannot_run_is_given_up_and_others_go_on(self):
+        with open(self.folder / "out.jsonl", "w") as taken:
+            fcntl.flock(taken, fcntl.LOCK_EX)
+            run = self.run_pipeline(self.two(b="frames: 5000, rate: 1000"), rows=False, code=74)
+        nodes = nodes_of(run.out)
+        self.assertEqual((nodes["left"]["state"], nodes["left"]["exit_code"]), ("given up", 74))
+        self.assertEqual((nodes["right"]["state"], nodes["right"]["exit_code"]), ("ended", 0))
+        self.assertEqual(nodes["right"]["summary"]["ledger"]["delivered"], 5000)
+        self.assertIn("it has died 5 times within a minute and is given up", run.err)
+
+    def test_both_signals_drain(self):
+        for what in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(what.name):
+                (self.folder / "out.jsonl").unlink(missing_ok=True)
+                child = self.start(self.two(a="rate: 500", b="rate: 500"), "--json")
+                self.wait_for_rows(5)
+                child.send_signal(what)
+                out, err = child.communicate(timeout=PATIENCE)
+                self.assertEqual(child.returncode, 0, err)
+                ledger = json.loads(out)["ledger"]
+                self.assertTrue(ledger["balanced"])
+                self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0))
+
+    def test_asked_to_end_before_a_node_has_begun(self):
+        """One that has only just been started dies of that, and is not started again to find that all is over."""
+        child = self.start(self.write(PICTURES.replace("duration=1", "duration=100"), "slow.yaml"), "--grace", "2s")
+        started = {}
+        while "far" not in started:
+            started = children_of(child.pid)
+        os.kill(started["far"], signal.SIGSTOP)
+        child.send_signal(signal.SIGTERM)
+        self.wait_for(lambda: "near" not in children_of(child.pid), "near has not ended")
+        waits = pathlib.Path(f"/proc/{started['far']}/status")
+        self.wait_for(lambda: "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000000" not in waits.read_text(),
+                      "far was not asked to end")
+        os.kill(started["far"], signal.SIGCONT)
+        err = child.communicate(timeout=PATIENCE)[1]
+        self.assertEqual(child.returncode, 0, err)
+        self.assertNotIn("started again", err)
+
+    def test_children_end_with_who_started_them(self):
+        child = self.start(self.two(a="rate: 500", b="rate: 500"))
+        self.wait_for_rows(5)
+        started = children_of(child.pid)
+        self.assertEqual(sorted(started), ["left", "right"])
+        child.kill()
+        child.wait(timeout=PATIENCE)
+        self.wait_for(lambda: not any("--node" in command_line(pid) for pid in started.values()), "they still run")
+
+    def test_a_service_manager_is_told(self):
+        for arguments in ([], ["--one-process"]):
+            with self.subTest(arguments), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+                path = self.folder / f"notify{len(arguments)}"
+                manager.bind(str(path))
+                manager.settimeout(PATIENCE)
+                environment = {**os.environ, "NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "400000"}
+                child = self.start(self.two(a="rate: 500", b="rate: 500"), *arguments, env=environment)
+                wanted = {"READY=1", "WATCHDOG=1", "STATUS="}
+                while wanted:
+                    told = manager.recv(4096).decode()
+                    wanted = {one for one in wanted if not told.startswith(one)}
+                child.send_signal(signal.SIGTERM)
+                manager.settimeout(0.1)
+                told, last, ended = set(), None, False
+                while last or not ended:  # what was told last may still lie there when it has ended
+                    ended = child.poll() is not None
+                    try:
+                        last = manager.recv(4096).decode()
+                        told.add(last)
+                    except TimeoutError:
+                        last = None
+                self.assertEqual(child.returncode, 0, child.stderr.read())
+                if not arguments:
+                    self.assertIn("STOPPING=1", told)
+
+
+if __name__ == "__main__":
+    harness.main()

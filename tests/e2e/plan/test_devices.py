@@ -1,0 +1,98 @@
+"""millrace devices: what it says of this machine, with a GPU or without. All situations: tests/device/probe/test_gpu.c."""
+import json
+import os
+import re
+
+from harness import MILLRACE, Case, call, main
+
+GPUS = any(re.fullmatch(r"nvidia\d+", name) for name in os.listdir("/dev"))
+
+
+FAILING = """\
+version: 1
+pipeline: failing
+sources:
+  a: {uri: "lavfi:testsrc=size=64x48:rate=25:duration=2"}
+stages:
+  decode: {input: a}
+  hash: {type: phash, input: decode, device: "sim:0?fail_every=7"}
+  out: {type: jsonl, input: hash, tensors: true}
+"""
+
+
+class Devices(Case):
+    def told(self, *arguments, environment=None):
+        done = call([MILLRACE, "devices", *arguments], environment=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def test_processors(self):
+        cpu = json.loads(self.told("--json"))["cpu"]
+        self.assertEqual(cpu["cores"], os.cpu_count())
+        self.assertLessEqual(1, cpu["usable_cores"])
+        self.assertLessEqual(cpu["usable_cores"], len(os.sched_getaffinity(0)))
+        self.assertEqual(cpu["memory_bytes"], os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"))
+        self.assertLessEqual(cpu["available_bytes"], cpu["memory_bytes"])
+        self.assertIn(cpu["kernels"], ("c", "avx2", "avx512"))
+        text = self.told()
+        self.assertIn(f"{cpu['usable_cores']} of {cpu['cores']} core", text)
+        self.assertIn(f"kernels: {cpu['kernels']}", text)
+
+    def test_simulated_devices_are_always_there(self):
+        self.assertTrue(json.loads(self.told("--json"))["sim"]["usable"])
+        self.assertRegex(self.told(), r"(?m)^sim:N .*always there$")
+
+    def test_a_device_that_fails_is_told_of(self):
+        """Its work fails long after the call that gave it: whoever sees no summary still hears why frames are missing."""
+        run = self.run_pipeline(FAILING)
+        self.assert_balanced(run)
+        lost = sum(one["frames"] for one in run.ledger["dropped"] if one["reason"] == "device error")
+        self.assertGreater(lost, 0)
+        self.assertEqual(run.ledger["delivered"], 50 - lost)
+        self.assertIn(": sim:0 has failed; the frames that it hits are dropped", run.err)
+
+    def test_without_a_gpu_it_says_what_is_wrong(self):
+        if GPUS:
+            self.skipTest("this machine has a GPU")
+        cuda = json.loads(self.told("--json"))["cuda"]
+        self.assertEqual(cuda["devices"], [])
+        self.assertIsNone(cuda["driver_cuda"])
+        finding = cuda["findings"][0]
+        self.assertTrue(finding["fatal"])
+        self.assertIn(finding["code"], ("no-gpu", "no-driver", "no-driver-library"))
+        text = self.told()
+        self.assertIn("NVIDIA driver", text)
+        self.assertIn(f"cannot be used: {finding['what']}\n", text)
+        self.assertIn(f"to mend it: {finding['mend']}\n", text)
+
+    def test_with_a_gpu_it_is_shown(self):
+        if not GPUS:
+            self.skipTest("no GPU")
+        gpu = json.loads(self.told("--json"))["cuda"]["devices"][0]
+        self.assertEqual(gpu["name"], "cuda:0")
+        self.assertGreater(gpu["memory_bytes"], 0)
+        self.assertIn(gpu["uuid"], self.told())
+
+    def test_a_gpu_by_its_uuid(self):
+        uuid = "GPU-00000000-1111-2222-3333-444444444444"
+        pipeline = """
+version: 1
+pipeline: by-uuid
+sources: {clock: {type: "null", format: I420 64x64, frames: 3}}
+stages:
+  preprocess: {input: clock, size: 32x32, device: "cuda:%s"}
+  out: {type: "null", input: preprocess}
+""" % uuid
+        run = self.run_pipeline(pipeline, verb="check", rows=False, code=None)
+        self.assertNotIn("is no device", run.err)
+        wrong = self.run_pipeline(pipeline.replace("-1111", "-111"), verb="check", rows=False, code=78)
+        self.assertIn("is no device", wrong.err)
+
+    def test_arguments(self):
+        self.assertEqual(call([MILLRACE, "devices", "x"]).returncode, 64)
+        self.assertEqual(call([MILLRACE, "devices", "--jsn"]).returncode, 64)
+
+
+if __name__ == "__main__":
+    main()

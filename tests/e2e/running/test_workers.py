@@ -1,0 +1,62 @@
+"""Runs with an asynchronous device come to their end whatever the number of workers: what a device has done wakes
+everybody who waits for it, however many these are. More of the kind: tests/base/test_waiting.c."""
+import numpy as np
+
+from harness import Case, main
+
+COUNTS = (4, 8, 16)
+SLOW = "sim:0?min_delay=200us&max_delay=1ms"
+
+# `out` has as many entries as there are workers, and each waits for what `pre` gives.
+ONE = f"""
+version: 1
+pipeline: one
+workers: 8
+sources: {{a: {{uri: "lavfi:testsrc=size=64x48:rate=100:duration=0.5"}}}}
+stages:
+  decode: {{input: a}}
+  pre: {{type: preprocess, input: decode, size: 16x16, device: "{SLOW}"}}
+  out: {{type: "null", input: pre}}
+"""
+TWO = ONE + """\
+  more: {type: "null", input: pre}
+"""
+FAST = ONE.replace(SLOW, "sim:0").replace("duration=0.5", "duration=0.1")
+
+CLASSES = f"""
+version: 1
+pipeline: classes
+sources: {{a: {{type: "null", format: GRAY8 64x128, frames: 50}}}}
+stages:
+  hog: {{input: a, device: "{SLOW}"}}
+  classify: {{input: hog, weights: head.npy, top_k: 1, device: cpu}}
+  out: {{type: jsonl, input: classify, path: "-"}}
+"""
+
+
+class Workers(Case):
+    def expect_all(self, text, frames, counts=COUNTS, times=1):
+        for workers in [count for count in counts for _ in range(times)]:
+            with self.subTest(workers=workers):
+                run = self.run_pipeline(text, "--workers", workers, rows="jsonl" in text)
+                self.assert_balanced(run)
+                self.assertEqual(run.ledger["delivered"], frames)
+                self.assertEqual(run.ledger["dropped"], [])
+                self.assert_in_order(run.rows)
+
+    def test_one_sink_behind_a_device(self):
+        self.expect_all(ONE, 50)
+
+    def test_two_sinks_behind_a_device(self):
+        self.expect_all(TWO, 50)
+
+    def test_work_that_is_almost_done(self):
+        self.expect_all(FAST, 10, counts=(8, 16), times=4)
+
+    def test_features_on_a_device_and_classes_on_the_processors(self):
+        np.save(self.folder / "head.npy", np.random.default_rng(1).normal(size=(4, 3781)).astype("f4"))
+        self.expect_all(CLASSES.replace("head.npy", str(self.folder / "head.npy")), 50)
+
+
+if __name__ == "__main__":
+    main()

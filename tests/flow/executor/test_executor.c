@@ -1,0 +1,432 @@
+/* The executor: no lost wakes, one thread in a task at a time, timers, threads of their own, descriptors, and
+ * reproducible order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/flow/executor/executor.h"
+#include "millrace/status.h"
+#include "tests/support/patience.h"
+
+/* All tests are run with workers that sleep at once, and with some that poll: for less than tests take, and for longer. */
+static int64_t busy_poll_ns;
+
+static mr_executor *make(int workers, uint64_t seed) {
+    mr_executor *executor = NULL;
+    assert_int_equal(mr_executor_create(&executor, workers, seed), MR_OK);
+    mr_executor_busy_poll(executor, busy_poll_ns);
+    assert_int_equal(mr_executor_start(executor), MR_OK);
+    return executor;
+}
+
+/* ---- wakes ---- */
+enum { WAKES = 20000 };
+typedef struct counter {
+    mr_task task;
+    atomic_int wanted, seen, inside;
+    atomic_bool overlapped;
+} counter;
+
+static void catch_up(void *context) {
+    counter *self = context;
+    if (atomic_fetch_add(&self->inside, 1) != 0)
+        atomic_store(&self->overlapped, true);
+    atomic_store(&self->seen, atomic_load(&self->wanted));
+    atomic_fetch_sub(&self->inside, 1);
+}
+
+static void *wake_often(void *context) {
+    counter *self = context;
+    for (int i = 0; i < WAKES; i++) {
+        atomic_fetch_add(&self->wanted, 1);
+        mr_task_wake(&self->task);
+    }
+    return NULL;
+}
+
+static void no_wake_is_lost(void **state) {
+    bool own_thread = *(bool *)*state;
+    mr_executor *executor = make(2, 0);
+    counter self = {0};
+    mr_task_init(&self.task, executor, catch_up, &self);
+    if (own_thread)
+        assert_int_equal(mr_task_detach(&self.task, "test"), MR_OK);
+    pthread_t wakers[3];
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&wakers[i], NULL, wake_often, &self), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(wakers[i], NULL);
+    for (int i = 0; i < 12000 && atomic_load(&self.seen) != 3 * WAKES; i++)
+        sleep_ms(5);
+    assert_int_equal(atomic_load(&self.seen), 3 * WAKES);
+    assert_false(atomic_load(&self.overlapped));
+    mr_executor_stop(executor);
+    mr_task_fini(&self.task);
+    mr_executor_destroy(&executor);
+}
+
+/* ---- timers ---- */
+typedef struct alarm {
+    mr_task task;
+    int64_t due_ns;
+    _Atomic int64_t rang_ns;
+} alarm_task;
+
+static void ring(void *context) {
+    alarm_task *self = context;
+    atomic_store(&self->rang_ns, mr_executor_now_ns(self->task.executor));
+}
+
+static void timers_ring_in_simulated_time_exactly(void **state) {
+    (void)state;
+    enum { COUNT = 500 };
+    static alarm_task alarms[COUNT];
+    mr_executor *executor = make(1, 42);
+    for (int i = 0; i < COUNT; i++) {
+        alarms[i].due_ns = (int64_t)((i * 7919) % 1009) * 1000 + 1;
+        atomic_store(&alarms[i].rang_ns, -1);
+        mr_task_init(&alarms[i].task, executor, ring, &alarms[i]);
+        mr_task_wake_at(&alarms[i].task, 5000000);
+        mr_task_wake_at(&alarms[i].task, alarms[i].due_ns); /* replaces the first */
+    }
+    mr_task_fini(&alarms[0].task); /* takes its timer back */
+    assert_false(mr_executor_drive(executor, INT64_MAX));
+    assert_int_equal(atomic_load(&alarms[0].rang_ns), -1);
+    for (int i = 1; i < COUNT; i++)
+        assert_int_equal(atomic_load(&alarms[i].rang_ns), alarms[i].due_ns);
+    mr_executor_destroy(&executor);
+}
+
+static void timers_ring_in_real_time_never_early(void **state) {
+    bool own_thread = *(bool *)*state;
+    mr_executor *executor = make(2, 0);
+    alarm_task self = {0};
+    mr_task_init(&self.task, executor, ring, &self);
+    if (own_thread)
+        assert_int_equal(mr_task_detach(&self.task, "test"), MR_OK);
+    int64_t due = mr_executor_now_ns(executor) + 20000000;
+    mr_task_wake_at(&self.task, due);
+    for (int i = 0; i < 12000 && !atomic_load(&self.rang_ns); i++)
+        sleep_ms(5);
+    assert_true(atomic_load(&self.rang_ns) >= due);
+    mr_executor_stop(executor);
+    mr_task_fini(&self.task);
+    mr_executor_destroy(&executor);
+}
+
+/* Whatever time they are set to, by a thread that is no worker, while all workers wait for another. */
+static void timers_of_the_past_ring(void **state) {
+    (void)state;
+    static const int64_t times_ns[] = {INT64_MIN, -2000000, -1000000, -1, 0, 1, 1000000};
+    mr_executor *executor = make(2, 0);
+    alarm_task far = {.due_ns = INT64_MAX - 1}, self = {.due_ns = 0};
+    mr_task_init(&far.task, executor, ring, &far);
+    mr_task_init(&self.task, executor, ring, &self);
+    mr_task_wake_at(&far.task, far.due_ns);
+    for (size_t i = 0; i < sizeof times_ns / sizeof *times_ns; i++) {
+        atomic_store(&self.rang_ns, 0);
+        sleep_ms(2);
+        mr_task_wake_at(&self.task, times_ns[i]);
+        for (int j = 0; j < 12000 && !atomic_load(&self.rang_ns); j++)
+            sleep_ms(5);
+        assert_true(atomic_load(&self.rang_ns) > 0);
+    }
+    assert_int_equal(atomic_load(&far.rang_ns), 0);
+    mr_executor_stop(executor);
+    mr_task_fini(&far.task);
+    mr_task_fini(&self.task);
+    mr_executor_destroy(&executor);
+}
+
+/* ---- deterministic order ---- */
+typedef struct recorder {
+    mr_task task;
+    int number;
+} recorder;
+static int order[64], order_count;
+
+static void record(void *context) {
+    order[order_count++] = ((recorder *)context)->number;
+}
+
+static void draw_order(uint64_t seed, int *into) {
+    recorder recorders[16];
+    mr_executor *executor = make(1, seed);
+    order_count = 0;
+    for (int i = 0; i < 16; i++) {
+        recorders[i].number = i;
+        mr_task_init(&recorders[i].task, executor, record, &recorders[i]);
+        mr_task_wake(&recorders[i].task);
+        mr_task_wake(&recorders[i].task); /* once is enough */
+    }
+    assert_false(mr_executor_drive(executor, INT64_MAX));
+    assert_int_equal(order_count, 16);
+    for (int i = 0; i < 16; i++)
+        into[i] = order[i];
+    mr_executor_destroy(&executor);
+}
+
+static void a_seed_gives_one_order(void **state) {
+    (void)state;
+    int first[16], again[16], other[16];
+    draw_order(7, first);
+    draw_order(7, again);
+    draw_order(8, other);
+    assert_memory_equal(first, again, sizeof first);
+    assert_memory_not_equal(first, other, sizeof first);
+}
+
+/* ---- descriptors ---- */
+enum { RINGS = 2000 };
+typedef struct listener {
+    mr_task task;
+    int fd;
+    bool deaf;         /* it does not read what it hears */
+    atomic_int heard, ran;
+} listener;
+
+static void listen_on(void *context) {
+    listener *self = context;
+    uint64_t count;
+    atomic_fetch_add(&self->ran, 1);
+    if (!self->deaf && read(self->fd, &count, sizeof count) == sizeof count)
+        atomic_fetch_add(&self->heard, (int)count);
+}
+
+static void open_listener(listener *self, mr_executor *executor) {
+    self->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    assert_true(self->fd >= 0);
+    mr_task_init(&self->task, executor, listen_on, self);
+}
+
+static void ring_bell(const listener *self) {
+    const uint64_t one = 1;
+    assert_int_equal(write(self->fd, &one, sizeof one), sizeof one);
+}
+
+static void keep_busy(void *context) {
+    counter *self = context;
+    if (!atomic_load(&self->wanted))
+        mr_task_wake(&self->task);
+    atomic_fetch_add(&self->seen, 1);
+}
+
+/* Workers that sleep hear it, and so do those that never do, because one task wakes itself again and again. Timers go
+ * off beside it. */
+static void watched_descriptors_wake_their_tasks(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 4; turn++) {
+        const bool busy = turn % 2;
+        mr_executor *executor = make(1 + turn / 2, 0);
+        listener ears[2] = {{.fd = -1}, {.fd = -1}};
+        counter worker[2] = {{.wanted = 0}};
+        alarm_task clock = {.due_ns = mr_executor_now_ns(executor) + 20000000};
+        for (int i = 0; i < 2; i++) {
+            open_listener(&ears[i], executor);
+            assert_int_equal(mr_task_watch(&ears[i].task, ears[i].fd), MR_OK);
+            mr_task_init(&worker[i].task, executor, keep_busy, &worker[i]);
+            if (busy)
+                mr_task_wake(&worker[i].task);
+        }
+        mr_task_init(&clock.task, executor, ring, &clock);
+        mr_task_wake_at(&clock.task, clock.due_ns);
+        for (int i = 0; i < RINGS; i++) {
+            ring_bell(&ears[i % 2]);
+            if (i % 100 == 0)
+                sleep_ms(1);
+        }
+        await_count(&ears[0].heard, RINGS / 2);
+        await_count(&ears[1].heard, RINGS / 2);
+        for (int i = 0; i < 12000 && !atomic_load(&clock.rang_ns); i++)
+            sleep_ms(5);
+        assert_true(atomic_load(&clock.rang_ns) >= clock.due_ns);
+        for (int i = 0; i < 2; i++) {
+            atomic_store(&worker[i].wanted, 1);
+            mr_task_unwatch(&ears[i].task);
+            close(ears[i].fd);
+        }
+        mr_executor_stop(executor);
+        mr_executor_destroy(&executor);
+    }
+}
+
+/* A descriptor that stays readable wakes its task when there is more to read, and not all the time. */
+static void each_ring_is_heard_once(void **state) {
+    (void)state;
+    for (int workers = 1; workers <= 3; workers++) {
+        mr_executor *executor = make(workers, 0);
+        listener deaf = {.deaf = true}, other = {.fd = -1};
+        open_listener(&deaf, executor);
+        open_listener(&other, executor);
+        assert_int_equal(mr_task_watch(&deaf.task, deaf.fd), MR_OK);
+        assert_int_equal(mr_task_watch(&other.task, other.fd), MR_OK);
+        for (int turn = 1; turn <= 50; turn++) {
+            ring_bell(&deaf);
+            await_count(&deaf.ran, turn);
+            ring_bell(&other);
+            await_count(&other.heard, turn);
+            assert_int_equal(atomic_load(&deaf.ran), turn);
+        }
+        mr_task_unwatch(&deaf.task);
+        ring_bell(&deaf);
+        ring_bell(&other);
+        await_count(&other.heard, 51);
+        assert_int_equal(atomic_load(&deaf.ran), 50);
+        mr_executor_stop(executor);
+        mr_executor_destroy(&executor);
+        close(deaf.fd);
+        close(other.fd);
+    }
+}
+
+/* ---- one at work, others there ---- */
+typedef struct worker_at_work {
+    mr_task task;
+    listener ear;
+    alarm_task clock;
+    bool heard, rang; /* before it had done */
+} worker_at_work;
+
+static bool await(atomic_int *count, int wanted) {
+    for (int i = 0; i < 12000 && atomic_load(count) < wanted; i++)
+        sleep_ms(5);
+    return atomic_load(count) >= wanted;
+}
+
+/* It keeps its worker until others have heard the bell and the alarm, or for a minute each. */
+static void work_long(void *context) {
+    worker_at_work *self = context;
+    const int heard = atomic_load(&self->ear.heard);
+    ring_bell(&self->ear);
+    self->heard = await(&self->ear.heard, heard + 1);
+    self->clock.due_ns = mr_executor_now_ns(self->task.executor) + 3000000;
+    mr_task_wake_at(&self->clock.task, self->clock.due_ns);
+    for (int i = 0; i < 12000 && atomic_load(&self->clock.rang_ns) < self->clock.due_ns; i++)
+        sleep_ms(5);
+    self->rang = atomic_load(&self->clock.rang_ns) >= self->clock.due_ns;
+    atomic_fetch_add(&self->ear.ran, 1000);
+}
+
+/* Whoever finds work while others are idle leaves bells and timers to them. */
+static void others_hear_while_one_works(void **state) {
+    (void)state;
+    for (int workers = 2; workers <= 4; workers++) {
+        mr_executor *executor = make(workers, 0);
+        worker_at_work one = {.ear = {.fd = -1}};
+        open_listener(&one.ear, executor);
+        mr_task_init(&one.task, executor, work_long, &one);
+        mr_task_init(&one.clock.task, executor, ring, &one.clock);
+        assert_int_equal(mr_task_watch(&one.ear.task, one.ear.fd), MR_OK);
+        for (int turn = 0; turn < 5; turn++) {
+            one.heard = one.rang = false;
+            atomic_store(&one.ear.ran, 0);
+            atomic_store(&one.clock.rang_ns, 0);
+            mr_task_wake(&one.task);
+            assert_true(await(&one.ear.ran, 1000));
+            assert_true(one.heard && one.rang);
+        }
+        mr_task_unwatch(&one.ear.task);
+        mr_executor_stop(executor);
+        mr_executor_destroy(&executor);
+        close(one.ear.fd);
+    }
+}
+
+/* What a task has woken, in the order in which that ran. */
+typedef struct aftermath {
+    mr_task first, second, behind;
+    bool quietly;
+    atomic_int next_letter, count;
+    char order[5];
+} aftermath;
+
+static void note(aftermath *self, char letter) {
+    self->order[atomic_fetch_add(&self->next_letter, 1)] = letter;
+    atomic_fetch_add(&self->count, 1);
+}
+
+static void run_first(void *context) {
+    aftermath *self = context;
+    note(self, 'a');
+    mr_task_wake_behind(&self->behind, self->quietly);
+    mr_task_wake(&self->second);
+}
+
+static void run_second(void *context) {
+    note(context, 'b');
+}
+
+static void run_behind(void *context) {
+    note(context, 'c');
+}
+
+static void what_has_time_runs_behind(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 4; turn++) {
+        const int workers = 1 + turn / 2;
+        mr_executor *executor = make(workers, 0);
+        aftermath self = {.quietly = turn % 2};
+        mr_task_init(&self.first, executor, run_first, &self);
+        mr_task_init(&self.second, executor, run_second, &self);
+        mr_task_init(&self.behind, executor, run_behind, &self);
+        mr_task_wake(&self.first);
+        await_count(&self.count, 3);
+        if (workers == 1)
+            assert_string_equal(self.order, "abc");
+        mr_task_wake_behind(&self.behind, self.quietly);
+        await_count(&self.count, 4);
+        assert_int_equal(self.order[3], 'c');
+        mr_executor_stop(executor);
+        mr_executor_destroy(&executor);
+    }
+}
+
+static void what_cannot_be_watched_is_refused(void **state) {
+    (void)state;
+    mr_executor *executor = make(1, 0), *seeded = make(1, 7);
+    listener one = {.fd = -1};
+    mr_task_init(&one.task, executor, listen_on, &one);
+    assert_int_equal(mr_task_watch(&one.task, -1), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_task_watch(&one.task, 1000000), MR_ERROR_UNAVAILABLE);
+    mr_task_unwatch(&one.task);
+    mr_task_init(&one.task, seeded, listen_on, &one);
+    assert_int_equal(mr_task_watch(&one.task, 0), MR_ERROR_UNAVAILABLE);
+    mr_task_unwatch(&one.task);
+    mr_executor_stop(executor);
+    mr_executor_destroy(&executor);
+    mr_executor_destroy(&seeded);
+}
+
+int main(void) {
+    static bool worker = false, thread = true;
+    static bool *states[] = {&worker, &thread};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(no_wake_is_lost, states[0]),
+        cmocka_unit_test_prestate(no_wake_is_lost, states[1]),
+        cmocka_unit_test(timers_ring_in_simulated_time_exactly),
+        cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[0]),
+        cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[1]),
+        cmocka_unit_test(timers_of_the_past_ring),
+        cmocka_unit_test(a_seed_gives_one_order),
+        cmocka_unit_test(watched_descriptors_wake_their_tasks),
+        cmocka_unit_test(each_ring_is_heard_once),
+        cmocka_unit_test(others_hear_while_one_works),
+        cmocka_unit_test(what_has_time_runs_behind),
+        cmocka_unit_test(what_cannot_be_watched_is_refused),
+    };
+    static const int64_t polls_ns[] = {0, 1000000, 200000000};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof polls_ns / sizeof *polls_ns; i++) {
+        busy_poll_ns = polls_ns[i];
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    return failed;
+}

@@ -1,0 +1,67 @@
+/* How far a source has got, beside a plain count of what is still open. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "engine/flow/ledger/reach.h"
+
+static void nothing_is_reached_before_anything_closes(void **state) {
+    (void)state;
+    mr_reach reach = {0};
+    uint64_t first, second;
+    assert_int_equal(mr_reach_open(&reach, &(mr_identity){.seq = 0}, &first), 0);
+    assert_int_equal(mr_reach_open(&reach, &(mr_identity){.seq = 1}, &second), 0);
+    assert_false(reach.any);
+    mr_reach_close(&reach, second);
+    assert_false(reach.any);
+    mr_reach_close(&reach, first);
+    assert_true(reach.any);
+    assert_int_equal(reach.last.seq, 1);
+    mr_reach_fini(&reach);
+}
+
+/* Frames close in random order; the reach is the last before the first that is open, found by looking at all. */
+static void the_reach_ends_before_the_first_gap(void **state) {
+    (void)state;
+    enum { FRAMES = 3000, TURN = 1000 };
+    static uint64_t number[FRAMES];
+    static char closed[FRAMES];
+    mr_reach reach = {0};
+    size_t opened = 0, left = FRAMES;
+    srand(7);
+    while (left > 0) {
+        if (opened < FRAMES && rand() % 2) {
+            const mr_identity frame = {.epoch = (uint32_t)(opened / TURN), .seq = opened % TURN};
+            assert_int_equal(mr_reach_open(&reach, &frame, &number[opened++]), 0);
+            continue;
+        }
+        size_t one = opened ? (size_t)rand() % opened : 0;
+        for (size_t tries = 0; tries < opened && closed[one]; tries++)
+            one = (one + 1) % opened;
+        if (one == opened || closed[one])
+            continue;
+        mr_reach_close(&reach, number[one]);
+        closed[one] = 1;
+        left--;
+        size_t gap = 0;
+        while (gap < opened && closed[gap])
+            gap++;
+        assert_int_equal(reach.any, gap > 0);
+        if (gap > 0) {
+            assert_int_equal(reach.last.epoch, (gap - 1) / TURN);
+            assert_int_equal(reach.last.seq, (gap - 1) % TURN);
+        }
+    }
+    mr_reach_fini(&reach);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_reached_before_anything_closes),
+        cmocka_unit_test(the_reach_ends_before_the_first_gap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

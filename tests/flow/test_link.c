@@ -1,0 +1,287 @@
+/* Links by themselves: room, order, round-robin, marks, and what goes when a lane is full. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "engine/base/memory.h"
+#include "engine/data/store.h"
+#include "engine/flow/ledger/ledger.h"
+#include "engine/flow/link.h"
+
+static mr_store *store;
+static mr_ledger *ledger;
+static int wakes;
+
+static void count_wake(void *context) {
+    (void)context;
+    wakes++;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    wakes = 0;
+    return mr_store_create(&store) || mr_ledger_create(&ledger, 2);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    mr_ledger_release(&ledger);
+    mr_store_release(&store);
+    return 0;
+}
+
+static mr_link *make_link(int capacity, mr_policy policy) {
+    static const uint32_t sources[] = {0, 1};
+    mr_link *link = NULL;
+    const mr_link_params params = {
+        .source_count = 2, .sources = sources, .lane_count = 2, .capacity = capacity,
+        .refill = capacity / 2, .policy = policy, .stage = "consumer", .wake = count_wake,
+    };
+    assert_int_equal(mr_link_create(&link, &params), MR_OK);
+    mr_link_expect(link, 0);
+    mr_link_expect(link, 1);
+    return link;
+}
+
+static mr_item frame_item(uint32_t source, uint64_t seq, mr_payload payload, uint32_t flags) {
+    mr_frame *frame = NULL;
+    assert_int_equal(mr_store_frame(store, &frame), MR_OK);
+    frame->identity = (mr_identity){.source = source, .seq = seq};
+    assert_int_equal(mr_ledger_open(ledger, &frame->identity, &frame->receipt), MR_OK);
+    frame->format.payload = payload;
+    frame->flags = flags;
+    return (mr_item){.kind = MR_ITEM_FRAME, .source = source, .frame = frame, .identity = frame->identity};
+}
+
+static bool push(mr_link *link, uint32_t source, uint64_t seq) {
+    mr_item item = frame_item(source, seq, MR_PAYLOAD_RESULTS, 0);
+    bool pushed = mr_link_push(link, &item, NULL);
+    if (!pushed) {
+        mr_receipt_note(item.frame->receipt, MR_NOTE_ABSORBED, "test", "refused");
+        mr_frame_unref(&item.frame);
+    }
+    return pushed;
+}
+
+static void push_packet(mr_link *link, uint64_t seq, uint32_t flags) {
+    mr_item item = frame_item(0, seq, MR_PAYLOAD_PACKET, flags);
+    assert_true(mr_link_push(link, &item, NULL));
+}
+
+static void expect_item(mr_link *link, mr_item_kind kind, uint32_t source, uint64_t seq) {
+    mr_item item;
+    assert_int_equal(mr_link_pop(link, &item, 1), 1);
+    assert_int_equal(item.kind, kind);
+    assert_int_equal(item.source, source);
+    if (kind != MR_ITEM_END)
+        assert_int_equal(item.identity.seq, seq);
+    if (kind == MR_ITEM_FRAME) {
+        mr_receipt_note(item.frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
+        mr_frame_unref(&item.frame);
+    }
+}
+
+static void full_lane_leaves_the_frame_and_others_have_room(void **state) {
+    (void)state;
+    mr_link *link = make_link(2, MR_POLICY_BLOCK);
+    assert_true(push(link, 0, 0));
+    assert_true(push(link, 0, 1));
+    assert_false(push(link, 0, 2));
+    assert_true(push(link, 1, 0));
+    assert_int_equal(wakes, 1); /* Only the first push found the link empty. */
+    mr_link_destroy(&link);
+}
+
+static void the_longest_queue_is_remembered(void **state) {
+    (void)state;
+    mr_link *link = make_link(4, MR_POLICY_BLOCK);
+    mr_item item;
+    assert_int_equal(mr_link_most_frames(link), 0);
+    for (uint64_t seq = 0; seq < 3; seq++)
+        assert_true(push(link, 1, seq));
+    assert_true(push(link, 0, 0));
+    while (mr_link_pop(link, &item, 1)) {
+        mr_receipt_note(item.frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
+        mr_frame_unref(&item.frame);
+    }
+    assert_true(push(link, 0, 1));
+    assert_int_equal(mr_link_most_frames(link), 3);
+    mr_link_destroy(&link);
+}
+
+static void lanes_are_served_in_turn(void **state) {
+    (void)state;
+    mr_link *link = make_link(4, MR_POLICY_BLOCK);
+    for (uint64_t seq = 0; seq < 3; seq++)
+        push(link, 0, seq);
+    push(link, 1, 0);
+    expect_item(link, MR_ITEM_FRAME, 0, 0);
+    expect_item(link, MR_ITEM_FRAME, 1, 0);
+    expect_item(link, MR_ITEM_FRAME, 0, 1);
+    expect_item(link, MR_ITEM_FRAME, 0, 2);
+    mr_link_destroy(&link);
+}
+
+static void marks_take_no_room_and_keep_their_place(void **state) {
+    (void)state;
+    mr_link *link = make_link(1, MR_POLICY_BLOCK);
+    push(link, 0, 0);
+    for (uint64_t seq = 1; seq < 40; seq++) {
+        mr_item gone = {.kind = MR_ITEM_GONE, .source = 0, .identity = {.seq = seq}};
+        assert_true(mr_link_push(link, &gone, NULL));
+    }
+    mr_item end = {.kind = MR_ITEM_END, .source = 0};
+    assert_true(mr_link_push(link, &end, NULL));
+    expect_item(link, MR_ITEM_FRAME, 0, 0);
+    for (uint64_t seq = 1; seq < 40; seq++)
+        expect_item(link, MR_ITEM_GONE, 0, seq);
+    expect_item(link, MR_ITEM_END, 0, 0);
+    assert_false(mr_link_ended(link)); /* The other source still comes. */
+    mr_link_destroy(&link);
+}
+
+static void count_run(void *context) {
+    ++*(int *)context;
+}
+
+/* None of them may be left for later: those before it may have nothing to give any more. */
+static void room_wakes_all_who_wait_for_it(void **state) {
+    (void)state;
+    enum { PRODUCERS = 100 };
+    static mr_task producers[PRODUCERS];
+    int runs = 0;
+    mr_executor *executor = NULL;
+    mr_link *link = make_link(1, MR_POLICY_BLOCK);
+    assert_int_equal(mr_executor_create(&executor, 1, 1), MR_OK);
+    for (int take = 0; take < 2; take++) {
+        mr_item refused = frame_item(0, 1, MR_PAYLOAD_RESULTS, 0), taken;
+        assert_true(push(link, 0, 0));
+        for (int i = 0; i < PRODUCERS; i++) {
+            mr_task_init(&producers[i], executor, count_run, &runs);
+            assert_false(mr_link_push(link, &refused, &producers[i]));
+        }
+        if (take)
+            mr_link_take(link, 0, &taken);
+        else
+            assert_int_equal(mr_link_pop(link, &taken, 1), 1);
+        mr_executor_drive(executor, 0);
+        assert_int_equal(runs, (take + 1) * PRODUCERS);
+        mr_item *both[] = {&refused, &taken};
+        for (int i = 0; i < 2; i++) {
+            mr_receipt_note(both[i]->frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
+            mr_frame_unref(&both[i]->frame);
+        }
+    }
+    mr_executor_destroy(&executor);
+    mr_link_destroy(&link);
+}
+
+static void a_lane_ends_with_the_last_of_its_producers(void **state) {
+    (void)state;
+    mr_link *link = make_link(1, MR_POLICY_BLOCK);
+    mr_link_expect(link, 0); /* a second one */
+    mr_item end = {.kind = MR_ITEM_END, .source = 0}, item;
+    mr_link_push(link, &end, NULL);
+    assert_int_equal(mr_link_pop(link, &item, 1), 0);
+    mr_link_push(link, &end, NULL);
+    expect_item(link, MR_ITEM_END, 0, 0);
+    mr_link_destroy(&link);
+}
+
+static void drop_oldest_leaves_a_mark_and_is_counted(void **state) {
+    (void)state;
+    mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST);
+    for (uint64_t seq = 0; seq < 3; seq++)
+        assert_true(push(link, 0, seq));
+    expect_item(link, MR_ITEM_GONE, 0, 0);
+    expect_item(link, MR_ITEM_FRAME, 0, 1);
+    expect_item(link, MR_ITEM_FRAME, 0, 2);
+    mr_ledger_line *lines = NULL;
+    assert_int_equal(mr_ledger_lines(ledger, 0, false, &lines), 1);
+    assert_string_equal(lines[0].stage, "consumer");
+    assert_string_equal(lines[0].reason, "queue full");
+    assert_int_equal(lines[0].frames, 1);
+    mr_free(lines);
+    mr_link_destroy(&link);
+}
+
+static void drop_newest_keeps_what_waits(void **state) {
+    (void)state;
+    mr_link *link = make_link(2, MR_POLICY_DROP_NEWEST);
+    for (uint64_t seq = 0; seq < 3; seq++)
+        assert_true(push(link, 0, seq));
+    expect_item(link, MR_ITEM_FRAME, 0, 0);
+    expect_item(link, MR_ITEM_FRAME, 0, 1);
+    expect_item(link, MR_ITEM_GONE, 0, 2);
+    mr_link_destroy(&link);
+}
+
+static void disposable_packets_go_first(void **state) {
+    (void)state;
+    mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST);
+    push_packet(link, 0, MR_FRAME_KEY);
+    push_packet(link, 1, MR_FRAME_DISPOSABLE);
+    push_packet(link, 2, 0);
+    push_packet(link, 3, 0);
+    expect_item(link, MR_ITEM_FRAME, 0, 0);
+    expect_item(link, MR_ITEM_GONE, 0, 1);
+    expect_item(link, MR_ITEM_FRAME, 0, 2);
+    expect_item(link, MR_ITEM_FRAME, 0, 3);
+    mr_link_destroy(&link);
+}
+
+static void without_disposable_packets_all_go_up_to_the_next_key(void **state) {
+    (void)state;
+    mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST);
+    push_packet(link, 0, MR_FRAME_KEY);
+    push_packet(link, 1, 0);
+    push_packet(link, 2, 0);
+    push_packet(link, 3, 0); /* Everything refers to packet 0: none of these can be decoded. */
+    push_packet(link, 4, 0);
+    push_packet(link, 5, MR_FRAME_KEY);
+    for (uint64_t seq = 0; seq < 5; seq++)
+        expect_item(link, MR_ITEM_GONE, 0, seq);
+    expect_item(link, MR_ITEM_FRAME, 0, 5);
+    assert_int_equal(mr_ledger_source(ledger, 0, false).dropped, 5);
+    mr_link_destroy(&link);
+}
+
+/* That nothing comes for now is the last thing in its lane, or has had its time. */
+static void what_comes_ends_an_absence(void **state) {
+    (void)state;
+    mr_link *link = make_link(4, MR_POLICY_BLOCK);
+    mr_item first, away = {.kind = MR_ITEM_GONE, .source = 1, .identity = mr_identity_away(1)},
+                   lost = {.kind = MR_ITEM_GONE, .source = 1, .identity = mr_identity_lost((mr_identity){.seq = 7})};
+    assert_true(push(link, 0, 5));
+    assert_true(mr_link_push(link, &away, NULL));
+    assert_true(mr_link_head(link, 1, &first));
+    assert_true(mr_identity_is_away(&first.identity) && mr_identity_is_lost(&first.identity));
+    assert_true(mr_link_push(link, &away, NULL));
+    assert_true(mr_link_push(link, &lost, NULL));
+    assert_true(mr_link_push(link, &away, NULL));
+    assert_true(push(link, 1, 8));
+    expect_item(link, MR_ITEM_FRAME, 0, 5);
+    expect_item(link, MR_ITEM_GONE, 1, 7);
+    expect_item(link, MR_ITEM_FRAME, 1, 8);
+    assert_int_equal(mr_link_pop(link, &first, 1), 0);
+    mr_link_destroy(&link);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(full_lane_leaves_the_frame_and_others_have_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_longest_queue_is_remembered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lanes_are_served_in_turn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(marks_take_no_room_and_keep_their_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(room_wakes_all_who_wait_for_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lane_ends_with_the_last_of_its_producers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(drop_oldest_leaves_a_mark_and_is_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(drop_newest_keeps_what_waits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(disposable_packets_go_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_disposable_packets_all_go_up_to_the_next_key, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_comes_ends_an_absence, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,382 @@
+/* Classical features: every variant of the row operations equals the C reference bit for bit, on random data of
+ * odd sizes in guarded memory; known answers; and work on a stream. tests/reference/classical.py compares them
+ * with others' implementations. MILLRACE_SEED repeats a run. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/device/device.h"
+#include "kernels/classical/classical.h"
+#include "kernels/classical/classical_pixel.h"
+#include "millrace/status.h"
+
+enum { GUARD = 0xa5, GUARD_BYTES = 64, CASES = 300 };
+
+static uint64_t seed, random_state;
+
+static uint32_t draw(void) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33);
+}
+
+static int between(int low, int high) {
+    return low + (int)(draw() % (uint32_t)(high - low + 1));
+}
+
+/* Memory of exactly that size, so that the address sanitizer sees a read outside of it. */
+static uint8_t *draw_bytes(size_t count) {
+    uint8_t *bytes = malloc(count ? count : 1);
+    int kind = between(0, 2), step = between(1, 9);
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (uint8_t)(kind == 0 ? draw() : kind == 1 ? i * (size_t)step / 4 : draw() % 2 * 255);
+    return bytes;
+}
+
+/* Poisoned memory with guards around it, for results. */
+static uint8_t *guarded(size_t bytes) {
+    uint8_t *block = aligned_alloc(64, (bytes + 2 * GUARD_BYTES + 63) / 64 * 64);
+    memset(block, GUARD, bytes + 2 * GUARD_BYTES);
+    return block;
+}
+
+static void check_guards(const uint8_t *block, size_t bytes) {
+    for (size_t i = 0; i < GUARD_BYTES; i++) {
+        assert_int_equal(block[i], GUARD);
+        assert_int_equal(block[GUARD_BYTES + bytes + i], GUARD);
+    }
+}
+
+/* Runs check(c, variant) for each variant that this processor has, on CASES draws. */
+static void for_each_variant(void (*check)(const mr_kernels *c, const mr_kernels *variant)) {
+    mr_kernels c, variant;
+    mr_kernels_init(&c, MR_ISA_C);
+    for (int isa = MR_ISA_AVX2; isa <= (int)mr_isa_detect(); isa++) {
+        mr_kernels_init(&variant, (mr_isa)isa);
+        for (int i = 0; i < CASES; i++) {
+            random_state = seed + (uint64_t)i * 7919;
+            draw();
+            check(&c, &variant);
+        }
+    }
+}
+
+/* ---- variants ------------------------------------------------------------------------------------------------- */
+
+static void check_laplacian(const mr_kernels *c, const mr_kernels *variant) {
+    int width = draw() % 40 ? between(1, 200) : between(16000, 33000);
+    uint8_t *rows[3];
+    for (int i = 0; i < 3; i++)
+        rows[i] = draw_bytes((size_t)width);
+    int64_t want[2] = {7, 9}, got[2] = {7, 9};
+    c->laplacian(want, rows[0], rows[1], rows[2], width);
+    variant->laplacian(got, rows[0], rows[1], rows[2], width);
+    assert_int_equal(got[0], want[0]);
+    assert_int_equal(got[1], want[1]);
+    for (int i = 0; i < 3; i++)
+        free(rows[i]);
+}
+
+static void check_differing(const mr_kernels *c, const mr_kernels *variant) {
+    size_t count = (size_t)between(0, 300), direct = 0;
+    int noise = draw() % 4 ? between(0, 254) : 254 * between(0, 1);
+    uint8_t *a = draw_bytes(count), *b = draw_bytes(count);
+    for (size_t i = 0; i < count; i++)
+        direct += abs(a[i] - b[i]) > noise;
+    assert_int_equal(c->differing(a, b, count, noise), direct);
+    assert_int_equal(variant->differing(a, b, count, noise), direct);
+    free(a);
+    free(b);
+}
+
+static void check_hsv(const mr_kernels *c, const mr_kernels *variant) {
+    int width = between(1, 100), row = width + 3;
+    int32_t saturation[256], hue[256];
+    for (int i = 0; i < 256; i++) {
+        saturation[i] = mr_hsv_quotient(MR_SATURATION_WHOLE, i);
+        hue[i] = mr_hsv_quotient(MR_HUE_WHOLE, i);
+    }
+    uint8_t *src = draw_bytes(3 * (size_t)width), *blocks[2];
+    const uint8_t *const from[3] = {src, src + width, src + 2 * width};
+    for (int i = 0; i < 2; i++) {
+        blocks[i] = guarded(3 * (size_t)row);
+        uint8_t *at = blocks[i] + GUARD_BYTES, *const to[3] = {at, at + row, at + 2 * row};
+        (i ? variant : c)->to_hsv(to, from, saturation, hue, width);
+        check_guards(blocks[i], 3 * (size_t)row);
+    }
+    assert_memory_equal(blocks[0], blocks[1], 3 * (size_t)row + 2 * GUARD_BYTES);
+    free(src);
+    free(blocks[0]);
+    free(blocks[1]);
+}
+
+/* Differences of samples or of their square roots, each axis alone, both, and neither. */
+static float draw_difference(void) {
+    static const float special[] = {0.0f, -0.0f, 255.0f, -255.0f, 1.0f, 1e-20f};
+    int kind = between(0, 3);
+    float whole = (float)between(-255, 255);
+    return kind == 0 ? special[between(0, 5)] : kind == 1 ? whole : sqrtf((float)between(0, 255)) - whole / 16.0f;
+}
+
+static void check_votes(const mr_kernels *c, const mr_kernels *variant) {
+    size_t width = (size_t)between(1, 70), bytes = width * sizeof(float);
+    int bins = between(1, MR_HOG_MOST_BINS);
+    float scale = (float)bins / (draw() % 2 ? 2.0f : 4.0f), *dx = malloc(bytes), *dy = malloc(bytes);
+    for (size_t i = 0; i < width; i++) {
+        dx[i] = draw_difference();
+        dy[i] = draw() % 5 ? draw_difference() : dx[i];
+    }
+    uint8_t *blocks[2][3];
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 3; k++)
+            blocks[i][k] = guarded(bytes);
+        const mr_votes votes = {(int32_t *)(void *)(blocks[i][0] + GUARD_BYTES),
+                                (float *)(void *)(blocks[i][1] + GUARD_BYTES),
+                                (float *)(void *)(blocks[i][2] + GUARD_BYTES)};
+        (i ? variant : c)->votes(&votes, dx, dy, (int)width, scale, bins);
+        for (size_t x = 0; x < width; x++)
+            assert_in_range(votes.bin[x], 0, bins - 1);
+    }
+    for (int k = 0; k < 3; k++) {
+        check_guards(blocks[1][k], bytes);
+        assert_memory_equal(blocks[0][k], blocks[1][k], bytes + 2 * GUARD_BYTES);
+        free(blocks[0][k]);
+        free(blocks[1][k]);
+    }
+    free(dx);
+    free(dy);
+}
+
+static void check_gradients(const mr_kernels *c, const mr_kernels *variant) {
+    size_t width = (size_t)between(1, 70), bytes = width * sizeof(float);
+    float *block = malloc(3 * bytes + 2 * sizeof *block), *const row = block + width + 1;
+    const float *const rows[3] = {block, row, row + width + 1}; /* one value more on both sides of the middle one */
+    uint8_t *dx[2] = {guarded(bytes), guarded(bytes)}, *dy[2] = {guarded(bytes), guarded(bytes)};
+    for (size_t i = 0; i < 3 * width + 2; i++)
+        block[i] = draw_difference();
+    for (size_t x = 0; x < width; x++)
+        for (int i = 0; i < 2; i++) {
+            ((float *)(void *)(dx[i] + GUARD_BYTES))[x] = x % 3 ? 100.0f : row[x + 1] - row[x - 1];
+            ((float *)(void *)(dy[i] + GUARD_BYTES))[x] = x % 3 ? -50.0f : block[x] - rows[2][x];
+        }
+    bool longer = draw() % 2;
+    for (int i = 0; i < 2; i++)
+        (i ? variant : c)->gradients((float *)(void *)(dx[i] + GUARD_BYTES), (float *)(void *)(dy[i] + GUARD_BYTES),
+                                     rows, (int)width, longer);
+    assert_memory_equal(dx[0], dx[1], bytes + 2 * GUARD_BYTES);
+    assert_memory_equal(dy[0], dy[1], bytes + 2 * GUARD_BYTES);
+    check_guards(dx[1], bytes);
+    check_guards(dy[1], bytes);
+    for (int i = 0; i < 2; i++) {
+        free(dx[i]);
+        free(dy[i]);
+    }
+    free(block);
+}
+
+static mr_hog_params draw_layout(void) {
+    mr_hog_params p = {.channels = draw() % 2 ? 1 : 3, .cell_width = between(1, 9), .cell_height = between(1, 9),
+                       .bins = between(1, MR_HOG_MOST_BINS), .full_turn = draw() % 2, .gamma = draw() % 2,
+                       .clip = 0.2f};
+    p.block_width = p.cell_width * between(1, 3);
+    p.block_height = p.cell_height * between(1, 3);
+    p.stride_x = between(1, 9);
+    p.stride_y = between(1, 9);
+    p.width = p.block_width + p.stride_x * between(0, 5);
+    p.height = p.block_height + p.stride_y * between(0, 5);
+    return p;
+}
+
+/* The whole of it, with `gather` inside; every sum has one order, so that descriptors are equal too. */
+static void check_hog(const mr_kernels *c, const mr_kernels *variant) {
+    const mr_hog_params p = draw_layout();
+    mr_hog *hog = NULL;
+    assert_int_equal(mr_hog_create(&hog, &p), MR_OK);
+    size_t bytes = (size_t)mr_hog_length(mr_hog_layout_of(hog)) * sizeof(float);
+    size_t scratch_bytes = (mr_hog_scratch_bytes(hog) + 63) / 64 * 64;
+    uint8_t *src = draw_bytes((size_t)p.width * (size_t)p.height * (size_t)p.channels), *blocks[2];
+    for (int i = 0; i < 2; i++) {
+        void *scratch = aligned_alloc(64, scratch_bytes);
+        memset(scratch, 0x7b, scratch_bytes);
+        blocks[i] = guarded(bytes);
+        mr_hog_run(hog, i ? variant : c, src, (float *)(void *)(blocks[i] + GUARD_BYTES), scratch);
+        check_guards(blocks[i], bytes);
+        free(scratch);
+    }
+    assert_memory_equal(blocks[0], blocks[1], bytes + 2 * GUARD_BYTES);
+    free(blocks[0]);
+    free(blocks[1]);
+    free(src);
+    mr_hog_destroy(&hog);
+}
+
+static void variants_are_equal(void **state) {
+    (void)state;
+    for_each_variant(check_laplacian);
+    for_each_variant(check_differing);
+    for_each_variant(check_hsv);
+    for_each_variant(check_gradients);
+    for_each_variant(check_votes);
+    for_each_variant(check_hog);
+    printf("seed %llu, variants up to %s\n", (unsigned long long)seed, mr_isa_name(mr_isa_detect()));
+}
+
+/* ---- known answers -------------------------------------------------------------------------------------------- */
+
+/* Against atan2 of the C library, in quarter turns: the polynomial's 2.4e-8 and roundings of single precision up
+ * to 4. */
+static void directions_are_those_of_the_arctangent(void **state) {
+    (void)state;
+    for (int dy = -255; dy <= 255; dy++)
+        for (int dx = -255; dx <= 255; dx++) {
+            double turn = atan2(dy, dx) / acos(0.0), got = (double)mr_quarter_turns((float)dx, (float)dy);
+            if (dx || dy)
+                assert_true(fabs(got - (turn < 0 ? turn + 4 : turn)) < 5e-7);
+        }
+    assert_true(mr_quarter_turns(0, 0) == 0.0f);
+}
+
+static void a_ramp_points_one_way(void **state) {
+    (void)state;
+    const mr_hog_params p = {.width = 16, .height = 16, .channels = 1, .block_width = 16, .block_height = 16,
+                             .stride_x = 8, .stride_y = 8, .cell_width = 8, .cell_height = 8, .bins = 9,
+                             .clip = 1.0f};
+    uint8_t src[256], scratch[1 << 14] __attribute__((aligned(64)));
+    float result[36];
+    mr_hog *hog = NULL;
+    assert_int_equal(mr_hog_create(&hog, &p), MR_OK);
+    assert_true(mr_hog_scratch_bytes(hog) <= sizeof scratch);
+    /* Brighter downwards: a quarter of the turn, the centre of the fifth of nine bins. */
+    for (int i = 0; i < 256; i++)
+        src[i] = (uint8_t)(i / 16 * 10);
+    mr_hog_run(hog, mr_kernels_get(), src, result, scratch);
+    for (int i = 0; i < 36; i++)
+        assert_true(i % 9 == 4 ? result[i] > 0.4f : result[i] < 1e-6f);
+    memset(src, 90, sizeof src);
+    mr_hog_run(hog, mr_kernels_get(), src, result, scratch);
+    for (int i = 0; i < 36; i++)
+        assert_true(result[i] == 0.0f);
+    mr_hog_destroy(&hog);
+}
+
+static void refused(mr_hog_params p, const char *words) {
+    mr_hog *hog = NULL;
+    assert_int_equal(mr_hog_create(&hog, &p), MR_ERROR_CONFIG);
+    assert_null(hog);
+    if (!strstr(mr_message(), words))
+        fail_msg("\"%s\" does not say \"%s\"", mr_message(), words);
+}
+
+static void layouts_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    const mr_hog_params good = {.width = 64, .height = 128, .channels = 1, .block_width = 16, .block_height = 16,
+                                .stride_x = 8, .stride_y = 8, .cell_width = 8, .cell_height = 8, .bins = 9,
+                                .clip = 0.2f};
+    mr_hog_params p = good;
+    p.cell_width = 7;
+    refused(p, "cells of 7x8 do not fill a block of 16x16");
+    p = good;
+    p.stride_x = 7;
+    refused(p, "do not end where a picture of 64x128 does");
+    p = good;
+    p.width = 8;
+    refused(p, "larger than the picture of 8x128");
+    p = good;
+    p.block_width = 72;
+    refused(p, "larger than 64x64");
+    p = good;
+    p.cell_width = p.cell_height = 1;
+    refused(p, "has 256 cells");
+    p = good;
+    p.bins = 0;
+    refused(p, "0 bins");
+    p = good;
+    p.stride_y = 0;
+    refused(p, "at least one pixel");
+    mr_hog_layout layout;
+    assert_int_equal(mr_hog_plan(&layout, &good), MR_OK);
+    assert_int_equal(mr_hog_length(&layout), 3780); /* Dalal and Triggs: 7 x 15 blocks of 36 */
+}
+
+/* A flat picture has no frequency but that of its mean; the sums of the rounded cosines are exactly 0. */
+static void flat_pictures_have_one_bit(void **state) {
+    (void)state;
+    uint8_t src[1024], hash[MR_HASH_BYTES];
+    static const uint8_t one[MR_HASH_BYTES] = {0x80}, none[MR_HASH_BYTES] = {0};
+    memset(src, 131, sizeof src);
+    mr_phash(src, hash);
+    assert_memory_equal(hash, one, sizeof hash);
+    memset(src, 0, sizeof src);
+    mr_phash(src, hash);
+    assert_memory_equal(hash, none, sizeof hash);
+}
+
+/* One bright pixel of 3 x 3: the Laplacian is -4 in the middle, 1 beside it, mirrored at the edges 2. */
+static void one_pixel_is_sharp(void **state) {
+    (void)state;
+    const uint8_t src[] = {0, 0, 0, 99, 0, 10, 0, 99, 0, 0, 0, 99};
+    float got = -1;
+    mr_sharpness(mr_kernels_get(), &(mr_sharpness_item){.src = src, .stride = 4, .width = 3, .height = 3,
+                                                        .scale = 0.5f, .dst = &got});
+    const double value[9] = {0, 20, 0, 20, -40, 20, 0, 20, 0};
+    double sum = 0, squares = 0;
+    for (int i = 0; i < 9; i++) {
+        sum += value[i];
+        squares += value[i] * value[i];
+    }
+    assert_true(fabs((double)got - (squares / 9 - sum * sum / 81) / 4) < 1e-4);
+    const uint8_t single = 200;
+    mr_sharpness(mr_kernels_get(), &(mr_sharpness_item){.src = &single, .stride = 1, .width = 1, .height = 1,
+                                                        .scale = 1, .dst = &got});
+    assert_true(got == 0.0f);
+}
+
+/* ---- work on a stream ----------------------------------------------------------------------------------------- */
+
+/* The simulated accelerator does work later and on its own copy of the struct; bits of a hash as floats. */
+static void work_on_a_stream(void **state) {
+    (void)state;
+    const mr_sim_params params = {.manual = true};
+    mr_device *device = NULL;
+    mr_stream *stream = NULL;
+    uint8_t *src = draw_bytes(2048), hash[MR_HASH_BYTES];
+    float bits[2][64] = {{0}};
+    uint32_t changed = 0;
+    assert_int_equal(mr_sim_create(&device, &params), MR_OK);
+    assert_int_equal(mr_stream_create(device, &stream), MR_OK);
+    mr_phash_work work = {.count = 2, .bits = true, .src = {src, src + 1024}, .dst = {bits[0], bits[1]}};
+    assert_int_equal(mr_phash_enqueue(stream, &work), MR_OK);
+    memset(&work, 0, sizeof work);
+    const mr_change_work change = {.a = src, .b = src + 1024, .count = 1024, .noise = 0, .changed = &changed};
+    assert_int_equal(mr_change_enqueue(stream, &change), MR_OK);
+    mr_sim_advance(device, INT64_MAX - 1);
+    for (int i = 0; i < 2; i++) {
+        mr_phash(src + 1024 * i, hash);
+        for (int k = 0; k < 64; k++)
+            assert_true(bits[i][k] == (float)(hash[k / 8] >> (7 - k % 8) & 1));
+    }
+    assert_int_equal(changed, mr_kernels_get()->differing(src, src + 1024, 1024, 0));
+    mr_stream_destroy(&stream);
+    mr_device_destroy(&device);
+    free(src);
+}
+
+int main(void) {
+    const char *given = getenv("MILLRACE_SEED");
+    seed = given ? strtoull(given, NULL, 10) : 20261121;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variants_are_equal),
+        cmocka_unit_test(directions_are_those_of_the_arctangent),
+        cmocka_unit_test(a_ramp_points_one_way),
+        cmocka_unit_test(layouts_that_cannot_be_are_refused),
+        cmocka_unit_test(flat_pictures_have_one_bit),
+        cmocka_unit_test(one_pixel_is_sharp),
+        cmocka_unit_test(work_on_a_stream),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

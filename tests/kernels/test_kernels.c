@@ -1,0 +1,456 @@
+/* Operations on vectors: linear layers on devices, scores and best classes, normalising, pooling; and the parity of
+ * their variants. Expected values are computed here in double precision, or were computed with NumPy and SciPy as the
+ * comments say. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#ifdef MILLRACE_CUDA_HOST
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#endif
+
+#include "engine/device/cuda/cuda.h"
+#include "kernels/cuda.h"
+#include "kernels/kernels.h"
+#include "kernels/scratch.h"
+#include "kernels/vector/cublas.h"
+#include "kernels/vector/vector.h"
+#include "tests/support/draw.h"
+#include "tests/support/on_device.h"
+
+/* scipy.special.softmax([1, 3, 2, 3, -1]) and scipy.special.expit, SciPy 1.17. */
+static void scores_and_best_classes(void **state) {
+    (void)state;
+    const float logits[5] = {1, 3, 2, 3, -1};
+    int32_t index[5], found = -1;
+    float score[5];
+    mr_top_k_work work = {.logits = logits, .count = 5, .most = 3, .activation = MR_ACTIVATION_SOFTMAX,
+                          .index = index,
+                          .score = score, .found = &found};
+    mr_top_k(&work);
+    assert_int_equal(found, 3);
+    assert_int_equal(index[0], 1); /* of equal ones the first */
+    assert_int_equal(index[1], 3);
+    assert_int_equal(index[2], 2);
+    assert_float_equal(score[0], 0.3965846, 1e-6);
+    assert_float_equal(score[2], 0.1458953, 1e-6);
+    work.activation = MR_ACTIVATION_SIGMOID;
+    work.threshold = 0.9f;
+    work.most = 5;
+    mr_top_k(&work);
+    assert_int_equal(found, 2);
+    assert_float_equal(score[0], 0.9525741, 1e-6);
+    work.activation = MR_ACTIVATION_NONE;
+    work.threshold = -10;
+    mr_top_k(&work);
+    assert_int_equal(found, 5);
+    assert_float_equal(score[4], -1.0, 0);
+    assert_int_equal(index[4], 4);
+}
+
+static void odd_logits(void **state) {
+    (void)state;
+    const float logits[4] = {NAN, 200.0f, INFINITY, -INFINITY};
+    int32_t index[4], found = -1;
+    float score[4];
+    mr_top_k_work work = {.logits = logits, .count = 2, .most = 4, .activation = MR_ACTIVATION_SOFTMAX,
+                          .index = index,
+                          .score = score, .found = &found};
+    mr_top_k(&work); /* not a number never counts */
+    assert_int_equal(found, 1);
+    assert_int_equal(index[0], 1);
+    assert_float_equal(score[0], 1.0, 0);
+    work.count = 4;
+    mr_top_k(&work); /* an infinite logit takes it all */
+    assert_int_equal(found, 3);
+    assert_int_equal(index[0], 2);
+    assert_float_equal(score[0], 1.0, 0);
+    assert_float_equal(score[1], 0.0, 0);
+    work.count = 1;
+    mr_top_k(&work);
+    assert_int_equal(found, 0);
+}
+
+static int descending(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void best_of_many(void **state) {
+    (void)state;
+    float *logits = draw_many(1000), *sorted = malloc(1000 * sizeof *sorted), score[17];
+    int32_t index[17], found;
+    memcpy(sorted, logits, 1000 * sizeof *sorted);
+    qsort(sorted, 1000, sizeof *sorted, descending);
+    mr_top_k_work work = {.logits = logits, .count = 1000, .most = 17, .threshold = -2, .index = index,
+                          .score = score,
+                          .found = &found};
+    mr_top_k(&work);
+    assert_int_equal(found, 17);
+    for (int i = 0; i < 17; i++) {
+        assert_true(score[i] == sorted[i]);
+        assert_true(logits[index[i]] == sorted[i]);
+    }
+    free(logits);
+    free(sorted);
+}
+
+static void vectors_of_length_one(void **state) {
+    (void)state;
+    float values[3] = {3, 0, 4}, zeros[9] = {0};
+    mr_normalize(&(mr_normalize_work){.src = values, .dst = values, .count = 3});
+    assert_float_equal(values[0], 0.6, 1e-7);
+    assert_float_equal(values[2], 0.8, 1e-7);
+    mr_normalize(&(mr_normalize_work){.src = zeros, .dst = zeros, .count = 9});
+    assert_float_equal(zeros[8], 0.0, 0);
+}
+
+static void pooling_both_layouts(void **state) {
+    (void)state;
+    enum { CHANNELS = 13, POSITIONS = 49 };
+    float *first = draw_many(CHANNELS * POSITIONS), last[CHANNELS * POSITIONS], a[CHANNELS], b[CHANNELS];
+    for (int c = 0; c < CHANNELS; c++)
+        for (int p = 0; p < POSITIONS; p++)
+            last[p * CHANNELS + c] = first[c * POSITIONS + p];
+    mr_pool_mean(&(mr_pool_work){.src = first, .dst = a, .channels = CHANNELS, .positions = POSITIONS});
+    mr_pool_mean(
+        &(mr_pool_work){.src = last, .dst = b, .channels = CHANNELS, .positions = POSITIONS, .channels_last = true});
+    for (int c = 0; c < CHANNELS; c++) {
+        double sum = 0.0;
+        for (int p = 0; p < POSITIONS; p++)
+            sum += first[c * POSITIONS + p];
+        assert_float_equal(a[c], sum / POSITIONS, 1e-6);
+        assert_float_equal(b[c], sum / POSITIONS, 1e-6);
+    }
+    free(first);
+}
+
+/* Arrays end where their allocation does, so that the address sanitizer sees a read too far. */
+static void variants_of_sums_are_equal(void **state) {
+    (void)state;
+    mr_kernels c, best;
+    mr_kernels_init(&c, MR_ISA_C);
+    for (int isa = MR_ISA_AVX2; isa <= (int)mr_isa_detect(); isa++) {
+        mr_kernels_init(&best, (mr_isa)isa);
+        for (int count = 0; count < 70; count++) {
+            float *values = draw_many((size_t)count);
+            double exact = 0.0;
+            for (int i = 0; i < count; i++)
+                exact += values[i];
+            assert_true(best.sum(values, count) == c.sum(values, count));
+            assert_true(best.sum_of_squares(values, count) == c.sum_of_squares(values, count));
+            assert_float_equal(c.sum(values, count), exact, 1e-5);
+            free(values);
+        }
+    }
+}
+
+/* The simulated accelerator does work later and on its own copy of the struct. */
+static void work_on_a_stream(void **state) {
+    (void)state;
+    static const float values[4] = {1, 2, 3, 6};
+    static float mean;
+    mr_sim_params params = {.manual = true};
+    mr_device *device = NULL;
+    mr_stream *stream = NULL;
+    assert_int_equal(mr_sim_create(&device, &params), MR_OK);
+    assert_int_equal(mr_stream_create(device, &stream), MR_OK);
+    mr_pool_work work = {.src = values, .dst = &mean, .channels = 1, .positions = 4};
+    assert_int_equal(mr_pool_mean_enqueue(stream, &work, 1), MR_OK);
+    memset(&work, 0, sizeof work);
+    assert_float_equal(mean, 0.0, 0);
+    mr_sim_advance(device, INT64_MAX - 1);
+    assert_float_equal(mean, 3.0, 0);
+    mr_stream_destroy(&stream);
+    mr_device_destroy(&device);
+}
+
+/* ---- devices against the C reference ----------------------------------------------------------------------------- */
+
+/* Room for results on a device, filled with NaN, so that what is not written shows. */
+static float *put_poison(on_device *d, size_t count) {
+    float *poison = malloc(count * sizeof *poison), *there;
+    for (size_t i = 0; i < count; i++)
+        poison[i] = NAN;
+    there = on_device_put(d, poison, count * sizeof *poison);
+    free(poison);
+    return there;
+}
+
+static float *take(on_device *d, float *there, size_t count) {
+    float *here = malloc(count * sizeof *here);
+    on_device_take(d, there, here, count * sizeof *here);
+    return here;
+}
+
+/* Distance in units in the last place. */
+static int64_t ulps(float a, float b) {
+    int32_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return llabs((int64_t)(x < 0 ? INT32_MIN - x : x) - (y < 0 ? INT32_MIN - y : y));
+}
+
+static size_t length_of(int i) {
+    return (size_t)i * 9 + 1;
+}
+
+static void vectors_on_a_device(void **state) {
+    enum { COUNT = 35, MOST = 320 };
+    on_device d;
+    ON_DEVICE_OR_SKIP(&d, *state);
+    mr_normalize_work works[COUNT];
+    float *src[COUNT], *there[COUNT], expected[MOST];
+    for (int i = 0; i < COUNT; i++) {
+        src[i] = draw_many(length_of(i));
+        works[i] = (mr_normalize_work){.src = on_device_put(&d, src[i], length_of(i) * sizeof(float)),
+                                       .dst = there[i] = put_poison(&d, length_of(i) + 1), .count = (int)length_of(i)};
+    }
+    assert_int_equal(mr_normalize_enqueue(d.stream, works, COUNT), MR_OK);
+    on_device_finish(&d);
+    for (int i = 0; i < COUNT; i++) {
+        float *got = take(&d, there[i], length_of(i) + 1);
+        mr_normalize(&(mr_normalize_work){.src = src[i], .dst = expected, .count = (int)length_of(i)});
+        assert_memory_equal(got, expected, length_of(i) * sizeof(float));
+        assert_true(isnan(got[length_of(i)]));
+        on_device_free(&d, (void *)(uintptr_t)works[i].src);
+        free(src[i]);
+        free(got);
+    }
+    on_device_close(&d);
+}
+
+static void means_on_a_device(void **state) {
+    enum { COUNT = 34, MOST = 64 };
+    on_device d;
+    ON_DEVICE_OR_SKIP(&d, *state);
+    mr_pool_work works[COUNT];
+    float *src[COUNT], expected[MOST];
+    for (int i = 0; i < COUNT; i++) {
+        int channels = 1 + i * 7 % 50, positions = 1 + i * 5 % 60;
+        size_t count = (size_t)channels * (size_t)positions;
+        src[i] = draw_many(count);
+        works[i] = (mr_pool_work){.src = on_device_put(&d, src[i], count * sizeof(float)),
+                                  .dst = put_poison(&d, (size_t)channels + 1), .channels = channels,
+                                  .positions = positions, .channels_last = i % 3 == 0};
+    }
+    assert_int_equal(mr_pool_mean_enqueue(d.stream, works, COUNT), MR_OK);
+    on_device_finish(&d);
+    for (int i = 0; i < COUNT; i++) {
+        mr_pool_work here = works[i];
+        here.src = src[i];
+        here.dst = expected;
+        mr_pool_mean(&here);
+        float *got = take(&d, works[i].dst, (size_t)here.channels + 1);
+        assert_memory_equal(got, expected, (size_t)here.channels * sizeof(float));
+        assert_true(isnan(got[here.channels]));
+        on_device_free(&d, (void *)(uintptr_t)works[i].src);
+        free(src[i]);
+        free(got);
+    }
+    on_device_close(&d);
+}
+
+/* Logits with ties, infinities and what is not a number. */
+static float *draw_logits(int count, int kind) {
+    float *logits = draw_many((size_t)count);
+    for (int i = 0; i < count; i++) {
+        logits[i] *= 20.0f;
+        if (kind % 2)
+            logits[i] = (float)(int)logits[i];
+        if (kind % 5 == 4 && i % 7 == 3)
+            logits[i] = i % 2 ? NAN : i % 3 ? INFINITY : -INFINITY;
+    }
+    return logits;
+}
+
+static void compare_best(const mr_top_k_work *want, const int32_t *index, const float *score, int32_t found) {
+    assert_int_equal(found, *want->found);
+    for (int k = 0; k < found; k++) {
+        assert_int_equal(index[k], want->index[k]);
+        if (ulps(score[k], want->score[k]) > MR_SCORE_ULPS)
+            fail_msg("score %d: %.9g instead of %.9g", k, (double)score[k], (double)want->score[k]);
+    }
+}
+
+static void best_classes_on_a_device(void **state) {
+    enum { COUNT = 40, MOST = 30 };
+    on_device d;
+    ON_DEVICE_OR_SKIP(&d, *state);
+    mr_top_k_work works[COUNT];
+    float *logits[COUNT], score[MOST];
+    int32_t index[MOST], found;
+    for (int i = 0; i < COUNT; i++) {
+        int count = i < 5 ? i : 1 + i * 37;
+        logits[i] = draw_logits(count, i);
+        works[i] = (mr_top_k_work){.logits = on_device_put(&d, logits[i], (size_t)count * sizeof(float)), .count = count,
+                                   .most = i % MOST, .activation = (mr_activation)(i % 3),
+                                   .threshold = i % 4 ? -30.0f : 0.02f, .score = put_poison(&d, MOST),
+                                   .index = (int32_t *)put_poison(&d, MOST), .found = (int32_t *)put_poison(&d, 1)};
+    }
+    assert_int_equal(mr_top_k_enqueue(d.stream, works, COUNT), MR_OK);
+    on_device_finish(&d);
+    for (int i = 0; i < COUNT; i++) {
+        mr_top_k_work want = works[i];
+        want.logits = logits[i];
+        want.index = index;
+        want.score = score;
+        want.found = &found;
+        mr_top_k(&want);
+        int32_t *got = (int32_t *)take(&d, (float *)works[i].index, MOST),
+                *number = (int32_t *)take(&d, (float *)works[i].found, 1);
+        float *scores = take(&d, works[i].score, MOST);
+        compare_best(&want, got, scores, *number);
+        on_device_free(&d, (void *)(uintptr_t)works[i].logits);
+        free(got);
+        free(number);
+        free(scores);
+        free(logits[i]);
+    }
+    on_device_close(&d);
+}
+
+/* The kernel for machines without cuBLAS. */
+static int launch_plain(on_device *d, const mr_linear_work *work) {
+    void *handle = NULL;
+    int status = mr_cuda_enter(d->stream, &handle);
+    return status ? status : mr_kernels_cuda.linear(work, handle);
+}
+
+/* Sums of `inputs` products of numbers within -1..1, in another order. Done so many times; the last one counts. */
+static void repeat_linear_on(on_device *d, int outputs, int inputs, int batch, bool has_bias, bool plain, int times) {
+    size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
+    float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
+    float *expected = malloc((size_t)batch * dst_row * sizeof *expected);
+    mr_linear_work here = {.weights = weights, .bias = has_bias ? weights + inputs : NULL, .weight_stride = row,
+                           .bias_stride = row, .outputs = outputs, .inputs = inputs, .batch = batch, .src = src,
+                           .src_stride = src_row, .dst = expected, .dst_stride = dst_row};
+    mr_linear_work there = here;
+    float *weights_there = on_device_put(d, weights, (size_t)outputs * row * sizeof(float));
+    there.weights = weights_there;
+    there.bias = has_bias ? weights_there + inputs : NULL;
+    there.src = on_device_put(d, src, (size_t)batch * src_row * sizeof(float));
+    there.dst = put_poison(d, (size_t)batch * dst_row);
+    mr_linear(&here);
+    for (int i = 0; i < times; i++) {
+        assert_int_equal(plain ? launch_plain(d, &there) : mr_linear_enqueue(d->stream, &there), MR_OK);
+        on_device_finish(d);
+    }
+    float *got = take(d, there.dst, (size_t)batch * dst_row);
+    for (size_t n = 0; n < (size_t)batch; n++) {
+        for (size_t o = 0; o < (size_t)outputs; o++)
+            assert_true(fabsf(got[n * dst_row + o] - expected[n * dst_row + o]) < 1e-6f * (float)(inputs + 4));
+        assert_true(isnan(got[n * dst_row + (size_t)outputs]));
+    }
+    on_device_free(d, weights_there);
+    on_device_free(d, (void *)(uintptr_t)there.src);
+    free(weights);
+    free(src);
+    free(expected);
+    free(got);
+}
+
+static void check_linear_on(on_device *d, int outputs, int inputs, int batch, bool has_bias, bool plain) {
+    repeat_linear_on(d, outputs, inputs, batch, has_bias, plain, 1);
+}
+
+/* What recurs is recorded as a CUDA graph, cuBLAS's kernels too: with memory of ours to work in it allows that. */
+static void products_are_recorded(void **state) {
+    enum { TIMES = 6 };
+    on_device d = {0};
+    ON_DEVICE_OR_SKIP(&d, *state);
+    print_message(mr_cublas_found() ? "with cuBLAS\n" : "without cuBLAS\n");
+    repeat_linear_on(&d, 33, 64, 20, true, false, TIMES);
+    repeat_linear_on(&d, 1000, 1280, 8, true, false, TIMES);
+    mr_cuda_graph_counts counts = mr_cuda_graph_count(d.stream);
+    assert_int_equal(counts.refused, 0);
+    assert_int_equal(counts.recorded, 2);
+    assert_int_equal(counts.launched, 2 * (TIMES - 1));
+    on_device_close(&d);
+}
+
+static void linear_layers_on_a_device(void **state) {
+    on_device d;
+    ON_DEVICE_OR_SKIP(&d, *state);
+    for (int plain = 0; plain <= (int)mr_stream_is_cuda(d.stream); plain++) {
+        check_linear_on(&d, 1, 1, 1, true, plain);
+        check_linear_on(&d, 10, 37, 1, false, plain);
+        check_linear_on(&d, 17, 129, 5, true, plain);
+        check_linear_on(&d, 33, 64, 20, true, plain);
+    }
+    on_device_close(&d);
+}
+
+#ifdef MILLRACE_CUDA_HOST
+/* As NVIDIA advises. */
+static void cublas_works_in_as_much_as_the_device_should_have(void **state) {
+    (void)state;
+    static const struct {
+        int capability;
+        size_t bytes;
+    } cases[] = {{75, 4 << 20}, {89, 4 << 20}, {90, 32 << 20}, {100, 32 << 20}};
+    void *library = dlopen(getenv("MILLRACE_CUBLAS"), RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    size_t (*workspace)(void) = NULL;
+    *(void **)&workspace = dlsym(library, "cublas_host_workspace");
+    assert_non_null(workspace);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        on_device d = {0};
+        mr_host_be(cases[i].capability, CUDART_VERSION);
+        assert_true(on_device_open(&d, "cuda:0"));
+        assert_int_equal(mr_cuda_about(d.device).capability, cases[i].capability);
+        check_linear_on(&d, 10, 37, 1, false, false);
+        assert_int_equal(workspace(), cases[i].bytes);
+        on_device_close(&d);
+    }
+    mr_host_be(90, CUDART_VERSION);
+    dlclose(library);
+}
+#endif
+
+static void scratch_grows_and_is_kept(void **state) {
+    (void)state;
+    void *small = mr_scratch(100);
+    assert_non_null(small);
+    assert_int_equal((uintptr_t)small % 64, 0);
+    assert_ptr_equal(mr_scratch(50), small);
+    uint8_t *large = mr_scratch(1 << 20);
+    assert_non_null(large);
+    memset(large, 1, 1 << 20);
+    assert_ptr_equal(mr_scratch(1 << 20), large);
+}
+
+int main(void) {
+#ifdef MILLRACE_CUDA_HOST
+    setenv("MILLRACE_CUBLAS", BINARY_DIR "/libcublas_host.so", 1);
+#endif
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_and_best_classes),
+        cmocka_unit_test(odd_logits),
+        cmocka_unit_test(best_of_many),
+        cmocka_unit_test(vectors_of_length_one),
+        cmocka_unit_test(pooling_both_layouts),
+        cmocka_unit_test(variants_of_sums_are_equal),
+        cmocka_unit_test(work_on_a_stream),
+        cmocka_unit_test(scratch_grows_and_is_kept),
+#ifdef MILLRACE_CUDA_HOST
+        cmocka_unit_test(cublas_works_in_as_much_as_the_device_should_have),
+#endif
+        {"vectors on sim:0", vectors_on_a_device, NULL, NULL, "sim:0"},
+        {"vectors on " ON_CUDA, vectors_on_a_device, NULL, NULL, "cuda:0"},
+        {"means on sim:0", means_on_a_device, NULL, NULL, "sim:0"},
+        {"means on " ON_CUDA, means_on_a_device, NULL, NULL, "cuda:0"},
+        {"best classes on sim:0", best_classes_on_a_device, NULL, NULL, "sim:0"},
+        {"best classes on " ON_CUDA, best_classes_on_a_device, NULL, NULL, "cuda:0"},
+        {"linear layers on sim:0", linear_layers_on_a_device, NULL, NULL, "sim:0"},
+        {"linear layers on " ON_CUDA, linear_layers_on_a_device, NULL, NULL, "cuda:0"},
+        {"products in graphs on " ON_CUDA, products_are_recorded, NULL, NULL, "cuda:0"},
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

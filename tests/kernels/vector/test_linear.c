@@ -1,0 +1,109 @@
+/* Products of matrices on the host's processors, against sums in double precision, and on several threads at once. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kernels/kernels.h"
+#include "kernels/vector/vector.h"
+#include "tests/support/draw.h"
+
+/* Sums of n products: rounding errors of single precision grow at most with n, in practice with its root. */
+static void check_linear(int outputs, int inputs, int batch, bool bias_in_weights) {
+    size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
+    float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
+    float *dst = malloc((size_t)batch * dst_row * sizeof *dst);
+    mr_linear_work work = {.weights = weights, .bias = bias_in_weights ? weights + inputs : NULL,
+                           .weight_stride = row,
+                           .bias_stride = row, .outputs = outputs, .inputs = inputs, .batch = batch, .src = src,
+                           .src_stride = src_row, .dst = dst, .dst_stride = dst_row};
+    for (size_t i = 0; i < (size_t)batch * dst_row; i++)
+        dst[i] = NAN;
+    mr_linear(&work);
+    for (size_t n = 0; n < (size_t)batch; n++) {
+        for (size_t o = 0; o < (size_t)outputs; o++) {
+            double sum = bias_in_weights ? weights[o * row + (size_t)inputs] : 0.0;
+            for (size_t i = 0; i < (size_t)inputs; i++)
+                sum += (double)weights[o * row + i] * src[n * src_row + i];
+            assert_true(fabs(dst[n * dst_row + o] - sum) < 1e-6 * (inputs + 4));
+        }
+        assert_true(isnan(dst[n * dst_row + (size_t)outputs]));
+    }
+    free(weights);
+    free(src);
+    free(dst);
+}
+
+static void linear_layers(void **state) {
+    (void)state;
+    check_linear(1, 1, 1, true);
+    check_linear(10, 37, 1, true);
+    check_linear(10, 37, 1, false);
+    check_linear(7, 129, 5, true);
+    check_linear(1000, 1280, 8, true);
+}
+
+/* ---- products on several threads at once ----------------------------------------------------------------------- */
+
+enum { SHARED_OUTPUTS = 1000, SHARED_INPUTS = 1280, SHARED_THREADS = 4, SHARED_ROUNDS = 300 };
+
+/* What one thread multiplies again and again, and how often the product was not that of the first time. */
+typedef struct multiplier {
+    mr_linear_work work;
+    float *src, *alone;
+    int wrong;
+} multiplier;
+
+static void *multiply(void *context) {
+    multiplier *self = context;
+    size_t bytes = (size_t)self->work.batch * SHARED_OUTPUTS * sizeof(float);
+    for (int i = 0; i < SHARED_ROUNDS; i++) {
+        memset(self->work.dst, 0xff, bytes);
+        mr_linear(&self->work);
+        self->wrong += memcmp(self->work.dst, self->alone, bytes) != 0;
+    }
+    return NULL;
+}
+
+/* Each product alone first, then all at once: workers classify at the same time. */
+static void threads_multiply_at_once(void **state) {
+    (void)state;
+    float *weights = draw_many(SHARED_OUTPUTS * SHARED_INPUTS);
+    multiplier threads[SHARED_THREADS];
+    pthread_t ids[SHARED_THREADS];
+    for (int i = 0; i < SHARED_THREADS; i++) {
+        int batch = 1 + i % 2 * 3;
+        size_t results = (size_t)batch * SHARED_OUTPUTS;
+        threads[i] = (multiplier){.src = draw_many((size_t)batch * SHARED_INPUTS),
+                                  .alone = malloc(results * sizeof(float))};
+        threads[i].work = (mr_linear_work){
+            .weights = weights, .weight_stride = SHARED_INPUTS, .outputs = SHARED_OUTPUTS, .inputs = SHARED_INPUTS,
+            .batch = batch, .src = threads[i].src, .src_stride = SHARED_INPUTS,
+            .dst = malloc(results * sizeof(float)), .dst_stride = SHARED_OUTPUTS};
+        mr_linear(&threads[i].work);
+        memcpy(threads[i].alone, threads[i].work.dst, results * sizeof(float));
+    }
+    for (int i = 0; i < SHARED_THREADS; i++)
+        assert_int_equal(pthread_create(&ids[i], NULL, multiply, &threads[i]), 0);
+    for (int i = 0; i < SHARED_THREADS; i++) {
+        pthread_join(ids[i], NULL);
+        assert_int_equal(threads[i].wrong, 0);
+        free(threads[i].alone);
+        free(threads[i].src);
+        free(threads[i].work.dst);
+    }
+    free(weights);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linear_layers),
+        cmocka_unit_test(threads_multiply_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

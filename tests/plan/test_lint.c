@@ -1,0 +1,305 @@
+/* What planning warns of, and what it leaves alone: tests/wrong has the words of what is refused, here stand the
+ * cases around them. Pipelines are of the real stage types, planned without opening anything. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/plan/lint.h"
+#include "engine/plan/plan.h"
+#include "millrace/status.h"
+#include "tests/support/fakes.h"
+
+#define HEAD "version: 1\npipeline: p\n"
+
+/* What planning says of a text; to be freed. */
+static char *said_of(const char *text) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 2, .offline = true}, &diagnostics);
+    char *said = printed(&diagnostics);
+    mr_plan_destroy(&plan);
+    mr_diagnostics_fini(&diagnostics);
+    return said;
+}
+
+static void expect(const char *text, const char *expected) {
+    char *said = said_of(text);
+    assert_string_equal(said, expected);
+    free(said);
+}
+
+/* `count` times a line with the number in it. */
+static void repeat(FILE *out, int count, const char *format) {
+    for (int i = 0; i < count; i++) {
+        char line[256];
+        snprintf(line, sizeof line, format, i);
+        fputs(line, out);
+    }
+}
+
+/* ---- files ----------------------------------------------------------------------------------------------------- */
+
+static void files_that_do_not_meet_are_fine(void **state) {
+    (void)state;
+    expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}, pictures: {uri: 'shots/*.jpg'}}\n"
+                "stages:\n"
+                "  a1: {type: decode, input: a}\n"
+                "  b1: {type: decode, input: [b, pictures]}\n"
+                "  all: {type: images, input: a1, path: shots}\n"
+                "  all-b: {type: images, input: b1, path: ./shots}\n"
+                "  more: {type: images, input: a1, path: shots, name: 'more-{seq}.png'}\n"
+                "  one: {type: jsonl, input: a1, path: /dev/null}\n"
+                "  two: {type: jsonl, input: b1, path: /dev/null}\n"
+                "  three: {type: jsonl, input: b1, path: one/x.jsonl}\n"
+                "  four: {type: jsonl, input: b1, path: two/x.jsonl}\n",
+           "");
+}
+
+static void names_without_their_source_meet(void **state) {
+    (void)state;
+    expect(
+        HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
+             "stages:\n"
+             "  a1: {type: decode, input: a}\n"
+             "  b1: {type: decode, input: b}\n"
+             "  one: {type: images, input: a1, path: shots, name: '{seq}.png'}\n"
+             "  two: {type: images, input: b1, path: shots, name: '{seq}.png'}\n",
+        "p.yaml:8:40: error: stages.two.path: the folder \"shots\" is already written by \"one\" (p.yaml:7:40), with "
+        "files of the same names\n"
+        "    hint: give one of them another folder, or its files other names\n");
+}
+
+/* Links are followed: where both names lead to the file that is there. */
+static void links_are_followed(void **state) {
+    (void)state;
+    char folder[] = "/tmp/millrace-lint-XXXXXX", file[64], link_to[64], deep[64], text[512];
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/out.csv", folder);
+    snprintf(link_to, sizeof link_to, "%s/link.csv", folder);
+    snprintf(deep, sizeof deep, "%s/here", folder);
+    fclose(fopen(file, "w"));
+    assert_int_equal(symlink("out.csv", link_to), 0);
+    assert_int_equal(symlink(".", deep), 0);
+    snprintf(text, sizeof text,
+             HEAD "sources: {a: {type: 'null', frames: 1}}\n"
+                  "stages:\n"
+                  "  one: {type: csv, input: a, path: %s}\n"
+                  "  two: {type: csv, input: a, path: %s}\n"
+                  "  three: {type: csv, input: a, path: %s/new.csv}\n"
+                  "  four: {type: csv, input: a, path: %s/here/new.csv}\n",
+             file, link_to, folder, folder);
+    char *said = said_of(text);
+    assert_non_null(strstr(said, "p.yaml:6:36: error: stages.two.path: "));
+    assert_non_null(strstr(said, "p.yaml:8:37: error: stages.four.path: "));
+    assert_null(strstr(said, "p.yaml:7:37: error"));
+    free(said);
+    unlink(file);
+    unlink(link_to);
+    unlink(deep);
+    rmdir(folder);
+}
+
+/* ---- joins ----------------------------------------------------------------------------------------------------- */
+
+static void joins_that_complete_are_fine(void **state) {
+    (void)state;
+    expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
+                "stages:\n"
+                "  decode: {input: sources.*}\n"
+                "  again: {type: decode, input: [b, a]}\n"
+                "  small: {type: preprocess, input: again, size: 8}\n"
+                "  both: {type: join, join: {picture: decode, tensor: small}}\n"
+                "  packets: {type: join, join: {one: a, other: copy}}\n"
+                "  copy: {type: 'null', input: a}\n"
+                "  out: {type: 'null', input: [both, packets]}\n",
+           "");
+}
+
+/* The same frame by two ways into a sink is what the author asked for; so it is behind a join. */
+static void merges_before_a_sink_are_fine(void **state) {
+    (void)state;
+    expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
+                "stages:\n"
+                "  decode: {input: sources.*}\n"
+                "  small: {type: preprocess, input: decode, size: 8}\n"
+                "  large: {type: preprocess, input: decode, size: 16}\n"
+                "  either: {type: 'null', input: [small, large]}\n"
+                "  out: {type: jsonl, input: either}\n",
+           "");
+}
+
+/* A merge of two ways matters only where its source is one that is joined. */
+static void merges_of_other_sources_are_fine(void **state) {
+    (void)state;
+    expect(
+        HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
+             "stages:\n"
+             "  one: {type: decode, input: a}\n"
+             "  two: {type: decode, input: b}\n"
+             "  twice: {type: 'null', input: [one, again, two]}\n"
+             "  again: {type: 'null', input: one}\n"
+             "  both: {type: join, join: {x: twice, y: two}}\n"
+             "  out: {type: 'null', input: both}\n",
+        "p.yaml:9:42: warning: stages.both.join: frames of a come to some of its inputs, but not to all: \"two\" has "
+        "none of them, so that none is joined\n"
+        "    hint: lead a to every input of the join, or to none\n");
+}
+
+/* ---- batches --------------------------------------------------------------------------------------------------- */
+
+#define TENSORS "format: 'f32 3x8x8'"
+
+static void batches_that_fill_are_fine(void **state) {
+    (void)state;
+    expect(HEAD "sources:\n"
+                "  a: {type: 'null', frames: 3, " TENSORS "}\n"
+                "  b: {type: 'null', frames: 5, rate: 25, " TENSORS "}\n"
+                "  c: {type: 'null', rate: 25, deadline: 300ms, " TENSORS "}\n"
+                "stages:\n"
+                "  exact: {type: features, input: [a, b], model: net.onnx, batch: 8}\n"
+                "  twice: {type: features, input: [a, again], model: net.onnx, batch: 6}\n"
+                "  again: {type: 'null', input: a}\n"
+                "  timed: {type: features, input: c, model: net.onnx, batch: {size: 64, timeout: 40ms}}\n"
+                "  mixed: {type: features, input: [a, c], model: net.onnx, batch: 2}\n"
+                "  out: {type: jsonl, input: [exact, twice, timed, mixed]}\n",
+           "");
+}
+
+/* Batches before the fork hold back both ways alike; so do batches behind a join. */
+static void queues_of_joins_may_be_short_where_nothing_gathers(void **state) {
+    (void)state;
+    expect(HEAD "sources: {a: {type: 'null', " TENSORS "}}\n"
+                "stages:\n"
+                "  learn: {type: features, input: a, model: net.onnx, batch: 8}\n"
+                "  x: {type: 'null', input: learn}\n"
+                "  y: {type: 'null', input: learn}\n"
+                "  both: {type: join, join: {x: x, y: y}, queue: 1}\n"
+                "  more: {type: infer, input: both, model: net.onnx, batch: 8}\n"
+                "  out: {type: jsonl, input: more}\n",
+           "");
+}
+
+/* ---- pools ----------------------------------------------------------------------------------------------------- */
+
+static mr_plan *planned(const char *text) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 2, .offline = true}, &diagnostics);
+    mr_diagnostics_print(&diagnostics, stderr);
+    mr_diagnostics_fini(&diagnostics);
+    assert_non_null(plan);
+    return plan;
+}
+
+/* Thirty times a way forks and comes together again, so that a frame has 2^30 ways to go; but it may lie only in
+ * 120 queues of 4 and in 4 calls of the stage behind each, in the queue of 4 and 2 calls of the sink, and in 4
+ * calls of its own. */
+static void each_place_counts_once(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    fputs(HEAD "sources: {a: {type: 'null', frames: 9, format: I420 64x64}}\n"
+               "stages:\n  m-0: {type: preprocess, input: a, size: 8}\n", out);
+    for (int i = 0; i < 30; i++)
+        fprintf(out, "  x-%d: {type: 'null', input: m-%d}\n  y-%d: {type: 'null', input: m-%d}\n"
+                     "  m-%d: {type: 'null', input: [x-%d, y-%d]}\n", i, i, i, i, i + 1, i, i);
+    fputs("  out: {type: jsonl, input: m-30}\n", out);
+    fclose(out);
+    mr_plan *plan = planned(text);
+    assert_string_equal(plan->vertices[1].id, "m-0");
+    assert_int_equal(plan->vertices[1].output_buffers, 4 + 30 * 4 * (4 + 4) + 4 + 2);
+    mr_plan_destroy(&plan);
+    free(text);
+}
+
+/* ---- measured costs -------------------------------------------------------------------------------------------- */
+
+static const char costly[] = HEAD
+    "sources:\n"
+    "  cam: {uri: cam.mp4, realtime: true, deadline: 20ms}\n"
+    "  calm: {uri: calm.mp4, realtime: true, deadline: 40ms}\n"
+    "stages:\n"
+    "  decode: {input: [cam, calm]}\n"
+    "  small: {type: preprocess, input: decode, size: 8}\n"
+    "  learn: {type: features, input: small, model: net.onnx, batch: {size: 4, timeout: 5ms}}\n"
+    "  both: {type: join, join: {a: small, b: learn}}\n"
+    "  out: {type: jsonl, input: both}\n";
+
+/* decode 2 ms, small 0.5, learn 4 x 3 + 5 of waiting, both 0.001, out 1: 20.501 ms; the way round learn is
+ * shorter. */
+static void measured_costs_are_held_against_deadlines(void **state) {
+    (void)state;
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan = planned(costly);
+    const char *const order[] = {"cam", "calm", "decode", "small", "learn", "both", "out"};
+    int64_t cost_ns[] = {0, 0, 2000000, 500000, 3000000, 1000, 1000000};
+    assert_int_equal(plan->vertex_count, 7);
+    for (size_t v = 0; v < 7; v++)
+        assert_string_equal(plan->vertices[v].id, order[v]);
+    assert_int_equal(mr_lint_costs(plan, cost_ns, &diagnostics), MR_OK);
+    char *said = printed(&diagnostics);
+    assert_string_equal(
+        said, "p.yaml:4:49: warning: sources.cam.deadline: 20ms is less than the 20.5ms that its frames were "
+              "measured to take on their longest way: decode 2ms, small 500us, learn 17ms, both 1us, out 1ms\n"
+              "    hint: write a deadline of more than 20.5ms, or make these stages faster\n");
+    free(said);
+    mr_diagnostics_fini(&diagnostics);
+    cost_ns[4] = 2000000;
+    assert_int_equal(mr_lint_costs(plan, cost_ns, &diagnostics), MR_OK);
+    assert_int_equal(diagnostics.count, 0);
+    mr_plan_destroy(&plan);
+}
+
+static void times_have_their_units(void **state) {
+    (void)state;
+    char text[32];
+    assert_string_equal(mr_lint_print_time(33333333, text, sizeof text), "33.33ms");
+    assert_string_equal(mr_lint_print_time(2500, text, sizeof text), "2.5us");
+    assert_string_equal(mr_lint_print_time(7, text, sizeof text), "7ns");
+    assert_string_equal(mr_lint_print_time(90000000000, text, sizeof text), "90s");
+}
+
+/* ---- size ----------------------------------------------------------------------------------------------------- */
+
+/* 1,000 sources, 100 joins of two ways and as many sinks with files of their own. */
+static void large_pipelines_are_fine(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    fputs(HEAD "sources:\n", out);
+    repeat(out, 1000, "  camera-%1$d: {uri: videos/%1$d.mp4}\n");
+    fputs("stages:\n  decode: {input: sources.*}\n  small: {type: preprocess, input: decode, size: 8}\n", out);
+    repeat(out, 99, "  join-%1$d: {type: join, join: {a: decode, b: small}}\n");
+    repeat(out, 99, "  out-%1$d: {type: jsonl, input: join-%1$d, path: out/%1$d.jsonl}\n");
+    fclose(out);
+    expect(text, "");
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_that_do_not_meet_are_fine),
+        cmocka_unit_test(names_without_their_source_meet),
+        cmocka_unit_test(links_are_followed),
+        cmocka_unit_test(joins_that_complete_are_fine),
+        cmocka_unit_test(merges_before_a_sink_are_fine),
+        cmocka_unit_test(merges_of_other_sources_are_fine),
+        cmocka_unit_test(batches_that_fill_are_fine),
+        cmocka_unit_test(queues_of_joins_may_be_short_where_nothing_gathers),
+        cmocka_unit_test(each_place_counts_once),
+        cmocka_unit_test(measured_costs_are_held_against_deadlines),
+        cmocka_unit_test(times_have_their_units),
+        cmocka_unit_test(large_pipelines_are_fine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

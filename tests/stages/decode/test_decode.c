@@ -1,0 +1,376 @@
+/* Decoding: every picture as ffmpeg decodes it, at the time ffprobe tells, with one and with several threads;
+ * what becomes of packets that give none; pictures for devices. Formats: test_decode_formats.c. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <libavutil/imgutils.h>
+
+#include "engine/device/device.h"
+#include "millrace/millrace.h"
+#include "stages/decode/decode_device.h"
+#include "stages/media/decode_format.h"
+#include "tests/support/decoded.h"
+
+/* ---- codecs ---------------------------------------------------------------------------------------------------- */
+
+#define ODD_PATTERN "-f lavfi -i testsrc2=size=175x143:rate=25 "
+
+static const char *const both_threads[] = {", threads: 1", ", threads: 2"};
+
+static void assert_as_ffmpeg(const char *path) {
+    static clip_frames expected;
+    static clip_outcome result;
+    clip_reference(path, &expected);
+    assert_true(expected.count > 0);
+    for (int i = 0; i < 2; i++) {
+        clip_run(&result, path, "", both_threads[i]);
+        assert_int_equal(result.status, MR_OK);
+        assert_int_equal(result.count, expected.count);
+        for (size_t k = 0; k < expected.count; k++) {
+            assert_string_equal(result.md5[k], expected.md5[k]);
+            if (!isnan(expected.seconds[k]))
+                assert_true(llabs(result.pts_ns[k] - (int64_t)(expected.seconds[k] * 1e9)) < 3000);
+            assert_int_equal(result.identity[k].seq, k);
+        }
+    }
+}
+
+static const struct {
+    const char *name, *arguments;
+    mr_pixel pixel;
+} codecs[] = {
+    {"h264-420.mp4", CLIP_PLAIN, MR_PIXEL_I420},
+    {"h264-444.mp4", CLIP_PATTERN "-frames:v 24 " CLIP_H264 "yuv444p", MR_PIXEL_I444},
+    {"h264-422-10.mkv", CLIP_PATTERN "-frames:v 24 " CLIP_H264 "yuv422p10le", MR_PIXEL_I422_10},
+    {"h264-tff.mp4", CLIP_PATTERN "-frames:v 24 -flags +ilme+ildct " CLIP_H264 "yuv420p", MR_PIXEL_I420},
+    {"h264-odd.mkv", ODD_PATTERN "-frames:v 24 " CLIP_H264 "yuv444p", MR_PIXEL_I444},
+    {"h264.264", CLIP_PATTERN "-frames:v 24 " CLIP_H264 "yuv420p -f h264", MR_PIXEL_I420},
+    {"h264.ts", CLIP_PATTERN "-frames:v 24 " CLIP_H264 "yuv420p", MR_PIXEL_I420},
+    {"hevc-10.mp4", CLIP_PATTERN "-frames:v 24 -c:v libx265 -x265-params log-level=none -pix_fmt yuv420p10le",
+     MR_PIXEL_I420_10},
+    {"vp9-odd.webm", ODD_PATTERN "-frames:v 24 -c:v libvpx-vp9 -deadline realtime -cpu-used 8 -pix_fmt yuv420p",
+     MR_PIXEL_I420},
+    {"vp8.webm", CLIP_PATTERN "-frames:v 24 -c:v libvpx -deadline realtime -cpu-used 8 -pix_fmt yuv420p",
+     MR_PIXEL_I420},
+    {"av1.mkv", CLIP_PATTERN "-frames:v 12 -c:v libaom-av1 -cpu-used 8 -usage realtime -pix_fmt yuv420p",
+     MR_PIXEL_I420},
+    {"mjpeg-odd.avi", ODD_PATTERN "-frames:v 12 -c:v mjpeg -pix_fmt yuvj422p", MR_PIXEL_I422},
+    {"mpeg4-b.avi", CLIP_PATTERN "-frames:v 24 -c:v mpeg4 -bf 2", MR_PIXEL_I420},
+    {"mpeg2.mpg", CLIP_PATTERN "-frames:v 24 -c:v mpeg2video -bf 2", MR_PIXEL_I420},
+    {"ffv1-bgra.mkv", CLIP_PATTERN "-frames:v 6 -c:v ffv1 -pix_fmt bgra", MR_PIXEL_BGRA},
+    {"qtrle.mov", CLIP_PATTERN "-frames:v 12 -c:v qtrle -pix_fmt rgb24", MR_PIXEL_RGB24},
+    {"one.mp4", CLIP_PATTERN "-frames:v 1 " CLIP_H264 "yuv420p", MR_PIXEL_I420},
+    {"vfr.mp4", CLIP_PATTERN "-vf select='not(mod(n\\,3))+gt(n\\,20)' -vsync vfr -frames:v 24 " CLIP_H264 "yuv420p",
+     MR_PIXEL_I420},
+};
+
+static void pictures_are_those_of_ffmpeg(void **state) {
+    (void)state;
+    static clip_outcome result;
+    for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
+        char path[CLIP_PATH];
+        print_message("    %s\n", codecs[i].name);
+        clip_make(path, codecs[i].name, codecs[i].arguments);
+        if (strcmp(codecs[i].name, "h264.264") == 0) { /* without times: only the pictures can be compared */
+            static clip_frames expected;
+            clip_reference("test-clips/h264-420.mp4", &expected);
+            clip_run(&result, path, "", "");
+            assert_int_equal(result.count, expected.count);
+        } else {
+            assert_as_ffmpeg(path);
+            clip_run(&result, path, "", "");
+        }
+        assert_int_equal(result.format[0].pixel, codecs[i].pixel);
+    }
+}
+
+/* Layouts that millrace has no name for are converted like swscale converts them to the layout next to them. */
+static void odd_layouts_are_converted(void **state) {
+    (void)state;
+    static const char *const layouts[][2] = {{"yuv411p", "yuv422p"}, {"yuyv422", "yuv422p"}, {"rgb48le", "gbrp12le"},
+                                             {"pal8", "rgba"}, {"monob", "gray"}, {"yuv444p14le", "yuv444p12le"}};
+    static clip_outcome result;
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        char path[CLIP_PATH], name[64], arguments[512];
+        snprintf(name, sizeof name, "raw-%s.nut", layouts[i][0]);
+        snprintf(arguments, sizeof arguments, CLIP_PATTERN "-frames:v 1 -c:v rawvideo -pix_fmt %s", layouts[i][0]);
+        clip_make(path, name, arguments);
+        clip_run(&result, path, "", "");
+        char command[1024], expected[CLIP_MD5];
+        snprintf(command, sizeof command,
+                 "ffmpeg -nostdin -v quiet -i %s -sws_flags bilinear+accurate_rnd+full_chroma_inp "
+                 "-pix_fmt %s -f framemd5 - | tail -n 1 | sed 's/.*, *//'",
+                 path, layouts[i][1]);
+        FILE *answer = popen(command, "r");
+        assert_non_null(answer);
+        assert_int_equal(fscanf(answer, "%32s", expected), 1);
+        pclose(answer);
+        assert_int_equal(result.count, 1);
+        assert_int_equal(mr_pixel_to_av(result.format[0].pixel), av_get_pix_fmt(layouts[i][1]));
+        assert_string_equal(result.md5[0], expected);
+    }
+}
+
+/* ---- what becomes of packets ----------------------------------------------------------------------------------- */
+
+static void spoil(const char *from, const char *to, long start_percent, int bytes) {
+    clip_shell("cp %s %s && s=$(stat -c %%s %s) && head -c %d /dev/zero | tr '\\0' 'x' | "
+               "dd of=%s bs=1 seek=$((s * %ld / 100)) conv=notrunc status=none",
+               from, to, from, bytes, to, start_percent);
+}
+
+static void damage_is_counted_and_survived(void **state) {
+    (void)state;
+    static clip_outcome result;
+    char path[CLIP_PATH], damaged[CLIP_PATH];
+    clip_make(path, "long.mp4", CLIP_PATTERN "-frames:v 72 -movflags +faststart " CLIP_H264 "yuv420p");
+    clip_path(damaged, "damaged.mp4");
+    spoil(path, damaged, 50, 4000);
+    for (int i = 0; i < 2; i++) {
+        clip_run(&result, damaged, "", both_threads[i]);
+        assert_int_equal(result.status, MR_OK);
+        assert_int_equal(result.in, 72);
+        assert_true(result.corrupt > 0);
+        assert_int_equal(result.delivered + result.corrupt, 72);
+        assert_true(result.delivered >= 48);
+        assert_int_equal(result.pts_ns[result.count - 1], 71 * INT64_C(40000000));
+    }
+}
+
+static void truncated_files_give_what_they_have(void **state) {
+    (void)state;
+    static clip_outcome result;
+    char path[CLIP_PATH], truncated[CLIP_PATH];
+    clip_make(path, "long.mp4", CLIP_PATTERN "-frames:v 72 -movflags +faststart " CLIP_H264 "yuv420p");
+    clip_path(truncated, "truncated.mp4");
+    clip_shell("s=$(stat -c %%s %s) && head -c $((s * 6 / 10)) %s > %s", path, path, truncated);
+    clip_run(&result, truncated, "", "");
+    assert_true(result.count > 24 && result.count < 72);
+    assert_int_equal(result.in, result.delivered + result.dropped);
+}
+
+static void folders_lose_only_broken_images(void **state) {
+    (void)state;
+    static clip_outcome result;
+    clip_shell("rm -rf test-clips/some-broken && mkdir -p test-clips/some-broken && cd test-clips/some-broken && "
+               "for i in 1 3; do ffmpeg -nostdin -v error -y -f lavfi -i testsrc=size=${i}10x4$i -frames:v 1 "
+               "$i.png; done && "
+               "ffmpeg -nostdin -v error -y -f lavfi -i testsrc=size=64x48 -frames:v 1 4.jpg && "
+               "head -c 100 3.png > 2.png && touch 5.png");
+    clip_run(&result, "test-clips/some-broken", "", "");
+    assert_int_equal(result.status, MR_OK);
+    assert_int_equal(result.in, 5);
+    assert_int_equal(result.corrupt, 2);
+    assert_int_equal(result.count, 3);
+    assert_int_equal(result.format[0].width, 110);
+    assert_int_equal(result.format[1].width, 310);
+    assert_int_equal(result.format[2].width, 64);
+    assert_int_equal(result.format[2].pixel, MR_PIXEL_I444);
+    clip_shell("cd test-clips/some-broken && rm 1.png 3.png 4.jpg");
+    clip_run(&result, "test-clips/some-broken", "", "");
+    assert_int_equal(result.status, MR_ERROR_DATA);
+    assert_int_equal(result.corrupt, 2);
+    assert_non_null(strstr(result.message, "nothing could be decoded"));
+}
+
+static void size_may_change_in_mid_stream(void **state) {
+    (void)state;
+    static clip_outcome result;
+    char small[CLIP_PATH], large[CLIP_PATH], path[CLIP_PATH];
+    clip_make(small, "small.m2v", "-f lavfi -i testsrc2=size=96x64:rate=25 -frames:v 8 -c:v mpeg2video");
+    clip_make(large, "large.m2v", "-f lavfi -i testsrc2=size=320x240:rate=25 -frames:v 8 -c:v mpeg2video");
+    clip_path(path, "sizes.m2v");
+    clip_shell("cat %s %s %s > %s", small, large, small, path);
+    clip_run(&result, path, "", "");
+    assert_int_equal(result.status, MR_OK);
+    size_t changes = 0;
+    for (size_t i = 1; i < result.count; i++)
+        changes += result.format[i].width != result.format[i - 1].width;
+    assert_int_equal(changes, 2);
+    assert_true(result.count >= 22);
+}
+
+/* ---- options --------------------------------------------------------------------------------------------------- */
+
+static void selection_loop_and_skip(void **state) {
+    (void)state;
+    static clip_outcome result;
+    char path[CLIP_PATH];
+    clip_make(path, "long.mp4", CLIP_PATTERN "-frames:v 72 -movflags +faststart " CLIP_H264 "yuv420p");
+    clip_run(&result, path, ", every: 3", "");
+    assert_int_equal(result.count, 24);
+    assert_int_equal(result.in, 72);
+    assert_int_equal(result.identity[5].seq, 15);
+    assert_int_equal(result.pts_ns[5], 600000000);
+    clip_run(&result, path, ", start: 1s, duration: 1s", "");
+    assert_int_equal(result.count, 25);
+    assert_int_equal(result.pts_ns[0], 1000000000);
+    clip_run(&result, path, ", fps: 5", "");
+    assert_int_equal(result.count, 15);
+    clip_run(&result, path, ", loop: 2", "");
+    assert_int_equal(result.count, 144);
+    assert_int_equal(result.identity[72].epoch, 1);
+    assert_int_equal(result.identity[72].seq, 0);
+    assert_int_equal(result.pts_ns[72], 0);
+    assert_string_equal(result.md5[72], result.md5[0]);
+    clip_run(&result, path, "", ", skip: nonkey");
+    assert_int_equal(result.count, 8);
+    assert_int_equal(result.absorbed, 64);
+    clip_run(&result, path, "", ", skip: nonref");
+    assert_true(result.count < 60 && result.count + result.absorbed == 72);
+}
+
+static void paced_packets_come_at_their_times(void **state) {
+    (void)state;
+    static clip_outcome result;
+    clip_run_seeded(&result, "lavfi:testsrc2=size=64x48:rate=25:duration=0.4", ", realtime: true, loop: 3", "", 7);
+    assert_int_equal(result.count, 30);
+    for (size_t i = 0; i < result.count; i++)
+        assert_int_equal(result.born_ns[i] - result.born_ns[0], (int64_t)i * 40000000);
+}
+
+static void order_is_the_same_on_one_thread(void **state) {
+    (void)state;
+    static clip_frames expected;
+    static clip_outcome result;
+    char path[CLIP_PATH];
+    clip_make(path, "h264-420.mp4", CLIP_PLAIN);
+    clip_reference(path, &expected);
+    for (uint64_t seed = 1; seed < 4; seed++) {
+        clip_run_seeded(&result, path, "", "", seed);
+        assert_int_equal(result.count, expected.count);
+        for (size_t k = 0; k < expected.count; k++)
+            assert_string_equal(result.md5[k], expected.md5[k]);
+    }
+}
+
+/* ---- for a device ---------------------------------------------------------------------------------------------- */
+
+/* A device without a decoder: software decodes, and the pictures are copied there and home again. */
+static void pictures_for_a_device_are_the_same(void **state) {
+    (void)state;
+    static const char *const options[] = {", device: 'sim:0'", ", device: 'sim:0', threads: 2, hardware: 'off'"};
+    static const char *const names[] = {"h264-420.mp4", "vfr.mp4"};
+    static clip_frames expected;
+    static clip_outcome result;
+    uint64_t misuses = mr_sim_misuses();
+    for (size_t i = 0; i < 4; i++) {
+        char path[CLIP_PATH];
+        clip_path(path, names[i / 2]);
+        clip_reference(path, &expected);
+        clip_run(&result, path, "", options[i % 2]);
+        assert_int_equal(result.status, MR_OK);
+        assert_int_equal(result.count, expected.count);
+        for (size_t k = 0; k < expected.count; k++)
+            assert_string_equal(result.md5[k], expected.md5[k]);
+    }
+    assert_int_equal(mr_sim_misuses(), misuses);
+}
+
+/* Layouts that have to be converted, and pictures of several sizes, take the same way as on the processors. With one thread:
+ * with several, libavcodec's H.264 decoder may copy a picture's errors before the thread that decodes it has noted them. */
+static void odd_pictures_for_a_device_are_the_same(void **state) {
+    (void)state;
+    static const char *const names[] = {"raw-yuv411p.nut", "raw-pal8.nut", "sizes.m2v", "damaged.mp4"};
+    static clip_outcome here, there;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[CLIP_PATH];
+        clip_path(path, names[i]);
+        assert_int_equal(access(path, R_OK), 0);
+        clip_run(&here, path, "", ", threads: 1");
+        clip_run(&there, path, "", ", threads: 1, device: 'sim:0'");
+        assert_int_equal(there.in, here.in);
+        assert_int_equal(there.count, here.count);
+        assert_int_equal(there.corrupt, here.corrupt);
+        for (size_t k = 0; k < here.count; k++)
+            assert_string_equal(there.md5[k], here.md5[k]);
+    }
+}
+
+/* Each copy that fails loses its frame, and no other. */
+static void failed_copies_are_accounted_for(void **state) {
+    (void)state;
+    static clip_frames expected;
+    static clip_outcome result;
+    char path[CLIP_PATH];
+    clip_path(path, "h264-420.mp4");
+    clip_reference(path, &expected);
+    clip_run(&result, path, "", ", device: 'sim:0?fail_every=40'");
+    /* Three planes of 24 pictures are copied to the device, and of those that came there, home again: up to 144 copies. */
+    assert_in_range(result.dropped, 1, 3);
+    assert_int_equal(result.in, result.delivered + result.dropped);
+    for (size_t k = 0; k < result.count; k++)
+        assert_string_equal(result.md5[k], expected.md5[result.identity[k].seq]);
+}
+
+static void refuse(const char *decode, const char *words) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: clip\nsources:\n  clip: {uri: test-clips/h264-420.mp4}\n"
+             "stages:\n  decode: {input: clip%s}\n  out: {type: callback, input: decode}\n", decode);
+    mr_pipeline_params params = {.types = mr_stage_types(), .path = "clip.yaml", .text = text};
+    mr_diagnostics wrong = {0};
+    mr_pipeline *pipeline = NULL;
+    assert_int_not_equal(mr_pipeline_open(&pipeline, &params, &wrong), MR_OK);
+    assert_non_null(strstr(wrong.item[0].message, words));
+    mr_diagnostics_fini(&wrong);
+}
+
+static void required_hardware_must_be_there(void **state) {
+    (void)state;
+    refuse(", hardware: require", "hardware: require needs a CUDA device, and cpu is none");
+    refuse(", hardware: require, device: 'sim:0'", "hardware: require needs a CUDA device, and sim:0 is none");
+    mr_format_set deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_12)}, plain = {.pixels = MR_IN_SET(MR_PIXEL_I420)};
+    assert_int_equal(mr_decode_device_suits("h264", &plain), MR_OK);
+    assert_int_equal(mr_decode_device_suits(NULL, &(mr_format_set){0}), MR_OK);
+    assert_int_equal(mr_decode_device_suits("hevc", &deep), MR_ERROR_CONFIG);
+    assert_non_null(strstr(mr_message(), "I420_12"));
+    assert_int_equal(mr_decode_device_suits("png", &plain), MR_ERROR_CONFIG);
+    assert_non_null(strstr(mr_message(), "NVDEC does not take png"));
+    if (mr_decode_device_check(MR_HARDWARE_REQUIRE, "cuda:0") != MR_OK)
+        assert_non_null(strstr(mr_message(), "NVDEC"));
+    assert_int_equal(mr_decode_device_check(MR_HARDWARE_AUTO, "cuda:0"), MR_OK);
+}
+
+/* What may come of a device's decoder is planned with. */
+static void layouts_of_hardware_are_foreseen(void **state) {
+    (void)state;
+    mr_format_set set = {.pixels = MR_IN_SET(MR_PIXEL_I420)}, deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_10)};
+    mr_format_set full = {.pixels = MR_IN_SET(MR_PIXEL_I444)}, open = {0};
+    mr_decode_device_widen(&set);
+    mr_decode_device_widen(&deep);
+    mr_decode_device_widen(&full);
+    mr_decode_device_widen(&open);
+    assert_int_equal(set.pixels, MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_NV12));
+    assert_int_equal(deep.pixels, MR_IN_SET(MR_PIXEL_I420_10) | MR_IN_SET(MR_PIXEL_P010));
+    assert_int_equal(full.pixels, MR_IN_SET(MR_PIXEL_I444));
+    assert_int_equal(open.pixels, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest clips[] = {
+        cmocka_unit_test(pictures_are_those_of_ffmpeg),
+        cmocka_unit_test(odd_layouts_are_converted),
+        cmocka_unit_test(damage_is_counted_and_survived),
+        cmocka_unit_test(truncated_files_give_what_they_have),
+        cmocka_unit_test(folders_lose_only_broken_images),
+        cmocka_unit_test(size_may_change_in_mid_stream),
+        cmocka_unit_test(selection_loop_and_skip),
+        cmocka_unit_test(paced_packets_come_at_their_times),
+        cmocka_unit_test(order_is_the_same_on_one_thread),
+        cmocka_unit_test(pictures_for_a_device_are_the_same),
+        cmocka_unit_test(odd_pictures_for_a_device_are_the_same),
+        cmocka_unit_test(failed_copies_are_accounted_for),
+        cmocka_unit_test(required_hardware_must_be_there),
+        cmocka_unit_test(layouts_of_hardware_are_foreseen),
+    };
+    return clips_available() ? cmocka_run_group_tests(clips, NULL, NULL) : 0;
+}

@@ -1,0 +1,286 @@
+/* What is not wanted and not needed is not decoded: the pictures that are wanted, their numbers and times and the ledger
+ * are those of ffmpeg, which decodes everything; how many are left out is what the structure of each stream allows. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <libavformat/avformat.h>
+
+#include "engine/base/log.h"
+#include "millrace/millrace.h"
+#include "stages/decode/decode_packet.h"
+#include "tests/support/decoded.h"
+
+enum { MOST_EVERY = 12 };
+
+#define X264 CLIP_PATTERN "-frames:v 48 -c:v libx264 -preset veryfast -pix_fmt yuv420p "
+#define X265 CLIP_PATTERN "-frames:v 48 -c:v libx265 -preset ultrafast -pix_fmt yuv420p -x265-params log-level=none:"
+#define MPEG2 CLIP_PATTERN "-frames:v 48 -c:v mpeg2video "
+#define VP9 CLIP_PATTERN "-frames:v 48 -c:v libvpx-vp9 -cpu-used 8 -pix_fmt yuv420p "
+
+/* `left`: how many of 48 pictures need not be decoded with `every: 12`, at least. The first ones are decoded in any case,
+ * and how many pictures an encoder makes references is its choice. */
+static const struct {
+    const char *name, *arguments;
+    int left;
+} streams[] = {
+    {"needed-plain.mp4", X264 "-bf 0 -g 12", 12},
+    {"needed-b2.mp4", X264 "-bf 2 -g 12", 16},
+    {"needed-b3-pyramid.mp4", X264 "-bf 3 -g 250 -x264-params b-pyramid=normal:b-adapt=0", 12},
+    {"needed-open.mkv", X264 "-bf 3 -g 12 -x264-params open-gop=1:b-adapt=0", 12},
+    {"needed-b16.mp4", X264 "-bf 16 -g 60 -x264-params b-adapt=0", 12},
+    {"needed-intra.mp4", X264 "-g 1", 24},
+    {"needed.ts", X264 "-bf 2 -g 12", 16},
+    {"needed-b2.mkv", X264 "-bf 2 -g 12", 16},
+    {"needed-mbaff.mp4", X264 "-flags +ilme+ildct -bf 2 -g 24", 6},
+    {"needed-hevc.mp4", X265 "bframes=4:b-adapt=0:keyint=24:open-gop=0", 12},
+    {"needed-hevc-open.mkv", X265 "bframes=4:b-adapt=0:keyint=12:open-gop=1", 12},
+    {"needed-hevc-layers.mp4", X265 "bframes=3:b-adapt=0:keyint=24:temporal-layers=1", 6},
+    {"needed-hevc.ts", X265 "bframes=3:b-adapt=0:keyint=12:open-gop=0", 12},
+    {"needed-mpeg2.ts", MPEG2 "-bf 2 -g 12", 16},
+    {"needed-mpeg2.mpg", MPEG2 "-bf 2 -g 12", 16},
+    {"needed-mpeg2-closed.mkv", MPEG2 "-bf 2 -g 12 -flags +cgop -sc_threshold 1000000000", 16},
+    {"needed-mpeg2-intra.mpg", MPEG2 "-g 1", 0},
+    {"needed-vp9.webm", VP9 "-g 12", 0},
+    {"needed-vp9-altref.webm", VP9 "-g 48 -auto-alt-ref 1 -lag-in-frames 16 -deadline good", 0},
+    {"needed-vp9-key.webm", VP9 "-g 8 -keyint_min 8 -deadline realtime", 12},
+    {"needed-vp9-layers.webm",
+     VP9 "-deadline realtime -error-resilient 1 -b:v 200k -ts-parameters "
+         "ts_number_layers=2:ts_target_bitrate=100,200:ts_rate_decimator=2,1:ts_periodicity=2:ts_layer_id=0,1:"
+         "ts_layering_mode=2",
+     12},
+    {"needed-mpeg4.avi", CLIP_PATTERN "-frames:v 48 -c:v mpeg4 -bf 2", 0},
+    {"needed-mjpeg.avi", CLIP_PATTERN "-frames:v 48 -c:v mjpeg -pix_fmt yuvj420p", 0},
+};
+enum { STREAMS = sizeof streams / sizeof *streams };
+
+static int left_out;
+
+static void hear(void *context, mr_log_level level, const char *line) {
+    (void)context, (void)level;
+    const char *count = strstr(line, "pictures were not decoded");
+    if (count)
+        left_out = atoi(strstr(line, "clip: ") + strlen("clip: "));
+}
+
+/* The pictures of the reference that are wanted, from number `first` on. */
+static void assert_wanted(const clip_outcome *result, const clip_frames *all, size_t first, size_t every) {
+    size_t count = (all->count - first + every - 1) / every;
+    assert_int_equal(result->status, MR_OK);
+    assert_int_equal(result->count, count);
+    assert_int_equal(result->dropped, 0);
+    assert_int_equal(result->absorbed, result->in - count);
+    for (size_t k = 0; k < count; k++) {
+        size_t n = first + k * every;
+        assert_string_equal(result->md5[k], all->md5[n]);
+        if (!isnan(all->seconds[n]))
+            assert_true(llabs(result->pts_ns[k] - (int64_t)(all->seconds[n] * 1e9)) < 3000);
+        assert_int_equal(result->identity[k].seq - result->identity[0].seq, k * every);
+    }
+}
+
+static void wanted_pictures_are_those_of_ffmpeg(void **state) {
+    (void)state;
+    static clip_frames all;
+    static clip_outcome result;
+    for (size_t i = 0; i < STREAMS; i++) {
+        char path[CLIP_PATH], options[64];
+        clip_make(path, streams[i].name, streams[i].arguments);
+        clip_reference(path, &all);
+        assert_int_equal(all.count, 48);
+        for (size_t every = 1; every <= MOST_EVERY; every++) {
+            snprintf(options, sizeof options, ", every: %zu", every);
+            left_out = 0;
+            clip_run(&result, path, options, every % 2 ? ", threads: 1" : ", threads: 3");
+            assert_wanted(&result, &all, 0, every);
+            assert_int_equal(result.identity[0].seq, 0);
+        }
+        print_message("    %s: %d of %zu not decoded\n", streams[i].name, left_out, all.count);
+        assert_true(left_out >= streams[i].left);
+    }
+}
+
+/* What ffmpeg's own filter selects is the same. */
+static void the_filter_of_ffmpeg_agrees(void **state) {
+    (void)state;
+    static clip_outcome result;
+    char path[CLIP_PATH], line[1024];
+    clip_path(path, "needed-b3-pyramid.mp4");
+    clip_run(&result, path, ", every: 5", "");
+    snprintf(line, sizeof line, "ffmpeg -nostdin -v quiet -i %s -vf 'select=not(mod(n\\,5))' -vsync passthrough "
+             "-f framemd5 - | grep -v '^#' | sed 's/.*, *//'", path);
+    FILE *answer = popen(line, "r");
+    assert_non_null(answer);
+    size_t count = 0;
+    for (char md5[64]; fscanf(answer, "%63s", md5) == 1; count++)
+        assert_string_equal(md5, result.md5[count]);
+    pclose(answer);
+    assert_int_equal(count, result.count);
+}
+
+/* From the middle, by rate, and again in a second turn. */
+static void other_selections_are_the_same(void **state) {
+    (void)state;
+    static clip_frames all;
+    static clip_outcome result;
+    static const char *const names[] = {"needed-b2.mp4", "needed-b3-pyramid.mp4", "needed-b2.mkv", "needed-hevc.mp4",
+                                        "needed-hevc-open.mkv", "needed-vp9-key.webm"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[CLIP_PATH], options[64];
+        clip_path(path, names[i]);
+        clip_reference(path, &all);
+        for (size_t first = 1; first < 48; first += 11)
+            for (size_t every = 1; every <= 9; every += 4) {
+                snprintf(options, sizeof options, ", start: %zums, every: %zu", first * 40, every);
+                clip_run(&result, path, options, "");
+                assert_wanted(&result, &all, first, every);
+            }
+        clip_run(&result, path, ", fps: 5", "");
+        assert_wanted(&result, &all, 0, 5);
+        clip_run(&result, path, ", every: 7, loop: 3", "");
+        assert_int_equal(result.count, 21);
+        for (size_t k = 0; k < 21; k++) {
+            assert_string_equal(result.md5[k], all.md5[k % 7 * 7]);
+            assert_int_equal(result.identity[k].epoch, k / 7);
+            assert_int_equal(result.identity[k].seq, k % 7 * 7);
+        }
+    }
+}
+
+/* Which packets nothing depends on is what libavcodec leaves out with skip_frame. */
+static void disposable_is_what_libavcodec_says(void **state) {
+    (void)state;
+    static const char *const names[] = {"needed-b2.mp4", "needed-b3-pyramid.mp4", "needed-open.mkv", "needed.ts",
+                                        "needed-b16.mp4", "needed-plain.mp4", "needed-hevc.mp4",
+                                        "needed-hevc-open.mkv", "needed-mpeg2.ts", "needed-mpeg2-closed.mkv"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[CLIP_PATH], command[1024];
+        int others = 0, looked = 0;
+        clip_path(path, names[i]);
+        snprintf(command, sizeof command, "ffprobe -v quiet -skip_frame noref -show_entries frame=pict_type "
+                 "-of csv=p=0 %s | grep -c .", path);
+        FILE *answer = popen(command, "r");
+        assert_non_null(answer);
+        assert_int_equal(fscanf(answer, "%d", &others), 1);
+        pclose(answer);
+        AVFormatContext *format = NULL;
+        mr_packet_looks looks;
+        AVPacket *packet = av_packet_alloc();
+        assert_int_equal(avformat_open_input(&format, path, NULL, NULL), 0);
+        assert_true(avformat_find_stream_info(format, NULL) >= 0);
+        assert_true(mr_packet_looks_open(&looks, format->streams[0]->codecpar));
+        for (; av_read_frame(format, packet) >= 0; av_packet_unref(packet)) {
+            mr_frame frame = {.plane[0] = {.data = packet->data, .bytes = (size_t)packet->size}};
+            mr_packet_use use = mr_packet_look(&looks, &frame);
+            assert_true(use.known);
+            looked += !use.disposable;
+        }
+        assert_int_equal(looked, others);
+        mr_packet_looks_close(&looks);
+        av_packet_free(&packet);
+        avformat_close_input(&format);
+    }
+}
+
+/* Begun in the middle of an open GOP, a decoder gives pictures that refer to what it has not seen, but not the leading ones
+ * of the first key picture: which number a picture has is then known from there on only. Every picture of the first run
+ * stands where the second, which need not decode all of them, has it. */
+static void beginning_within_an_open_gop_counts_the_same(void **state) {
+    (void)state;
+    static clip_outcome all, some;
+    char path[CLIP_PATH], options[64];
+    clip_path(path, "needed-hevc-open.ts");
+    clip_make(path, "needed-hevc-open.ts", CLIP_PATTERN "-frames:v 60 -c:v libx265 -x265-params "
+              "log-level=none:keyint=20:bframes=4:repeat-headers=1 -pix_fmt yuv420p");
+    for (int start = 100; start < 1000; start += 100) {
+        /* Each slot of a rate as high as this has a picture: nothing is left out behind the start. */
+        snprintf(options, sizeof options, ", start: %dms, fps: 100000", start);
+        clip_run(&all, path, options, "");
+        snprintf(options, sizeof options, ", start: %dms, every: 3", start);
+        clip_run(&some, path, options, "");
+        assert_int_equal(some.count, (all.count + 2) / 3);
+        for (size_t k = 0; k < some.count; k++) {
+            assert_int_equal(some.identity[k].seq, all.identity[3 * k].seq);
+            assert_string_equal(some.md5[k], all.md5[3 * k]);
+        }
+    }
+}
+
+/* What is whole when all of a damaged stream is decoded is the same when only what is needed is. What refers to a damaged
+ * picture is not: a decoder patches those up from what it has decoded last. That what is left out is damaged is not
+ * noticed. */
+static void damage_gives_the_same(void **state) {
+    (void)state;
+    static clip_frames whole;
+    static clip_outcome all, some;
+    char path[CLIP_PATH], spoilt[CLIP_PATH];
+    clip_path(path, "needed-b2.mp4");
+    clip_path(spoilt, "needed-damaged.mp4");
+    clip_reference(path, &whole);
+    for (int part = 30; part < 90; part += 7) {
+        clip_shell("cp %s %s && s=$(stat -c %%s %s) && head -c 1500 /dev/zero | tr '\\0' 'x' | "
+                   "dd of=%s bs=1 seek=$((s * %d / 100)) conv=notrunc status=none", path, spoilt, path, spoilt, part);
+        clip_run(&all, spoilt, "", ", threads: 1");
+        for (size_t every = 2; every <= 12; every += 5) {
+            char options[32];
+            snprintf(options, sizeof options, ", every: %zu", every);
+            clip_run(&some, spoilt, options, ", threads: 1");
+            assert_int_equal(some.status, MR_OK);
+            assert_int_equal(some.in, 48);
+            assert_true(some.corrupt <= all.corrupt);
+            assert_int_equal(some.delivered + some.corrupt + some.absorbed, 48);
+            assert_in_range(some.count, 48 / every / 2, (48 + every - 1) / every);
+            for (size_t k = 0; k < some.count; k++) {
+                size_t n = 0; /* behind damage pictures may come out of order */
+                while (n + 1 < all.count && all.pts_ns[n] != some.pts_ns[k])
+                    n++;
+                assert_int_equal(some.pts_ns[k], all.pts_ns[n]);
+                if (strcmp(all.md5[n], whole.md5[all.pts_ns[n] / 40000000]) == 0)
+                    assert_string_equal(some.md5[k], all.md5[n]);
+            }
+        }
+    }
+}
+
+/* Pictures for a device, and one thread with a simulated clock. */
+static void devices_and_clocks_change_nothing(void **state) {
+    (void)state;
+    static clip_frames all;
+    static clip_outcome result;
+    char path[CLIP_PATH];
+    clip_path(path, "needed-b3-pyramid.mp4");
+    clip_reference(path, &all);
+    clip_run(&result, path, ", every: 4", ", device: 'sim:0'");
+    assert_wanted(&result, &all, 0, 4);
+    clip_run_seeded(&result, path, ", every: 4", "", 3);
+    assert_wanted(&result, &all, 0, 4);
+    left_out = 0;
+    clip_run_seeded(&result, path, ", every: 4, realtime: true, deadline: 2s", "", 3);
+    assert_wanted(&result, &all, 0, 4);
+    assert_int_equal(left_out, 0); /* they are put in order: one less sent is one more waited for */
+    clip_path(path, "needed-intra.mp4");
+    clip_reference(path, &all);
+    clip_run_seeded(&result, path, ", every: 4, realtime: true, deadline: 2s", "", 3);
+    assert_wanted(&result, &all, 0, 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wanted_pictures_are_those_of_ffmpeg),
+        cmocka_unit_test(the_filter_of_ffmpeg_agrees),
+        cmocka_unit_test(other_selections_are_the_same),
+        cmocka_unit_test(disposable_is_what_libavcodec_says),
+        cmocka_unit_test(beginning_within_an_open_gop_counts_the_same),
+        cmocka_unit_test(damage_gives_the_same),
+        cmocka_unit_test(devices_and_clocks_change_nothing),
+    };
+    mr_log_set_level(MR_LOG_INFO);
+    mr_log_to(hear, NULL);
+    return clips_available() ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
+}

@@ -1,0 +1,133 @@
+/* The preprocess stage on a simulated accelerator: what is enqueued is done later, by the plan for that picture,
+ * whatever other pictures came in between. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/base/memory.h"
+#include "engine/device/device.h"
+#include "engine/plan/plan.h"
+#include "kernels/preprocess/preprocess.h"
+#include "stages/image/resizer.h"
+#include "stages/list.h"
+
+enum { SIDE = 16, RESULTS = 3 * SIDE * SIDE };
+
+static const char text[] =
+    "version: 1\n"
+    "pipeline: p\n"
+    "sources:\n"
+    "  empty: {type: \"null\", format: GRAY8 8x8, frames: 1}\n"
+    "stages:\n"
+    "  small: {type: preprocess, input: empty, size: 16, normalize: signed, antialias: false}\n"
+    "  out: {type: \"null\", input: small}\n";
+
+/* An instance as the engine would make it, with a stream of a device that works when it is told to. */
+typedef struct instance {
+    mr_plan *plan;
+    mr_stage stage;
+    mr_device *device;
+    mr_stream *stream;
+} instance;
+
+static int open_instance(void **state) {
+    instance *made = calloc(1, sizeof *made);
+    mr_diagnostics diagnostics = {0};
+    const mr_spec_params spec = {.types = mr_stage_types(), .text = text};
+    const mr_plan_params params = {.workers = 1, .offline = true};
+    if (mr_plan_load(&made->plan, &spec, &params, &diagnostics) < 0)
+        mr_diagnostics_print(&diagnostics, stderr);
+    assert_non_null(made->plan);
+    const mr_plan_vertex *vertex = &made->plan->vertices[1];
+    assert_string_equal(vertex->id, "small");
+    made->stage = (mr_stage){.id = vertex->id, .type = &mr_preprocess_stage, .options = vertex->options,
+                             .outputs = vertex->formats,
+                             .state = calloc(1, mr_preprocess_stage.state_bytes), .entries = 1};
+    assert_int_equal(mr_preprocess_stage.open(&made->stage), MR_OK);
+    const mr_sim_params sim = {.manual = true};
+    assert_int_equal(mr_sim_create(&made->device, &sim), MR_OK);
+    assert_int_equal(mr_stream_create(made->device, &made->stream), MR_OK);
+    *state = made;
+    return 0;
+}
+
+static int close_instance(void **state) {
+    instance *made = *state;
+    mr_stream_destroy(&made->stream);
+    mr_preprocess_stage.close(&made->stage);
+    mr_device_destroy(&made->device);
+    mr_plan_destroy(&made->plan);
+    free(made->stage.state);
+    free(made);
+    return 0;
+}
+
+/* Enqueues a gray picture of one value; its planes and results are the caller's until the device has worked. */
+static int enqueue(instance *made, int width, int height, uint8_t *pixels, float *results) {
+    mr_frame input = {.format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_GRAY8, .width = width,
+                                 .height = height, .range = MR_RANGE_FULL}};
+    input.plane[0].data = pixels;
+    input.plane[0].stride = width;
+    const mr_resizer_item item = {&input, results};
+    return mr_resizer_enqueue(made->stage.state, made->stream, &item, 1);
+}
+
+static void the_plan_says_the_shape(void **state) {
+    instance *made = *state;
+    char line[MR_FORMAT_TEXT];
+    assert_string_equal(mr_format_print(&made->plan->vertices[1].formats[0], line, sizeof line),
+                        "tensor f32 3x16x16");
+}
+
+/* More picture sizes than plans are kept, all in flight at once: none may lose its plan. (value - 127.5) / 127.5. */
+static void many_sizes_in_flight(void **state) {
+    enum { SIZES = 40 };
+    instance *made = *state;
+    static float results[SIZES][RESULTS];
+    static uint8_t pixels[SIZES][SIZES * SIZES];
+    memset(results, 0, sizeof results);
+    for (int i = 0; i < SIZES; i++) {
+        memset(pixels[i], 6 * i, sizeof pixels[i]);
+        assert_int_equal(enqueue(made, i + 1, SIZES - i, pixels[i], results[i]), MR_OK);
+    }
+    assert_float_equal(results[SIZES - 1][0], 0.0, 0); /* nothing has been done yet */
+    mr_sim_advance(made->device, INT64_MAX - 1);
+    for (int i = 0; i < SIZES; i++)
+        for (int k = 0; k < RESULTS; k++)
+            assert_float_equal(results[i][k], (float)((6.0 * i - 127.5) / 127.5), 1e-6);
+}
+
+/* On the processor itself, where the device allocates nothing either. */
+static void known_sizes_allocate_nothing(void **state) {
+    instance *made = *state;
+    static float results[RESULTS];
+    static uint8_t pixels[64 * 64];
+    mr_stream_destroy(&made->stream);
+    assert_int_equal(mr_stream_create(mr_device_cpu(), &made->stream), MR_OK);
+    uint64_t before = 0;
+    for (int i = 0; i < 80; i++) {
+        if (i == 40)
+            before = mr_allocation_count();
+        assert_int_equal(enqueue(made, 60 + i % 4, 60, pixels, results), MR_OK);
+    }
+    assert_int_equal(mr_allocation_count(), before);
+}
+
+static void a_picture_that_cannot_be_is_refused(void **state) {
+    instance *made = *state;
+    assert_int_equal(enqueue(made, 0, 5, NULL, NULL), MR_ERROR_DATA);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_plan_says_the_shape, open_instance, close_instance),
+        cmocka_unit_test_setup_teardown(many_sizes_in_flight, open_instance, close_instance),
+        cmocka_unit_test_setup_teardown(known_sizes_allocate_nothing, open_instance, close_instance),
+        cmocka_unit_test_setup_teardown(a_picture_that_cannot_be_is_refused, open_instance, close_instance),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,482 @@
+/* features and infer on small networks, beside what ONNX Runtime's Python says of the same inputs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/plan/plan.h"
+#include "stages/model/onnx_file.h"
+#include "stages/model/onnx_signature.h"
+#include "tests/support/models.h"
+
+enum { IMAGE = 3 * 8 * 6, OUT = 4 * 4 * 3, INNER = 4 * 8 * 6 };
+
+static bool have_models;
+static float images[MODELS_FRAMES * IMAGE], pairs[MODELS_FRAMES * 5];
+
+#define NEED_MODELS()                                                                                                \
+    if (!have_models)                                                                                                \
+    skip()
+
+/* Sums of some 30 products in another order differ in their last bits; more would be another result. */
+static void same(const char *reference, const arrived *got, size_t count) {
+    static float expected[4096];
+    models_read(reference, expected, count);
+    assert_int_equal(got->count, count);
+    for (size_t i = 0; i < count; i++)
+        if (!(fabsf(got->values[i] - expected[i]) <= 2e-6f * (1 + fabsf(expected[i]))))
+            fail_msg("%s: value %zu is %.9g, not %.9g", reference, i, (double)got->values[i], (double)expected[i]);
+}
+
+static void expect(const char *format, const float *frames, const char *stages, const char *reference, size_t count,
+                   void (*look)(arrived *, const mr_frame *)) {
+    static arrived got;
+    got = (arrived){.look = look};
+    int status = models_run(format, frames, stages, &got);
+    if (status)
+        fail_msg("%s: %s", stages, mr_message());
+    assert_int_equal(got.frames, MODELS_FRAMES);
+    same(reference, &got, count * MODELS_FRAMES);
+}
+
+static void features_of(const char *options, const char *reference, size_t count) {
+    char stages[1024];
+    snprintf(stages, sizeof stages,
+             "  features: {input: in, model: @/%s}\n  sink: {type: callback, input: features}\n", options);
+    expect("f32 3x8x6", images, stages, reference, count, look_at_payload);
+}
+
+static void features_are_those_of_the_reference(void **state) {
+    (void)state;
+    NEED_MODELS();
+    features_of("any-batch.onnx", "out", OUT);
+    features_of("any-batch.onnx, tensor: out", "out", OUT);
+    features_of("any-batch.onnx, pool: average", "pooled", 4);
+    features_of("any-batch.onnx, pool: average, normalize: l2", "unit", 4);
+    features_of("free-size.onnx", "out", OUT);
+}
+
+static void an_inner_tensor_can_be_had(void **state) {
+    (void)state;
+    NEED_MODELS();
+    features_of("any-batch.onnx, tensor: inner", "inner", INNER);
+}
+
+/* Seven frames in batches of four: one is not full. */
+static void batches_change_nothing(void **state) {
+    (void)state;
+    NEED_MODELS();
+    features_of("any-batch.onnx, batch: {size: 4, timeout: 1ms}", "out", OUT);
+    features_of("any-batch.onnx, batch: {size: 3, timeout: 50ms}, pool: average, normalize: l2", "unit", 4);
+    features_of("batch-of-4.onnx, batch: {size: 4, timeout: 50ms}", "out", OUT);
+    features_of("batch-of-4.onnx", "out", OUT);
+}
+
+static void an_accelerator_changes_nothing(void **state) {
+    (void)state;
+    NEED_MODELS();
+    features_of("any-batch.onnx, device: 'sim:0', batch: {size: 4, timeout: 1ms}", "out", OUT);
+    features_of("any-batch.onnx, device: 'sim:0', pool: average, normalize: l2", "unit", 4);
+    expect("f32 3x8x6", images,
+           "  network: {type: infer, device: 'sim:0', input: in, model: @/any-batch.onnx}\n"
+           "  sink: {type: callback, input: network}\n",
+           "out", OUT, look_at_tensor);
+}
+
+static void infer_adds_tensors_and_keeps_the_payload(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static const char stages[] = "  network: {type: infer, input: in, model: @/any-batch.onnx}\n"
+                                 "  sink: {type: callback, input: network}\n";
+    expect("f32 3x8x6", images, stages, "out", OUT, look_at_tensor);
+    expect("f32 3x8x6", images, stages, "images", IMAGE, look_at_payload);
+    expect("f32 3x8x6", images,
+           "  network: {type: infer, input: in, model: @/any-batch.onnx, batch: {size: 4, timeout: 1ms}}\n"
+           "  sink: {type: callback, input: network}\n",
+           "out", OUT, look_at_tensor);
+}
+
+static void inputs_are_joined_by_name(void **state) {
+    (void)state;
+    NEED_MODELS();
+    char stages[1024];
+    static const char form[] = "  one: {type: 'null', input: in}\n  two: {type: 'null', input: in}\n"
+                               "  network: {type: infer, join: {b: one, a: two}, model: @/two-inputs.onnx%s}\n"
+                               "  sink: {type: callback, input: network}\n";
+    snprintf(stages, sizeof stages, form, "");
+    expect("f32 5", pairs, stages, "sum", 5, look_at_tensor);
+    snprintf(stages, sizeof stages, form, ", outputs: difference");
+    expect("f32 5", pairs, stages, "difference", 5, look_at_tensor);
+    snprintf(stages, sizeof stages, form, ", outputs: [difference, sum]");
+    expect("f32 5", pairs, stages, "difference", 5, look_at_tensor);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------------------------- */
+
+static void refused(int status, const char *format, const char *stage, const char *const *words) {
+    char stages[1024], message[4096];
+    snprintf(stages, sizeof stages, "  s: {input: in, %s}\n  sink: {type: callback, input: s}\n", stage);
+    int got = models_refused(format, stages, message, sizeof message);
+    if (got != status)
+        fail_msg("%s: status %d, not %d: %s", stage, got, status, message);
+    for (; *words; words++)
+        if (!strstr(message, *words))
+            fail_msg("%s: \"%s\" does not say \"%s\"", stage, message, *words);
+}
+#define REFUSED(status, format, stage, ...) refused(status, format, stage, (const char *const[]){__VA_ARGS__, NULL})
+
+/* In planning, where no device is needed for it. */
+static void graphs_need_known_sizes(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/free-size.onnx, cuda_graph: true", "6:",
+            "cuda_graph needs outputs of known size, and free-size.onnx leaves it open; leave cuda_graph out");
+}
+
+static void files_that_are_no_networks(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_NO_INPUT, "f32 5", "type: features, model: @/none.onnx", "none.onnx", "6:");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/garbage.onnx", "garbage.onnx");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/cut.onnx", "cut.onnx", "truncated: it ends at byte", "inside");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @", "is a folder");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/empty.onnx", "empty");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/head.npy", "head.npy", "is a .npy array");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/pickled.onnx", "zip archive", "torch.onnx.export");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/outside.onnx", "outside.onnx", "other files");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/hidden.onnx", "hidden.onnx", "other files");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/default.onnx", "default.onnx", "other files");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/compiled.onnx", "compiled.onnx", "EPContext");
+}
+
+/* models.py shows that ONNX Runtime loads the other file of the first. */
+static void fields_in_disguise(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/disguised.onnx", "disguised.onnx", "does not load");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/disguised.onnx", "disguised.onnx", "does not load");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/overlong.onnx", "overlong.onnx", "does not load");
+}
+
+static void weights_that_are_no_numbers(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/nan-weight.onnx", "6:", "nan-weight.onnx", "\"fc.weight\"",
+            "(of a Gemm)", "nan at row 3, column 1");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/nan-bias.onnx", "\"fc.bias\"", "infinite at index 1");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/nan-half.onnx", "\"w\"", "infinite at row 3, column 1");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/nan-constant.onnx", "(of a MatMul)", "row 3, column 1");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/nan-listed.onnx", "nan at row 3, column 1");
+    REFUSED(MR_ERROR_DATA, "f32 3x8x6", "type: infer, model: @/nan-conv.onnx", "\"kernel\"", "nan at index 2, 0, 1, 2");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: classify, weights: @/nan-head.npy", "6:", "nan-head.npy",
+            "row 4, column 5 is nan");
+    /* A limit and a mask may be infinite. */
+    mr_model *model = NULL;
+    assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = "model-test-files/masked.onnx"}), MR_OK);
+    mr_model_close(&model);
+}
+
+static void shapes_and_types_that_do_not_fit(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_CONFIG, "f32 3x6x8", "type: features, model: @/any-batch.onnx", "any-batch.onnx", "\"images\"",
+            "3x8x6", "3x6x8", "in");
+    REFUSED(MR_ERROR_CONFIG, "f32 4x8x6", "type: features, model: @/free-size.onnx", "3x?x?", "4x8x6");
+    REFUSED(MR_ERROR_CONFIG, "u8 3x8x6", "type: features, model: @/any-batch.onnx",
+            "takes tensor f32 3x8x6 (the input \"images\" of any-batch.onnx), but in gives tensor u8 3x8x6");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/bytes.onnx", "takes tensor u8 5 (the input",
+            "gives tensor f32 5");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/doubles.onnx", "\"y\"", "f64");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/seen.onnx", "\"places\"", "seen.onnx", "depends");
+    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/batch-of-4.onnx, batch: {size: 8}",
+            "batches of 4", "8");
+}
+
+static void names_that_are_not_there(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/any-batch.onnx, tensor: nose", "\"nose\"",
+            "any-batch.onnx", "out");
+    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: infer, model: @/any-batch.onnx, outputs: [out, nose]", "\"nose\"");
+    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: infer, model: @/any-batch.onnx, outputs: [out, out]", "twice");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/two-inputs.onnx", "2 inputs (a, b)", "join");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: features, model: @/two-inputs.onnx", "infer");
+}
+
+/* A runtime is needed where the network is loaded. */
+static void another_runtime(void **state) {
+    (void)state;
+    NEED_MODELS();
+    arrived got = {.look = look_at_payload};
+    assert_int_equal(models_run("f32 3x8x6", images,
+                                "  features: {input: in, model: @/any-batch.onnx}\n"
+                                "  again: {type: infer, input: in, model: @/any-batch.onnx, runtime: /etc/passwd}\n"
+                                "  sink: {type: callback, input: [features, again]}\n", &got),
+                     MR_ERROR_CONFIG);
+    assert_non_null(strstr(mr_message(), "again: another ONNX Runtime"));
+    assert_non_null(strstr(mr_message(), "a process can have one"));
+    assert_int_equal(got.frames, 0);
+}
+
+/* ---- what a file tells without a runtime ----------------------------------------------------------------------- */
+
+static void same_tensors(const char *file, const mr_model_tensor *told, const mr_model_tensor *real, size_t count) {
+    char told_shape[MR_SHAPE_TEXT], real_shape[MR_SHAPE_TEXT];
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(told[i].name, real[i].name);
+        assert_string_equal(told[i].type, real[i].type);
+        assert_string_equal(told[i].symbol, real[i].symbol);
+        assert_int_equal(told[i].dtype, real[i].dtype);
+        mr_shape_print(&told[i].shape, told_shape, sizeof told_shape);
+        mr_shape_print(&real[i].shape, real_shape, sizeof real_shape);
+        if (strcmp(told_shape, real_shape) != 0)
+            fail_msg("%s: \"%s\" is told to be %s and is %s", file, told[i].name, told_shape, real_shape);
+    }
+}
+
+static bool tells(const char *path) {
+    static uint8_t data[65536];
+    static mr_onnx_signature signature;
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t bytes = fread(data, 1, sizeof data, file);
+    fclose(file);
+    assert_true(bytes < sizeof data);
+    return mr_onnx_read_signature(data, bytes, &signature);
+}
+
+/* The reference is what ONNX Runtime says of the network that it has loaded. */
+static void a_file_tells_what_the_runtime_tells(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static const struct {
+        const char *name;
+        bool tells; /* without a runtime */
+    } files[] = {{"any-batch", true}, {"batch-of-4", true}, {"two-inputs", true}, {"bytes", true},
+                 {"doubles", true},   {"old", true},        {"whole", true},      {"free-size", false},
+                 {"seen", false},     {"unknown", false},   {"shapeless", false}, {"listed", false}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "model-test-files/%s.onnx", files[i].name);
+        mr_model *told = NULL, *real = NULL;
+        assert_int_equal(mr_model_open(&told, &(mr_model_params){.path = path, .brief = true}), MR_OK);
+        assert_int_equal(mr_model_open(&real, &(mr_model_params){.path = path}), MR_OK);
+        assert_int_equal(told->input_count, real->input_count);
+        assert_int_equal(told->output_count, real->output_count);
+        same_tensors(files[i].name, told->inputs, real->inputs, real->input_count);
+        same_tensors(files[i].name, told->outputs, real->outputs, real->output_count);
+        mr_model_close(&told);
+        mr_model_close(&real);
+        if (tells(path) != files[i].tells)
+            fail_msg("%s tells %s", files[i].name, files[i].tells ? "too little" : "too much");
+    }
+    assert_false(tells("model-test-files/many.onnx"));
+}
+
+/* The size of the output follows from no batch: what was only read is loaded, and tried. */
+static void what_the_file_leaves_open_is_tried(void **state) {
+    (void)state;
+    NEED_MODELS();
+    expect("f32 5", pairs,
+           "  network: {type: infer, input: in, model: @/whole.onnx}\n  sink: {type: callback, input: network}\n",
+           "negative", 5, look_at_tensor);
+}
+
+/* What was checked is what is loaded: the path is opened once, whatever stands there afterwards. */
+static void what_was_read_is_what_is_loaded(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static const char path[] = "model-test-files/replaced.onnx";
+    mr_model *model = NULL;
+    mr_binding binding;
+    const size_t first = 0;
+    const mr_shape shape = {.rank = 1, .dims = {7}};
+    assert_int_equal(system("cp model-test-files/whole.onnx model-test-files/replaced.onnx"), 0);
+    assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = path, .brief = true}), MR_OK);
+    assert_int_equal(system("cp model-test-files/outside.onnx model-test-files/replaced.onnx"), 0);
+    assert_int_equal(mr_model_bind(model, &binding, &shape, 0, &first, 1), MR_OK);
+    assert_int_equal(binding.output_shape[0].dims[0], 7);
+    mr_model_close(&model);
+    assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = path, .brief = true}), MR_ERROR_DATA);
+}
+
+/* ---- what is chosen for a model -------------------------------------------------------------------------------- */
+
+/* What preprocess gives where `options` and the models behind it leave it the choice; `hint` where that is
+ * refused. */
+static void chosen(const char *options, const char *behind, const char *expected, const char *hint) {
+    char text[2048], got[MR_FORMAT_SET_TEXT] = "";
+    mr_plan *plan = NULL;
+    mr_diagnostics wrong = {0};
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: p\nsources:\n  in: {type: 'null', format: I420 64x48}\nstages:\n"
+             "  small: {type: preprocess, input: in%s}\n%s",
+             options, behind);
+    const mr_spec_params spec = {.types = mr_stage_types(), .path = "model-test-files/p.yaml", .text = text};
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 1}, &wrong);
+    if (plan)
+        mr_format_set_print(&plan->vertices[1].outputs[0].set, got, sizeof got);
+    else
+        snprintf(got, sizeof got, "%.180s", wrong.item[0].message);
+    assert_string_equal(got, expected);
+    if (hint)
+        assert_string_equal(wrong.item[0].hint, hint);
+    mr_plan_destroy(&plan);
+    mr_diagnostics_fini(&wrong);
+}
+
+#define ANY_BATCH                                                                                                    \
+    "  net: {type: features, input: small, model: any-batch.onnx}\n  out: {type: callback, input: net}\n"
+#define FREE_SIZE                                                                                                    \
+    "  net: {type: features, input: small, model: free-size.onnx}\n  out: {type: callback, input: net}\n"
+
+static void models_say_what_they_are_given(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static const char misfit[] =
+        "net takes tensor f32 3x8x6 (the input \"images\" of any-batch.onnx), but small gives ";
+    char expected[256];
+    chosen("", ANY_BATCH, "tensor f32 3x8x6", NULL);
+    chosen(", mean: 127, std: 128, size: 6x8", ANY_BATCH, "tensor f32 3x8x6", NULL);
+    chosen(", size: 10x12", FREE_SIZE, "tensor f32 3x12x10", NULL);
+    chosen("", FREE_SIZE, "small can give any tensor f32 3x?x? NCHW, and no stage behind it says which",
+           "write its size, as in size: 224x224");
+    snprintf(expected, sizeof expected, "%stensor f32 3x4x4", misfit);
+    chosen(", size: 4x4", ANY_BATCH, expected, "write size: 6x8 in small");
+    snprintf(expected, sizeof expected, "%stensor f16 8x6x3", misfit);
+    chosen(", size: 6x8, dtype: f16, layout: nhwc", ANY_BATCH, expected, "write dtype: f32, layout: nchw in small");
+    snprintf(expected, sizeof expected, "%stensor f32 1x8x6", misfit);
+    chosen(", order: gray", ANY_BATCH, expected, "write order: rgb in small");
+}
+
+/* ---- the scan before the runtime sees a file ------------------------------------------------------------------- */
+
+/* Puts the header of a field, of the kind that holds bytes, before what stands from *at on. */
+static void wrap(uint8_t *data, size_t end, size_t *at, uint8_t tag) {
+    size_t length = end - *at;
+    *at -= 3;
+    data[*at] = tag;
+    data[*at + 1] = (uint8_t)(length | 0x80);
+    data[*at + 2] = (uint8_t)(length >> 7);
+}
+
+/* Of a model that ends anywhere, it is said that it does, and where. */
+static void truncated_models_say_so(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static uint8_t data[65536];
+    FILE *file = fopen("model-test-files/any-batch.onnx", "rb");
+    assert_non_null(file);
+    size_t bytes = fread(data, 1, sizeof data, file), weights = 0;
+    fclose(file);
+    mr_onnx_facts facts;
+    assert_int_equal(mr_onnx_scan(data, bytes, NULL, &facts), MR_OK);
+    for (size_t end = 2; end < bytes; end++) {
+        char place[64];
+        snprintf(place, sizeof place, "ends at byte %zu", end);
+        uint8_t *exact = malloc(end); /* so that a sanitizer sees what is read behind it */
+        assert_non_null(exact);
+        memcpy(exact, data, end);
+        assert_int_equal(mr_onnx_scan(exact, end, NULL, &facts), MR_ERROR_DATA);
+        free(exact);
+        if (!strstr(mr_message(), "it is truncated") || !strstr(mr_message(), place))
+            fail_msg("%zu of %zu bytes: %s", end, bytes, mr_message());
+        weights += strstr(mr_message(), "inside the weights \"weight\" of the graph") != NULL;
+    }
+    /* Most of the file is that tensor of 4x3x3x3. */
+    assert_true(weights >= 4 * 3 * 3 * 3 * sizeof(float));
+}
+
+static void scanning_survives_whatever_comes(void **state) {
+    (void)state;
+    mr_onnx_facts facts;
+    static uint8_t nested[4096];
+    assert_int_equal(mr_onnx_scan(nested, 0, NULL, &facts), MR_ERROR_DATA);
+    /* graph > node > attribute > graph > ... far deeper than any network */
+    static const uint8_t attribute_graph = 6 << 3 | 2, node_attribute = 5 << 3 | 2, graph_node = 1 << 3 | 2,
+                         model_graph = 7 << 3 | 2;
+    size_t at = sizeof nested;
+    while (at > 32) {
+        wrap(nested, sizeof nested, &at, attribute_graph);
+        wrap(nested, sizeof nested, &at, node_attribute);
+        wrap(nested, sizeof nested, &at, graph_node);
+    }
+    wrap(nested, sizeof nested, &at, model_graph);
+    assert_int_equal(mr_onnx_scan(nested + at, sizeof nested - at, NULL, &facts), MR_ERROR_DATA);
+    srand(1);
+    for (int round = 0; round < 20000; round++) {
+        size_t bytes = (size_t)(rand() % 64);
+        for (size_t i = 0; i < bytes; i++)
+            nested[i] = (uint8_t)(rand() % 3 ? rand() % 16 * 8 + 2 : rand() % 70);
+        int status = mr_onnx_scan(nested, bytes, "x", &facts);
+        assert_true(status == MR_OK || status == MR_ERROR_DATA);
+    }
+}
+
+/* Every cut of a real file, and many with a byte changed: what is found must lie within the file. */
+static void signatures_survive_whatever_comes(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static uint8_t data[8192];
+    FILE *file = fopen("model-test-files/two-inputs.onnx", "rb");
+    assert_non_null(file);
+    size_t bytes = fread(data, 1, sizeof data, file);
+    fclose(file);
+    assert_true(bytes > 0 && bytes < sizeof data);
+    srand(2);
+    for (size_t round = 0; round < 20000; round++) {
+        mr_onnx_signature signature;
+        size_t length = round < bytes ? round : bytes, at = (size_t)rand() % bytes;
+        uint8_t *copy = malloc(length + 1); /* its own block, so that a sanitizer sees its end */
+        memcpy(copy, data, length);
+        if (round >= bytes)
+            copy[at] = (uint8_t)rand();
+        bool told = mr_onnx_read_signature(copy, length, &signature);
+        for (size_t i = 0; i < (told ? signature.output_count : 0); i++) {
+            assert_true(signature.outputs[i].name.at > copy && signature.outputs[i].name.end <= copy + length);
+            assert_true(signature.outputs[i].shape.rank <= MR_MODEL_MAX_RANK);
+        }
+        free(copy);
+    }
+}
+
+static int make(void **state) {
+    (void)state;
+    have_models = models_make("model-test-files");
+    if (have_models) {
+        models_read("images", images, MODELS_FRAMES * IMAGE);
+        models_read("pairs", pairs, MODELS_FRAMES * 5);
+    }
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(features_are_those_of_the_reference),
+        cmocka_unit_test(an_inner_tensor_can_be_had),
+        cmocka_unit_test(batches_change_nothing),
+        cmocka_unit_test(an_accelerator_changes_nothing),
+        cmocka_unit_test(infer_adds_tensors_and_keeps_the_payload),
+        cmocka_unit_test(inputs_are_joined_by_name),
+        cmocka_unit_test(graphs_need_known_sizes),
+        cmocka_unit_test(files_that_are_no_networks),
+        cmocka_unit_test(fields_in_disguise),
+        cmocka_unit_test(weights_that_are_no_numbers),
+        cmocka_unit_test(what_was_read_is_what_is_loaded),
+        cmocka_unit_test(truncated_models_say_so),
+        cmocka_unit_test(shapes_and_types_that_do_not_fit),
+        cmocka_unit_test(names_that_are_not_there),
+        cmocka_unit_test(models_say_what_they_are_given),
+        cmocka_unit_test(another_runtime),
+        cmocka_unit_test(a_file_tells_what_the_runtime_tells),
+        cmocka_unit_test(what_the_file_leaves_open_is_tried),
+        cmocka_unit_test(scanning_survives_whatever_comes),
+        cmocka_unit_test(signatures_survive_whatever_comes),
+    };
+    return cmocka_run_group_tests(tests, make, NULL);
+}

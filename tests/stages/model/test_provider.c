@@ -1,0 +1,430 @@
+/* Providers: models that compute on a device themselves. Sessions on devices are shown with a runtime made for the
+ * purpose, whose work the simulated devices watch; what is missing where a provider cannot be had, with a library that
+ * stands in for ONNX Runtime. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/base/nvidia.h"
+#include "engine/device/device.h"
+#include "engine/flow/pipeline.h"
+#include "kernels/vector/cublas.h"
+#include "stages/list.h"
+#include "stages/model/runtime.h"
+#include "tests/support/models.h"
+#include "tests/support/opened.h"
+
+/* ---- a runtime that doubles ------------------------------------------------------------------------------------ */
+
+enum { LENGTH = 4 };
+static atomic_int sessions[2], closed, runs[2], batch_seen;
+static char run_by[64]; /* the threads of runs: their name, or "several" */
+static pthread_t runner;
+static bool strays; /* sessions are opened on the neighbour of the device that they are for */
+static mr_device *astray;
+
+static const mr_model_runtime doubling;
+
+static int double_open(mr_model **model, const mr_model_params *params) {
+    mr_model *made = mr_calloc(1, sizeof *made);
+    assert_non_null(made);
+    made->runtime = &doubling;
+    made->file = params->path;
+    made->input_count = made->output_count = 1;
+    made->inputs[0] = (mr_model_tensor){.name = "x", .dtype = MR_DTYPE_F32, .type = "f32", .symbol = "n",
+                                        .shape = {.rank = 2, .dims = {-1, LENGTH}}};
+    made->outputs[0] = made->inputs[0];
+    made->outputs[0].name = "y";
+    *model = made;
+    if (params->brief)
+        return MR_OK;
+    sessions[params->device->index]++;
+    return mr_model_take_device(made, strays ? astray : params->device);
+}
+
+static void double_close(mr_model *model) {
+    closed += model->stream != NULL;
+    mr_free(model);
+}
+
+typedef struct doubling_work {
+    const float *from;
+    float *to;
+    int64_t count;
+} doubling_work;
+
+static int double_all(void *arguments) {
+    const doubling_work *work = arguments;
+    for (int64_t i = 0; i < work->count; i++)
+        work->to[i] = 2 * work->from[i];
+    return MR_OK;
+}
+
+/* Called with the model's lock; all tests that look have one model. */
+static void note_runner(void) {
+    if (run_by[0] && !pthread_equal(runner, pthread_self())) {
+        snprintf(run_by, sizeof run_by, "several");
+        return;
+    }
+    if (!run_by[0])
+        pthread_getname_np(pthread_self(), run_by, sizeof run_by);
+    runner = pthread_self();
+}
+
+static int double_enqueue(const mr_binding *binding, void *const *inputs, void *const *outputs) {
+    mr_stream *stream = binding->model->stream;
+    note_runner();
+    const doubling_work work = {inputs[0], outputs[0], binding->input_shape[0].dims[0] * LENGTH};
+    runs[stream->device->index]++;
+    batch_seen = (int)binding->input_shape[0].dims[0];
+    return mr_stream_submit(stream, double_all, &work, sizeof work);
+}
+
+static const mr_model_runtime doubling = {
+    .name = "doubling", .open = double_open, .close = double_close, .enqueue = double_enqueue};
+
+static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id) {
+    for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
+        if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
+            return &pipeline->plan->vertices[v];
+    fail_msg("no stage %s", id);
+    return NULL;
+}
+
+static float numbers[MODELS_FRAMES * LENGTH];
+
+static int run_doubled(const char *options, arrived *seen) {
+    char stages[512];
+    snprintf(stages, sizeof stages,
+             "  features: {input: in, model: %s, %s}\n  sink: {type: callback, input: features}\n", __FILE__, options);
+    *seen = (arrived){.look = look_at_payload, .gaps = true};
+    sessions[0] = sessions[1] = closed = runs[0] = runs[1] = 0;
+    run_by[0] = 0;
+    mr_model_use_runtime(&doubling);
+    int status = models_run("f32 4", numbers, stages, seen);
+    mr_model_use_runtime(NULL);
+    return status;
+}
+
+static void expect_doubled(const char *options, int on_first, int on_second) {
+    static arrived seen;
+    uint64_t misuses = mr_sim_misuses();
+    assert_int_equal(run_doubled(options, &seen), MR_OK);
+    assert_int_equal(seen.frames, MODELS_FRAMES);
+    for (size_t i = 0; i < seen.count; i++)
+        assert_true(seen.values[i] == 2 * numbers[i]);
+    assert_int_equal(mr_sim_misuses(), misuses);
+    assert_int_equal(sessions[0], on_first);
+    assert_int_equal(sessions[1], on_second);
+    assert_int_equal(closed, on_first + on_second);
+}
+
+static void a_session_works_on_the_stages_device(void **state) {
+    (void)state;
+    expect_doubled("device: 'sim:0'", 1, 0);
+    assert_int_equal(runs[0], MODELS_FRAMES);
+    assert_int_equal(batch_seen, 1);
+    expect_doubled("device: 'sim:1'", 0, 1);
+    assert_int_equal(runs[1], MODELS_FRAMES);
+}
+
+static void short_batches_run_with_the_planned_shape(void **state) {
+    (void)state;
+    expect_doubled("device: 'sim:0', batch: {size: 4, timeout: 50ms}", 1, 0);
+    assert_int_equal(batch_seen, 4);
+}
+
+static void each_device_of_a_list_has_a_session(void **state) {
+    (void)state;
+    expect_doubled("device: ['sim:0', 'sim:1']", 1, 1);
+    assert_true(runs[0] > 0 && runs[1] > 0);
+    assert_int_equal(runs[0] + runs[1], MODELS_FRAMES);
+    expect_doubled("device: ['sim:0', 'sim:1'], batch: {size: 2, timeout: 1ms}, normalize: none, pool: none", 1, 1);
+}
+
+/* ONNX Runtime keeps a CUDA graph, and what it was recorded with, for the thread that recorded it. */
+static void a_graph_is_run_by_one_thread(void **state) {
+    (void)state;
+    expect_doubled("cuda_graph: true, device: 'sim:0'", 1, 0);
+    assert_string_equal(run_by, "features");
+    expect_doubled("cuda_graph: true, device: 'sim:0', batch: {size: 2, timeout: 1ms}, in_flight: 8", 1, 0);
+    assert_string_equal(run_by, "features");
+}
+
+static void a_graph_has_one_entry_in_the_plan(void **state) {
+    (void)state;
+    for (int graph = 0; graph < 2; graph++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "version: 1\npipeline: p\nsources:\n  in: {type: push, format: f32 4}\nstages:\n"
+                 "  network: {type: infer, input: in, model: %s, device: 'sim:0'%s}\n"
+                 "  sink: {type: callback, input: network}\n",
+                 __FILE__, graph ? ", cuda_graph: true" : "");
+        const mr_pipeline_params params = {
+            .types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = 16};
+        mr_model_use_runtime(&doubling);
+        mr_pipeline *pipeline = opened(&params);
+        mr_model_use_runtime(NULL);
+        const mr_plan_vertex *network = planned(pipeline, "network");
+        assert_int_equal(network->entries, graph ? 1 : 16);
+        assert_int_equal(network->blocking, graph);
+        mr_pipeline_destroy(&pipeline);
+    }
+}
+
+/* The ledger is looked at by models_run. */
+static void a_device_that_fails_drops_what_it_has(void **state) {
+    (void)state;
+    static arrived seen;
+    run_doubled("device: 'sim:0?fail_every=5'", &seen);
+    assert_true(seen.count < MODELS_FRAMES * LENGTH);
+    assert_int_equal(closed, 1);
+}
+
+/* That nothing was misused above says something only if misuse is seen. */
+static void a_session_on_another_device_is_caught(void **state) {
+    (void)state;
+    static arrived seen;
+    uint64_t misuses = mr_sim_misuses();
+    assert_int_equal(mr_device_open(&astray, "sim:1", 1, false), MR_OK);
+    strays = true;
+    run_doubled("device: 'sim:0'", &seen);
+    strays = false;
+    assert_true(mr_sim_misuses() > misuses);
+    assert_int_equal(seen.count, 0);
+    mr_device_destroy(&astray);
+}
+
+/* ---- what is missing ------------------------------------------------------------------------------------------- */
+
+static const char *const home = BINARY_DIR "/test-provider";
+
+/* Runs the check in a process of its own, since a process keeps its runtime, with the fake one in a folder as pip makes
+ * it. `environment` is "NAME=value" up to NULL. */
+static int check_in_child(mr_provider provider, const char *const *environment, char *words, size_t bytes) {
+    int ends[2], outcome = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char library[512];
+        snprintf(library, sizeof library, "%s/onnxruntime/capi/libonnxruntime.so", home);
+        for (; *environment; environment++)
+            putenv((char *)(uintptr_t)*environment);
+        const mr_model_params params = {.path = "none.onnx", .runtime = library, .provider = provider};
+        int status = mr_model_check(&params, "cuda:0");
+        const char *told = status ? mr_message() : "";
+        _exit(write(ends[1], told, strlen(told)) < 0 ? 1 : -status);
+    }
+    close(ends[1]);
+    ssize_t length, all = 0;
+    while ((length = read(ends[0], words + all, bytes - 1 - (size_t)all)) > 0)
+        all += length;
+    words[all] = 0;
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &outcome, 0), child);
+    assert_true(WIFEXITED(outcome));
+    return -WEXITSTATUS(outcome);
+}
+
+static void expect_missing(mr_provider provider, const char *const *environment, const char *const *parts) {
+    char words[4096];
+    int status = check_in_child(provider, environment, words, sizeof words);
+    if (status != MR_ERROR_UNAVAILABLE)
+        fail_msg("status %d: %s", status, words);
+    for (; *parts; parts++)
+        if (!strstr(words, *parts))
+            fail_msg("\"%s\" is not in: %s", *parts, words);
+}
+
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define BUILT "FAKE_PROVIDERS=CPUExecutionProvider CUDAExecutionProvider TensorrtExecutionProvider"
+
+static void put(const char *path, const char *from) {
+    char command[2048];
+    snprintf(command, sizeof command, "mkdir -p \"$(dirname '%s/%s')\" && cat '%s' > '%s/%s'", home, path,
+             from ? from : "/dev/null", home, path);
+    assert_int_equal(system(command), 0);
+}
+
+static int make_home(void **state) {
+    (void)state;
+    char command[512];
+    snprintf(command, sizeof command, "rm -rf '%s'", home);
+    assert_int_equal(system(command), 0);
+    put("onnxruntime/capi/libonnxruntime.so", FAKE_ONNXRUNTIME);
+    for (size_t i = 0; i < MODELS_FRAMES * LENGTH; i++)
+        numbers[i] = (float)i - 5.5f;
+    return 0;
+}
+
+static void an_old_runtime_is_told_apart(void **state) {
+    (void)state;
+    expect_missing(MR_PROVIDER_CUDA, LIST("FAKE_OLD=1"), LIST("is ONNX Runtime 1.2.3; millrace needs 1.16 or later"));
+}
+
+static void a_build_without_the_provider_is_named(void **state) {
+    (void)state;
+    expect_missing(MR_PROVIDER_AUTO, LIST("FAKE_PROVIDERS=CPUExecutionProvider"),
+                   LIST("without the provider cuda", "pip install onnxruntime-gpu", home));
+    expect_missing(MR_PROVIDER_TENSORRT, LIST("FAKE_PROVIDERS=CPUExecutionProvider CUDAExecutionProvider"),
+                   LIST("without the provider tensorrt"));
+}
+
+static void missing_libraries_are_named_with_their_remedy(void **state) {
+    (void)state;
+    expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libc.so.6 libcublas.so.77"),
+                   LIST("needs libcublas.so.77", "nvidia/*/lib", "onnxruntime-gpu[cuda,cudnn]", home));
+    expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libcuda.so.77"), LIST("install the NVIDIA driver"));
+    expect_missing(MR_PROVIDER_TENSORRT, LIST(BUILT, "FAKE_NEEDS=libnvinfer.so.77"), LIST("pip install tensorrt"));
+    expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_WORDS=an odd reason"),
+                   LIST("cannot be loaded", "an odd reason"));
+}
+
+static void another_version_is_named(void **state) {
+    (void)state;
+    put("nvidia/cublas/lib/libcublas.so.76", NULL);
+    expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libcublas.so.77"),
+                   LIST("needs libcublas.so.77", "nvidia/cublas/lib/libcublas.so.76 is of another version"));
+    put("nvidia/curand/lib/libcurand.so.77", NULL);
+    expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libcurand.so.77"),
+                   LIST("libcurand.so.77 cannot be loaded"));
+}
+
+/* The one that is there is taken, so that the next one is what is missing. */
+static void libraries_that_pip_installed_are_found(void **state) {
+    (void)state;
+    put("nvidia/cufft/lib/libmillrace-test.so.1", FAKE_COMPANION);
+    expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libmillrace-test.so.1 libcublas.so.78"),
+                   LIST("needs libcublas.so.78"));
+}
+
+/* ---- where pip puts libraries ------------------------------------------------------------------------------------ */
+
+/* What of a child of its own with that environment is found; "" for nothing. */
+static void found_in_child(const char *name, const char *value, const char *library, char *path, size_t bytes) {
+    int ends[2], outcome = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char found[PATH_MAX];
+        unsetenv("MILLRACE_ONNXRUNTIME");
+        unsetenv("VIRTUAL_ENV");
+        setenv("HOME", "/nonexistent", 1);
+        setenv(name, value, 1);
+        bool there = mr_nvidia_find(NULL, library, found);
+        _exit(there != (found[0] != 0) || write(ends[1], found, strlen(found)) < 0);
+    }
+    close(ends[1]);
+    ssize_t length = read(ends[0], path, bytes - 1);
+    path[length > 0 ? length : 0] = 0;
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &outcome, 0), child);
+    assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
+}
+
+static void packages_are_found_in_python_environments(void **state) {
+    (void)state;
+    static const struct {
+        const char *variable, *value, *library; /* below home */
+    } cases[] = {
+        {"VIRTUAL_ENV", "env", "env/lib/python3.99/site-packages/nvidia/cu13/lib/libmillrace-none.so.1"},
+        {"HOME", "user", "user/.local/lib/python3.99/site-packages/nvidia/cublas/lib/libmillrace-none.so.1"},
+        {"MILLRACE_ONNXRUNTIME", "site/onnxruntime/capi/libonnxruntime.so.1", "site/tensorrt_libs/libmillrace-none.so.1"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char value[512], expected[512], path[PATH_MAX];
+        snprintf(value, sizeof value, "%s/%s", home, cases[i].value);
+        snprintf(expected, sizeof expected, "%s/%s", home, cases[i].library);
+        found_in_child(cases[i].variable, value, "libmillrace-none.so.1", path, sizeof path);
+        assert_string_equal(path, "");
+        put(cases[i].library, FAKE_COMPANION);
+        found_in_child(cases[i].variable, value, "libmillrace-none.so.*", path, sizeof path);
+        assert_string_equal(path, expected);
+    }
+}
+
+static char heard[1024];
+
+static void hear(void *context, mr_log_level level, const char *line) {
+    (void)context, (void)level;
+    snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
+}
+
+/* Where the loader has it itself, that one is taken. In a process of its own: NVIDIA's library leaves memory behind. */
+static void cublas_is_found_where_pip_puts_it(void **state) {
+    (void)state;
+    int outcome = 0;
+    put("blas/lib/python3.99/site-packages/nvidia/cu13/lib/libcublas.so.13", FAKE_CUBLAS);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char value[512];
+        snprintf(value, sizeof value, "%s/blas", home);
+        setenv("VIRTUAL_ENV", value, 1);
+        mr_log_set_level(MR_LOG_INFO);
+        mr_log_to(hear, NULL);
+        bool found = mr_cublas_found();
+        bool own = !strstr(heard, value) && dlopen("libcublas.so.13", RTLD_LAZY);
+        _exit(!found || !strstr(heard, "cuBLAS from ") || !(own || strstr(heard, value)));
+    }
+    assert_int_equal(waitpid(child, &outcome, 0), child);
+    assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
+}
+
+static void the_provider_must_suit_the_device(void **state) {
+    (void)state;
+    static const struct {
+        const char *options, *words;
+    } cases[] = {
+        {"provider: cuda", "the provider cuda computes on CUDA devices, and cpu is none; write device: cuda:0"},
+        {"provider: tensorrt, device: 'sim:0'", "the provider tensorrt computes on CUDA devices, and sim:0 is none"},
+        {"cuda_graph: true", "cuda_graph is for CUDA devices, and cpu is none; leave it out"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char stages[512], message[4096];
+        snprintf(stages, sizeof stages, "  network: {type: infer, input: in, model: %s, %s}\n"
+                                        "  sink: {type: callback, input: network}\n", __FILE__, cases[i].options);
+        assert_int_not_equal(models_refused("f32 4", stages, message, sizeof message), MR_OK);
+        if (!strstr(message, cases[i].words))
+            fail_msg("\"%s\" is not in: %s", cases[i].words, message);
+    }
+    const mr_model_params params = {.path = "none.onnx", .provider = MR_PROVIDER_CPU};
+    assert_int_equal(mr_model_check(&params, "cuda:0"), MR_ERROR_CONFIG);
+    assert_non_null(strstr(mr_message(), "write device: cpu"));
+    assert_int_equal(mr_model_check(&params, "sim:0"), MR_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_session_works_on_the_stages_device),
+        cmocka_unit_test(short_batches_run_with_the_planned_shape),
+        cmocka_unit_test(each_device_of_a_list_has_a_session),
+        cmocka_unit_test(a_graph_is_run_by_one_thread),
+        cmocka_unit_test(a_graph_has_one_entry_in_the_plan),
+        cmocka_unit_test(a_device_that_fails_drops_what_it_has),
+        cmocka_unit_test(a_session_on_another_device_is_caught),
+        cmocka_unit_test(an_old_runtime_is_told_apart),
+        cmocka_unit_test(a_build_without_the_provider_is_named),
+        cmocka_unit_test(missing_libraries_are_named_with_their_remedy),
+        cmocka_unit_test(another_version_is_named),
+        cmocka_unit_test(libraries_that_pip_installed_are_found),
+        cmocka_unit_test(packages_are_found_in_python_environments),
+        cmocka_unit_test(cublas_is_found_where_pip_puts_it),
+        cmocka_unit_test(the_provider_must_suit_the_device),
+    };
+    return cmocka_run_group_tests(tests, make_home, NULL);
+}

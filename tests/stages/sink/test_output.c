@@ -1,0 +1,155 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stages/sink/output.h"
+
+static void floats_read_back_as_themselves(void **state) {
+    (void)state;
+    char text[MR_NUMBER_TEXT];
+    uint32_t bits = 12345;
+    for (int i = 0; i < 20000; i++) {
+        bits = bits * 1664525u + 1013904223u;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        size_t length = mr_float_text(text, value);
+        assert_int_equal(length, strlen(text));
+        if (isfinite(value))
+            assert_true(strtof(text, NULL) == value);
+        else
+            assert_int_equal(length, 0);
+    }
+}
+
+static void simple_floats_are_short(void **state) {
+    (void)state;
+    char text[MR_NUMBER_TEXT];
+    mr_float_text(text, 0.5f);
+    assert_string_equal(text, "0.5");
+    mr_float_text(text, 0.1f);
+    assert_string_equal(text, "0.1");
+    mr_float_text(text, -3.0f);
+    assert_string_equal(text, "-3");
+    mr_float_text(text, 1e-7f);
+    assert_string_equal(text, "1e-07");
+}
+
+static void times_are_exact_seconds(void **state) {
+    (void)state;
+    char text[MR_NUMBER_TEXT];
+    assert_int_equal(mr_seconds_text(text, MR_NO_TIME), 0);
+    mr_seconds_text(text, 0);
+    assert_string_equal(text, "0");
+    mr_seconds_text(text, 1033333333);
+    assert_string_equal(text, "1.033333333");
+    mr_seconds_text(text, 50000000);
+    assert_string_equal(text, "0.05");
+    mr_seconds_text(text, -20000000000);
+    assert_string_equal(text, "-20");
+    mr_seconds_text(text, INT64_MAX);
+    assert_string_equal(text, "9223372036.854775807");
+}
+
+/* The values are those of IEEE 754-2019, table 3.5's binary16: 2^-24, the largest subnormal, 1, the largest, -2. */
+static void halves_are_widened_exactly(void **state) {
+    (void)state;
+    assert_true(mr_half_to_float(0x0001) == ldexpf(1, -24));
+    assert_true(mr_half_to_float(0x03ff) == ldexpf(1023, -24));
+    assert_true(mr_half_to_float(0x3c00) == 1.0f);
+    assert_true(mr_half_to_float(0x3555) == ldexpf(1365, -12));
+    assert_true(mr_half_to_float(0x7bff) == 65504.0f);
+    assert_true(mr_half_to_float(0xc000) == -2.0f);
+    assert_true(signbit(mr_half_to_float(0x8000)));
+    assert_true(isinf(mr_half_to_float(0x7c00)));
+    assert_true(isnan(mr_half_to_float(0x7e00)));
+}
+
+static void elements_have_the_text_of_their_type(void **state) {
+    (void)state;
+    char text[MR_NUMBER_TEXT];
+    const int64_t wide[] = {1, -9000000000000000000};
+    const int32_t narrow[] = {0, INT32_MIN};
+    const uint8_t bytes[] = {0, 255};
+    const uint16_t halves[] = {0, 0x3800};
+    mr_element_text(text, MR_DTYPE_I64, (const uint8_t *)wide, 1);
+    assert_string_equal(text, "-9000000000000000000");
+    mr_element_text(text, MR_DTYPE_I32, (const uint8_t *)narrow, 1);
+    assert_string_equal(text, "-2147483648");
+    mr_element_text(text, MR_DTYPE_U8, bytes, 1);
+    assert_string_equal(text, "255");
+    mr_element_text(text, MR_DTYPE_F16, (const uint8_t *)halves, 1);
+    assert_string_equal(text, "0.5");
+}
+
+static void one_file_takes_one_writer(void **state) {
+    (void)state;
+    char path[] = "/tmp/millrace-output-XXXXXX";
+    int made = mkstemp(path);
+    assert_true(made >= 0);
+    assert_int_equal(write(made, "old", 3), 3);
+    mr_output first = {0}, second = {0};
+    assert_int_equal(mr_output_open(&first, path), MR_OK);
+    assert_int_equal(mr_output_write(&first, NULL, "new text", 8), MR_OK);
+    assert_int_equal(mr_output_open(&second, path), MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "another stage"));
+    struct stat found;
+    assert_int_equal(fstat(made, &found), 0);
+    assert_int_equal(found.st_size, 8);
+    mr_output_close(&first, NULL);
+    assert_int_equal(mr_output_open(&second, path), MR_OK);
+    mr_output_close(&second, NULL);
+    close(made);
+    unlink(path);
+}
+
+static void standard_output_takes_one_writer(void **state) {
+    (void)state;
+    mr_output first = {0}, second = {0};
+    assert_int_equal(mr_output_open(&first, "-"), MR_OK);
+    assert_true(mr_output_takes_stdout());
+    assert_int_equal(mr_output_open(&second, "-"), MR_ERROR_IO);
+    mr_output_close(&second, NULL);
+    assert_int_equal(mr_output_open(&second, "-"), MR_ERROR_IO);
+    mr_output_close(&first, NULL);
+    assert_int_equal(mr_output_open(&second, "-"), MR_OK);
+    mr_output_close(&second, NULL);
+    assert_true(fcntl(STDOUT_FILENO, F_GETFD) >= 0);
+}
+
+static void what_cannot_be_opened_is_said(void **state) {
+    (void)state;
+    mr_output output;
+    assert_int_equal(mr_output_open(&output, "/nonexistent/x.jsonl"), MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "/nonexistent/x.jsonl: No such file or directory"));
+    char folder[] = "/tmp/millrace-fifo-XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/fifo", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_true(mr_output_blocks(path));
+    assert_int_equal(mr_output_open(&output, path), MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "FIFO"));
+    unlink(path);
+    rmdir(folder);
+}
+
+int main(void) {
+    setlocale(LC_ALL, "");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(floats_read_back_as_themselves),   cmocka_unit_test(simple_floats_are_short),
+        cmocka_unit_test(times_are_exact_seconds),          cmocka_unit_test(halves_are_widened_exactly),
+        cmocka_unit_test(elements_have_the_text_of_their_type), cmocka_unit_test(one_file_takes_one_writer),
+        cmocka_unit_test(standard_output_takes_one_writer),
+        cmocka_unit_test(what_cannot_be_opened_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,34 @@
+/* Both ends of a cut in shared memory in one process, without a transport: who lends and who borrows, and the wire's
+ * writer and reader with them. Failures fail the test. */
+#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_ENDS_H
+#define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_ENDS_H
+
+#include "engine/data/pool.h"
+#include "engine/transport/cut/cut_share.h"
+
+enum { CUT_ENDS_WIDTH = 128, CUT_ENDS_HEIGHT = 96, CUT_ENDS_SLOTS = 3, CUT_ENDS_SESSION = 7 };
+
+/* What goes over it. */
+extern const mr_format cut_ends_picture;
+
+typedef struct cut_ends {
+    mr_cut cut;
+    mr_pool *pool;
+    mr_store *store;
+    mr_names *names;
+    mr_cut_exporter *exporter;
+    mr_cut_importer *importer;
+    mr_wire_writer *writer;
+    mr_wire_reader *reader;
+} cut_ends;
+
+/* `memory`: of the pool that pictures lie in. */
+void cut_ends_begin(cut_ends *ends, mr_memory memory);
+/* All buffers must have come back. */
+void cut_ends_end(cut_ends *ends);
+/* What a session tells of that peer. */
+mr_action cut_ends_change(uint32_t peer, mr_peer_change what, const char *memory);
+/* Each end hears that the other is there. */
+void cut_ends_join(cut_ends *ends);
+
+#endif

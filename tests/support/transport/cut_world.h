@@ -1,0 +1,30 @@
+/* A cut in a simulated world: senders, receivers, a network between them and a clock, all driven by one seed.
+ * Messages are delayed, lost, repeated and damaged; connections close; processes die, stand still, hang, and come
+ * back.
+ *
+ * What must hold is checked while it runs: a failure prints the seed and ends the test. */
+#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_H
+#define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct world_faults {
+    bool loss, duplicates, damage, closing;  /* of messages and connections */
+    bool wedges;                             /* connections that are open and swallow what goes one way, until renewed */
+    bool receivers_die, senders_die, pauses; /* of processes */
+    bool poison;                             /* some frames kill, or hang, who works on them */
+    bool garbage;                            /* messages that nobody would send, from strangers, too */
+    bool batches;                            /* receivers work on several frames at once, and may wait for them */
+} world_faults;
+
+typedef struct world_result {
+    uint64_t delivered, dropped, absorbed, set_aside, lost; /* frames, by what the sender was told */
+    uint64_t innocent; /* of those set aside: they kill nobody */
+    uint64_t duplicates, resent, sessions;
+} world_result;
+
+/* Runs one schedule with faults, lets the network heal, and runs until all is done. */
+void world_run(uint64_t seed, bool live, const world_faults *faults, world_result *result);
+
+#endif

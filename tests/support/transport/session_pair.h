@@ -1,0 +1,51 @@
+/* A sender and receivers of the protocol of cuts, driven by hand, case by case: messages go over at once. */
+#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_SESSION_PAIR_H
+#define MILLRACE_TESTS_SUPPORT_TRANSPORT_SESSION_PAIR_H
+
+#include "engine/transport/session/session.h"
+
+#define S INT64_C(1000000000) /* a second, in nanoseconds */
+
+/* What came of driving both ends until nothing is left to do. */
+typedef struct pair_seen {
+    int settled, dropped, aside, fresh, ended;
+    int suspected;
+    mr_identity suspect;
+    int marks;
+    mr_identity gone; /* of the last of them */
+    int renewed, most_items;
+    mr_peer_change sender_change, receiver_change;
+    mr_reject_reason reason;
+    uint64_t ticket[32], run;
+    const char *why;
+} pair_seen;
+
+typedef struct pair {
+    mr_sender *sender;
+    mr_receiver *receiver;
+    pair_seen seen;
+} pair;
+
+/* A sender "a" for receivers "b" and another, with a window of 8 frames; a receiver with credit for 4. */
+mr_sender_params pair_sender_params(void);
+mr_receiver_params pair_receiver_params(const char *name);
+/* Both ends anew; what there is of them is destroyed first. */
+void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_params *receiving);
+/* Set-up and tear-down of a test: *state is a pair with those parameters. */
+int pair_set_up(void **state);
+int pair_tear_down(void **state);
+
+/* A frame's handle is its number. */
+mr_cut_item pair_frame(uint64_t seq);
+void pair_offer(mr_sender *sender, uint64_t seq);
+
+/* Takes all that one end has to do; what the sender says goes to the receiver as from its sender `index`. Whether there
+ * was anything. */
+bool pair_drive_sender(mr_sender *sender, mr_receiver *receiver, uint32_t index, int64_t now_ns, pair_seen *s);
+bool pair_drive_receiver(mr_receiver *receiver, mr_sender *const *senders, int64_t now_ns, pair_seen *s);
+/* Both ends, until nothing is left to do. */
+void pair_drive(pair *p, int64_t now_ns);
+/* Delivers all fresh frames that were seen. */
+void pair_settle_all(pair *p, int64_t now_ns);
+
+#endif

@@ -1,0 +1,32 @@
+/* Frames of every kind, made by hand, and what turns them into bytes and back. */
+#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_WIRE_FRAMES_H
+#define MILLRACE_TESTS_SUPPORT_TRANSPORT_WIRE_FRAMES_H
+
+#include "engine/transport/wire/wire.h"
+
+enum { NOW = 5000000, LATER = 7000000 };
+
+typedef struct wire_fixture {
+    mr_store *store;
+    mr_names *names;
+    mr_wire_writer *writer;
+    mr_wire_reader *reader;
+} wire_fixture;
+
+void wire_open(wire_fixture *f, mr_compression compression, bool checksum);
+void wire_close(wire_fixture *f);
+
+/* A frame with the format and all else that a frame says, without planes; the caller's, as all that follow. */
+mr_frame *wire_frame(wire_fixture *f, const mr_format *format);
+mr_frame *wire_picture(wire_fixture *f, mr_pixel pixel, int32_t width, int32_t height);
+mr_frame *wire_tensor(wire_fixture *f, mr_dtype dtype, int32_t rank, const int64_t *dims);
+/* `zeros` bytes lie behind it, as decoders want them. */
+mr_frame *wire_packet(wire_fixture *f, size_t bytes, size_t zeros, size_t side);
+void wire_add_classes(wire_fixture *f, mr_frame *frame, const char *stage);
+void wire_add_tensor(wire_fixture *f, mr_frame *frame, int64_t count);
+
+/* Parts as a transport brings them: in memory of their own, some at odd addresses and without a buffer. */
+void wire_carry(const mr_wire_part *parts, size_t count, mr_wire_part *carried, bool aligned);
+void wire_uncarry(mr_wire_part *carried, size_t count, bool aligned);
+
+#endif

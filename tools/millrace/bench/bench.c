@@ -1,0 +1,170 @@
+/* millrace bench: measures the engine itself. Programs of others are compared by the scripts in tools/bench. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "engine/base/nearest.h"
+#include "tools/millrace/bench/bench_runs.h"
+#include "tools/millrace/cli/command.h"
+
+enum { JSON = 256, FRAMES, STAGES, SOURCES, SECONDS, WORKERS };
+
+static const struct option options[] = {
+    {"frames", required_argument, NULL, FRAMES},
+    {"stages", required_argument, NULL, STAGES},
+    {"sources", required_argument, NULL, SOURCES},
+    {"seconds", required_argument, NULL, SECONDS},
+    {"workers", required_argument, NULL, WORKERS},
+    {"json", no_argument, NULL, JSON},
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {"null --workers 1", "paced --sources 200 --json", NULL};
+
+static const mr_usage usage = {
+    .verb = "bench",
+    .synopsis = "null | paced | soak [--frames N] [--stages N] [--sources N] [--seconds N]\n"
+                "                      [--workers N] [--json]",
+    .help = "Measures the engine itself.\n\n"
+            "  null               what a frame costs on its way through a stage that does nothing: 1,000,000\n"
+            "                     frames through 8 null stages on one worker, the median of 5 runs\n"
+            "  paced              1,000 sources of 30 frames a second for 5 seconds through two null stages: CPU\n"
+            "                     time and how many frames came late\n"
+            "  soak               100,000 pictures through preprocess and jsonl: growth of memory and\n"
+            "                     allocations per frame\n\n"
+            "  --frames N         null, soak: how many frames\n"
+            "  --stages N         null: how many stages in a row\n"
+            "  --sources N        paced: how many sources\n"
+            "  --seconds N        paced: for how long\n"
+            "  --workers N        threads that run stages\n"
+            "  --json             the figures as one JSON object\n",
+    .options = options,
+    .examples = examples,
+};
+
+/* Every figure once, for people and for programs. */
+typedef struct figure {
+    const char *key, *unit;
+    double value;
+} figure;
+
+static int print(const char *name, const figure *figures, size_t count, bool as_json) {
+    if (!as_json) {
+        printf("bench %s\n", name);
+        for (size_t i = 0; i < count; i++)
+            printf("  %-24s %12.*f %s\n", figures[i].key, figures[i].value == floor(figures[i].value) ? 0 : 4,
+                   figures[i].value, figures[i].unit);
+        return mr_flush_stdout();
+    }
+    yajl_gen json = mr_json_create(false);
+    if (!json)
+        return mr_command_failed(MR_ERROR_MEMORY);
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "bench", name);
+    for (size_t i = 0; i < count; i++)
+        mr_json_number(json, figures[i].key, figures[i].value);
+    yajl_gen_map_close(json);
+    int status = mr_json_finish(json, stdout);
+    return status ? mr_command_failed(status) : 0;
+}
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static int bench_null(const mr_bench_params *params, bool as_json) {
+    mr_bench_null got;
+    int status = mr_bench_run_null(params, &got);
+    if (status)
+        return mr_command_failed(status);
+    const figure figures[] = {
+        {"frames", "", (double)got.frames},
+        {"stages", "", (double)got.stages},
+        {"workers", "", (double)got.workers},
+        {"wall_ns_per_hop", "ns a frame and stage", got.wall_ns},
+        {"cpu_ns_per_hop", "ns a frame and stage", got.cpu_ns},
+    };
+    return print("null", figures, COUNT(figures), as_json);
+}
+
+static int bench_paced(const mr_bench_params *params, bool as_json) {
+    mr_bench_paced got;
+    int status = mr_bench_run_paced(params, &got);
+    if (status)
+        return mr_command_failed(status);
+    const figure figures[] = {
+        {"sources", "", (double)got.sources},
+        {"seconds", "s", (double)got.seconds},
+        {"frames", "", (double)got.frames},
+        {"cpu_s_per_s", "CPU-seconds a second", got.cpu_per_second},
+        {"late_frames", "more than 33.3 ms late", (double)got.late},
+        {"worst_ms", "ms late at most", got.worst_ms},
+        {"peak_mib", "MiB", got.peak_mib},
+    };
+    return print("paced", figures, COUNT(figures), as_json);
+}
+
+static int bench_soak(const mr_bench_params *params, bool as_json) {
+    mr_bench_soak got;
+    int status = mr_bench_run_soak(params, &got);
+    if (status)
+        return mr_command_failed(status);
+    const figure figures[] = {
+        {"frames", "", (double)got.frames},
+        {"resident_mib", "MiB at the end", got.resident_mib},
+        {"growth_mib", "MiB since a tenth was done", got.growth_mib},
+        {"allocations_per_frame", "blocks of millrace's own", got.allocations},
+    };
+    return print("soak", figures, COUNT(figures), as_json);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(const mr_bench_params *params, bool as_json);
+} benches[] = {{"null", bench_null}, {"paced", bench_paced}, {"soak", bench_soak}};
+
+/* Answers an exit code. */
+static int take_number(int option, mr_bench_params *params) {
+    static const struct {
+        const char *name;
+        long long most;
+        size_t offset;
+    } numbers[] = {
+        {"frames", 1000000000, offsetof(mr_bench_params, frames)},
+        {"stages", 500, offsetof(mr_bench_params, stages)},
+        {"sources", 10000, offsetof(mr_bench_params, sources)},
+        {"seconds", 3600, offsetof(mr_bench_params, seconds)},
+        {"workers", 1024, offsetof(mr_bench_params, workers)},
+    };
+    size_t i = (size_t)(option - FRAMES);
+    long long *to = (long long *)(void *)((char *)params + numbers[i].offset);
+    return mr_usage_number(&usage, numbers[i].name, 1, numbers[i].most, to);
+}
+
+static int unknown(const char *name) {
+    mr_nearest nearest = {.wanted = name};
+    char hint[128];
+    for (size_t i = 0; i < COUNT(benches); i++)
+        mr_nearest_offer(&nearest, benches[i].name);
+    return mr_usage_error(&usage, "unknown benchmark \"%s\"; %s", name,
+                          mr_nearest_hint(&nearest, hint, sizeof hint, "there are null, paced and soak"));
+}
+
+int mr_command_bench(int argc, char **argv) {
+    int code = 0, got;
+    bool as_json = false;
+    mr_bench_params params = {0};
+    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
+        if (got == JSON)
+            as_json = true;
+        else if (got != MR_USAGE_EXIT)
+            code = take_number(got, &params);
+        if (got == MR_USAGE_EXIT || code)
+            return code;
+    }
+    if (optind + 1 != argc)
+        return mr_usage_error(&usage, "name one benchmark: null, paced or soak");
+    for (size_t i = 0; i < COUNT(benches); i++)
+        if (strcmp(argv[optind], benches[i].name) == 0)
+            return benches[i].run(&params, as_json);
+    return unknown(argv[optind]);
+}

@@ -1,0 +1,25 @@
+/* What check, run and plan say of a pipeline before it runs: diagnostics as text, JSON or workflow commands of
+ * GitHub, and whether warnings count as errors (--deny-warnings). */
+#ifndef MILLRACE_TOOLS_CLI_COMPLAINTS_H
+#define MILLRACE_TOOLS_CLI_COMPLAINTS_H
+
+#include "engine/base/json.h"
+#include "tools/millrace/cli/command.h"
+
+/* For a table of options, and for its help. */
+enum { MR_COMPLAINTS_DENY = 640 };
+#define MR_COMPLAINTS_OPTIONS {"deny-warnings", no_argument, NULL, MR_COMPLAINTS_DENY}
+#define MR_COMPLAINTS_HELP                                                                                       \
+    "  --deny-warnings    warnings refuse the pipeline too, with exit code 78\n"
+
+/* The status of a pipeline that was opened with `status`: MR_ERROR_CONFIG where warnings alone refuse it. */
+int mr_complaints_status(const mr_diagnostics *diagnostics, int status, bool deny);
+/* Prints them as text on standard error, and why the pipeline is refused where they do not say so themselves. Answers
+ * mr_complaints_status. */
+int mr_complaints_tell(const mr_diagnostics *diagnostics, int status, bool deny);
+/* One `::error file=...` or `::warning ...` line each, on standard output; as mr_complaints_tell otherwise. */
+int mr_complaints_annotate(const mr_diagnostics *diagnostics, int status, bool deny);
+/* An array "diagnostics", and "more": how many are left out of it. */
+void mr_complaints_put(yajl_gen json, const mr_diagnostics *diagnostics);
+
+#endif

@@ -1,0 +1,98 @@
+#include "tools/millrace/cli/costs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yajl/yajl_tree.h>
+
+enum { MOST_BYTES = 64 << 20, WHY_BYTES = 256 };
+
+/* The whole of a file as a text; NULL with a message. */
+static char *read_text(const char *path, int *status) {
+    FILE *file = fopen(path, "rb");
+    char *text = file ? malloc(MOST_BYTES + 1) : NULL;
+    size_t length = text ? fread(text, 1, MOST_BYTES + 1, file) : 0;
+    *status = MR_OK;
+    if (!file)
+        *status = mr_fail(errno == ENOENT   ? MR_ERROR_NO_INPUT
+                          : errno == EACCES ? MR_ERROR_PERMISSION
+                                            : MR_ERROR_IO,
+                          "cannot read %s: %s", path, strerror(errno));
+    else if (!text)
+        *status = mr_fail(MR_ERROR_MEMORY, "no memory to read %s", path);
+    else if (ferror(file))
+        *status = mr_fail(MR_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
+    else if (length > MOST_BYTES)
+        *status = mr_fail(MR_ERROR_DATA, "%s is larger than what `millrace plan` prints can be", path);
+    else
+        text[length] = 0;
+    if (file)
+        fclose(file);
+    if (*status) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+/* A number that stands under that key; 0 where it does not. */
+static double number(yajl_val map, const char *key) {
+    const char *way[] = {key, NULL};
+    yajl_val value = yajl_tree_get(map, way, yajl_t_number);
+    return YAJL_IS_INTEGER(value) ? (double)YAJL_GET_INTEGER(value)
+           : YAJL_IS_DOUBLE(value) ? YAJL_GET_DOUBLE(value)
+                                   : 0;
+}
+
+/* Of a stage that was on a device what that took; else what the processors did. */
+static bool take(yajl_val from, double source_frames, mr_measured_cost *cost) {
+    static const char *const way[] = {"id", NULL};
+    yajl_val id = yajl_tree_get(from, (const char **)way, yajl_t_string);
+    double on_device = number(from, "device_ns");
+    cost->stage = id ? YAJL_GET_STRING(id) : NULL;
+    cost->ns = (on_device > 0 ? on_device : number(from, "cpu_ns")) * number(from, "frames") / source_frames;
+    return cost->stage && cost->ns > 0;
+}
+
+static int take_all(mr_costs *costs, yajl_val tree, const char *path) {
+    static const char *const way[] = {"profile", "costs", NULL}, *const frames_way[] = {"profile", NULL};
+    yajl_val list = yajl_tree_get(tree, (const char **)way, yajl_t_array);
+    yajl_val profile = yajl_tree_get(tree, (const char **)frames_way, yajl_t_object);
+    double frames = profile ? number(profile, "frames") : 0;
+    if (!list || frames <= 0)
+        return mr_fail(MR_ERROR_DATA, "%s holds no profile: `millrace plan PIPELINE.yaml --profile --json` prints one",
+                       path);
+    size_t count = YAJL_GET_ARRAY(list)->len;
+    if (!(costs->cost = calloc(count + 1, sizeof *costs->cost)))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for costs");
+    for (size_t i = 0; i < count; i++)
+        costs->count += take(YAJL_GET_ARRAY(list)->values[i], frames, &costs->cost[costs->count]);
+    return costs->count ? MR_OK : mr_fail(MR_ERROR_DATA, "%s: no stage has taken any time", path);
+}
+
+int mr_costs_read(mr_costs *costs, const char *path) {
+    char why[WHY_BYTES] = "";
+    int status;
+    mr_costs_fini(costs);
+    char *text = read_text(path, &status);
+    if (!text)
+        return status;
+    yajl_val tree = yajl_tree_parse(text, why, sizeof why);
+    free(text);
+    if (!tree)
+        return mr_fail(MR_ERROR_DATA, "%s is no JSON as `millrace plan --profile --json` prints it: %.*s", path,
+                       (int)strcspn(why, "\n"), why);
+    costs->text = tree;
+    status = take_all(costs, tree, path);
+    if (status)
+        mr_costs_fini(costs);
+    return status;
+}
+
+void mr_costs_fini(mr_costs *costs) {
+    free(costs->cost);
+    if (costs->text)
+        yajl_tree_free(costs->text);
+    *costs = (mr_costs){0};
+}

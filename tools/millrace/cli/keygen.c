@@ -1,0 +1,58 @@
+/* millrace keygen: makes a pair of keys, with which a program is known to others. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/print.h"
+#include "engine/transport/zmq/keys.h"
+#include "tools/millrace/cli/command.h"
+
+enum { OUTPUT = 256 };
+
+static const struct option options[] = {{"output", required_argument, NULL, OUTPUT}, MR_USAGE_COMMON};
+
+static const char *const examples[] = {"camera --output keys", NULL};
+
+static const mr_usage usage = {
+    .verb = "keygen",
+    .synopsis = "[NAME] [--output FOLDER]",
+    .help = "Makes a pair of CURVE keys for sockets that leave this machine: NAME.key, the private one, which stays\n"
+            "where it is used and which only its owner may read, and NAME.pub, the public one, for those that shall\n"
+            "know it. NAME is \"millrace\" unless said. Files that are there are never written over.\n\n"
+            "  --output FOLDER    where the files go; the working directory unless said. It is made where it is not\n"
+            "                     there\n\n"
+            "The files are ZeroMQ's own certificates, which pyzmq's zmq.auth.load_certificate reads as well. An\n"
+            "allow-list is a file with the public keys that may connect, one a line; a .pub file is one of a single\n"
+            "key.\n",
+    .options = options,
+    .examples = examples,
+};
+
+static int check_name(const char *name) {
+    if (!*name || *name == '.' || strchr(name, '/'))
+        return mr_usage_error(&usage, "\"%s\" cannot be the name of a file: --output says where it goes", name);
+    return 0;
+}
+
+int mr_command_keygen(int argc, char **argv) {
+    const char *folder = ".", *name = "millrace";
+    int code = 0, got;
+    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
+        if (got == MR_USAGE_EXIT)
+            return code;
+        folder = optarg;
+    }
+    if (optind < argc)
+        name = argv[optind++];
+    if (optind < argc)
+        return mr_usage_error(&usage, "one pair at a time: \"%s\" is left over", argv[optind]);
+    if ((code = check_name(name)))
+        return code;
+    mr_key_pair pair;
+    int status = mr_key_pair_generate(&pair);
+    if (!status)
+        status = mr_key_pair_write(&pair, folder, name);
+    if (!status)
+        mr_print(stdout, "%s/%s.key\n%s/%s.pub\n%s\n", folder, name, folder, name, pair.public_key);
+    mr_key_pair_forget(&pair);
+    return status ? mr_command_failed(status) : mr_flush_stdout();
+}

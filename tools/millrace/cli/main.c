@@ -1,0 +1,120 @@
+/* The millrace command as a function: finds the verb. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "engine/base/nearest.h"
+#include "engine/base/print.h"
+#include "engine/device/probe/gpu.h"
+#include "millrace/command.h"
+#include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/types.h"
+
+static const struct {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} verbs[] = {
+    {"run", "run a pipeline", mr_command_run},
+    {"ctl", "ask a run what it does, and change it while it runs", mr_command_ctl},
+    {"check", "prove pipelines without running them", mr_command_check},
+    {"plan", "show what a run would do: stages, links, copies, memory, threads", mr_command_plan},
+    {"graph", "draw a pipeline: in the terminal, as SVG or for Graphviz", mr_command_graph},
+    {"deploy", "write what Slurm, Kubernetes or systemd need to run a pipeline's nodes", mr_command_deploy},
+    {"verify", "compare what a pipeline gives on two devices", mr_command_verify},
+    {"devices", "show what there is to compute on, and what is wrong with it", mr_command_devices},
+    {"list", "list the stage types", mr_command_list},
+    {"inspect", "show a stage type: ports, formats, options", mr_command_inspect},
+    {"keygen", "make a pair of keys for sockets that leave this machine", mr_command_keygen},
+    {"schema", "print the JSON Schema of a pipeline, for editors", mr_command_schema},
+    {"bench", "measure the engine itself", mr_command_bench},
+};
+enum { VERBS = sizeof verbs / sizeof verbs[0] };
+
+static void print_help(FILE *stream) {
+    fprintf(stream, "usage: millrace VERB ...\n\n"
+                    "Runs video and image analysis pipelines that are written in YAML.\n\n");
+    for (size_t i = 0; i < VERBS; i++)
+        fprintf(stream, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
+    fprintf(stream, "\n\"millrace VERB --help\" tells more about each, as does \"millrace help VERB\"; --version prints\n"
+                    "the version.\n"
+                    "Exit codes: 0 done, 64 usage, 65 bad data, 66 no such input, 69 not available, 70 internal\n"
+                    "error, 71 out of memory, 74 input or output failed, 76 protocol not kept to, 77 permission\n"
+                    "denied, 78 wrong pipeline, 141 nobody reads standard output any more; verify: 1 where\n"
+                    "values differ.\n");
+}
+
+static int unknown(const char *verb) {
+    mr_nearest nearest = {.wanted = verb};
+    char hint[256];
+    for (size_t i = 0; i < VERBS; i++)
+        mr_nearest_offer(&nearest, verbs[i].name);
+    mr_print(stderr, "millrace: error: unknown %s \"%s\"\n  hint: %s\n", *verb == '-' ? "option" : "verb", verb,
+             mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace --help\" lists the verbs"));
+    return mr_status_exit_code(MR_ERROR_USAGE);
+}
+
+static int call(const char *verb, int argc, char **argv) {
+    for (size_t i = 0; i < VERBS; i++)
+        if (strcmp(verb, verbs[i].name) == 0)
+            return verbs[i].run(argc, argv);
+    return unknown(verb);
+}
+
+/* "millrace help run" is "millrace run --help". */
+static int help_of(char *verb) {
+    char help[] = "--help";
+    char *arguments[] = {verb, help, NULL};
+    return call(verb, 2, arguments);
+}
+
+/* Where a standard stream is closed, the next file or socket that is opened would take its number, and results would
+ * be written into it. What holds the place cannot be read or written, so that using it fails, as it should. */
+static void hold_standard_streams(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            open("/dev/null", O_PATH);
+}
+
+/* Files, sockets and memory that is shared take a descriptor each, and many sources a thousand; what the system allows
+ * is little until it is asked for. */
+static void allow_files(void) {
+    struct rlimit limit;
+    if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
+    hold_standard_streams();
+    allow_files();
+    mr_gpu_want_connections();
+    /* A reader that goes away is told of by write(2), and ends the run in order. */
+    signal(SIGPIPE, SIG_IGN);
+    /* So is a limit of the size of files (ulimit -f); nodes inherit both. */
+    signal(SIGXFSZ, SIG_IGN);
+    /* Whatever the file is called: nodes are started from /proc/self/exe. */
+    prctl(PR_SET_NAME, "millrace");
+    if (argc < 2) {
+        print_help(stderr);
+        return mr_status_exit_code(MR_ERROR_USAGE);
+    }
+    const char *verb = argv[1];
+    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || (strcmp(verb, "help") == 0 && argc == 2)) {
+        print_help(stdout);
+        return mr_flush_stdout();
+    }
+    if (strcmp(verb, "--version") == 0 || strcmp(verb, "-V") == 0 || strcmp(verb, "version") == 0) {
+        printf("millrace %s\n", mr_version());
+        return mr_flush_stdout();
+    }
+    int status = mr_types_begin(types);
+    if (status)
+        return mr_command_failed(status == MR_ERROR_DATA ? MR_ERROR_INTERNAL : status);
+    return strcmp(verb, "help") == 0 ? help_of(argv[2]) : call(verb, argc - 1, argv + 1);
+}

@@ -1,0 +1,69 @@
+/* What the command line changes in a pipeline, the same for run and check: --set, --input, --plugin and --output;
+ * graph, whose --output is its own, takes the first three; for verbs that only plan, --assume; for those that place stages as a run
+ * does, --costs; and for those that run or plan threads, --workers and --jobs. */
+#ifndef MILLRACE_TOOLS_CLI_OVERRIDES_H
+#define MILLRACE_TOOLS_CLI_OVERRIDES_H
+
+#include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/costs.h"
+
+enum {
+    MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE_ASSUME, MR_OVERRIDE_COSTS,
+    MR_OVERRIDE_WORKERS, MR_OVERRIDE_JOBS
+};
+
+/* For a table of options, and for its help. */
+#define MR_OVERRIDE_INPUTS                                                                                       \
+    {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT},    \
+        MR_USAGE_PLUGINS, {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS}
+#define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, {"output", required_argument, NULL, MR_OVERRIDE_OUTPUT}
+#define MR_OVERRIDE_INPUTS_HELP                                                                                  \
+    "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"                    \
+    "  --input URI        replaces the uri of the only source; several make one source each\n"     \
+    MR_USAGE_PLUGINS_HELP                                                                                        \
+    "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
+#define MR_OVERRIDE_HELP                                                                                         \
+    MR_OVERRIDE_INPUTS_HELP                                                                                      \
+    "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"
+
+/* For verbs that only plan. */
+#define MR_OVERRIDE_ASSUMPTIONS {"assume", required_argument, NULL, MR_OVERRIDE_ASSUME}
+#define MR_OVERRIDE_ASSUMPTIONS_HELP                                                                             \
+    "  --assume DEVICES   plans for hardware that need not be there: cuda:8x80GiB is eight GPUs with so much\n"   \
+    "                     memory each, sim:2 two simulated ones, cuda:2xH100 (or cuda:2xFILE.json) two cards whose\n" \
+    "                     figures are known, so that `plan` expects a frame rate; may be given several times\n"
+
+/* For verbs that place stages as a run does. */
+#define MR_OVERRIDE_PLACING {"costs", required_argument, NULL, MR_OVERRIDE_COSTS}
+#define MR_OVERRIDE_PLACING_HELP                                                                                 \
+    "  --costs FILE       balances `device: auto` by what `plan --profile --json` has measured and FILE holds\n"
+
+/* For verbs with threads that run stages. */
+#define MR_OVERRIDE_THREADS                                                                                      \
+    {"workers", required_argument, NULL, MR_OVERRIDE_WORKERS}, {"jobs", required_argument, NULL, MR_OVERRIDE_JOBS}
+#define MR_OVERRIDE_THREADS_HELP                                                                                 \
+    "  --workers N        threads that run stages; by default one for each usable core\n"                          \
+    "  --jobs N           how many videos are open at a time; the next begins when one is done. By default as\n"    \
+    "                     many of a folder or glob as there are workers, at least 2, and all other sources\n"
+
+typedef struct mr_overrides {
+    mr_override *override;
+    const char **input, **assume; /* all have room for as many as there are arguments */
+    size_t override_count, input_count, assume_count;
+    const char *output;
+    int workers; /* 0: nothing is said */
+    int jobs;    /* likewise */
+    bool no_plugins; /* the pipeline may name none */
+    mr_costs costs;
+} mr_overrides;
+
+/* MR_OK or MR_ERROR_MEMORY. */
+int mr_overrides_init(mr_overrides *overrides, int argc);
+void mr_overrides_fini(mr_overrides *overrides);
+/* Whether `option`, as mr_usage_next gave it, is one of these; what is wrong with it makes *code an exit code. The
+ * argument is kept, and that of --set is cut in two where it stands. */
+bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int option, int *code);
+/* Puts them into the parameters, which borrow them, and the stage types that the command knows. */
+void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params);
+
+#endif

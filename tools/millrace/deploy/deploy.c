@@ -1,0 +1,234 @@
+/* millrace deploy: writes what Slurm, Kubernetes or systemd need to run a pipeline's nodes. */
+#include "tools/millrace/deploy/deploy.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/flow/pipeline.h"
+#include "tools/millrace/cli/complaints.h"
+#include "tools/millrace/cli/types.h"
+#include "tools/millrace/plan/plan.h"
+
+enum { TARGET = 256, FOLDER, IMAGE, COMMAND };
+
+static const struct option options[] = {
+    MR_OVERRIDE_INPUTS,
+    {"target", required_argument, NULL, TARGET},
+    {"output", required_argument, NULL, FOLDER},
+    {"image", required_argument, NULL, IMAGE},
+    {"command", required_argument, NULL, COMMAND},
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {
+    "pipeline.yaml --target systemd --output units",
+    "pipeline.yaml --target kubernetes --image example/millrace:1 --output manifests", NULL};
+
+static const mr_usage usage = {
+    .verb = "deploy",
+    .synopsis = "PIPELINE.yaml --target slurm|kubernetes|systemd [--output FOLDER] [--image IMAGE]\n"
+                "                       [--command PATH] [--set KEY=VALUE]... [--input URI]... [--plugin FILE]...\n"
+                "                       [--no-plugins]",
+    .help = "Writes what runs the nodes of a pipeline where others start processes: a batch script for sbatch,\n"
+            "manifests for kubectl, or units for systemctl. Nothing is started.\n\n"
+            "  --target NAME      slurm, kubernetes or systemd\n"
+            "  --output FOLDER    where files go; without it the working directory\n"
+            "  --image IMAGE      kubernetes: the container image that holds millrace; millrace:VERSION unless said\n"
+            "  --command PATH     slurm, systemd: millrace on the machines where it will run; this one unless said\n"
+            MR_OVERRIDE_INPUTS_HELP,
+    .options = options,
+    .examples = examples,
+};
+
+typedef struct target {
+    const char *name;
+    int (*write)(const mr_deployment *of);
+} target;
+
+static const target targets[] = {
+    {"slurm", mr_deploy_slurm}, {"kubernetes", mr_deploy_kubernetes}, {"systemd", mr_deploy_systemd}, {0}};
+
+typedef struct arguments {
+    const char *path;
+    const target *target;
+    mr_deployment of;
+    mr_overrides overrides;
+} arguments;
+
+/* ---- for those that write -------------------------------------------------------------------------------------- */
+
+int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *format, ...) {
+    char *name = NULL;
+    *file = (mr_deploy_file){0};
+    va_list list;
+    va_start(list, format);
+    bool made = vasprintf(&name, format, list) >= 0 && asprintf(&file->path, "%s/%s", of->folder, name) >= 0;
+    va_end(list);
+    free(name);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
+    file->stream = fopen(file->path, "we");
+    if (!file->stream) {
+        int status = mr_file_fail("write", file->path);
+        free(file->path);
+        return status;
+    }
+    printf("%s\n", file->path);
+    return MR_OK;
+}
+
+int mr_deploy_close(mr_deploy_file *file) {
+    bool failed = ferror(file->stream) != 0;
+    int status = fclose(file->stream) || failed ? mr_file_fail("write", file->path) : MR_OK;
+    free(file->path);
+    return status;
+}
+
+int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context) {
+    const mr_overrides *overrides = of->overrides;
+    bool failed = function(context, "run") || function(context, path);
+    for (size_t i = 0; i < overrides->override_count && !failed; i++) {
+        char *text = NULL;
+        failed = asprintf(&text, "%s=%s", overrides->override[i].key, overrides->override[i].value) < 0 ||
+                 function(context, "--set") || function(context, text);
+        free(text);
+    }
+    /* Where the pipeline lies as it does here, its plugins do, too; in a container they are where they were said to be. */
+    for (const mr_types_plugin *plugin = mr_types_plugins(); plugin->given && !failed; plugin++)
+        failed = function(context, "--plugin") || function(context, path == of->path ? plugin->path : plugin->given);
+    for (size_t i = 0; i < overrides->input_count && !failed; i++)
+        failed = function(context, "--input") || function(context, overrides->input[i]);
+    return failed ? mr_fail(MR_ERROR_MEMORY, "no memory for a deployment") : MR_OK;
+}
+
+int mr_deploy_gpus(const mr_plan *plan, int node) {
+    int count = 0;
+    for (size_t d = 1; d < plan->device_count; d++)
+        count += strncmp(plan->devices[d].name, "cuda:", 5) == 0 && mr_plan_node_uses(plan, node, (int)d);
+    return count;
+}
+
+/* ---- the command line ------------------------------------------------------------------------------------------ */
+
+/* Answers an exit code. */
+static int take_option(arguments *to, int option) {
+    int code = 0;
+    if (mr_overrides_take(&to->overrides, &usage, option, &code))
+        return code;
+    switch (option) {
+    case TARGET:
+        for (to->target = targets; to->target->name && strcmp(to->target->name, optarg) != 0;)
+            to->target++;
+        if (!to->target->name)
+            return mr_usage_error(&usage, "--target is slurm, kubernetes or systemd, not \"%s\"", optarg);
+        return 0;
+    case FOLDER:
+        to->of.folder = optarg;
+        return 0;
+    case IMAGE:
+        to->of.image = optarg;
+        return 0;
+    default:
+        to->of.command = optarg;
+        return 0;
+    }
+}
+
+/* Answers an exit code; *done where the command is over. */
+static int parse(arguments *to, int argc, char **argv, bool *done) {
+    int code = 0, got;
+    *done = true;
+    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
+        if (got != MR_USAGE_EXIT)
+            code = take_option(to, got);
+        if (got == MR_USAGE_EXIT || code)
+            return code;
+    }
+    if (optind + 1 != argc)
+        return mr_usage_error(&usage, optind == argc ? "name a pipeline" : "one pipeline at a time");
+    if (!to->target)
+        return mr_usage_error(&usage, "say who runs it: --target slurm, kubernetes or systemd");
+    to->path = argv[optind];
+    *done = false;
+    return 0;
+}
+
+/* ---- together -------------------------------------------------------------------------------------------------- */
+
+static int number_run(mr_deployment *of) {
+    uint64_t run;
+    if (getrandom(&run, sizeof run, 0) != (ssize_t)sizeof run)
+        return mr_fail(MR_ERROR_INTERNAL, "no random number for the run: %s", strerror(errno));
+    snprintf(of->run, sizeof of->run, "%016llx", (unsigned long long)run);
+    return MR_OK;
+}
+
+static int write_files(const arguments *from) {
+    const mr_deployment *of = &from->of;
+    if (of->plan->node_count == 0)
+        return mr_fail(MR_ERROR_CONFIG, "%s has no nodes: add `nodes:` to say which process runs what", from->path);
+    int status = mr_deploy_check(of);
+    if (!status && mkdir(of->folder, 0777) && errno != EEXIST)
+        status = mr_file_fail("make the folder", of->folder);
+    return status ? status : from->target->write(of);
+}
+
+static int write_all(arguments *from, const mr_plan *plan) {
+    mr_deployment *of = &from->of;
+    char *name = mr_deploy_name(plan->name), *path = realpath(from->path, NULL), *image = NULL;
+    char *self = realpath("/proc/self/exe", NULL);
+    of->plan = plan;
+    of->overrides = &from->overrides;
+    of->name = name;
+    of->path = path;
+    of->command = of->command ? of->command : self;
+    if (!of->image && asprintf(&image, "millrace:%s", mr_version()) >= 0)
+        of->image = image;
+    of->folder = of->folder ? of->folder : ".";
+    bool made = name && path && of->command && of->image;
+    int status = made ? number_run(of) : mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
+    if (!status)
+        status = write_files(from);
+    free(name);
+    free(path);
+    free(self);
+    free(image);
+    return status;
+}
+
+/* The machines are not known yet, and neither are the files there: what is planned is the text alone. */
+static int deploy(arguments *from) {
+    static const char *const somewhere[] = {"host"};
+    mr_plan *plan = NULL;
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = {.path = from->path, .offline = true, .cuts = true,
+                                 .host_count = 1, .hosts = somewhere};
+    mr_overrides_apply(&from->overrides, &params);
+    int status = mr_complaints_tell(&wrong, mr_pipeline_plan(&plan, &params, &wrong), false);
+    mr_diagnostics_fini(&wrong);
+    int code = mr_status_exit_code(status);
+    if (!status && (status = write_all(from, plan)))
+        code = mr_command_failed(status);
+    mr_plan_destroy(&plan);
+    return code;
+}
+
+int mr_command_deploy(int argc, char **argv) {
+    arguments given = {0};
+    bool done = true;
+    if (mr_overrides_init(&given.overrides, argc))
+        return mr_command_failed(MR_ERROR_MEMORY);
+    int code = parse(&given, argc, argv, &done);
+    if (!done && strcmp(given.path, "-") == 0)
+        code = mr_usage_error(&usage, "each node reads the pipeline: write it to a file");
+    else if (!done)
+        code = deploy(&given);
+    mr_overrides_fini(&given.overrides);
+    return code || done ? code : mr_flush_stdout();
+}

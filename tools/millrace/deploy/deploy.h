@@ -1,0 +1,53 @@
+/* What the files of `millrace deploy` share: a planned pipeline of several nodes, written for whoever starts it.
+ *
+ * What is written is read by a shell, by systemd and by Kubernetes, line by line. No text of others may end a line
+ * there: mr_deploy_check refuses what holds a control character, once for all targets, and each target quotes the rest
+ * by its own rules. */
+#ifndef MILLRACE_TOOLS_DEPLOY_DEPLOY_H
+#define MILLRACE_TOOLS_DEPLOY_DEPLOY_H
+
+#include <stdio.h>
+
+#include "engine/plan/plan.h"
+#include "tools/millrace/cli/overrides.h"
+
+typedef struct mr_deployment {
+    const mr_plan *plan;
+    const mr_overrides *overrides;
+    const char *name;     /* of the pipeline, of small letters, digits and - only */
+    const char *path;     /* of the pipeline's file, absolute */
+    const char *command;  /* of millrace, absolute, or a name that is looked up */
+    const char *image;    /* of containers */
+    const char *folder;   /* that files are written to */
+    char run[17];         /* the number of the run, for MILLRACE_RUN */
+} mr_deployment;
+
+typedef struct mr_deploy_file {
+    FILE *stream;
+    char *path;
+} mr_deploy_file;
+
+/* deploy.c: opens a file of the folder for writing and prints its path. MR_ERROR_PERMISSION, MR_ERROR_IO,
+ * MR_ERROR_MEMORY. */
+int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Closes it; MR_ERROR_IO where not all of it was written. */
+int mr_deploy_close(mr_deploy_file *file);
+/* Calls for each argument of `millrace`, from "run" to the last override, until one returns other than 0, for want of
+ * memory. MR_OK or MR_ERROR_MEMORY. */
+typedef int mr_deploy_word(void *context, const char *word);
+int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context);
+/* How many different GPUs stages of a node name. */
+int mr_deploy_gpus(const mr_plan *plan, int node);
+
+/* deploy_names.c: the name of a pipeline as names of units, jobs and hosts may be; to be freed. NULL: no memory. */
+char *mr_deploy_name(const char *name);
+/* If all that is to be written can be written on one line: MR_OK, or MR_ERROR_USAGE with what cannot and why. */
+int mr_deploy_check(const mr_deployment *of);
+
+/* Each MR_OK, MR_ERROR_IO, MR_ERROR_MEMORY, or MR_ERROR_CONFIG where the pipeline cannot be run there. */
+int mr_deploy_slurm(const mr_deployment *of);
+int mr_deploy_kubernetes(const mr_deployment *of);
+int mr_deploy_systemd(const mr_deployment *of);
+
+#endif

@@ -1,0 +1,74 @@
+/* What `millrace deploy` writes nowhere. */
+#include <ctype.h>
+#include <string.h>
+
+#include "engine/base/print.h"
+#include "tools/millrace/deploy/deploy.h"
+
+/* Of names that a command may begin with, and of ids. */
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+static const char id_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+char *mr_deploy_name(const char *name) {
+    char *plain = strdup(*name ? name : "pipeline");
+    for (char *at = plain; at && *at; at++)
+        *at = *at < 0 || !isalnum((unsigned char)*at) ? '-' : (char)tolower((unsigned char)*at);
+    return plain;
+}
+
+/* A control character would begin a line of its own in a unit or a script; and one that is not UTF-8 is not read. */
+static int check_text(const char *what, const char *text) {
+    if (mr_printable(text))
+        return MR_OK;
+    return mr_fail(MR_ERROR_USAGE, "%s \"%s\" holds a control character, or bytes that are not UTF-8: others would read "
+                   "it as lines of their own; write it without", what, text);
+}
+
+static int check_overrides(const mr_overrides *overrides) {
+    int status = MR_OK;
+    for (size_t i = 0; i < overrides->override_count && !status; i++) {
+        status = check_text("the key of --set", overrides->override[i].key);
+        if (!status)
+            status = check_text("the value of --set", overrides->override[i].value);
+    }
+    for (size_t i = 0; i < overrides->input_count && !status; i++)
+        status = check_text("--input", overrides->input[i]);
+    return status;
+}
+
+/* systemd reads a sign before the path of a command as a wish, and srun a dash as an option of its own. */
+static int check_command(const char *command) {
+    bool absolute = *command == '/', name = strspn(command, letters) > 0 && !strchr(command, '/');
+    if (absolute || name)
+        return check_text("--command", command);
+    return mr_fail(MR_ERROR_USAGE, "--command takes an absolute path, or a name that begins with a letter or a digit, not "
+                   "\"%s\"", command);
+}
+
+static int check_nodes(const mr_plan *plan) {
+    for (size_t n = 0; n < plan->node_count; n++) {
+        const char *id = plan->nodes[n].id;
+        if (strspn(id, id_letters) != strlen(id))
+            return mr_fail(MR_ERROR_CONFIG, "nodes.%s: units and jobs are called by it: use the letters a to z and A to Z, "
+                           "digits, - and _", id);
+    }
+    return MR_OK;
+}
+
+int mr_deploy_check(const mr_deployment *of) {
+    int status = check_text("the pipeline's path", of->path);
+    if (!status)
+        status = check_command(of->command);
+    if (!status)
+        status = check_text("--image", of->image);
+    if (!status)
+        status = check_text("--output", of->folder);
+    if (!status)
+        status = check_overrides(of->overrides);
+    if (!status)
+        status = check_nodes(of->plan);
+    if (!status && *of->name == '-')
+        status = mr_fail(MR_ERROR_CONFIG, "pipeline: files of \"%s\" would be called \"%s\", and a name that begins with - "
+                         "is read as an option: begin it with a letter of a to z, or a digit", of->plan->name, of->name);
+    return status;
+}

@@ -1,0 +1,70 @@
+/* A batch script: one step, with a task for each process. Each task finds out which one it is (launch.h). */
+
+#include "tools/millrace/deploy/deploy.h"
+
+/* A word for the shell: in quotes that nothing is expanded in. */
+static int put_word(void *context, const char *word) {
+    FILE *file = context;
+    fputs(" '", file);
+    for (; *word; word++)
+        fputs(*word == '\'' ? "'\\''" : (char[]){*word, 0}, file);
+    fputc('\'', file);
+    return 0;
+}
+
+static int count_tasks(const mr_plan *plan) {
+    int tasks = 0;
+    for (size_t n = 0; n < plan->node_count; n++)
+        tasks += plan->nodes[n].replicas;
+    return tasks;
+}
+
+static int most_gpus(const mr_plan *plan) {
+    int most = 0;
+    for (int n = 0; n < (int)plan->node_count; n++) {
+        int gpus = mr_deploy_gpus(plan, n);
+        most = gpus > most ? gpus : most;
+    }
+    return most;
+}
+
+static void put_tasks(const mr_plan *plan, FILE *file) {
+    int task = 0;
+    for (size_t n = 0; n < plan->node_count; n++) {
+        const mr_plan_node *node = &plan->nodes[n];
+        if (node->replicas == 1)
+            fprintf(file, "#   task %d: %s\n", task, node->id);
+        else
+            fprintf(file, "#   tasks %d to %d: %s\n", task, task + node->replicas - 1, node->id);
+        task += node->replicas;
+    }
+}
+
+int mr_deploy_slurm(const mr_deployment *of) {
+    const mr_plan *plan = of->plan;
+    mr_deploy_file script;
+    int status = mr_deploy_open(of, &script, "%s.sbatch", of->name);
+    if (status)
+        return status;
+    FILE *file = script.stream;
+    fprintf(file, "#!/bin/bash\n"
+                  "# Made by \"millrace deploy\" from %s: sbatch %s.sbatch\n", of->path, of->name);
+    put_tasks(plan, file);
+    fprintf(file, "#SBATCH --job-name=%s\n#SBATCH --ntasks=%d\n", of->name, count_tasks(plan));
+    if (plan->spec->workers)
+        fprintf(file, "#SBATCH --cpus-per-task=%d\n", plan->spec->workers);
+    if (most_gpus(plan))
+        fprintf(file, "#SBATCH --gpus-per-task=%d\n", most_gpus(plan));
+    /* Frames in flight are delivered when the job is cancelled or its time is over. */
+    fputs("#SBATCH --signal=TERM@60\n"
+          "set -eu\n"
+          "export MILLRACE_RUN=$(printf '%016x' \"$SLURM_JOB_ID\")\n"
+          "export MILLRACE_RUNTIME=\"${TMPDIR:-/tmp}/millrace-$SLURM_JOB_ID\"\n"
+          "exec srun --kill-on-bad-exit=0 --distribution=block",
+          file);
+    put_word(file, of->command);
+    status = mr_deploy_words(of, of->path, put_word, file);
+    fputc('\n', file);
+    int closed = mr_deploy_close(&script);
+    return status ? status : closed;
+}

@@ -1,0 +1,64 @@
+/* millrace devices: what there is to compute on, and what is wrong with what cannot be used. */
+#include "tools/millrace/devices/devices.h"
+
+#include "tools/millrace/cli/command.h"
+
+enum { JSON = 256 };
+
+static const struct option options[] = {{"json", no_argument, NULL, JSON}, MR_USAGE_COMMON};
+
+static const char *const examples[] = {"", "--json", NULL};
+
+static const mr_usage usage = {
+    .verb = "devices",
+    .synopsis = "[--json]",
+    .help = "Shows what a stage's `device` can name here: the processors, every NVIDIA GPU with its memory, compute\n"
+            "capability, video decoders, load and which other GPUs it reaches, and simulated devices. Where a GPU\n"
+            "cannot be used it says what is wrong and how to mend it. It needs neither a driver nor a GPU, and no\n"
+            "build with CUDA; it answers 0 whatever it finds.\n\n"
+            "  --json             one JSON object: cpu, cuda (with `devices` and `findings`), sim; sizes in bytes,\n"
+            "                     loads in per cent, temperatures in degrees Celsius; null where nothing is known\n",
+    .options = options,
+    .examples = examples,
+};
+
+static int print_json(const mr_host *host, const mr_gpus *gpus) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return mr_command_failed(MR_ERROR_MEMORY);
+    mr_json_open_map(json, NULL);
+    mr_devices_put_json(json, host, gpus);
+    yajl_gen_map_close(json);
+    int status = mr_json_finish(json, stdout);
+    return status ? mr_command_failed(status) : 0;
+}
+
+static int show(bool json) {
+    mr_host host;
+    mr_gpus gpus;
+    mr_gpu_access access;
+    mr_host_probe(&host);
+    mr_gpu_access_open(&access);
+    int status = mr_gpus_probe(&access, &gpus);
+    int code = status ? mr_command_failed(status) : 0;
+    if (!status && json)
+        code = print_json(&host, &gpus);
+    else if (!status)
+        mr_devices_print(&host, &gpus, stdout);
+    mr_gpus_fini(&gpus);
+    mr_gpu_access_close(&access);
+    return code ? code : mr_flush_stdout();
+}
+
+int mr_command_devices(int argc, char **argv) {
+    int code = 0, got;
+    bool json = false;
+    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
+        if (got == MR_USAGE_EXIT)
+            return code;
+        json = true;
+    }
+    if (optind < argc)
+        return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
+    return show(json);
+}

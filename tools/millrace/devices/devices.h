@@ -1,0 +1,16 @@
+/* What the files of `millrace devices` share. */
+#ifndef MILLRACE_TOOLS_DEVICES_DEVICES_H
+#define MILLRACE_TOOLS_DEVICES_DEVICES_H
+
+#include <stdio.h>
+
+#include "engine/base/json.h"
+#include "engine/device/host.h"
+#include "engine/device/probe/gpu.h"
+
+/* devices_text.c */
+void mr_devices_print(const mr_host *host, const mr_gpus *gpus, FILE *stream);
+/* devices_json.c: the members of one JSON object. */
+void mr_devices_put_json(yajl_gen json, const mr_host *host, const mr_gpus *gpus);
+
+#endif

@@ -1,0 +1,191 @@
+/* millrace graph: draws a pipeline. */
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <string.h>
+
+#include "engine/flow/pipeline.h"
+#include "tools/millrace/cli/overrides.h"
+#include "tools/millrace/cli/table.h"
+#include "tools/millrace/graph/graph.h"
+
+enum { FORMAT = 256, OUTPUT, WIDTH, ASCII, OFFLINE, ONLINE };
+
+static const struct option options[] = {
+    {"format", required_argument, NULL, FORMAT},
+    {"output", required_argument, NULL, OUTPUT},
+    {"width", required_argument, NULL, WIDTH},
+    {"ascii", no_argument, NULL, ASCII},
+    MR_OVERRIDE_THREADS,
+    {"offline", no_argument, NULL, OFFLINE},
+    {"online", no_argument, NULL, ONLINE},
+    MR_OVERRIDE_INPUTS,
+    MR_OVERRIDE_ASSUMPTIONS,
+    MR_OVERRIDE_PLACING,
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {"pipeline.yaml", "pipeline.yaml --format svg --output pipeline.svg", NULL};
+
+static const mr_usage usage = {
+    .verb = "graph",
+    .synopsis = "PIPELINE.yaml [--format text|dot|svg] [--output FILE] [--width N] [--ascii]\n"
+                "                      [--workers N] [--jobs N] [--offline | --online] [--set KEY=VALUE]...\n"
+                "                      [--input URI]... [--assume DEVICES]... [--costs FILE] [--plugin FILE]... [--no-plugins]",
+    .help = "Draws the pipeline as it is planned: stages and what flows between them, by device. Where the width\n"
+            "does not suffice for a line, the box that it leads to names what it takes from. Sources that are\n"
+            "alike are drawn as one.\n\n"
+            "  --format FORMAT    text (a drawing for the terminal; the default), svg, or dot, for Graphviz\n"
+            "  --output FILE      writes there and not to standard output; \"-\" is standard output\n"
+            "  --width N          columns of the text; by default the terminal's (or COLUMNS), 80 in a pipe\n"
+            "  --ascii            no box characters; the default where the locale is not UTF-8\n"
+            MR_OVERRIDE_THREADS_HELP
+            "  --offline          from the file alone, with the formats that it tells (the default)\n"
+            "  --online           opens media and models as `run` does, for the formats that they "
+            "tell\n" MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_ASSUMPTIONS_HELP
+            MR_OVERRIDE_PLACING_HELP,
+    .options = options,
+    .examples = examples,
+};
+
+typedef enum picture { PICTURE_TEXT, PICTURE_DOT, PICTURE_SVG } picture;
+static const char *const pictures[] = {[PICTURE_TEXT] = "text", [PICTURE_DOT] = "dot", [PICTURE_SVG] = "svg"};
+
+typedef struct order {
+    mr_overrides overrides;
+    picture format;
+    const char *output; /* NULL: standard output */
+    mr_chart_view view;
+    bool online;
+} order;
+
+/* ---- the terminal ---------------------------------------------------------------------------------------------- */
+
+/* Asked of the environment's locale without making it ours: numbers keep their points. */
+static bool terminal_is_utf8(void) {
+    locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    bool utf8 = locale && strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
+    if (locale)
+        freelocale(locale);
+    return utf8;
+}
+
+/* ---- the command line ------------------------------------------------------------------------------------------ */
+
+static int take_format(order *job) {
+    for (size_t i = 0; i < sizeof pictures / sizeof pictures[0]; i++)
+        if (strcmp(optarg, pictures[i]) == 0) {
+            job->format = (picture)i;
+            return 0;
+        }
+    return mr_usage_error(&usage, "--format is text, dot or svg, not \"%s\"", optarg);
+}
+
+static int take_option(void *given, int option) {
+    order *job = given;
+    long long width = 0;
+    int code = 0;
+    switch (option) {
+    case FORMAT:
+        return take_format(job);
+    case OUTPUT:
+        job->output = strcmp(optarg, "-") == 0 ? NULL : optarg;
+        return 0;
+    case WIDTH:
+        code = mr_usage_number(&usage, "width", MR_CHART_MIN_WIDTH, MR_CHART_MAX_WIDTH, &width);
+        job->view.width = (int)width;
+        return code;
+    case ASCII:
+        job->view.ascii = true;
+        return 0;
+    case OFFLINE:
+    case ONLINE:
+        job->online = option == ONLINE;
+        return 0;
+    default:
+        mr_overrides_take(&job->overrides, &usage, option, &code);
+        return code;
+    }
+}
+
+/* An exit code; *done where there is nothing to draw. */
+static int parse(order *job, int argc, char **argv, bool *done) {
+    int code = 0;
+    *done = true;
+    job->view = (mr_chart_view){.width = mr_terminal_width(stdout), .ascii = !terminal_is_utf8()};
+    if (job->view.width < MR_CHART_MIN_WIDTH)
+        job->view.width = MR_CHART_MIN_WIDTH;
+    if (!mr_usage_take(&usage, argc, argv, take_option, job, &code))
+        return code;
+    *done = !mr_usage_pipeline(&usage, argc, argv, &code);
+    return code;
+}
+
+/* ---- drawing --------------------------------------------------------------------------------------------------- */
+
+static int draw(const order *job, const mr_chart *graph, FILE *stream) {
+    switch (job->format) {
+    case PICTURE_DOT:
+        return mr_chart_dot(graph, stream);
+    case PICTURE_SVG:
+        return mr_chart_svg(graph, stream);
+    default:
+        return mr_chart_text(graph, &job->view, stream);
+    }
+}
+
+static int io_error(const char *what, const char *path, int error) {
+    int status = error == EACCES || error == EPERM || error == EROFS ? MR_ERROR_PERMISSION : MR_ERROR_IO;
+    return mr_fail(status, "cannot %s \"%s\": %s", what, path, strerror(error));
+}
+
+static int write_file(const order *job, const mr_chart *graph) {
+    FILE *stream = fopen(job->output, "we");
+    if (!stream)
+        return io_error("open", job->output, errno);
+    int status = draw(job, graph, stream);
+    errno = 0;
+    bool failed = ferror(stream) | fflush(stream);
+    int error = errno;
+    if (fclose(stream) && !failed) {
+        failed = true;
+        error = errno;
+    }
+    return status || !failed ? status : io_error("write", job->output, error ? error : EIO);
+}
+
+/* Plans the pipeline, says all that is wrong with it, and makes what is drawn. */
+static int load(const order *job, const char *path, mr_chart *graph) {
+    mr_plan *plan = NULL;
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = {
+        .path = path, .offline = !job->online,
+        .cuts = true};
+    mr_overrides_apply(&job->overrides, &params);
+    int status = mr_pipeline_plan(&plan, &params, &wrong);
+    mr_diagnostics_print(&wrong, stderr);
+    bool told = wrong.errors > 0;
+    mr_diagnostics_fini(&wrong);
+    if (!status)
+        status = mr_chart_make(graph, plan);
+    mr_plan_destroy(&plan);
+    return status && !told ? mr_command_failed(status) : mr_status_exit_code(status);
+}
+
+int mr_command_graph(int argc, char **argv) {
+    order job = {0};
+    mr_chart graph = {0};
+    bool done;
+    if (mr_overrides_init(&job.overrides, argc))
+        return mr_command_failed(MR_ERROR_MEMORY);
+    int code = parse(&job, argc, argv, &done);
+    if (!done)
+        code = load(&job, argv[optind], &graph);
+    if (!done && !code) {
+        int status = job.output ? write_file(&job, &graph) : draw(&job, &graph, stdout);
+        code = status ? mr_command_failed(status) : mr_flush_stdout();
+    }
+    mr_chart_fini(&graph);
+    mr_overrides_fini(&job.overrides);
+    return code;
+}

@@ -1,0 +1,197 @@
+/* Layers: each box below all that it takes from, as high as there is room for its width. */
+#include <limits.h>
+
+#include "millrace/status.h"
+#include "tools/millrace/graph/sheet_parts.h"
+
+typedef struct room {
+    mr_sheet_work *work;
+    int *used; /* width taken of each layer, for each group that has a range of its own */
+    int ranges;
+} room;
+
+int mr_sheet_end_extent(const mr_sheet_style *style, const mr_sheet_end *end) {
+    return end->label ? style->label_gap + end->label + style->label_space : style->end_gap;
+}
+
+static int measure(mr_sheet_work *w) {
+    const mr_sheet *sheet = w->sheet;
+    w->footprint = mr_arena_array(w->arena, (size_t)sheet->box_count, sizeof *w->footprint);
+    if (!w->footprint)
+        return MR_ERROR_MEMORY;
+    for (int b = 0; b < sheet->box_count; b++)
+        sheet->box[b].above = sheet->box[b].below = 0;
+    for (int i = 0; i < sheet->end_count; i++) {
+        const mr_sheet_end *end = &sheet->end[i];
+        int *side = end->arrives ? &sheet->box[end->box].above : &sheet->box[end->box].below;
+        *side += (*side ? 0 : w->style.inset) + mr_sheet_end_extent(&w->style, end);
+    }
+    for (int b = 0; b < sheet->box_count; b++) {
+        const mr_sheet_box *box = &sheet->box[b];
+        int ends = box->above > box->below ? box->above : box->below;
+        w->footprint[b] = ends > box->least ? ends : box->least;
+    }
+    return MR_OK;
+}
+
+static int *used_of(const room *r, int layer, int box) {
+    return &r->used[layer * r->ranges + (r->work->style.grouped ? r->work->sheet->box[box].group : 0)];
+}
+
+static bool fits(const room *r, int layer, int box) {
+    int limit = r->work->style.limit, used = *used_of(r, layer, box);
+    return limit == 0 || used == 0 || used + r->work->style.box_gap + r->work->footprint[box] <= limit;
+}
+
+static void enter(const room *r, int layer, int box) {
+    int *used = used_of(r, layer, box);
+    *used += r->work->footprint[box] + (*used ? r->work->style.box_gap : 0);
+    r->work->sheet->box[box].layer = layer;
+}
+
+static void leave(const room *r, int box) {
+    int *used = used_of(r, r->work->sheet->box[box].layer, box);
+    *used -= r->work->footprint[box];
+    *used -= *used ? r->work->style.box_gap : 0;
+}
+
+/* Boxes that take nothing stand close above the first that takes from them: their lines get short. */
+static void lower_starts(const room *r, const int *lowest, const int *above) {
+    mr_sheet *sheet = r->work->sheet;
+    for (int b = 0; b < sheet->box_count; b++) {
+        if (lowest[b] > 0 || above[b] == INT_MAX || above[b] - 1 <= sheet->box[b].layer)
+            continue;
+        int layer = above[b] - 1;
+        leave(r, b);
+        while (layer > 0 && !fits(r, layer, b))
+            layer--;
+        enter(r, layer, b);
+    }
+}
+
+/* Numbers the layers that boxes stand in, without gaps. */
+static int close_gaps(mr_sheet_work *w) {
+    mr_sheet *sheet = w->sheet;
+    int *number = mr_arena_array(w->arena, (size_t)sheet->box_count + 1, sizeof *number);
+    if (!number)
+        return MR_ERROR_MEMORY;
+    for (int b = 0; b < sheet->box_count; b++)
+        number[sheet->box[b].layer] = 1;
+    for (int layer = 0; layer < sheet->box_count; layer++)
+        number[layer] = number[layer] ? sheet->layer_count++ : -1;
+    for (int b = 0; b < sheet->box_count; b++)
+        sheet->box[b].layer = number[sheet->box[b].layer];
+    return MR_OK;
+}
+
+/* From the layers of its ends. A net's rails stand with the group of its first producer. */
+static void span_nets(mr_sheet_work *w) {
+    const mr_sheet *sheet = w->sheet;
+    for (int n = 0; n < sheet->net_count; n++)
+        w->net[n] = (mr_sheet_net){.first = INT_MAX};
+    for (int i = 0; i < sheet->end_count; i++) {
+        const mr_sheet_box *box = &sheet->box[sheet->end[i].box];
+        mr_sheet_net *net = &w->net[sheet->end[i].net];
+        if (sheet->end[i].arrives && box->layer > net->last)
+            net->last = box->layer;
+        if (!sheet->end[i].arrives && box->layer < net->first) {
+            net->first = box->layer;
+            net->group = w->style.grouped ? box->group : 0;
+        }
+    }
+}
+
+/* The arrows into each box stand together in `by_to`, those of box b from start[b] on. */
+static int group_by_consumer(mr_sheet_work *w, int **start, int **by_to) {
+    const mr_sheet *sheet = w->sheet;
+    *start = mr_arena_array(w->arena, (size_t)sheet->box_count + 2, sizeof **start);
+    *by_to = mr_arena_array(w->arena, (size_t)sheet->arrow_count, sizeof **by_to);
+    if (!*start || !*by_to)
+        return MR_ERROR_MEMORY;
+    for (int i = 0; i < sheet->arrow_count; i++)
+        (*start)[sheet->arrow[i].to + 2]++;
+    for (int b = 0; b < sheet->box_count; b++)
+        (*start)[b + 2] += (*start)[b + 1];
+    for (int i = 0; i < sheet->arrow_count; i++)
+        (*by_to)[(*start)[sheet->arrow[i].to + 1]++] = i;
+    return MR_OK;
+}
+
+int mr_sheet_find_layers(mr_sheet_work *w) {
+    mr_sheet *sheet = w->sheet;
+    size_t count = (size_t)sheet->box_count;
+    room r = {.work = w, .ranges = w->style.grouped ? sheet->group_count : 1};
+    int *start, *by_to, *lowest = mr_arena_array(w->arena, count, sizeof *lowest);
+    int *above = mr_arena_array(w->arena, count, sizeof *above);
+    r.used = mr_arena_array(w->arena, (count + 1) * (size_t)r.ranges, sizeof *r.used);
+    if (!lowest || !above || !r.used || measure(w) || group_by_consumer(w, &start, &by_to))
+        return MR_ERROR_MEMORY;
+    for (int b = 0; b < sheet->box_count; b++) {
+        for (int i = start[b]; i < start[b + 1]; i++) {
+            int layer = sheet->box[sheet->arrow[by_to[i]].from].layer;
+            lowest[b] = layer >= lowest[b] ? layer + 1 : lowest[b];
+        }
+        int layer = lowest[b];
+        while (!fits(&r, layer, b))
+            layer++;
+        enter(&r, layer, b);
+        above[b] = INT_MAX;
+        for (int i = start[b]; i < start[b + 1]; i++) {
+            int from = sheet->arrow[by_to[i]].from;
+            above[from] = layer < above[from] ? layer : above[from];
+        }
+    }
+    lower_starts(&r, lowest, above);
+    if (close_gaps(w))
+        return MR_ERROR_MEMORY;
+    span_nets(w);
+    return MR_OK;
+}
+
+/* ---- the least width ------------------------------------------------------------------------------------------- */
+
+/* What stands in one layer of one group. */
+typedef struct row {
+    int boxes, width; /* of boxes, labels included */
+    int rails;
+} row;
+
+static int least_width_of(const mr_sheet_style *style, const row *one) {
+    int items = one->boxes + one->rails, gap = style->box_gap;
+    /* A rail between two boxes keeps them apart with gaps of its own. */
+    if (one->boxes == 0 || (one->rails && style->rail_gap < gap))
+        gap = style->rail_gap;
+    return items ? one->width + one->rails * style->cell + (items - 1) * gap : 0;
+}
+
+int mr_sheet_group_least(const mr_sheet_work *w, int group) {
+    return w->style.grouped && w->style.group_least ? w->style.group_least[group] : 0;
+}
+
+int mr_sheet_find_least_width(mr_sheet_work *w) {
+    mr_sheet *sheet = w->sheet;
+    int ranges = w->style.grouped ? sheet->group_count : 1;
+    row *rows = mr_arena_array(w->arena, (size_t)(sheet->layer_count + 1) * (size_t)ranges, sizeof *rows);
+    if (!rows)
+        return MR_ERROR_MEMORY;
+    for (int b = 0; b < sheet->box_count; b++) {
+        row *at = &rows[sheet->box[b].layer * ranges + (w->style.grouped ? sheet->box[b].group : 0)];
+        at->boxes++;
+        at->width += w->footprint[b];
+    }
+    for (int n = 0; n < sheet->net_count; n++) {
+        rows[(w->net[n].first + 1) * ranges + w->net[n].group].rails++;
+        rows[w->net[n].last * ranges + w->net[n].group].rails--;
+    }
+    sheet->width = (ranges - 1) * w->style.group_gap;
+    for (int g = 0; g < ranges; g++) {
+        int widest = mr_sheet_group_least(w, g);
+        for (int layer = 0; layer < sheet->layer_count; layer++) {
+            rows[layer * ranges + g].rails += layer ? rows[(layer - 1) * ranges + g].rails : 0;
+            int width = least_width_of(&w->style, &rows[layer * ranges + g]);
+            widest = width > widest ? width : widest;
+        }
+        sheet->width += widest + (w->style.grouped ? 2 * w->style.group_pad : 0);
+    }
+    return MR_OK;
+}

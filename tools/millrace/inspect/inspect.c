@@ -1,0 +1,141 @@
+/* millrace inspect: everything that a stage type, or a file that stages read, says of itself. */
+#include "tools/millrace/inspect/inspect.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/nearest.h"
+#include "engine/base/print.h"
+#include "engine/spec/spec.h"
+#include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/types.h"
+#include "tools/millrace/inspect/inspect_file.h"
+
+enum { JSON = 256, MARKDOWN };
+
+static const struct option options[] = {
+    {"json", no_argument, NULL, JSON},
+    {"markdown", no_argument, NULL, MARKDOWN},
+    MR_USAGE_PLUGINS,
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {"preprocess", "null --json", "models/lite0.onnx", NULL};
+
+static const mr_usage usage = {
+    .verb = "inspect",
+    .synopsis = "TYPE|FILE... [--json] [--plugin FILE]... | --markdown",
+    .help = "Shows stage types: ports with the formats they take, and every option with its type, default, range,\n"
+            "unit and meaning, beside the keys that every source or stage has. A name that stands for a source and\n"
+            "for a stage shows both.\n\n"
+            "Of a model (FILE.onnx) it shows inputs, outputs, operators, the stages that can use it, and a pipeline with\n"
+            "it; of weights (FILE.npy) their shape. A word with a slash, or that ends so, is a file.\n\n"
+            "  --json             as one JSON array\n"
+            "  --markdown         the reference of all types and of all keys of a pipeline (stages/README.md)\n"
+            MR_USAGE_PLUGINS_HELP,
+    .options = options,
+    .examples = examples,
+};
+
+/* ---- what all three forms tell --------------------------------------------------------------------------------- */
+
+const mr_option *mr_inspect_keys(const mr_stage_type *type) {
+    return mr_spec_keys(type->inputs ? MR_SPEC_STAGE : MR_SPEC_SOURCE);
+}
+
+const char *mr_inspect_entry(const mr_stage_type *type) {
+    switch (type->entry) {
+    case MR_ENTRY_STATELESS:
+        return "stateless: several workers at once";
+    case MR_ENTRY_PER_SOURCE:
+        return "one instance for each source";
+    default:
+        return "one instance for all sources";
+    }
+}
+
+const char *mr_inspect_formats(const mr_port *port, char *text, size_t bytes) {
+    char one[MR_FORMAT_SET_TEXT];
+    size_t length = 0;
+    snprintf(text, bytes, "anything");
+    for (const mr_format_set *set = port->accepts; set && set->payload != MR_PAYLOAD_ANY && length < bytes; set++)
+        length += (size_t)snprintf(text + length, bytes - length, "%s%s", set == port->accepts ? "" : ", or ",
+                                   mr_format_set_print(set, one, sizeof one));
+    return text;
+}
+
+/* ---- the verb -------------------------------------------------------------------------------------------------- */
+
+static int unknown(const char *name) {
+    mr_nearest nearest = {.wanted = name};
+    char hint[256];
+    for (const mr_stage_type *const *type = mr_types(); *type; type++)
+        mr_nearest_offer(&nearest, (*type)->name);
+    mr_print(stderr, "millrace inspect: error: unknown stage type \"%s\"\n  hint: %s\n", name,
+             mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace list\" lists them"));
+    return mr_status_exit_code(MR_ERROR_USAGE);
+}
+
+/* Both types of a name that stands for a source and for a stage; how many there were. */
+static int inspect(const char *name, yajl_gen json, bool first) {
+    int found = 0;
+    for (const mr_stage_type *const *type = mr_types(); *type; type++) {
+        if (strcmp((*type)->name, name) != 0)
+            continue;
+        if (json) {
+            mr_inspect_json(json, *type);
+        } else {
+            printf("%s", first && found == 0 ? "" : "\n");
+            mr_inspect_text(*type);
+        }
+        found++;
+    }
+    return found;
+}
+
+static int inspect_file(const char *path, yajl_gen json, bool first) {
+    if (!json && !first)
+        printf("\n");
+    int status = mr_inspect_file(path, json);
+    return status ? mr_command_failed(status) : 0;
+}
+
+static int inspect_each(char **names, bool as_json) {
+    int code = 0;
+    yajl_gen json = as_json ? mr_json_create(true) : NULL;
+    if (as_json && !json)
+        return mr_command_failed(MR_ERROR_MEMORY);
+    if (json)
+        mr_json_open_array(json, NULL);
+    for (char **name = names; *name && !code; name++)
+        if (mr_inspect_is_file(*name))
+            code = inspect_file(*name, json, name == names);
+        else if (!inspect(*name, json, name == names))
+            code = unknown(*name);
+    if (json)
+        yajl_gen_array_close(json);
+    if (json && code)
+        yajl_gen_free(json);
+    int failed = json && !code ? mr_json_finish(json, stdout) : MR_OK;
+    return failed ? mr_command_failed(failed) : code;
+}
+
+int mr_command_inspect(int argc, char **argv) {
+    int code = 0, got;
+    bool as_json = false, markdown = false;
+    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
+        if (got == MR_USAGE_EXIT)
+            return code;
+        as_json = as_json || got == JSON;
+        markdown = markdown || got == MARKDOWN;
+    }
+    if (markdown && (as_json || optind < argc))
+        return mr_usage_error(&usage, "--markdown is of all types and takes nothing beside it");
+    if (optind == argc && !markdown)
+        return mr_usage_error(&usage, "name a stage type or a model; \"millrace list\" lists types");
+    if (markdown)
+        mr_inspect_markdown(mr_types());
+    else
+        code = inspect_each(argv + optind, as_json);
+    return code ? code : mr_flush_stdout();
+}

@@ -1,0 +1,25 @@
+/* What is told of a stage type, in three forms: text for a terminal, JSON for scripts, and the reference in Markdown.
+ * All of it stands in the type itself and in the tables of keys that parsing reads. */
+#ifndef MILLRACE_TOOLS_INSPECT_INSPECT_H
+#define MILLRACE_TOOLS_INSPECT_INSPECT_H
+
+#include "engine/base/json.h"
+#include "engine/text/options.h"
+#include "millrace/stage.h"
+
+/* One type, on standard output. */
+void mr_inspect_text(const mr_stage_type *type);
+/* One type, as an object. */
+void mr_inspect_json(yajl_gen json, const mr_stage_type *type);
+/* All types (ended by NULL) and all keys of a pipeline, on standard output. */
+void mr_inspect_markdown(const mr_stage_type *const *types);
+
+/* The keys that the type's options stand beside. */
+const mr_option *mr_inspect_keys(const mr_stage_type *type);
+/* "stateless: several workers at once", ... */
+const char *mr_inspect_entry(const mr_stage_type *type);
+/* "packets, or pictures I420", "anything"; returns `text`. */
+enum { MR_INSPECT_FORMATS = 1024 };
+const char *mr_inspect_formats(const mr_port *port, char *text, size_t bytes);
+
+#endif

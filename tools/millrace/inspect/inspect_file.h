@@ -1,0 +1,33 @@
+/* What is told of a file that stages read: a model (ONNX), or weights of classify (.npy). */
+#ifndef MILLRACE_TOOLS_INSPECT_INSPECT_FILE_H
+#define MILLRACE_TOOLS_INSPECT_INSPECT_FILE_H
+
+#include <stdbool.h>
+
+#include "engine/base/json.h"
+#include "stages/model/onnx_report.h"
+
+/* Whether a word names a file, and not a stage type: it has a slash, or ends in .onnx or .npy. */
+bool mr_inspect_is_file(const char *word);
+/* On standard output as text, or into `json` as an object. Errors of mr_onnx_read and mr_npy_look. */
+int mr_inspect_file(const char *path, yajl_gen json);
+
+/* ---- inspect_use.c: what can be done with a model -------------------------------------------------------------- */
+
+enum { MR_INSPECT_USES = 3, MR_INSPECT_WHY = 320 };
+
+typedef struct mr_inspect_use {
+    const char *stage;
+    bool can;
+    char how[MR_INSPECT_WHY]; /* what it gives; or why it cannot */
+} mr_inspect_use;
+
+/* Of infer, features and classify. */
+void mr_inspect_uses(const mr_onnx_report *model, mr_inspect_use uses[MR_INSPECT_USES]);
+/* A whole pipeline with the model, as YAML that was planned here; to be freed. NULL where none can be given, with the
+ * reason in `why`. */
+char *mr_inspect_pipeline(const mr_onnx_report *model, const char *path, char why[MR_INSPECT_WHY]);
+/* "[batch, 3, 224, 224]", free ones as their names or "?", "not declared"; returns `text`. */
+const char *mr_inspect_shape(const mr_onnx_declared *value, char *text, size_t bytes);
+
+#endif

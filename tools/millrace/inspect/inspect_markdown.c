@@ -1,0 +1,112 @@
+/* millrace inspect --markdown: the reference of all keys and types, which stands in stages/README.md. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/spec/spec.h"
+#include "tools/millrace/cli/types.h"
+#include "tools/millrace/inspect/inspect.h"
+
+/* A text as it is meant: what would be read as emphasis, a tag or the end of a cell is escaped; of code between
+ * backticks only the end of a cell. */
+static void print_escaped(const char *text) {
+    bool code = false;
+    for (; *text; text++) {
+        code ^= *text == '`';
+        if (*text == '|' || (!code && strchr("*_<\\", *text)))
+            putchar('\\');
+        putchar(*text);
+    }
+}
+
+/* One row, and one for each field of a map, which is named by its path. */
+static void print_row(const mr_option *option, const char *path) {
+    char text[MR_OPTION_TEXT], name[MR_OPTION_TEXT];
+    snprintf(name, sizeof name, "%s%s%s", path, *path ? "." : "", option->name);
+    printf("| `%s` | ", name);
+    print_escaped(mr_option_describe(option, text, sizeof text));
+    printf(" | ");
+    print_escaped(option->help ? option->help : "");
+    printf(" |\n");
+    if (option->kind == MR_OPTION_MAP)
+        for (const mr_option *field = option->fields; field->name; field++)
+            print_row(field, name);
+}
+
+static void print_table(const char *of, const mr_option *table) {
+    printf("| %s | value | meaning |\n| --- | --- | --- |\n", of);
+    for (const mr_option *option = table; option->name; option++)
+        print_row(option, "");
+    putchar('\n');
+}
+
+/* The keys of each entry of a section, which have a table of their own unless they are those of sources and
+ * stages. */
+static void print_sections(void) {
+    for (const mr_option *key = mr_spec_keys(MR_SPEC_PIPELINE); key->name; key++) {
+        if (key->kind != MR_OPTION_MAPS || key->fields == mr_spec_keys(MR_SPEC_SOURCE) ||
+            key->fields == mr_spec_keys(MR_SPEC_STAGE))
+            continue;
+        printf("## Each of `%s`\n\n", key->name);
+        print_table("key", key->fields);
+    }
+}
+
+static void print_keys(void) {
+    printf("## The pipeline\n\n");
+    print_table("key", mr_spec_keys(MR_SPEC_PIPELINE));
+    print_sections();
+    printf("## Every source\n\nThese keys, and the options of its type beside them.\n\n");
+    print_table("key", mr_spec_keys(MR_SPEC_SOURCE));
+    printf("## Every stage\n\nThese keys, and the options of its type beside them.\n\n");
+    print_table("key", mr_spec_keys(MR_SPEC_STAGE));
+}
+
+static void print_ports(const char *direction, const mr_port *ports) {
+    char text[MR_INSPECT_FORMATS];
+    for (const mr_port *port = ports; port && port->name; port++) {
+        printf("- %s ", direction);
+        if (port->many)
+            printf("of any name");
+        else
+            printf("`%s`", port->name);
+        printf(": ");
+        print_escaped(mr_inspect_formats(port, text, sizeof text));
+        print_escaped(port->optional ? " (may be left open)" : "");
+        print_escaped(port->help ? "; " : "");
+        print_escaped(port->help ? port->help : "");
+        putchar('\n');
+    }
+}
+
+static void print_type(const mr_stage_type *type) {
+    printf("### %s (%s)\n\n", type->name, mr_type_kind(type));
+    putchar(toupper((unsigned char)type->summary[0]));
+    print_escaped(type->summary + 1);
+    printf(".\n\n");
+    if (type->help) {
+        print_escaped(type->help);
+        printf("\n\n");
+    }
+    print_ports("input", type->inputs);
+    print_ports("output", type->outputs);
+    printf("- how it runs: %s%s%s\n\n", mr_inspect_entry(type), type->blocking ? "; on a thread of its own" : "",
+           type->batches ? "; `batch` allowed" : "");
+    if (type->options && type->options->name)
+        print_table("option", type->options);
+}
+
+void mr_inspect_markdown(const mr_stage_type *const *types) {
+    printf("# Reference\n\n"
+           "Every key of a pipeline, and every stage type with its options. Made by `millrace inspect --markdown`\n"
+           "from the tables that parsing reads; `tools/reference` renews it.\n\n");
+    print_keys();
+    printf("## Sources\n\n");
+    for (const mr_stage_type *const *type = types; *type; type++)
+        if (!(*type)->inputs)
+            print_type(*type);
+    printf("## Stages\n\n");
+    for (const mr_stage_type *const *type = types; *type; type++)
+        if ((*type)->inputs)
+            print_type(*type);
+}

@@ -1,0 +1,69 @@
+/* millrace inspect TYPE, for a terminal. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/millrace/cli/types.h"
+#include "tools/millrace/inspect/inspect.h"
+
+enum { WIDTH = 100 };
+
+/* Breaks a text into lines that start at column `indent`; the first one starts where the cursor is. */
+static void print_wrapped(const char *text, int indent) {
+    int column = indent;
+    for (const char *word = text; *word;) {
+        int length = (int)strcspn(word, " ");
+        if (column > indent && column + 1 + length > WIDTH) {
+            printf("\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            putchar(' ');
+            column++;
+        }
+        printf("%.*s", length, word);
+        column += length;
+        word += length;
+        word += strspn(word, " ");
+    }
+    putchar('\n');
+}
+
+static void print_ports(const char *title, const mr_port *ports) {
+    if (!ports)
+        return;
+    char text[MR_INSPECT_FORMATS];
+    printf("\n%s\n", title);
+    for (const mr_port *port = ports; port->name; port++) {
+        printf("  %-12s %s", port->many ? "(any name)" : port->name, mr_inspect_formats(port, text, sizeof text));
+        printf("%s%s%s\n", port->optional ? " (may be left open)" : "", port->help ? ": " : "",
+               port->help ? port->help : "");
+    }
+}
+
+static void print_option(const mr_option *option, int indent) {
+    char text[MR_OPTION_TEXT];
+    printf("%*s%s: %s\n", indent, "", option->name, mr_option_describe(option, text, sizeof text));
+    if (option->help) {
+        printf("%*s", indent + 4, "");
+        print_wrapped(option->help, indent + 4);
+    }
+    for (const mr_option *field = option->fields; field && field->name; field++)
+        print_option(field, indent + 4);
+}
+
+void mr_inspect_text(const mr_stage_type *type) {
+    printf("%s (%s): %s\n", type->name, mr_type_kind(type), type->summary);
+    if (type->help) {
+        printf("\n  ");
+        print_wrapped(type->help, 2);
+    }
+    print_ports("inputs", type->inputs);
+    print_ports("outputs", type->outputs);
+    printf("\noptions%s\n", type->options && type->options->name ? "" : ": none of its own");
+    for (const mr_option *option = type->options; option && option->name; option++)
+        print_option(option, 2);
+    printf("\nkeys of every %s\n", type->inputs ? "stage" : "source");
+    for (const mr_option *key = mr_inspect_keys(type); key->name; key++)
+        print_option(key, 2);
+    printf("\nhow it runs: %s%s%s\n", mr_inspect_entry(type), type->blocking ? "; on a thread of its own" : "",
+           type->batches ? "; batch: allowed" : "");
+}

@@ -1,0 +1,362 @@
+/* millrace inspect MODEL.onnx: which stages can use a model, and a pipeline that does. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/print.h"
+#include "engine/plan/plan.h"
+#include "millrace/status.h"
+#include "stages/list.h"
+#include "tools/millrace/inspect/inspect_file.h"
+
+/* Sizes that are chosen where the model takes any. */
+enum { FREE_SIDE = 320, FREE_DIM = 16, TEXT = 256 };
+
+const char *mr_inspect_shape(const mr_onnx_declared *value, char *text, size_t bytes) {
+    size_t used = 0;
+    if (!value->shaped) {
+        snprintf(text, bytes, "shape not declared");
+        return text;
+    }
+    used = mr_print_into(text, bytes, "[");
+    for (int i = 0; i < value->rank && used < bytes; i++) {
+        const mr_pb_span *symbol = &value->symbols[i];
+        int length = (int)(symbol->end - symbol->at);
+        used += mr_print_into(text + used, bytes - used, "%s", i ? ", " : "");
+        if (used < bytes && value->dims[i] >= 0)
+            used += mr_print_into(text + used, bytes - used, "%" PRId64, value->dims[i]);
+        else if (used < bytes)
+            used += mr_print_into(text + used, bytes - used, "%.*s", length ? length : 1,
+                                  length ? (const char *)symbol->at : "?");
+    }
+    if (used < bytes)
+        mr_print_into(text + used, bytes - used, "]");
+    return text;
+}
+
+/* ---- one input or output --------------------------------------------------------------------------------------- */
+
+static bool is_element(int element) {
+    static const int known[] = {1, 2, 6, 7, 10};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i] == element)
+            return true;
+    return false;
+}
+
+/* Where the dimensions of one frame begin, behind the batch. */
+static int first_of(const mr_onnx_declared *value) {
+    return value->rank > 1;
+}
+
+static int rank_of(const mr_onnx_declared *value) {
+    return value->rank - first_of(value);
+}
+
+/* Why no frame can bring it; NULL: one can. */
+static const char *obstacle(const mr_onnx_declared *input) {
+    if (strcmp(input->kind, "tensor") != 0)
+        return *input->kind ? "is not a tensor" : "has no declared type";
+    if (!is_element(input->element))
+        return "is of a type that frames do not hold (f32, f16, u8, i32 or i64 are)";
+    if (!input->shaped)
+        return "has no declared shape";
+    if (input->rank == 0)
+        return "is a single number, not a tensor of a frame";
+    return rank_of(input) > MR_MAX_RANK ? "has too many dimensions" : NULL;
+}
+
+static bool is_channels(int64_t size) {
+    return size == 3 || size == 1;
+}
+
+typedef enum looks { NO_PICTURE, CHANNELS_FIRST, CHANNELS_LAST } looks;
+
+/* What preprocess can make: pictures of one or three channels, at either end; the first where nothing is declared. */
+static looks look(const mr_onnx_declared *input) {
+    bool number = input->element == 1 || input->element == 2 || input->element == 10;
+    if (!number || input->rank != 4)
+        return NO_PICTURE;
+    if (is_channels(input->dims[1]) && !is_channels(input->dims[3]))
+        return CHANNELS_FIRST;
+    if (is_channels(input->dims[3]) && !is_channels(input->dims[1]))
+        return CHANNELS_LAST;
+    return input->dims[1] < 0 || is_channels(input->dims[1]) ? CHANNELS_FIRST : NO_PICTURE;
+}
+
+/* Numbers in a vector; 0 where it is none of a known size. */
+static int64_t vector_length(const mr_onnx_declared *value) {
+    int64_t length = 1;
+    if (strcmp(value->kind, "tensor") != 0 || value->element != 1 || !value->shaped)
+        return 0;
+    for (int i = first_of(value); i < value->rank; i++) {
+        if (value->dims[i] < 1 || (value->dims[i] > 1 && length > 1))
+            return 0;
+        length *= value->dims[i];
+    }
+    return length > 1 ? length : 0;
+}
+
+static bool is_one_of(mr_pb_span text, const char *const *words) {
+    for (; *words; words++)
+        if (mr_pb_is(text, *words))
+            return true;
+    return false;
+}
+
+static const char *const to_scores[] = {"Softmax", "Sigmoid", "HardSigmoid", NULL};
+static const char *const to_logits[] = {"Gemm", "MatMul", "Add", "LogSoftmax", NULL};
+
+static bool names_classes(const mr_onnx_declared *output) {
+    return vector_length(output) && (is_one_of(output->operation, to_scores) || is_one_of(output->operation, to_logits));
+}
+
+/* The first output of which that holds; NULL: none. */
+static const mr_onnx_declared *find_output(const mr_onnx_report *model, bool (*holds)(const mr_onnx_declared *)) {
+    for (size_t i = 0; i < model->output_count; i++)
+        if (holds(&model->outputs[i]))
+            return &model->outputs[i];
+    return NULL;
+}
+
+static bool is_vector(const mr_onnx_declared *output) {
+    return vector_length(output) > 0;
+}
+
+static bool is_held(const mr_onnx_declared *output) {
+    return strcmp(output->kind, "tensor") == 0 && is_element(output->element);
+}
+
+static bool is_float(const mr_onnx_declared *output) {
+    return strcmp(output->kind, "tensor") == 0 && output->element == 1;
+}
+
+/* ---- which stages ---------------------------------------------------------------------------------------------- */
+
+#define SPAN(span) (int)((span).end - (span).at), (const char *)(span).at
+
+static const mr_onnx_declared *find_obstacle(const mr_onnx_report *model) {
+    for (size_t i = 0; i < model->input_count; i++)
+        if (obstacle(&model->inputs[i]))
+            return &model->inputs[i];
+    return NULL;
+}
+
+static void judge_infer(const mr_onnx_report *model, mr_inspect_use *use) {
+    const mr_onnx_declared *bad = find_obstacle(model);
+    use->stage = "infer";
+    use->can = !bad && model->input_count && find_output(model, is_held);
+    if (bad)
+        mr_print_into(use->how, sizeof use->how, "its input \"%.*s\" %s", SPAN(bad->name), obstacle(bad));
+    else if (!use->can)
+        mr_print_into(use->how, sizeof use->how, "it has no %s that frames can hold",
+                      model->input_count ? "output" : "input");
+    else if (model->input_count > 1)
+        mr_print_into(use->how, sizeof use->how, "with join, one stage for each of its %zu inputs", model->input_count);
+    else
+        mr_print_into(use->how, sizeof use->how, "adds its outputs to each frame, by name");
+}
+
+static void judge_features(const mr_onnx_report *model, bool can, mr_inspect_use *use) {
+    const mr_onnx_declared *output = find_output(model, is_vector);
+    output = output ? output : find_output(model, is_float);
+    use->stage = "features";
+    use->can = can && model->input_count == 1 && output;
+    int64_t length = output ? vector_length(output) : 0;
+    if (!can || model->input_count != 1)
+        mr_print_into(use->how, sizeof use->how, "it takes models with one input that a frame can bring");
+    else if (!output)
+        mr_print_into(use->how, sizeof use->how, "no output is a tensor of f32");
+    else if (length)
+        mr_print_into(use->how, sizeof use->how, "tensor: %.*s, a vector of %" PRId64 " numbers", SPAN(output->name),
+                      length);
+    else
+        mr_print_into(use->how, sizeof use->how, "tensor: %.*s, made flat, or with pool: average", SPAN(output->name));
+}
+
+static void judge_classify(const mr_onnx_report *model, bool can, mr_inspect_use *use) {
+    const mr_onnx_declared *output = find_output(model, names_classes);
+    output = output ? output : find_output(model, is_vector);
+    use->stage = "classify";
+    use->can = can && output;
+    if (!use->can) {
+        mr_print_into(use->how, sizeof use->how, "no output is a vector of f32 of known length");
+        return;
+    }
+    bool scores = is_one_of(output->operation, to_scores);
+    mr_print_into(use->how, sizeof use->how, "behind infer, tensor: %.*s, %" PRId64 " classes%s", SPAN(output->name),
+                  vector_length(output),
+                  scores                  ? ", with activation: none, since these are scores already"
+                  : names_classes(output) ? ""
+                                          : "; or behind features, with weights of its own");
+}
+
+void mr_inspect_uses(const mr_onnx_report *model, mr_inspect_use uses[MR_INSPECT_USES]) {
+    judge_infer(model, &uses[0]);
+    judge_features(model, uses[0].can, &uses[1]);
+    judge_classify(model, uses[0].can, &uses[2]);
+}
+
+/* ---- a pipeline ------------------------------------------------------------------------------------------------ */
+
+/* In quotes, as YAML needs it; a value as its variables do, too. */
+static void put_quoted(FILE *yaml, const char *text, size_t bytes, bool key) {
+    fputc('"', yaml);
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        if (byte == '"' || byte == '\\')
+            fprintf(yaml, "\\%c", byte);
+        else if (byte < 0x20 || byte == 0x7f)
+            fprintf(yaml, "\\x%02x", byte);
+        else if (byte == '$' && !key)
+            fputs("$$", yaml);
+        else
+            fputc(byte, yaml);
+    }
+    fputc('"', yaml);
+}
+
+static void put_name(FILE *yaml, mr_pb_span name, bool key) {
+    put_quoted(yaml, (const char *)name.at, (size_t)(name.end - name.at), key);
+}
+
+static int64_t side(int64_t declared) {
+    return declared > 0 ? declared : FREE_SIDE;
+}
+
+static void put_preprocess(FILE *yaml, const char *id, const mr_onnx_declared *input) {
+    bool last = look(input) == CHANNELS_LAST;
+    int64_t height = input->dims[last ? 1 : 2], width = input->dims[last ? 2 : 3], channels = input->dims[last ? 3 : 1];
+    fprintf(yaml, "  %s: {type: preprocess, input: decode, size: %" PRId64 "x%" PRId64 "%s}%s\n", id, side(width),
+            side(height), channels == 1 ? ", order: gray" : "",
+            height < 0 || width < 0 ? "  # it takes any size; add mean and std as it was trained"
+                                    : "  # add mean and std as it was trained");
+}
+
+/* What feeds the inputs: pictures through preprocess, other tensors as zeros; all from one source, so that they can be
+ * joined. Whether that can be done. */
+static bool put_feeding(FILE *yaml, const mr_onnx_report *model, char *why) {
+    const mr_onnx_declared *first = &model->inputs[0];
+    bool pictures = look(first) != NO_PICTURE;
+    char one[TEXT], other[TEXT], id[32];
+    mr_inspect_shape(first, one, sizeof one);
+    for (size_t i = 1; i < model->input_count; i++)
+        if (pictures ? look(&model->inputs[i]) == NO_PICTURE
+                     : model->inputs[i].element != first->element ||
+                           strcmp(mr_inspect_shape(&model->inputs[i], other, sizeof other), one) != 0) {
+            mr_print_into(why, MR_INSPECT_WHY,
+                          "its inputs differ, and no source of millrace's own gives all of them; bring them with zmq "
+                          "(pull) or a stage of your own");
+            return false;
+        }
+    fputs("sources:\n", yaml);
+    if (pictures)
+        fputs("  video: {uri: \"${INPUT:-lavfi:testsrc2=size=640x480:rate=25:duration=2}\"}\nstages:\n"
+              "  decode: {input: video}\n", yaml);
+    else
+        fprintf(yaml, "  numbers: {type: \"null\", frames: 10, format: %s ", mr_onnx_type_name(first->element));
+    for (int i = first_of(first); i < first->rank && !pictures; i++)
+        fprintf(yaml, "%s%" PRId64, i > first_of(first) ? "x" : "", first->dims[i] > 0 ? first->dims[i] : FREE_DIM);
+    fputs(pictures ? "" : "}\nstages:\n", yaml);
+    for (size_t i = 0; i < model->input_count; i++) {
+        snprintf(id, sizeof id, model->input_count > 1 ? "input_%zu" : "input", i + 1);
+        if (pictures)
+            put_preprocess(yaml, id, &model->inputs[i]);
+        else
+            fprintf(yaml, "  %s: {type: \"null\", input: numbers}%s\n", id,
+                    i ? "" : "  # zeros, to be replaced by what you have");
+    }
+    return true;
+}
+
+/* Of several, those that frames can hold. */
+static void put_outputs(FILE *yaml, const mr_onnx_report *model) {
+    size_t held = 0;
+    for (size_t i = 0; i < model->output_count; i++)
+        held += is_held(&model->outputs[i]);
+    for (size_t i = 0, put = 0; i < model->output_count && held < model->output_count; i++) {
+        if (!is_held(&model->outputs[i]))
+            continue;
+        fputs(put++ ? ", " : ", outputs: [", yaml);
+        put_name(yaml, model->outputs[i].name, false);
+        fputs(put == held ? "]" : "", yaml);
+    }
+}
+
+static void put_model(FILE *yaml, const mr_onnx_report *model, const char *type, const char *path) {
+    fprintf(yaml, "  network: {type: %s, ", type);
+    if (model->input_count == 1)
+        fputs("input: input", yaml);
+    for (size_t i = 0; i < model->input_count && model->input_count > 1; i++) {
+        fputs(i ? ", " : "join: {", yaml);
+        put_name(yaml, model->inputs[i].name, true);
+        fprintf(yaml, ": input_%zu%s", i + 1, i + 1 == model->input_count ? "}" : "");
+    }
+    fputs(", model: ", yaml);
+    put_quoted(yaml, path, strlen(path), false);
+}
+
+/* Classes where its last layer names them, a vector where there is one, else all that comes out. */
+static void put_use(FILE *yaml, const mr_onnx_report *model, const char *path) {
+    const mr_onnx_declared *classes = find_output(model, names_classes), *vector = find_output(model, is_vector);
+    bool features = !classes && vector && model->input_count == 1;
+    put_model(yaml, model, features ? "features" : "infer", path);
+    if (features) {
+        fputs(", tensor: ", yaml);
+        put_name(yaml, vector->name, false);
+    } else {
+        put_outputs(yaml, model);
+    }
+    fputs("}\n", yaml);
+    if (classes) {
+        fputs("  classify: {input: network, tensor: ", yaml);
+        put_name(yaml, classes->name, false);
+        fprintf(yaml, "%s, top_k: 5}  # add labels: a file with %" PRId64 " lines\n",
+                is_one_of(classes->operation, to_scores) ? ", activation: none" : "", vector_length(classes));
+    }
+    fprintf(yaml, "  results: {type: jsonl, input: %s%s, path: \"${OUTPUT:--}\"}\n", classes ? "classify" : "network",
+            features  ? ", features: true"
+            : classes ? ""
+                      : ", tensors: true");
+}
+
+/* Whether it can be planned here, as `millrace plan` would. */
+static bool is_planned(const char *text, char *why) {
+    mr_diagnostics said = {0};
+    mr_plan *plan = NULL;
+    const mr_spec_params spec = {.types = mr_stage_types(), .path = "inspect.yaml", .text = text};
+    int status = mr_plan_load(&plan, &spec, &(mr_plan_params){0}, &said);
+    if (status)
+        mr_print_into(why, MR_INSPECT_WHY, "%s", said.count ? said.item[0].message : mr_message());
+    mr_plan_destroy(&plan);
+    mr_diagnostics_fini(&said);
+    return status == MR_OK;
+}
+
+char *mr_inspect_pipeline(const mr_onnx_report *model, const char *path, char why[MR_INSPECT_WHY]) {
+    mr_inspect_use use;
+    char *text = NULL, absolute[PATH_MAX];
+    size_t bytes = 0;
+    judge_infer(model, &use);
+    if (!use.can || !realpath(path, absolute)) {
+        snprintf(why, MR_INSPECT_WHY, "%s", use.can ? "its path cannot be resolved" : use.how);
+        return NULL;
+    }
+    FILE *yaml = open_memstream(&text, &bytes);
+    if (!yaml) {
+        snprintf(why, MR_INSPECT_WHY, "there is no memory for one");
+        return NULL;
+    }
+    fputs("version: 1\npipeline: model\n", yaml);
+    bool good = put_feeding(yaml, model, why);
+    if (good)
+        put_use(yaml, model, absolute);
+    good = fclose(yaml) == 0 && good && is_planned(text, why);
+    if (!good) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}

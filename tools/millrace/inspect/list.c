@@ -1,0 +1,59 @@
+/* millrace list: the stage types. */
+#include <stdio.h>
+
+#include "engine/base/json.h"
+#include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/types.h"
+
+enum { JSON = 256 };
+
+static const struct option options[] = {{"json", no_argument, NULL, JSON}, MR_USAGE_PLUGINS, MR_USAGE_COMMON};
+
+static const char *const examples[] = {"", "--plugin ./libmine.so --json", NULL};
+
+static const mr_usage usage = {
+    .verb = "list",
+    .synopsis = "[--json] [--plugin FILE]...",
+    .help = "Lists the stage types: what `type:` may be in a pipeline.\n\n"
+            "  --json             as one JSON array\n"
+            MR_USAGE_PLUGINS_HELP,
+    .options = options,
+    .examples = examples,
+};
+
+static int print_json(void) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return mr_command_failed(MR_ERROR_MEMORY);
+    mr_json_open_array(json, NULL);
+    for (const mr_stage_type *const *type = mr_types(); *type; type++) {
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "name", (*type)->name);
+        mr_json_text(json, "kind", mr_type_kind(*type));
+        mr_json_text(json, "summary", (*type)->summary);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+    int status = mr_json_finish(json, stdout);
+    return status ? mr_command_failed(status) : 0;
+}
+
+static int print_text(void) {
+    printf("%-14s %-12s %s\n", "TYPE", "KIND", "WHAT IT DOES");
+    for (const mr_stage_type *const *type = mr_types(); *type; type++)
+        printf("%-14s %-12s %s\n", (*type)->name, mr_type_kind(*type), (*type)->summary);
+    return mr_flush_stdout();
+}
+
+int mr_command_list(int argc, char **argv) {
+    int code = 0, got;
+    bool json = false;
+    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
+        if (got == MR_USAGE_EXIT)
+            return code;
+        json = true;
+    }
+    if (optind < argc)
+        return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
+    return json ? print_json() : print_text();
+}

@@ -1,0 +1,35 @@
+/* millrace schema: the JSON Schema of a pipeline, for editors and validators. */
+#include "engine/spec/schema.h"
+
+#include "engine/base/json.h"
+#include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/types.h"
+
+static const struct option options[] = {MR_USAGE_PLUGINS, MR_USAGE_COMMON};
+
+static const char *const examples[] = {"> millrace.schema.json", "--plugin ./libmine.so > millrace.schema.json", NULL};
+
+static const mr_usage usage = {
+    .verb = "schema",
+    .synopsis = "[--plugin FILE]...",
+    .help = "Prints the JSON Schema (draft-07) of a pipeline, with the options of all stage types. An editor with a\n"
+            "YAML language server completes and checks a pipeline whose first line names the file it is in:\n\n"
+            "  # yaml-language-server: $schema=millrace.schema.json\n\n"
+            MR_USAGE_PLUGINS_HELP,
+    .options = options,
+    .examples = examples,
+};
+
+int mr_command_schema(int argc, char **argv) {
+    int code = 0;
+    if (mr_usage_next(&usage, argc, argv, &code) == MR_USAGE_EXIT)
+        return code;
+    if (optind < argc)
+        return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return mr_command_failed(MR_ERROR_MEMORY);
+    mr_schema_write(json, mr_types());
+    int status = mr_json_finish(json, stdout);
+    return status ? mr_command_failed(status) : 0;
+}

@@ -1,0 +1,283 @@
+/* What limits a pipeline, and what would make it faster.
+ *
+ * Each thing that frames need of is used for some share of the time: the processors, the workers, the threads of each
+ * stage, each device. A run is as fast as the one whose share is highest lets it be. A cure lowers what frames need of
+ * it, or adds to it; what is to be expected of the run then is worked out with the same shares. Where that cannot be
+ * worked out, nothing is promised; and where nothing is known to help, nothing is said. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/thread.h"
+#include "engine/text/options.h"
+#include "tools/millrace/plan/profile.h"
+
+/* A share from which on something is a limit; and how much more of the processors' time a stage must have than all
+ * others for a cure of it to be worth saying. */
+static const double BUSY = 0.85, MUCH = 0.4;
+/* A stage's threads must be so much busier than all cores to be called the bottleneck: both are measured. */
+static const double CLEARLY = 1.1;
+
+typedef struct shares {
+    double cores;   /* of all usable cores, what this process used */
+    double crowded; /* the same, with the time that its threads waited for a core */
+    double workers; /* of the workers, what they were inside stages */
+    double device;  /* of the busiest device */
+    size_t on_device, stage, of_cpu; /* vertices: that uses this device most; whose threads are busiest; of most CPU */
+} shares;
+
+/* ---- what is used ---------------------------------------------------------------------------------------------- */
+
+static double worker_share(const mr_profile *profile, const mr_plan *plan) {
+    double inside = 0;
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (!plan->vertices[v].blocking)
+            inside += profile->costs[v].inside_ns * (double)profile->costs[v].frames;
+    return profile->seconds > 0 ? inside / (profile->seconds * 1e9 * plan->workers) : 0;
+}
+
+/* Of the time of the devices of a stage, with what others do on the same ones. */
+static double device_share(const mr_profile *profile, const mr_plan *plan, size_t v) {
+    const mr_plan_vertex *stage = &plan->vertices[v];
+    double busy = 0;
+    for (size_t i = 0; i < plan->vertex_count; i++)
+        if (strcmp(plan->vertices[i].device_names, stage->device_names) == 0)
+            busy += profile->costs[i].device_ns * (double)profile->costs[i].frames;
+    return profile->seconds > 0 ? busy / (profile->seconds * 1e9 * (double)stage->device_count) : 0;
+}
+
+/* Of what the threads of a stage can do. Where no more of them may be inside than are, it is as busy as can be, also
+ * while these wait for a core. */
+static double stage_share(const mr_stage_cost *cost) {
+    return cost->few && cost->inside > cost->utilisation ? cost->inside : cost->utilisation;
+}
+
+static shares find_shares(const mr_profile *profile, const mr_plan *plan) {
+    double all = mr_usable_cores();
+    shares found = {.cores = profile->cores / all, .workers = worker_share(profile, plan)};
+    found.crowded = (profile->cores + profile->waiting) / all;
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        const mr_stage_cost *cost = profile->costs;
+        double device = device_share(profile, plan, v);
+        bool more = device > found.device || cost[v].device_ns > cost[found.on_device].device_ns;
+        if (device >= found.device && device > 0 && more) {
+            found.device = device;
+            found.on_device = v;
+        }
+        found.stage = stage_share(&cost[v]) > stage_share(&cost[found.stage]) ? v : found.stage;
+        found.of_cpu = cost[v].cpu_share > cost[found.of_cpu].cpu_share ? v : found.of_cpu;
+    }
+    return found;
+}
+
+void mr_profile_find_bottleneck(mr_profile *profile, const mr_plan *plan, bool keeps_up) {
+    shares used = find_shares(profile, plan);
+    double stage = stage_share(&profile->costs[used.stage]);
+    double highest = used.cores > stage ? used.cores : stage;
+    highest = used.device > highest ? used.device : highest;
+    profile->most_rate = highest > 0 && highest < 1 ? profile->rate / highest : profile->rate;
+    profile->stage = plan->vertices[used.of_cpu].id;
+    if (keeps_up && highest < BUSY) {
+        profile->bottleneck = MR_BOTTLENECK_SOURCES;
+        return;
+    }
+    if (used.device >= BUSY && used.device > used.cores) {
+        profile->bottleneck = MR_BOTTLENECK_DEVICE;
+        profile->stage = plan->vertices[used.on_device].id;
+    } else if (profile->costs[used.stage].few && stage >= BUSY && stage > CLEARLY * used.cores) {
+        profile->bottleneck = MR_BOTTLENECK_STAGE;
+        profile->stage = plan->vertices[used.stage].id;
+    } else if (used.cores >= BUSY) {
+        profile->bottleneck = MR_BOTTLENECK_PROCESSORS;
+    } else if (plan->workers < mr_usable_cores() && used.workers >= BUSY) {
+        profile->bottleneck = MR_BOTTLENECK_WORKERS;
+    } else if (used.crowded >= BUSY) {
+        profile->bottleneck = MR_BOTTLENECK_OTHERS;
+    } else {
+        profile->bottleneck = MR_BOTTLENECK_UNCLEAR;
+        profile->stage = plan->vertices[stage > used.device ? used.stage : used.on_device].id;
+    }
+}
+
+/* ---- cures ----------------------------------------------------------------------------------------------------- */
+
+/* `times` as fast as measured, as long as no other limit comes first; 0: not known. */
+static void add_cure(mr_profile *profile, const char *stage, const char *set, double times, const char *why) {
+    if (profile->cure_count == MR_MOST_CURES)
+        return;
+    mr_cure *cure = &profile->cures[profile->cure_count++];
+    *cure = (mr_cure){.stage = stage, .rate = times > 1 ? profile->rate * times : 0};
+    snprintf(cure->set, sizeof cure->set, "%s", set);
+    snprintf(cure->why, sizeof cure->why, "%s", why);
+}
+
+/* How many times as fast it can be with one share made smaller by `factor`, until the next limit. */
+static double sped_up(double share, double factor, double other_limit) {
+    double next = share * factor > other_limit ? share * factor : other_limit;
+    return next > 0 && next < share ? share / next : 1;
+}
+
+static const mr_plan_vertex *find(const mr_plan *plan, const char *id, size_t *at) {
+    for (*at = 0; *at < plan->vertex_count; ++*at)
+        if (strcmp(plan->vertices[*at].id, id) == 0)
+            return &plan->vertices[*at];
+    return NULL;
+}
+
+static const char *file_of(const mr_plan_vertex *vertex, const char *name) {
+    const mr_option *option = mr_option_find(vertex->type->options, name);
+    return option && option->file == MR_FILE_READ ? mr_option_string(option, vertex->options) : NULL;
+}
+
+/* Whether the network computes with integers already: its file names operators that quantise. */
+static bool is_quantised(const char *path) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    bool found = true; /* Of what cannot be read nothing is said. */
+    if (file >= 0 && fstat(file, &about) == 0 && about.st_size > 0) {
+        size_t bytes = (size_t)about.st_size;
+        void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+        found = data == MAP_FAILED || memmem(data, bytes, "QuantizeLinear", 14) ||
+                memmem(data, bytes, "ConvInteger", 11);
+        if (data != MAP_FAILED)
+            munmap(data, bytes);
+    }
+    if (file >= 0)
+        close(file);
+    return found;
+}
+
+/* A network of integers takes about half the time: EfficientNet-Lite0 took 3.8 to 5.4 ms in place of 7.9 (README). What
+ * it gives is not the same, so that its factor is a rule of thumb and no measurement of this network. */
+static void cure_network(mr_profile *profile, const mr_plan_vertex *stage) {
+    const char *model = file_of(stage, "model");
+    if (!model || strcmp(stage->device, "cpu") != 0 || is_quantised(model))
+        return;
+    add_cure(profile, stage->id, "model: one of int8", 0,
+             "quantised networks take about half the processor time (0.5 to 0.7 of it, for EfficientNet-Lite0); larger "
+             "batches hardly help on processors");
+}
+
+/* The processor time that is spent before frames are left out: reading and decoding. */
+static double share_before(const mr_profile *profile, const mr_plan *plan) {
+    double sum = 0;
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        const mr_plan_vertex *vertex = &plan->vertices[v];
+        bool decodes = vertex->input_count && vertex->inputs[0].set.payload == MR_PAYLOAD_PACKET;
+        sum += vertex->is_source || decodes ? profile->costs[v].cpu_share : 0;
+    }
+    return sum;
+}
+
+/* Half of the frames; where all sources can leave some out. */
+static void cure_by_fewer_frames(mr_profile *profile, const mr_plan *plan, double share, double other_limit) {
+    double before = share_before(profile, plan);
+    for (size_t s = 0; s < plan->source_count; s++)
+        if (!mr_option_find(plan->vertices[s].type->options, "every"))
+            return;
+    if (before > 1 - MUCH)
+        return;
+    char set[MR_CURE_TEXT];
+    int64_t every = 1;
+    const mr_option *option = mr_option_find(plan->vertices[0].type->options, "every");
+    if (option->kind == MR_OPTION_INT)
+        memcpy(&every, (const char *)plan->vertices[0].options + option->offset, sizeof every);
+    snprintf(set, sizeof set, "every: %lld", 2 * (long long)(every > 0 ? every : 1));
+    add_cure(profile, plan->source_count == 1 ? plan->vertices[0].id : "each source", set,
+             sped_up(share, before + (1 - before) / 2, other_limit),
+             "half as many pictures go on behind the decoder, which decodes all");
+}
+
+static void cure_processors(mr_profile *profile, const mr_plan *plan, const shares *used) {
+    const mr_plan_vertex *stage = &plan->vertices[used->of_cpu];
+    double share = used->crowded > used->cores ? used->crowded : used->cores;
+    if (profile->costs[used->of_cpu].cpu_share >= MUCH)
+        cure_network(profile, stage);
+    cure_by_fewer_frames(profile, plan, share, used->device);
+}
+
+static void cure_stage(mr_profile *profile, const mr_plan *plan, const shares *used) {
+    const mr_plan_vertex *stage = &plan->vertices[used->stage];
+    double share = stage_share(&profile->costs[used->stage]);
+    int cores = mr_usable_cores(), calls = stage->entries;
+    int most = plan->workers < cores ? plan->workers : cores;
+    char set[MR_CURE_TEXT];
+    if (!stage->blocking && stage->entry == MR_ENTRY_STATELESS && calls < most) {
+        snprintf(set, sizeof set, "in_flight: %d", 2 * most);
+        add_cure(profile, stage->id, set, sped_up(share, (double)calls / most, used->cores),
+                 "more workers may be in the stage at once");
+    } else if (mr_option_find(stage->type->options, "threads") && stage->threads < cores && stage->instances < cores) {
+        snprintf(set, sizeof set, "threads: %d", cores + 1);
+        add_cure(profile, stage->id, set, 0, "its library may use more cores");
+    }
+}
+
+static void cure_workers(mr_profile *profile, const mr_plan *plan, const shares *used) {
+    char set[MR_CURE_TEXT];
+    int cores = mr_usable_cores();
+    double next = used->device > used->cores ? used->device : used->cores;
+    snprintf(set, sizeof set, "workers: %d", cores);
+    add_cure(profile, NULL, set, sped_up(used->workers, (double)plan->workers / cores, next),
+             "there are more cores than workers");
+}
+
+/* A device that is named under `devices:` and that no stage is on. */
+static const char *find_idle(const mr_plan *plan) {
+    for (size_t d = 1; d < plan->device_count; d++) {
+        bool taken = !plan->devices[d].enabled;
+        for (size_t v = 0; v < plan->vertex_count && !taken; v++)
+            for (size_t i = 0; i < mr_plan_parts(&plan->vertices[v]); i++)
+                taken = taken || mr_plan_part(&plan->vertices[v], i) == (int)d;
+        if (!taken)
+            return plan->devices[d].alias ? plan->devices[d].alias : plan->devices[d].name;
+    }
+    return NULL;
+}
+
+static void cure_device(mr_profile *profile, const mr_plan *plan, const shares *used) {
+    const mr_plan_vertex *stage = &plan->vertices[used->on_device];
+    double cpu = used->cores;
+    char set[MR_CURE_TEXT];
+    if (stage->copy)
+        return;
+    if (stage->type->batches && stage->batch < MR_CURE_BATCH) {
+        snprintf(set, sizeof set, "batch: {size: %d, timeout: 20ms}", MR_CURE_BATCH);
+        add_cure(profile, stage->id, set, 0, "fewer and larger calls use a device better");
+    }
+    const char *idle = find_idle(plan);
+    if (idle) {
+        const char *own = plan->devices[stage->devices[0]].alias ? plan->devices[stage->devices[0]].alias
+                                                                 : stage->device;
+        double before = (double)stage->device_count, after = before + 1;
+        snprintf(set, sizeof set, "device: [%s, %s]", stage->device_count > 1 ? stage->device_names : own, idle);
+        add_cure(profile, stage->id, set, sped_up(used->device, before / after, cpu), "this device has nothing to do");
+    }
+}
+
+void mr_profile_find_cures(mr_profile *profile, const mr_plan *plan) {
+    shares used = find_shares(profile, plan);
+    size_t at;
+    if (!find(plan, profile->stage, &at))
+        return;
+    switch (profile->bottleneck) {
+    case MR_BOTTLENECK_PROCESSORS:
+    case MR_BOTTLENECK_OTHERS:
+        cure_processors(profile, plan, &used);
+        break;
+    case MR_BOTTLENECK_STAGE:
+        cure_stage(profile, plan, &used);
+        break;
+    case MR_BOTTLENECK_WORKERS:
+        cure_workers(profile, plan, &used);
+        break;
+    case MR_BOTTLENECK_DEVICE:
+        cure_device(profile, plan, &used);
+        break;
+    case MR_BOTTLENECK_SOURCES:
+    case MR_BOTTLENECK_UNCLEAR:
+        break;
+    }
+}

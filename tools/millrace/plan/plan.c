@@ -1,0 +1,274 @@
+/* millrace plan: shows what a run would do, without running it. */
+#include "tools/millrace/plan/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/aside.h"
+#include "engine/flow/pipeline.h"
+#include "tools/millrace/cli/complaints.h"
+#include "tools/millrace/cli/overrides.h"
+#include "tools/millrace/cli/table.h"
+#include "tools/millrace/plan/profile.h"
+#include "tools/millrace/run/signals.h"
+
+enum { OFFLINE = 256, PROFILE, JSON, NODE };
+static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 86400;
+
+static const struct option options[] = {
+    MR_OVERRIDE_OPTIONS,
+    MR_OVERRIDE_ASSUMPTIONS,
+    MR_OVERRIDE_PLACING,
+    MR_OVERRIDE_THREADS,
+    {"node", required_argument, NULL, NODE},
+    {"offline", no_argument, NULL, OFFLINE},
+    {"profile", optional_argument, NULL, PROFILE},
+    MR_COMPLAINTS_OPTIONS,
+    {"json", no_argument, NULL, JSON},
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {
+    "pipeline.yaml --workers 2",
+    "pipeline.yaml --input lobby.mp4 --profile 30 --json > costs.json",
+    "pipeline.yaml --assume cuda:2x24GiB --set stages.features.device=auto",
+    "pipeline.yaml --assume cuda:1xH100 --set stages.preprocess.device=cuda:0", NULL};
+
+static const mr_usage usage = {
+    .verb = "plan",
+    .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
+                "                     [--workers N] [--jobs N] [--node NAME] [--assume DEVICES]... [--costs FILE]\n"
+                "                     [--offline | --profile [SECONDS]]\n"
+                "                     [--deny-warnings] [--json] [--plugin FILE]... [--no-plugins]",
+    .help = "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
+            "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"
+            "every copy, every thread, every pool with the most memory that it can take and what is likely.\n"
+            "For cards whose figures are known (--assume cuda:1xH100, or sim:0?like=h100) it adds the frame rate that a\n"
+            "model of the card expects, and what limits it.\n"
+            "Media are opened as far as it takes to know their streams, models as far as their inputs and outputs;\n"
+            "nothing is written.\n\n"
+            MR_OVERRIDE_HELP
+            MR_OVERRIDE_ASSUMPTIONS_HELP
+            MR_OVERRIDE_PLACING_HELP
+            MR_OVERRIDE_THREADS_HELP
+            "  --node NAME        of a pipeline with nodes, only what this one does\n"
+            "  --offline          opens neither media nor models: what only they tell stays open\n"
+            "  --profile [SECONDS]  runs the pipeline for so long (5), or to its end, with everything that it\n"
+            "                     writes thrown away, and adds what was measured: the cost of each stage, what\n"
+            "                     libraries take, the bottleneck, what may help, and the frame rate to expect of a\n"
+            "                     run. The processor time of library threads counts for the stages that have\n"
+            "                     them, in proportion to the time spent in these stages\n"
+            MR_COMPLAINTS_HELP
+            "  --json             one JSON object: sources, stages, links, copies, processes, devices, memory,\n"
+            "                     expected, profile; sizes in bytes, times in nanoseconds or seconds as their names say,\n"
+            "                     rates in frames a second, shares from 0 to 1; null where nothing is known\n",
+    .options = options,
+    .examples = examples,
+};
+
+typedef struct arguments {
+    char **argv; /* of the command */
+    const char *path, *node;
+    mr_overrides overrides;
+    double seconds; /* to profile for; 0: not at all */
+    bool offline, json, deny;
+} arguments;
+
+/* `--profile=10`, or `--profile 10` where what follows is a number. */
+static int take_seconds(arguments *to) {
+    const char *next = to->argv[optind], *text = optarg;
+    if (!text && next && *next && strspn(next, "0123456789.") == strlen(next)) {
+        text = next;
+        optind++;
+    }
+    char *end = NULL;
+    to->seconds = text ? strtod(text, &end) : default_seconds;
+    if (text && (end == text || *end || !(to->seconds >= least_seconds && to->seconds <= most_seconds)))
+        return mr_usage_error(&usage, "--profile takes seconds from %g to %g, not \"%s\"", least_seconds,
+                              most_seconds,
+                              text);
+    return 0;
+}
+
+/* Answers an exit code. */
+static int take_option(void *given, int option) {
+    arguments *to = given;
+    int code = 0;
+    if (mr_overrides_take(&to->overrides, &usage, option, &code))
+        return code;
+    switch (option) {
+    case NODE:
+        to->node = optarg;
+        return 0;
+    case OFFLINE:
+        to->offline = true;
+        return 0;
+    case PROFILE:
+        return take_seconds(to);
+    case MR_COMPLAINTS_DENY:
+        to->deny = true;
+        return 0;
+    default:
+        to->json = true;
+        return 0;
+    }
+}
+
+/* Answers an exit code; *done where the command is over. */
+static int parse(arguments *to, int argc, char **argv, bool *done) {
+    int code = 0;
+    *done = true;
+    to->argv = argv;
+    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
+        return code;
+    if (!(to->path = mr_usage_pipeline(&usage, argc, argv, &code)))
+        return code;
+    if (to->seconds > 0 && (to->offline || to->overrides.assume_count))
+        return mr_usage_error(&usage, "--profile runs the pipeline, which %s rules out",
+                              to->offline ? "--offline" : "--assume");
+    if (to->seconds > 0 && to->node)
+        return mr_usage_error(&usage, "--profile runs all stages in one process, so --node is of no use");
+    *done = false;
+    return 0;
+}
+
+static int print_json(const mr_plan *plan, const mr_profile *profile, const mr_plan *measured) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_plan_put_json(json, plan);
+    if (profile)
+        mr_profile_put_json(json, profile, measured);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, stdout);
+}
+
+/* `profile` may be NULL, with the plan by which it was measured. */
+static int print(const arguments *from, const mr_plan *plan, const mr_profile *profile, const mr_plan *measured) {
+    int width = mr_terminal_width(stdout);
+    if (from->json)
+        return print_json(plan, profile, measured);
+    int status = mr_plan_print(plan, width, stdout);
+    if (!profile)
+        mr_print_wrapped(width, stdout, "libraries and models take more: --profile measures how much");
+    else if (!status)
+        status = mr_profile_print(profile, measured, width, stdout);
+    if (!status && profile && plan != measured)
+        mr_print_wrapped(width, stdout, "all of this was measured in one process: cuts take time and memory beside it, "
+                                        "and each process has its own threads");
+    return status;
+}
+
+static mr_pipeline_params params_of(const arguments *from) {
+    mr_pipeline_params params = {
+        .path = from->path, .offline = from->offline,
+        .node = from->node};
+    /* What is profiled runs in this process. */
+    params.cuts = from->seconds <= 0;
+    mr_overrides_apply(&from->overrides, &params);
+    return params;
+}
+
+/* ---- the plan alone -------------------------------------------------------------------------------------------- */
+
+static int show(const arguments *from) {
+    mr_plan *plan = NULL;
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = params_of(from);
+    int status = mr_complaints_tell(&wrong, mr_pipeline_plan(&plan, &params, &wrong), from->deny);
+    mr_diagnostics_fini(&wrong);
+    int code = mr_status_exit_code(status);
+    if (!status && (status = print(from, plan, NULL, NULL)))
+        code = mr_command_failed(status);
+    mr_plan_destroy(&plan);
+    return code;
+}
+
+/* ---- with a profile -------------------------------------------------------------------------------------------- */
+
+static int measure(const arguments *from, mr_pipeline *pipeline, mr_profile *profile) {
+    int status = mr_plan_refuse_external(pipeline->plan);
+    if (status)
+        return status;
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "millrace: profiling for %g s\n", from->seconds);
+    mr_signals_watch(pipeline);
+    status = mr_profile_measure(profile, pipeline, from->seconds);
+    mr_signals_watch(NULL);
+    return status;
+}
+
+/* What is measured in one process may run in several: the plan of these, for which all that was said of the one has
+ * been said. NULL where there are no nodes. */
+static int plan_nodes(const arguments *from, const mr_plan *measured, mr_plan **plan) {
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = params_of(from);
+    params.cuts = true;
+    *plan = NULL;
+    if (measured->spec->node_count == 0)
+        return MR_OK;
+    int status = mr_pipeline_plan(plan, &params, &wrong);
+    if (status)
+        mr_complaints_tell(&wrong, status, from->deny);
+    mr_diagnostics_fini(&wrong);
+    return status;
+}
+
+static int measure_and_print(const arguments *from, mr_pipeline *pipeline, const mr_plan *nodes) {
+    mr_profile profile = {0};
+    int status = measure(from, pipeline, &profile);
+    status = status ? status : print(from, nodes ? nodes : pipeline->plan, &profile, pipeline->plan);
+    int code = status ? mr_command_failed(status)
+                      : mr_status_exit_code(mr_complaints_tell(&profile.late, MR_OK, from->deny));
+    mr_profile_fini(&profile);
+    return code;
+}
+
+static int profile_in(const arguments *from, const char *folder) {
+    mr_pipeline *pipeline = NULL;
+    mr_plan *nodes = NULL;
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = params_of(from);
+    params.profile = folder;
+    int status = mr_complaints_tell(&wrong, mr_pipeline_open(&pipeline, &params, &wrong), from->deny);
+    mr_diagnostics_fini(&wrong);
+    status = status ? status : plan_nodes(from, pipeline->plan, &nodes);
+    int code = status ? mr_status_exit_code(status) : measure_and_print(from, pipeline, nodes);
+    mr_plan_destroy(&nodes);
+    mr_pipeline_destroy(&pipeline);
+    return code;
+}
+
+/* Stages that write into folders write into one that is gone afterwards. */
+static int profile_aside(const arguments *from) {
+    mr_aside aside;
+    int status = mr_aside_make(&aside, NULL);
+    if (status)
+        return mr_command_failed(status);
+    int code = profile_in(from, aside.folder);
+    mr_aside_remove(&aside);
+    return code;
+}
+
+static int profile(const arguments *from) {
+    if (mr_signals_begin(0))
+        return mr_command_failed(MR_ERROR_INTERNAL);
+    int code = profile_aside(from);
+    mr_signals_end();
+    return code;
+}
+
+int mr_command_plan(int argc, char **argv) {
+    arguments given = {0};
+    bool done = true;
+    if (mr_overrides_init(&given.overrides, argc))
+        return mr_command_failed(MR_ERROR_MEMORY);
+    int code = parse(&given, argc, argv, &done);
+    if (!done)
+        code = given.seconds > 0 ? profile(&given) : show(&given);
+    mr_overrides_fini(&given.overrides);
+    return code || done ? code : mr_flush_stdout();
+}

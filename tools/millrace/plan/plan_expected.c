@@ -1,0 +1,199 @@
+/* What a plan is expected to reach on cards that are not at hand (engine/plan/expect.h): in words and as JSON. */
+#include <string.h>
+
+#include "tools/millrace/cli/table.h"
+#include "tools/millrace/plan/plan.h"
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+static double busy_ns(const mr_expected_part *p) {
+    return larger(p->memory_ns, larger(p->instruction_ns, p->operation_ns));
+}
+
+/* All that a frame takes of a card, one after the other. */
+static double whole_ns(const mr_expected_part *p) {
+    return p->upload_ns + p->download_ns + p->launch_ns + busy_ns(p) + p->decode_ns;
+}
+
+static const char *time_or_none(double ns, char text[MR_WORDS]) {
+    if (ns <= 0)
+        snprintf(text, MR_WORDS, "-");
+    else if (ns < 1000)
+        snprintf(text, MR_WORDS, "%.3g ns", ns);
+    else
+        mr_words_duration((int64_t)ns, text);
+    return text;
+}
+
+/* Whether a stage is told of: one on a card, or the host's that were measured. */
+static bool is_expected(const mr_plan *plan, size_t v) {
+    const mr_expected_stage *of = &plan->expected->stages[v];
+    const mr_plan_vertex *vertex = &plan->vertices[v];
+    bool ours = mr_plan_is_authored(vertex) || vertex->copy != MR_COPY_NONE;
+    return !vertex->is_source && ours && mr_plan_is_told(plan, vertex) && (of->device >= 0 || of->host_ns > 0);
+}
+
+/* ---- in words ---------------------------------------------------------------------------------------------------- */
+
+static void add_stage(mr_table *table, const mr_plan *plan, size_t v) {
+    const mr_expected_stage *of = &plan->expected->stages[v];
+    const mr_expected_part *p = &of->part;
+    char text[MR_WORDS];
+    mr_table_add(table, "%s", plan->vertices[v].id);
+    mr_table_add(table, "%s", time_or_none(p->upload_ns + p->download_ns, text));
+    mr_table_add(table, "%s", time_or_none(p->launch_ns, text));
+    mr_table_add(table, "%s", time_or_none(busy_ns(p), text));
+    mr_table_add(table, "%s", time_or_none(p->decode_ns, text));
+    mr_table_add(table, "%s", of->rate > 0 ? mr_words_rate(of->rate, text) : "?");
+    mr_table_add(table, "%s", of->limit ? of->limit : "-");
+}
+
+static int print_stages(const mr_plan *plan, int width, FILE *stream) {
+    static const mr_column columns[] = {{"expected", .cut = MR_CUT_MIDDLE},
+                                        {"copy", .right = true},
+                                        {"launch", .right = true},
+                                        {"compute", .right = true},
+                                        {"decode", .right = true},
+                                        {"at most", .right = true},
+                                        {"by", .cut = MR_CUT_LINES},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (is_expected(plan, v) && plan->expected->stages[v].device >= 0)
+            add_stage(&table, plan, v);
+    return mr_table_print(&table, width, stream);
+}
+
+static void print_cards(const mr_plan *plan, int width, FILE *stream) {
+    for (size_t d = 1; d < plan->device_count; d++) {
+        const mr_card *card = plan->devices[d].card;
+        if (card && plan->devices[d].used)
+            mr_print_wrapped(width, stream, "%s is taken to be %s (%s)%s", plan->devices[d].name, card->title,
+                             card->source, card->measured ? "" : ", at the share of its figures that is usually reached");
+    }
+}
+
+static void print_missing(const mr_plan *plan, int width, FILE *stream) {
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        const mr_plan_vertex *vertex = &plan->vertices[v];
+        if (plan->expected->stages[v].missing && mr_plan_is_told(plan, vertex))
+            mr_print_wrapped(width, stream, "not modelled: %s, %s", vertex->id, plan->expected->stages[v].missing);
+    }
+}
+
+int mr_plan_print_expected(const mr_plan *plan, int width, FILE *stream) {
+    const mr_expectation *all = plan->expected;
+    char rate[MR_WORDS];
+    if (!all)
+        return MR_OK;
+    fputc('\n', stream);
+    print_cards(plan, width, stream);
+    int status = print_stages(plan, width, stream);
+    const char *device = all->device >= 0 ? plan->devices[all->device].name : NULL;
+    const char *stage = all->stage >= 0 ? plan->vertices[all->stage].id : NULL;
+    if (all->rate > 0)
+        mr_print_wrapped(width, stream, "expected by this model, not measured: %s%s, limited by %s%s%s%s%s",
+                         all->missing ? "at most " : "", mr_words_rate(all->rate, rate), all->limit,
+                         device ? " of " : "", device ? device : "", stage ? ", most for " : "", stage ? stage : "");
+    else
+        mr_print_wrapped(width, stream, "no frame rate can be expected: nothing that is modelled limits it");
+    print_missing(plan, width, stream);
+    return status;
+}
+
+/* ---- for programs ------------------------------------------------------------------------------------------------ */
+
+static void put_card(yajl_gen json, const char *name, const mr_card *card) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "device", name);
+    mr_json_text(json, "like", card->name);
+    mr_json_text(json, "name", card->title);
+    mr_json_text(json, "source", card->source);
+    mr_json_bool(json, "measured", card->measured);
+    mr_json_known(json, "memory_bytes", (double)card->memory_bytes);
+    mr_json_known(json, "memory_bytes_s", card->memory_rate);
+    mr_json_known(json, "upload_bytes_s", card->upload_rate);
+    mr_json_known(json, "download_bytes_s", card->download_rate);
+    mr_json_known(json, "f32_s", card->f32_rate);
+    mr_json_known(json, "f16_s", card->f16_rate);
+    mr_json_known(json, "instructions_s", card->instruction_rate);
+    mr_json_known(json, "launch_ns", card->launch_ns);
+    mr_json_known(json, "copy_engines", card->copy_engines);
+    mr_json_known(json, "kernels", card->kernels);
+    mr_json_known(json, "decoders", card->decoders);
+    mr_json_open_map(json, "decode_fps");
+    for (int codec = 0; codec < MR_CARD_CODECS; codec++)
+        mr_json_known(json, mr_card_codec_name((mr_card_codec)codec), card->decode_fps[codec]);
+    yajl_gen_map_close(json);
+    yajl_gen_map_close(json);
+}
+
+static void put_stage(yajl_gen json, const mr_plan *plan, size_t v) {
+    const mr_expected_stage *of = &plan->expected->stages[v];
+    const mr_expected_part *p = &of->part;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "id", plan->vertices[v].id);
+    mr_json_text(json, "device", of->device >= 0 ? plan->devices[of->device].name : NULL);
+    mr_json_number(json, "upload_ns", p->upload_ns);
+    mr_json_number(json, "download_ns", p->download_ns);
+    mr_json_number(json, "launch_ns", p->launch_ns);
+    mr_json_number(json, "memory_ns", p->memory_ns);
+    mr_json_number(json, "instruction_ns", p->instruction_ns);
+    mr_json_number(json, "operation_ns", p->operation_ns);
+    mr_json_number(json, "decode_ns", p->decode_ns);
+    mr_json_number(json, "frame_ns", whole_ns(p));
+    mr_json_known(json, "host_ns", of->host_ns);
+    mr_json_known(json, "rate", of->rate);
+    mr_json_text(json, "limit", of->limit);
+    mr_json_text(json, "not_modelled", of->missing);
+    yajl_gen_map_close(json);
+}
+
+static void put_device(yajl_gen json, const char *name, const mr_expected_device *device) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "name", name);
+    mr_json_number(json, "upload_ns", device->upload_ns);
+    mr_json_number(json, "download_ns", device->download_ns);
+    mr_json_number(json, "compute_ns", device->compute_ns);
+    mr_json_number(json, "decode_ns", device->decode_ns);
+    yajl_gen_map_close(json);
+}
+
+static void put_limit(yajl_gen json, const mr_plan *plan) {
+    const mr_expectation *all = plan->expected;
+    mr_json_open_map(json, "limit");
+    mr_json_text(json, "what", all->limit);
+    mr_json_text(json, "device", all->device >= 0 ? plan->devices[all->device].name : NULL);
+    mr_json_text(json, "stage", all->stage >= 0 ? plan->vertices[all->stage].id : NULL);
+    yajl_gen_map_close(json);
+}
+
+void mr_plan_put_expected(yajl_gen json, const mr_plan *plan) {
+    if (!plan->expected) {
+        mr_json_text(json, "expected", NULL);
+        return;
+    }
+    mr_json_open_map(json, "expected");
+    mr_json_bool(json, "model", true);
+    mr_json_known(json, "rate", plan->expected->rate);
+    mr_json_bool(json, "upper_bound", plan->expected->missing > 0);
+    put_limit(json, plan);
+    mr_json_open_array(json, "cards");
+    for (size_t d = 0; d < plan->device_count; d++)
+        if (plan->devices[d].card)
+            put_card(json, plan->devices[d].name, plan->devices[d].card);
+    yajl_gen_array_close(json);
+    mr_json_open_array(json, "devices");
+    for (size_t d = 0; d < plan->device_count; d++)
+        if (plan->devices[d].card)
+            put_device(json, plan->devices[d].name, &plan->expected->devices[d]);
+    yajl_gen_array_close(json);
+    mr_json_open_array(json, "stages");
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (mr_plan_is_told(plan, &plan->vertices[v]))
+            put_stage(json, plan, v);
+    yajl_gen_array_close(json);
+    yajl_gen_map_close(json);
+}

@@ -1,0 +1,313 @@
+/* The plan as JSON: everything exact, in bytes, nanoseconds and frames a second; keys always in this order. */
+#include <string.h>
+
+#include "tools/millrace/plan/plan.h"
+
+/* null where it is 0: not known, or none. */
+static void put_known(yajl_gen json, const char *key, int64_t value) {
+    if (value)
+        mr_json_integer(json, key, value);
+    else
+        mr_json_text(json, key, NULL);
+}
+
+static void put_bounds(yajl_gen json, const char *key, mr_bounds bounds) {
+    if (bounds.max == 0) {
+        mr_json_text(json, key, NULL);
+    } else if (bounds.min == bounds.max) {
+        mr_json_integer(json, key, bounds.max);
+    } else {
+        mr_json_open_map(json, key);
+        mr_json_integer(json, "min", bounds.min);
+        mr_json_integer(json, "max", bounds.max);
+        yajl_gen_map_close(json);
+    }
+}
+
+/* The names that stand in a set of enumerated values. */
+static void put_members(yajl_gen json, const char *key, uint32_t members, const char *(*name)(int value)) {
+    mr_json_open_array(json, key);
+    for (int value = 0; value < 32; value++)
+        if (members & MR_IN_SET(value))
+            mr_json_text(json, NULL, name(value));
+    yajl_gen_array_close(json);
+}
+
+static const char *pixel_name(int value) {
+    return mr_pixel_describe((mr_pixel)value)->name;
+}
+
+static const char *dtype_name(int value) {
+    return mr_dtype_name((mr_dtype)value);
+}
+
+static const char *layout_name(int value) {
+    static const char *const names[] = {
+        [MR_LAYOUT_ANY] = "any", [MR_LAYOUT_NCHW] = "NCHW", [MR_LAYOUT_NHWC] = "NHWC", [MR_LAYOUT_FLAT] = "flat"};
+    return names[value];
+}
+
+static void put_format(yajl_gen json, const char *key, const mr_format_set *set) {
+    char text[MR_FORMAT_SET_TEXT];
+    mr_json_open_map(json, key);
+    mr_json_text(json, "text", mr_format_set_print(set, text, sizeof text));
+    mr_json_text(json, "payload", mr_payload_name(set->payload));
+    mr_json_text(json, "codec", set->codec);
+    put_members(json, "pixels", set->pixels, pixel_name);
+    put_bounds(json, "width", set->width);
+    put_bounds(json, "height", set->height);
+    put_members(json, "dtypes", set->dtypes, dtype_name);
+    put_members(json, "layouts", set->layouts, layout_name);
+    mr_json_open_array(json, "shape");
+    for (int i = 0; i < set->rank; i++)
+        put_bounds(json, NULL, set->dims[i]);
+    yajl_gen_array_close(json);
+    yajl_gen_map_close(json);
+}
+
+static void put_node(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *vertex) {
+    mr_json_text(json, "node", plan->node_count > 0 ? plan->nodes[vertex->node].id : NULL);
+}
+
+/* ---- sources and stages ---------------------------------------------------------------------------------------- */
+
+static void put_source(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *source) {
+    bool lasts = source->frames > 0 && source->rate > 0;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "id", source->id);
+    mr_json_text(json, "type", source->type->name);
+    mr_json_text(json, "place", source->place);
+    put_node(json, plan, source);
+    put_format(json, "format", &source->outputs[0].set);
+    mr_json_key(json, "rate");
+    if (source->rate > 0)
+        mr_json_number(json, NULL, source->rate);
+    else
+        yajl_gen_null(json);
+    mr_json_bool(json, "paced", source->paced);
+    put_known(json, "frames", source->frames);
+    put_known(json, "duration_ns", lasts ? (int64_t)((double)source->frames / source->rate * 1e9) : 0);
+    put_known(json, "deadline_ns", source->deadline_ns);
+    mr_json_bool(json, "blocking", source->blocking);
+    yajl_gen_map_close(json);
+}
+
+static void put_pool(yajl_gen json, const char *key, const mr_plan *plan, const mr_plan_pool *pool) {
+    static const char *const kinds[] = {
+        [MR_MEMORY_HOST] = "host",
+        [MR_MEMORY_PINNED] = "pinned",
+        [MR_MEMORY_DEVICE] = "device",
+        [MR_MEMORY_SHARED] = "shared",
+    };
+    if (pool->count == 0) {
+        mr_json_text(json, key, NULL);
+        return;
+    }
+    mr_json_open_map(json, key);
+    mr_json_text(json, "memory", kinds[pool->memory]);
+    mr_json_text(json, "device", plan->devices[pool->device].name);
+    mr_json_integer(json, "buffers", pool->count);
+    put_known(json, "buffer_bytes", (int64_t)pool->bytes);
+    put_known(json, "most_bytes", (int64_t)pool->most);
+    mr_json_bool(json, "ahead", pool->ahead);
+    yajl_gen_map_close(json);
+}
+
+static void put_instances(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {
+    /* One that sources take in turn is of none of them. */
+    bool each = stage->entry == MR_ENTRY_PER_SOURCE && (size_t)stage->instances == stage->source_count;
+    mr_json_open_array(json, "instances");
+    for (int i = 0; i < stage->instances; i++) {
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "source", each ? plan->vertices[stage->sources[i]].id : NULL);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
+static void put_devices_of(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {
+    mr_json_text(json, "device", stage->device);
+    mr_json_text(json, "device_reason", stage->device_reason);
+    mr_json_text(json, "remark", stage->remark);
+    mr_json_open_array(json, "devices");
+    for (size_t i = 0; i < stage->device_count; i++)
+        mr_json_text(json, NULL, plan->devices[stage->devices[i]].name);
+    yajl_gen_array_close(json);
+    mr_json_text(json, "on_device_error", stage->has_reserve ? plan->devices[stage->reserve].name : NULL);
+}
+
+static void put_pools(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {
+    mr_json_open_array(json, "pools");
+    for (size_t port = 0; port < stage->output_count; port++)
+        put_pool(json, NULL, plan, &stage->pools[port]);
+    yajl_gen_array_close(json);
+    put_pool(json, "scratch", plan, &stage->scratch);
+    put_pool(json, "staging", plan, &stage->staging);
+    put_pool(json, "batches", plan, &stage->batches);
+    put_pool(json, "block", plan, &stage->block);
+    put_pool(json, "pinned", plan, &stage->pinned);
+    put_pool(json, "results", plan, &stage->results);
+    mr_json_integer(json, "constant_bytes", (int64_t)stage->constant_bytes);
+}
+
+static void put_stage(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {
+    static const char *const entries[] = {[MR_ENTRY_STATELESS] = "stateless",
+                                          [MR_ENTRY_PER_SOURCE] = "per-source",
+                                          [MR_ENTRY_SHARED] = "shared"};
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "id", stage->id);
+    mr_json_text(json, "type", stage->type->name);
+    mr_json_text(json, "place", stage->place);
+    put_node(json, plan, stage);
+    put_devices_of(json, plan, stage);
+    mr_json_text(json, "entry", entries[stage->entry]);
+    put_instances(json, plan, stage);
+    mr_json_integer(json, "workers", stage->entries);
+    mr_json_bool(json, "blocking", stage->blocking);
+    mr_json_integer(json, "library_threads", stage->threads);
+    mr_json_integer(json, "batch", stage->batch);
+    put_known(json, "batch_timeout_ns", stage->batch_timeout_ns);
+    mr_json_integer(json, "in_flight", stage->in_flight);
+    mr_json_text(json, "on_error", stage->on_error == MR_ON_ERROR_FAIL ? "fail" : "drop");
+    put_pools(json, plan, stage);
+    yajl_gen_map_close(json);
+}
+
+/* ---- links and copies ------------------------------------------------------------------------------------------ */
+
+static void put_link(yajl_gen json, const mr_plan *plan, const mr_plan_edge *edge) {
+    const mr_plan_vertex *from = &plan->vertices[edge->from], *to = &plan->vertices[edge->to];
+    uint64_t bytes = mr_plan_edge_bytes(plan, edge), sources = mr_plan_edge_sources(plan, edge);
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "from", from->id);
+    mr_json_text(json, "output", from->type->outputs[edge->from_port].name);
+    mr_json_text(json, "to", to->id);
+    mr_json_text(json, "input", to->inputs[edge->to_port].port);
+    put_format(json, "format", mr_plan_edge_set(plan, edge));
+    put_known(json, "frame_bytes", (int64_t)bytes);
+    mr_json_integer(json, "queue", to->queue);
+    mr_json_integer(json, "sources", (int64_t)sources);
+    mr_json_text(json, "when_full", mr_plan_policy_name(to->policy));
+    put_known(json, "memory_bytes", (int64_t)(bytes * sources * (uint64_t)to->queue));
+    yajl_gen_map_close(json);
+}
+
+static void put_copy(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *copy) {
+    static const char *const kinds[] = {
+        [MR_COPY_UPLOAD] = "upload", [MR_COPY_DOWNLOAD] = "download", [MR_COPY_PEER] = "peer"};
+    uint64_t bytes = mr_plan_output_bytes(copy, 0);
+    double rate = mr_plan_rate(plan, copy);
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "id", copy->id);
+    mr_json_text(json, "kind", kinds[copy->copy]);
+    mr_json_text(json, "device", copy->device);
+    put_format(json, "format", &copy->outputs[0].set);
+    put_known(json, "frame_bytes", (int64_t)bytes);
+    put_known(json, "bytes_a_second", (int64_t)((double)bytes * rate));
+    yajl_gen_map_close(json);
+}
+
+/* ---- the process and its memory -------------------------------------------------------------------------------- */
+
+static void put_thread(void *context, const mr_plan_thread *thread) {
+    yajl_gen json = context;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "name", thread->name[0] ? thread->name : NULL);
+    mr_json_integer(json, "count", thread->count);
+    mr_json_text(json, "what", thread->what);
+    mr_json_text(json, "stage", thread->stage);
+    yajl_gen_map_close(json);
+}
+
+static void put_processes(yajl_gen json, const mr_plan *plan) {
+    mr_json_open_array(json, "processes");
+    for (size_t i = 0; i < mr_plan_told_nodes(plan); i++) {
+        int node = mr_plan_told_node(plan, i);
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "name", plan->node_count > 0 ? plan->nodes[node].id : "millrace");
+        mr_json_open_array(json, "threads");
+        mr_plan_threads(plan, node, put_thread, json);
+        yajl_gen_array_close(json);
+        mr_plan_put_needs(json, plan, node);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
+void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_plan_bytes *bound) {
+    mr_json_open_map(json, key);
+    mr_json_integer(json, "bytes", (int64_t)bound->bytes);
+    mr_json_integer(json, "likely", (int64_t)bound->likely);
+    mr_json_bool(json, "unknown", bound->unknown);
+    yajl_gen_map_close(json);
+}
+
+static void put_device(yajl_gen json, const mr_plan_device *device) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "name", device->name);
+    mr_json_text(json, "alias", device->alias);
+    mr_json_bool(json, "enabled", device->enabled);
+    mr_json_bool(json, "assumed", device->assumed);
+    mr_json_bool(json, "used", device->used);
+    put_known(json, "limit_bytes", (int64_t)device->limit_bytes);
+    put_known(json, "memory_bytes", (int64_t)device->memory_bytes);
+    mr_plan_put_bytes(json, "pools", &device->memory);
+    mr_plan_put_bytes(json, "libraries", &device->libraries);
+    yajl_gen_map_close(json);
+}
+
+static void put_memory(yajl_gen json, const mr_plan *plan) {
+    mr_json_open_array(json, "devices");
+    for (size_t i = 0; i < plan->device_count; i++)
+        put_device(json, &plan->devices[i]);
+    yajl_gen_array_close(json);
+    mr_json_open_map(json, "memory");
+    mr_plan_put_bytes(json, "host", &plan->host);
+    mr_plan_put_bytes(json, "pinned", &plan->pinned);
+    mr_plan_put_bytes(json, "shared", &plan->shared);
+    mr_plan_put_bytes(json, "queues", &plan->queues);
+    yajl_gen_map_close(json);
+    mr_plan_put_account(json, plan);
+}
+
+/* Of how many sources so many are open at a time. */
+static void put_jobs(yajl_gen json, const mr_plan *plan) {
+    mr_json_open_map(json, "jobs");
+    mr_json_integer(json, "at_a_time", plan->jobs);
+    mr_json_integer(json, "of", (int64_t)mr_plan_waiting(plan));
+    yajl_gen_map_close(json);
+}
+
+void mr_plan_put_json(yajl_gen json, const mr_plan *plan) {
+    mr_json_text(json, "pipeline", plan->name);
+    mr_json_text(json, "file", plan->spec->file);
+    mr_json_text(json, "digest", plan->spec->digest);
+    mr_json_integer(json, "workers", plan->workers);
+    mr_json_integer(json, "busy_poll_ns", plan->busy_poll_ns);
+    put_jobs(json, plan);
+    mr_json_bool(json, "assumed", plan->assumed);
+    mr_json_open_array(json, "sources");
+    for (size_t v = 0; v < plan->source_count; v++)
+        if (mr_plan_is_told(plan, &plan->vertices[v]))
+            put_source(json, plan, &plan->vertices[v]);
+    yajl_gen_array_close(json);
+    mr_json_open_array(json, "stages");
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (mr_plan_is_authored(&plan->vertices[v]) && mr_plan_is_told(plan, &plan->vertices[v]))
+            put_stage(json, plan, &plan->vertices[v]);
+    yajl_gen_array_close(json);
+    mr_json_open_array(json, "links");
+    for (size_t e = 0; e < plan->edge_count; e++)
+        if (mr_plan_is_inner(plan, &plan->edges[e]))
+            put_link(json, plan, &plan->edges[e]);
+    yajl_gen_array_close(json);
+    mr_json_open_array(json, "copies");
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (plan->vertices[v].copy != MR_COPY_NONE && mr_plan_is_told(plan, &plan->vertices[v]))
+            put_copy(json, plan, &plan->vertices[v]);
+    yajl_gen_array_close(json);
+    mr_plan_put_cuts(json, plan);
+    put_processes(json, plan);
+    put_memory(json, plan);
+    mr_plan_put_expected(json, plan);
+}

@@ -1,0 +1,436 @@
+/* The plan in tables. Rows that are alike but for their ids are folded into one with a count. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/print.h"
+#include "tools/millrace/cli/table.h"
+#include "tools/millrace/plan/plan.h"
+
+/* Kinds of sources and links, and names of threads, beyond which the rest is only counted. */
+enum { MOST_ROWS = 40, MOST_NAMES = 8, NAME = 160 };
+/* 128 bits; --json has all. */
+enum { SHOWN_DIGEST = 32 };
+
+static bool same_set(const mr_format_set *a, const mr_format_set *b) {
+    char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
+    return strcmp(mr_format_set_print(a, one, sizeof one), mr_format_set_print(b, other, sizeof other)) == 0;
+}
+
+/* A set without the word for its payload, where the rest says that too: "I420 1280x720", "f32 3x224x224", "h264". */
+static const char *set_text(const mr_format_set *set, char text[MR_FORMAT_SET_TEXT]) {
+    mr_format_set_print(set, text, MR_FORMAT_SET_TEXT);
+    const char *space = strchr(text, ' ');
+    return space ? space + 1 : text;
+}
+
+static const char *bytes_or_none(uint64_t bytes, char text[MR_WORDS]) {
+    if (bytes == 0)
+        snprintf(text, MR_WORDS, "-");
+    else
+        mr_words_bytes(bytes, text);
+    return text;
+}
+
+/* ---- sources --------------------------------------------------------------------------------------------------- */
+
+static bool alike(const mr_plan_vertex *a, const mr_plan_vertex *b) {
+    return a->type == b->type && a->node == b->node && a->rate == b->rate && a->paced == b->paced &&
+           a->frames == b->frames && same_set(&a->outputs[0].set, &b->outputs[0].set);
+}
+
+static const char *rate_text(const mr_plan_vertex *source, char text[MR_WORDS]) {
+    if (source->rate <= 0)
+        return source->paced ? "by the clock" : "as taken";
+    mr_words_rate(source->rate, text);
+    size_t length = strlen(text);
+    snprintf(text + length, MR_WORDS - length, source->paced ? "" : ", as taken");
+    return text;
+}
+
+static void add_source(mr_table *table, const mr_plan_vertex *first, const mr_plan_vertex *last) {
+    char text[MR_WORDS], format[MR_FORMAT_SET_TEXT];
+    if (first == last)
+        mr_table_add(table, "%s", first->id);
+    else
+        mr_table_add(table, "%s .. %s (%td)", first->id, last->id, last - first + 1);
+    mr_table_add(table, "%s", first->type->name);
+    mr_table_add(table, "%s", set_text(&first->outputs[0].set, format));
+    mr_table_add(table, "%s", rate_text(first, text));
+    if (first->frames > 0)
+        mr_table_add(table, "%lld", (long long)first->frames);
+    else
+        mr_table_add(table, "?");
+    bool known = first->frames > 0 && first->rate > 0;
+    mr_table_add(table, "%s",
+                 known ? mr_words_duration((int64_t)((double)first->frames / first->rate * 1e9), text) : "?");
+}
+
+static int print_sources(const mr_plan *plan, int width, FILE *stream) {
+    static const mr_column columns[] = {{"source", .cut = MR_CUT_MIDDLE},
+                                        {.title = "type"},
+                                        {"gives", .cut = MR_CUT_LINES},
+                                        {.title = "rate"},
+                                        {"frames", .right = true},
+                                        {"duration", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    size_t rows = 0, at = 0;
+    while (at < plan->source_count && rows < MOST_ROWS) {
+        size_t last = at;
+        if (!mr_plan_is_told(plan, &plan->vertices[at])) {
+            at++;
+            continue;
+        }
+        rows++;
+        while (last + 1 < plan->source_count && alike(&plan->vertices[at], &plan->vertices[last + 1]))
+            last++;
+        add_source(&table, &plan->vertices[at], &plan->vertices[last]);
+        at = last + 1;
+    }
+    /* A node need not read any. */
+    int status = rows ? mr_table_print(&table, width, stream) : MR_OK;
+    if (at < plan->source_count)
+        fprintf(stream, "  and %zu more sources (--json has all)\n", plan->source_count - at);
+    size_t waiting = mr_plan_waiting(plan);
+    if ((size_t)plan->jobs < waiting)
+        mr_print(stream, "  %d of %zu sources at a time (jobs)\n", plan->jobs, waiting);
+    if (rows)
+        fputc('\n', stream);
+    return status;
+}
+
+/* ---- stages ---------------------------------------------------------------------------------------------------- */
+
+static void add_threads(mr_table *table, const mr_plan_vertex *stage) {
+    const char *each = stage->instances > 1 ? " each" : "";
+    if (stage->blocking && stage->threads)
+        mr_table_add(table, "own + %d of library%s", stage->threads, each);
+    else if (stage->blocking)
+        mr_table_add(table, "own%s", each);
+    else if (stage->threads)
+        mr_table_add(table, "worker + %d of library%s", stage->threads, each);
+    else if (stage->entries > 1)
+        mr_table_add(table, "up to %d workers", stage->entries);
+    else
+        mr_table_add(table, "1 worker%s", each);
+}
+
+/* "cuda:0", or "cuda:0 cuda:1" where frames are spread. */
+static const char *devices_text(const mr_plan *plan, const mr_plan_vertex *stage, char text[NAME]) {
+    snprintf(text, NAME, "%s", stage->device);
+    for (size_t i = 1; i < stage->device_count; i++) {
+        size_t length = strlen(text);
+        snprintf(text + length, NAME - length, " %s", plan->devices[stage->devices[i]].name);
+    }
+    size_t length = strlen(text);
+    if (stage->has_reserve)
+        snprintf(text + length, NAME - length, " then %s", plan->devices[stage->reserve].name);
+    return text;
+}
+
+static void add_stage(mr_table *table, const mr_plan *plan, const mr_plan_vertex *stage) {
+    char text[MR_WORDS], devices[NAME];
+    mr_table_add(table, "%s", stage->id);
+    mr_table_add(table, "%s", stage->type->name);
+    mr_table_add(table, "%d", stage->instances);
+    mr_table_add(table, "%s", devices_text(plan, stage, devices));
+    add_threads(table, stage);
+    if (stage->batch > 1 && stage->batch_timeout_ns > 0)
+        mr_table_add(table, "%d in %s", stage->batch, mr_words_duration(stage->batch_timeout_ns, text));
+    else
+        mr_table_add(table, "%d", stage->batch);
+    mr_table_add(table, "%d", stage->in_flight);
+    if (plan->node_count > 0)
+        mr_table_add(table, "%s", plan->nodes[stage->node].id);
+}
+
+static int print_stages(const mr_plan *plan, int width, FILE *stream) {
+    /* The last one only where there are nodes. */
+    const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE},
+                                 {"type", .cut = MR_CUT_MIDDLE},
+                                 {"times", .right = true},
+                                 {"device", .cut = MR_CUT_LINES},
+                                 {"threads", .cut = MR_CUT_LINES},
+                                 {"batch", .right = true},
+                                 {"in flight", .right = true},
+                                 {.title = plan->node_count > 0 ? "node" : NULL},
+                                 {0}};
+    mr_table table = {.columns = columns};
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (mr_plan_is_authored(&plan->vertices[v]) && mr_plan_is_told(plan, &plan->vertices[v]))
+            add_stage(&table, plan, &plan->vertices[v]);
+    int status = mr_table_print(&table, width, stream);
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (plan->vertices[v].device_reason && mr_plan_is_told(plan, &plan->vertices[v]))
+            mr_print_wrapped(width, stream, "%s is on %s: %s", plan->vertices[v].id,
+                             plan->vertices[v].device_names, plan->vertices[v].device_reason);
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (plan->vertices[v].remark && mr_plan_is_told(plan, &plan->vertices[v]))
+            mr_print_wrapped(width, stream, "%s on %s, %s", plan->vertices[v].id, plan->vertices[v].device_names,
+                             plan->vertices[v].remark);
+    return status;
+}
+
+/* ---- links ----------------------------------------------------------------------------------------------------- */
+
+/* "decode", or "split.left" where there is a choice of ports; of either end of a cut, the cut. */
+static const char *from_name(const mr_plan *plan, const mr_plan_edge *edge, char text[NAME]) {
+    const mr_plan_vertex *from = &plan->vertices[edge->from];
+    const mr_cut *cut = mr_cut_of(from->type, from->options);
+    bool several = from->output_count > 1;
+    snprintf(text, NAME, "%s%s%s", cut ? cut->name : from->id, several ? "." : "",
+             several ? from->type->outputs[edge->from_port].name : "");
+    return text;
+}
+
+static const char *to_name(const mr_plan *plan, const mr_plan_edge *edge, char text[NAME]) {
+    const mr_plan_vertex *to = &plan->vertices[edge->to];
+    bool several = to->input_count > 1;
+    snprintf(text, NAME, "%s%s%s", to->id, several ? "." : "", several ? to->inputs[edge->to_port].port : "");
+    return text;
+}
+
+/* Sources that go the same way with the same thing are one row. */
+static bool like_links(const mr_plan *plan, const mr_plan_edge *a, const mr_plan_edge *b) {
+    return mr_plan_is_inner(plan, b) && a->to == b->to && a->to_port == b->to_port &&
+           plan->vertices[a->from].is_source && plan->vertices[b->from].is_source &&
+           same_set(mr_plan_edge_set(plan, a), mr_plan_edge_set(plan, b));
+}
+
+static void add_link(mr_table *table, const mr_plan *plan, const mr_plan_edge *first, const mr_plan_edge *last) {
+    char from[NAME], to[NAME], format[MR_FORMAT_SET_TEXT], text[MR_WORDS];
+    const mr_plan_vertex *consumer = &plan->vertices[first->to];
+    const mr_format_set *set = mr_plan_edge_set(plan, first);
+    size_t sources = 0;
+    for (const mr_plan_edge *edge = first; edge <= last; edge++)
+        sources += mr_plan_edge_sources(plan, edge);
+    if (first == last)
+        mr_table_add(table, "%s", from_name(plan, first, from));
+    else
+        mr_table_add(table, "%td sources", last - first + 1);
+    mr_table_add(table, "%s", to_name(plan, first, to));
+    mr_table_add(table, "%s", set_text(set, format));
+    mr_table_add(table, "%s", bytes_or_none(mr_plan_edge_bytes(plan, first), text));
+    if (sources == 1)
+        mr_table_add(table, "%d", consumer->queue);
+    else
+        mr_table_add(table, "%d x %zu", consumer->queue, sources);
+    mr_table_add(table, "%s", mr_plan_policy_name(consumer->policy));
+}
+
+static int print_links(const mr_plan *plan, int width, FILE *stream) {
+    static const mr_column columns[] = {{"from", .cut = MR_CUT_MIDDLE},
+                                        {"to", .cut = MR_CUT_MIDDLE},
+                                        {"carries", .cut = MR_CUT_LINES},
+                                        {"a frame", .right = true},
+                                        {"queue", .right = true},
+                                        {.title = "policy"},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    size_t rows = 0, left_out = 0;
+    for (size_t at = 0; at < plan->edge_count; at++) {
+        size_t first = at;
+        if (!mr_plan_is_inner(plan, &plan->edges[at]))
+            continue;
+        if (plan->vertices[plan->edges[at].from].is_source && rows++ >= MOST_ROWS) {
+            left_out++;
+            continue;
+        }
+        while (at + 1 < plan->edge_count && like_links(plan, &plan->edges[first], &plan->edges[at + 1]))
+            at++;
+        add_link(&table, plan, &plan->edges[first], &plan->edges[at]);
+    }
+    int status = mr_table_print(&table, width, stream);
+    if (left_out)
+        fprintf(stream, "  and %zu more links from sources (--json has all)\n", left_out);
+    return status;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------------------------- */
+
+/* A copy; or what a stage on several devices brings to them itself. */
+static void add_copy(mr_table *table, const mr_plan *plan, const mr_plan_vertex *copy) {
+    static const char *const kinds[] = {[MR_COPY_NONE] = "to its devices",
+                                        [MR_COPY_UPLOAD] = "host to device",
+                                        [MR_COPY_DOWNLOAD] = "device to host",
+                                        [MR_COPY_PEER] = "device to device"};
+    char format[MR_FORMAT_SET_TEXT], text[MR_WORDS];
+    uint64_t bytes = copy->copy ? mr_plan_output_bytes(copy, 0) : copy->staging.bytes;
+    double rate = mr_plan_rate(plan, copy);
+    mr_table_add(table, "%s", copy->id);
+    mr_table_add(table, "%s", kinds[copy->copy]);
+    mr_table_add(table, "%s", set_text(&copy->inputs[0].set, format));
+    mr_table_add(table, "%s", bytes_or_none(bytes, text));
+    if (rate > 0 && bytes)
+        mr_table_add(table, "%s", mr_words_bytes((uint64_t)((double)bytes * rate), text));
+    else
+        mr_table_add(table, "?");
+}
+
+/* Whether a stage on several devices brings its frames there itself: not where those before it have left them
+ * there. */
+static bool brings_in(const mr_plan *plan, int v) {
+    const mr_plan_vertex *to = &plan->vertices[v];
+    for (size_t e = 0; e < plan->edge_count && to->staging.count; e++)
+        if (plan->edges[e].to == v &&
+            strcmp(plan->vertices[plan->edges[e].from].device_names, to->device_names) != 0)
+            return true;
+    return false;
+}
+
+static int print_copies(const mr_plan *plan, int width, FILE *stream) {
+    static const mr_column columns[] = {{"copy", .cut = MR_CUT_MIDDLE},
+                                        {.title = "from and to"},
+                                        {"of", .cut = MR_CUT_LINES},
+                                        {"a frame", .right = true},
+                                        {"a second", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (mr_plan_is_told(plan, &plan->vertices[v]) &&
+            (plan->vertices[v].copy != MR_COPY_NONE || brings_in(plan, (int)v)))
+            add_copy(&table, plan, &plan->vertices[v]);
+    if (table.count == 0 && !table.out_of_memory) {
+        mr_print_wrapped(width, stream, "no copies: every stage reads what the one before it has written");
+        if (plan->node_count)
+            fputc('\n', stream);
+        return MR_OK;
+    }
+    int status = mr_table_print(&table, width, stream);
+    fputc('\n', stream);
+    return status;
+}
+
+/* ---- the process ----------------------------------------------------------------------------------------------- */
+
+/* What all threads are called, one after the other, as it grows. */
+typedef struct thread_list {
+    const mr_plan *plan;
+    char *text;
+    size_t bytes;
+    FILE *stream; /* into `text` */
+    int threads, workers, sources;
+} thread_list;
+
+static void list_thread(void *context, const mr_plan_thread *thread) {
+    thread_list *list = context;
+    const char *before = list->threads ? ", " : "";
+    bool worker = strcmp(thread->what, "worker") == 0;
+    char last[MR_THREAD_NAME];
+    list->threads += thread->count;
+    if (worker && list->workers++ > 0)
+        return;
+    if (strcmp(thread->what, "source") == 0 && list->plan->source_count > MOST_NAMES) {
+        if (list->sources++ == 0)
+            mr_print(list->stream, "%sone for each source that waits for its files", before);
+        return;
+    }
+    if (worker && list->plan->workers > 1)
+        mr_print(list->stream, "%s%s to %s", before, thread->name, mr_worker_name(list->plan->workers - 1, last));
+    else if (thread->name[0] == 0)
+        mr_print(list->stream, "%s%d of libraries for %s", before, thread->count, thread->stage);
+    else if (thread->count > 1)
+        mr_print(list->stream, "%s%d %s", before, thread->count, thread->name);
+    else
+        mr_print(list->stream, "%s%s", before, thread->name);
+}
+
+static void print_busy_poll(int64_t poll_ns, int width, FILE *stream) {
+    char text[MR_WORDS];
+    if (poll_ns)
+        mr_print_wrapped(width, stream, "  keeps a core busy for %s after the last frame, before it sleeps (busy_poll)",
+                         mr_words_duration(poll_ns, text));
+}
+
+static int print_process(const mr_plan *plan, int node, int width, FILE *stream) {
+    thread_list list = {.plan = plan};
+    list.stream = open_memstream(&list.text, &list.bytes);
+    if (!list.stream)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a list of threads");
+    mr_plan_threads(plan, node, list_thread, &list);
+    fclose(list.stream);
+    if (plan->node_count == 0)
+        mr_print_wrapped(width, stream, "one process with %d threads: %s", list.threads, list.text);
+    else
+        mr_print_wrapped(width, stream, "node %s: %d process%s with %d threads%s: %s", plan->nodes[node].id,
+                         plan->nodes[node].replicas, plan->nodes[node].replicas == 1 ? "" : "es", list.threads,
+                         plan->nodes[node].replicas == 1 ? "" : " each", list.text);
+    free(list.text);
+    print_busy_poll(plan->node_count ? plan->nodes[node].busy_poll_ns : plan->busy_poll_ns, width, stream);
+    mr_plan_print_needs(plan, node, width, stream);
+    return MR_OK;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+/* "at most 64 MiB, likely 20 MiB", "none". */
+static const char *bound_text(const mr_plan_bytes *bound, char text[NAME]) {
+    char bytes[MR_WORDS], likely[MR_WORDS];
+    const char *unknown = bound->unknown ? "frames of a size that is not known" : "none";
+    if (!bound->bytes)
+        snprintf(text, NAME, "%s", unknown);
+    else
+        snprintf(text, NAME, "at most %s, likely %s%s%s", mr_words_bytes(bound->bytes, bytes),
+                 mr_words_bytes(bound->likely, likely), bound->unknown ? ", and " : "", bound->unknown ? unknown : "");
+    return text;
+}
+
+static void print_bound(const char *of, const mr_plan_bytes *bound, int width, FILE *stream) {
+    char text[NAME];
+    mr_print_wrapped(width, stream, "  %-6s  %s", of, bound_text(bound, text));
+}
+
+static void print_device(const mr_plan_device *device, int width, FILE *stream) {
+    char text[NAME], room[MR_WORDS], limit[NAME] = "";
+    if (device->limit_bytes)
+        snprintf(limit, NAME, " of %s that it may take", mr_words_bytes(device->limit_bytes, room));
+    else if (device->memory_bytes)
+        snprintf(limit, NAME, " of %s that it has", mr_words_bytes(device->memory_bytes, room));
+    mr_print_wrapped(width, stream, "  %-6s  %s%s%s", device->name, bound_text(&device->memory, text), limit,
+                     device->assumed ? " (assumed)" : "");
+    if (device->libraries.bytes)
+        mr_print_wrapped(width, stream, "          libraries at most %s%s",
+                         mr_words_bytes(device->libraries.bytes, room),
+                         device->libraries.unknown ? ", and models without provider_memory" : "");
+    else if (device->libraries.unknown)
+        mr_print_wrapped(width, stream, "          and what models take: provider_memory limits it");
+}
+
+static void print_memory(const mr_plan *plan, int width, FILE *stream) {
+    mr_print_wrapped(width, stream, "memory for frames that millrace allocates%s:",
+                     plan->node < 0 ? ", in the process that takes most" : "");
+    print_bound("host", &plan->host, width, stream);
+    const mr_plan_bytes *const others[] = {&plan->pinned, &plan->shared, &plan->queues};
+    static const char *const names[] = {"pinned", "shared", "ZeroMQ"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i]->bytes || others[i]->unknown)
+            print_bound(names[i], others[i], width, stream);
+    for (size_t i = 1; i < plan->device_count; i++)
+        if (plan->devices[i].used)
+            print_device(&plan->devices[i], width, stream);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------- */
+
+int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
+    mr_print(stream, "%s: %s, %d worker%s%s\n", plan->name, plan->spec->file, plan->workers,
+             plan->workers == 1 ? "" : "s", plan->assumed ? ", for hardware that is assumed" : "");
+    mr_print(stream, "digest %.*s\n\n", SHOWN_DIGEST, plan->spec->digest);
+    int status = print_sources(plan, width, stream);
+    status = status ? status : print_stages(plan, width, stream);
+    fputc('\n', stream);
+    status = status ? status : print_links(plan, width, stream);
+    fputc('\n', stream);
+    status = status ? status : print_copies(plan, width, stream);
+    status = status ? status : mr_plan_print_cuts(plan, width, stream);
+    for (size_t i = 0; i < mr_plan_told_nodes(plan); i++)
+        status = status ? status : print_process(plan, mr_plan_told_node(plan, i), width, stream);
+    if (plan->node < 0)
+        mr_print_wrapped(width, stream,
+                         "and one process that starts these and watches over them; where it keeps checkpoints "
+                         "for them, they have one thread more");
+    fputc('\n', stream);
+    status = status ? status : mr_plan_print_account(plan, width, stream);
+    print_memory(plan, width, stream);
+    return status ? status : mr_plan_print_expected(plan, width, stream);
+}

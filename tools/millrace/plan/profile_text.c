@@ -1,0 +1,217 @@
+/* What profiling has found, in words and as JSON. */
+#include <string.h>
+
+#include "tools/millrace/cli/complaints.h"
+#include "tools/millrace/cli/table.h"
+#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/plan/profile.h"
+
+static const char *const bottlenecks[] = {[MR_BOTTLENECK_SOURCES] = "sources",
+                                          [MR_BOTTLENECK_PROCESSORS] = "processors",
+                                          [MR_BOTTLENECK_STAGE] = "stage",
+                                          [MR_BOTTLENECK_DEVICE] = "device",
+                                          [MR_BOTTLENECK_WORKERS] = "workers",
+                                          [MR_BOTTLENECK_OTHERS] = "other processes",
+                                          [MR_BOTTLENECK_UNCLEAR] = "unclear"};
+
+/* ---- for people ------------------------------------------------------------------------------------------------ */
+
+static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost, bool devices) {
+    char text[MR_WORDS];
+    mr_table_add(table, "%s", id);
+    mr_table_add(table, "%llu", (unsigned long long)cost->frames);
+    mr_table_add(table, "%s", mr_words_duration((int64_t)cost->cpu_ns, text));
+    mr_table_add(table, "%s", mr_words_duration((int64_t)cost->inside_ns, text));
+    if (devices)
+        mr_table_add(table, "%s", cost->device_ns > 0 ? mr_words_duration((int64_t)cost->device_ns, text) : "-");
+    mr_table_add(table, "%.0f%%", cost->cpu_share * 100);
+    mr_table_add(table, "%.0f%%", cost->utilisation * 100);
+}
+
+/* Sources together, where there are several: one of a thousand says nothing. */
+static mr_stage_cost sum_sources(const mr_profile *profile, const mr_plan *plan) {
+    mr_stage_cost sum = {0};
+    for (size_t s = 0; s < plan->source_count; s++) {
+        const mr_stage_cost *cost = &profile->costs[s];
+        sum.frames += cost->frames;
+        sum.cpu_ns += cost->cpu_ns * (double)cost->frames;
+        sum.inside_ns += cost->inside_ns * (double)cost->frames;
+        sum.cpu_share += cost->cpu_share;
+        sum.utilisation = cost->utilisation > sum.utilisation ? cost->utilisation : sum.utilisation;
+    }
+    sum.cpu_ns /= sum.frames ? (double)sum.frames : 1;
+    sum.inside_ns /= sum.frames ? (double)sum.frames : 1;
+    return sum;
+}
+
+static bool has_devices(const mr_profile *profile, const mr_plan *plan) {
+    bool some = false;
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        some = some || profile->costs[v].device_ns > 0;
+    return some;
+}
+
+static int print_costs(const mr_profile *profile, const mr_plan *plan, int width, FILE *stream) {
+    static const mr_column columns[] = {{"measured", .cut = MR_CUT_MIDDLE},
+                                        {"frames", .right = true},
+                                        {"CPU a frame", .right = true},
+                                        {"time a frame", .right = true},
+                                        {"of all CPU", .right = true},
+                                        {"busy", .right = true},
+                                        {0}};
+    static const mr_column with_devices[] = {{"measured", .cut = MR_CUT_MIDDLE},
+                                             {"frames", .right = true},
+                                             {"CPU a frame", .right = true},
+                                             {"time a frame", .right = true},
+                                             {"of a device", .right = true},
+                                             {"of all CPU", .right = true},
+                                             {"busy", .right = true},
+                                             {0}};
+    bool devices = has_devices(profile, plan);
+    mr_table table = {.columns = devices ? with_devices : columns};
+    mr_stage_cost sources = sum_sources(profile, plan);
+    double known = sources.cpu_share;
+    add_cost(&table, plan->source_count > 1 ? "all sources" : plan->vertices[0].id, &sources, devices);
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++) {
+        add_cost(&table, plan->vertices[v].id, &profile->costs[v], devices);
+        known += profile->costs[v].cpu_share;
+    }
+    int status = mr_table_print(&table, width, stream);
+    mr_print_wrapped(width, stream, "the rest of the processor time, %.0f%%, is that of queues, batches and the ledger",
+                     known < 1 ? 100 * (1 - known) : 0);
+    return status;
+}
+
+static void print_bottleneck(const mr_profile *profile, int width, FILE *stream) {
+    char text[MR_WORDS];
+    const char *stage = profile->stage;
+    switch (profile->bottleneck) {
+    case MR_BOTTLENECK_SOURCES:
+        mr_print_wrapped(width, stream,
+                         "bottleneck: none, all keeps up with the sources; up to %s with %s as the limit",
+                         mr_words_rate(profile->most_rate, text), stage);
+        break;
+    case MR_BOTTLENECK_PROCESSORS:
+        mr_print_wrapped(width, stream, "bottleneck: the processors, and of the stages %s", stage);
+        break;
+    case MR_BOTTLENECK_STAGE:
+        mr_print_wrapped(width, stream, "bottleneck: %s, whose threads are busy while cores are free", stage);
+        break;
+    case MR_BOTTLENECK_DEVICE:
+        mr_print_wrapped(width, stream, "bottleneck: the device of %s, which is busy while cores are free", stage);
+        break;
+    case MR_BOTTLENECK_WORKERS:
+        mr_print_wrapped(width, stream, "bottleneck: the workers, all busy while cores are free; of the stages %s",
+                         stage);
+        break;
+    case MR_BOTTLENECK_OTHERS:
+        mr_print_wrapped(width, stream,
+                         "bottleneck: other processes use the cores: on average %.2f threads were waiting for one; of "
+                         "the stages %s needs them most",
+                         profile->waiting, stage);
+        break;
+    case MR_BOTTLENECK_UNCLEAR:
+        mr_print_wrapped(width, stream,
+                         "bottleneck: unclear, cores, devices and stages are all free at times; %s is busiest", stage);
+    }
+}
+
+static void print_cures(const mr_profile *profile, int width, FILE *stream) {
+    char rate[MR_WORDS], expected[MR_WORDS + 32];
+    for (size_t i = 0; i < profile->cure_count; i++) {
+        const mr_cure *cure = &profile->cures[i];
+        snprintf(expected, sizeof expected, "; expected then: %s", mr_words_rate(cure->rate, rate));
+        mr_print_wrapped(width, stream, "what may help: %s%s%s: %s%s", cure->stage ? cure->stage : "",
+                         cure->stage ? ": " : "", cure->set, cure->why, cure->rate > 0 ? expected : "");
+    }
+}
+
+static void print_expected(const mr_profile *profile, int width, FILE *stream) {
+    char rate[MR_WORDS], drops[MR_WORDS] = "", first[MR_WORDS], end[MR_WORDS];
+    double frames = (double)(profile->frames ? profile->frames : 1);
+    if (profile->dropped)
+        snprintf(drops, sizeof drops, ", of which %.0f%% are dropped", 100 * (double)profile->dropped / frames);
+    mr_words_duration((int64_t)(profile->first_s * 1e9), first);
+    mr_words_duration((int64_t)(profile->run_s * 1e9), end);
+    mr_print_wrapped(width, stream, "expected: %s%s%s%s%s%s", mr_words_rate(profile->rate, rate), drops,
+                     profile->first_s > 0 ? "; the first frame after " : "", profile->first_s > 0 ? first : "",
+                     profile->run_s > 0 ? ", the end after " : "", profile->run_s > 0 ? end : "");
+}
+
+int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, FILE *stream) {
+    char peak[MR_WORDS], frames[MR_WORDS], rest[MR_WORDS];
+    fputc('\n', stream);
+    int status = print_costs(profile, plan, width, stream);
+    uint64_t foreign =
+        profile->peak_bytes > profile->buffer_bytes ? profile->peak_bytes - profile->buffer_bytes : 0;
+    fputc('\n', stream);
+    mr_print_wrapped(width, stream, "profiled for %.1f s, sinks writing nowhere; %.2f cores busy", profile->seconds,
+                     profile->cores);
+    print_expected(profile, width, stream);
+    print_bottleneck(profile, width, stream);
+    print_cures(profile, width, stream);
+    if (profile->deadlines)
+        fprintf(stream, "  deadlines: %zu of %zu can be met\n", profile->deadlines - profile->late.count,
+                profile->deadlines);
+    mr_print_wrapped(width, stream, "resident at most %s, of it %s frames and %s libraries",
+                     mr_words_bytes(profile->peak_bytes, peak), mr_words_bytes(profile->buffer_bytes, frames),
+                     mr_words_bytes(foreign, rest));
+    return status;
+}
+
+/* ---- for programs ---------------------------------------------------------------------------------------------- */
+
+static void put_cost(yajl_gen json, const char *id, const mr_stage_cost *cost) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "id", id);
+    mr_json_integer(json, "frames", (int64_t)cost->frames);
+    mr_json_integer(json, "cpu_ns", (int64_t)cost->cpu_ns);
+    mr_json_integer(json, "time_ns", (int64_t)cost->inside_ns);
+    mr_json_known(json, "device_ns", (double)(int64_t)cost->device_ns);
+    mr_json_number(json, "cpu_share", cost->cpu_share);
+    mr_json_number(json, "busy", cost->utilisation);
+    yajl_gen_map_close(json);
+}
+
+static void put_cures(yajl_gen json, const mr_profile *profile) {
+    mr_json_open_array(json, "cures");
+    for (size_t i = 0; i < profile->cure_count; i++) {
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "stage", profile->cures[i].stage);
+        mr_json_text(json, "set", profile->cures[i].set);
+        mr_json_text(json, "why", profile->cures[i].why);
+        mr_json_known(json, "rate", profile->cures[i].rate);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
+void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan *plan) {
+    mr_json_open_map(json, "profile");
+    mr_json_number(json, "seconds", profile->seconds);
+    mr_json_bool(json, "ended", profile->ended);
+    mr_json_integer(json, "frames", (int64_t)profile->frames);
+    mr_json_integer(json, "dropped", (int64_t)profile->dropped);
+    mr_json_number(json, "cores", profile->cores);
+    mr_json_number(json, "waiting", profile->waiting);
+    mr_json_open_array(json, "costs");
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        put_cost(json, plan->vertices[v].id, &profile->costs[v]);
+    yajl_gen_array_close(json);
+    mr_json_open_map(json, "bottleneck");
+    mr_json_text(json, "kind", bottlenecks[profile->bottleneck]);
+    mr_json_text(json, "stage", profile->stage);
+    yajl_gen_map_close(json);
+    put_cures(json, profile);
+    mr_json_open_map(json, "expected");
+    mr_json_known(json, "rate", profile->rate);
+    mr_json_known(json, "most_rate", profile->most_rate);
+    mr_json_known(json, "first_s", profile->first_s);
+    mr_json_known(json, "run_s", profile->run_s);
+    yajl_gen_map_close(json);
+    mr_json_integer(json, "deadlines", (int64_t)profile->deadlines);
+    mr_complaints_put(json, &profile->late);
+    mr_json_integer(json, "peak_bytes", (int64_t)profile->peak_bytes);
+    mr_json_integer(json, "buffer_bytes", (int64_t)profile->buffer_bytes);
+    yajl_gen_map_close(json);
+}

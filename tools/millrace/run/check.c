@@ -1,0 +1,162 @@
+/* millrace check: proves pipelines without opening media or models. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/print.h"
+#include "tools/millrace/cli/complaints.h"
+#include "tools/millrace/cli/overrides.h"
+
+enum { FORMAT = 256 };
+
+static const struct option options[] = {
+    MR_OVERRIDE_OPTIONS,
+    MR_OVERRIDE_ASSUMPTIONS,
+    MR_COMPLAINTS_OPTIONS,
+    {"format", required_argument, NULL, FORMAT},
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {
+    "pipelines/*.yaml --deny-warnings",
+    "pipeline.yaml --assume cuda:8x80GiB --set stages.features.device=auto", NULL};
+
+static const mr_usage usage = {
+    .verb = "check",
+    .synopsis = "PIPELINE.yaml... [--format text|json|github] [--deny-warnings]\n"
+                "                      [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
+                "                      [--assume DEVICES]... [--plugin FILE]... [--no-plugins]",
+    .help = "Proves each pipeline from its text alone: keys, types, ranges, variables, links, formats. Neither\n"
+            "media nor models are opened, so it also proves pipelines of other machines. \"-\" is standard input.\n"
+            "Plugins that a pipeline names are loaded, for their options, unless --no-plugins forbids it.\n"
+            "All errors are told, each with its place and, where there is one, the fix (of more than 100 in one\n"
+            "file the first 100); the exit code is the first error's (78: wrong pipeline, 66: no such file).\n\n"
+            "  --format FORMAT    text (the default), json: one object for all files on standard output, or\n"
+            "                     github: annotations of GitHub's workflows\n"
+            MR_COMPLAINTS_HELP
+            MR_OVERRIDE_HELP
+            MR_OVERRIDE_ASSUMPTIONS_HELP,
+    .options = options,
+    .examples = examples,
+};
+
+typedef enum format { TEXT, JSON, GITHUB } format;
+
+typedef struct arguments {
+    mr_overrides overrides;
+    format format;
+    bool deny;
+    yajl_gen json; /* with format JSON */
+} arguments;
+
+/* ---- the command line ------------------------------------------------------------------------------------------ */
+
+/* Answers an exit code. */
+static int take_option(void *given, int option) {
+    arguments *to = given;
+    static const char *const formats[] = {[TEXT] = "text", [JSON] = "json", [GITHUB] = "github"};
+    int code = 0;
+    if (mr_overrides_take(&to->overrides, &usage, option, &code))
+        return code;
+    if (option == MR_COMPLAINTS_DENY) {
+        to->deny = true;
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(optarg, formats[i]) == 0) {
+            to->format = (format)i;
+            return 0;
+        }
+    return mr_usage_error(&usage, "--format takes text, json or github, not \"%s\"", optarg);
+}
+
+/* Answers an exit code; *done where there is nothing to check. */
+static int parse(arguments *to, int argc, char **argv, bool *done) {
+    int code = 0;
+    *done = true;
+    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
+        return code;
+    if (optind == argc)
+        return mr_usage_error(&usage, "name at least one pipeline");
+    *done = false;
+    return 0;
+}
+
+/* ---- the files ------------------------------------------------------------------------------------------------- */
+
+static int put_file(yajl_gen json, const char *path, const mr_diagnostics *wrong, int status, bool deny) {
+    status = mr_complaints_status(wrong, status, deny);
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "file", path);
+    mr_json_bool(json, "ok", !status);
+    mr_json_text(json, "status", mr_status_words(status));
+    mr_json_integer(json, "exit_code", mr_status_exit_code(status));
+    mr_complaints_put(json, wrong);
+    yajl_gen_map_close(json);
+    return status;
+}
+
+static int tell(const arguments *how, const char *path, const mr_diagnostics *wrong, int status) {
+    if (how->format == JSON)
+        return put_file(how->json, path, wrong, status, how->deny);
+    if (how->format == GITHUB)
+        return mr_complaints_annotate(wrong, status, how->deny);
+    status = mr_complaints_tell(wrong, status, how->deny);
+    if (!status)
+        mr_print(stdout, "%s: ok\n", path);
+    return status;
+}
+
+static int check(const arguments *how, const char *path) {
+    mr_pipeline *pipeline = NULL;
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = {.path = path, .offline = true, .cuts = true};
+    mr_overrides_apply(&how->overrides, &params);
+    int status = mr_pipeline_open(&pipeline, &params, &wrong);
+    status = tell(how, path, &wrong, status);
+    mr_diagnostics_fini(&wrong);
+    mr_pipeline_destroy(&pipeline);
+    return status;
+}
+
+/* The first status that is not OK. */
+static int check_each(const arguments *how, char **paths) {
+    int first = MR_OK;
+    for (; *paths; paths++) {
+        int status = check(how, *paths);
+        first = first ? first : status;
+    }
+    return first;
+}
+
+/* As check_each, with one object for all files. */
+static int check_json(arguments *how, char **paths) {
+    how->json = mr_json_create(true);
+    if (!how->json)
+        return mr_command_failed(MR_ERROR_MEMORY), MR_ERROR_MEMORY;
+    mr_json_open_map(how->json, NULL);
+    mr_json_open_array(how->json, "files");
+    int first = check_each(how, paths);
+    yajl_gen_array_close(how->json);
+    mr_json_bool(how->json, "ok", !first);
+    mr_json_integer(how->json, "exit_code", mr_status_exit_code(first));
+    yajl_gen_map_close(how->json);
+    int failed = mr_json_finish(how->json, stdout);
+    if (failed)
+        mr_command_failed(failed);
+    return failed ? failed : first;
+}
+
+int mr_command_check(int argc, char **argv) {
+    arguments given = {0};
+    bool done;
+    if (mr_overrides_init(&given.overrides, argc))
+        return mr_command_failed(MR_ERROR_MEMORY);
+    int code = parse(&given, argc, argv, &done), status = MR_OK;
+    if (!done)
+        status = given.format == JSON ? check_json(&given, argv + optind) : check_each(&given, argv + optind);
+    mr_overrides_fini(&given.overrides);
+    if (done)
+        return code;
+    code = mr_flush_stdout();
+    return status ? mr_status_exit_code(status) : code;
+}

@@ -1,0 +1,261 @@
+#include "tools/millrace/run/control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "tools/millrace/run/control_answer.h"
+
+/* What is not taken of an answer within so long is not given any more; and so long no client is accepted where there
+ * are no descriptors: the socket stays readable, and poll would return at once. */
+static const int64_t ANSWER_NS = 3000000000, ACCEPT_NS = 100000000, NS_PER_MS = 1000000;
+
+typedef struct client {
+    int fd; /* 0: the place is free */
+    bool ended; /* it sends no more */
+    size_t length;
+    char text[MR_CONTROL_REQUEST];
+    char *answer; /* on its way; NULL: none is */
+    size_t answer_length, sent;
+    int64_t until_ns;
+} client;
+
+static struct {
+    int fd; /* 0: there is no socket */
+    int64_t accept_ns; /* clients are accepted from then on */
+    char path[MR_CONTROL_PATH];
+    client clients[MR_CONTROL_CLIENTS];
+} control;
+
+/* ---- the socket ------------------------------------------------------------------------------------------------ */
+
+/* Opens the folder of the socket, made where it is missing, if nobody else can enter it. */
+static int open_folder(const char *path, int *folder) {
+    char copy[MR_CONTROL_PATH];
+    struct stat found;
+    snprintf(copy, sizeof copy, "%s", path);
+    const char *name = dirname(copy);
+    if (mkdir(name, 0700) && errno != EEXIST)
+        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO, "cannot make the folder %s: %s", name,
+                       strerror(errno));
+    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &found)) {
+        int status = mr_fail(MR_ERROR_IO, "cannot open the folder %s: %s", name, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    if (found.st_uid != geteuid() || (found.st_mode & 077)) {
+        close(fd);
+        return mr_fail(MR_ERROR_PERMISSION,
+                       "the folder %s of the control socket is open to others: chmod 700 it, or name one of your own",
+                       name);
+    }
+    *folder = fd;
+    return MR_OK;
+}
+
+/* Takes away what a run that is gone has left. */
+static int make_room(const char *path) {
+    struct stat found;
+    int other;
+    if (lstat(path, &found))
+        return MR_OK;
+    if (!S_ISSOCK(found.st_mode))
+        return mr_fail(MR_ERROR_USAGE, "%s is there, and is no socket", path);
+    int status = mr_control_connect(path, &other);
+    if (!status) {
+        close(other);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "another run listens at %s", path);
+    }
+    if (status != MR_ERROR_UNAVAILABLE)
+        return status;
+    return unlink(path) ? mr_fail(MR_ERROR_IO, "cannot remove %s: %s", path, strerror(errno)) : MR_OK;
+}
+
+static int listen_at(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* What is allowed is so from the beginning: the socket takes it from its descriptor. */
+    if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&address, sizeof address) ||
+        listen(fd, MR_CONTROL_CLIENTS)) {
+        int status = mr_fail(MR_ERROR_IO, "cannot listen at %s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    control.fd = fd;
+    snprintf(control.path, sizeof control.path, "%s", path);
+    mr_log(MR_LOG_INFO, "this run is controlled at %s", path);
+    return MR_OK;
+}
+
+static int open_at(const char *path) {
+    int folder = -1;
+    int status = open_folder(path, &folder);
+    if (status)
+        return status;
+    /* Two runs that begin at once do not take each other for gone. */
+    if (flock(folder, LOCK_EX))
+        status = mr_fail(MR_ERROR_IO, "cannot lock the folder of %s: %s", path, strerror(errno));
+    if (!status)
+        status = make_room(path);
+    if (!status)
+        status = listen_at(path);
+    close(folder);
+    return status;
+}
+
+int mr_control_open(const char *path) {
+    char folder[MR_CONTROL_PATH], name[MR_CONTROL_PATH];
+    if (path && strcmp(path, "off") == 0)
+        return MR_OK;
+    if (path && strlen(path) >= MR_CONTROL_PATH)
+        return mr_fail(MR_ERROR_USAGE, "%s is too long for a socket, which may have %d bytes", path,
+                       MR_CONTROL_PATH - 1);
+    if (path)
+        return open_at(path);
+    if (!mr_control_folder(folder))
+        return MR_OK;
+    /* Nobody has asked for this one. */
+    if (mr_control_name(folder, getpid(), name) || open_at(name))
+        mr_log(MR_LOG_INFO, "this run cannot be controlled: %s", mr_message());
+    return MR_OK;
+}
+
+static void let_go(client *one) {
+    close(one->fd);
+    free(one->answer);
+    *one = (client){0};
+}
+
+void mr_control_close(void) {
+    if (!control.fd)
+        return;
+    for (int i = 0; i < MR_CONTROL_CLIENTS; i++)
+        if (control.clients[i].fd)
+            let_go(&control.clients[i]);
+    unlink(control.path);
+    close(control.fd);
+    control.fd = 0;
+}
+
+/* ---- clients --------------------------------------------------------------------------------------------------- */
+
+static void take_client(int64_t now_ns) {
+    struct ucred who;
+    socklen_t bytes = sizeof who;
+    int fd = accept4(control.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+        control.accept_ns = now_ns + ACCEPT_NS;
+    if (fd < 0)
+        return;
+    client *place = NULL;
+    for (int i = 0; i < MR_CONTROL_CLIENTS && !place; i++)
+        place = control.clients[i].fd ? NULL : &control.clients[i];
+    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && (who.uid == geteuid() || who.uid == 0);
+    if (place && known)
+        *place = (client){.fd = fd};
+    else
+        close(fd);
+}
+
+/* False where the client is to be let go. */
+static bool send_more(client *one, int64_t now_ns) {
+    ssize_t sent = send(one->fd, one->answer + one->sent, one->answer_length - one->sent, MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR)
+        return false;
+    one->sent += sent > 0 ? (size_t)sent : 0;
+    if (one->sent < one->answer_length)
+        return now_ns < one->until_ns;
+    free(one->answer);
+    one->answer = NULL;
+    return true;
+}
+
+static bool has_request(const client *one) {
+    return !one->answer && memchr(one->text, '\n', one->length);
+}
+
+/* Answers the first request that waits; others wait until that is sent. */
+static bool answer(client *one, mr_pipeline *pipeline, int64_t now_ns) {
+    char *end = memchr(one->text, '\n', one->length);
+    *end = 0;
+    one->answer = mr_control_answer(one->text, pipeline, &one->answer_length);
+    one->sent = 0;
+    one->until_ns = now_ns + ANSWER_NS;
+    one->length -= (size_t)(end - one->text) + 1;
+    memmove(one->text, end + 1, one->length);
+    return one->answer && send_more(one, now_ns);
+}
+
+static bool read_more(client *one) {
+    ssize_t got = recv(one->fd, one->text + one->length, sizeof one->text - one->length, 0);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR;
+    one->ended = got == 0;
+    one->length += (size_t)got;
+    return one->length < sizeof one->text || has_request(one);
+}
+
+static void serve_client(client *one, bool ready, mr_pipeline *pipeline, int64_t now_ns) {
+    bool stays = true;
+    if (one->answer)
+        stays = send_more(one, now_ns);
+    else if (ready && !has_request(one))
+        stays = read_more(one);
+    if (stays && has_request(one))
+        stays = answer(one, pipeline, now_ns);
+    if (!stays || (one->ended && !one->answer && !has_request(one)))
+        let_go(one);
+}
+
+/* ---- for the thread that serves -------------------------------------------------------------------------------- */
+
+static int earlier_ms(int wait_ms, int64_t at_ns, int64_t now_ns) {
+    int64_t left_ms = at_ns > now_ns ? (at_ns - now_ns) / NS_PER_MS + 1 : 0;
+    return wait_ms < 0 || left_ms < wait_ms ? (int)left_ms : wait_ms;
+}
+
+size_t mr_control_fds(struct pollfd *fds, int *wait_ms) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    size_t count = 0;
+    if (!control.fd)
+        return 0;
+    bool accepts = now_ns >= control.accept_ns;
+    if (!accepts)
+        *wait_ms = earlier_ms(*wait_ms, control.accept_ns, now_ns);
+    fds[count++] = (struct pollfd){.fd = accepts ? control.fd : -1, .events = POLLIN};
+    for (int i = 0; i < MR_CONTROL_CLIENTS; i++) {
+        const client *one = &control.clients[i];
+        if (!one->fd)
+            continue;
+        fds[count++] = (struct pollfd){.fd = one->fd, .events = one->answer ? POLLOUT : POLLIN};
+        if (one->answer)
+            *wait_ms = earlier_ms(*wait_ms, one->until_ns, now_ns);
+        else if (has_request(one))
+            *wait_ms = 0;
+    }
+    return count;
+}
+
+void mr_control_serve(const struct pollfd *fds, size_t count, mr_pipeline *pipeline) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    for (size_t i = 1; i < count; i++)
+        for (int c = 0; c < MR_CONTROL_CLIENTS; c++)
+            if (control.clients[c].fd == fds[i].fd)
+                serve_client(&control.clients[c], fds[i].revents != 0, pipeline, now_ns);
+    if (count > 0 && fds[0].revents)
+        take_client(now_ns);
+}

@@ -1,0 +1,60 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tools/millrace/run/control.h"
+
+bool mr_control_folder(char path[MR_CONTROL_PATH]) {
+    const char *base = getenv("XDG_RUNTIME_DIR");
+    struct stat found;
+    if (!base || *base != '/' || stat(base, &found) || !S_ISDIR(found.st_mode))
+        return false;
+    int length = snprintf(path, MR_CONTROL_PATH, "%s/millrace", base);
+    return length > 0 && length < MR_CONTROL_PATH;
+}
+
+int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]) {
+    int length = snprintf(path, MR_CONTROL_PATH, "%s/%ld.sock", folder, (long)pid);
+    if (length > 0 && length < MR_CONTROL_PATH)
+        return MR_OK;
+    return mr_fail(MR_ERROR_USAGE, "%s/%ld.sock is too long for a socket, which may have %d bytes", folder, (long)pid,
+                   MR_CONTROL_PATH - 1);
+}
+
+static int connect_failed(const char *path) {
+    switch (errno) {
+    case ENOENT:
+    case ENOTDIR:
+        return mr_fail(MR_ERROR_NO_INPUT, "there is no control socket %s", path);
+    case ECONNREFUSED:
+        return mr_fail(MR_ERROR_UNAVAILABLE, "no run listens at %s any more", path);
+    case EACCES:
+    case EPERM:
+        return mr_fail(MR_ERROR_PERMISSION, "cannot connect to %s: %s", path, strerror(errno));
+    default:
+        return mr_fail(MR_ERROR_IO, "cannot connect to %s: %s", path, strerror(errno));
+    }
+}
+
+int mr_control_connect(const char *path, int *fd) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return mr_fail(MR_ERROR_USAGE, "%s is too long for a socket, which may have %zu bytes", path,
+                       sizeof address.sun_path - 1);
+    strcpy(address.sun_path, path);
+    int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made < 0)
+        return mr_fail(MR_ERROR_IO, "cannot make a socket: %s", strerror(errno));
+    if (connect(made, (struct sockaddr *)&address, sizeof address)) {
+        int status = connect_failed(path);
+        close(made);
+        return status;
+    }
+    *fd = made;
+    return MR_OK;
+}

@@ -1,0 +1,284 @@
+/* millrace ctl: asks a run what it does, and changes it while it runs. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <yajl/yajl_tree.h>
+
+#include "engine/base/json.h"
+#include "engine/base/print.h"
+#include "tools/millrace/cli/command.h"
+#include "tools/millrace/run/control.h"
+
+enum { CONTROL = 256, PID, JSON };
+
+static const struct option options[] = {
+    {"control", required_argument, NULL, CONTROL},
+    {"pid", required_argument, NULL, PID},
+    {"json", no_argument, NULL, JSON},
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {"status", "--pid 4711 disable cuda:1", "log debug", NULL};
+
+static const mr_usage usage = {
+    .verb = "ctl",
+    .synopsis = "[--control PATH | --pid PID] [--json] COMMAND",
+    .help = "Asks a run what it does, and changes it while it runs, through its control socket. Without --control and\n"
+            "--pid it is the only run of this user that can be reached.\n\n"
+            "  status             the summary so far, with what each device has done of each stage\n"
+            "  disable DEVICE     gives no more work to a device; the others of its stages take its share over, or\n"
+            "                     the one that `on_device_error` names. Refused where a stage has no other\n"
+            "  enable DEVICE      gives it work again, also where it had failed\n"
+            "  drain              ends the sources and delivers what is in flight, as SIGTERM does\n"
+            "  stop               ends the run at once; what is in flight is dropped and counted\n"
+            "  log LEVEL          how much is logged from now on: error, warning, info or debug\n\n"
+            "  --control PATH     the socket, as `run --control PATH` was given it\n"
+            "  --pid PID          of several runs, the one with that process number\n"
+            "  --json             prints the run's answer as it came, one JSON object\n",
+    .options = options,
+    .examples = examples,
+};
+
+typedef struct arguments {
+    const char *path;
+    long long pid; /* 0: not given */
+    bool json;
+    const char *what, *argument;
+} arguments;
+
+/* ---- the command line ------------------------------------------------------------------------------------------ */
+
+static int take_option(void *given, int option) {
+    arguments *to = given;
+    switch (option) {
+    case CONTROL:
+        to->path = optarg;
+        return 0;
+    case PID:
+        if (!mr_parse_integer(optarg, 1, INT_MAX, &to->pid))
+            return mr_usage_error(&usage, "--pid takes the number of a process, not \"%s\"", optarg);
+        return 0;
+    default:
+        to->json = true;
+        return 0;
+    }
+}
+
+/* Answers an exit code; *done where the command is over. What there is to do, the run knows. */
+static int parse(arguments *to, int argc, char **argv, bool *done) {
+    int code = 0;
+    *done = true;
+    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
+        return code;
+    if (optind == argc)
+        return mr_usage_error(&usage, "say what to do: status, disable, enable, drain, stop or log");
+    if (optind + 2 < argc)
+        return mr_usage_error(&usage, "one command at a time: \"%s\" is left over", argv[optind + 2]);
+    if (to->path && to->pid)
+        return mr_usage_error(&usage, "--control and --pid both say which run is meant");
+    to->what = argv[optind];
+    to->argument = optind + 1 < argc ? argv[optind + 1] : NULL;
+    *done = false;
+    return 0;
+}
+
+/* ---- which run ------------------------------------------------------------------------------------------------- */
+
+typedef struct search {
+    int fd, count;
+    char lines[800]; /* one for each: its process, and what it was started with */
+} search;
+
+/* What a process was started with, without its own name: which of several nodes it is; "" where that cannot be told. */
+static void read_words(long long pid, char *text, size_t bytes) {
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%lld/cmdline", pid);
+    FILE *file = fopen(path, "re");
+    size_t length = file ? fread(text, 1, bytes - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[length] = '\0';
+    size_t name = strlen(text) < length ? strlen(text) + 1 : length;
+    for (size_t i = name; i + 1 < length; i++)
+        if (!text[i])
+            text[i] = ' ';
+    memmove(text, text + name, length + 1 - name);
+}
+
+/* Looks whether a run listens there, and takes away what one that is gone has left. */
+static void look_at(search *s, const char *folder, const char *name) {
+    char path[MR_CONTROL_PATH];
+    long long pid;
+    int fd;
+    char number[24], words[100];
+    size_t digits = strspn(name, "0123456789");
+    if (digits == 0 || digits >= sizeof number || strcmp(name + digits, ".sock") != 0)
+        return;
+    snprintf(number, sizeof number, "%.*s", (int)digits, name);
+    if (!mr_parse_integer(number, 1, INT_MAX, &pid) || mr_control_name(folder, (pid_t)pid, path))
+        return;
+    int status = mr_control_connect(path, &fd);
+    if (status == MR_ERROR_UNAVAILABLE)
+        unlink(path);
+    if (status)
+        return;
+    size_t length = strlen(s->lines);
+    read_words(pid, words, sizeof words);
+    mr_print_into(s->lines + length, sizeof s->lines - length, "  %lld  %s\n", pid, words);
+    if (s->count++)
+        close(fd);
+    else
+        s->fd = fd;
+}
+
+/* If there are several, they are printed behind the message: `lines` is to be freed. */
+static int find_only(int *fd, char **lines) {
+    char folder[MR_CONTROL_PATH];
+    if (!mr_control_folder(folder))
+        return mr_fail(MR_ERROR_UNAVAILABLE, "XDG_RUNTIME_DIR names no folder, where runs could be looked for: say "
+                                             "which one is meant with --control PATH, as `run --control PATH` does");
+    search s = {0};
+    DIR *list = opendir(folder);
+    for (const struct dirent *entry; list && (entry = readdir(list));)
+        look_at(&s, folder, entry->d_name);
+    if (list)
+        closedir(list);
+    if (s.count == 1) {
+        *fd = s.fd;
+        return MR_OK;
+    }
+    if (s.count == 0)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "no run can be reached in %s", folder);
+    close(s.fd);
+    *lines = strdup(s.lines);
+    return mr_fail(MR_ERROR_USAGE, "%d runs can be reached: say which one is meant with --pid:", s.count);
+}
+
+static int reach(const arguments *from, int *fd, char **lines) {
+    char folder[MR_CONTROL_PATH], path[MR_CONTROL_PATH];
+    if (from->path)
+        return mr_control_connect(from->path, fd);
+    if (!from->pid)
+        return find_only(fd, lines);
+    if (!mr_control_folder(folder))
+        return mr_fail(MR_ERROR_UNAVAILABLE, "XDG_RUNTIME_DIR names no folder: use --control PATH");
+    int status = mr_control_name(folder, (pid_t)from->pid, path);
+    return status ? status : mr_control_connect(path, fd);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------------------------- */
+
+static int send_request(const arguments *from, int fd) {
+    yajl_gen json = mr_json_create(false);
+    char *text = NULL;
+    size_t length = 0, sent = 0;
+    FILE *stream = json ? open_memstream(&text, &length) : NULL;
+    if (!stream)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a request");
+    mr_json_open_map(json, NULL);
+    mr_json_integer(json, "millrace", MR_CONTROL_VERSION);
+    mr_json_text(json, "do", from->what);
+    if (from->argument)
+        mr_json_text(json, "argument", from->argument);
+    yajl_gen_map_close(json);
+    int status = mr_json_finish(json, stream);
+    fclose(stream);
+    while (!status && sent < length) {
+        ssize_t got = send(fd, text + sent, length - sent, MSG_NOSIGNAL);
+        if (got <= 0)
+            status = mr_fail(MR_ERROR_IO, "the run does not listen any more: %s", strerror(errno));
+        sent += got > 0 ? (size_t)got : 0;
+    }
+    free(text);
+    return status;
+}
+
+/* One line, without its end, which the caller frees. */
+static int receive_answer(int fd, char **answer) {
+    size_t length = 0, room = 0;
+    char *text = NULL;
+    for (;;) {
+        if (length + 1 >= room) {
+            room = room ? 2 * room : MR_CONTROL_REQUEST;
+            char *wider = room <= MR_CONTROL_ANSWER ? realloc(text, room) : NULL;
+            if (!wider) {
+                free(text);
+                return mr_fail(MR_ERROR_PROTOCOL, "the answer is longer than %d bytes", MR_CONTROL_ANSWER);
+            }
+            text = wider;
+        }
+        ssize_t got = recv(fd, text + length, room - length - 1, 0);
+        if (got <= 0 && !(got < 0 && errno == EINTR)) {
+            free(text);
+            return mr_fail(MR_ERROR_UNAVAILABLE, "the run has ended without an answer");
+        }
+        length += got > 0 ? (size_t)got : 0;
+        text[length] = 0;
+        if (length > 0 && text[length - 1] == '\n') {
+            text[length - 1] = 0;
+            *answer = text;
+            return MR_OK;
+        }
+    }
+}
+
+static yajl_val member(yajl_val tree, const char *key, yajl_type type) {
+    const char *way[] = {key, NULL};
+    return yajl_tree_get(tree, way, type);
+}
+
+/* What lines hold is shown as text, whoever it is that has answered. */
+static void print_lines(const char *text) {
+    for (size_t length; *text; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        mr_print(stdout, "%.*s\n", (int)length, text);
+    }
+}
+
+/* Tells people what has come of it; answers an exit code. */
+static int tell(const arguments *from, const char *answer) {
+    char why[256] = "";
+    yajl_val tree = yajl_tree_parse(answer, why, sizeof why);
+    yajl_val ok = member(tree, "ok", yajl_t_any), error = member(tree, "error", yajl_t_string),
+             text = member(tree, "text", yajl_t_string), number = member(tree, "exit_code", yajl_t_number);
+    int code = 0;
+    if (!YAJL_IS_TRUE(ok) && !YAJL_IS_FALSE(ok))
+        code = mr_command_failed(mr_fail(MR_ERROR_PROTOCOL, "what has answered is no run of millrace"));
+    else if (from->json)
+        printf("%s\n", answer);
+    else if (error && error->u.string)
+        mr_print(stderr, "millrace: error: %s\n", error->u.string);
+    else if (text && text->u.string)
+        print_lines(text->u.string);
+    if (YAJL_IS_FALSE(ok))
+        code = YAJL_IS_INTEGER(number) ? (int)YAJL_GET_INTEGER(number) : mr_status_exit_code(MR_ERROR_INTERNAL);
+    yajl_tree_free(tree);
+    return code ? code : mr_flush_stdout();
+}
+
+int mr_command_ctl(int argc, char **argv) {
+    arguments given = {0};
+    char *answer = NULL, *lines = NULL;
+    bool done = true;
+    int fd = -1, code = parse(&given, argc, argv, &done);
+    if (done)
+        return code;
+    int status = reach(&given, &fd, &lines);
+    if (!status)
+        status = send_request(&given, fd);
+    if (!status)
+        status = receive_answer(fd, &answer);
+    if (fd >= 0)
+        close(fd);
+    code = answer ? tell(&given, answer) : mr_command_failed(status);
+    if (lines)
+        fputs(lines, stderr);
+    free(answer);
+    free(lines);
+    return code;
+}

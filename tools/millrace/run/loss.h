@@ -1,0 +1,52 @@
+/* Frames that were lost: dropped, by whatever stage and for whatever reason, or announced by a file that ends before them.
+ * What a stage absorbs is not lost. */
+#ifndef MILLRACE_TOOLS_RUN_LOSS_H
+#define MILLRACE_TOOLS_RUN_LOSS_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <yajl/yajl_gen.h>
+
+#include "millrace/millrace.h"
+#include "tools/millrace/cli/command.h"
+
+/* --fail-on-loss: how many frames, or how many percent of those that came in, may be lost. */
+typedef struct mr_loss_limit {
+    const char *text; /* as it was given; NULL: it was not */
+    double most;
+    bool percent;
+} mr_loss_limit;
+
+enum { MR_LOSS_OPTION = 1536 };
+#define MR_LOSS_OPTIONS {"fail-on-loss", optional_argument, NULL, MR_LOSS_OPTION}
+#define MR_LOSS_HELP                                                                                              \
+    "  --fail-on-loss [N]   exits with 65 if more than N frames, or more than N% of all, were dropped, or not read\n" \
+    "                     since a file ends early; without N if any was. What a stage absorbs is not lost\n"
+
+/* Joins "--fail-on-loss" with a number that stands behind it as an argument of its own, which getopt would leave over.
+ * Answers how many arguments are left, or a negative status. What it makes is to be freed with mr_loss_forget. */
+int mr_loss_join(int argc, char **argv, char **made);
+/* NULL is 0. False: it is no number of frames or percent. */
+bool mr_loss_parse(mr_loss_limit *limit, const char *text);
+
+/* By stage and reason, as far as there is room; `lost` counts all. */
+enum { MR_LOSS_PARTS = 64 };
+typedef struct mr_loss {
+    uint64_t in, lost; /* in: those that were announced and did not come as well */
+    size_t count;
+    struct {
+        const char *stage, *reason; /* reason NULL: of a source, those that did not come */
+        uint64_t frames;
+    } part[MR_LOSS_PARTS];
+} mr_loss;
+
+/* Strings are borrowed. */
+void mr_loss_add_unread(mr_loss *loss, const char *source, uint64_t frames);
+void mr_loss_add(mr_loss *loss, const char *stage, const char *reason, uint64_t frames);
+mr_loss mr_loss_of(const mr_summary *summary);
+/* "LOST 789 of 795 frames: 789 dropped by decode (corrupt)"; nothing if none was lost. */
+void mr_loss_print(const mr_loss *loss, FILE *stream);
+/* MR_OK, or MR_ERROR_DATA with a message if more was lost than is allowed. */
+int mr_loss_check(const mr_loss *loss, const mr_loss_limit *limit);
+
+#endif

@@ -1,0 +1,26 @@
+/* One line on a terminal that says how a run is getting on. Log lines pass above it while it stands there.
+ *
+ * One progress at a time; show and hide from one thread, log lines from any. */
+#ifndef MILLRACE_TOOLS_RUN_PROGRESS_H
+#define MILLRACE_TOOLS_RUN_PROGRESS_H
+
+#include <stdbool.h>
+
+#include "millrace/millrace.h"
+
+typedef struct mr_progress {
+    double since_s;     /* of the run, at `since_frames`: where the rate is measured from */
+    uint64_t since_frames;
+    double rate;        /* frames a second, over the last few seconds */
+} mr_progress;
+
+/* Whether a line can be written over there: standard error is a terminal, and not a dumb one (TERM). */
+bool mr_progress_suits_terminal(void);
+/* Takes the log over, so that its lines do not run into this one. */
+void mr_progress_begin(mr_progress *progress);
+/* Frames, frames a second, done of total where it is known, drops, time left. */
+void mr_progress_show(mr_progress *progress, const mr_summary *summary);
+/* Removes the line and gives the log back. */
+void mr_progress_end(mr_progress *progress);
+
+#endif

@@ -1,0 +1,357 @@
+/* millrace run: runs one pipeline to its end. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/flow/pipeline.h"
+#include "engine/text/value.h"
+#include "stages/sink/output.h"
+#include "tools/millrace/cli/complaints.h"
+#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/run/control.h"
+#include "tools/millrace/run/notify.h"
+#include "tools/millrace/run/progress.h"
+#include "tools/millrace/run/run_audit.h"
+#include "tools/millrace/run/run_nodes.h"
+#include "tools/millrace/run/signals.h"
+#include "tools/millrace/run/summary.h"
+
+enum {
+    TRACE = 256, AUDIT, RESUME, CONTROL, LOG, QUIET, JSON, NODE, REPLICA, ONE_PROCESS, GRACE
+};
+/* How often the progress line is renewed. */
+static const int64_t refresh_ns = 200000000, report_ns = 500000000;
+/* What --grace may be. */
+static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000;
+
+static const struct option options[] = {
+    MR_OVERRIDE_OPTIONS,
+    MR_OVERRIDE_PLACING,
+    MR_COMPLAINTS_OPTIONS,
+    MR_OVERRIDE_THREADS,
+    {"node", required_argument, NULL, NODE},
+    {"replica", required_argument, NULL, REPLICA},
+    {"one-process", no_argument, NULL, ONE_PROCESS},
+    {"grace", required_argument, NULL, GRACE},
+    MR_LOSS_OPTIONS,
+    {"trace", required_argument, NULL, TRACE},
+    {"audit", required_argument, NULL, AUDIT},
+    {"resume", required_argument, NULL, RESUME},
+    {"control", required_argument, NULL, CONTROL},
+    {"log", required_argument, NULL, LOG},
+    {"quiet", no_argument, NULL, QUIET},
+    {"json", no_argument, NULL, JSON},
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {
+    "pipeline.yaml --input lobby.mp4 --output lobby.jsonl",
+    "pipeline.yaml --set stages.features.batch.size=8 --resume lobby.checkpoint",
+    "pipeline.yaml --node camera --audit /var/log/millrace.jsonl", NULL};
+
+static const mr_usage usage = {
+    .verb = "run",
+    .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
+                "                    [--workers N] [--jobs N] [--node NAME [--replica N] | --one-process]\n"
+                "                    [--costs FILE] [--trace FILE] [--resume FILE] [--audit FILE] [--log LEVEL]\n"
+                "                    [--control PATH] [--grace DURATION] [--fail-on-loss [N | N%]] [--quiet] [--json]\n"
+                "                    [--deny-warnings] [--plugin FILE]... [--no-plugins]",
+    .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
+            "progress and a summary; elsewhere it prints only results, and the summary if it fails. -i, -o and -q stand\n"
+            "for --input, --output and --quiet.\n\n"
+            MR_OVERRIDE_HELP
+            MR_OVERRIDE_PLACING_HELP
+            MR_COMPLAINTS_HELP
+            MR_OVERRIDE_THREADS_HELP
+            "  --node NAME        runs one of the pipeline's nodes; without it all that are on this machine are\n"
+            "                     started and watched over, unless Slurm, an MPI launcher or MILLRACE_NODE says which\n"
+            "                     node this process is\n"
+            "  --replica N        which of the node's processes this is: 0, 1, ...\n"
+            "  --one-process      runs all stages in this process, whatever `nodes` says\n"
+            "  --trace FILE       writes what each thread and device did when, for ui.perfetto.dev or\n"
+            "                     chrome://tracing\n"
+            "  --resume FILE      keeps a checkpoint in FILE, and goes on from it where it is there: after a crash\n"
+            "                     no record is written twice and none is missing\n"
+            "  --audit FILE       appends to a log, as lines of JSON, what ran, who connected or was refused, and\n"
+            "                     what was changed\n"
+            "  --control PATH     where `millrace ctl` reaches this run: a socket in a folder of one's own; \"off\" is\n"
+            "                     nowhere. By default $XDG_RUNTIME_DIR/millrace/PID.sock, where there is that folder.\n"
+            "                     Each process of several nodes has its own: PATH.NODE, or PATH.NODE.0 of replicas\n"
+            "  --grace DURATION   how long the run may take once it was asked to end: 10s, unless said; what is in\n"
+            "                     flight when most of it has passed is dropped and counted\n"
+            MR_LOSS_HELP
+            "  --log LEVEL        error, warning (the default), info or debug\n"
+            "  --quiet            no progress and no summary\n"
+            "  --json             prints the summary as one JSON object on standard output, or on standard\n"
+            "                     error where results go to standard output\n\n"
+            "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal\n"
+            "is closed; not under nohup) end the sources and deliver what is in flight, with exit code 0; what\n"
+            "takes too long is dropped and counted, see --grace. A second SIGINT or SIGTERM exits at once. If nobody\n"
+            "reads standard output any more (`| head`), the run ends without a word, with exit code 141.\n"
+            "Of several failures the exit code is the first one's.\n",
+    .options = options,
+    .examples = examples,
+};
+
+typedef mr_run_arguments arguments;
+
+/* ---- the command line ------------------------------------------------------------------------------------------ */
+
+/* Where an option that is a name of something is kept; NULL for the others. */
+static const char **name_for(arguments *to, int option) {
+    return option == TRACE     ? &to->trace
+           : option == RESUME  ? &to->resume
+           : option == AUDIT   ? &to->audit
+           : option == CONTROL ? &to->control
+           : option == NODE    ? &to->node
+                               : NULL;
+}
+
+/* Answers an exit code. */
+static int take_option(void *given, int option) {
+    arguments *to = given;
+    long long replica = 0;
+    mr_log_level level;
+    int code = 0;
+    const char **name = name_for(to, option);
+    if (name)
+        *name = optarg;
+    if (name || mr_overrides_take(&to->overrides, &usage, option, &code))
+        return code;
+    switch (option) {
+    case LOG:
+        if (mr_log_parse_level(optarg, &level))
+            return mr_usage_error(&usage, "%s", mr_message());
+        mr_log_set_level(level);
+        to->log = optarg;
+        return 0;
+    case REPLICA:
+        code = mr_usage_number(&usage, "replica", 0, MR_SPEC_MAX_REPLICAS - 1, &replica);
+        to->replica = (int)replica;
+        return code;
+    case GRACE:
+        if (!mr_value_duration(optarg, &to->grace_ns) || to->grace_ns < least_grace_ns || to->grace_ns > most_grace_ns)
+            return mr_usage_error(&usage, "--grace takes a duration from 1s to 24h, such as 10s");
+        to->grace = optarg;
+        return 0;
+    case MR_LOSS_OPTION:
+        if (!mr_loss_parse(&to->loss, optarg))
+            return mr_usage_error(&usage, "--fail-on-loss takes a number of frames or percent, such as 10 or 0.5%%");
+        return 0;
+    case ONE_PROCESS:
+        to->one_process = true;
+        return 0;
+    case MR_COMPLAINTS_DENY:
+        to->deny = true;
+        return 0;
+    case QUIET:
+        to->quiet = true;
+        return 0;
+    default:
+        to->json = true;
+        return 0;
+    }
+}
+
+/* Answers an exit code; *done where the command is over. */
+static int parse(arguments *to, int argc, char **argv, bool *done) {
+    int code = 0;
+    *done = true;
+    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
+        return code;
+    if (!(to->path = mr_usage_pipeline(&usage, argc, argv, &code)))
+        return code;
+    if (to->node && to->one_process)
+        return mr_usage_error(&usage, "--node runs some of the stages, --one-process all: choose one");
+    *done = false;
+    return 0;
+}
+
+/* ---- the run --------------------------------------------------------------------------------------------------- */
+
+static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = {.path = from->path,
+                                 .trace = from->trace, .resume = from->resume, .grace_ns = from->grace_ns};
+    mr_overrides_apply(&from->overrides, &params);
+    mr_run_choose_node(from, &params);
+    int status = mr_pipeline_open(pipeline, &params, &wrong);
+    status = mr_complaints_tell(&wrong, status, from->deny);
+    mr_diagnostics_fini(&wrong);
+    if (status)
+        mr_pipeline_destroy(pipeline);
+    return status;
+}
+
+/* Lines on the same terminal as the results would only get in their way. */
+static bool wants_progress(const arguments *from) {
+    bool results_on_terminal = mr_output_takes_stdout() && isatty(STDOUT_FILENO);
+    return !from->report.stream && !from->quiet && mr_progress_suits_terminal() && !results_on_terminal;
+}
+
+/* What is told while it runs: to the terminal, to whoever watches over this process, to a service manager. */
+typedef struct audience {
+    mr_pipeline *pipeline;
+    const mr_report *report;
+    mr_progress progress;
+    bool show;
+    int64_t reported_ns, alive_ns;
+} audience;
+
+static void give_signs(audience *to, const mr_summary *summary) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real()), every_ns = mr_notify_watchdog_ns();
+    if (to->show)
+        mr_progress_show(&to->progress, summary);
+    if (now_ns - to->reported_ns >= report_ns) {
+        mr_report_send(to->report, summary, false, MR_OK);
+        mr_notify("STATUS=%llu frames, %llu dropped", (unsigned long long)summary->in,
+                  (unsigned long long)summary->dropped);
+        to->reported_ns = now_ns;
+    }
+    if (every_ns && now_ns - to->alive_ns >= every_ns / 2) {
+        mr_notify("WATCHDOG=1");
+        to->alive_ns = now_ns;
+    }
+}
+
+/* A run that was asked to end ends soon, however long what is in flight would take; sooner where it is one of several,
+ * and was asked only once those that read sources had some time. */
+static void keep_drain_short(const audience *to) {
+    const mr_plan *plan = to->pipeline->plan;
+    bool asked_last = to->report->stream && plan->nodes[plan->node].source_count == 0;
+    /* See supervisor.c for the rest of it. */
+    mr_pipeline_keep_short(to->pipeline, plan->grace_ns / 100 * (asked_last ? 35 : 70));
+}
+
+static int await_end(audience *to) {
+    int status;
+    if (to->show)
+        mr_progress_begin(&to->progress);
+    while ((status = mr_pipeline_wait(to->pipeline, refresh_ns)) == MR_ERROR_AGAIN) {
+        mr_summary *summary = NULL;
+        keep_drain_short(to);
+        if (mr_pipeline_summarize(to->pipeline, &summary))
+            continue;
+        give_signs(to, summary);
+        mr_summary_destroy(&summary);
+    }
+    if (to->show)
+        mr_progress_end(&to->progress);
+    return status;
+}
+
+/* In a pipe only results are printed; but a failure is never left without its ledger, and lost frames are told of. They
+ * may make *status a failure. Answers a status of its own. */
+static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
+    mr_summary *summary = NULL;
+    int failed = mr_pipeline_summarize(pipeline, &summary);
+    if (failed)
+        return failed;
+    /* Whoever has seen enough is told nothing more. */
+    bool watched = from->report.stream != NULL, quiet = watched || from->quiet || *status == MR_ERROR_CLOSED;
+    const mr_loss loss = mr_loss_of(summary);
+    int lost = *status ? MR_OK : mr_loss_check(&loss, &from->loss);
+    *status = *status ? *status : lost;
+    mr_report_send(&from->report, summary, true, *status);
+    FILE *json = mr_output_takes_stdout() ? stderr : stdout;
+    if (from->json)
+        failed = mr_summary_print_json(summary, true, *status, lost ? mr_message() : NULL, json);
+    if (!quiet && !from->json && (*status || isatty(STDERR_FILENO)))
+        mr_summary_print(summary, stderr);
+    else if (!quiet && !(from->json && json == stderr))
+        mr_loss_print(&loss, stderr);
+    if (lost && !watched)
+        mr_command_failed(mr_loss_check(&loss, &from->loss));
+    mr_summary_destroy(&summary);
+    return failed;
+}
+
+/* Once nobody can change the run any more: what was changed last is entered before its end. */
+static void end_audit(mr_pipeline *pipeline, int status) {
+    mr_summary *summary = NULL;
+    int failed = mr_pipeline_summarize(pipeline, &summary);
+    mr_run_audit_end(failed ? NULL : summary, status);
+    mr_summary_destroy(&summary);
+}
+
+static int run(const arguments *from) {
+    mr_pipeline *pipeline = NULL;
+    int status = open_pipeline(&pipeline, from);
+    if (status)
+        return mr_status_exit_code(status);
+    if (pipeline->plan->node < 0) {
+        /* From here on the supervisor takes the signals, and each node is controlled by itself. */
+        mr_signals_end();
+        mr_control_close();
+        status = mr_run_audit_open(from->audit);
+        int code = status ? mr_command_failed(status) : mr_run_supervise(from, pipeline->plan);
+        mr_pipeline_destroy(&pipeline);
+        return code;
+    }
+    status = mr_plan_refuse_external(pipeline->plan);
+    if (!status)
+        status = mr_run_audit_open(from->audit);
+    if (!status)
+        mr_run_audit_begin(pipeline, from->path);
+    if (!status)
+        status = mr_pipeline_start(pipeline);
+    if (status) {
+        mr_run_audit_end(NULL, status);
+        int code = mr_command_failed(status);
+        mr_pipeline_destroy(&pipeline);
+        return code;
+    }
+    mr_signals_watch(pipeline);
+    mr_notify("READY=1");
+    audience to = {.pipeline = pipeline, .report = &from->report, .show = wants_progress(from)};
+    status = await_end(&to);
+    int failed = report(pipeline, from, &status);
+    /* It has ended by itself: who asks it to end from now on gets what it has come to. */
+    mr_signals_end();
+    /* Results may be on their way for a while yet, and nobody answers who asks. */
+    mr_control_close();
+    end_audit(pipeline, status);
+    if (failed)
+        mr_command_failed(failed);
+    int code = mr_status_exit_code(status ? status : failed);
+    mr_signals_leave(code);
+    mr_pipeline_destroy(&pipeline);
+    return code;
+}
+
+int mr_command_run(int argc, char **argv) {
+    arguments given = {0};
+    bool done = true;
+    if (mr_overrides_init(&given.overrides, argc))
+        return mr_command_failed(MR_ERROR_MEMORY);
+    char *joined = NULL;
+    int count = mr_loss_join(argc, argv, &joined);
+    if (count < 0) {
+        mr_overrides_fini(&given.overrides);
+        return mr_command_failed(count);
+    }
+    int code = parse(&given, count, argv, &done), status = MR_OK;
+    mr_notify_begin();
+    mr_report_begin(&given.report);
+    if (!done)
+        status = mr_launch_find(&given.launch);
+    if (!done && !status)
+        status = mr_control_open(given.control);
+    if (!done && !status)
+        status = mr_signals_begin(given.grace_ns);
+    if (status) {
+        code = mr_command_failed(status);
+    } else if (!done) {
+        code = run(&given);
+        mr_signals_end();
+    }
+    mr_control_close();
+    mr_report_end(&given.report);
+    mr_launch_fini(&given.launch);
+    mr_overrides_fini(&given.overrides);
+    free(joined);
+    return code;
+}

@@ -1,0 +1,20 @@
+/* What a run enters into the audit log: that it began, with which pipeline, who asked it to end, and
+ * how it ended. */
+#ifndef MILLRACE_TOOLS_RUN_RUN_AUDIT_H
+#define MILLRACE_TOOLS_RUN_RUN_AUDIT_H
+
+#include "millrace/millrace.h"
+
+/* Opens the log; NULL is none. */
+int mr_run_audit_open(const char *path);
+/* A pipeline was read from `file` ("-": standard input) and starts. */
+void mr_run_audit_begin(const mr_pipeline *pipeline, const char *file);
+/* A signal has come that ends the run: it `does` so. Any thread; nothing without a log. */
+#define MR_SIGNAL_DRAINS "drains"
+#define MR_SIGNAL_EXITS "exits at once"
+struct signalfd_siginfo;
+void mr_run_audit_signal(const struct signalfd_siginfo *signal, const char *does);
+/* It has ended so; `summary` may be NULL. Ends the log. */
+void mr_run_audit_end(const mr_summary *summary, int status);
+
+#endif

@@ -1,0 +1,32 @@
+/* What `millrace run` does with nodes: which of them this process is, and watching over all of them. */
+#ifndef MILLRACE_TOOLS_RUN_RUN_NODES_H
+#define MILLRACE_TOOLS_RUN_RUN_NODES_H
+
+#include "engine/plan/plan.h"
+#include "tools/millrace/cli/overrides.h"
+#include "tools/millrace/run/launch.h"
+#include "tools/millrace/run/loss.h"
+#include "tools/millrace/run/report.h"
+
+/* The command line of `millrace run`, and what else decides what it does. */
+typedef struct mr_run_arguments {
+    const char *path, *trace, *audit, *resume, *control, *log, *node, *grace;
+    mr_overrides overrides;
+    int replica;
+    int64_t grace_ns;  /* 0: not said */
+    mr_loss_limit loss;
+    bool quiet, json, deny, one_process;
+    mr_launch launch;  /* what the environment says */
+    mr_report report;  /* to whoever watches over this process */
+} mr_run_arguments;
+
+/* The command line decides which node this process runs, then whoever started it. */
+void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params);
+/* Whether a process of that node that is started again, by whoever does that, can go on where it was: it reads
+ * sources or writes something, and all of that can be continued (flow/resume.h). Where `run` itself does that, pipes
+ * can be, too. */
+bool mr_run_resumes(const mr_plan *plan, int node);
+/* Starts all nodes of the plan that are on this machine, and answers the exit code. Nobody else waits for signals. */
+int mr_run_supervise(const mr_run_arguments *from, const mr_plan *plan);
+
+#endif

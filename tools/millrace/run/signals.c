@@ -1,0 +1,224 @@
+#include "tools/millrace/run/signals.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/print.h"
+#include "tools/millrace/run/control.h"
+#include "tools/millrace/run/run_audit.h"
+#include "tools/millrace/run/summary.h"
+
+/* Who is asked to end before it runs may take so long to begin: models are loaded, cameras looked for. */
+static const int64_t PATIENCE_NS = 10000000000;
+/* How long what this thread says may take. */
+static const int64_t SAYING_NS = 500000000;
+enum { MOST_TO_TERMINAL = 64 };
+static const int64_t NS_PER_S = 1000000000, NS_PER_MS = 1000000;
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_t thread;
+    mr_pipeline *pipeline; /* NULL: not running yet, or no more */
+    int fd;                /* of signals */
+    int asked;             /* the first signal that asked for the end; 0: none */
+    bool timed;            /* what the process does before it ends is waited for until then: there is nothing to drain */
+    int64_t until_ns;      /* the first signal's time, and patience_ns */
+    int64_t patience_ns;
+    int code;              /* what the run has come to; -1: it is not over */
+    bool begun, over;
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Writes to standard error past its buffer, whose lock others may hold while they wait for its reader. A terminal that
+ * was stopped, or a pipe that nobody reads, does not keep signals waiting: what it does not take in time is left out. */
+static void say(const char *text, size_t bytes) {
+    const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + SAYING_NS;
+    /* So much goes in at once where poll says that there is room. */
+    const size_t most = isatty(STDERR_FILENO) ? MOST_TO_TERMINAL : PIPE_BUF;
+    struct pollfd one = {.fd = STDERR_FILENO, .events = POLLOUT};
+    for (ssize_t done = 0; bytes > 0; text += done, bytes -= (size_t)done) {
+        int64_t left_ns = until_ns - mr_clock_now_ns(mr_clock_real());
+        if (left_ns <= 0 || poll(&one, 1, (int)(left_ns / NS_PER_MS) + 1) <= 0)
+            return;
+        done = write(STDERR_FILENO, text, bytes < most ? bytes : most);
+        if (done < 0 && errno != EINTR && errno != EAGAIN)
+            return;
+        done = done < 0 ? 0 : done;
+    }
+}
+
+static void __attribute__((format(printf, 1, 2))) say_line(const char *format, ...) {
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    size_t length = mr_vprint_into(line, sizeof line, format, arguments);
+    va_end(arguments);
+    say(line, length < sizeof line ? length : sizeof line - 1);
+}
+
+static void print_summary(void) {
+    mr_summary *summary = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    if (!watch.pipeline || mr_pipeline_summarize(watch.pipeline, &summary))
+        return;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (stream) {
+        mr_summary_print(summary, stream);
+        fclose(stream);
+        say(text, bytes);
+    }
+    free(text);
+    mr_summary_destroy(&summary);
+}
+
+static void exit_at_once(int signal) {
+    print_summary();
+    _exit(128 + signal);
+}
+
+/* What does not run yet is to begin, and to end at once: so there is a summary, and the end is a good one. */
+static void interrupt(const struct signalfd_siginfo *signal) {
+    if (watch.asked && signal->ssi_signo == SIGHUP)
+        return;
+    if (watch.code < 0)
+        mr_run_audit_signal(signal, watch.asked ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
+    if (watch.asked)
+        exit_at_once((int)signal->ssi_signo);
+    watch.asked = (int)signal->ssi_signo;
+    watch.until_ns = mr_clock_now_ns(mr_clock_real()) + watch.patience_ns;
+    watch.timed = !watch.pipeline;
+    if (isatty(STDERR_FILENO))
+        say_line("\nmillrace: finishing what is %s; once more to exit at once\n",
+                 watch.code < 0 ? "in flight" : "on its way to who reads it");
+    if (watch.pipeline)
+        mr_pipeline_stop(watch.pipeline, false);
+}
+
+static void give_up(void) {
+    double seconds = (double)watch.patience_ns / (double)NS_PER_S;
+    if (watch.code < 0) {
+        say_line("millrace: error: asked to end %.0f s ago, and still not begun\n", seconds);
+        exit_at_once(watch.asked);
+    }
+    say_line("millrace: warning: asked to end %.0f s ago; results that nobody has taken by now are lost\n", seconds);
+    _exit(watch.code);
+}
+
+/* Milliseconds for poll. */
+static int patience_ms(void) {
+    if (!watch.timed)
+        return -1;
+    int64_t left_ns = watch.until_ns - mr_clock_now_ns(mr_clock_real());
+    if (left_ns <= 0)
+        give_up();
+    return (int)(left_ns / NS_PER_MS) + 1;
+}
+
+/* Takes the signal that has come; false where it only ends the thread. */
+static bool take_signal(int fd) {
+    struct signalfd_siginfo signal;
+    if (read(fd, &signal, sizeof signal) != sizeof signal)
+        return true;
+    if (!watch.over && signal.ssi_signo == SIGUSR1)
+        print_summary();
+    else if (!watch.over)
+        interrupt(&signal);
+    return !watch.over;
+}
+
+static void *wait_for_signals(void *context) {
+    int fd = *(const int *)context;
+    struct pollfd fds[1 + MR_CONTROL_FDS];
+    for (bool goes_on = true; goes_on;) {
+        fds[0] = (struct pollfd){.fd = fd, .events = POLLIN};
+        pthread_mutex_lock(&watch.lock);
+        int wait_ms = patience_ms();
+        pthread_mutex_unlock(&watch.lock);
+        size_t count = mr_control_fds(fds + 1, &wait_ms);
+        if (poll(fds, 1 + count, wait_ms) < 0)
+            continue;
+        pthread_mutex_lock(&watch.lock);
+        goes_on = !fds[0].revents || take_signal(fd);
+        mr_control_serve(fds + 1, count, watch.pipeline);
+        pthread_mutex_unlock(&watch.lock);
+    }
+    return NULL;
+}
+
+void mr_signals_add(sigset_t *set) {
+    struct sigaction hangup;
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGUSR1);
+    if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
+        sigaddset(set, SIGHUP);
+}
+
+static int start(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    mr_signals_add(&set);
+    watch.over = false;
+    int error = pthread_sigmask(SIG_BLOCK, &set, NULL);
+    if (!error && (watch.fd = signalfd(-1, &set, SFD_CLOEXEC)) < 0)
+        error = errno;
+    if (!error)
+        error = pthread_create(&watch.thread, NULL, wait_for_signals, &watch.fd);
+    if (error)
+        return mr_fail(MR_ERROR_INTERNAL, "no thread for signals: %s", strerror(error));
+    watch.begun = true;
+    pthread_setname_np(watch.thread, "mr-signals");
+    return MR_OK;
+}
+
+int mr_signals_begin(int64_t patience_ns) {
+    watch.asked = 0;
+    watch.timed = false;
+    watch.code = -1;
+    watch.patience_ns = patience_ns > 0 ? patience_ns : PATIENCE_NS;
+    return start();
+}
+
+void mr_signals_watch(mr_pipeline *pipeline) {
+    pthread_mutex_lock(&watch.lock);
+    watch.pipeline = pipeline;
+    if (pipeline && watch.timed) {
+        mr_pipeline_stop(pipeline, false);
+        watch.timed = false;
+    }
+    pthread_mutex_unlock(&watch.lock);
+}
+
+void mr_signals_end(void) {
+    if (!watch.begun)
+        return;
+    watch.begun = false;
+    pthread_mutex_lock(&watch.lock);
+    watch.pipeline = NULL;
+    watch.over = true;
+    pthread_mutex_unlock(&watch.lock);
+    pthread_kill(watch.thread, SIGUSR1);
+    pthread_join(watch.thread, NULL);
+    close(watch.fd);
+    if (watch.timed && watch.code < 0)
+        kill(getpid(), watch.asked);
+}
+
+void mr_signals_leave(int code) {
+    watch.code = code;
+    watch.timed = watch.asked != 0;
+    if (start())
+        mr_log(MR_LOG_WARNING, "%s; the run cannot be asked to end before its results are taken", mr_message());
+}

@@ -1,0 +1,238 @@
+#include "engine/base/print.h"
+#include "tools/millrace/run/loss.h"
+#include "tools/millrace/run/summary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SOURCES = 20 };
+
+static void print_duration(FILE *stream, int64_t ns) {
+    if (ns < 1000000)
+        fprintf(stream, "%7.1f us", (double)ns * 1e-3);
+    else if (ns < 1000000000)
+        fprintf(stream, "%7.1f ms", (double)ns * 1e-6);
+    else
+        fprintf(stream, "%7.2f s ", (double)ns * 1e-9);
+}
+
+static void print_head(const mr_summary *summary, FILE *stream) {
+    uint64_t done = summary->delivered + summary->dropped + summary->absorbed;
+    mr_print(stream, "%s: %llu frames in %.2f s", summary->pipeline ? summary->pipeline : "pipeline",
+             (unsigned long long)done, summary->wall_s);
+    if (summary->wall_s > 0)
+        fprintf(stream, " (%.1f a second)", (double)done / summary->wall_s);
+    fprintf(stream, "; %.2f s of CPU, peak memory %.0f MiB\n", summary->cpu_s,
+            (double)summary->peak_bytes / (1024 * 1024));
+}
+
+/* ---- stages ---------------------------------------------------------------------------------------------------- */
+
+static int widest(const mr_summary *summary, bool type) {
+    size_t width = 6;
+    for (size_t i = 0; i < summary->stage_count; i++) {
+        const char *text = type ? summary->stages[i].type : summary->stages[i].id;
+        size_t length = mr_columns(text, strlen(text));
+        width = length > width ? length : width;
+    }
+    return width > 32 ? 32 : (int)width;
+}
+
+const char *mr_device_state_name(mr_device_state state) {
+    static const char *const names[] = {[MR_DEVICE_WORKS] = "works",
+                                        [MR_DEVICE_RESERVED] = "in reserve",
+                                        [MR_DEVICE_DISABLED] = "disabled",
+                                        [MR_DEVICE_FAILED] = "failed"};
+    return names[state];
+}
+
+/* Which device did how much, where there are several. */
+static void print_shares(const mr_stage_summary *stage, FILE *stream) {
+    double all = 0;
+    for (size_t i = 0; i < stage->share_count; i++)
+        all += (double)stage->shares[i].frames;
+    for (size_t i = 0; i < stage->share_count && stage->share_count > 1; i++) {
+        const mr_share_summary *share = &stage->shares[i];
+        mr_print(stream, "    %s: %llu frames, %.0f%%", share->device, (unsigned long long)share->frames,
+                 all > 0 ? 100 * (double)share->frames / all : 0);
+        if (share->cost_ns) {
+            fputs(", one in", stream);
+            print_duration(stream, share->cost_ns);
+        }
+        if (share->state != MR_DEVICE_WORKS)
+            mr_print(stream, ", %s", mr_device_state_name(share->state));
+        fputc('\n', stream);
+    }
+}
+
+/* Nothing goes into a source, and nothing waits before it. */
+static void print_stage(const mr_stage_summary *stage, FILE *stream) {
+    if (stage->is_source)
+        mr_print(stream, "%-8s %10s %10llu ", stage->device, "", (unsigned long long)stage->out);
+    else
+        mr_print(stream, "%-8s %10llu %10llu ", stage->device, (unsigned long long)stage->in,
+                 (unsigned long long)stage->out);
+    print_duration(stream, stage->busy_ns);
+    if (!stage->is_source) {
+        fputc(' ', stream);
+        print_duration(stream, stage->p50_ns);
+        fputc(' ', stream);
+        print_duration(stream, stage->p99_ns);
+    }
+    fputc('\n', stream);
+}
+
+static void print_stages(const mr_summary *summary, FILE *stream) {
+    int id = widest(summary, false), type = widest(summary, true);
+    mr_print(stream, "\n  %-*s  %-*s  %-8s %10s %10s %10s %10s %10s\n", id, "stage", type, "type", "device", "in",
+             "out", "busy", "p50", "p99");
+    size_t sources = 0;
+    for (size_t i = 0; i < summary->stage_count; i++) {
+        const mr_stage_summary *stage = &summary->stages[i];
+        if (stage->is_source && ++sources > MOST_SOURCES)
+            continue;
+        mr_print(stream, "  %-*s  %-*s  ", id, stage->id, type, stage->type);
+        print_stage(stage, stream);
+        print_shares(stage, stream);
+    }
+    if (sources > MOST_SOURCES)
+        fprintf(stream, "  and %zu more sources\n", sources - MOST_SOURCES);
+    fprintf(stream,
+            "  busy: inside the stage, all instances together; p50, p99: from entering its queue to its end\n");
+    if (!summary->delivered)
+        return;
+    fprintf(stream, "  from source to sink: p50 ");
+    print_duration(stream, summary->latency_p50_ns);
+    fprintf(stream, ", p99 ");
+    print_duration(stream, summary->latency_p99_ns);
+    fputc('\n', stream);
+}
+
+/* ---- cuts ------------------------------------------------------------------------------------------------------ */
+
+static void print_cuts(const mr_summary *summary, FILE *stream) {
+    int id = 3;
+    for (size_t i = 0; i < summary->cut_count; i++)
+        id = (int)strlen(summary->cuts[i].id) > id ? (int)strlen(summary->cuts[i].id) : id;
+    if (summary->cut_count)
+        mr_print(stream, "\n  %-*s  %10s %10s %10s %10s %10s\n", id, "cut", "frames", "again", "set aside", "sessions",
+                 "refused");
+    for (size_t i = 0; i < summary->cut_count; i++) {
+        const mr_cut_summary *cut = &summary->cuts[i];
+        mr_print(stream, "  %-*s  %10llu %10llu %10llu %10llu %10llu\n", id, cut->id, (unsigned long long)cut->frames,
+                 (unsigned long long)cut->again, (unsigned long long)cut->set_aside, (unsigned long long)cut->sessions,
+                 (unsigned long long)(cut->malformed + cut->rejected + cut->refused));
+    }
+}
+
+/* ---- ledger ---------------------------------------------------------------------------------------------------- */
+
+static void print_ledger(const mr_summary *summary, FILE *stream) {
+    mr_print(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
+             (unsigned long long)summary->in, (unsigned long long)summary->delivered,
+             (unsigned long long)summary->dropped, (unsigned long long)summary->absorbed,
+             (unsigned long long)summary->in_flight, summary->balanced ? "balanced" : "NOT BALANCED");
+    for (size_t i = 0; i < summary->line_count; i++) {
+        const mr_ledger_line *line = &summary->lines[i];
+        mr_print(stream, "    %10llu %s by %s: %s\n", (unsigned long long)line->frames,
+                 line->outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", line->stage, line->reason);
+    }
+}
+
+/* ---- sources --------------------------------------------------------------------------------------------------- */
+
+static void print_class(const mr_class_count *class, const mr_source_summary *source, FILE *stream) {
+    fprintf(stream, "    %10llu x ", (unsigned long long)class->frames);
+    if (class->label)
+        mr_print(stream, "%s", class->label);
+    else
+        fprintf(stream, "class %d", class->index);
+    double share = 100.0 * (double)class->frames / (double)source->classified;
+    fprintf(stream, " (%.0f%% of frames, mean score %.2f)\n", share, class->mean_score);
+}
+
+static void print_source(const mr_source_summary *source, FILE *stream) {
+    char missing[512];
+    mr_print(stream, "\n  %s: %llu frames, %llu delivered", source->id, (unsigned long long)source->in,
+             (unsigned long long)source->delivered);
+    if (source->seams)
+        fprintf(stream, "; %llu seam%s in the stream", (unsigned long long)source->seams, source->seams > 1 ? "s" : "");
+    if (source->status)
+        mr_print(stream, "; failed: %s", *source->message ? source->message : mr_status_words(source->status));
+    if (source->unaccounted)
+        mr_print(stream, "; missing: %s",
+                 mr_identities_print(source->unsettled, source->unsettled_count, source->unaccounted, missing,
+                                     sizeof missing));
+    if (source->classified)
+        fprintf(stream, "; most frequent classes");
+    fputc('\n', stream);
+    for (size_t i = 0; i < source->class_count; i++)
+        print_class(&source->classes[i], source, stream);
+}
+
+/* ---- accuracy --------------------------------------------------------------------------------------------------- */
+
+enum { MOST_TRUTHS = 10 };
+
+static int by_accuracy(const void *a, const void *b) {
+    const mr_truth_count *one = a, *other = b;
+    const double first = (double)one->right / (double)one->frames, second = (double)other->right / (double)other->frames;
+    return first != second ? (first > second) - (first < second) : one->index - other->index;
+}
+
+/* The classes of a source that are seen worst, in a copy: those of the summary are in the order of the folders. */
+static void print_truths(const mr_source_summary *source, FILE *stream) {
+    mr_truth_count *sorted = malloc((source->truth_count + 1) * sizeof *sorted);
+    if (!sorted)
+        return;
+    memcpy(sorted, source->truths, source->truth_count * sizeof *sorted);
+    qsort(sorted, source->truth_count, sizeof *sorted, by_accuracy);
+    for (size_t i = 0; i < source->truth_count && i < MOST_TRUTHS; i++)
+        mr_print(stream, "    %10llu of %llu right: %s\n", (unsigned long long)sorted[i].right,
+                 (unsigned long long)sorted[i].frames, sorted[i].label);
+    if (source->truth_count > MOST_TRUTHS)
+        fprintf(stream, "    and %zu classes that are seen better\n", source->truth_count - MOST_TRUTHS);
+    free(sorted);
+}
+
+void mr_accuracy_print(const char *of, uint64_t labelled, uint64_t right, uint64_t listed, size_t longest,
+                       FILE *stream) {
+    const double all = labelled ? (double)labelled : 1;
+    mr_print(stream, "\n  %s: accuracy %.2f%% (%llu of %llu right)", of, 100 * (double)right / all,
+             (unsigned long long)right, (unsigned long long)labelled);
+    if (longest > 1)
+        fprintf(stream, ", %.2f%% among the %zu best", 100 * (double)listed / all, longest);
+    fputs(listed ? "\n" : "; no class is called as a folder is: compare `labels` with the folders\n", stream);
+}
+
+static void print_accuracy(const mr_source_summary *source, FILE *stream) {
+    if (!source->labelled)
+        return;
+    mr_accuracy_print(source->id, source->labelled, source->right, source->listed, source->longest, stream);
+    if (source->listed)
+        print_truths(source, stream);
+}
+
+void mr_summary_print(const mr_summary *summary, FILE *stream) {
+    print_head(summary, stream);
+    print_stages(summary, stream);
+    print_cuts(summary, stream);
+    print_ledger(summary, stream);
+    size_t left_out = 0;
+    for (size_t i = 0; i < summary->source_count; i++) {
+        if (i < MOST_SOURCES || summary->sources[i].status)
+            print_source(&summary->sources[i], stream);
+        else
+            left_out++;
+    }
+    if (left_out)
+        fprintf(stream, "\n  and %zu more sources\n", left_out);
+    for (size_t i = 0; i < summary->source_count; i++)
+        if (i < MOST_SOURCES || summary->sources[i].status)
+            print_accuracy(&summary->sources[i], stream);
+    const mr_loss loss = mr_loss_of(summary);
+    if (loss.lost)
+        fputc('\n', stream);
+    mr_loss_print(&loss, stream);
+    fflush(stream);
+}

@@ -1,0 +1,327 @@
+#include "engine/base/print.h"
+#include "tools/millrace/run/supervisor_parts.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/flow/resume_plan.h"
+#include "tools/millrace/cli/command.h"
+#include "tools/millrace/run/launch.h"
+#include "tools/millrace/run/notify.h"
+#include "tools/millrace/run/run_audit.h"
+#include "tools/millrace/run/run_nodes.h"
+#include "tools/millrace/run/signals.h"
+
+static const int64_t second_ns = 1000000000, tick_ns = 250000000;
+/* Hundredths of the time for an end, from when sources were asked to: all nodes are, and all are ended. */
+enum { ASK_ALL = 25, END_ALL = 95 };
+
+const mr_plan_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child) {
+    return &s->how->plan->nodes[child->node];
+}
+
+bool mr_supervisor_reads(const mr_supervisor *s, const mr_child *child) {
+    return mr_supervisor_node(s, child)->source_count > 0;
+}
+
+bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child) {
+    const mr_plan *plan = s->how->plan;
+    for (size_t v = 0; v < plan->source_count; v++)
+        if (plan->vertices[v].node == child->node && !plan->vertices[v].type->repeats)
+            return false;
+    return true;
+}
+
+/* The exit code of a process is one byte, as is 128 and a signal's number; but no process of ours ends by SIGPIPE. */
+bool mr_supervisor_is_closed(int exit_code) {
+    return exit_code == mr_status_exit_code(MR_ERROR_CLOSED);
+}
+
+void mr_supervisor_say(const mr_supervisor *s, const char *text) {
+    if (mr_supervisor_is_closed(s->exit_code))
+        return;
+    mr_print(stderr, s->how->show ? "\r\033[Kmillrace: %s\n" : "millrace: %s\n", text);
+}
+
+/* ---- ending ---------------------------------------------------------------------------------------------------- */
+
+static void ask_to_end(mr_supervisor *s, bool all) {
+    for (size_t i = 0; i < s->count; i++) {
+        mr_child *child = &s->children[i];
+        if (!child->pid || child->asked || (!all && !mr_supervisor_reads(s, child)))
+            continue;
+        child->asked = true;
+        kill(child->pid, SIGTERM);
+    }
+}
+
+void mr_supervisor_drain(mr_supervisor *s, bool all) {
+    s->draining = true;
+    s->asked_all = all;
+    s->drain_ns = mr_clock_now_ns(mr_clock_real());
+    mr_notify("STOPPING=1");
+    /* What reads is not begun anew; what is behind it is still wanted. */
+    for (size_t i = 0; i < s->count; i++) {
+        mr_child *child = &s->children[i];
+        child->done = child->done || (!child->pid && mr_supervisor_reads(s, child));
+        child->start_ns = 0;
+    }
+    ask_to_end(s, all);
+}
+
+/* Whether some node gives frames to this one, and none does any more. Of those that have ended in order it knows. */
+static bool is_abandoned(const mr_supervisor *s, const mr_child *child) {
+    const mr_plan *plan = s->how->plan;
+    bool any = false;
+    for (size_t i = 0; i < plan->cut_count; i++) {
+        if (plan->cuts[i].to != child->node || mr_supervisor_ended(s, plan->cuts[i].from))
+            continue;
+        any = true;
+        for (size_t k = 0; k < s->count; k++)
+            if (s->children[k].node == plan->cuts[i].from && !s->children[k].done)
+                return false;
+    }
+    return any;
+}
+
+/* A process that was started again when those that give to it had ended waits for ends that nobody tells it any more:
+ * all that they had given was settled, else they would wait too. */
+static void end_what_waits(mr_supervisor *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        mr_child *child = &s->children[i];
+        bool waits = child->pid && child->restarts && child->ready && !child->finished && !child->asked;
+        if (waits && !mr_supervisor_reads(s, child) && is_abandoned(s, child)) {
+            child->asked = true;
+            kill(child->pid, SIGTERM);
+        }
+    }
+}
+
+void mr_supervisor_kill(mr_supervisor *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        mr_child *child = &s->children[i];
+        child->done = true;
+        if (child->pid)
+            kill(child->pid, SIGKILL);
+    }
+}
+
+static void keep_drain_short(mr_supervisor *s, int64_t now_ns) {
+    const int64_t hundredth_ns = s->how->plan->grace_ns / 100;
+    if (s->draining && !s->asked_all && now_ns - s->drain_ns > ASK_ALL * hundredth_ns) {
+        s->asked_all = true;
+        ask_to_end(s, true);
+    }
+    if (s->draining && now_ns - s->drain_ns > END_ALL * hundredth_ns)
+        mr_supervisor_kill(s);
+}
+
+/* ---- telling --------------------------------------------------------------------------------------------------- */
+
+static double seconds_since(int64_t ns) {
+    return (double)(mr_clock_now_ns(mr_clock_real()) - ns) / (double)second_ns;
+}
+
+static void tell(mr_supervisor *s, int64_t now_ns) {
+    const mr_tally_of_nodes all = mr_children_tally(s->children, s->count);
+    unsigned long long done = all.delivered + all.dropped + all.absorbed;
+    size_t running = 0, ready = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        running += s->children[i].pid != 0;
+        ready += s->children[i].ready || s->children[i].done;
+    }
+    if (ready == s->count && !s->said_ready) {
+        s->said_ready = true;
+        mr_notify("READY=1");
+    }
+    if (s->how->show)
+        fprintf(stderr, "\r\033[Kframes %llu, %llu dropped, %zu of %zu nodes", done,
+                (unsigned long long)all.dropped, running, s->count);
+    mr_notify("STATUS=%llu frames, %llu dropped, %zu of %zu processes run", done, (unsigned long long)all.dropped,
+              running, s->count);
+    s->shown_ns = now_ns;
+}
+
+static void give_signs(mr_supervisor *s, int64_t now_ns) {
+    int64_t every_ns = mr_notify_watchdog_ns();
+    if (now_ns - s->shown_ns >= second_ns / 2 || !s->shown_ns)
+        tell(s, now_ns);
+    if (every_ns && now_ns - s->alive_ns >= every_ns / 2) {
+        mr_notify("WATCHDOG=1");
+        s->alive_ns = now_ns;
+    }
+}
+
+static int print(mr_supervisor *s, FILE *stream) {
+    return mr_children_print(s->how->plan, s->children, s->count, seconds_since(s->began_ns), stream);
+}
+
+/* ---- the loop -------------------------------------------------------------------------------------------------- */
+
+/* The second one ends everything at once; a terminal that goes may say so more than once. */
+static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
+    if (s->draining && signal->ssi_signo == SIGHUP)
+        return;
+    mr_run_audit_signal(signal, s->draining ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
+    if (!s->draining) {
+        if (isatty(STDERR_FILENO))
+            mr_supervisor_say(s, "finishing what is in flight; once more to exit at once");
+        mr_supervisor_drain(s, false);
+        return;
+    }
+    for (size_t i = 0; i < s->count; i++)
+        if (s->children[i].pid)
+            kill(s->children[i].pid, SIGKILL);
+    print(s, stderr);
+    mr_aside_remove(&s->aside);
+    _exit(128 + (int)signal->ssi_signo);
+}
+
+static void take_signals(mr_supervisor *s) {
+    struct signalfd_siginfo got;
+    while (read(s->signals, &got, sizeof got) == (ssize_t)sizeof got) {
+        if (got.ssi_signo == SIGCHLD)
+            mr_supervisor_bury(s);
+        else if (got.ssi_signo == SIGUSR1)
+            print(s, stderr);
+        else
+            interrupt(s, &got);
+    }
+}
+
+static bool is_over(const mr_supervisor *s) {
+    for (size_t i = 0; i < s->count; i++)
+        if (s->children[i].pid || !s->children[i].done)
+            return false;
+    return true;
+}
+
+static int wait_for_something(mr_supervisor *s, struct pollfd *polled) {
+    polled[0] = (struct pollfd){.fd = s->signals, .events = POLLIN};
+    for (size_t i = 0; i < s->count; i++)
+        polled[i + 1] = (struct pollfd){.fd = s->children[i].report, .events = POLLIN};
+    if (poll(polled, s->count + 1, (int)(tick_ns / 1000000)) < 0 && errno != EINTR)
+        return mr_fail(MR_ERROR_INTERNAL, "cannot wait for nodes: %s", strerror(errno));
+    for (size_t i = 0; i < s->count; i++)
+        if (polled[i + 1].revents)
+            mr_child_read(&s->children[i]);
+    take_signals(s);
+    return MR_OK;
+}
+
+static int watch(mr_supervisor *s) {
+    struct pollfd *polled = calloc(s->count + 1, sizeof *polled);
+    int status = polled ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    while (!status && !is_over(s)) {
+        int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+        status = mr_supervisor_start_due(s, now_ns);
+        keep_drain_short(s, now_ns);
+        end_what_waits(s);
+        give_signs(s, now_ns);
+        if (!status)
+            status = wait_for_something(s, polled);
+    }
+    free(polled);
+    return status;
+}
+
+/* ---- together -------------------------------------------------------------------------------------------------- */
+
+static int make_children(mr_supervisor *s) {
+    const mr_plan *plan = s->how->plan;
+    size_t all = 0;
+    for (size_t n = 0; n < plan->node_count; n++)
+        all += (size_t)plan->nodes[n].replicas;
+    s->children = calloc(all, sizeof *s->children);
+    if (!s->children)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
+    for (int n = 0; n < (int)plan->node_count; n++) {
+        const mr_plan_node *node = &plan->nodes[n];
+        if (!mr_launch_is_here(node->address)) {
+            mr_print(stderr, "millrace: node %s is on another machine (%s): start it there with --node %s\n", node->id,
+                     node->address, node->id);
+            continue;
+        }
+        for (int r = 0; r < node->replicas; r++) {
+            mr_child *child = &s->children[s->count++];
+            *child = (mr_child){.node = n, .replica = r, .report = -1,
+                                .resumes = s->how->resume ? mr_resume_concerns(plan, n) : mr_resume_serves(plan, n)};
+            snprintf(child->name, sizeof child->name, node->replicas > 1 ? "%s.%d" : "%s", node->id, r);
+        }
+    }
+    return s->count ? MR_OK : mr_fail(MR_ERROR_CONFIG, "no node of %s is on this machine", plan->spec->file);
+}
+
+static int catch_signals(mr_supervisor *s) {
+    sigset_t set;
+    sigemptyset(&set);
+    mr_signals_add(&set);
+    sigaddset(&set, SIGCHLD);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) ||
+        (s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+        return mr_fail(MR_ERROR_INTERNAL, "cannot wait for signals: %s", strerror(errno));
+    return MR_OK;
+}
+
+static void end_children(mr_supervisor *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        mr_child *child = &s->children[i];
+        if (child->pid) {
+            kill(child->pid, SIGKILL);
+            waitpid(child->pid, NULL, 0);
+        }
+        mr_child_fini(child);
+    }
+    free(s->children);
+}
+
+/* In a pipe only results are printed; but a failure is never left without its ledger. */
+static int conclude(mr_supervisor *s) {
+    if (s->how->show)
+        fprintf(stderr, "\r\033[K");
+    if (!s->exit_code && !mr_children_tally(s->children, s->count).balanced)
+        s->exit_code = mr_status_exit_code(MR_ERROR_INTERNAL);
+    const mr_loss loss = mr_children_loss(s->children, s->count);
+    int lost = mr_loss_check(&loss, &s->how->loss), failed = MR_OK;
+    if (!s->exit_code)
+        s->exit_code = mr_status_exit_code(lost);
+    const bool quiet = s->how->quiet || mr_supervisor_is_closed(s->exit_code);
+    const bool table = !s->how->json && (s->exit_code || isatty(STDERR_FILENO));
+    if (s->how->json)
+        failed = mr_children_print_json(s->how->plan, s->children, s->count, seconds_since(s->began_ns), s->exit_code,
+                                        lost ? mr_message() : NULL, s->how->json_stream);
+    if (!quiet && table)
+        failed = print(s, stderr);
+    else if (!quiet && !(s->how->json && s->how->json_stream == stderr))
+        mr_loss_print(&loss, stderr);
+    if (lost && !failed)
+        mr_command_failed(mr_loss_check(&loss, &s->how->loss));
+    return failed;
+}
+
+int mr_supervise(const mr_supervision *how) {
+    mr_supervisor s = {.how = how, .signals = -1, .self = getpid(), .began_ns = mr_clock_now_ns(mr_clock_real())};
+    int status = catch_signals(&s);
+    if (!status)
+        status = mr_supervisor_environment(&s);
+    if (!status)
+        status = make_children(&s);
+    if (!status)
+        status = watch(&s);
+    if (!status)
+        status = conclude(&s);
+    int code = status ? mr_command_failed(status) : s.exit_code;
+    end_children(&s);
+    if (s.signals >= 0)
+        close(s.signals);
+    mr_aside_remove(&s.aside);
+    return code;
+}

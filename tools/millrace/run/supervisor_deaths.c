@@ -1,0 +1,264 @@
+/* Processes that have died: which are started again, which are given up, and when nothing more will come. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/print.h"
+#include "engine/flow/resume_plan.h"
+#include "tools/millrace/run/supervisor_parts.h"
+
+static const int64_t second_ns = 1000000000, minute_ns = 60000000000, first_wait_ns = 100000000;
+
+/* The first failure's exit code is the run's; what was ended by a signal is a failure of ours. */
+static void fail_with(mr_supervisor *s, int exit_code) {
+    bool signalled = exit_code > 128 && !mr_supervisor_is_closed(exit_code);
+    int code = signalled ? mr_status_exit_code(MR_ERROR_INTERNAL) : exit_code;
+    s->exit_code = s->exit_code ? s->exit_code : code;
+}
+
+/* Whether a cut in one of both directions makes one node wait for the other. */
+static bool wait_for_each_other(const mr_plan *plan, int a, int b) {
+    for (size_t i = 0; i < plan->cut_count; i++) {
+        const mr_plan_cut *cut = &plan->cuts[i];
+        bool between = (cut->from == a && cut->to == b) || (cut->from == b && cut->to == a);
+        if (between && cut->cut->mode == MR_CUT_RELIABLE)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a process of the node still runs or is to be started. */
+static bool lives(const mr_supervisor *s, int node) {
+    for (size_t i = 0; i < s->count; i++)
+        if (s->children[i].node == node && !s->children[i].done)
+            return true;
+    return false;
+}
+
+/* Marks those that give frames to a node which has ended in failure: it takes no more. */
+static void mark_givers(const mr_plan *plan, int node, bool *stuck) {
+    for (size_t i = 0; i < plan->cut_count; i++)
+        stuck[plan->cuts[i].from] |= plan->cuts[i].to == node && plan->cuts[i].cut->mode == MR_CUT_RELIABLE;
+}
+
+/* Marks the nodes that wait, directly or through others, for one of which no process is left. */
+static void mark_stuck(const mr_supervisor *s, bool *stuck) {
+    const mr_plan *plan = s->how->plan;
+    for (size_t i = 0; i < s->count; i++) {
+        const mr_child *child = &s->children[i];
+        if (lives(s, child->node))
+            continue;
+        stuck[child->node] |= child->given_up;
+        if (child->exit_code)
+            mark_givers(plan, child->node, stuck);
+    }
+    for (size_t round = 0; round < plan->node_count; round++)
+        for (int a = 0; a < (int)plan->node_count; a++)
+            for (int b = 0; stuck[a] && b < (int)plan->node_count; b++)
+                stuck[b] |= wait_for_each_other(plan, a, b);
+}
+
+/* Where all that is left waits for what was given up, nothing more will come of it. */
+static void end_what_is_stuck(mr_supervisor *s) {
+    bool stuck[MR_SPEC_MAX_NODES] = {false}, any = false, free = false;
+    mark_stuck(s, stuck);
+    for (size_t i = 0; i < s->count; i++) {
+        bool left = !s->children[i].done && !s->children[i].finished;
+        any = any || (left && stuck[s->children[i].node]);
+        free = free || (left && !stuck[s->children[i].node]);
+    }
+    if (any && !free && !s->draining) {
+        mr_supervisor_say(s, "all that is left waits for it: ending");
+        mr_supervisor_drain(s, true);
+        if (mr_supervisor_is_closed(s->exit_code))
+            mr_supervisor_kill(s);
+    }
+}
+
+/* Another start would come to the same. */
+static bool is_final(int exit_code) {
+    static const int statuses[] = {MR_OK,           MR_ERROR_USAGE,      MR_ERROR_DATA,
+                                   MR_ERROR_CONFIG, MR_ERROR_PERMISSION, MR_ERROR_NO_INPUT};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+        if (exit_code == mr_status_exit_code(statuses[i]))
+            return true;
+    return false;
+}
+
+/* ---- who has ended in order -------------------------------------------------------------------------------------- */
+
+static bool ended_in_order(const mr_child *child) {
+    return child->done && child->finished && !child->asked && !child->exit_code;
+}
+
+bool mr_supervisor_ended(const mr_supervisor *s, int node) {
+    bool any = false;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->children[i].node == node && !ended_in_order(&s->children[i]))
+            return false;
+        any |= s->children[i].node == node;
+    }
+    return any;
+}
+
+/* Whether a node that only reads sources has not given anything, and will not. */
+static bool has_given_nothing(const mr_supervisor *s, int node) {
+    for (size_t i = 0; i < s->how->plan->cut_count; i++)
+        if (s->how->plan->cuts[i].to == node)
+            return false;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->children[i].node == node && !s->children[i].unbegun)
+            return false;
+    return true;
+}
+
+/* Nodes that are started again from now on, or wait for its first word, do not wait for this one. */
+static void tell_end(const mr_supervisor *s, int node) {
+    char path[MR_ASIDE + 128];
+    if (!mr_supervisor_ended(s, node) && !has_given_nothing(s, node))
+        return;
+    snprintf(path, sizeof path, "%s/%s.ended", s->aside.folder, s->how->plan->nodes[node].id);
+    FILE *file = fopen(path, "we");
+    if (file)
+        fclose(file);
+    else
+        mr_print(stderr, "millrace: warning: %s cannot be written (%s): nodes that die now may wait for %s\n", path,
+                 strerror(errno), s->how->plan->nodes[node].id);
+}
+
+/* Whether frames come to their end in this vertex. */
+static bool delivers(const mr_plan *plan, size_t v) {
+    const mr_plan_vertex *vertex = &plan->vertices[v];
+    bool taken = false;
+    if (!vertex->output_count)
+        return vertex->type != &mr_cut_out_stage;
+    for (size_t port = 0; port < vertex->output_count; port++, taken = false) {
+        for (size_t e = 0; e < plan->edge_count; e++)
+            taken |= plan->edges[e].from == (int)v && plan->edges[e].from_port == (int)port;
+        if (!taken)
+            return true;
+    }
+    return false;
+}
+
+/* Whether all that a process was there for is done: the nodes that took its frames have ended in order, and nothing
+ * comes to its end in itself. What can give the same frames again is started all the same, to account for them. */
+static bool has_given_all(const mr_supervisor *s, const mr_child *child) {
+    const mr_plan *plan = s->how->plan;
+    if (mr_supervisor_repeats(s, child))
+        return false;
+    for (size_t i = 0; i < plan->cut_count; i++)
+        if (plan->cuts[i].from == child->node && !mr_supervisor_ended(s, plan->cuts[i].to))
+            return false;
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (plan->vertices[v].node == child->node && delivers(plan, v))
+            return false;
+    return true;
+}
+
+/* ---- deaths ------------------------------------------------------------------------------------------------------ */
+
+/* How many of its last deaths were within a minute, this one included. */
+static int note_death(mr_child *child, int64_t now_ns) {
+    int recent = 1;
+    memmove(child->died_ns + 1, child->died_ns, (MR_CHILD_STARTS - 1) * sizeof *child->died_ns);
+    child->died_ns[0] = now_ns;
+    while (recent < MR_CHILD_STARTS && child->died_ns[recent] && now_ns - child->died_ns[recent] < minute_ns)
+        recent++;
+    return recent;
+}
+
+/* One that could not even begin, and would not the next time. */
+static void give_up(mr_supervisor *s, mr_child *child, const char *why) {
+    char text[1024];
+    child->given_up = true;
+    snprintf(text, sizeof text, "error: node %s %s, as it would again: it is given up", child->name, why);
+    mr_supervisor_say(s, text);
+    end_what_is_stuck(s);
+}
+
+static void start_again(mr_supervisor *s, mr_child *child, const char *why, int64_t now_ns) {
+    char text[1024];
+    int recent = note_death(child, now_ns);
+    if (recent >= MR_CHILD_STARTS) {
+        child->done = child->given_up = true;
+        fail_with(s, child->exit_code);
+        snprintf(text, sizeof text, "error: node %s %s; it has died %d times within a minute and is given up",
+                 child->name, why, recent);
+        mr_supervisor_say(s, text);
+        end_what_is_stuck(s);
+        return;
+    }
+    if (!mr_supervisor_repeats(s, child))
+        mr_child_remember(child, false);
+    int64_t wait_ns = s->draining ? 0 : first_wait_ns << (recent - 1);
+    child->restarts++;
+    child->start_ns = now_ns + wait_ns;
+    bool anew = !child->resumes && mr_resume_concerns(s->how->plan, child->node);
+    bool told = !anew || child->restarts > 1 || mr_resume_serves(s->how->plan, child->node);
+    snprintf(text, sizeof text, "warning: node %s %s; it is started again in %.1f s%s%s%s", child->name, why,
+             (double)wait_ns / (double)second_ns, anew ? ", and begins anew" : "", told ? "" : ": ",
+             told ? "" : mr_message());
+    mr_supervisor_say(s, text);
+}
+
+/* What it had given away and not heard of again is nobody's now. */
+static void tell_not_again(mr_supervisor *s, const mr_child *child, const char *why) {
+    char text[1024];
+    snprintf(text, sizeof text, "error: node %s %s while the run was ending: it is not started again", child->name,
+             why);
+    mr_supervisor_say(s, text);
+}
+
+static void bury(mr_supervisor *s, mr_child *child, int how) {
+    char why[64];
+    child->pid = 0;
+    mr_child_read(child);
+    child->exit_code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+    if (WIFEXITED(how))
+        snprintf(why, sizeof why, "ended with exit code %d", child->exit_code);
+    else
+        snprintf(why, sizeof why, "was ended by signal %d", WTERMSIG(how));
+    /* All was done and told; it had only to go. */
+    if (child->finished && child->exit_code > 128)
+        child->exit_code = (int)mr_told_integer(child->told, "exit_code");
+    /* It had not begun, and is not to. */
+    const bool dismissed = child->asked && !child->ready && child->exit_code == 128 + SIGTERM;
+    if (dismissed) {
+        child->exit_code = 0;
+        child->unbegun = !child->restarts;
+    }
+    bool over = child->done || child->finished || dismissed || (WIFEXITED(how) && is_final(child->exit_code)) ||
+                (s->draining && mr_supervisor_reads(s, child));
+    if (!over && has_given_all(s, child)) {
+        mr_child_remember(child, true);
+        child->exit_code = 0;
+        over = true;
+    }
+    if (over) {
+        child->done = true;
+        fail_with(s, child->exit_code);
+        tell_end(s, child->node);
+        if (child->exit_code && child->finished)
+            end_what_is_stuck(s);
+        else if (child->exit_code && s->draining)
+            tell_not_again(s, child, why);
+        else if (child->exit_code)
+            give_up(s, child, why);
+        return;
+    }
+    start_again(s, child, why, mr_clock_now_ns(mr_clock_real()));
+}
+
+void mr_supervisor_bury(mr_supervisor *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        int how;
+        mr_child *child = &s->children[i];
+        if (child->pid && waitpid(child->pid, &how, WNOHANG) == child->pid)
+            bury(s, child, how);
+    }
+}
+

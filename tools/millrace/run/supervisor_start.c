@@ -1,0 +1,135 @@
+/* Starting the processes of nodes, and what they share. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "engine/base/print.h"
+#include "tools/millrace/run/report.h"
+#include "tools/millrace/run/supervisor_parts.h"
+
+/* An option whose value is a file of each node's own. */
+static const char *of_node(const char *option, const char *path, const mr_child *child) {
+    char *text = NULL;
+    if (asprintf(&text, strcmp(path, "off") == 0 ? "%s=%s" : "%s=%s.%s", option, path, child->name) < 0)
+        _exit(mr_status_exit_code(MR_ERROR_MEMORY));
+    return text;
+}
+
+/* A number by which the takers of what a node gives tell one run of it from another, unless somebody has said one. */
+static int set_run(void) {
+    uint64_t run;
+    char text[32];
+    if (getrandom(&run, sizeof run, 0) != (ssize_t)sizeof run)
+        return mr_fail(MR_ERROR_INTERNAL, "no random number for the run: %s", strerror(errno));
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)run);
+    setenv("MILLRACE_RUN", text, 0);
+    return MR_OK;
+}
+
+/* A child gets no signals of the terminal, also not one that came while it was still in the terminal's group. */
+static void leave_terminal(void) {
+    static const int sent[] = {SIGINT, SIGHUP};
+    sigset_t none;
+    setpgid(0, 0);
+    for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
+        struct sigaction before;
+        if (!sigaction(sent[i], NULL, &before) && signal(sent[i], SIG_IGN) != SIG_ERR) /* what waits is dropped so */
+            sigaction(sent[i], &before, NULL);
+    }
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* In the child; never returns. Where whoever started it is killed it is, too: left alone it would hold files that the
+ * next run writes, and write checkpoints that this has taken up. */
+static void become(const mr_supervisor *s, const mr_child *child, int report) {
+    char replica[16], fd[16], epoch[16], written[MR_ASIDE + sizeof child->name];
+    size_t count = 0;
+    while (s->how->command[count])
+        count++;
+    const char **command = calloc(count + 7, sizeof *command);
+    if (!command)
+        _exit(mr_status_exit_code(MR_ERROR_MEMORY));
+    memcpy(command, s->how->command, count * sizeof *command);
+    snprintf(replica, sizeof replica, "%d", child->replica);
+    snprintf(fd, sizeof fd, "%d", report);
+    command[count++] = "--node";
+    command[count++] = mr_supervisor_node(s, child)->id;
+    command[count++] = "--replica";
+    command[count++] = replica;
+    if (child->resumes)
+        command[count++] = of_node("--resume", s->how->resume ? s->how->resume : s->checkpoint, child);
+    if (s->how->control)
+        command[count] = of_node("--control", s->how->control, child);
+    leave_terminal();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != s->self)
+        _exit(mr_status_exit_code(MR_ERROR_CANCELLED));
+    setenv(MR_REPORT_VARIABLE, fd, 1);
+    if (child->resumes && !s->how->resume) {
+        snprintf(written, sizeof written, "%s/%s", s->aside.folder, child->name);
+        setenv("MILLRACE_WRITTEN", written, 1);
+    }
+    /* What it gives now, where it cannot give the same again, is not what it gave before under the same numbers. */
+    snprintf(epoch, sizeof epoch, "%d", child->restarts);
+    setenv("MILLRACE_EPOCH", epoch, 1);
+    execv("/proc/self/exe", (char *const *)(uintptr_t)command);
+    mr_print(stderr, "millrace: error: cannot start the node %s: %s\n", child->name, strerror(errno));
+    _exit(mr_status_exit_code(MR_ERROR_INTERNAL));
+}
+
+static int start(mr_supervisor *s, mr_child *child) {
+    int ends[2];
+    child->ready = child->finished = child->asked = false;
+    child->length = 0;
+    child->start_ns = 0;
+    if (pipe2(ends, O_CLOEXEC))
+        return mr_fail(MR_ERROR_INTERNAL, "no pipe to the node %s: %s", child->name, strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        fcntl(ends[1], F_SETFD, 0);
+        fcntl(s->aside.held, F_SETFD, 0); /* It may outlive this process for a moment. */
+        become(s, child, ends[1]);
+    }
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
+        return mr_fail(MR_ERROR_INTERNAL, "cannot start the node %s: %s", child->name, strerror(errno));
+    }
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    child->report = ends[0];
+    child->pid = pid;
+    return MR_OK;
+}
+
+int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns) {
+    for (size_t i = 0; i < s->count; i++) {
+        mr_child *child = &s->children[i];
+        if (child->pid || child->done || child->start_ns > now_ns)
+            continue;
+        int status = start(s, child);
+        if (status)
+            return status;
+    }
+    return MR_OK;
+}
+
+/* What all nodes share: a folder for their sockets and checkpoints, and for word of those that have ended, and the
+ * number of the run. */
+int mr_supervisor_environment(mr_supervisor *s) {
+    const char *said = getenv("MILLRACE_RUNTIME");
+    int status = mr_aside_make(&s->aside, NULL);
+    if (status)
+        return status;
+    if (!said || !*said)
+        setenv("MILLRACE_RUNTIME", s->aside.folder, 1);
+    setenv("MILLRACE_ENDED", s->aside.folder, 1);
+    snprintf(s->checkpoint, sizeof s->checkpoint, "%s/checkpoint", s->aside.folder);
+    return set_run();
+}

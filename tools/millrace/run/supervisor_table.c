@@ -1,0 +1,374 @@
+/* All nodes of a pipeline in one table, and as one object of JSON. */
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "engine/base/print.h"
+#include "tools/millrace/cli/table.h"
+#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/run/summary.h"
+#include "tools/millrace/run/supervisor.h"
+
+/* Sources of one node that are told of one by one. */
+enum { MOST_SOURCES = 20 };
+
+static const char *state_of(const mr_child *child) {
+    return child->given_up ? "given up" : child->done ? "ended" : child->ready ? "runs" : "starts";
+}
+
+static void add_milliseconds(mr_table *table, double ms) {
+    char text[MR_WORDS];
+    mr_table_add(table, "%s", mr_words_duration((int64_t)(ms * 1e6), text));
+}
+
+/* ---- the processes --------------------------------------------------------------------------------------------- */
+
+static int print_processes(const mr_child *children, size_t count, int width, FILE *stream) {
+    static const mr_column columns[] = {{"node", .cut = MR_CUT_MIDDLE}, {.title = "state"},
+                                        {"restarts", .right = true},    {"exit", .right = true},
+                                        {"CPU", .right = true},         {"peak memory", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    char text[MR_WORDS];
+    for (size_t i = 0; i < count; i++) {
+        const mr_child *child = &children[i];
+        mr_table_add(&table, "%s", child->name);
+        mr_table_add(&table, "%s", state_of(child));
+        mr_table_add(&table, "%d", child->restarts);
+        if (child->done && child->exit_code > 128)
+            mr_table_add(&table, "signal %d", child->exit_code - 128);
+        else if (child->done)
+            mr_table_add(&table, "%d", child->exit_code);
+        else
+            mr_table_add(&table, "-");
+        mr_table_add(&table, "%.2f s", mr_told_number(child->told, "cpu_s"));
+        mr_table_add(&table, "%s", mr_words_bytes((uint64_t)mr_told_integer(child->told, "peak_bytes"), text));
+    }
+    return mr_table_print(&table, width, stream);
+}
+
+/* ---- stages ---------------------------------------------------------------------------------------------------- */
+
+static bool is_source(yajl_val told, const char *id) {
+    size_t count;
+    yajl_val *sources = mr_told_array(told, "sources", &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(mr_told_text(sources[i], "id"), id) == 0)
+            return true;
+    return false;
+}
+
+static void add_stage(mr_table *table, const mr_child *child, yajl_val stage, bool source) {
+    mr_table_add(table, "%s", child->name);
+    mr_table_add(table, "%s", mr_told_text(stage, "id"));
+    mr_table_add(table, "%s", mr_told_text(stage, "device"));
+    if (source)
+        mr_table_add(table, "-");
+    else
+        mr_table_add(table, "%lld", (long long)mr_told_integer(stage, "in"));
+    mr_table_add(table, "%lld", (long long)mr_told_integer(stage, "out"));
+    add_milliseconds(table, mr_told_number(stage, "busy_s") * 1e3);
+    if (source) {
+        mr_table_add(table, "-");
+        mr_table_add(table, "-");
+        return;
+    }
+    add_milliseconds(table, mr_told_number(stage, "p50_ms"));
+    add_milliseconds(table, mr_told_number(stage, "p99_ms"));
+}
+
+static int print_stages(const mr_child *children, size_t count, int width, FILE *stream) {
+    static const mr_column columns[] = {{"node", .cut = MR_CUT_MIDDLE}, {"stage", .cut = MR_CUT_MIDDLE},
+                                        {"device", .cut = MR_CUT_LINES}, {"in", .right = true},
+                                        {"out", .right = true},         {"busy", .right = true},
+                                        {"p50", .right = true},         {"p99", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    for (size_t i = 0; i < count; i++) {
+        size_t stages, sources = 0;
+        yajl_val *stage = mr_told_array(children[i].told, "stages", &stages);
+        for (size_t s = 0; s < stages; s++) {
+            bool source = is_source(children[i].told, mr_told_text(stage[s], "id"));
+            if (!source || ++sources <= MOST_SOURCES)
+                add_stage(&table, &children[i], stage[s], source);
+        }
+    }
+    return mr_table_print(&table, width, stream);
+}
+
+/* ---- cuts ------------------------------------------------------------------------------------------------------ */
+
+/* Each end of each cut, as the process that has it tells of it. */
+static int print_cuts(const mr_child *children, size_t count, int width, FILE *stream) {
+    static const mr_column columns[] = {{"node", .cut = MR_CUT_MIDDLE}, {"cut", .cut = MR_CUT_MIDDLE},
+                                        {"frames", .right = true},      {"again", .right = true},
+                                        {"set aside", .right = true},   {"sessions", .right = true},
+                                        {"refused", .right = true},     {0}};
+    static const char *const counts[] = {"frames", "again", "set_aside", "sessions"};
+    mr_table table = {.columns = columns};
+    for (size_t i = 0; i < count; i++) {
+        size_t cuts;
+        yajl_val *cut = mr_told_array(children[i].told, "cuts", &cuts);
+        for (size_t c = 0; c < cuts; c++) {
+            mr_table_add(&table, "%s", children[i].name);
+            mr_table_add(&table, "%s", mr_told_text(cut[c], "id"));
+            for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+                mr_table_add(&table, "%lld", (long long)mr_told_integer(cut[c], counts[k]));
+            mr_table_add(&table, "%lld", (long long)(mr_told_integer(cut[c], "malformed") +
+                                                     mr_told_integer(cut[c], "rejected") +
+                                                     mr_told_integer(cut[c], "refused")));
+        }
+    }
+    if (!table.count)
+        return MR_OK;
+    fputc('\n', stream);
+    return mr_table_print(&table, width, stream);
+}
+
+/* ---- the ledger ------------------------------------------------------------------------------------------------ */
+
+static void print_lines(yajl_val ledger, const char *what, FILE *stream) {
+    size_t count;
+    yajl_val *lines = mr_told_array(ledger, what, &count);
+    for (size_t i = 0; i < count; i++)
+        mr_print(stream, "    %10lld %s by %s: %s\n", (long long)mr_told_integer(lines[i], "frames"), what,
+                 mr_told_text(lines[i], "stage"), mr_told_text(lines[i], "reason"));
+}
+
+/* Which frames are missing, as far as they were named. */
+static void print_missing(const mr_child *child, yajl_val source, uint64_t missing, FILE *stream) {
+    mr_identity frames[MR_UNSETTLED_FRAMES];
+    char text[512];
+    size_t told, count = 0;
+    yajl_val *frame = mr_told_array(source, "unsettled", &told);
+    for (; count < told && count < MR_UNSETTLED_FRAMES; count++)
+        frames[count] = mr_told_frame(frame[count]);
+    mr_print(stream, "    %10llu missing of %s, read by %s: %s\n", (unsigned long long)missing,
+             mr_told_text(source, "id"), child->name, mr_identities_print(frames, count, missing, text, sizeof text));
+}
+
+/* A source that failed or does not balance, and what was dropped and absorbed of each. */
+static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
+    const char *error = mr_told_text(source, "error");
+    const mr_tally_of_nodes tally = mr_child_tally(child, source);
+    if (*error)
+        mr_print(stream, "  %s of %s failed: %s\n", mr_told_text(source, "id"), child->name, error);
+    if (mr_told_integer(source, "seams"))
+        mr_print(stream, "    %10lld seams in the stream of %s\n", (long long)mr_told_integer(source, "seams"),
+                mr_told_text(source, "id"));
+    print_lines(source, "dropped", stream);
+    print_lines(source, "absorbed", stream);
+    if (tally.missing)
+        print_missing(child, source, tally.missing, stream);
+}
+
+/* Of a child that reads sources. */
+static void print_lives(const mr_child *child, FILE *stream) {
+    if (child->before.dropped)
+        mr_print(stream, "    %10llu dropped by %s: in it when it died, or before\n",
+                 (unsigned long long)child->before.dropped, child->name);
+    if (child->before.absorbed)
+        mr_print(stream, "    %10llu absorbed by %s: before it died\n", (unsigned long long)child->before.absorbed,
+                 child->name);
+    if (!child->before.in && child->restarts)
+        mr_print(stream, "  %s was started again, and has %s\n", child->name,
+                 child->resumes ? "gone on where it was: what was done before is absorbed" : "read its sources anew");
+    if (child->done && !child->finished)
+        mr_print(stream, "  %s was ended before it could say what it had read last\n", child->name);
+}
+
+static void print_sources(const mr_child *child, FILE *stream) {
+    size_t sources;
+    bool reads = false;
+    yajl_val *source = mr_told_array(child->told, "sources", &sources);
+    for (size_t s = 0; s < sources; s++) {
+        if (mr_told_true(source[s], "elsewhere"))
+            continue;
+        reads = true;
+        if (s < MOST_SOURCES || *mr_told_text(source[s], "error") || mr_child_tally(child, source[s]).missing)
+            print_source(child, source[s], stream);
+    }
+    if (reads || child->before.in)
+        print_lives(child, stream);
+}
+
+static void print_ledger(const mr_child *children, size_t count, FILE *stream) {
+    const mr_tally_of_nodes all = mr_children_tally(children, count);
+    mr_print(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
+             (unsigned long long)all.in, (unsigned long long)all.delivered, (unsigned long long)all.dropped,
+             (unsigned long long)all.absorbed, (unsigned long long)all.in_flight,
+             all.balanced ? "balanced" : "NOT BALANCED");
+    for (size_t i = 0; i < count; i++)
+        print_sources(&children[i], stream);
+}
+
+/* ---- accuracy --------------------------------------------------------------------------------------------------- */
+
+typedef struct sum_of_truths {
+    uint64_t labelled, right, listed;
+    size_t longest;
+} sum_of_truths;
+
+static void add_truths(sum_of_truths *sum, const mr_child *child) {
+    size_t sources;
+    yajl_val *source = mr_told_array(child->told, "sources", &sources);
+    for (size_t s = 0; s < sources; s++) {
+        const char *const path[] = {"accuracy", NULL};
+        yajl_val told = yajl_tree_get(source[s], (const char **)path, yajl_t_object);
+        size_t k = (size_t)mr_told_integer(told, "k");
+        sum->labelled += (uint64_t)mr_told_integer(told, "frames");
+        sum->right += (uint64_t)mr_told_integer(told, "right");
+        sum->listed += (uint64_t)mr_told_integer(told, "listed");
+        sum->longest = k > sum->longest ? k : sum->longest;
+    }
+}
+
+/* Of the replicas of the first node to which classes of labelled frames come: another would count the same again. */
+static sum_of_truths sum_truths(const mr_child *children, size_t count) {
+    sum_of_truths sum = {0};
+    int node = -1;
+    for (size_t i = 0; i < count; i++) {
+        if (node < 0 || node == children[i].node)
+            add_truths(&sum, &children[i]);
+        if (sum.labelled)
+            node = children[i].node;
+    }
+    return sum;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------- */
+
+int mr_children_print(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, FILE *stream) {
+    const mr_tally_of_nodes all = mr_children_tally(children, count);
+    uint64_t done = all.delivered + all.dropped + all.absorbed;
+    int width = mr_terminal_width(stream);
+    mr_print(stream, "%s: %llu frames in %.2f s", plan->name, (unsigned long long)done, wall_s);
+    if (wall_s > 0)
+        fprintf(stream, " (%.1f a second)", (double)done / wall_s);
+    fprintf(stream, "; %zu processes\n\n", count);
+    int status = print_processes(children, count, width, stream);
+    fputc('\n', stream);
+    status = status ? status : print_stages(children, count, width, stream);
+    status = status ? status : print_cuts(children, count, width, stream);
+    print_ledger(children, count, stream);
+    const sum_of_truths truths = sum_truths(children, count);
+    if (truths.labelled)
+        mr_accuracy_print("all sources", truths.labelled, truths.right, truths.listed, truths.longest, stream);
+    const mr_loss loss = mr_children_loss(children, count);
+    mr_loss_print(&loss, stream);
+    return status;
+}
+
+static void put_child(yajl_gen json, const mr_plan *plan, const mr_child *child) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "node", plan->nodes[child->node].id);
+    mr_json_integer(json, "replica", child->replica);
+    mr_json_text(json, "state", state_of(child));
+    mr_json_integer(json, "restarts", child->restarts);
+    mr_json_integer(json, "exit_code", child->exit_code);
+    mr_json_key(json, "summary");
+    /* It is JSON already, and goes in as it stands. */
+    if (child->line)
+        yajl_gen_number(json, child->line, strlen(child->line));
+    else
+        yajl_gen_null(json);
+    yajl_gen_map_close(json);
+}
+
+static void put_line(yajl_gen json, const char *source, const char *stage, const char *reason, int64_t frames) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "source", source);
+    mr_json_text(json, "stage", stage);
+    mr_json_text(json, "reason", reason);
+    mr_json_integer(json, "frames", frames);
+    yajl_gen_map_close(json);
+}
+
+static void put_before(yajl_gen json, const mr_child *child, uint64_t frames, const char *reason) {
+    if (frames)
+        put_line(json, NULL, child->name, reason, (int64_t)frames);
+}
+
+/* What became of frames, by source, stage and reason. */
+static void put_lines(yajl_gen json, const char *what, const mr_child *child, yajl_val source) {
+    size_t lines;
+    (void)child;
+    yajl_val *line = mr_told_array(source, what, &lines);
+    for (size_t k = 0; k < lines; k++)
+        put_line(json, mr_told_text(source, "id"), mr_told_text(line[k], "stage"), mr_told_text(line[k], "reason"),
+                 mr_told_integer(line[k], "frames"));
+}
+
+static void put_missing(yajl_gen json, const char *what, const mr_child *child, yajl_val source) {
+    size_t frames;
+    yajl_val *frame = mr_told_array(source, what, &frames);
+    for (size_t k = 0; k < frames && mr_child_tally(child, source).missing; k++) {
+        const mr_identity identity = mr_told_frame(frame[k]);
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "node", child->name);
+        mr_json_text(json, "source", mr_told_text(source, "id"));
+        mr_json_integer(json, "epoch", identity.epoch);
+        mr_json_integer(json, "seq", (int64_t)identity.seq);
+        mr_json_integer(json, "sub", identity.sub);
+        yajl_gen_map_close(json);
+    }
+}
+
+/* Calls put for each source that one of the children reads. */
+static void put_sources(yajl_gen json, const char *what, const mr_child *child,
+                        void (*put)(yajl_gen json, const char *what, const mr_child *child, yajl_val source)) {
+    size_t sources;
+    yajl_val *source = mr_told_array(child->told, "sources", &sources);
+    for (size_t s = 0; s < sources; s++)
+        if (!mr_told_true(source[s], "elsewhere"))
+            put(json, what, child, source[s]);
+}
+
+static void put_ledger(yajl_gen json, const mr_child *children, size_t count) {
+    const mr_tally_of_nodes all = mr_children_tally(children, count);
+    mr_json_open_map(json, "ledger");
+    mr_json_integer(json, "in", (int64_t)all.in);
+    mr_json_integer(json, "delivered", (int64_t)all.delivered);
+    mr_json_open_array(json, "dropped");
+    for (size_t i = 0; i < count; i++) {
+        put_sources(json, "dropped", &children[i], put_lines);
+        put_before(json, &children[i], children[i].before.dropped, "in it when it died, or before");
+    }
+    yajl_gen_array_close(json);
+    mr_json_open_array(json, "absorbed");
+    for (size_t i = 0; i < count; i++) {
+        put_sources(json, "absorbed", &children[i], put_lines);
+        put_before(json, &children[i], children[i].before.absorbed, "before it died");
+    }
+    yajl_gen_array_close(json);
+    mr_json_integer(json, "in_flight", (int64_t)all.in_flight);
+    mr_json_open_array(json, "missing");
+    for (size_t i = 0; i < count; i++)
+        put_sources(json, "unsettled", &children[i], put_missing);
+    yajl_gen_array_close(json);
+    mr_json_integer(json, "missing_frames", (int64_t)all.missing);
+    mr_json_bool(json, "balanced", all.balanced);
+    yajl_gen_map_close(json);
+}
+
+int mr_children_print_json(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
+                           const char *error, FILE *stream) {
+    yajl_gen json = mr_json_create(false);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "pipeline", plan->name);
+    mr_json_text(json, "digest", plan->spec->digest);
+    mr_json_integer(json, "exit_code", exit_code);
+    mr_json_text(json, "error", error);
+    mr_json_number(json, "wall_s", wall_s);
+    put_ledger(json, children, count);
+    const sum_of_truths truths = sum_truths(children, count);
+    if (mr_accuracy_open_json(json, truths.labelled, truths.right, truths.listed, truths.longest))
+        yajl_gen_map_close(json);
+    mr_json_open_array(json, "nodes");
+    for (size_t i = 0; i < count; i++)
+        put_child(json, plan, &children[i]);
+    yajl_gen_array_close(json);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, stream);
+}

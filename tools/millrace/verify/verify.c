@@ -1,0 +1,405 @@
+/* millrace verify: runs a pipeline on two devices and compares what each stage gives. */
+#include "tools/millrace/verify/verify.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/aside.h"
+#include "engine/device/device.h"
+#include "engine/device/probe/gpu.h"
+#include "engine/flow/pipeline.h"
+#include "engine/text/options.h"
+#include "tools/millrace/cli/complaints.h"
+#include "tools/millrace/cli/overrides.h"
+#include "tools/millrace/cli/table.h"
+#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/run/signals.h"
+
+enum { ON = 256, AGAINST, FRAMES, TOLERANCE, JSON, DIFFERENT = 1 };
+static const double default_tolerance = 0.001;
+static const int64_t LOOK_NS = 20000000;
+
+static const struct option options[] = {
+    MR_OVERRIDE_INPUTS,
+    {"on", required_argument, NULL, ON},
+    {"against", required_argument, NULL, AGAINST},
+    {"frames", required_argument, NULL, FRAMES},
+    {"tolerance", required_argument, NULL, TOLERANCE},
+    MR_OVERRIDE_THREADS,
+    {"json", no_argument, NULL, JSON},
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {
+    "pipeline.yaml --input lobby.mp4 --frames 100",
+    "pipeline.yaml --on cpu --against cuda:0 --tolerance 0.0001", NULL};
+
+static const mr_usage usage = {
+    .verb = "verify",
+    .synopsis = "PIPELINE.yaml [--on DEVICE] [--against DEVICE] [--frames N] [--tolerance T]\n"
+                "                       [--set KEY=VALUE]... [--input URI]... [--workers N] [--jobs N] [--json]\n"
+                "                       [--plugin FILE]... [--no-plugins]",
+    .help =
+        "Runs the pipeline on two devices side by side, with every stage that can be there on the one and on the\n"
+        "other, whatever the YAML says, and compares what each stage gives, frame by frame: pictures, tensors,\n"
+        "classes by their index and score. It tells the largest and the mean error, of floats in units in the\n"
+        "last place (ULP) too, and the first frame that differs. Nothing is written. No frame is dropped for\n"
+        "being late: queues block. Memory does not grow with the length of the input.\n\n"
+        "Both sides decode by software, since the decoder of a GPU lays pictures out in another way; with\n"
+        "--set stages.ID.hardware=auto they do as they can, and what comes behind is compared all the same.\n\n"
+        "  --on DEVICE        the device whose answers are taken as right; by default cpu\n"
+        "  --against DEVICE   the other one; by default the first GPU that can be used, else sim:0\n"
+        "  --frames N         compares the first N frames that each source gives; by default all\n"
+        "  --tolerance T      how far a value may be off: a whole number by T, a float by T, or by T times its\n"
+        "                     size where that is more than 1; by default 0.001\n" MR_OVERRIDE_INPUTS_HELP
+        "  --workers N        threads that run stages, of each side; by default one for each usable core\n"
+        "  --jobs N           how many videos are open at a time, on each side\n"
+        "  --json             one JSON object: on, against, tolerance, within, outputs\n\n"
+        "Exit code 0 where all is within the tolerance and every frame came on both sides, 1 where not.\n",
+    .options = options,
+    .examples = examples,
+};
+
+typedef struct arguments {
+    const char *path;
+    mr_overrides overrides;
+    const char *device[MR_SIDES];
+    char gpu[MR_DEVICE_NAME]; /* its name, where it is the default */
+    long long frames;
+    double tolerance;
+    bool json;
+} arguments;
+
+/* ---- the command line -------------------------------------------------------------------------------------------
+ */
+
+static int take_tolerance(arguments *to) {
+    char *end;
+    to->tolerance = strtod(optarg, &end);
+    if (end == optarg || *end || !isfinite(to->tolerance) || to->tolerance < 0)
+        return mr_usage_error(&usage, "--tolerance takes a number from 0 on, not \"%s\"", optarg);
+    return 0;
+}
+
+/* Answers an exit code. */
+static int take_option(void *given, int option) {
+    arguments *to = given;
+    int code = 0;
+    if (mr_overrides_take(&to->overrides, &usage, option, &code))
+        return code;
+    switch (option) {
+    case ON:
+    case AGAINST:
+        if (mr_device_check_name(optarg))
+            return mr_usage_error(&usage, "%s", mr_message());
+        to->device[option - ON] = optarg;
+        return 0;
+    case FRAMES:
+        return mr_usage_number(&usage, "frames", 1, LLONG_MAX, &to->frames);
+    case TOLERANCE:
+        return take_tolerance(to);
+    default:
+        to->json = true;
+        return 0;
+    }
+}
+
+/* The name of the first GPU that nothing stands against; false where there is none. */
+static bool find_gpu(char name[MR_DEVICE_NAME]) {
+    mr_gpu_access access;
+    mr_gpus gpus;
+    uint64_t bytes;
+    bool found = false;
+    mr_gpu_access_open(&access);
+    int count = mr_gpus_probe(&access, &gpus) ? 0 : gpus.count;
+    for (int i = 0; i < count && !found; i++) {
+        snprintf(name, MR_DEVICE_NAME, "cuda:%d", gpus.gpu[i].index);
+        found = mr_gpu_usable(&gpus, &gpus.gpu[i]) && mr_device_probe(name, &bytes) == MR_OK;
+    }
+    mr_gpus_fini(&gpus);
+    mr_gpu_access_close(&access);
+    return found;
+}
+
+static void choose_devices(arguments *to) {
+    if (!to->device[0])
+        to->device[0] = "cpu";
+    if (!to->device[1])
+        to->device[1] = find_gpu(to->gpu) ? to->gpu : "sim:0";
+}
+
+/* Answers an exit code; *done where the command is over. */
+static int parse(arguments *to, int argc, char **argv, bool *done) {
+    int code = 0;
+    *done = true;
+    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
+        return code;
+    if (!(to->path = mr_usage_pipeline(&usage, argc, argv, &code)))
+        return code;
+    choose_devices(to);
+    *done = false;
+    return 0;
+}
+
+/* ---- one side ---------------------------------------------------------------------------------------------------
+ */
+
+/* What is set beside what the command line sets. */
+typedef struct settings {
+    mr_override *item;
+    size_t count, room;
+} settings;
+
+static int set(settings *to, const char *value, const char *key, const char *id, const char *rest) {
+    char *name = malloc(strlen(key) + strlen(id) + strlen(rest) + 1), *text = strdup(value);
+    if (!name || !text || to->count == to->room) {
+        free(name);
+        free(text);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for settings");
+    }
+    sprintf(name, "%s%s%s", key, id, rest);
+    to->item[to->count++] = (mr_override){.key = name, .value = text};
+    return MR_OK;
+}
+
+static void settings_fini(settings *gone, size_t given) {
+    for (size_t i = given; i < gone->count; i++) {
+        free((char *)(uintptr_t)gone->item[i].key);
+        free((char *)(uintptr_t)gone->item[i].value);
+    }
+    free(gone->item);
+}
+
+static bool is_set(const settings *by, const char *id, const char *option) {
+    char key[256];
+    snprintf(key, sizeof key, "stages.%s.%s", id, option);
+    for (size_t i = 0; i < by->count; i++)
+        if (strcmp(by->item[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+/* A GPU's decoder lays its pictures out in another way than decoding by software does, so that they cannot be compared
+ * as they are: both sides decode by software, unless the command line says otherwise. */
+static int set_hardware(settings *to, const mr_plan_vertex *vertex) {
+    const mr_option *hardware = mr_option_find(vertex->type->options, "hardware");
+    if (!hardware || hardware->kind != MR_OPTION_ENUM || is_set(to, vertex->id, "hardware"))
+        return MR_OK;
+    return set(to, "off", "stages.", vertex->id, ".hardware");
+}
+
+/* The stage computes on the device where it can, and loses nothing. */
+static int set_stage(settings *to, const mr_plan_vertex *vertex, const char *device) {
+    char quoted[MR_DEVICE_NAME + 2];
+    int status = MR_OK;
+    snprintf(quoted, sizeof quoted, "\"%s\"", mr_verify_moves(vertex->type, device) ? device : "cpu");
+    if (mr_plan_works_on_devices(vertex->type))
+        status = set(to, quoted, "stages.", vertex->id, ".device");
+    if (!status)
+        status = set_hardware(to, vertex);
+    if (!status && vertex->policy != MR_POLICY_BLOCK)
+        status = set(to, "block", "stages.", vertex->id, ".queue.when_full");
+    return status;
+}
+
+static int set_tap(settings *to, const mr_verify_tap *tap) {
+    char text[256];
+    snprintf(text, sizeof text, "{type: callback, input: \"%s%s%s\"}", tap->stage, *tap->port ? "." : "", tap->port);
+    return set(to, text, "stages.", tap->id, "");
+}
+
+/* The longest deadline there is, under the name that the source has in the file. */
+static int set_source(settings *to, const mr_plan *plan, const mr_plan_vertex *vertex) {
+    const char *id = plan->spec->all_sources ? plan->spec->all_sources
+                                             : mr_spec_source_name(plan->spec, vertex->source);
+    return vertex->deadline_ns ? set(to, "1h", "sources.", id, ".deadline") : MR_OK;
+}
+
+static int settings_init(settings *to, const arguments *from, const mr_verify *verify, const mr_plan *plan,
+                         int side) {
+    *to = (settings){.room = from->overrides.override_count + verify->tap_count + 3 * plan->vertex_count + 1};
+    to->item = calloc(to->room + 1, sizeof *to->item);
+    if (!to->item)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for settings");
+    for (size_t i = 0; i < from->overrides.override_count; i++)
+        to->item[to->count++] = from->overrides.override[i];
+    /* The types of plugins are among those that both sides are given. */
+    int status = mr_yaml_get(plan->spec->root, "plugins") ? set(to, "[]", "plugins", "", "") : MR_OK;
+    for (size_t v = 0; v < plan->vertex_count && !status; v++)
+        if (plan->vertices[v].is_source)
+            status = set_source(to, plan, &plan->vertices[v]);
+        else if (!plan->vertices[v].copy)
+            status = set_stage(to, &plan->vertices[v], from->device[side]);
+    for (size_t i = 0; i < verify->tap_count && !status; i++)
+        status = set_tap(to, &verify->tap[i]);
+    return status;
+}
+
+/* Opens one side, told what is wrong once. Answers a status. */
+static int open_with(mr_pipeline **pipeline, const arguments *from, const mr_verify *verify, const settings *with,
+                     int side, const char *folder) {
+    char own[MR_ASIDE + 4];
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = {.path = from->path};
+    mr_overrides_apply(&from->overrides, &params);
+    params.types = verify->list[side];
+    params.override_count = with->count;
+    params.overrides = with->item;
+    params.profile = own;
+    snprintf(own, sizeof own, "%s/%d", folder, side);
+    int status = mkdir(own, 0700) ? mr_fail(MR_ERROR_IO, "cannot make the folder %s", own)
+                                  : mr_pipeline_open(pipeline, &params, &wrong);
+    if (status)
+        mr_complaints_tell(&wrong, status, false);
+    mr_diagnostics_fini(&wrong);
+    return status;
+}
+
+static int open_side(mr_pipeline **pipeline, const arguments *from, mr_verify *verify, const mr_plan *plan, int side,
+                     const char *folder) {
+    settings with;
+    int status = settings_init(&with, from, verify, plan, side);
+    if (status)
+        mr_command_failed(status);
+    else
+        status = open_with(pipeline, from, verify, &with, side, folder);
+    settings_fini(&with, from->overrides.override_count);
+    if (!status && (status = mr_verify_subscribe(verify, *pipeline, side)))
+        mr_command_failed(status);
+    return status;
+}
+
+/* ---- both -------------------------------------------------------------------------------------------------------
+ */
+
+/* Waits for both; as soon as one has ended the other waits for it no more. The first failure counts. */
+static int await_both(mr_verify *verify, mr_pipeline *const pipeline[MR_SIDES]) {
+    int status[MR_SIDES] = {MR_ERROR_AGAIN, MR_ERROR_AGAIN}, first = MR_OK;
+    while (status[0] == MR_ERROR_AGAIN || status[1] == MR_ERROR_AGAIN)
+        for (int side = 0; side < MR_SIDES; side++) {
+            if (status[side] != MR_ERROR_AGAIN)
+                continue;
+            status[side] = mr_pipeline_wait(pipeline[side], LOOK_NS);
+            if (status[side] == MR_ERROR_AGAIN)
+                continue;
+            mr_verify_release(verify, side);
+            first = first ? first : status[side];
+        }
+    return first;
+}
+
+static int run_both(mr_verify *verify, mr_pipeline *const pipeline[MR_SIDES]) {
+    for (int side = 0; side < MR_SIDES; side++) {
+        int status = mr_pipeline_start(pipeline[side]);
+        if (status)
+            return status;
+    }
+    mr_signals_watch(pipeline[0]);
+    int status = await_both(verify, pipeline);
+    mr_signals_watch(NULL);
+    if (!status && verify->out_of_memory)
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for what is compared");
+    return status;
+}
+
+static int print(const arguments *from, const mr_verify *verify) {
+    if (!from->json)
+        return mr_verify_print(verify, mr_terminal_width(stdout), stdout);
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_verify_put_json(json, verify);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, stdout);
+}
+
+static uint64_t compared(const mr_verify *verify) {
+    uint64_t frames = 0;
+    for (size_t i = 0; i < verify->tap_count; i++)
+        frames += verify->tap[i].frames + verify->tap[i].only[0] + verify->tap[i].only[1];
+    return frames;
+}
+
+/* Answers an exit code. */
+static int report(const arguments *from, mr_verify *verify, const mr_plan *plan, int status) {
+    mr_verify_finish(verify, plan);
+    if (!status && compared(verify) == 0)
+        status = mr_fail(MR_ERROR_DATA, "no frame came, so nothing was compared");
+    if (!status)
+        status = print(from, verify);
+    return status ? mr_command_failed(status) : mr_verify_within(verify) ? 0 : DIFFERENT;
+}
+
+static int compare_in(const arguments *from, mr_verify *verify, const mr_plan *plan, const char *folder) {
+    mr_pipeline *pipeline[MR_SIDES] = {0};
+    int status = MR_OK, code = 0;
+    for (int side = 0; side < MR_SIDES && !status; side++)
+        status = open_side(&pipeline[side], from, verify, plan, side, folder);
+    code = mr_status_exit_code(status);
+    if (!status) {
+        status = mr_plan_refuse_external(pipeline[0]->plan);
+        code = report(from, verify, plan, status ? status : run_both(verify, pipeline));
+    }
+    mr_pipeline_destroy(&pipeline[0]);
+    mr_pipeline_destroy(&pipeline[1]);
+    return code;
+}
+
+static int compare_aside(const arguments *from, const mr_plan *plan) {
+    mr_aside aside;
+    mr_verify verify = {.device = {from->device[0], from->device[1]},
+                        .tolerance = from->tolerance,
+                        .most_frames = from->frames,
+                        .lock = PTHREAD_MUTEX_INITIALIZER};
+    int status = mr_verify_tap_plan(&verify, plan), code;
+    if (!status)
+        status = mr_verify_wrap_sources(&verify, plan->spec->types, plan->source_count);
+    if (!status)
+        status = mr_aside_make(&aside, NULL);
+    if (status) {
+        code = mr_command_failed(status);
+    } else {
+        code = compare_in(from, &verify, plan, aside.folder);
+        mr_aside_remove(&aside);
+    }
+    mr_verify_fini(&verify);
+    return code;
+}
+
+/* The pipeline as it is written tells its stages; its devices need not be here. */
+static int verify(const arguments *from) {
+    mr_plan *plan = NULL;
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = {.path = from->path, .offline = true};
+    mr_overrides_apply(&from->overrides, &params);
+    int status = mr_pipeline_plan(&plan, &params, &wrong);
+    if (status)
+        mr_complaints_tell(&wrong, status, false);
+    mr_diagnostics_fini(&wrong);
+    int code = status ? mr_status_exit_code(status) : compare_aside(from, plan);
+    mr_plan_destroy(&plan);
+    return code;
+}
+
+int mr_command_verify(int argc, char **argv) {
+    arguments given = {.tolerance = default_tolerance};
+    bool done = true;
+    if (mr_overrides_init(&given.overrides, argc))
+        return mr_command_failed(MR_ERROR_MEMORY);
+    int code = parse(&given, argc, argv, &done);
+    if (!done && mr_signals_begin(0)) {
+        code = mr_command_failed(MR_ERROR_INTERNAL);
+    } else if (!done) {
+        code = verify(&given);
+        mr_signals_end();
+    }
+    mr_overrides_fini(&given.overrides);
+    if (done || (code && code != DIFFERENT))
+        return code;
+    int flushed = mr_flush_stdout();
+    return flushed ? flushed : code;
+}

@@ -1,0 +1,103 @@
+/* What the files of `millrace verify` share.
+ *
+ * Two pipelines of the same YAML run side by side in one process, one with all stages that can be there on one
+ * device, the other on another. Behind each output of each stage stands a tap, a `callback` stage of ours, which
+ * copies what the stage has given (verify_compare.h). A copy waits for its twin of the other side, is compared and
+ * freed.
+ *
+ * Memory stays bounded because sources keep step: none may give frames that are more than WINDOW (verify_sources.c)
+ * ahead of those its twin has given, so at most that many, and what lies inside the slower pipeline, wait for a twin.
+ * Nothing inside a pipeline ever waits for the other one, so they cannot block each other.
+ *
+ * Threads: taps and sources are called from threads of both pipelines. */
+#ifndef MILLRACE_TOOLS_VERIFY_VERIFY_H
+#define MILLRACE_TOOLS_VERIFY_VERIFY_H
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "engine/base/json.h"
+#include "engine/plan/plan.h"
+#include "millrace/millrace.h"
+#include "tools/millrace/verify/verify_compare.h"
+
+enum { MR_SIDES = 2 };
+
+/* One thing that a stage gives: a payload or a result of one name. */
+typedef struct mr_verify_item {
+    mr_part_kind kind;
+    char what[MR_FORMAT_TEXT + 72]; /* "picture I420 64x48", "tensor \"features\" f32 1280", "classes" */
+    const char *name;
+    uint64_t frames, differing; /* frames with any error */
+    uint64_t unlike;            /* frames whose formats differ */
+    mr_error_sum sum;
+} mr_verify_item;
+
+/* The first frame of an output that differs. */
+typedef struct mr_verify_first {
+    bool known;
+    char source[72];
+    mr_identity identity;
+    char what[MR_FORMAT_TEXT + 72];
+    double error; /* the largest in it; infinite where the frame is missing or not alike */
+    int missing;  /* 0: it is there; 1, 2: only the first or the second side has it */
+} mr_verify_first;
+
+typedef struct mr_verify mr_verify;
+
+typedef struct mr_verify_tap {
+    mr_verify *verify;
+    char *id, *stage, *port; /* of the tap; of the stage and port that it looks at */
+    const char *type;
+    bool moved;              /* the stage is on the devices that are compared */
+    bool payload;            /* it makes its payload itself */
+    uint64_t frames;         /* that both sides gave */
+    uint64_t only[MR_SIDES]; /* that one side gave */
+    mr_verify_first first;
+    size_t item_count;
+    mr_verify_item item[MR_CAPTURE_PARTS];
+    mr_capture *waiting[MR_SIDES]; /* oldest first */
+    mr_capture **end[MR_SIDES];
+} mr_verify_tap;
+
+struct mr_verify {
+    const char *device[MR_SIDES];
+    double tolerance;
+    int64_t most_frames; /* of each source; 0: all */
+    size_t tap_count;
+    mr_verify_tap *tap;
+    pthread_mutex_t lock;
+    bool out_of_memory;
+    /* verify_sources.c */
+    size_t source_count;
+    uint64_t *given[MR_SIDES]; /* frames, by source */
+    bool *ended[MR_SIDES];
+    size_t type_count;
+    struct mr_verify_type *types[MR_SIDES];
+    const mr_stage_type **list[MR_SIDES]; /* for mr_pipeline_params.types */
+};
+
+/* Whether a stage of that type is put on the device; else it stays on the processors. */
+bool mr_verify_moves(const mr_stage_type *type, const char *device);
+/* verify_taps.c: makes the taps of a plan. MR_ERROR_MEMORY, and MR_ERROR_CONFIG where no stage works on devices. */
+int mr_verify_tap_plan(mr_verify *verify, const mr_plan *plan);
+/* Lets the taps of one side look. */
+int mr_verify_subscribe(mr_verify *verify, mr_pipeline *pipeline, int side);
+/* Both have ended: what still waits has no twin. `plan` names the sources. */
+void mr_verify_finish(mr_verify *verify, const mr_plan *plan);
+/* Whether all that was compared is within the tolerance. */
+bool mr_verify_within(const mr_verify *verify);
+bool mr_verify_tap_within(const mr_verify_tap *tap);
+void mr_verify_fini(mr_verify *verify);
+
+/* verify_sources.c: stage types whose sources keep step. */
+int mr_verify_wrap_sources(mr_verify *verify, const mr_stage_type *const *types, size_t source_count);
+/* That side has ended: the other waits for it no more. */
+void mr_verify_release(mr_verify *verify, int side);
+void mr_verify_unwrap_sources(mr_verify *verify);
+
+/* verify_report.c */
+int mr_verify_print(const mr_verify *verify, int width, FILE *stream);
+void mr_verify_put_json(yajl_gen json, const mr_verify *verify);
+
+#endif

@@ -1,0 +1,248 @@
+#include "tools/millrace/verify/verify_compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "millrace/format.h"
+
+/* ---- captures
+ * ------------------------------------------------------------------------------------------------------- */
+
+static size_t picture_bytes(const mr_format *format) {
+    size_t bytes = 0;
+    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++)
+        bytes += mr_plane_row_bytes(format->pixel, i, format->width) *
+                 (size_t)mr_plane_rows(format->pixel, i, format->height);
+    return bytes;
+}
+
+static bool is_wanted(const mr_result *result, const char *id) {
+    return strcmp(result->stage, id) == 0;
+}
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 15) / 16 * 16;
+}
+
+static size_t payload_bytes(const mr_frame *frame) {
+    return frame->format.payload == MR_PAYLOAD_PICTURE  ? picture_bytes(&frame->format)
+           : frame->format.payload == MR_PAYLOAD_TENSOR ? mr_tensor_bytes(&frame->format)
+                                                        : 0;
+}
+
+static size_t result_bytes(const mr_result *result) {
+    return result->kind == MR_RESULT_TENSOR ? mr_tensor_bytes(&result->format) : result->count * sizeof(mr_class);
+}
+
+static void copy_picture(uint8_t *to, const mr_frame *frame) {
+    const mr_format *format = &frame->format;
+    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++) {
+        size_t bytes = mr_plane_row_bytes(format->pixel, i, format->width);
+        for (int32_t row = 0; row < mr_plane_rows(format->pixel, i, format->height); row++, to += bytes)
+            memcpy(to, frame->plane[i].data + row * frame->plane[i].stride, bytes);
+    }
+}
+
+static void add_payload(mr_capture *to, const mr_frame *frame, uint8_t *data) {
+    bool picture = frame->format.payload == MR_PAYLOAD_PICTURE;
+    mr_part *part = &to->part[to->part_count++];
+    *part = (mr_part){.kind = picture ? MR_PART_PICTURE : MR_PART_TENSOR,
+                      .format = frame->format,
+                      .bytes = payload_bytes(frame),
+                      .data = data};
+    if (picture)
+        copy_picture(data, frame);
+    else
+        memcpy(data, frame->plane[0].data, part->bytes);
+}
+
+static void add_result(mr_capture *to, const mr_result *result, uint8_t *data) {
+    bool tensor = result->kind == MR_RESULT_TENSOR;
+    mr_part *part = &to->part[to->part_count++];
+    *part = (mr_part){.kind = tensor ? MR_PART_TENSOR : MR_PART_CLASSES,
+                      .name = result->name,
+                      .format = result->format,
+                      .count = tensor ? 0 : result->count,
+                      .bytes = result_bytes(result),
+                      .data = data};
+    if (part->bytes)
+        memcpy(data, tensor ? (const void *)result->data : result->classes, part->bytes);
+}
+
+mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payload) {
+    size_t bytes = aligned(sizeof(mr_capture)), own = payload ? payload_bytes(frame) : 0;
+    bytes += aligned(own);
+    for (const mr_result *result = frame->results; result; result = result->next)
+        bytes += is_wanted(result, id) ? aligned(result_bytes(result)) : 0;
+    mr_capture *made = malloc(bytes);
+    if (!made)
+        return NULL;
+    made->identity = frame->identity;
+    made->part_count = 0;
+    made->next = NULL;
+    uint8_t *data = (uint8_t *)made + aligned(sizeof *made);
+    if (own)
+        add_payload(made, frame, data);
+    data += aligned(own);
+    for (const mr_result *result = frame->results; result && made->part_count < MR_CAPTURE_PARTS;
+         result = result->next)
+        if (is_wanted(result, id)) {
+            add_result(made, result, data);
+            data += aligned(result_bytes(result));
+        }
+    return made;
+}
+
+/* ---- values
+ * --------------------------------------------------------------------------------------------------------- */
+
+/* Numbers of a sign-and-magnitude format in their order, both zeros at 0. */
+static double in_order(uint32_t bits, uint32_t sign) {
+    return bits & sign ? -(double)(bits & ~sign) : (double)bits;
+}
+
+double mr_ulps_f32(float a, float b) {
+    uint32_t bits[2];
+    memcpy(&bits[0], &a, sizeof a);
+    memcpy(&bits[1], &b, sizeof b);
+    if (isnan(a) || isnan(b))
+        return isnan(a) && isnan(b) ? 0 : (double)INFINITY;
+    return fabs(in_order(bits[0], UINT32_C(1) << 31) - in_order(bits[1], UINT32_C(1) << 31));
+}
+
+double mr_ulps_f16(uint16_t a, uint16_t b) {
+    bool nan_a = (a & 0x7fff) > 0x7c00, nan_b = (b & 0x7fff) > 0x7c00;
+    if (nan_a || nan_b)
+        return nan_a && nan_b ? 0 : (double)INFINITY;
+    return fabs(in_order(a, 0x8000) - in_order(b, 0x8000));
+}
+
+/* Equal infinities are at no distance. */
+static double distance(double a, double b) {
+    if (isnan(a) || isnan(b))
+        return isnan(a) && isnan(b) ? 0 : (double)INFINITY;
+    return a == b ? 0 : fabs(a - b);
+}
+
+static void add_value(mr_error_sum *sum, double error, double ulps, double allowed) {
+    sum->values++;
+    sum->differing += error > 0;
+    sum->beyond += error > allowed;
+    sum->sum += error;
+    sum->ulps_sum += ulps;
+    if (error > sum->largest)
+        sum->largest = error;
+    if (ulps > sum->most_ulps)
+        sum->most_ulps = ulps;
+}
+
+static double allowed_of(double tolerance, double a) {
+    return fabs(a) > 1 && isfinite(a) ? tolerance * fabs(a) : tolerance;
+}
+
+static void add_f32(mr_error_sum *sum, float a, float b, double tolerance) {
+    sum->floats = true;
+    add_value(sum, distance((double)a, (double)b), mr_ulps_f32(a, b), allowed_of(tolerance, (double)a));
+}
+
+static void add_f16(mr_error_sum *sum, uint16_t a, uint16_t b, double tolerance) {
+    double value = mr_half_to_float(a);
+    sum->floats = true;
+    add_value(sum, distance(value, mr_half_to_float(b)), mr_ulps_f16(a, b), allowed_of(tolerance, value));
+}
+
+/* The difference of two 64-bit numbers need not be one itself. */
+static double whole_distance(int64_t a, int64_t b) {
+    return (double)(a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a);
+}
+
+static void compare_values(mr_dtype type, const void *a, const void *b, size_t count, double tolerance,
+                           mr_error_sum *sum) {
+    for (size_t i = 0; i < count; i++)
+        switch (type) {
+        case MR_DTYPE_F32:
+            add_f32(sum, ((const float *)a)[i], ((const float *)b)[i], tolerance);
+            break;
+        case MR_DTYPE_F16:
+            add_f16(sum, ((const uint16_t *)a)[i], ((const uint16_t *)b)[i], tolerance);
+            break;
+        case MR_DTYPE_I32:
+            add_value(sum, whole_distance(((const int32_t *)a)[i], ((const int32_t *)b)[i]), 0, tolerance);
+            break;
+        case MR_DTYPE_I64:
+            add_value(sum, whole_distance(((const int64_t *)a)[i], ((const int64_t *)b)[i]), 0, tolerance);
+            break;
+        default:
+            add_value(sum, whole_distance(((const uint8_t *)a)[i], ((const uint8_t *)b)[i]), 0, tolerance);
+            break;
+        }
+}
+
+static void compare_words(const uint16_t *a, const uint16_t *b, size_t count, double tolerance, mr_error_sum *sum) {
+    for (size_t i = 0; i < count; i++)
+        add_value(sum, whole_distance(a[i], b[i]), 0, tolerance);
+}
+
+/* ---- classes
+ * -------------------------------------------------------------------------------------------------------- */
+
+static const mr_class *class_of(const mr_part *part, int32_t index) {
+    const mr_class *classes = part->data;
+    for (size_t i = 0; i < part->count; i++)
+        if (classes[i].index == index)
+            return &classes[i];
+    return NULL;
+}
+
+/* A class that fell out of a list has at most the score of the last that stayed in. */
+static void compare_classes(const mr_part *a, const mr_part *b, double tolerance, mr_error_sum *sum) {
+    const mr_class *as = a->data, *bs = b->data;
+    for (size_t i = 0; i < a->count; i++) {
+        const mr_class *found = class_of(b, as[i].index);
+        add_f32(sum, as[i].score, found ? found->score : bs[b->count - 1].score, tolerance);
+        sum->reordered += as[i].index != bs[i].index;
+    }
+    for (size_t i = 0; i < b->count; i++)
+        if (!class_of(a, bs[i].index))
+            add_f32(sum, as[a->count - 1].score, bs[i].score, tolerance);
+}
+
+/* ---- parts
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static bool alike(const mr_part *a, const mr_part *b) {
+    const mr_format *f = &a->format, *g = &b->format;
+    if (a->kind != b->kind || a->bytes != b->bytes || a->count != b->count)
+        return false;
+    if (a->kind == MR_PART_PICTURE)
+        return f->pixel == g->pixel && f->width == g->width && f->height == g->height;
+    return a->kind == MR_PART_CLASSES || (f->dtype == g->dtype && f->rank == g->rank &&
+                                          memcmp(f->dims, g->dims, (size_t)f->rank * sizeof *f->dims) == 0);
+}
+
+bool mr_compare_parts(const mr_part *a, const mr_part *b, double tolerance, mr_error_sum *sum) {
+    if (!alike(a, b))
+        return false;
+    if (a->kind == MR_PART_CLASSES)
+        compare_classes(a, b, tolerance, sum);
+    else if (a->kind == MR_PART_TENSOR)
+        compare_values(a->format.dtype, a->data, b->data, mr_tensor_count(&a->format), tolerance, sum);
+    else if (mr_pixel_describe(a->format.pixel)->depth > 8)
+        compare_words(a->data, b->data, a->bytes / 2, tolerance, sum);
+    else
+        compare_values(MR_DTYPE_U8, a->data, b->data, a->bytes, tolerance, sum);
+    return true;
+}
+
+void mr_error_sum_add(mr_error_sum *to, const mr_error_sum *from) {
+    to->values += from->values;
+    to->differing += from->differing;
+    to->beyond += from->beyond;
+    to->reordered += from->reordered;
+    to->sum += from->sum;
+    to->ulps_sum += from->ulps_sum;
+    to->floats = to->floats || from->floats;
+    to->largest = from->largest > to->largest ? from->largest : to->largest;
+    to->most_ulps = from->most_ulps > to->most_ulps ? from->most_ulps : to->most_ulps;
+}

@@ -1,0 +1,59 @@
+/* Comparing what two devices have made of the same frame: a capture is what one stage has put into one frame, its
+ * payload and its results, in memory of its own; two of them are compared value by value.
+ *
+ * Errors are absolute differences, in the unit of the value. Of floats they are told in units in the last place (ULP)
+ * too: how many numbers of the type lie between the two, over zero as well. NaN equals NaN, and is infinitely far
+ * from all else. */
+#ifndef MILLRACE_TOOLS_VERIFY_VERIFY_COMPARE_H
+#define MILLRACE_TOOLS_VERIFY_VERIFY_COMPARE_H
+
+#include <stdbool.h>
+
+#include "millrace/frame.h"
+
+typedef enum mr_part_kind { MR_PART_PICTURE, MR_PART_TENSOR, MR_PART_CLASSES } mr_part_kind;
+
+typedef struct mr_part {
+    mr_part_kind kind;
+    const char *name; /* of a tensor among the results, else NULL; the pipeline's */
+    mr_format format; /* of classes: unused */
+    size_t count;     /* classes */
+    size_t bytes;
+    const void *data; /* pictures: rows without padding, plane after plane; classes: mr_class, without labels */
+} mr_part;
+
+enum { MR_CAPTURE_PARTS = 16 };
+
+typedef struct mr_capture {
+    mr_identity identity;
+    size_t part_count;
+    mr_part part[MR_CAPTURE_PARTS];
+    struct mr_capture *next;
+} mr_capture;
+
+/* Copies what the stage `id` has given: the payload where `payload`, and its results (at most MR_CAPTURE_PARTS in
+ * all). The frame lies in host memory. NULL: no memory. Freed with free(). */
+mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payload);
+
+typedef struct mr_error_sum {
+    uint64_t values;     /* compared */
+    uint64_t differing;  /* of them */
+    uint64_t beyond;     /* of them, further than the tolerance */
+    uint64_t reordered;  /* classes: places at which another class stands */
+    double largest, sum; /* absolute errors */
+    bool floats;         /* these are told: */
+    double most_ulps, ulps_sum;
+} mr_error_sum;
+
+/* Adds the errors of `b` against `a`. An error of whole numbers is within `tolerance` up to that, one of floats up to
+ * tolerance * max(1, |a|). Classes are compared by index: the scores of one class are, and where one side lacks it,
+ * its score with the lowest of the other. False where the parts are not alike (kind, format, shape, number): nothing
+ * is added. */
+bool mr_compare_parts(const mr_part *a, const mr_part *b, double tolerance, mr_error_sum *sum);
+void mr_error_sum_add(mr_error_sum *to, const mr_error_sum *from);
+
+/* One value each, for mr_compare_parts and for tests. */
+double mr_ulps_f32(float a, float b);
+double mr_ulps_f16(uint16_t a, uint16_t b);
+
+#endif
