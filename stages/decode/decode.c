@@ -188,7 +188,7 @@ static void count_error(mr_stage *self, mr_io *io, int error) {
 static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     decode_state *state = self->state;
     for (;;) {
-        int error = avcodec_receive_frame(state->codec, picture);
+        int error = mr_decoder_receive(state->codec, &state->pending, picture);
         if (error >= 0) {
             mr_decode_device_crop(picture);
             return true;

@@ -96,3 +96,29 @@ int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *fra
     av_packet_unref(packet);
     return error;
 }
+
+/* ---- pictures -------------------------------------------------------------------------------------------------- */
+
+/* VP9 and AV1 may decode a picture with one packet and show it with a later one. libavcodec then gives it the time of the
+ * later packet, but the number of the first. */
+static int64_t number_of(const AVCodecContext *codec, const mr_pending *pending, const AVFrame *picture) {
+    bool at_once = !(codec->codec->capabilities & AV_CODEC_CAP_DELAY) &&
+                   !(codec->active_thread_type & FF_THREAD_FRAME);
+    int64_t number = picture->reordered_opaque;
+    if (codec->codec_id != AV_CODEC_ID_VP9 && codec->codec_id != AV_CODEC_ID_AV1)
+        return number;
+    if (at_once)
+        return codec->reordered_opaque;
+    const mr_frame *packet = mr_pending_find(pending, number);
+    if (picture->pts == AV_NOPTS_VALUE || (packet && packet->pts_ns == picture->pts))
+        return number;
+    int64_t shown = mr_pending_number_at(pending, picture->pts);
+    return shown ? shown : number;
+}
+
+int mr_decoder_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *picture) {
+    int error = avcodec_receive_frame(codec, picture);
+    if (error >= 0)
+        picture->reordered_opaque = number_of(codec, pending, picture);
+    return error;
+}

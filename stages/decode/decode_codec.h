@@ -5,6 +5,7 @@
 #include <libavcodec/avcodec.h>
 
 #include "stages/decode/decode_device.h"
+#include "stages/decode/decode_pending.h"
 #include "stages/decode/decode_pool.h"
 
 typedef struct mr_decoder_params {
@@ -25,5 +26,8 @@ int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, con
 /* Sends the packet of `frame`, without copying it where it is padded. Times are in nanoseconds. `number` comes
  * back as reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */
 int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number);
+/* The next picture, as avcodec_receive_frame; its reordered_opaque is the number of the packet that shows it, among those
+ * of `pending`. */
+int mr_decoder_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *picture);
 
 #endif

@@ -22,6 +22,8 @@ void mr_pending_init(mr_pending *pending);
 int64_t mr_pending_add(mr_pending *pending, mr_frame *packet);
 /* The packet of that number, still in the table; NULL where there is none. */
 mr_frame *mr_pending_find(const mr_pending *pending, int64_t number);
+/* The number of the newest packet in the table with that presentation time; 0: none has it. */
+int64_t mr_pending_number_at(const mr_pending *pending, int64_t pts_ns);
 /* How many are in the table. */
 size_t mr_pending_count(const mr_pending *pending);
 /* Takes a packet out; the reference is the caller's. NULL where there is none. */

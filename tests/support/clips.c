@@ -46,6 +46,15 @@ void clip_make(char path[CLIP_PATH], const char *name, const char *arguments) {
                folder(), getpid(), name, folder(), getpid(), name, path);
 }
 
+void clip_make_twice(char path[CLIP_PATH], const char *name, const char *arguments) {
+    clip_path(path, name);
+    if (access(path, F_OK) == 0)
+        return;
+    clip_shell("mkdir -p '%s' && log='%s/%d-%s' && ffmpeg -nostdin -v error -y %s -pass 1 -passlogfile \"$log\" -f null - && "
+               "ffmpeg -nostdin -v error -y %s -pass 2 -passlogfile \"$log\" \"$log\" && rm \"$log\"-* && mv \"$log\" '%s'",
+               folder(), folder(), getpid(), name, arguments, arguments, path);
+}
+
 static FILE *ask(const char *format, const char *path) {
     char command[1024];
     snprintf(command, sizeof command, format, path);

@@ -17,6 +17,8 @@ bool clips_available(void);
 void clip_path(char path[CLIP_PATH], const char *name);
 /* Makes a clip by "ffmpeg ARGUMENTS path", unless it is there. */
 void clip_make(char path[CLIP_PATH], const char *name, const char *arguments);
+/* The same in two passes of the encoder. */
+void clip_make_twice(char path[CLIP_PATH], const char *name, const char *arguments);
 /* Runs a shell command (printf style) and fails the test where it fails. */
 void clip_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -9,6 +9,9 @@
 #define CLIP_PATTERN "-f lavfi -i testsrc2=size=176x144:rate=25 "
 #define CLIP_H264 "-c:v libx264 -preset veryfast -bf 2 -g 10 -pix_fmt "
 #define CLIP_PLAIN CLIP_PATTERN "-frames:v 24 " CLIP_H264 "yuv420p"
+/* For clip_make_twice, "vp9-shown.webm": of 32 pictures 12 are decoded with one packet and shown by a later one. */
+#define CLIP_SHOWN_LATER                                                                                              \
+    CLIP_PATTERN "-frames:v 32 -c:v libvpx-vp9 -cpu-used 8 -b:v 200k -auto-alt-ref 6 -lag-in-frames 25 "
 
 typedef struct clip_outcome {
     int status;

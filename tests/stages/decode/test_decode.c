@@ -92,6 +92,13 @@ static void pictures_are_those_of_ffmpeg(void **state) {
     }
 }
 
+static void pictures_may_be_shown_by_a_later_packet(void **state) {
+    (void)state;
+    char path[CLIP_PATH];
+    clip_make_twice(path, "vp9-shown.webm", CLIP_SHOWN_LATER);
+    assert_as_ffmpeg(path);
+}
+
 /* Layouts that millrace has no name for are converted like swscale converts them to the layout next to them. */
 static void odd_layouts_are_converted(void **state) {
     (void)state;
@@ -358,6 +365,7 @@ static void layouts_of_hardware_are_foreseen(void **state) {
 int main(void) {
     const struct CMUnitTest clips[] = {
         cmocka_unit_test(pictures_are_those_of_ffmpeg),
+        cmocka_unit_test(pictures_may_be_shown_by_a_later_packet),
         cmocka_unit_test(odd_layouts_are_converted),
         cmocka_unit_test(damage_is_counted_and_survived),
         cmocka_unit_test(truncated_files_give_what_they_have),

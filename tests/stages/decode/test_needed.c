@@ -106,6 +106,20 @@ static void wanted_pictures_are_those_of_ffmpeg(void **state) {
     }
 }
 
+static void pictures_that_a_later_packet_shows_are_those_of_ffmpeg(void **state) {
+    (void)state;
+    static clip_frames all;
+    static clip_outcome result;
+    char path[CLIP_PATH], options[64];
+    clip_make_twice(path, "vp9-shown.webm", CLIP_SHOWN_LATER);
+    clip_reference(path, &all);
+    for (size_t every = 1; every <= MOST_EVERY; every++) {
+        snprintf(options, sizeof options, ", every: %zu", every);
+        clip_run(&result, path, options, every % 2 ? ", threads: 1" : ", threads: 3");
+        assert_wanted(&result, &all, 0, every);
+    }
+}
+
 /* What ffmpeg's own filter selects is the same. */
 static void the_filter_of_ffmpeg_agrees(void **state) {
     (void)state;
@@ -273,6 +287,7 @@ static void devices_and_clocks_change_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wanted_pictures_are_those_of_ffmpeg),
+        cmocka_unit_test(pictures_that_a_later_packet_shows_are_those_of_ffmpeg),
         cmocka_unit_test(the_filter_of_ffmpeg_agrees),
         cmocka_unit_test(other_selections_are_the_same),
         cmocka_unit_test(disposable_is_what_libavcodec_says),
