@@ -228,7 +228,7 @@ static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
     number = mr_pending_add(&state->pending, frame);
     state->packets++;
     int error = mr_decoder_send(state->codec, state->packet, frame, number), status = MR_OK;
-    if (error < 0 && mr_decode_device_again(state->device))
+    while (!status && error < 0 && mr_decode_device_again(state->device))
         status = send_again(self, io, frame, number, &error);
     if (!status && error < 0)
         count_error(self, io, error);

@@ -12,7 +12,9 @@ static int threads_for(const mr_decoder_params *params, enum AVCodecID id) {
 
 int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, const mr_media *media) {
     const AVCodecParameters *parameters = media->codec;
-    const AVCodec *decoder = avcodec_find_decoder(parameters->codec_id);
+    const AVCodec *decoder;
+    if (mr_decode_device_choose(params->device, parameters->codec_id, params->io, &decoder))
+        return MR_ERROR_UNAVAILABLE;
     if (!decoder)
         return mr_fail(MR_ERROR_DATA, "%s: there is no decoder for %s", media->path,
                        avcodec_get_name(parameters->codec_id));
@@ -30,12 +32,10 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
     /* Other decoders mark a picture that they patch up; that of JPEG only fails where it is told to. */
     if (params->strict && parameters->codec_id == AV_CODEC_ID_MJPEG)
         codec->err_recognition |= AV_EF_EXPLODE;
-    if (!params->device)
+    if (params->device)
+        mr_decode_device_attach(params->device, codec);
+    else
         mr_picture_pool_attach(params->pool, codec);
-    else if (mr_decode_device_attach(params->device, codec, params->io)) {
-        avcodec_free_context(&codec);
-        return MR_ERROR_UNAVAILABLE;
-    }
     int error = avcodec_open2(codec, decoder, NULL);
     if (error < 0) {
         avcodec_free_context(&codec);

@@ -20,7 +20,7 @@ typedef struct mr_decoder_params {
 } mr_decoder_params;
 
 /* MR_ERROR_DATA where there is no decoder, or it does not start; MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE as
- * mr_decode_device_attach. */
+ * mr_decode_device_choose. */
 int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, const mr_media *media);
 
 /* Sends the packet of `frame`, without copying it where it is padded. Times are in nanoseconds. `number` comes

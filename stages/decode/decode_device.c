@@ -31,6 +31,9 @@ struct mr_decode_device {
     int surfaces; /* that may be held */
     bool started; /* NVDEC was chosen, and the decoder has not come back to say that it does not start */
     bool again;   /* it did not; see mr_decode_device_again */
+    bool by_software;    /* the next decoder that is opened */
+    enum AVCodecID codec; /* of the stream */
+    AVBufferRef *device; /* of libavcodec, for the decoder that was chosen; NULL: it decodes by software */
     char why[256];
     struct SwsContext *scaler;
     held held[MOST_SURFACES];
@@ -63,23 +66,47 @@ static bool has_decoder(const char *device) {
     return strncmp(device, "cuda", 4) == 0;
 }
 
+/* libavcodec's own decoder with NVDEC as its accelerator; those that go by NVIDIA's parser (h264_cuvid) are wrappers. */
 static bool offers_cuda(const AVCodec *decoder) {
     const AVCodecHWConfig *config;
-    for (int i = 0; (config = avcodec_get_hw_config(decoder, i)); i++)
+    for (int i = 0; !decoder->wrapper_name && (config = avcodec_get_hw_config(decoder, i)); i++)
         if (config->device_type == AV_HWDEVICE_TYPE_CUDA && config->methods & AV_CODEC_HW_CONFIG_METHOD_HW_DEVICE_CTX)
             return true;
     return false;
 }
 
+/* Without an accelerator it decodes nothing. */
+static bool only_accelerates(const AVCodec *decoder) {
+    return decoder->id == AV_CODEC_ID_AV1 && !decoder->wrapper_name;
+}
+
+/* NULL: libavcodec has none. Of several the first is the one that it prefers. */
+static const AVCodec *find_decoder(enum AVCodecID id, bool hardware) {
+    const AVCodec *decoder;
+    void *next = NULL;
+    while ((decoder = av_codec_iterate(&next)))
+        if (decoder->id == id && av_codec_is_decoder(decoder) && hardware && offers_cuda(decoder))
+            return decoder;
+    decoder = hardware ? NULL : avcodec_find_decoder(id);
+    return decoder && !only_accelerates(decoder) ? decoder : NULL;
+}
+
 /* Layouts as software would give them, of which there are such that NVDEC's pictures have one here (is_carried, below). */
 static const uint64_t carried = MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I420_10) | MR_IN_SET(MR_PIXEL_I444);
+
+/* "decoded by software (libdav1d)"; without the decoder's name where the codec is not known. */
+static const char *by_software(const char *codec, char *text, size_t bytes) {
+    const AVCodecDescriptor *about = codec ? avcodec_descriptor_get_by_name(codec) : NULL;
+    const AVCodec *decoder = about ? find_decoder(about->id, false) : NULL;
+    snprintf(text, bytes, "decoded by software%s%s%s", decoder ? " (" : "", decoder ? decoder->name : "", decoder ? ")" : "");
+    return text;
+}
 
 int mr_decode_device_suits(const char *codec, const mr_format_set *packets) {
     mr_format_set pictures = *packets;
     const AVCodecDescriptor *about = codec ? avcodec_descriptor_get_by_name(codec) : NULL;
-    const AVCodec *decoder = about ? avcodec_find_decoder(about->id) : NULL;
     char text[MR_FORMAT_SET_TEXT];
-    if (decoder && !offers_cuda(decoder))
+    if (about && !find_decoder(about->id, true))
         return mr_fail(MR_ERROR_CONFIG, "NVDEC does not take %s", codec);
     pictures.payload = MR_PAYLOAD_PICTURE;
     pictures.codec = NULL;
@@ -104,6 +131,7 @@ int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *pack
     if (hardware == MR_HARDWARE_OFF || !has_decoder(device))
         return MR_OK;
     bool required = hardware == MR_HARDWARE_REQUIRE;
+    char text[96];
     int status = required ? MR_OK : mr_decode_device_suits(packets->codec, packets);
     if (!status && !required)
         status = mr_nvdec_check();
@@ -113,7 +141,7 @@ int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *pack
     if (!status)
         return MR_OK;
     return required ? mr_fail(status, "hardware: require cannot be: %s; write hardware: auto", mr_message())
-                    : mr_fail(status, "decoded by software: %s", mr_message());
+                    : mr_fail(status, "%s: %s", by_software(packets->codec, text, sizeof text), mr_message());
 }
 
 /* ---- the decoder ----------------------------------------------------------------------------------------------- */
@@ -137,8 +165,10 @@ void mr_decode_device_destroy(mr_decode_device **device) {
     mr_decode_device *gone = *device;
     for (size_t i = 0; gone && i < MOST_SURFACES; i++)
         let_go(&gone->held[i]);
-    if (gone)
+    if (gone) {
+        av_buffer_unref(&gone->device);
         sws_freeContext(gone->scaler);
+    }
     mr_free(gone);
     *device = NULL;
 }
@@ -147,9 +177,11 @@ static void say_why(mr_decode_device *device, const char *why) {
     /* That a simulated device decodes nothing itself surprises nobody. */
     void (*say)(const mr_stage *, const char *, ...) =
         has_decoder(device->self->device->name) ? mr_stage_warn : mr_stage_info;
+    char text[96];
     snprintf(device->why, sizeof device->why, "%s", why);
     if (!device->told && device->hardware != MR_HARDWARE_REQUIRE)
-        say(device->self, "%s is decoded by software: %s", device->self->source_id, why);
+        say(device->self, "%s is %s: %s", device->self->source_id,
+            by_software(device->codec == AV_CODEC_ID_NONE ? NULL : avcodec_get_name(device->codec), text, sizeof text), why);
     device->told = true;
 }
 
@@ -243,7 +275,10 @@ static enum AVPixelFormat choose_format(AVCodecContext *codec, const enum AVPixe
     device->started = false;
     if (codec->hw_device_ctx)
         refuse(device, codec, software, offered ? "has no layout that frames can have for" : "does not take");
-    return device->refused ? AV_PIX_FMT_NONE : software;
+    if (device->refused || !only_accelerates(codec->codec))
+        return device->refused ? AV_PIX_FMT_NONE : software;
+    device->again = device->by_software = true;
+    return AV_PIX_FMT_NONE;
 }
 
 bool mr_decode_device_again(mr_decode_device *device) {
@@ -253,29 +288,44 @@ bool mr_decode_device_again(mr_decode_device *device) {
     return again;
 }
 
-static int take_hardware(mr_decode_device *device, AVCodecContext *codec, mr_io *io) {
+static int take_hardware(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder) {
     const char *name = device->self->device->name;
+    const AVCodec *found = find_decoder(id, true);
     if (!has_decoder(name))
         return mr_fail(MR_ERROR_UNAVAILABLE, "%s has no decoder", name);
-    if (!offers_cuda(codec->codec))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "libavcodec's decoder %s does not use NVDEC", codec->codec->name);
-    return mr_nvdec_device(&codec->hw_device_ctx, mr_io_stream(io));
+    if (!found)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "libavcodec has no decoder of %s that uses NVDEC", avcodec_get_name(id));
+    int status = mr_nvdec_device(&device->device, mr_io_stream(io));
+    *decoder = status ? *decoder : found;
+    return status;
 }
 
-int mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec, mr_io *io) {
+int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder) {
+    bool software = !device || device->hardware == MR_HARDWARE_OFF || device->by_software;
+    *decoder = find_decoder(id, false);
+    if (device) {
+        device->codec = id;
+        av_buffer_unref(&device->device);
+        device->by_software = false;
+    }
+    if (software || take_hardware(device, id, io, decoder) == MR_OK)
+        return MR_OK;
+    say_why(device, mr_message());
+    return device->hardware == MR_HARDWARE_REQUIRE ? mr_fail(MR_ERROR_UNAVAILABLE, "%s", device->why) : MR_OK;
+}
+
+void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec) {
     codec->opaque = device;
     codec->get_format = choose_format;
-    if (device->hardware == MR_HARDWARE_OFF)
-        return MR_OK;
-    int status = take_hardware(device, codec, io);
-    if (status == MR_OK) {
+    codec->hw_device_ctx = device->device;
+    device->device = NULL;
+    if (codec->hw_device_ctx) {
+        mr_stage_info(device->self, "%s is decoded by NVDEC of %s, with libavcodec's %s", device->self->source_id,
+                      device->self->device->name, codec->codec->name);
         /* Threads would only stand in line; surfaces are held while they are copied. */
         codec->thread_count = 1;
         codec->extra_hw_frames = device->surfaces;
-        return MR_OK;
     }
-    say_why(device, mr_message());
-    return device->hardware == MR_HARDWARE_REQUIRE ? mr_fail(MR_ERROR_UNAVAILABLE, "%s", device->why) : MR_OK;
 }
 
 bool mr_decode_device_refused(const mr_decode_device *device) {

@@ -38,11 +38,16 @@ int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardwa
 /* After the decoders that use it, and when the work of all calls is done. NULLs; accepts NULL. */
 void mr_decode_device_destroy(mr_decode_device **device);
 
-/* Prepares a decoder that is not yet opened, for the call's stream. Why it will decode by software is logged, once for
- * each source. MR_ERROR_UNAVAILABLE where hardware is required and there is none. */
-int mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec, mr_io *io);
-/* Whether NVDEC was refused as many surfaces as were asked for and may start with fewer: the packet that was just sent is
- * then sent once more, to a decoder that is opened anew. True once. */
+/* Which of libavcodec's decoders is to be opened, for the call's stream; NULL if there is none. That for NVDEC if the
+ * device has one, which may be another than that for the processors: AV1 is decoded by libdav1d or by NVDEC with
+ * libavcodec's own. A device that is NULL is the processors. Why a device's is decoded by software is logged, once for
+ * each source. MR_ERROR_UNAVAILABLE if hardware is required and there is none. */
+int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder);
+/* Prepares the decoder that was chosen, before it is opened. */
+void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec);
+/* Whether the packet that was just sent is to be sent once more, to a decoder that is opened anew: NVDEC was refused as
+ * many surfaces as were asked for and may start with fewer, or another decoder does by software what NVDEC does not
+ * take. True once for each. */
 bool mr_decode_device_again(mr_decode_device *device);
 /* Whether a decoder has found, in mid-stream, that required hardware cannot go on: the message says why. */
 bool mr_decode_device_refused(const mr_decode_device *device);

@@ -337,6 +337,7 @@ static void required_hardware_must_be_there(void **state) {
     refuse(", hardware: require, device: 'sim:0'", "hardware: require needs a CUDA device, and sim:0 is none");
     mr_format_set deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_12)}, plain = {.pixels = MR_IN_SET(MR_PIXEL_I420)};
     assert_int_equal(mr_decode_device_suits("h264", &plain), MR_OK);
+    assert_int_equal(mr_decode_device_suits("av1", &plain), MR_OK);
     assert_int_equal(mr_decode_device_suits(NULL, &(mr_format_set){0}), MR_OK);
     assert_int_equal(mr_decode_device_suits("hevc", &deep), MR_ERROR_CONFIG);
     assert_non_null(strstr(mr_message(), "I420_12"));

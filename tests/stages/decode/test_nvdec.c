@@ -113,6 +113,7 @@ static void software_takes_over_where_it_may(void **state) {
     (void)state;
     const mr_format_set plain = stream("h264", MR_PIXEL_I420, 640, 480),
                         deep = stream("h264", MR_PIXEL_I420_10, 640, 480),
+                        av1 = stream("av1", MR_PIXEL_I420, 640, 480),
                         odd = stream("prores", MR_PIXEL_I422_10, 640, 480);
     expect_way(MR_HARDWARE_AUTO, &plain, "cpu", MR_OK, false, NULL);
     expect_way(MR_HARDWARE_AUTO, &deep, "sim:0", MR_OK, false, NULL);
@@ -121,14 +122,16 @@ static void software_takes_over_where_it_may(void **state) {
     expect_way(MR_HARDWARE_REQUIRE, &deep, "cuda:0", MR_ERROR_UNAVAILABLE, false,
                "hardware: require cannot be: NVDEC of cuda:0 does not take h264 4:2:0 of 10 bits; write hardware: auto");
     expect_way(MR_HARDWARE_AUTO, &odd, "cuda:0", MR_ERROR_CONFIG, true,
-               "decoded by software: NVDEC does not take prores");
+               "decoded by software (prores): NVDEC does not take prores");
     if (mr_nvdec_check()) {
         print_message("not all of it: %s\n", mr_message());
         return;
     }
     expect_way(MR_HARDWARE_AUTO, &plain, "cuda:0", MR_OK, false, NULL);
+    expect_way(MR_HARDWARE_AUTO, &av1, "cuda:0", MR_ERROR_UNAVAILABLE, true,
+               "decoded by software (libdav1d): NVDEC of cuda:0 does not take av1 4:2:0 of 8 bits");
     expect_way(MR_HARDWARE_AUTO, &deep, "cuda:0", MR_ERROR_UNAVAILABLE, true,
-               "decoded by software: NVDEC of cuda:0 does not take h264 4:2:0 of 10 bits");
+               "decoded by software (h264): NVDEC of cuda:0 does not take h264 4:2:0 of 10 bits");
 }
 
 int main(void) {

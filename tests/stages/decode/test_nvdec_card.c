@@ -38,6 +38,7 @@ enum { PLAYED = false };
 
 enum { WIDTH = 176, HEIGHT = 144, FRAMES = 24, MOST_STREAMS = 16, PICTURE = WIDTH * HEIGHT * 3 };
 #define PATTERN "-f lavfi -i testsrc2=size=176x144:rate=25 -frames:v 24 "
+#define SVT_AV1 "-c:v libsvtav1 -preset 12 "
 #define X264 "-c:v libx264 -preset veryfast -pix_fmt yuv420p "
 
 typedef struct clip {
@@ -59,12 +60,19 @@ static const clip clips[] = {
      PATTERN "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -pix_fmt yuv420p"},
     {"card-vp9-10.webm", "vp9", MR_PIXEL_I420_10, true,
      PATTERN "-c:v libvpx-vp9 -profile:v 2 -deadline realtime -cpu-used 8 -pix_fmt yuv420p10le"},
-    {"card-av1.mkv", "av1", MR_PIXEL_I420, true, PATTERN "-c:v libsvtav1 -preset 12 -pix_fmt yuv420p"},
+    {"card-vp9-shown.webm", "vp9", MR_PIXEL_I420, true,
+     PATTERN "-c:v libvpx-vp9 -cpu-used 8 -b:v 200k -auto-alt-ref 6 -lag-in-frames 25"},
+    {"card-av1.mkv", "av1", MR_PIXEL_I420, true, PATTERN SVT_AV1 "-pix_fmt yuv420p"},
+    {"card-av1-10.mp4", "av1", MR_PIXEL_I420_10, true, PATTERN SVT_AV1 "-pix_fmt yuv420p10le"},
+    {"card-av1-colours.mkv", "av1", MR_PIXEL_I420, true,
+     PATTERN SVT_AV1 "-pix_fmt yuv420p -color_primaries bt2020 -colorspace bt709 -color_trc bt709 -color_range pc"},
+    {"card-av1-444.mkv", "av1", MR_PIXEL_I444, true,
+     PATTERN "-c:v libaom-av1 -cpu-used 8 -usage realtime -pix_fmt yuv444p"},
     {"card-mpeg2.mkv", "mpeg2video", MR_PIXEL_I420, false, PATTERN "-c:v mpeg2video -q:v 2 -bf 2 -g 12"},
     {"card-mpeg4.mp4", "mpeg4", MR_PIXEL_I420, false, PATTERN "-c:v mpeg4 -q:v 2 -bf 2 -g 12"},
     {"card-mjpeg.avi", "mjpeg", MR_PIXEL_I420, false, PATTERN "-c:v mjpeg -q:v 2 -pix_fmt yuvj420p"},
 };
-enum { CLIPS = sizeof clips / sizeof clips[0], PLAIN = 0, MANY_REFERENCES = 1 };
+enum { CLIPS = sizeof clips / sizeof clips[0], PLAIN = 0, MANY_REFERENCES = 1, IN_TWO_PASSES = 8, AV1 = 9, AV1_444 = 12 };
 
 /* ---- clips and their sums ---------------------------------------------------------------------------------------- */
 
@@ -107,7 +115,7 @@ static int get_clips(void **state) {
             continue;
         if (!clips_available())
             return 0;
-        clip_make(paths[c], clips[c].name, clips[c].arguments);
+        (c == IN_TWO_PASSES ? clip_make_twice : clip_make)(paths[c], clips[c].name, clips[c].arguments);
         write_sums(c);
         assert_true(read_sums(c));
     }
@@ -125,6 +133,7 @@ typedef struct stream_out {
     size_t bytes;
     uint8_t picture[FRAMES][PICTURE]; /* planes in a row: Y, U, V; 10 bits in the lower ones of 16 */
     bool by_hardware;
+    mr_format format;
 } stream_out;
 
 static stream_out *outs; /* of each stream of a run */
@@ -147,20 +156,21 @@ static void take(void *context, const char *source, const mr_frame *frame) {
     stream_out *out = &outs[atoi(source + 1)];
     mr_pixel pixel = frame->format.pixel;
     bool paired = pixel == MR_PIXEL_NV12 || pixel == MR_PIXEL_P010, upper = pixel == MR_PIXEL_P010;
-    int bytes = pixel == MR_PIXEL_P010 || pixel == MR_PIXEL_I420_10 ? 2 : 1, at = 0;
+    int bytes = pixel == MR_PIXEL_P010 || pixel == MR_PIXEL_I420_10 ? 2 : 1, at = 0, halved = pixel == MR_PIXEL_I444 ? 1 : 2;
     assert_true(out->count < FRAMES);
-    assert_true(paired || pixel == MR_PIXEL_I420 || pixel == MR_PIXEL_I420_10);
+    assert_true(paired || pixel == MR_PIXEL_I420 || pixel == MR_PIXEL_I420_10 || pixel == MR_PIXEL_I444);
     assert_int_equal(frame->format.width, WIDTH);
     assert_int_equal(frame->format.height, HEIGHT);
     in_order &= frame->identity.seq == (uint64_t)out->count;
     for (int part = 0; part < 3; part++) {
         const mr_plane *plane = &frame->plane[paired && part == 2 ? 1 : part];
-        for (int y = 0; y < HEIGHT / (part ? 2 : 1); y++)
+        for (int y = 0; y < HEIGHT / (part ? halved : 1); y++)
             put(out, &at, plane->data + y * plane->stride + (paired && part == 2 ? bytes : 0), part && paired ? 2 : 1,
-                WIDTH / (part ? 2 : 1), bytes, upper);
+                WIDTH / (part ? halved : 1), bytes, upper);
     }
     out->bytes = (size_t)at;
     out->by_hardware = paired;
+    out->format = frame->format;
     out->count++;
 }
 
@@ -276,6 +286,9 @@ static void expect_hardware(const run *r) {
         assert_int_equal(outs[i].count, r->pictures ? r->pictures : FRAMES);
         assert_true(outs[i].by_hardware);
         assert_int_equal(outs[i].bytes, software->bytes);
+        assert_int_equal(outs[i].format.matrix, software->format.matrix);
+        assert_int_equal(outs[i].format.range, software->format.range);
+        assert_int_equal(outs[i].format.siting, software->format.siting);
         if (PLAYED)
             expect_numbered(&outs[i]);
         else if (clips[r->clip].exact)
@@ -382,6 +395,12 @@ static int ask(const char *what) {
     return answer;
 }
 
+static void expect_software(size_t c) {
+    assert_int_equal(outs[0].count, FRAMES);
+    assert_false(outs[0].by_hardware);
+    expect_sums(c, &outs[0]);
+}
+
 /* 16 reference frames: the stream alone needs more than 20 surfaces with 8 to hold, fewer with 2. */
 static void fewer_surfaces_are_tried_before_software(void **state) {
     (void)state;
@@ -403,16 +422,27 @@ static void fewer_surfaces_are_tried_before_software(void **state) {
 static void software_takes_over_where_no_surfaces_are_had(void **state) {
     (void)state;
     NEED_CLIPS();
+    static const size_t which[] = {PLAIN, AV1};
     setenv("FAKE_SURFACES", "4", 1);
-    int refused = ask("fake_nvdec_refused");
-    assert_int_equal(decode(&(run){.streams = 1, .devices = {"cuda:0"}, .hardware = "auto"}), MR_OK);
-    assert_int_equal(ask("fake_nvdec_refused"), refused + 2);
-    assert_int_equal(outs[0].count, FRAMES);
-    assert_false(outs[0].by_hardware);
-    expect_sums(PLAIN, &outs[0]);
-    assert_int_equal(decode(&(run){.streams = 1, .devices = {"cuda:0"}, .hardware = "require"}), MR_ERROR_UNAVAILABLE);
-    assert_int_equal(outs[0].count, 0);
+    for (size_t i = 0; i < sizeof which / sizeof which[0]; i++) {
+        run r = {.clip = which[i], .streams = 1, .devices = {"cuda:0"}, .hardware = "auto"};
+        int refused = ask("fake_nvdec_refused");
+        assert_int_equal(decode(&r), MR_OK);
+        assert_int_equal(ask("fake_nvdec_refused"), refused + 2);
+        expect_software(r.clip);
+        r.hardware = "require";
+        assert_int_equal(decode(&r), MR_ERROR_UNAVAILABLE);
+        assert_int_equal(outs[0].count, 0);
+    }
     unsetenv("FAKE_SURFACES");
+}
+
+/* libavcodec's own decoder of AV1 has no software to go on with: libdav1d takes its place. */
+static void what_nvdec_does_not_take_another_decoder_does(void **state) {
+    (void)state;
+    NEED_CLIPS();
+    assert_int_equal(decode(&(run){.clip = AV1_444, .streams = 2, .devices = {"cuda:0"}, .hardware = "auto"}), MR_OK);
+    expect_software(AV1_444);
 }
 
 /* ---- a stream that does not say how far it reorders -------------------------------------------------------------- */
@@ -564,6 +594,7 @@ int main(int argc, char **argv) {
 #ifdef MILLRACE_CUDA_HOST
         cmocka_unit_test(fewer_surfaces_are_tried_before_software),
         cmocka_unit_test(software_takes_over_where_no_surfaces_are_had),
+        cmocka_unit_test(what_nvdec_does_not_take_another_decoder_does),
         cmocka_unit_test(no_more_surfaces_are_asked_for_than_a_decoder_may_have),
         cmocka_unit_test(nothing_is_left_open),
 #endif
