@@ -7,9 +7,7 @@
 #include "engine/flow/instance.h"
 #include "engine/flow/resume.h"
 
-int mr_input_ready(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place) {
-    if (!frame->ready)
-        return 1;
+int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place) {
     if (mr_event_done(frame->ready))
         return mr_event_status(frame->ready) < 0 ? mr_event_status(frame->ready) : 1;
     /* The same device orders the work itself; the host must not look before the device is done. */

@@ -58,7 +58,8 @@ static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
     if (slot->frame_count == 0)
         slot->part = mr_instance_part_now(instance, 0);
     if (slot->frame_count) {
-        mr_share_begin(instance, slot, executor);
+        if (mr_instance_shares(instance))
+            mr_share_begin(instance, slot, mr_executor_now_ns(executor));
         instance->spread += (uint64_t)instance->self.batch;
     }
     instance->claimed++;
@@ -175,7 +176,7 @@ static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
         if (status == MR_ERROR_AGAIN)
             mr_event_notify(ready, &entry->waits[entry->wait_count - 1], mr_task_waker, &entry->task);
     }
-    return status ? status : mr_io_bring_in(&entry->io);
+    return status || !mr_instance_brings_in(entry->instance) ? status : mr_io_bring_in(&entry->io);
 }
 
 static int call_type(mr_entry_task *entry, mr_stage *self) {
@@ -184,14 +185,31 @@ static int call_type(mr_entry_task *entry, mr_stage *self) {
     return self->type->map ? call_map(self, &entry->io) : self->type->process(self, &entry->io);
 }
 
-static int call_on_device(mr_entry_task *entry, mr_stage *self) {
+static int call_in_range(mr_entry_task *entry, mr_stage *self) {
     const mr_device_type *device = self->device->type;
-    if (!device->range_begin)
-        return call_type(entry, self);
-    device->range_begin(self->id);
+    if (device->range_begin)
+        device->range_begin(self->id);
     int answer = call_type(entry, self);
-    device->range_end();
+    if (device->range_begin)
+        device->range_end();
     return answer;
+}
+
+/* The inputs are there, where the call's work is done. */
+static int have_inputs(mr_entry_task *entry, const mr_slot *slot) {
+    const mr_part *part = mr_slot_part(entry->instance, slot);
+    if (!part->on_host)
+        return await_inputs(entry, slot);
+    int status = mr_instance_brings_in(entry->instance) ? mr_io_bring_in(&entry->io) : MR_OK;
+    return status ? status : check_inputs(&part->self, slot);
+}
+
+/* A call that is made again takes them anew; what it has of one pool must not wait for what others have of another. */
+static void give_back(mr_slot *slot, size_t held, size_t results) {
+    while (slot->held_count > held)
+        mr_buffer_unref(&slot->held[--slot->held_count]);
+    while (slot->result_count > results)
+        mr_result_unref(&slot->results[--slot->result_count]);
 }
 
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
@@ -203,18 +221,12 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
         entry->io.stream = entry->streams[slot->part];
     }
     mr_part *part = mr_slot_part(instance, slot);
-    mr_stage *self = &part->self;
-    int answer = part->on_host ? mr_io_bring_in(&entry->io) : await_inputs(entry, slot);
-    if (!answer && part->on_host)
-        answer = check_inputs(self, slot);
+    int answer = have_inputs(entry, slot);
     size_t held = slot->held_count, results = slot->result_count;
     if (!answer)
-        answer = part->on_host ? call_type(entry, self) : call_on_device(entry, self);
-    /* It will take them anew; what it has of one pool must not wait for what others have of another. */
-    while (answer == MR_ERROR_AGAIN && slot->held_count > held)
-        mr_buffer_unref(&slot->held[--slot->held_count]);
-    while (answer == MR_ERROR_AGAIN && slot->result_count > results)
-        mr_result_unref(&slot->results[--slot->result_count]);
+        answer = call_in_range(entry, &part->self);
+    if (answer == MR_ERROR_AGAIN)
+        give_back(slot, held, results);
     return part->on_host && answer >= 0 ? answer : mr_instance_seal(entry, slot, first, answer);
 }
 
@@ -377,7 +389,8 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
 static int step(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     int answer = MR_DONE;
-    mr_io_begin(&entry->io, entry, slot, entry->io.now_ns);
+    entry->io.slot = slot;
+    entry->io.stream = entry->streams[slot->part];
     if (entry->traced)
         mr_tracing_begin_call(entry, slot);
     if (is_source(instance)) {

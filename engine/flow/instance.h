@@ -219,6 +219,13 @@ static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) 
     return &instance->slots[number & (instance->slot_count - 1)];
 }
 
+/* Adds a frame to the slot's inputs, of which it has room for a batch or one for each port. */
+static inline void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
+    slot->frames[slot->frame_count] = item->frame;
+    slot->entered_ns[slot->frame_count] = item->entered_ns;
+    slot->settled[slot->frame_count++] = false;
+}
+
 int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source);
 /* Waits for its devices' work and closes their streams. All instances come to this before the first is destroyed: a
  * device may still be telling one that another's work is done. */
@@ -246,17 +253,20 @@ void mr_instance_run(void *entry);
 void mr_instance_wake(void *instance);
 /* Wakes all: also those that wait with a call that is not over. */
 void mr_instance_wake_all(mr_instance *instance);
+/* mr_slot_next_output where there is no room yet. */
+mr_output *mr_slot_grow_outputs(mr_instance *instance, mr_slot *slot, mr_frame *frame);
 /* The place of the next output of a call, to be filled in by the caller. Where there is no memory for it, `frame`
  * (may be NULL) is dropped in the stage's name and the answer is NULL. */
-mr_output *mr_slot_next_output(mr_instance *instance, mr_slot *slot, mr_frame *frame);
+static inline mr_output *mr_slot_next_output(mr_instance *instance, mr_slot *slot, mr_frame *frame) {
+    bool room = slot->output_count < slot->output_room;
+    return room ? &slot->outputs[slot->output_count++] : mr_slot_grow_outputs(instance, slot, frame);
+}
 /* Adds a mark for one output port. */
 int mr_slot_add_mark_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *mark);
 /* Keeps a reference to the frame until the slot's device work is done. MR_ERROR_MEMORY. */
 int mr_slot_keep(mr_slot *slot, mr_frame *frame);
 int mr_slot_keep_result(mr_slot *slot, mr_result *result);
 int mr_slot_add_mark(mr_slot *slot, const mr_item *mark);
-/* Adds a frame to the slot's inputs, of which it has room for a batch or one for each port. */
-void mr_slot_add_frame(mr_slot *slot, const mr_item *item);
 /* Leaves that mark on all outputs where something behind wants to know. */
 void mr_instance_tell_gone(mr_instance *instance, mr_slot *slot, const mr_item *gone);
 /* Notes what becomes of a frame that goes no further, and leaves a gone mark for joins behind. */
@@ -275,9 +285,13 @@ bool mr_deadline_passed(const mr_frame *frame, int64_t now_ns);
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry);
 /* join.c: the same for stages with several ports: one frame of each, matched by identity. */
 bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry);
+/* mr_input_ready of what has an event. */
+int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place);
 /* Readiness of an input for a call of that slot's device: 1 it may be used, 0 not yet (the entry will be woken, and
  * waits in that place of its `waits`), negative: its producer's device work failed. */
-int mr_input_ready(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place);
+static inline int mr_input_ready(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place) {
+    return frame->ready ? mr_input_await(slot, frame, entry, place) : 1;
+}
 
 /* outputs.c: pushes what finished slots hold, in order, and frees slots whose device work is done. Called with the
  * lock. */
@@ -296,8 +310,6 @@ void mr_instance_release_abandoned(mr_instance *instance);
 /* io.c: takes input `index` of port 0 from the call, which nothing more is done with: its reference, and what becomes
  * of it, are the caller's. */
 mr_frame *mr_io_take(mr_io *io, size_t index);
-/* io.c: prepares io for a call. */
-void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);
 /* io.c: has the entry woken when the pool has `count` buffers; it waits in that place of its `pool_waits`.
  * MR_ERROR_AGAIN, or MR_ERROR_CANCELLED where the run is stopped at once. */
 int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place);
@@ -312,8 +324,12 @@ uint64_t mr_instance_lying(mr_instance *instance, const mr_part *part);
 /* A buffer for what is brought in. */
 int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer);
 
-/* staging.c: brings the call's inputs into the memory of its device, where there are several. MR_ERROR_AGAIN: call
- * again when woken. */
+/* Whether calls bring their inputs in themselves: where there are several devices. */
+static inline bool mr_instance_brings_in(const mr_instance *instance) {
+    return instance->part_count > 1 && !instance->vertex->copy;
+}
+/* staging.c: brings the call's inputs into the memory of its device, in such an instance. MR_ERROR_AGAIN: call again
+ * when woken. */
 int mr_io_bring_in(mr_io *io);
 
 /* shares.c, for instances with several parts but copies, which go where a frame lies: who does what.
@@ -326,8 +342,12 @@ int mr_io_bring_in(mr_io *io);
 size_t mr_instance_choose_part(mr_instance *instance, const mr_frame *frame);
 /* The part that takes over from that one: itself, unless its device has failed or is disabled, and others are there. */
 size_t mr_instance_part_now(mr_instance *instance, size_t part);
-/* A call begins, or another part takes it over before it has begun; its work is done. */
-void mr_share_begin(mr_instance *instance, mr_slot *slot, const mr_executor *executor);
+/* Whether calls are counted: not those of the host alone, which are done when they return. */
+static inline bool mr_instance_shares(const mr_instance *instance) {
+    return instance->part_count > 1 || !instance->parts[0].on_host;
+}
+/* Of calls that are counted: one begins, or another part takes it over before it has begun; its work is done. */
+void mr_share_begin(mr_instance *instance, mr_slot *slot, int64_t now_ns);
 void mr_share_move(mr_instance *instance, mr_slot *slot, size_t part);
 void mr_share_end(mr_instance *instance, mr_slot *slot, int64_t now_ns);
 /* The device of the slot's part has failed: the next calls go elsewhere, if there is anywhere. */

@@ -15,14 +15,6 @@
 #include "engine/flow/resume.h"
 #include "engine/flow/run_state.h"
 
-void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns) {
-    io->instance = entry->instance;
-    io->entry = entry;
-    io->slot = slot;
-    io->stream = entry->streams[slot->part];
-    io->now_ns = now_ns;
-}
-
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
 
 mr_frame *mr_io_input(const mr_io *io) {

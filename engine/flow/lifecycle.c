@@ -57,6 +57,7 @@ static int create_entry(mr_instance *instance, mr_entry_task *entry) {
     entry->instance = instance;
     entry->wait_count = (joins ? vertex->source_count : 1) + 1;
     mr_task_init(&entry->task, instance->graph->executor, mr_instance_run, entry);
+    entry->io = (mr_io){.instance = instance, .entry = entry};
     entry->waits = mr_calloc(entry->wait_count, sizeof *entry->waits);
     entry->pool_waits = mr_calloc(mr_instance_pools(instance) + 1, sizeof *entry->pool_waits);
     entry->streams = mr_calloc(parts, sizeof(mr_stream *));

@@ -24,7 +24,7 @@ static bool room_for(void **array, size_t count, size_t *room, size_t element) {
     return true;
 }
 
-mr_output *mr_slot_next_output(mr_instance *instance, mr_slot *slot, mr_frame *frame) {
+mr_output *mr_slot_grow_outputs(mr_instance *instance, mr_slot *slot, mr_frame *frame) {
     if (room_for((void **)&slot->outputs, slot->output_count, &slot->output_room, sizeof *slot->outputs))
         return &slot->outputs[slot->output_count++];
     if (frame)
@@ -63,12 +63,6 @@ int mr_slot_keep_result(mr_slot *slot, mr_result *result) {
     return MR_OK;
 }
 
-void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
-    slot->frames[slot->frame_count] = item->frame;
-    slot->entered_ns[slot->frame_count] = item->entered_ns;
-    slot->settled[slot->frame_count++] = false;
-}
-
 void mr_instance_tell_gone(mr_instance *instance, mr_slot *slot, const mr_item *gone) {
     /* What asks is on the other side. It has one entry, so that nothing that came before is still to be given over. */
     if (instance->tells_gone && instance->self.type == &mr_cut_out_stage)
@@ -88,7 +82,8 @@ void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *fr
 
 void mr_slot_reset(mr_slot *slot) {
     for (size_t i = 0; i < slot->frame_count; i++)
-        mr_frame_unref(&slot->frames[i]);
+        if (slot->frames[i])
+            mr_frame_unref(&slot->frames[i]);
     for (size_t i = 0; i < slot->held_count; i++)
         mr_buffer_unref(&slot->held[i]);
     for (size_t i = 0; i < slot->kept_count; i++)
@@ -97,7 +92,8 @@ void mr_slot_reset(mr_slot *slot) {
         mr_result_unref(&slot->results[i]);
     for (size_t i = slot->output_next; i < slot->output_count; i++)
         mr_frame_unref(&slot->outputs[i].item.frame);
-    mr_event_forget(&slot->wait);
+    if (slot->wait.event)
+        mr_event_forget(&slot->wait);
     if (slot->event)
         mr_event_unref(&slot->event);
     slot->frame_count = slot->held_count = slot->kept_count = slot->result_count = 0;
@@ -199,7 +195,8 @@ static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
     }
     if (slot->event && mr_event_status(slot->event) == MR_ERROR_DEVICE)
         mr_instance_device_failed(instance, slot);
-    mr_share_end(instance, slot, entry->io.now_ns);
+    if (slot->counted)
+        mr_share_end(instance, slot, entry->io.now_ns);
     return true;
 }
 

@@ -174,11 +174,9 @@ static void count_in(mr_part *part, uint64_t calls, uint64_t frames) {
     atomic_fetch_add_explicit(&part->frames, frames, memory_order_relaxed);
 }
 
-void mr_share_begin(mr_instance *instance, mr_slot *slot, const mr_executor *executor) {
-    if (instance->part_count == 1 && instance->parts[0].on_host)
-        return;
+void mr_share_begin(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
     slot->counted = true;
-    slot->begun_ns = mr_executor_now_ns(executor);
+    slot->begun_ns = now_ns;
     if (slot->part < instance->working)
         instance->turn_part = slot->part;
     instance->turn = slot->part < instance->working ? turn_now(instance) : 0;
@@ -202,8 +200,6 @@ static int64_t last_done(mr_instance *instance, mr_part *part, int64_t now_ns) {
 
 void mr_share_end(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
     mr_part *part = mr_slot_part(instance, slot);
-    if (!slot->counted)
-        return;
     slot->counted = false;
     atomic_fetch_add_explicit(&part->done, 1, memory_order_relaxed);
     /* What failed says nothing of how long it takes. */

@@ -97,8 +97,6 @@ int mr_io_bring_in(mr_io *io) {
     const mr_stage *self = &mr_slot_part(instance, io->slot)->self;
     mr_device *device = on_host(self) ? NULL : self->device;
     int status = MR_OK;
-    if (instance->part_count == 1 || instance->vertex->copy)
-        return MR_OK;
     for (size_t i = 0; i < io->slot->frame_count && !status; i++) {
         size_t bytes = mr_copy_bytes(io->slot->frames[i], device);
         status = bytes ? bring_in(io, i, device, bytes) : MR_OK;
