@@ -115,13 +115,15 @@ static void list_lane(mr_link *link, mr_lane *lane) {
     link->tail = lane;
 }
 
-static mr_lane *unlist_first(mr_link *link) {
+/* The next lane is served; the first comes again behind all others, if it has items. */
+static void pass_turn(mr_link *link) {
     mr_lane *lane = link->head;
     link->head = lane->next;
     if (!link->head)
         link->tail = NULL;
     lane->listed = false;
-    return lane;
+    if (lane->count)
+        list_lane(link, lane);
 }
 
 static bool room_for_waiter(mr_lane *lane) {
@@ -228,7 +230,7 @@ bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
 /* Takes those that are to be woken, at most `room`, which the caller wakes without the lock; others, if there are any,
  * are woken here. All of them, since those that are first may have nothing to give any more. */
 static uint32_t take_waiters(mr_link *link, mr_lane *lane, mr_task **tasks, uint32_t room) {
-    if (!lane->waiter_count || (int)lane->frames > link->params.refill)
+    if ((int)lane->frames > link->params.refill)
         return 0;
     uint32_t count = lane->waiter_count < room ? lane->waiter_count : room;
     memcpy(tasks, lane->waiter, count * sizeof *tasks);
@@ -253,11 +255,12 @@ size_t mr_link_pop(mr_link *link, mr_item *items, size_t count) {
     size_t popped = 0;
     pthread_mutex_lock(&link->lock);
     while (popped < count && link->head) {
-        mr_lane *lane = unlist_first(link);
+        mr_lane *lane = link->head;
         take_first(link, lane, &items[popped++]);
-        if (lane->count)
-            list_lane(link, lane);
-        task_count += take_waiters(link, lane, tasks + task_count, WAKE_AT_ONCE - task_count);
+        if (lane->next || !lane->count)
+            pass_turn(link);
+        if (lane->waiter_count)
+            task_count += take_waiters(link, lane, tasks + task_count, WAKE_AT_ONCE - task_count);
     }
     if (link->tracing.trace)
         trace_popped(link, items, popped);
@@ -286,7 +289,7 @@ void mr_link_take(mr_link *link, uint32_t source, mr_item *item) {
     take_first(link, lane, item);
     if (link->tracing.trace)
         trace_lane(link, lane);
-    uint32_t task_count = take_waiters(link, lane, tasks, WAKE_AT_ONCE);
+    uint32_t task_count = lane->waiter_count ? take_waiters(link, lane, tasks, WAKE_AT_ONCE) : 0;
     pthread_mutex_unlock(&link->lock);
     for (uint32_t i = 0; i < task_count; i++)
         mr_task_wake(tasks[i]);
