@@ -23,7 +23,7 @@ static int32_t *bucket_of(mr_receiver *receiver, const mr_identity *identity) {
     return &receiver->bucket[(hash + identity->seq % NEIGHBOURS) & (receiver->buckets - 1)];
 }
 
-int32_t table_find(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender) {
+int32_t mr_receiver_table_find(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender) {
     int32_t other = NOWHERE;
     for (int32_t at = *bucket_of(receiver, &item->identity); at != NOWHERE; at = receiver->table[at].next) {
         const entry *e = &receiver->table[at];
@@ -68,7 +68,7 @@ static void forget_oldest(mr_receiver *receiver) {
     forget(receiver, place);
 }
 
-int32_t table_add(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender) {
+int32_t mr_receiver_table_add(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender) {
     if (receiver->free == NOWHERE)
         forget_oldest(receiver);
     int32_t place = receiver->free;
@@ -85,7 +85,8 @@ int32_t table_add(mr_receiver *receiver, const mr_cut_item *item, uint32_t sende
     return place;
 }
 
-void table_settle(mr_receiver *receiver, int32_t place, mr_note outcome, const char *stage, const char *reason) {
+void mr_receiver_table_settle(mr_receiver *receiver, int32_t place, mr_note outcome, const char *stage,
+                              const char *reason) {
     entry *e = &receiver->table[place];
     e->state = ENTRY_SETTLED;
     e->outcome = outcome;
@@ -100,12 +101,12 @@ void table_settle(mr_receiver *receiver, int32_t place, mr_note outcome, const c
     receiver->newest = place;
 }
 
-void table_forget_claims(mr_receiver *receiver, uint32_t sender) {
+void mr_receiver_table_forget_claims(mr_receiver *receiver, uint32_t sender) {
     for (uint32_t i = 0; i < receiver->places; i++)
         *claim_of(receiver, (int32_t)i, sender) = 0;
 }
 
-void table_clear(mr_receiver *receiver) {
+void mr_receiver_table_clear(mr_receiver *receiver) {
     receiver->free = receiver->oldest = receiver->newest = NOWHERE;
     receiver->held = 0;
     mr_identity_set_fini(&receiver->settled);
@@ -157,7 +158,7 @@ int mr_receiver_create(mr_receiver **receiver, const mr_receiver_params *params)
     made->events = mr_calloc(RECEIVER_EVENTS, sizeof *made->events);
     if (!made->table || !made->claims || !made->bucket || !made->ended || !made->events || !create_origins(made))
         goto fail;
-    table_clear(made);
+    mr_receiver_table_clear(made);
     *receiver = made;
     return MR_OK;
 fail:
@@ -212,7 +213,7 @@ void mr_receiver_take(mr_receiver *receiver, uint64_t ticket) {
     receiver->work++;
 }
 
-bool receiver_report(mr_receiver *receiver, origin *from, const mr_settled *range) {
+bool mr_receiver_report(mr_receiver *receiver, origin *from, const mr_settled *range) {
     mr_settled *last = from->pending_count ? &from->pending[from->pending_count - 1] : NULL;
     if (!from->pending_ns)
         from->pending_ns = receiver->now_ns;
@@ -236,14 +237,14 @@ void mr_receiver_settle(mr_receiver *receiver, uint64_t ticket, mr_note outcome,
         return;
     mr_receiver_take(receiver, ticket);
     int32_t place = (int32_t)(e - receiver->table);
-    table_settle(receiver, place, outcome, stage, reason);
+    mr_receiver_table_settle(receiver, place, outcome, stage, reason);
     receiver->work++;
     for (uint32_t i = 0; i < receiver->params.senders; i++) {
         origin *from = &receiver->origins[i];
         const mr_settled range = {*claim_of(receiver, place, i), 1, outcome, stage, reason};
         /* With no room for more, the session ends, and the next one begins with everything. */
-        if (range.first && from->state == SENDER_THERE && !receiver_report(receiver, from, &range))
-            receiver_break(receiver, from, MR_PEER_BROKEN, "more was settled than one report can hold");
+        if (range.first && from->state == SENDER_THERE && !mr_receiver_report(receiver, from, &range))
+            mr_receiver_break(receiver, from, MR_PEER_BROKEN, "more was settled than one report can hold");
     }
 }
 
@@ -445,7 +446,7 @@ static bool next_of(mr_receiver *receiver, origin *from, mr_action *action) {
     bool leaving = is_leaving(receiver);
     if (from->state == SENDER_THERE &&
         receiver->now_ns - from->received_ns >= receiver->params.self.timing.silence_ns) {
-        receiver_break(receiver, from, MR_PEER_SILENT, "it is silent");
+        mr_receiver_break(receiver, from, MR_PEER_SILENT, "it is silent");
         return next_event(receiver, action);
     }
     if (from->state == SENDER_THERE && (must_report(receiver, from) || (leaving && from->pending_count))) {

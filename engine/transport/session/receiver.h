@@ -100,24 +100,25 @@ static inline uint64_t *claim_of(mr_receiver *receiver, int32_t place, uint32_t 
 /* ---- receiver.c: the table of identities -------------------------------------------------------------------------------------------- */
 
 /* The entry that an item from that sender is one more copy of; NOWHERE: it is new. */
-int32_t table_find(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
+int32_t mr_receiver_table_find(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
 /* A held entry for an item; NOWHERE: all places are held. Evicts the oldest settled entry if none is free. */
-int32_t table_add(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
+int32_t mr_receiver_table_add(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
 /* From held to settled. */
-void table_settle(mr_receiver *receiver, int32_t place, mr_note outcome, const char *stage, const char *reason);
+void mr_receiver_table_settle(mr_receiver *receiver, int32_t place, mr_note outcome, const char *stage,
+                              const char *reason);
 /* Another process is the sender now: its positions are different. */
-void table_forget_claims(mr_receiver *receiver, uint32_t sender);
+void mr_receiver_table_forget_claims(mr_receiver *receiver, uint32_t sender);
 /* Forgets everything: tickets mean nothing any more. */
-void table_clear(mr_receiver *receiver);
+void mr_receiver_table_clear(mr_receiver *receiver);
 
 /* ---- receiver.c -------------------------------------------------------------------------------------------------- */
 
 /* Adds a range to the next report, joined to the last one if it continues it. False: no room. */
-bool receiver_report(mr_receiver *receiver, origin *from, const mr_settled *range);
+bool mr_receiver_report(mr_receiver *receiver, origin *from, const mr_settled *range);
 
 /* ---- receiver_input.c --------------------------------------------------------------------------------------------- */
 
 /* Ends the session: HELLO again, at once unless one was sent just before. */
-void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text);
+void mr_receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text);
 
 #endif

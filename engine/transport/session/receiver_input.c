@@ -17,7 +17,7 @@ static receiver_event *report_once(mr_receiver *receiver, const origin *from, mr
     return e;
 }
 
-void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text) {
+void mr_receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text) {
     if (from->state != SENDER_THERE)
         return;
     from->state = SENDER_AWAY;
@@ -32,7 +32,7 @@ static void begin_run(mr_receiver *receiver, uint64_t run) {
     if (!run || run == receiver->run)
         return;
     if (receiver->run) {
-        table_clear(receiver);
+        mr_receiver_table_clear(receiver);
         for (uint32_t i = 0; i < receiver->params.senders; i++) {
             origin *from = &receiver->origins[i];
             from->untaken_frames = from->untaken_bytes = 0;
@@ -54,7 +54,7 @@ static void report_all(mr_receiver *receiver, origin *from) {
         const mr_settled range = {*claim_of(receiver, (int32_t)i, sender), 1,
                                   e->state == ENTRY_SETTLED ? e->outcome : MR_NOTE_NONE, e->stage, e->reason};
         if (e->state != ENTRY_FREE && range.first)
-            receiver_report(receiver, from, &range);
+            mr_receiver_report(receiver, from, &range);
     }
     from->urgent = from->ends_changed = true;
 }
@@ -86,7 +86,7 @@ static int receive_welcome(mr_receiver *receiver, origin *from, const mr_cut_mes
     begin_run(receiver, message->welcome.run);
     receive_run_state(from, message->welcome.run_state);
     if (from->incarnation != message->welcome.incarnation) {
-        table_forget_claims(receiver, (uint32_t)(from - receiver->origins));
+        mr_receiver_table_forget_claims(receiver, (uint32_t)(from - receiver->origins));
         memset(from->end_received, 0, receiver->params.self.source_count * sizeof *from->end_received);
     }
     from->state = SENDER_THERE;
@@ -116,7 +116,7 @@ static int receive_reject(mr_receiver *receiver, origin *from, const mr_cut_mess
     *(reason == MR_REJECT_STALE ? &receiver->counts.stale : &receiver->counts.rejected) += 1;
     from->spoilt |= reason == MR_REJECT_MALFORMED;
     if (reason == MR_REJECT_STALE || reason == MR_REJECT_MALFORMED) {
-        receiver_break(receiver, from, MR_PEER_BROKEN, message->reject.text);
+        mr_receiver_break(receiver, from, MR_PEER_BROKEN, message->reject.text);
         return MR_OK;
     }
     if (known)
@@ -161,8 +161,8 @@ static const char *find_fault(const mr_receiver *receiver, const origin *from, c
 }
 
 static void report_again(mr_receiver *receiver, origin *from, const mr_settled *range) {
-    if (!receiver_report(receiver, from, range))
-        receiver_break(receiver, from, MR_PEER_BROKEN, "more was settled than one report can hold");
+    if (!mr_receiver_report(receiver, from, range))
+        mr_receiver_break(receiver, from, MR_PEER_BROKEN, "more was settled than one report can hold");
 }
 
 static void give_credit_back(mr_receiver *receiver, origin *from, const mr_cut_item *item) {
@@ -194,7 +194,7 @@ static void receive_settled(mr_receiver *receiver, origin *from, const mr_cut_it
 /* Marks are settled with their coming, and so is a frame that comes behind the end. */
 static void receive_new(mr_receiver *receiver, origin *from, mr_cut_item *item) {
     bool frame = item->kind == MR_CUT_FRAME, late = is_over(receiver, item->identity.source);
-    int32_t place = table_add(receiver, item, (uint32_t)(from - receiver->origins));
+    int32_t place = mr_receiver_table_add(receiver, item, (uint32_t)(from - receiver->origins));
     item->ticket = (uint64_t)receiver->table[place].generation << 32 | (uint32_t)place;
     item->fresh = !late;
     if (frame) {
@@ -206,9 +206,9 @@ static void receive_new(mr_receiver *receiver, origin *from, mr_cut_item *item) 
         mr_receiver_settle(receiver, item->ticket, MR_NOTE_DROPPED, receiver->params.self.name, "after the end",
                            receiver->now_ns);
     } else if (!frame) {
-        table_settle(receiver, place, MR_NOTE_DELIVERED, NULL, NULL);
+        mr_receiver_table_settle(receiver, place, MR_NOTE_DELIVERED, NULL, NULL);
         const mr_settled range = {item->position, 1, MR_NOTE_DELIVERED, NULL, NULL};
-        receiver_report(receiver, from, &range);
+        mr_receiver_report(receiver, from, &range);
     }
 }
 
@@ -229,7 +229,7 @@ static int receive_items(mr_receiver *receiver, origin *from, mr_cut_message *me
     const char *fault = find_fault(receiver, from, message);
     if (fault) {
         receiver->counts.malformed++;
-        receiver_break(receiver, from, MR_PEER_BROKEN, fault);
+        mr_receiver_break(receiver, from, MR_PEER_BROKEN, fault);
         return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s breaks the protocol: %s", receiver->params.self.cut,
                        fault);
     }
@@ -246,7 +246,7 @@ static int receive_items(mr_receiver *receiver, origin *from, mr_cut_message *me
         }
         int32_t place = NOWHERE;
         if (!is_lost_mark(item))
-            place = table_find(receiver, item, (uint32_t)(from - receiver->origins));
+            place = mr_receiver_table_find(receiver, item, (uint32_t)(from - receiver->origins));
         if (place != NOWHERE)
             receive_again(receiver, from, item, place);
         else if (item->kind == MR_CUT_FRAME && mr_identity_set_has(&receiver->settled, &item->identity))
@@ -273,7 +273,7 @@ static void receive_bye(mr_receiver *receiver, origin *from, const mr_cut_messag
         from->bye = true;
         return;
     }
-    receiver_break(receiver, from, MR_PEER_LEFT, message->bye.text);
+    mr_receiver_break(receiver, from, MR_PEER_LEFT, message->bye.text);
     from->hello_ns = receiver->now_ns + receiver->params.self.timing.hello_ns;
 }
 
@@ -304,7 +304,7 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
     if (message->number <= from->received_number)
         return MR_OK; /* It has come twice. */
     if (message->number != from->received_number + 1) {
-        receiver_break(receiver, from, MR_PEER_BROKEN, "messages were lost");
+        mr_receiver_break(receiver, from, MR_PEER_BROKEN, "messages were lost");
         return MR_OK;
     }
     from->received_number = message->number;
@@ -317,7 +317,7 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
         receive_run_state(from, message->beat.run_state);
     } else {
         receiver->counts.malformed++;
-        receiver_break(receiver, from, MR_PEER_BROKEN, "a sender sends welcomes, items, beats and byes");
+        mr_receiver_break(receiver, from, MR_PEER_BROKEN, "a sender sends welcomes, items, beats and byes");
         return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s sends a message that only receivers send",
                        receiver->params.self.cut);
     }
@@ -328,12 +328,12 @@ void mr_receiver_malformed(mr_receiver *receiver, uint32_t sender) {
     origin *from = &receiver->origins[sender];
     receiver->counts.malformed++;
     from->spoilt = true;
-    receiver_break(receiver, from, MR_PEER_BROKEN, "malformed message");
+    mr_receiver_break(receiver, from, MR_PEER_BROKEN, "malformed message");
 }
 
 void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {
     receiver->now_ns = now_ns;
-    receiver_break(receiver, &receiver->origins[sender], MR_PEER_BROKEN, "the connection was closed");
+    mr_receiver_break(receiver, &receiver->origins[sender], MR_PEER_BROKEN, "the connection was closed");
 }
 
 void mr_receiver_no_line(mr_receiver *receiver, uint32_t sender) {

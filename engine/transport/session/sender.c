@@ -53,7 +53,7 @@ void mr_sender_miss(mr_sender *sender, const mr_identity *gone) {
     schedule_loss_report(sender, gone->source);
 }
 
-void sender_schedule_loss_reports(mr_sender *sender) {
+void mr_sender_schedule_loss_reports(mr_sender *sender) {
     for (uint32_t source = 0; source < sender->params.self.source_count; source++)
         schedule_loss_report(sender, source);
 }
@@ -61,11 +61,12 @@ void sender_schedule_loss_reports(mr_sender *sender) {
 /* Where the source has ended the end says more. */
 static bool may_queue_loss_report(const mr_sender *sender, uint32_t source) {
     enum { MARKS = 2 };
-    return sender->lanes[source].loss_pending && !sender->lanes[source].ended && sender_anybody_open(sender, source) &&
+    const lane *from = &sender->lanes[source];
+    return from->loss_pending && !from->ended && mr_sender_anybody_open(sender, source) &&
            sender->next - sender->base + MARKS <= sender->room;
 }
 
-void sender_queue_loss_reports(mr_sender *sender) {
+void mr_sender_queue_loss_reports(mr_sender *sender) {
     for (uint32_t source = 0; sender->losses_pending && source < sender->params.self.source_count; source++) {
         lane *l = &sender->lanes[source];
         if (!may_queue_loss_report(sender, source))
@@ -98,7 +99,7 @@ static void leave_peer(mr_sender *sender, slot *s) {
     p->suspects -= s->deaths > 0;
 }
 
-void sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const char *stage, const char *reason) {
+void mr_sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const char *stage, const char *reason) {
     slot *s = slot_at(sender, position);
     if (s->state == SLOT_QUEUED)
         leave_queue(sender, s);
@@ -115,7 +116,7 @@ void sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const 
     sender->settled[(sender->settled_first + sender->settled_count++) & (sender->room - 1)] = position;
 }
 
-void sender_lease(mr_sender *sender, uint64_t position, peer *p) {
+void mr_sender_lease(mr_sender *sender, uint64_t position, peer *p) {
     slot *s = slot_at(sender, position);
     leave_queue(sender, s);
     s->state = SLOT_LEASED;
@@ -136,11 +137,11 @@ static void lose(mr_sender *sender, uint64_t position) {
     bool packet = item->kind == MR_CUT_FRAME && item->packet;
     if (packet)
         sender->lanes[item->identity.source].waits_for_key = true;
-    sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "connection lost");
+    mr_sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "connection lost");
     schedule_loss_report(sender, item->identity.source);
 }
 
-void sender_take_back(mr_sender *sender, uint64_t position) {
+void mr_sender_take_back(mr_sender *sender, uint64_t position) {
     slot *s = slot_at(sender, position);
     if (sender->params.live) {
         lose(sender, position);
@@ -167,7 +168,7 @@ static bool suspect(mr_sender *sender, slot *s, bool alone) {
     return s->deaths >= (alone ? limit : 2 * limit) && !sender->params.live;
 }
 
-void sender_clear(mr_sender *sender, const peer *p) {
+void mr_sender_clear(mr_sender *sender, const peer *p) {
     uint64_t bit = UINT64_C(1) << index_of(sender, p);
     for (uint64_t position = sender->base; position != sender->next; position++) {
         slot *s = slot_at(sender, position);
@@ -191,13 +192,13 @@ static void suspect_first(mr_sender *sender, const peer *p) {
     }
     if (!first || ++first->fatal < 2)
         return;
-    event *e = sender_event(sender, MR_ACTION_SUSPECT, p->route);
+    event *e = mr_sender_event(sender, MR_ACTION_SUSPECT, p->route);
     e->action.item = first->item;
     e->action.item.frame = NULL;
     memcpy(e->name, p->name, sizeof e->name);
 }
 
-void sender_mark_dead(mr_sender *sender, peer *p, bool died) {
+void mr_sender_mark_dead(mr_sender *sender, peer *p, bool died) {
     if (died && !sender->params.deaths && !sender->params.live)
         suspect_first(sender, p);
     uint32_t index = index_of(sender, p), suspects = p->suspects;
@@ -210,9 +211,9 @@ void sender_mark_dead(mr_sender *sender, peer *p, bool died) {
         if (accused && suspect(sender, s, alone)) {
             s->set_aside = true;
             sender->counts.set_aside++;
-            sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "set aside");
+            mr_sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "set aside");
         } else {
-            sender_take_back(sender, position);
+            mr_sender_take_back(sender, position);
         }
     }
 }
@@ -333,7 +334,7 @@ static int offer_frame(mr_sender *sender, const mr_cut_item *item) {
     enqueue(sender, item);
     l->away = false;
     if (useless) {
-        sender_settle(sender, sender->next - 1, MR_NOTE_DROPPED, sender->params.stage, "gop");
+        mr_sender_settle(sender, sender->next - 1, MR_NOTE_DROPPED, sender->params.stage, "gop");
         schedule_loss_report(sender, item->identity.source);
     } else if (item->key)
         l->waits_for_key = false;
@@ -379,13 +380,13 @@ static size_t witnesses(const mr_sender *sender) {
     return count;
 }
 
-bool sender_is_done(const mr_sender *sender) {
+bool mr_sender_is_done(const mr_sender *sender) {
     return sender->lanes_ended == sender->params.self.lane_count && sender->base == sender->next &&
            witnesses(sender) >= sender->params.receivers;
 }
 
 bool mr_sender_waits(const mr_sender *sender) {
-    return !sender->closing && !mr_sender_has_peer(sender) && !sender_is_done(sender);
+    return !sender->closing && !mr_sender_has_peer(sender) && !mr_sender_is_done(sender);
 }
 
 static bool is_waited_for(const mr_sender *sender, const peer *p) {
@@ -396,7 +397,7 @@ bool mr_sender_finished(const mr_sender *sender) {
     for (uint32_t i = 0; i < sender->params.most_peers; i++)
         if (is_waited_for(sender, &sender->peers[i]))
             return false;
-    return sender_is_done(sender);
+    return mr_sender_is_done(sender);
 }
 
 void mr_sender_close(mr_sender *sender, const char *text) {
@@ -405,8 +406,8 @@ void mr_sender_close(mr_sender *sender, const char *text) {
         peer *p = &sender->peers[i];
         if (!p->used || !p->session)
             continue;
-        event *e = sender_event(sender, MR_ACTION_SEND, p->route);
-        sender_address(sender, p, MR_MESSAGE_BYE, &e->action);
+        event *e = mr_sender_event(sender, MR_ACTION_SEND, p->route);
+        mr_sender_address(sender, p, MR_MESSAGE_BYE, &e->action);
         strncpy(e->text, text, sizeof e->text - 1);
         p->session = 0;
     }
@@ -415,7 +416,7 @@ void mr_sender_close(mr_sender *sender, const char *text) {
 void mr_sender_abandon(mr_sender *sender, const char *reason) {
     for (uint64_t position = sender->base; position != sender->next; position++)
         if (slot_at(sender, position)->state != SLOT_SETTLED)
-            sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, reason);
+            mr_sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, reason);
 }
 
 mr_session_counts mr_sender_counts(const mr_sender *sender) {

@@ -131,41 +131,41 @@ static inline uint32_t index_of(const mr_sender *sender, const peer *p) {
 /* ---- sender.c: what becomes of items ----------------------------------------------------------------------------- */
 
 /* Every source has ended, everything is settled, and as many receivers as are planned know. */
-bool sender_is_done(const mr_sender *sender);
+bool mr_sender_is_done(const mr_sender *sender);
 /* Settles an item that is not; a suspicion goes with it. */
-void sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const char *stage, const char *reason);
+void mr_sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const char *stage, const char *reason);
 /* Leases a queued item to a peer. */
-void sender_lease(mr_sender *sender, uint64_t position, peer *p);
+void mr_sender_lease(mr_sender *sender, uint64_t position, peer *p);
 /* Takes an item from its peer, to be sent again; a live cut drops it. */
-void sender_take_back(mr_sender *sender, uint64_t position);
+void mr_sender_take_back(mr_sender *sender, uint64_t position);
 /* All that a peer has in hand goes back. With `died`, those that are under suspicion, or else all, are suspected once
  * more, and set aside where that was once too often. */
-void sender_mark_dead(mr_sender *sender, peer *p, bool died);
+void mr_sender_mark_dead(mr_sender *sender, peer *p, bool died);
 
 /* A process that was taken for dead reconnected: the frames under way to it are not the cause. */
-void sender_clear(mr_sender *sender, const peer *p);
+void mr_sender_clear(mr_sender *sender, const peer *p);
 
 /* Receivers may not know the gaps of any source. */
-void sender_schedule_loss_reports(mr_sender *sender);
+void mr_sender_schedule_loss_reports(mr_sender *sender);
 /* Queues the marks of pending loss reports, if a peer is connected. */
-void sender_queue_loss_reports(mr_sender *sender);
+void mr_sender_queue_loss_reports(mr_sender *sender);
 
 /* ---- sender_send.c ----------------------------------------------------------------------------------------------- */
 
 /* Whether a peer is connected that was not sent the end of the source. */
-bool sender_anybody_open(const mr_sender *sender, size_t source);
+bool mr_sender_anybody_open(const mr_sender *sender, size_t source);
 
 /* ---- sender_peers.c: sessions ------------------------------------------------------------------------------------ */
 
 /* Applies timeouts: silent, stalled and dead peers. */
-void sender_look_at_peers(mr_sender *sender, int64_t now_ns);
+void mr_sender_look_at_peers(mr_sender *sender, int64_t now_ns);
 /* A new event with this kind and peer; never NULL: with no room for more, the last one is overwritten. */
-event *sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route);
+event *mr_sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route);
 /* Whether the run begins or goes on for that peer. */
-mr_run_state sender_run_state(const mr_sender *sender, const peer *p);
+mr_run_state mr_sender_run_state(const mr_sender *sender, const peer *p);
 /* A WELCOME to the present session. */
-void sender_welcome(mr_sender *sender, peer *p, mr_action *action);
+void mr_sender_welcome(mr_sender *sender, peer *p, mr_action *action);
 /* The header of a numbered message to a peer. */
-void sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action *action);
+void mr_sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action *action);
 
 #endif

@@ -9,7 +9,7 @@
 /* A frame may be settled so many times in one report. */
 enum { REPORTED_TIMES = 4 };
 
-event *sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route) {
+event *mr_sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route) {
     if (sender->event_count < SENDER_EVENTS)
         sender->event_count++;
     event *e = &sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS];
@@ -17,7 +17,7 @@ event *sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route) {
     return e;
 }
 
-void sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action *action) {
+void mr_sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action *action) {
     action->kind = MR_ACTION_SEND;
     action->peer = p->route;
     action->message = (mr_cut_message){
@@ -32,7 +32,7 @@ static void copy_text(char *to, size_t room, const char *from) {
 }
 
 static void report_once(mr_sender *sender, const peer *p, mr_peer_change change, const char *text) {
-    event *e = sender_event(sender, MR_ACTION_PEER, p->route);
+    event *e = mr_sender_event(sender, MR_ACTION_PEER, p->route);
     e->action.of.change = change;
     e->action.of.incarnation = p->incarnation;
     e->action.of.session = p->session;
@@ -42,7 +42,7 @@ static void report_once(mr_sender *sender, const peer *p, mr_peer_change change,
 
 static void reject(mr_sender *sender, uint32_t route, uint64_t session, uint64_t attempt, mr_reject_reason reason,
                    const char *text) {
-    event *e = sender_event(sender, MR_ACTION_SEND, route);
+    event *e = mr_sender_event(sender, MR_ACTION_SEND, route);
     e->action.message = (mr_cut_message){.kind = MR_MESSAGE_REJECT, .version = MR_PROTOCOL_NEWEST, .session = session};
     e->action.message.reject.reason = reason;
     e->action.message.reject.attempt = attempt;
@@ -52,7 +52,7 @@ static void reject(mr_sender *sender, uint32_t route, uint64_t session, uint64_t
 /* The peer is spoken to over that connection from now on, which is the one that is known as its own. */
 static void lead_to(mr_sender *sender, peer *p, uint32_t route) {
     p->route = route;
-    sender_event(sender, MR_ACTION_ROUTE, route)->action.of.index = index_of(sender, p);
+    mr_sender_event(sender, MR_ACTION_ROUTE, route)->action.of.index = index_of(sender, p);
 }
 
 /* A transport that makes a connection anew by itself says no word of it: messages just come over another one. */
@@ -132,7 +132,7 @@ static void note_delivered(mr_sender *sender, const peer *p) {
     by->incarnation = p->incarnation;
 }
 
-mr_run_state sender_run_state(const mr_sender *sender, const peer *p) {
+mr_run_state mr_sender_run_state(const mr_sender *sender, const peer *p) {
     const served *by = &sender->served[replica_of(sender, p->name)];
     bool earlier = by->earlier || (by->incarnation && by->incarnation != p->incarnation);
     return earlier ? MR_RUN_GOES_ON : sender->before;
@@ -156,7 +156,7 @@ static void begin_session(mr_sender *sender, peer *p) {
         slot_at(sender, position)->vouched = false;
 }
 
-void sender_welcome(mr_sender *sender, peer *p, mr_action *action) {
+void mr_sender_welcome(mr_sender *sender, peer *p, mr_action *action) {
     action->kind = MR_ACTION_SEND;
     action->peer = p->route;
     action->message =
@@ -167,7 +167,7 @@ void sender_welcome(mr_sender *sender, peer *p, mr_action *action) {
     action->message.welcome.run = sender->params.run;
     action->message.welcome.beat_ns = sender->params.self.timing.beat_ns;
     action->message.welcome.live = sender->params.live;
-    p->reported = action->message.welcome.run_state = sender_run_state(sender, p);
+    p->reported = action->message.welcome.run_state = mr_sender_run_state(sender, p);
     action->message.welcome.memory = sender->params.self.memory;
     p->sent_ns = sender->now_ns;
 }
@@ -183,7 +183,7 @@ static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_mes
     if (!again)
         begin_session(sender, p);
     lead_to(sender, p, route);
-    sender_welcome(sender, p, &sender_event(sender, MR_ACTION_SEND, route)->action);
+    mr_sender_welcome(sender, p, &mr_sender_event(sender, MR_ACTION_SEND, route)->action);
     if (again)
         return;
     report_once(sender, p, MR_PEER_JOINED, "");
@@ -282,12 +282,12 @@ static int receive_hello(mr_sender *sender, uint32_t route, const mr_cut_message
         if (p->resumed)
             end_session(sender, p, MR_PEER_BROKEN, "it begins a new session");
         if (!p->stalled)
-            sender_clear(sender, p);
+            mr_sender_clear(sender, p);
     } else if (p) {
         if (p->session && message->hello.incarnation < p->incarnation)
             return refuse(sender, route, message, MR_REJECT_REPLACED, "a later process of that name is connected");
         end_session(sender, p, MR_PEER_RESTARTED, "another process has come in its place");
-        sender_mark_dead(sender, p, true);
+        mr_sender_mark_dead(sender, p, true);
         take_record(sender, p, message);
     } else {
         p = free_record(sender);
@@ -306,7 +306,7 @@ static int receive_hello(mr_sender *sender, uint32_t route, const mr_cut_message
 static void vouch(mr_sender *sender, peer *p, uint64_t position) {
     slot *s = slot_at(sender, position);
     if (s->state == SLOT_QUEUED && !p->stalled)
-        sender_lease(sender, position, p);
+        mr_sender_lease(sender, position, p);
     s->vouched = s->vouched || s->peer == index_of(sender, p);
 }
 
@@ -319,7 +319,7 @@ static void settle_range(mr_sender *sender, peer *p, const mr_settled *range, bo
         if (range->outcome == MR_NOTE_DELIVERED && s->item.kind == MR_CUT_FRAME)
             note_delivered(sender, p);
         if (range->outcome != MR_NOTE_NONE)
-            sender_settle(sender, position, range->outcome, range->stage, range->reason);
+            mr_sender_settle(sender, position, range->outcome, range->stage, range->reason);
         else if (first_report)
             vouch(sender, p, position);
     }
@@ -331,11 +331,11 @@ static void resume(mr_sender *sender, peer *p) {
     for (uint64_t position = sender->base; position != sender->next && p->leased; position++) {
         slot *s = slot_at(sender, position);
         if (s->state == SLOT_LEASED && s->peer == index && !s->vouched)
-            sender_take_back(sender, position);
+            mr_sender_take_back(sender, position);
     }
     memcpy(p->end_sent, p->end_confirmed, sender->params.self.source_count * sizeof *p->end_sent);
     p->resumed = true;
-    sender_schedule_loss_reports(sender);
+    mr_sender_schedule_loss_reports(sender);
 }
 
 /* How many frames of the window a report goes over. An honest one says each of them once, or once more if it came again;
@@ -401,7 +401,7 @@ static int receive_report(mr_sender *sender, peer *p, const mr_cut_message *mess
 static int receive_bye(mr_sender *sender, peer *p, const mr_cut_message *message) {
     p->left = p->bye_sent;
     end_session(sender, p, MR_PEER_LEFT, message->bye.text);
-    sender_mark_dead(sender, p, false);
+    mr_sender_mark_dead(sender, p, false);
     return MR_OK;
 }
 
@@ -477,7 +477,7 @@ void mr_sender_lost(mr_sender *sender, uint32_t route, int64_t now_ns) {
     }
 }
 
-void sender_look_at_peers(mr_sender *sender, int64_t now_ns) {
+void mr_sender_look_at_peers(mr_sender *sender, int64_t now_ns) {
     const mr_session_timing *timing = &sender->params.self.timing;
     for (uint32_t i = 0; i < sender->params.most_peers; i++) {
         peer *p = &sender->peers[i];
@@ -485,13 +485,13 @@ void sender_look_at_peers(mr_sender *sender, int64_t now_ns) {
             continue;
         if (now_ns - p->received_ns >= timing->silence_ns) {
             end_session(sender, p, MR_PEER_SILENT, "it is silent");
-            sender_mark_dead(sender, p, p->closed);
+            mr_sender_mark_dead(sender, p, p->closed);
         } else if (p->session && p->leased && timing->stall_ns && now_ns - p->progress_ns >= timing->stall_ns) {
             reject(sender, p->route, p->session, 0, MR_REJECT_STALE, "no progress was made");
             p->stalled = true;
             p->stalled_at = p->progress;
             end_session(sender, p, MR_PEER_STALLED, "it has frames and makes no progress");
-            sender_mark_dead(sender, p, true);
+            mr_sender_mark_dead(sender, p, true);
         }
     }
 }

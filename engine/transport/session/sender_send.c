@@ -84,7 +84,7 @@ static uint32_t consumers(const mr_sender *sender, const slot *s) {
 
 static void put(mr_sender *sender, peer *p, uint64_t position, mr_cut_message *message) {
     slot *s = slot_at(sender, position);
-    sender_lease(sender, position, p);
+    mr_sender_lease(sender, position, p);
     sender->lanes[s->item.identity.source].consumer = (uint32_t)(p - sender->peers);
     if (s->item.kind == MR_CUT_FRAME) {
         p->used_frames++;
@@ -136,7 +136,7 @@ static bool another_is_open(const mr_sender *sender, const peer *p, size_t sourc
     return false;
 }
 
-bool sender_anybody_open(const mr_sender *sender, size_t source) {
+bool mr_sender_anybody_open(const mr_sender *sender, size_t source) {
     return another_is_open(sender, NULL, source);
 }
 
@@ -150,7 +150,7 @@ static peer *find_items(mr_sender *sender, uint64_t *position) {
         peer *p = consumer_for(sender, s);
         if (p || !s->deaths)
             sender->suspect_since_ns = 0;
-        if (p || sender_anybody_open(sender, s->item.identity.source))
+        if (p || mr_sender_anybody_open(sender, s->item.identity.source))
             return p;
     }
     sender->suspect_since_ns = 0;
@@ -167,7 +167,7 @@ static bool next_items(mr_sender *sender, mr_action *action) {
     uint32_t share = others > 1 ? queued / others + 1 : sender->params.batch_frames;
     if (share > sender->params.batch_frames)
         share = sender->params.batch_frames;
-    sender_address(sender, p, MR_MESSAGE_ITEMS, action);
+    mr_sender_address(sender, p, MR_MESSAGE_ITEMS, action);
     action->message.items.item = sender->batch;
     action->message.items.count = 0;
     fill(sender, p, position, share, &action->message);
@@ -194,7 +194,7 @@ static bool next_end(mr_sender *sender, mr_action *action) {
         if (source == sources)
             continue;
         p->end_sent[source] = true;
-        sender_address(sender, p, MR_MESSAGE_ITEMS, action);
+        mr_sender_address(sender, p, MR_MESSAGE_ITEMS, action);
         sender->batch[0] = (mr_cut_item){
             .kind = MR_CUT_END, .identity = {.source = (uint32_t)source}, .reason = sender->lanes[source].reason};
         action->message.items.item = sender->batch;
@@ -206,13 +206,13 @@ static bool next_end(mr_sender *sender, mr_action *action) {
 
 /* Once everything is done all peers are told, and answer. */
 static bool next_bye(mr_sender *sender, mr_action *action) {
-    bool done = !sender->closing && sender_is_done(sender);
+    bool done = !sender->closing && mr_sender_is_done(sender);
     for (uint32_t i = 0; done && i < sender->params.most_peers; i++) {
         peer *p = &sender->peers[i];
         if (!is_there(p) || p->bye_sent || p->ends_confirmed != sender->params.self.lane_count)
             continue;
         p->bye_sent = true;
-        sender_address(sender, p, MR_MESSAGE_BYE, action);
+        mr_sender_address(sender, p, MR_MESSAGE_BYE, action);
         action->message.bye.text = "all is done";
         return true;
     }
@@ -223,7 +223,7 @@ static bool next_bye(mr_sender *sender, mr_action *action) {
 
 static bool must_beat(const mr_sender *sender, const peer *p) {
     return sender->now_ns - p->sent_ns >= sender->params.self.timing.beat_ns ||
-           (p->reported == MR_RUN_UNKNOWN && sender_run_state(sender, p) != MR_RUN_UNKNOWN);
+           (p->reported == MR_RUN_UNKNOWN && mr_sender_run_state(sender, p) != MR_RUN_UNKNOWN);
 }
 
 /* A peer that has not answered its WELCOME may not have received it. */
@@ -233,10 +233,10 @@ static bool next_beat(mr_sender *sender, mr_action *action) {
         if (!p->used || !p->session || !must_beat(sender, p))
             continue;
         if (p->resumed) {
-            sender_address(sender, p, MR_MESSAGE_BEAT, action);
-            p->reported = action->message.beat.run_state = sender_run_state(sender, p);
+            mr_sender_address(sender, p, MR_MESSAGE_BEAT, action);
+            p->reported = action->message.beat.run_state = mr_sender_run_state(sender, p);
         } else {
-            sender_welcome(sender, p, action);
+            mr_sender_welcome(sender, p, action);
         }
         return true;
     }
@@ -246,9 +246,9 @@ static bool next_beat(mr_sender *sender, mr_action *action) {
 bool mr_sender_next(mr_sender *sender, int64_t now_ns, mr_action *action) {
     sender->now_ns = now_ns;
     *action = (mr_action){.kind = MR_ACTION_NONE};
-    sender_look_at_peers(sender, now_ns);
+    mr_sender_look_at_peers(sender, now_ns);
     if (sender->losses_pending)
-        sender_queue_loss_reports(sender);
+        mr_sender_queue_loss_reports(sender);
     return next_event(sender, action) || next_outcome(sender, action) || next_items(sender, action) ||
            next_end(sender, action) || next_bye(sender, action) || next_beat(sender, action);
 }
@@ -264,7 +264,7 @@ int64_t mr_sender_wake_ns(const mr_sender *sender) {
         return sender->now_ns;
     if (sender->suspect_since_ns && sender->suspect_since_ns + timing->alone_ns > sender->now_ns)
         wake = sender->suspect_since_ns + timing->alone_ns;
-    bool done = sender_is_done(sender);
+    bool done = mr_sender_is_done(sender);
     for (uint32_t i = 0; i < sender->params.most_peers; i++) {
         const peer *p = &sender->peers[i];
         if (done && p->used && !p->left && patience_ends_ns(sender, p) > sender->now_ns)

@@ -12,7 +12,7 @@ static arena_block *new_block(size_t bytes) {
     return block;
 }
 
-void *wire_arena_give(wire_arena *arena, size_t bytes) {
+void *mr_wire_arena_give(wire_arena *arena, size_t bytes) {
     if (bytes > arena->limit - arena->given)
         return NULL;
     size_t rounded = (bytes + 15) & ~(size_t)15;
@@ -31,16 +31,16 @@ void *wire_arena_give(wire_arena *arena, size_t bytes) {
     return (void *)at;
 }
 
-void *wire_arena_array(wire_arena *arena, size_t count, size_t bytes) {
+void *mr_wire_arena_array(wire_arena *arena, size_t count, size_t bytes) {
     size_t all;
-    return __builtin_mul_overflow(count, bytes, &all) ? NULL : wire_arena_give(arena, all);
+    return __builtin_mul_overflow(count, bytes, &all) ? NULL : mr_wire_arena_give(arena, all);
 }
 
 /* Unusually large memory is not kept for the next message. */
 enum { KEPT_BYTES = 4 << 20 };
 
 /* Keeps one block, the newest, which is as large as the others together. */
-void wire_arena_reset(wire_arena *arena, size_t limit) {
+void mr_wire_arena_reset(wire_arena *arena, size_t limit) {
     arena_block *block = arena->blocks;
     while (block && block->next) {
         arena_block *gone = block->next;
@@ -57,14 +57,14 @@ void wire_arena_reset(wire_arena *arena, size_t limit) {
     arena->limit = limit;
 }
 
-void wire_arena_fini(wire_arena *arena) {
-    wire_arena_reset(arena, 0);
+void mr_wire_arena_fini(wire_arena *arena) {
+    mr_wire_arena_reset(arena, 0);
     mr_free(arena->blocks);
     arena->blocks = NULL;
 }
 
 static void *allocate(void *data, size_t bytes) {
-    return wire_arena_give(data, bytes);
+    return mr_wire_arena_give(data, bytes);
 }
 
 static void release(void *data, void *pointer) {
@@ -72,7 +72,7 @@ static void release(void *data, void *pointer) {
     (void)pointer;
 }
 
-int wire_new_buffer(size_t bytes, mr_buffer **buffer) {
+int mr_wire_new_buffer(size_t bytes, mr_buffer **buffer) {
     void *data = mr_alloc_aligned(64, bytes ? bytes : 1);
     *buffer = data ? mr_buffer_wrap(data, bytes, mr_free, data) : NULL;
     if (*buffer)
@@ -81,6 +81,6 @@ int wire_new_buffer(size_t bytes, mr_buffer **buffer) {
     return mr_fail(MR_ERROR_MEMORY, "no memory for a payload of %zu bytes", bytes);
 }
 
-ProtobufCAllocator wire_allocator(wire_arena *arena) {
+ProtobufCAllocator mr_wire_allocator(wire_arena *arena) {
     return (ProtobufCAllocator){.alloc = allocate, .free = release, .allocator_data = arena};
 }

@@ -36,7 +36,7 @@ static void begin_to_gather(mr_wire_writer *writer) {
 
 static int grow(mr_wire_writer *writer, size_t bytes) {
     mr_buffer **now = gathered_now(writer), *more;
-    int status = wire_new_buffer(2 * bytes + 4096, &more);
+    int status = mr_wire_new_buffer(2 * bytes + 4096, &more);
     if (status)
         return status;
     if (writer->gathered_bytes)
@@ -46,7 +46,7 @@ static int grow(mr_wire_writer *writer, size_t bytes) {
     return MR_OK;
 }
 
-int wire_gather(mr_wire_writer *writer, size_t bytes, uint8_t **data, wire_spot *spot) {
+int mr_wire_gather(mr_wire_writer *writer, size_t bytes, uint8_t **data, wire_spot *spot) {
     size_t at = (writer->gathered_bytes + 63) & ~(size_t)63;
     if (!writer->gathered_block)
         begin_to_gather(writer);
@@ -62,7 +62,7 @@ int wire_gather(mr_wire_writer *writer, size_t bytes, uint8_t **data, wire_spot 
     return MR_OK;
 }
 
-void wire_forget_gathered(mr_wire_writer *writer) {
+void mr_wire_forget_gathered(mr_wire_writer *writer) {
     for (int i = 0; i < WIRE_GATHERED; i++)
         mr_buffer_unref(&writer->gathered[i]);
 }
@@ -98,15 +98,15 @@ static bool refer(mr_wire_writer *writer, mr_buffer *buffer, const uint8_t *data
     return true;
 }
 
-int wire_put(mr_wire_writer *writer, mr_buffer *buffer, const uint8_t *data, size_t bytes, size_t padding,
-             wire_spot *spot) {
+int mr_wire_put(mr_wire_writer *writer, mr_buffer *buffer, const uint8_t *data, size_t bytes, size_t padding,
+                wire_spot *spot) {
     if (!padding && find(writer, buffer, data, bytes, spot))
         return MR_OK;
     if (buffer && bytes >= SMALL_BYTES && lies_in(buffer, data, bytes + padding) &&
         are_zero(data + bytes, padding) && refer(writer, buffer, data, bytes + padding, spot))
         return MR_OK;
     uint8_t *copy;
-    int status = wire_gather(writer, bytes + padding, &copy, spot);
+    int status = mr_wire_gather(writer, bytes + padding, &copy, spot);
     if (status)
         return status;
     memcpy(copy, data, bytes);
@@ -121,7 +121,7 @@ static int compress(mr_wire_writer *writer, mr_wire_part *part, Millrace__V1__Bl
         part->bytes > LZ4_MAX_INPUT_SIZE)
         return MR_OK;
     size_t room = lz4 ? (size_t)LZ4_compressBound((int)part->bytes) : ZSTD_compressBound(part->bytes), bytes;
-    uint8_t *squeezed = wire_arena_give(&writer->arena, room);
+    uint8_t *squeezed = mr_wire_arena_give(&writer->arena, room);
     if (!squeezed)
         return mr_fail(MR_ERROR_MEMORY, "no memory to compress %zu bytes", part->bytes);
     if (lz4)
@@ -166,7 +166,7 @@ static int finish_block(mr_wire_writer *writer, const wire_block *from, Millrace
     return status;
 }
 
-int wire_finish_blocks(mr_wire_writer *writer, Millrace__V1__Items *items, size_t *parts) {
+int mr_wire_finish_blocks(mr_wire_writer *writer, Millrace__V1__Items *items, size_t *parts) {
     size_t count = writer->block_count;
     items->blocks = WIRE_NEW(&writer->arena, Millrace__V1__Block *, count);
     Millrace__V1__Block *blocks = WIRE_NEW(&writer->arena, Millrace__V1__Block, count);

@@ -94,7 +94,7 @@ static int packed_form(mr_wire_writer *writer, mr_media *media, const packed_med
     return status;
 }
 
-int wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number) {
+int mr_wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number) {
     const packed_media *form;
     *number = 0;
     if (!media)
@@ -108,7 +108,7 @@ int wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number) 
     if (status)
         return status;
     /* A message may use more media than are kept. */
-    uint8_t *data = wire_arena_give(&writer->arena, form->bytes);
+    uint8_t *data = mr_wire_arena_give(&writer->arena, form->bytes);
     if (!data)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
     memcpy(data, form->data, form->bytes);
@@ -118,7 +118,7 @@ int wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number) 
     return MR_OK;
 }
 
-void wire_forget_media(mr_wire_writer *writer) {
+void mr_wire_forget_media(mr_wire_writer *writer) {
     for (int i = 0; i < WIRE_MEDIA_KEPT; i++) {
         mr_media_unref(&writer->media[i].media);
         mr_free(writer->media[i].data);
@@ -191,7 +191,7 @@ static int make(mr_wire_reader *reader, const Millrace__V1__Media *from, mr_medi
 
 /* Unpacks a description into a media of its own. */
 static int unpack(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media) {
-    ProtobufCAllocator allocator = wire_allocator(&reader->arena);
+    ProtobufCAllocator allocator = mr_wire_allocator(&reader->arena);
     Millrace__V1__Media *from = millrace__v1__media__unpack(&allocator, packed->len, packed->data);
     const char *fault = from ? find_fault(from) : "no description at all, or one that takes too much memory";
     if (fault)
@@ -222,7 +222,7 @@ static void keep(mr_wire_reader *reader, mr_media *media, uint64_t hash, const P
     reader->known_turn = (reader->known_turn + 1) % reader->known_count;
 }
 
-int wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media) {
+int mr_wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media) {
     uint64_t hash = XXH3_64bits(packed->data, packed->len);
     for (size_t i = 0; i < reader->known_count; i++) {
         const known_media *known = &reader->known[i];

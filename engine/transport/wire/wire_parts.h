@@ -18,13 +18,13 @@ typedef struct wire_arena {
 } wire_arena;
 
 /* Aligned to 16, not cleared. NULL: no memory, or more than the limit. */
-void *wire_arena_give(wire_arena *arena, size_t bytes);
-void wire_arena_reset(wire_arena *arena, size_t limit);
-void wire_arena_fini(wire_arena *arena);
+void *mr_wire_arena_give(wire_arena *arena, size_t bytes);
+void mr_wire_arena_reset(wire_arena *arena, size_t limit);
+void mr_wire_arena_fini(wire_arena *arena);
 
 /* An array of `count` of a type, not cleared. */
-#define WIRE_NEW(arena, type, count) ((type *)wire_arena_array(arena, (count), sizeof(type)))
-void *wire_arena_array(wire_arena *arena, size_t count, size_t bytes);
+#define WIRE_NEW(arena, type, count) ((type *)mr_wire_arena_array(arena, (count), sizeof(type)))
+void *mr_wire_arena_array(wire_arena *arena, size_t count, size_t bytes);
 
 /* An envelope ends with its checksum as a field of its own: one byte of tag, eight of value, the least first. */
 enum { WIRE_TAG = 15 << 3 | 1, WIRE_TAIL = 9 };
@@ -86,8 +86,8 @@ struct mr_wire_writer {
 };
 
 /* The number of a media in this message; 0 for NULL. */
-int wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number);
-void wire_forget_media(mr_wire_writer *writer);
+int mr_wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number);
+void mr_wire_forget_media(mr_wire_writer *writer);
 
 /* Where bytes are: numbers of blocks from 1, 0: nowhere. */
 typedef struct wire_spot {
@@ -95,13 +95,13 @@ typedef struct wire_spot {
     uint64_t offset;
 } wire_spot;
 /* Puts bytes of a buffer into the message, followed by `padding` zero bytes. */
-int wire_put(mr_wire_writer *writer, mr_buffer *buffer, const uint8_t *data, size_t bytes, size_t padding,
-             wire_spot *spot);
+int mr_wire_put(mr_wire_writer *writer, mr_buffer *buffer, const uint8_t *data, size_t bytes, size_t padding,
+                wire_spot *spot);
 /* Room for bytes that are copied; valid until the next call. */
-int wire_gather(mr_wire_writer *writer, size_t bytes, uint8_t **data, wire_spot *spot);
-void wire_forget_gathered(mr_wire_writer *writer);
+int mr_wire_gather(mr_wire_writer *writer, size_t bytes, uint8_t **data, wire_spot *spot);
+void mr_wire_forget_gathered(mr_wire_writer *writer);
 /* Describes the blocks, compresses and sums them up as is asked for, and makes parts of them. */
-int wire_finish_blocks(mr_wire_writer *writer, Millrace__V1__Items *items, size_t *parts);
+int mr_wire_finish_blocks(mr_wire_writer *writer, Millrace__V1__Items *items, size_t *parts);
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
@@ -134,10 +134,10 @@ struct mr_wire_reader {
 };
 
 /* A reference to the media of those bytes. */
-int wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media);
-ProtobufCAllocator wire_allocator(wire_arena *arena);
+int mr_wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media);
+ProtobufCAllocator mr_wire_allocator(wire_arena *arena);
 
 /* A buffer of plain memory, not cleared; with 0 bytes it has an address, too. MR_ERROR_MEMORY. */
-int wire_new_buffer(size_t bytes, mr_buffer **buffer);
+int mr_wire_new_buffer(size_t bytes, mr_buffer **buffer);
 
 #endif

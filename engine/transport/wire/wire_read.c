@@ -69,7 +69,7 @@ static int read_part(mr_wire_reader *reader, const Millrace__V1__Block *block, c
         memcpy(data, &part->data, sizeof *data);
         return MR_OK;
     }
-    int status = wire_new_buffer(block->bytes, buffer);
+    int status = mr_wire_new_buffer(block->bytes, buffer);
     if (status)
         return status;
     *data = (*buffer)->data;
@@ -397,7 +397,7 @@ static int read_all_media(mr_wire_reader *reader, const Millrace__V1__Items *fro
         return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
     int status = MR_OK;
     for (size_t i = 0; i < from->n_media && !status; i++) {
-        status = wire_read_media(reader, &from->media[i], &reader->media[i]);
+        status = mr_wire_read_media(reader, &from->media[i], &reader->media[i]);
         reader->media_count += !status;
     }
     return status;
@@ -478,7 +478,7 @@ void mr_wire_reader_destroy(mr_wire_reader **reader) {
         mr_media_unref(&gone->known[i].media);
         mr_free(gone->known[i].data);
     }
-    wire_arena_fini(&gone->arena);
+    mr_wire_arena_fini(&gone->arena);
     ZSTD_freeDCtx(gone->zstd);
     mr_free(gone->known);
     mr_free(gone);
@@ -639,8 +639,8 @@ int mr_wire_read(mr_wire_reader *reader, const mr_wire_part *parts, size_t count
         return status;
     size_t bytes = parts->bytes - WIRE_TAIL;
     size_t memory = MEMORY_PER_BYTE * bytes;
-    wire_arena_reset(&reader->arena, MEMORY_BASE + (memory < MEMORY_MOST ? memory : MEMORY_MOST));
-    ProtobufCAllocator allocator = wire_allocator(&reader->arena);
+    mr_wire_arena_reset(&reader->arena, MEMORY_BASE + (memory < MEMORY_MOST ? memory : MEMORY_MOST));
+    ProtobufCAllocator allocator = mr_wire_allocator(&reader->arena);
     reader->now_ns = now_ns;
     Millrace__V1__Envelope *envelope = millrace__v1__envelope__unpack(&allocator, bytes, parts->data);
     if (!envelope)

@@ -167,7 +167,7 @@ static int number_format(mr_wire_writer *writer, const mr_format *from, uint32_t
 /* Rows that do not lie one behind the other, the first first, are copied so that they do. */
 static int gather_rows(mr_wire_writer *writer, const mr_plane *from, size_t row_bytes, size_t rows, wire_spot *spot) {
     uint8_t *copy;
-    int status = wire_gather(writer, row_bytes * rows, &copy, spot);
+    int status = mr_wire_gather(writer, row_bytes * rows, &copy, spot);
     for (size_t i = 0; !status && i < rows; i++)
         memcpy(copy + i * row_bytes, from->data + (ptrdiff_t)i * from->stride, row_bytes);
     return status;
@@ -181,7 +181,7 @@ static int write_picture_plane(mr_wire_writer *writer, const mr_frame *frame, in
     plane->bytes = plane_span(&frame->format, i, in_order ? (size_t)from->stride : 0, &row_bytes);
     plane->stride = in_order ? (uint64_t)from->stride : row_bytes;
     if (in_order)
-        return wire_put(writer, from->buffer, from->data, plane->bytes, 0, spot);
+        return mr_wire_put(writer, from->buffer, from->data, plane->bytes, 0, spot);
     plane->bytes = row_bytes * rows;
     return gather_rows(writer, from, row_bytes, rows, spot);
 }
@@ -197,7 +197,7 @@ static int write_picture_at_once(mr_wire_writer *writer, const mr_frame *frame, 
             (i && frame->plane[i].data < frame->plane[i - 1].data))
             return MR_OK;
     size_t span = plane_span(&frame->format, planes - 1, (size_t)last->stride, &row_bytes);
-    return wire_put(writer, first->buffer, first->data, (size_t)(last->data - first->data) + span, 0, &spot);
+    return mr_wire_put(writer, first->buffer, first->data, (size_t)(last->data - first->data) + span, 0, &spot);
 }
 
 static int write_plane(mr_wire_writer *writer, const mr_frame *frame, int i, Millrace__V1__Plane *plane) {
@@ -211,7 +211,7 @@ static int write_plane(mr_wire_writer *writer, const mr_frame *frame, int i, Mil
     } else if (from->buffer) {
         bool packet = frame->format.payload == MR_PAYLOAD_PACKET && i == 0;
         plane->bytes = from->bytes;
-        status = wire_put(writer, from->buffer, from->data, from->bytes, packet ? WIRE_PADDING : 0, &spot);
+        status = mr_wire_put(writer, from->buffer, from->data, from->bytes, packet ? WIRE_PADDING : 0, &spot);
     }
     plane->block = spot.block;
     plane->offset = spot.offset;
@@ -266,7 +266,7 @@ static int write_result(mr_wire_writer *writer, const mr_result *from, Millrace_
         return mr_fail(MR_ERROR_DATA, "a tensor in a device's memory cannot be sent");
     if ((status = number_format(writer, &from->format, &result->format)))
         return status;
-    status = wire_put(writer, from->buffer, from->data, mr_tensor_bytes(&from->format), 0, &spot);
+    status = mr_wire_put(writer, from->buffer, from->data, mr_tensor_bytes(&from->format), 0, &spot);
     result->block = spot.block;
     result->offset = spot.offset;
     return status;
@@ -305,7 +305,7 @@ static int write_frame(mr_wire_writer *writer, const mr_frame *frame, Millrace__
     if (frame->deadline_ns)
         item->remaining_ns = remaining_ns ? remaining_ns : -1; /* 0 stands for none */
     item->flags = frame->flags;
-    status = wire_write_media(writer, frame->media, &item->media);
+    status = mr_wire_write_media(writer, frame->media, &item->media);
     if (!status)
         status = write_planes(writer, frame, item);
     return status ? status : write_results(writer, frame, item);
@@ -371,9 +371,9 @@ void mr_wire_writer_destroy(mr_wire_writer **writer) {
     *writer = NULL;
     if (!gone)
         return;
-    wire_forget_media(gone);
-    wire_forget_gathered(gone);
-    wire_arena_fini(&gone->arena);
+    mr_wire_forget_media(gone);
+    mr_wire_forget_gathered(gone);
+    mr_wire_arena_fini(&gone->arena);
     ZSTD_freeCCtx(gone->zstd);
     mr_free(gone->envelope);
     mr_free(gone->slot);
@@ -536,14 +536,14 @@ static int write_body(mr_wire_writer *writer, const mr_cut_message *message, siz
         break;
     }
     if (!status && envelope.body_case == MILLRACE__V1__ENVELOPE__BODY_ITEMS)
-        status = wire_finish_blocks(writer, &items, parts);
+        status = mr_wire_finish_blocks(writer, &items, parts);
     return status ? status : seal(writer, &envelope);
 }
 
 int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t now_ns, const mr_wire_part **parts,
                   size_t *count) {
     size_t part_count = 1;
-    wire_arena_reset(&writer->arena, SIZE_MAX / 2);
+    mr_wire_arena_reset(&writer->arena, SIZE_MAX / 2);
     writer->now_ns = now_ns;
     writer->message++;
     writer->name_count = writer->format_count = writer->gathered_bytes = writer->used_media_count = 0;
