@@ -3,6 +3,8 @@
 #ifndef MILLRACE_KERNELS_COUNT_H
 #define MILLRACE_KERNELS_COUNT_H
 
+#include <cuda_runtime_api.h>
+
 #ifdef MR_HOST_COUNTS
 #define MR_COUNT(what) mr_host_add(#what)
 #else

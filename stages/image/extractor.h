@@ -6,7 +6,7 @@
 #ifndef MILLRACE_STAGES_IMAGE_EXTRACTOR_H
 #define MILLRACE_STAGES_IMAGE_EXTRACTOR_H
 
-#include "kernels/classical/classical.h"
+#include "kernels/classical/classical_cost.h"
 #include "stages/image/resizer.h"
 
 /* Small pictures, and where their numbers go. */
@@ -28,11 +28,11 @@ typedef struct mr_extractor {
 mr_preprocess_params mr_extractor_look(mr_size size, bool gray);
 
 /* negotiate: says what comes out and what memory a call takes, for `look`, `tensor` and `name` as below and above; so
- * many launches make the numbers of up to MR_PIECE frames. */
+ * many launches make the numbers of up to MR_PIECE frames, and one frame takes `cost`. */
 int mr_extractor_promise(mr_negotiation *negotiation, const mr_preprocess_params *look, const mr_format *tensor,
-                         const char *name, int launches);
-/* Launches of a call beside those of the resizer, whose work was promised before. */
-void mr_extractor_add_work(mr_negotiation *negotiation, int launches);
+                         const char *name, int launches, mr_classical_cost cost);
+/* Launches of a call, and instructions of a frame, beside those of the resizer, whose work was promised before. */
+void mr_extractor_add_work(mr_negotiation *negotiation, int launches, mr_classical_cost cost);
 /* The part of it that says what comes out. */
 int mr_extractor_promise_result(mr_negotiation *negotiation, const mr_format *tensor, const char *name);
 

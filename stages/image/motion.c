@@ -45,7 +45,10 @@ static int negotiate(mr_negotiation *n) {
     const mr_format tensor = describe();
     const mr_preprocess_params look = mr_extractor_look(((const options *)n->options)->size, true);
     mr_resizer_promise(n, &look);
-    mr_extractor_add_work(n, 3); /* two kernels and the copy of their count */
+    /* A kernel, and the copies that empty its count and bring it home; it reads both pictures. */
+    const double both = (double)pixels(n->options);
+    mr_extractor_add_work(n, 3, mr_change_count((int64_t)both));
+    n->work.more_bytes = 2 * both;
     n->retained = 1;
     n->outputs[0].buffer_bytes = picture_bytes(n->options) + sizeof(uint32_t);
     return mr_extractor_promise_result(n, &tensor, "motion");

@@ -49,6 +49,19 @@ static bool may_need_gray(const options *o, const mr_format_set *set) {
     return false;
 }
 
+/* One launch makes one picture gray; three are for all of a call. */
+static void promise_work(mr_negotiation *n, bool gray) {
+    const options *o = n->options;
+    int64_t width = o->size.width ? o->size.width : n->inputs[0].set.width.max;
+    int64_t height = o->size.width ? o->size.height : n->inputs[0].set.height.max;
+    n->work.launches = gray ? n->batch : 0;
+    if (!gray)
+        n->work.read_bytes = (double)width * (double)height;
+    if (!width || !height)
+        n->work.unknown = "how large its pictures are is not known";
+    mr_extractor_add_work(n, 3 * ((n->batch + MR_PIECE - 1) / MR_PIECE), mr_sharpness_count(width, height));
+}
+
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     const mr_format tensor = describe();
@@ -60,8 +73,7 @@ static int negotiate(mr_negotiation *n) {
     mr_download_plan(n, sizeof(float));
     if (gray)
         mr_resizer_promise(n, &look);
-    n->work.launches = gray ? n->batch : 0; /* one for each picture */
-    mr_extractor_add_work(n, 3);
+    promise_work(n, gray > 0);
     return mr_extractor_promise_result(n, &tensor, "sharpness");
 }
 

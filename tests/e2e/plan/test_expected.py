@@ -17,6 +17,18 @@ stages:
   trash: {type: "null", input: pre}
 """
 
+# Of each, the launches of a call: the picture made small, and the feature's own.
+LAUNCHES = {"hog": 2, "histogram": 4, "phash": 2, "motion": 4, "sharpness": 3}
+CLASSICAL = """
+version: 1
+pipeline: features
+sources: {a: {uri: "lavfi:testsrc=size=640x480:rate=100:duration=0.2,format=yuv420p"}}
+stages:
+  decode: {input: a}
+""" + "".join(f"""  {name}: {{input: decode, device: "cuda:0"}}
+  {name}-end: {{type: "null", input: {name}}}
+""" for name in LAUNCHES)
+
 
 class Expected(Case):
     def plan(self, device, *more):
@@ -40,6 +52,21 @@ class Expected(Case):
         self.assertIn("expected by this model, not measured", text)
         self.assertIn("limited by uploads of cuda:0", " ".join(text.split()))
         self.assertIn("not modelled: decode", text)
+
+    def test_classical_features_are_counted_whole(self):
+        done = call([MILLRACE, "plan", self.write(CLASSICAL), "--assume", "cuda:1xH100", "--json"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        expected = json.loads(done.stdout)["expected"]
+        stages = {stage["id"]: stage for stage in expected["stages"]}
+        (card,) = expected["cards"]
+        for name, launches in LAUNCHES.items():
+            with self.subTest(name):
+                self.assertIsNone(stages[name]["not_modelled"])
+                self.assertEqual(stages[name]["launch_ns"], launches * card["launch_ns"])
+                self.assertGreater(stages[name]["instruction_ns"], 0)
+        # Luma alone is read, once; a float and its place are all that is written.
+        least = 640 * 480 / card["memory_bytes_s"] * 1e9
+        self.assertAlmostEqual(stages["sharpness"]["memory_ns"], least, delta=least / 100)
 
     def test_nothing_is_expected_of_a_device_that_is_like_no_card(self):
         self.assertIsNone(json.loads(self.plan("sim:0", "--json"))["expected"])
