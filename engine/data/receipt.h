@@ -1,6 +1,7 @@
 /* Receipts: one for each source frame, referenced by every frame that descends from it. It closes when the last of
- * them is gone, with the gravest outcome that was noted: dropped before delivered before absorbed. Where nothing was
- * noted the frame is unaccounted for, which is a fault of a stage. Any thread. */
+ * them is released, with the gravest outcome that was noted: dropped before delivered before absorbed. If nothing was
+ * noted the frame is unaccounted for, which is a fault of a stage. The owner is the ledger, which fills in all of it.
+ * Any thread. */
 #ifndef MILLRACE_DATA_RECEIPT_H
 #define MILLRACE_DATA_RECEIPT_H
 
@@ -26,7 +27,9 @@ typedef struct mr_receipt_watcher {
 
 struct mr_receipt {
     atomic_int references;
+    bool findable;              /* its owner may still find it, and take a reference, as long as there are any */
     _Atomic mr_note note;
+    void (*close)(mr_receipt *receipt); /* its owner takes it back, once: no reference is left */
     mr_identity frame;          /* the source frame */
     const char *stage, *reason; /* of dropped and absorbed; written under the ledger's lock */
     struct mr_ledger *ledger;
@@ -38,7 +41,7 @@ struct mr_receipt {
 };
 
 mr_receipt *mr_receipt_ref(mr_receipt *receipt);
-/* Drops *receipt and sets it to NULL; NULL is allowed. The last reference closes it in its ledger. */
+/* Drops *receipt and sets it to NULL; NULL is allowed. The last reference calls its `close`. */
 void mr_receipt_unref(mr_receipt **receipt);
 
 #endif

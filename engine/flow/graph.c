@@ -174,7 +174,7 @@ void mr_graph_let_go(mr_graph *graph) {
 
 void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance) {
     pthread_mutex_lock(&graph->lock);
-    if (instance->vertex->is_source)
+    if (instance->vertex->role == MR_ROLE_SOURCE)
         graph->sources[instance->self.source].ended = true;
     if (instance->waits)
         mr_turns_note(graph->turns, instance->self.source);

@@ -2,7 +2,7 @@
  * What is late by then is dropped, before work is spent on it. */
 #include <string.h>
 
-#include "engine/data/copy.h"
+#include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 #include "engine/flow/resume.h"

@@ -7,9 +7,9 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/hooks.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/tracing.h"
-#include "engine/transport/cut/cut_stages.h"
 
 /* A task that has used so much time goes behind the others, so that the stage it feeds runs while data are in the
  * cache. */
@@ -340,8 +340,8 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
             if (answer < 0)
                 fail_call(instance, slot, answer);
         }
-        int answer =
-            instance->self.type == &mr_cut_out_stage ? mr_cut_out_mark(&instance->parts[0].self, mark) : MR_DONE;
+        const mr_stage_hooks *hooks = instance->self.type->hooks;
+        int answer = hooks && hooks->mark ? hooks->mark(&instance->parts[0].self, mark) : MR_DONE;
         if (answer == MR_ERROR_AGAIN)
             return answer;
         pass_mark_on(instance, slot, mark);
@@ -456,14 +456,14 @@ static bool open_itself(mr_instance *instance) {
 
 /* What its source need not be opened for: it is not to be read any more. */
 static bool is_needless(const mr_instance *instance) {
-    return instance->vertex->is_source && (atomic_load(&instance->graph->stopping) ||
+    return instance->vertex->role == MR_ROLE_SOURCE && (atomic_load(&instance->graph->stopping) ||
                                            mr_resume_over(instance->graph->resume, instance->self.source));
 }
 
 static void fail_late(const mr_instance *instance, int status) {
     char text[512];
     snprintf(text, sizeof text, "%s: %s: %s", instance->self.place, instance->self.id, mr_message());
-    if (instance->vertex->is_source)
+    if (instance->vertex->role == MR_ROLE_SOURCE)
         mr_graph_fail_source(instance->graph, instance->self.source, status, mr_message());
     else
         mr_graph_fail(instance->graph, status, text);
@@ -509,8 +509,9 @@ void mr_instance_run(void *context) {
     }
     if (entry->unclocked)
         read_clock(entry, entry->unclocked);
-    if (instance->self.type == &mr_cut_out_stage)
-        mr_cut_out_flush(&instance->parts[0].self);
+    const mr_stage_hooks *hooks = instance->self.type->hooks;
+    if (hooks && hooks->idle)
+        hooks->idle(&instance->parts[0].self);
 }
 
 void mr_instance_wake(void *context) {

@@ -8,7 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
-#include "engine/data/copy.h"
+#include "engine/flow/copy.h"
 #include "engine/data/pool.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
@@ -276,7 +276,7 @@ static int emit(mr_io *io, size_t port, mr_frame *frame, bool made) {
     mr_entry_task *entry = io->entry;
     if (frame->media && frame->media->frames && !instance->self.type->inputs)
         mr_graph_expect_frames(instance->graph, frame->identity.source, frame->media->frames);
-    if (instance->vertex->is_source && frame->flags & MR_FRAME_SEAM)
+    if (instance->vertex->role == MR_ROLE_SOURCE && frame->flags & MR_FRAME_SEAM)
         mr_graph_count_seam(instance->graph, frame->identity.source);
     atomic_store_explicit(&entry->out, atomic_load_explicit(&entry->out, memory_order_relaxed) + 1,
                           memory_order_relaxed);

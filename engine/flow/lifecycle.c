@@ -94,7 +94,7 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
     made->graph = graph;
     made->vertex = vertex;
     made->waits = source != MR_SOURCE_NONE && graph->plan->vertices[source].waits;
-    made->port_count = vertex->is_source ? vertex->type->external : vertex->input_count;
+    made->port_count = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
     made->batch_due_ns = INT64_MAX;
     made->ends_left = source == MR_SOURCE_NONE ? vertex->source_count : 1;
     made->self = (mr_stage){
@@ -285,7 +285,7 @@ static void release_pools(mr_part *part, size_t count) {
 void mr_instance_put_away(mr_instance *instance) {
     for (size_t i = 0; i < instance->entry_count; i++)
         mr_task_end_thread(&instance->entries[i].task);
-    if (instance->vertex->is_source) {
+    if (instance->vertex->role == MR_ROLE_SOURCE) {
         pthread_mutex_lock(&instance->lock);
         close_parts(instance);
         pthread_mutex_unlock(&instance->lock);

@@ -4,10 +4,10 @@
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/hooks.h"
 #include "engine/flow/instance.h"
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
-#include "engine/transport/cut/cut_stages.h"
 
 /* ---- filling a slot -------------------------------------------------------------------------------------------- */
 
@@ -64,9 +64,10 @@ int mr_slot_keep_result(mr_slot *slot, mr_result *result) {
 }
 
 void mr_instance_tell_gone(mr_instance *instance, mr_slot *slot, const mr_item *gone) {
-    /* What asks is on the other side. It has one entry, so that nothing that came before is still to be given over. */
-    if (instance->tells_gone && instance->self.type == &mr_cut_out_stage)
-        mr_cut_out_mark(&instance->parts[0].self, gone);
+    /* A stage on the other node asks. Its end here has one entry, so that everything before the mark was passed on. */
+    const mr_stage_hooks *hooks = instance->self.type->hooks;
+    if (instance->tells_gone && hooks && hooks->mark)
+        hooks->mark(&instance->parts[0].self, gone);
     for (size_t port = 0; instance->tells_gone && port < instance->vertex->output_count; port++)
         mr_slot_add_mark_output(instance, slot, (uint32_t)port, gone);
 }

@@ -5,7 +5,6 @@
 
 #include "engine/base/memory.h"
 #include "engine/text/options.h"
-#include "engine/transport/cut/cut.h"
 
 /* ---- what cannot be continued ---------------------------------------------------------------------------------- */
 
@@ -31,7 +30,7 @@ static int refuse(const mr_plan_vertex *vertex, const char *why) {
 static int check_sinks(const mr_plan *plan) {
     for (size_t v = plan->source_count; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
-        bool sink = !vertex->type->outputs && vertex->type != &mr_cut_out_stage && mr_plan_is_here(plan, vertex);
+        bool sink = !vertex->type->outputs && vertex->role != MR_ROLE_CUT_OUT && mr_plan_is_here(plan, vertex);
         if (sink && !vertex->type->resumes)
             return refuse(vertex, "what it writes cannot be continued after a crash (--resume); write with jsonl");
     }
@@ -80,8 +79,8 @@ int mr_resume_check(const mr_plan *plan) {
 bool mr_resume_concerns(const mr_plan *plan, int node) {
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
-        bool sink = !vertex->type->outputs && vertex->type != &mr_cut_out_stage;
-        if (vertex->node == node && (vertex->is_source || sink))
+        bool sink = !vertex->type->outputs && vertex->role != MR_ROLE_CUT_OUT;
+        if (vertex->node == node && (vertex->role == MR_ROLE_SOURCE || sink))
             return true;
     }
     return false;
@@ -134,7 +133,7 @@ uint64_t mr_resume_digest(const mr_plan_vertex *source) {
 /* ---- who leaves out what is settled ---------------------------------------------------------------------------- */
 
 static bool remembers(const mr_plan_vertex *vertex) {
-    return vertex->type->outputs && !vertex->copy && vertex->type != &mr_cut_in_stage &&
+    return vertex->type->outputs && !vertex->copy && vertex->role != MR_ROLE_CUT_IN &&
            vertex->entry != MR_ENTRY_STATELESS;
 }
 
@@ -151,7 +150,7 @@ int mr_resume_mark(mr_graph *graph) {
     }
     for (size_t i = 0; i < graph->instance_count; i++) {
         mr_instance *instance = graph->instances[i];
-        instance->passes_settled = needs[instance->vertex - plan->vertices] || instance->vertex->is_source;
+        instance->passes_settled = needs[instance->vertex - plan->vertices] || instance->vertex->role == MR_ROLE_SOURCE;
     }
     mr_free(needs);
     return MR_OK;

@@ -1,6 +1,6 @@
 /* Which of its devices a stage's next frames go to, by what the last ones have cost there. */
 #include "engine/base/log.h"
-#include "engine/data/copy.h"
+#include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 

@@ -1,7 +1,7 @@
 /* Stages on several devices, or with one in reserve, bring their inputs in themselves: only when a call begins is it
  * known where its work goes. Copies go through streams of their own, so that they run beside the work of earlier
  * calls, which the call's own stream, or the host, is made to wait for. */
-#include "engine/data/copy.h"
+#include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 

@@ -13,10 +13,10 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/hooks.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
-#include "engine/transport/cut/cut_stages.h"
 
 /* In the order in which they come. */
 typedef enum turn { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } turn;
@@ -28,7 +28,7 @@ typedef enum turn { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } turn;
 static void find_late_sources(const mr_plan *plan, bool *late) {
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
-        if (vertex->is_source)
+        if (vertex->role == MR_ROLE_SOURCE)
             late[vertex->source] |= vertex->paced;
         for (size_t i = 0; i < vertex->source_count && vertex->policy != MR_POLICY_BLOCK; i++)
             late[vertex->sources[i]] = true;
@@ -38,7 +38,7 @@ static void find_late_sources(const mr_plan *plan, bool *late) {
 static turn turn_of(const mr_instance *instance, const bool *late) {
     if (!instance->self.type->outputs)
         return SINKS;
-    if (instance->vertex->is_source && late[instance->self.source])
+    if (instance->vertex->role == MR_ROLE_SOURCE && late[instance->self.source])
         return LATE_SOURCES;
     return instance->opens_itself ? AT_ONCE : IN_ORDER;
 }
@@ -163,11 +163,13 @@ static void let_all_go(mr_graph *graph) {
 
 /* ---- giving up ------------------------------------------------------------------------------------------------- */
 
-/* Where a cut in was never opened, nobody says that nothing comes. */
-static void end_arrivals(mr_graph *graph) {
-    for (size_t i = 0; i < graph->instance_count; i++)
-        if (graph->instances[i]->self.type == &mr_cut_in_stage && !graph->instances[i]->parts[0].opened)
-            mr_cut_in_end(graph->instances[i]);
+/* If the end of a cut was never opened, it is told so: nothing else says that nothing comes. */
+static void end_unopened(mr_graph *graph) {
+    for (size_t i = 0; i < graph->instance_count; i++) {
+        const mr_stage_hooks *hooks = graph->instances[i]->self.type->hooks;
+        if (hooks && hooks->never_opened && !graph->instances[i]->parts[0].opened)
+            hooks->never_opened(graph->instances[i]);
+    }
 }
 
 /* Ends a run that could not be opened: what is open is stopped at once, and what is not only drops what comes. */
@@ -181,7 +183,7 @@ static int give_up(mr_graph *graph) {
     for (size_t i = 0; i < graph->instance_count; i++)
         if (!graph->instances[i]->waits && !atomic_load_explicit(&graph->instances[i]->ready, memory_order_acquire))
             atomic_store(&graph->instances[i]->failed, true);
-    end_arrivals(graph);
+    end_unopened(graph);
     let_all_go(graph);
     mr_graph_wait(graph, -1);
     return mr_fail(status, "%s", graph->open_message);

@@ -63,7 +63,7 @@ void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot) {
     traced->begun_ns = entry->io.now_ns;
     traced->called_ns = mr_trace_now_ns(traced->trace);
     traced->frame_count = traced->arrow_count = 0;
-    for (size_t i = 0; slot && !entry->instance->vertex->is_source && i < slot->frame_count; i++)
+    for (size_t i = 0; slot && entry->instance->vertex->role != MR_ROLE_SOURCE && i < slot->frame_count; i++)
         if (slot->frames[i])
             note_frame(traced, slot->frames[i]);
 }
@@ -95,7 +95,7 @@ static const char *outcome_of(const mr_slot *slot, int answer) {
 
 /* Where a frame goes several ways, its arrows have no single end, and follow it in the order of time. */
 static mr_trace_step step_of(const mr_instance *instance) {
-    if (instance->vertex->is_source)
+    if (instance->vertex->role == MR_ROLE_SOURCE)
         return MR_TRACE_FIRST;
     return mr_instance_delivers(instance) && !instance->graph->tracing->branches ? MR_TRACE_LAST : MR_TRACE_NEXT;
 }
@@ -104,7 +104,7 @@ void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) 
     const mr_instance *instance = entry->instance;
     mr_call_trace *traced = entry->traced;
     mr_track *track = track_here(entry);
-    if (slot && instance->vertex->is_source)
+    if (slot && instance->vertex->role == MR_ROLE_SOURCE)
         note_given(traced, slot);
     const mr_trace_about about = {
         .source = traced->frame_count ? instance->graph->tracing->sources[traced->first.source] : NULL,
@@ -240,7 +240,7 @@ enum { LABEL = 512 };
 
 /* What tells an instance from others: the id, and where each source has one of its own, that too. */
 static const char *label(const mr_instance *instance, char text[LABEL]) {
-    bool many = !instance->vertex->is_source && instance->self.source_id && instance->vertex->source_count > 1;
+    bool many = instance->vertex->role != MR_ROLE_SOURCE && instance->self.source_id && instance->vertex->source_count > 1;
     snprintf(text, LABEL, "%s%s%s", instance->self.id, many ? " of " : "", many ? instance->self.source_id : "");
     return text;
 }

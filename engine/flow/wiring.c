@@ -4,15 +4,14 @@
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
-#include "engine/transport/cut/cut.h"
 
 static bool is_per_source(const mr_plan_vertex *vertex) {
-    return !vertex->is_source && vertex->entry == MR_ENTRY_PER_SOURCE;
+    return vertex->role != MR_ROLE_SOURCE && vertex->entry == MR_ENTRY_PER_SOURCE;
 }
 
 /* External sources have an inlet too: what the program pushes. */
 static size_t inlet_count(const mr_plan_vertex *vertex) {
-    return vertex->is_source ? vertex->type->external : vertex->input_count;
+    return vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
 }
 
 static mr_link **inlet(mr_graph *graph, size_t vertex, size_t port) {
@@ -41,7 +40,7 @@ static int create_instances(mr_graph *graph, size_t v) {
     const mr_plan_vertex *vertex = &graph->plan->vertices[v];
     if (!mr_plan_is_here(graph->plan, vertex))
         return MR_OK;
-    if (vertex->is_source) {
+    if (vertex->role == MR_ROLE_SOURCE) {
         int status = add_instance(graph, v, vertex->source);
         if (!status)
             graph->sources[vertex->source].instance = graph->instances[graph->instance_count - 1];
@@ -74,7 +73,7 @@ static size_t port_sources(const mr_plan *plan, int vertex, int port, bool *come
                 count++;
             }
     }
-    if (plan->vertices[vertex].is_source) {
+    if (plan->vertices[vertex].role == MR_ROLE_SOURCE) {
         comes[plan->vertices[vertex].source] = true;
         count = 1;
     }
@@ -160,7 +159,7 @@ static void expect_ends(mr_graph *graph) {
             mr_link_expect(inlet(graph, (size_t)edge->to, (size_t)edge->to_port)[from->sources[i]], from->sources[i]);
     }
     for (size_t v = 0; v < plan->vertex_count; v++)
-        if (plan->vertices[v].is_source && plan->vertices[v].type->external &&
+        if (plan->vertices[v].role == MR_ROLE_SOURCE && plan->vertices[v].type->external &&
             mr_plan_is_here(plan, &plan->vertices[v]))
             mr_link_expect(inlet(graph, v, 0)[plan->vertices[v].source], plan->vertices[v].source);
 }
@@ -198,7 +197,7 @@ static int create_routes(mr_graph *graph) {
 
 /* Joins, and what puts in order again what several processes give. */
 static bool asks_for_gone(const mr_plan_vertex *vertex) {
-    return vertex->input_count > 1 || mr_cut_restores_order(mr_cut_of(vertex->type, vertex->options));
+    return vertex->input_count > 1 || mr_cut_restores_order(mr_plan_cut_of(vertex));
 }
 
 /* A stage tells what is gone if anything behind it asks. Vertices are in topological order. */

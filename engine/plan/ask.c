@@ -226,13 +226,13 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .entry = vertex->type->entry,
                         .blocking = vertex->type->blocking,
                         .planner = &context};
-    if (!vertex->is_source)
+    if (vertex->role != MR_ROLE_SOURCE)
         prepare_takes(b, v, takes);
     int status = vertex->type->negotiate ? vertex->type->negotiate(&n) : MR_OK;
     note_needs(b, v, &n);
     if (status < 0 && !context.refused)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, vertex->mark, NULL, "%s.%s: %s",
-                    vertex->is_source ? "sources" : "stages", vertex->id, mr_message());
+                    vertex->role == MR_ROLE_SOURCE ? "sources" : "stages", vertex->id, mr_message());
     if (status < 0 || context.refused || !check_takes(b, v))
         return false;
     take_answer(vertex, &n);

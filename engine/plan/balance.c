@@ -19,7 +19,7 @@ static double cost_of(const mr_plan_builder *b, int v) {
 
 static bool takes_part(const mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    return !vertex->is_source && b->vertex[v]->type && mr_plan_is_auto(b->vertex[v]) &&
+    return vertex->role != MR_ROLE_SOURCE && b->vertex[v]->type && mr_plan_is_auto(b->vertex[v]) &&
            mr_plan_works_on_devices(vertex->type);
 }
 

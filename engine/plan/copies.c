@@ -2,8 +2,8 @@
  * that reads it. */
 #include <string.h>
 
-#include "engine/data/copy.h"
 #include "engine/plan/builder.h"
+#include "engine/plan/copies.h"
 #include "millrace/status.h"
 
 enum { COPY_QUEUE = 2, COPY_IN_FLIGHT = 2 };
@@ -99,7 +99,8 @@ static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_verte
     options->to_host = goes_home(to);
     *copy = (mr_plan_vertex){
         .id = id,
-        .type = &mr_copy_stage,
+        .type = b->params.inserted->copy,
+        .role = MR_ROLE_COPY,
         .options = options,
         .place = to->place,
         .mark = to->mark,
@@ -122,7 +123,7 @@ static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_verte
         .node = works->node,
     };
     *spec = (mr_spec_vertex){
-        .id = id, .place = to->mark, .place_text = to->place, .type = &mr_copy_stage, .options = options};
+        .id = id, .place = to->mark, .place_text = to->place, .type = copy->type, .options = options};
     mr_plan_name_device(b, copy);
     return mr_plan_repeat(b, copy, from, link->from_port);
 }

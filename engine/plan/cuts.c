@@ -32,12 +32,13 @@ static bool same_node(const mr_plan_vertex *reader, const mr_plan_vertex *other)
 
 /* ---- one cut --------------------------------------------------------------------------------------------------- */
 
-static void fill_end(mr_plan_builder *b, mr_plan_vertex *end, const char *id, const mr_stage_type *type, int node,
+static void fill_end(mr_plan_builder *b, mr_plan_vertex *end, const char *id, mr_plan_role role, int node,
                      const mr_plan_vertex *from, const mr_plan_vertex *reader) {
     static const int processors[] = {0};
     *end = (mr_plan_vertex){
         .id = id,
-        .type = type,
+        .type = role == MR_ROLE_CUT_OUT ? b->params.inserted->cut_out : b->params.inserted->cut_in,
+        .role = role,
         .place = reader->place,
         .mark = reader->mark,
         .device_count = 1,
@@ -88,8 +89,8 @@ static int make_cut(mr_plan_builder *b, const mr_plan_link *link, mr_plan_vertex
     if (!out || !in || !cut)
         return MR_ERROR_MEMORY;
     *cut = describe(b, out, from, reader, &b->vertex[link->to]->common.cut);
-    fill_end(b, &ends[0], out, &mr_cut_out_stage, from->node, from, reader);
-    fill_end(b, &ends[1], in, &mr_cut_in_stage, reader->node, from, reader);
+    fill_end(b, &ends[0], out, MR_ROLE_CUT_OUT, from->node, from, reader);
+    fill_end(b, &ends[1], in, MR_ROLE_CUT_IN, reader->node, from, reader);
     for (int i = 0; i < 2; i++) {
         ends[i].options = cut;
         specs[i] = (mr_spec_vertex){.id = ends[i].id, .place = reader->mark, .place_text = reader->place,
@@ -257,7 +258,7 @@ static void warn_of_wish(mr_plan_builder *b, int v) {
 static void check_shared_work(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_plan_node *node = &b->plan->nodes[vertex->node];
-    if (node->replicas < 2 || vertex->is_source || vertex->entry == MR_ENTRY_STATELESS)
+    if (node->replicas < 2 || vertex->role == MR_ROLE_SOURCE || vertex->entry == MR_ENTRY_STATELESS)
         return;
     mr_plan_error(b, vertex->mark, "move it to a node of one process",
                   "stages.%s: %s, so the %d processes of the node \"%s\" cannot share its work", vertex->id,
@@ -298,7 +299,7 @@ static int list_cuts(mr_plan_builder *b) {
     if (!plan->cuts)
         return MR_ERROR_MEMORY;
     for (int v = 0; v + 1 < b->count; v++)
-        if (plan->vertices[v].type == &mr_cut_out_stage)
+        if (plan->vertices[v].role == MR_ROLE_CUT_OUT)
             plan->cuts[plan->cut_count++] = (mr_plan_cut){.cut = plan->vertices[v].options,
                                                           .from = plan->vertices[v].node,
                                                           .to = plan->vertices[v + 1].node,
@@ -395,7 +396,7 @@ enum {
 };
 
 static int holds_itself(const mr_plan_vertex *vertex) {
-    if (!vertex->is_source && vertex->entry == MR_ENTRY_PER_SOURCE && vertex->input_count == 1 &&
+    if (vertex->role != MR_ROLE_SOURCE && vertex->entry == MR_ENTRY_PER_SOURCE && vertex->input_count == 1 &&
         vertex->inputs[0].set.payload == MR_PAYLOAD_PACKET)
         return DECODER_PACKETS;
     /* A batch with a timeout leaves without what the window holds back. */
@@ -487,7 +488,7 @@ void mr_plan_lengthen_ways(mr_plan_builder *b, const mr_plan_holds *holds) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         const mr_spec_vertex *spec = b->vertex[v];
-        if (vertex->queue >= holds->wanted[v] || vertex->policy != MR_POLICY_BLOCK || vertex->type == &mr_cut_out_stage)
+        if (vertex->queue >= holds->wanted[v] || vertex->policy != MR_POLICY_BLOCK || vertex->role == MR_ROLE_CUT_OUT)
             continue;
         if (spec->common.queue.size > 0)
             mr_plan_error(b, mr_yaml_get(spec->node, "queue")->place, "take `queue` away, and it is as long as need be",

@@ -331,7 +331,7 @@ static int place_reserve(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_spec_vertex *spec = b->vertex[v];
     const char *name = spec->common.on_device_error;
-    if (vertex->is_source || !spec->type || spec->broken || !name || strcmp(name, "drop") == 0)
+    if (vertex->role == MR_ROLE_SOURCE || !spec->type || spec->broken || !name || strcmp(name, "drop") == 0)
         return MR_OK;
     mr_place place = mr_yaml_get(spec->node, "on_device_error")->place;
     int d = named(b, name);
@@ -362,10 +362,10 @@ static int place_named(mr_plan_builder *b, int v) {
     const mr_strings *names = &spec->common.device;
     vertex->devices = processors;
     vertex->device_count = 1;
-    bool each = vertex->entry == MR_ENTRY_PER_SOURCE && !vertex->is_source;
+    bool each = vertex->entry == MR_ENTRY_PER_SOURCE && vertex->role != MR_ROLE_SOURCE;
     vertex->instances = each ? (int)mr_plan_at_once(b->plan, vertex) : 1;
     mr_plan_name_device(b, vertex);
-    if (vertex->is_source || !spec->type || spec->broken || names->count == 0 || mr_plan_is_auto(spec))
+    if (vertex->role == MR_ROLE_SOURCE || !spec->type || spec->broken || names->count == 0 || mr_plan_is_auto(spec))
         return MR_OK;
     if (mr_yaml_get(spec->node, "device")->kind == MR_YAML_LIST) {
         if (take_list(b, v))

@@ -8,8 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "engine/base/localhost.h"
 #include "engine/plan/builder.h"
-#include "engine/transport/zmq/place.h"
 #include "millrace/status.h"
 
 enum { LAST_PORT = 65535 };
@@ -145,7 +145,7 @@ static int set_listen(mr_plan_builder *b, int n, const char *runtime) {
 }
 
 static const char *normal(mr_arena *arena, const char *endpoint) {
-    const char *port = mr_zmq_place_localhost(endpoint);
+    const char *port = mr_localhost_port(endpoint);
     return port ? mr_arena_print(arena, "tcp://127.0.0.1:%s", port) : endpoint;
 }
 

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "engine/data/copy.h"
 #include "engine/device/device.h"
 #include "engine/plan/builder.h"
 
@@ -309,7 +308,7 @@ static int expect_vertex(const work *w, size_t v) {
     const mr_plan_vertex *vertex = &w->plan->vertices[v];
     mr_expected_stage *of = &w->to->stages[v];
     of->device = card_of(w, vertex);
-    int status = vertex->is_source      ? MR_OK
+    int status = vertex->role == MR_ROLE_SOURCE      ? MR_OK
                  : of->device >= 0      ? expect_on_card(w, vertex, of)
                                         : expect_on_host(w, vertex, of);
     if (of->device >= 0)

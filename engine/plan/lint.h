@@ -10,10 +10,6 @@
 
 struct mr_plan_builder;
 
-/* While the text is read: diagnoses a queue that is to have no bound (`queue: 0`, `unbounded`, `{size: .inf}`) and
- * marks that value as broken, so that nothing more is said of it. `queue` may be NULL. */
-void mr_lint_queue(mr_yaml *queue, const char *stage, mr_diagnostics *diagnostics);
-
 /* Once formats are known: what nobody takes, and the checks below. `linked`: every input was found. MR_OK or
  * MR_ERROR_MEMORY. */
 int mr_lint_plan(struct mr_plan_builder *builder, bool linked);

@@ -217,7 +217,7 @@ int mr_lint_batches(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         const mr_plan_vertex *vertex = &b->plan->vertices[v];
         bool own_queue = b->vertex[v]->common.queue.size > 0;
-        frames[v] = !vertex->is_source ? frames_at(b, v, frames) : vertex->frames > 0 ? vertex->frames : ANY_NUMBER;
+        frames[v] = vertex->role != MR_ROLE_SOURCE ? frames_at(b, v, frames) : vertex->frames > 0 ? vertex->frames : ANY_NUMBER;
         if (mr_plan_waits_for_batch(vertex))
             check_batch(b, v, frames[v]);
         if (own_queue && vertex->batch > 1 && vertex->input_count == 1 && vertex->policy == MR_POLICY_BLOCK &&

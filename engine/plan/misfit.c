@@ -157,7 +157,7 @@ void mr_plan_conflict(mr_plan_builder *b, const mr_plan_link *link, const mr_pla
     char first[MR_FORMAT_SET_TEXT], second[MR_FORMAT_SET_TEXT], why_first[512], why_second[512], hint[320];
     int origin = origin_of(b, link->from, link->from_port);
     const mr_plan_vertex *from = &b->plan->vertices[origin < 0 ? link->from : origin];
-    snprintf(hint, sizeof hint, "give each of them a %s of type %s of its own", from->is_source ? "source" : "stage",
+    snprintf(hint, sizeof hint, "give each of them a %s of type %s of its own", from->role == MR_ROLE_SOURCE ? "source" : "stage",
              from->type->name);
     mr_plan_error(b, other->place, hint, "%s takes %s%s and %s takes %s%s, but both get what %s gives",
                   b->vertex[one->by]->id, mr_plan_describe(&one->set, first, sizeof first),

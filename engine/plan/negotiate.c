@@ -189,7 +189,7 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
         b->unknown[v] = true;
         return MR_OK;
     }
-    if ((!vertex->is_source && gather_inputs(b, v, &fits)) || make_outputs(b, v))
+    if ((vertex->role != MR_ROLE_SOURCE && gather_inputs(b, v, &fits)) || make_outputs(b, v))
         return MR_ERROR_MEMORY;
     vertex->entry = vertex->type->entry;
     /* A stage whose options or inputs are wrong is not asked: it would complain of what is none of its own. */

@@ -192,7 +192,7 @@ static void count_parts(mr_plan_builder *b, const int *owner) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         vertex->node = owner[v] == NOBODY ? 0 : owner[v];
         mr_plan_node *node = &b->plan->nodes[vertex->node];
-        *(vertex->is_source ? &node->source_count : &node->stage_count) += 1;
+        *(vertex->role == MR_ROLE_SOURCE ? &node->source_count : &node->stage_count) += 1;
     }
 }
 

@@ -32,7 +32,7 @@ static void set_vertex(mr_plan_builder *b, int v) {
         .options = spec->options,
         .place = spec->place_text,
         .mark = spec->place,
-        .is_source = spec->is_source,
+        .role = spec->is_source ? MR_ROLE_SOURCE : MR_ROLE_STAGE,
         .source = spec->is_source ? (uint32_t)v : 0,
         .policy = (mr_policy)spec->common.queue.when_full,
         .on_error = (mr_on_error)spec->common.on_error,
@@ -52,7 +52,7 @@ void mr_plan_set_calls(mr_plan_builder *b, int v) {
     if (b->params.deterministic)
         vertex->blocking = false;
     /* A source gives its frames in one order, so that only one worker may be in it. */
-    bool parallel = vertex->entry == MR_ENTRY_STATELESS && !vertex->is_source && !vertex->blocking &&
+    bool parallel = vertex->entry == MR_ENTRY_STATELESS && vertex->role != MR_ROLE_SOURCE && !vertex->blocking &&
                     !b->params.deterministic;
     vertex->entries = parallel ? b->plan->workers : 1;
     if (wanted > 0 && vertex->entries > wanted)

@@ -49,9 +49,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/plan/cut.h"
 #include "engine/plan/expect.h"
 #include "engine/spec/spec.h"
-#include "engine/transport/cut/cut.h"
 #include "millrace/stage.h"
 
 /* One arrow of the graph: from an output port of one vertex to an input port of another. */
@@ -60,12 +60,25 @@ typedef struct mr_plan_edge {
     int to, to_port;     /* vertex, input port (index into its `inputs`) */
 } mr_plan_edge;        /* it carries what the output port gives: vertices[from].outputs[from_port].set */
 
-/* What a vertex is that the planner has put in itself: it brings frames, with the tensors among their results, from
- * one memory into another, and changes nothing else. Its type is `copy` (engine/data/copy.h), its id "decode->sim:0",
- * and its `place` and `mark` those of the first stage that reads what it brings. There is one for each output port
- * and device (or list of devices) that reads it, whatever number of stages do. */
+/* What a vertex is for. Copies and ends of cuts are put in by the planner; all others are the author's. */
+typedef enum mr_plan_role {
+    MR_ROLE_STAGE,
+    MR_ROLE_SOURCE,
+    MR_ROLE_COPY,
+    MR_ROLE_CUT_OUT, /* its options are a mr_cut (cut.h), the same as of the other end */
+    MR_ROLE_CUT_IN
+} mr_plan_role;
+
+/* The stage types of vertices that the planner puts in. */
+typedef struct mr_plan_types {
+    const mr_stage_type *copy, *cut_out, *cut_in;
+} mr_plan_types;
+
+/* A copy brings frames, with the tensors among their results, from one memory into another, and changes nothing else.
+ * Its id is "decode->sim:0", and its `place` and `mark` are those of the first stage that reads what it brings. There is
+ * one for each output port and device (or list of devices) that reads it, however many stages do. */
 typedef enum mr_copy_kind {
-    MR_COPY_NONE,     /* the author's stage or source */
+    MR_COPY_NONE,     /* it is not a copy */
     MR_COPY_UPLOAD,   /* host -> device; works on a stream of the device it copies to */
     MR_COPY_DOWNLOAD, /* device -> pinned host memory; on a stream of the device it copies from */
     MR_COPY_PEER      /* device -> device; on a stream of the device it copies to */
@@ -163,7 +176,7 @@ typedef struct mr_plan_vertex {
     const void *options;
     const char *place;              /* "file:line:column" */
     mr_place mark;
-    bool is_source;
+    mr_plan_role role;
     uint32_t source;                /* sources: 0, 1, ... */
     const char *device;             /* the first of its devices: "cpu", "sim:0", ... */
     const char *device_names;       /* of all of them: "sim:0, sim:1" */
@@ -259,7 +272,13 @@ static inline bool mr_plan_is_here(const mr_plan *plan, const mr_plan_vertex *ve
     return vertex->node == plan->node;
 }
 
+/* What the vertex is an end of; NULL: of no cut. */
+static inline const mr_cut *mr_plan_cut_of(const mr_plan_vertex *vertex) {
+    return vertex->role == MR_ROLE_CUT_OUT || vertex->role == MR_ROLE_CUT_IN ? vertex->options : NULL;
+}
+
 typedef struct mr_plan_params {
+    const mr_plan_types *inserted;  /* live as long as the plan */
     bool cuts;                      /* `nodes` of the YAML holds; else one process runs all */
     const char *node;               /* with cuts: the node to plan for; NULL: all of them */
     int replica;                    /* which of its processes: 0, 1, ... */

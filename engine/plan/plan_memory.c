@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/data/copy.h"
 #include "engine/plan/builder.h"
 #include "engine/text/options.h"
 #include "engine/text/value.h"
@@ -38,14 +37,14 @@ bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *byte
     *bytes = mr_aligned_bytes(output->buffer_bytes);
     if (output->buffer_bytes)
         return true;
-    if (vertex->type == &mr_cut_in_stage)
+    if (vertex->role == MR_ROLE_CUT_IN)
         return mr_plan_frame_bytes(&output->set, output->results, output->more_results, bytes) ? *bytes > 0 : true;
     if (vertex->copy) {
         if (!mr_plan_frame_bytes(&output->set, output->results, output->more_results, bytes))
             *bytes = 0;
         return true;
     }
-    if (vertex->is_source || output->follows >= 0 || output->set.payload == MR_PAYLOAD_PACKET ||
+    if (vertex->role == MR_ROLE_SOURCE || output->follows >= 0 || output->set.payload == MR_PAYLOAD_PACKET ||
         output->set.payload == MR_PAYLOAD_RESULTS)
         return false;
     *bytes = mr_aligned_bytes(mr_format_set_most_bytes(&output->set));
@@ -143,10 +142,10 @@ static bool is_ahead(const mr_plan_pool *pool) {
 /* What comes over a cut lies in memory of the other process, or of its message. Where sizes are open, frames of many
  * sizes may come, and the most that one may have would be far too much. */
 static void find_ahead(mr_plan_vertex *vertex) {
-    bool unsized = vertex->type == &mr_cut_in_stage;
+    bool unsized = vertex->role == MR_ROLE_CUT_IN;
     for (size_t port = 0; port < vertex->output_count; port++) {
         bool open = !vertex->copy && is_unsized(&vertex->outputs[port]);
-        vertex->pools[port].ahead = vertex->type != &mr_cut_in_stage && !open && is_ahead(&vertex->pools[port]);
+        vertex->pools[port].ahead = vertex->role != MR_ROLE_CUT_IN && !open && is_ahead(&vertex->pools[port]);
         unsized |= open;
     }
     vertex->scratch.ahead = is_ahead(&vertex->scratch);
@@ -253,7 +252,7 @@ static void offer(saving *best, const char *stage, const char *key, int value, u
 }
 
 static void offer_calls(saving *best, const mr_plan_vertex *stage, uint64_t bytes) {
-    if (stage->copy || stage->is_source)
+    if (stage->copy || stage->role == MR_ROLE_SOURCE)
         return;
     uint64_t each = mr_plan_times(bytes, (uint64_t)stage->instances), calls = (uint64_t)stage->in_flight,
              batch = (uint64_t)stage->batch;
@@ -433,7 +432,7 @@ static bool is_shared(const mr_plan_builder *b, const bool *shared, int v, int p
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->out.item[i]];
         const mr_plan_vertex *to = &b->plan->vertices[link->to];
-        const mr_cut *cut = mr_cut_of(to->type, to->options);
+        const mr_cut *cut = mr_plan_cut_of(to);
         if (port >= 0 && link->from_port != port)
             continue;
         if (cut ? cut->shared_memory : shared[link->to] && mr_plan_passes_on(b, link))
@@ -447,7 +446,7 @@ static int find_shared(const mr_plan_builder *b, bool **shared) {
     *shared = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **shared);
     for (int v = b->count - 1; *shared && v >= 0; v--) {
         const mr_plan_vertex *vertex = &b->plan->vertices[v];
-        bool here = !mr_cut_of(vertex->type, vertex->options) && vertex->devices[0] == 0;
+        bool here = !mr_plan_cut_of(vertex) && vertex->devices[0] == 0;
         (*shared)[v] = here && is_shared(b, *shared, v, -1);
     }
     return *shared ? MR_OK : MR_ERROR_MEMORY;
@@ -458,7 +457,7 @@ static int find_lent(const mr_plan_builder *b, bool **lent) {
     *lent = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **lent);
     for (int v = 0; *lent && v < b->count; v++) {
         const mr_plan_vertex *vertex = &b->plan->vertices[v];
-        (*lent)[v] = vertex->type == &mr_cut_in_stage;
+        (*lent)[v] = vertex->role == MR_ROLE_CUT_IN;
         for (size_t port = 0; port < vertex->output_count; port++)
             (*lent)[v] = (*lent)[v] || vertex->outputs[port].lent;
         for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {

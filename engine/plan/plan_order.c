@@ -177,7 +177,7 @@ int mr_plan_reach(mr_plan_builder *b) {
         return MR_ERROR_MEMORY;
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
-        if (vertex->is_source) {
+        if (vertex->role == MR_ROLE_SOURCE) {
             vertex->sources = &vertex->source;
             vertex->source_count = 1;
         } else if (same_sources(b, v)) {

@@ -84,7 +84,7 @@ typedef struct counting {
 /* A stage gets on with one call, and in its queue what the next one takes. Not less than planned where frames wait for
  * others: before a join, and at a cut until the other end has settled them. */
 static bool needs_less(const mr_plan_vertex *to) {
-    return to->input_count <= 1 && !mr_cut_of(to->type, to->options);
+    return to->input_count <= 1 && !mr_plan_cut_of(to);
 }
 
 /* What `to` and all behind it that its frames pass into may hold of what comes over `edge`. `behind`: of the same
@@ -180,7 +180,7 @@ static int64_t frames_that_come(const mr_plan_builder *b, const mr_plan_vertex *
 /* Of a run that is as fast as its slowest stage, queues before that stage are full and those behind it empty; which it
  * is, nobody knows yet: half of all places. Payload that lies in the other process's memory takes none here. */
 static int count_likely(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
-    const mr_cut *cut = mr_cut_of(vertex->type, vertex->options);
+    const mr_cut *cut = mr_plan_cut_of(vertex);
     int64_t half = ((int64_t)vertex->output_buffers + 1) / 2, frames = frames_that_come(b, vertex);
     if (cut && cut->shared_memory)
         return 0;
@@ -190,7 +190,7 @@ static int count_likely(const mr_plan_builder *b, const mr_plan_vertex *vertex) 
 static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     bool results = holds_results(vertex);
-    bool alone = vertex->is_source || vertex->entry == MR_ENTRY_PER_SOURCE;
+    bool alone = vertex->role == MR_ROLE_SOURCE || vertex->entry == MR_ENTRY_PER_SOURCE;
     int64_t sources = alone ? 1 : (int64_t)mr_plan_at_once(b->plan, vertex);
     int64_t making = (int64_t)vertex->in_flight * vertex->batch;
     const holding *behind = results ? &all->results[v] : &all->payloads[v];
@@ -198,7 +198,7 @@ static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
     vertex->output_buffers = (int)cap(vertex->retained + making + held_of(behind, sources));
     vertex->least_buffers = (int)cap(vertex->retained + vertex->batch + held_of(least, sources));
     /* What comes over a cut is let in by its window, wherever it is then held. */
-    if (vertex->type == &mr_cut_in_stage)
+    if (vertex->role == MR_ROLE_CUT_IN)
         vertex->output_buffers = vertex->least_buffers = vertex->retained;
     vertex->likely_buffers = count_likely(b, vertex);
     if (mr_plan_parts(vertex) > 1 && !vertex->copy)

@@ -11,6 +11,7 @@ typedef struct section {
     const char *name; /* "source", "stage" */
     const mr_option *keys;
     bool sources;
+    const char *implied; /* the type of one that names none; NULL: it must name one */
 } section;
 
 static const char *reference(char *text, size_t bytes, const section *of, const char *part, const char *name) {
@@ -67,7 +68,9 @@ static void put_names_pattern(yajl_gen json, const section *of, const mr_stage_t
 static void put_type_key(yajl_gen json, const char *name, const section *of, const mr_option *key,
                          const mr_stage_type *const *types) {
     mr_json_open_map(json, name);
-    mr_schema_annotations(json, key);
+    mr_option annotated = *key;
+    annotated.fallback = of->implied;
+    mr_schema_annotations(json, &annotated);
     mr_json_open_array(json, "anyOf");
     for (EACH_TYPE(type, types, of)) {
         mr_json_open_map(json, NULL);
@@ -174,11 +177,6 @@ static void define_section(yajl_gen json, const section *of, const mr_stage_type
 
 /* ---- the pipeline ---------------------------------------------------------------------------------------------- */
 
-static const char *default_type(const section *of) {
-    const mr_option *type = mr_option_find(of->keys, "type");
-    return type ? type->fallback : NULL;
-}
-
 /* Those whose id is the name of a type. */
 static void put_named(yajl_gen json, const section *of, const mr_stage_type *const *types) {
     mr_json_open_map(json, "properties");
@@ -196,9 +194,9 @@ static void put_section(yajl_gen json, const mr_option *option, const section *o
     mr_json_open_map(json, option->name);
     mr_schema_annotations(json, option);
     mr_schema_ids(json, option);
-    if (default_type(of)) {
+    if (of->implied) {
         mr_json_open_map(json, "additionalProperties");
-        put_unless_typed(json, of, default_type(of));
+        put_unless_typed(json, of, of->implied);
         yajl_gen_map_close(json);
     } else {
         put_named(json, of, types);
@@ -236,7 +234,8 @@ static void put_definitions(yajl_gen json, const section *sections, const mr_sta
 
 void mr_schema_write(yajl_gen json, const mr_stage_type *const *types) {
     const section sections[] = {
-        {.name = "source", .keys = mr_spec_keys(MR_SPEC_SOURCE), .sources = true},
+        {.name = "source", .keys = mr_spec_keys(MR_SPEC_SOURCE), .sources = true,
+         .implied = mr_spec_implied_source(types)},
         {.name = "stage", .keys = mr_spec_keys(MR_SPEC_STAGE)},
         {0},
     };

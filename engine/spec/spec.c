@@ -217,6 +217,13 @@ int mr_spec_index_types(mr_spec_parser *p) {
     return MR_OK;
 }
 
+const char *mr_spec_implied_source(const mr_stage_type *const *types) {
+    for (; types && *types; types++)
+        if (!(*types)->inputs && (*types)->implied)
+            return (*types)->name;
+    return NULL;
+}
+
 static int start(mr_spec_parser *p) {
     const char *path = p->params->path ? p->params->path : "pipeline";
     if (strcmp(path, "-") == 0)
@@ -225,7 +232,7 @@ static int start(mr_spec_parser *p) {
     p->spec->types = p->params->types;
     p->spec->file = mr_arena_text(&p->spec->arena, path, strlen(path));
     p->directory = mr_arena_text(&p->spec->arena, path, slash ? (size_t)(slash - path) + 1 : 0);
-    p->default_source = p->params->default_source_type ? p->params->default_source_type : MR_SPEC_SOURCE_TYPE;
+    p->default_source = p->params->default_source_type ? p->params->default_source_type : mr_spec_implied_source(p->params->types);
     return p->spec->file && p->directory ? mr_spec_index_types(p) : MR_ERROR_MEMORY;
 }
 

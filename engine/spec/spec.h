@@ -30,8 +30,6 @@ enum {
     MR_SPEC_MAX_PORTS = 16 /* inputs of a join */
 };
 
-/* The type of a source that does not say, where mr_spec_params names no other. */
-#define MR_SPEC_SOURCE_TYPE "media"
 /* What the id of a source or stage may be, as a regular expression (ECMA 262). */
 #define MR_SPEC_ID "^(?!sources$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
 /* Of sources: letters of any language. */
@@ -181,7 +179,7 @@ const char *mr_spec_source_name(const mr_spec *spec, size_t source);
 typedef struct mr_spec_params {
     const mr_stage_type *const *types; /* ended by NULL; lives as long as the spec */
     bool plugins;                      /* those that the pipeline names are loaded; else it is refused */
-    const char *default_source_type;   /* NULL: MR_SPEC_SOURCE_TYPE */
+    const char *default_source_type;   /* NULL: mr_spec_implied_source(types) */
     const char *path;                  /* the file, "-": standard input; NULL: none, the text is called "pipeline" */
     const char *text;                  /* NULL: it is read from the file */
     size_t override_count;
@@ -190,6 +188,9 @@ typedef struct mr_spec_params {
     const char *const *inputs;
     const char *output;
 } mr_spec_params;
+
+/* The type of a source that names none: the first source type that says so (mr_stage_type.implied); NULL if none does. */
+const char *mr_spec_implied_source(const mr_stage_type *const *types);
 
 /* The first error's status, or MR_OK. Where the text is a tree at all, *spec is made even with errors (`broken`), so
  * that mr_plan_create can find those of the graph too; else it is NULL. */

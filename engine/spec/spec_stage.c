@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "engine/base/nearest.h"
-#include "engine/plan/lint.h"
 #include "engine/spec/spec_parser.h"
 #include "engine/text/synonyms.h"
+#include "engine/text/value.h"
 #include "millrace/status.h"
 
 /* Whether a name was written. `null` is one here: it is the name of a type. */
@@ -24,7 +24,7 @@ static const mr_option *keys_of(const mr_spec_vertex *vertex) {
 /* ---- type ---------------------------------------------------------------------------------------------------- */
 
 static const mr_type_entry *type_named(const mr_spec_parser *p, const char *name, bool is_source) {
-    return mr_index_get(&p->types[is_source], name);
+    return name ? mr_index_get(&p->types[is_source], name) : NULL;
 }
 
 const mr_type_entry *mr_spec_type_of(const mr_spec_parser *p, const mr_yaml *node, bool is_source) {
@@ -35,7 +35,7 @@ const mr_type_entry *mr_spec_type_of(const mr_spec_parser *p, const mr_yaml *nod
 }
 
 static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, const mr_yaml *said) {
-    const char *name = said ? said->text : vertex->is_source ? p->default_source : vertex->id;
+    const char *name = said ? said->text : vertex->is_source && p->default_source ? p->default_source : vertex->id;
     const char *kind = vertex->is_source ? "source" : "stage", *section = section_of(vertex);
     mr_place place = said ? said->place : vertex->place;
     char hint[320];
@@ -199,7 +199,7 @@ static const mr_option batch_fields[] = {
     MR_OPTIONS_END,
 };
 const mr_option mr_source_keys[] = {
-    {.name = "type", .kind = MR_OPTION_STRING, .elsewhere = true, .fallback = MR_SPEC_SOURCE_TYPE,
+    {.name = "type", .kind = MR_OPTION_STRING, .elsewhere = true,
      .help = "what kind of source this is"},
     {.name = "deadline", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_common, deadline_ns), .min = 1000,
      .max = 3600e9,
@@ -254,6 +254,34 @@ static int pick_common(const mr_spec_parser *p, const mr_spec_vertex *vertex, mr
     return MR_OK;
 }
 
+/* What people write elsewhere to have a queue without end. */
+static bool is_unbounded(const mr_yaml *size) {
+    static const char *const words[] = {"unbounded", "unlimited", "infinite", "infinity", "inf",
+                                        ".inf",      "endless",   "none",     "false",    "off"};
+    int64_t number;
+    if (!size || size->kind != MR_YAML_SCALAR || size->broken)
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcasecmp(size->text, words[i]) == 0)
+            return true;
+    return mr_value_int(size->text, &number) && number <= 0;
+}
+
+/* Refuses a queue without a bound (`queue: 0`, `unbounded`, `{size: .inf}`) and marks that value as broken, so that nothing
+ * more is reported of it. `queue` may be NULL. */
+static void refuse_unbounded(mr_yaml *queue, const char *stage, mr_diagnostics *diagnostics) {
+    mr_yaml *size = queue && queue->kind == MR_YAML_MAP ? mr_yaml_get(queue, "size") : queue;
+    char found[64];
+    if (!is_unbounded(size))
+        return;
+    mr_diagnose(
+        diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, size->place,
+        "write how many frames of one source may wait, such as 8; without a bound they fill the memory as soon "
+        "as a stage is slower than its source",
+        "stages.%s.queue: a queue must have a bound, found %s", stage, mr_yaml_found(size, found, sizeof found));
+    size->broken = true;
+}
+
 static int read_common(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_option_reader *reader) {
     mr_yaml *picked = mr_yaml_new(&p->spec->arena, MR_YAML_MAP, vertex->node->place);
     if (!picked || pick_common(p, vertex, picked))
@@ -261,7 +289,7 @@ static int read_common(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_optio
     if (!vertex->is_source)
         mr_spec_check_device(p, vertex);
     if (!vertex->is_source)
-        mr_lint_queue(mr_index_get(&picked->index, "queue"), vertex->id, p->diagnostics);
+        refuse_unbounded(mr_index_get(&picked->index, "queue"), vertex->id, p->diagnostics);
     int status = mr_options_read(reader, keys_of(vertex), NULL, picked, &vertex->common);
     vertex->broken = vertex->broken || status;
     return status == MR_ERROR_MEMORY ? status : MR_OK;

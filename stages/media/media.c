@@ -267,6 +267,7 @@ const mr_stage_type mr_media_source = {
     .entry = MR_ENTRY_SHARED,
     .blocking = true,
     .repeats = true,
+    .implied = true,
     .paced_by = "realtime: true",
     .spread = mr_reader_spread,
     .negotiate = negotiate,

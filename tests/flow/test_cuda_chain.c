@@ -15,7 +15,7 @@
 
 #include "engine/base/log.h"
 #include "engine/device/cuda/cuda.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "kernels/classical/classical.h"
 #include "kernels/vector/vector.h"
 #include "millrace/millrace.h"

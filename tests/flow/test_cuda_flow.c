@@ -16,7 +16,7 @@
 
 #include "engine/base/log.h"
 #include "engine/device/device.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "millrace/millrace.h"
 #include "stages/list.h"
 #include "tests/support/opened.h"

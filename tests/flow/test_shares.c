@@ -10,7 +10,7 @@
 
 #include "engine/device/device.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/worker_counts.h"
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/pipeline/pipeline.h"
 #include "engine/plan/plan.h"
 #include "millrace/status.h"
 
@@ -22,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "dir/fuzz.yaml", .text = text};
-    const mr_plan_params params = {.workers = 2, .offline = true, .cuts = true};
+    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 2, .offline = true, .cuts = true};
     int status = mr_plan_load(&plan, &spec, &params, &diagnostics);
     if ((status == MR_OK) != (plan != NULL) || (status != MR_OK && diagnostics.errors == 0))
         abort();

@@ -30,17 +30,18 @@ engine/device/cuda: engine/base engine/device engine/device/probe
 engine/data: engine/base engine/device
 engine/observe: engine/base
 engine/spec: engine/base engine/device engine/text
-engine/plan: engine/base engine/data engine/device engine/device/sim engine/text engine/spec
+engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
-engine/flow: engine/base engine/data engine/observe engine/text engine/plan engine/flow/executor engine/flow/ledger
+engine/flow: engine/base engine/data engine/device engine/observe engine/text engine/plan engine/flow/executor engine/flow/ledger
 engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
-engine/transport/cut: engine/base engine/observe engine/flow engine/flow/ledger engine/transport
+engine/transport/cut: engine/base engine/observe engine/plan engine/flow engine/flow/ledger engine/transport
     engine/transport/session engine/transport/wire engine/transport/shm engine/transport/zmq
+engine/pipeline: engine/base engine/data engine/plan engine/flow engine/transport/cut
 kernels: engine/base engine/device
 kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels
@@ -54,16 +55,16 @@ stages/image: engine/base engine/device kernels/preprocess kernels/classical sta
 stages/sink: engine/base engine/data stages stages/media
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/sink
 tools/millrace/cli: engine/base engine/device/probe engine/spec engine/plan engine/transport/zmq
-tools/millrace/plan: engine/base engine/text engine/plan engine/flow engine/flow/executor engine/transport/zmq
+tools/millrace/plan: engine/base engine/text engine/plan engine/flow engine/pipeline engine/flow/executor engine/transport/zmq
     tools/millrace/cli
-tools/millrace/run: engine/base engine/text engine/observe engine/plan engine/flow stages/sink tools/millrace/cli
+tools/millrace/run: engine/base engine/text engine/observe engine/plan engine/flow engine/pipeline stages/sink tools/millrace/cli
     tools/millrace/plan
-tools/millrace/graph: engine/base engine/plan engine/flow tools/millrace/cli tools/millrace/plan
-tools/millrace/verify: engine/base engine/text engine/device engine/device/probe engine/plan engine/flow
+tools/millrace/graph: engine/base engine/plan engine/flow engine/pipeline tools/millrace/cli tools/millrace/plan
+tools/millrace/verify: engine/base engine/text engine/device engine/device/probe engine/plan engine/flow engine/pipeline
     tools/millrace/cli tools/millrace/plan tools/millrace/run
-tools/millrace/deploy: engine/base engine/plan engine/flow tools/millrace/cli tools/millrace/plan tools/millrace/run
+tools/millrace/deploy: engine/base engine/plan engine/flow engine/pipeline tools/millrace/cli tools/millrace/plan tools/millrace/run
 tools/millrace/devices: engine/base engine/device engine/device/probe kernels tools/millrace/cli tools/millrace/plan
-tools/millrace/inspect: engine/base engine/text engine/spec engine/plan stages stages/model stages/model/onnx
+tools/millrace/inspect: engine/base engine/text engine/spec engine/plan engine/pipeline stages stages/model stages/model/onnx
     tools/millrace/cli
 tools/millrace/bench: engine/base tools/millrace/cli
 """
@@ -72,14 +73,6 @@ tools/millrace/bench: engine/base tools/millrace/cli
 KNOWN_INCLUDES = """
 engine/device/device.c -> engine/device/sim/sim.h
 engine/device/device.h -> engine/device/sim/card.h
-engine/flow/instance.c -> engine/transport/cut/cut_stages.h
-engine/flow/outputs.c -> engine/transport/cut/cut_stages.h
-engine/flow/resume_plan.c -> engine/transport/cut/cut.h
-engine/flow/start.c -> engine/transport/cut/cut_stages.h
-engine/flow/wiring.c -> engine/transport/cut/cut.h
-engine/plan/endpoints.c -> engine/transport/zmq/place.h
-engine/plan/plan.h -> engine/transport/cut/cut.h
-engine/spec/spec_stage.c -> engine/plan/lint.h
 kernels/cuda.h -> kernels/classical/classical_cuda.h
 kernels/cuda.h -> kernels/preprocess/preprocess_cuda.h
 kernels/cuda.h -> kernels/vector/vector_cuda.h
@@ -88,10 +81,11 @@ tools/millrace/plan/plan.c -> tools/millrace/run/signals.h
 
 # Circles of more than MOST_IN_CIRCLE files, or across folders, by one of their files: FILE COUNT.
 KNOWN_CIRCLES = """
-engine/data/receipt.h 3
 engine/device/device.h 20
 engine/flow/executor/executor.h 9
-engine/plan/plan.h 86
+engine/flow/graph.h 28
+engine/plan/plan.h 37
+engine/spec/spec.h 10
 kernels/classical/classical.h 26
 kernels/kernels.h 10
 tools/millrace/cli/command.h 80

@@ -12,7 +12,7 @@
 
 #include "engine/device/device.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "tests/support/fakes.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
@@ -77,7 +77,7 @@ static mr_plan *load(const char *text, const char *assume) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = types(), .path = "p.yaml", .text = text, .default_source_type = "push"};
-    const mr_plan_params params = {.workers = 2, .offline = true, .assume_count = assume != NULL, .assume = &assume,
+    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 2, .offline = true, .assume_count = assume != NULL, .assume = &assume,
                                    .costs = costs, .cost_count = cost_count};
     mr_plan_load(&plan, &spec, &params, &diagnostics);
     char *told = printed(&diagnostics);

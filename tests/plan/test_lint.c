@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/pipeline/pipeline.h"
 #include "engine/plan/lint.h"
 #include "engine/plan/plan.h"
 #include "millrace/status.h"
@@ -22,7 +23,7 @@ static char *said_of(const char *text) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
-    mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 2, .offline = true}, &diagnostics);
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = true}, &diagnostics);
     char *said = printed(&diagnostics);
     mr_plan_destroy(&plan);
     mr_diagnostics_fini(&diagnostics);
@@ -192,7 +193,7 @@ static mr_plan *planned(const char *text) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
-    mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 2, .offline = true}, &diagnostics);
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = true}, &diagnostics);
     mr_diagnostics_print(&diagnostics, stderr);
     mr_diagnostics_fini(&diagnostics);
     assert_non_null(plan);

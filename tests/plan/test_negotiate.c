@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/pipeline/pipeline.h"
 #include "millrace/status.h"
 #include "stages/list.h"
 #include "tests/support/fakes.h"
@@ -153,7 +154,7 @@ static int load_as(mr_plan **plan, const char *text, bool offline, mr_diagnostic
         types[7 + i] = fake_types[i];
     const mr_spec_params spec = {.types = types, .default_source_type = "span", .path = "p.yaml", .text = text};
     most_asked = asked_in_all = 0;
-    return mr_plan_load(plan, &spec, &(mr_plan_params){.workers = 2, .offline = offline}, diagnostics);
+    return mr_plan_load(plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = offline}, diagnostics);
 }
 
 static mr_plan *load(const char *text) {

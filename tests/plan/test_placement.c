@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/pipeline/pipeline.h"
 #include "tests/support/fakes.h"
 #include "tests/support/flow_stages.h"
 
@@ -25,7 +26,7 @@ typedef struct planning {
 static int plan_text(mr_plan **plan, const char *text, const planning *how, mr_diagnostics *diagnostics) {
     const mr_spec_params spec = {.types = how->types, .path = "p.yaml", .text = text, .default_source_type = "push"};
     const mr_plan_params params = {
-        .workers = 2, .offline = !how->online, .assume_count = how->assume_count, .assume = how->assume,
+        .inserted = &mr_pipeline_types, .workers = 2, .offline = !how->online, .assume_count = how->assume_count, .assume = how->assume,
         .cost_count = how->cost_count, .costs = how->costs};
     return mr_plan_load(plan, &spec, &params, diagnostics);
 }

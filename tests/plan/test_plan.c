@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "engine/pipeline/pipeline.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
 
@@ -241,7 +242,7 @@ static void deterministic_plans_have_no_threads(void **state) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = fake_types, .default_source_type = "camera", .text = chain};
-    assert_int_equal(mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 8, .deterministic = true}, &diagnostics),
+    assert_int_equal(mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 8, .deterministic = true}, &diagnostics),
                      MR_OK);
     assert_int_equal(plan->workers, 1);
     for (size_t v = 0; v < plan->vertex_count; v++) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/pipeline/pipeline.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
 
@@ -31,6 +32,7 @@ static mr_plan *load(const char *yaml, const mr_plan_params *how) {
     const mr_spec_params spec = {
         .types = fake_types, .path = "dir/p.yaml", .text = yaml, .default_source_type = "camera"};
     mr_plan_params params = *how;
+    params.inserted = &mr_pipeline_types;
     params.workers = 2;
     params.cuts = true;
     params.runtime = "/run/test";
@@ -208,8 +210,8 @@ static void cuts_know_their_ends(void **state) {
     assert_int_equal(plan->vertex_count, 1 + 3 + 2 * 2 + 3); /* with copies to both devices, and from one */
     for (size_t i = 0; i < plan->cut_count; i++) {
         const mr_plan_cut *cut = &plan->cuts[i];
-        assert_ptr_equal(plan->vertices[cut->out].type, &mr_cut_out_stage);
-        assert_ptr_equal(plan->vertices[cut->in].type, &mr_cut_in_stage);
+        assert_ptr_equal(plan->vertices[cut->out].type, mr_pipeline_types.cut_out);
+        assert_ptr_equal(plan->vertices[cut->in].type, mr_pipeline_types.cut_in);
         assert_ptr_equal(plan->vertices[cut->out].options, cut->cut);
         assert_ptr_equal(plan->vertices[cut->in].options, cut->cut);
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "engine/pipeline/pipeline.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
 
@@ -188,7 +189,7 @@ static void several_inputs_make_sources_with_names_of_their_own(void **state) {
     mr_plan *plan;
     const mr_spec_params params = {.types = fake_types, .default_source_type = "camera", .text = text,
                                    .input_count = 8, .inputs = inputs};
-    assert_int_equal(mr_plan_load(&plan, &params, &(mr_plan_params){0}, &diagnostics), MR_OK);
+    assert_int_equal(mr_plan_load(&plan, &params, &(mr_plan_params){.inserted = &mr_pipeline_types}, &diagnostics), MR_OK);
     assert_int_equal(plan->source_count, 8);
     for (size_t i = 0; i < 8; i++)
         assert_string_equal(plan->vertices[i].id, ids[i]);

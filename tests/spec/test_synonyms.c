@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/pipeline/pipeline.h"
 #include "engine/plan/plan.h"
 #include "engine/text/options.h"
 #include "engine/text/synonyms.h"
@@ -42,7 +43,7 @@ static char *said_of(const char *text, size_t *errors) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "f.yaml", .text = text};
-    const mr_plan_params params = {.workers = 2, .offline = true, .cuts = true};
+    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 2, .offline = true, .cuts = true};
     mr_plan_load(&plan, &spec, &params, &diagnostics);
     char *said = printed(&diagnostics);
     *errors = diagnostics.errors;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "engine/pipeline/pipeline.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
 #include "tests/support/temporary.h"
@@ -27,7 +28,7 @@ static char *complaints(const char *path) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = mr_stage_types(), .plugins = true, .path = path};
-    const mr_plan_params params = {.workers = 2, .offline = true, .cuts = true};
+    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 2, .offline = true, .cuts = true};
     int status = mr_plan_load(&plan, &spec, &params, &diagnostics);
     char *said = printed(&diagnostics), *text = NULL;
     if (!diagnostics.count)

@@ -1,3 +1,4 @@
+#include "engine/pipeline/pipeline.h"
 #include "tests/support/fakes.h"
 
 #include <setjmp.h>
@@ -207,7 +208,7 @@ static mr_spec_params params_for(const char *text) {
 
 int fake_load(mr_plan **plan, const char *text, mr_diagnostics *diagnostics) {
     const mr_spec_params spec = params_for(text);
-    const mr_plan_params params = {.workers = 3};
+    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 3};
     return mr_plan_load(plan, &spec, &params, diagnostics);
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "engine/device/device.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "tests/support/opened.h"
 
 feed feeds[2];

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/data/copy.h"
+#include "engine/flow/copy.h"
 #include "engine/device/cuda/cuda.h"
 #include "millrace/status.h"
 

@@ -104,6 +104,8 @@ static bool follows(const mr_ledger *ledger, uint32_t page_number) {
     return ledger->followed && page_number < ledger->source_count;
 }
 
+static void close_receipt(mr_receipt *receipt);
+
 /* A receipt with one reference, counted in; with the lock. NULL: no memory. */
 static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uint32_t page_number) {
     page *account = &ledger->pages[page_number];
@@ -118,8 +120,13 @@ static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uin
         return NULL;
     }
     ledger->open++;
-    *taken = (mr_receipt){
-        .frame = *frame, .ledger = ledger, .page = page_number, .number = number, .previous = account->last};
+    *taken = (mr_receipt){.frame = *frame,
+                          .findable = page_number >= ledger->source_count,
+                          .close = close_receipt,
+                          .ledger = ledger,
+                          .page = page_number,
+                          .number = number,
+                          .previous = account->last};
     *(account->last ? &account->last->next : &account->first) = taken;
     account->last = taken;
     atomic_init(&taken->references, 1);
@@ -208,10 +215,6 @@ static void trace_drop(const mr_ledger_tracing *tracing, const mr_receipt *recei
     const mr_trace_about about = {
         .stage = receipt->stage, .source = tracing->sources[receipt->frame.source], .frame = receipt->frame};
     mr_trace_instant(tracing->trace, tracing->track, receipt->reason, mr_trace_now_ns(tracing->trace), &about);
-}
-
-bool mr_note_settles(mr_note note, const char *reason) {
-    return note != MR_NOTE_DROPPED || strcmp(reason, MR_REASON_STOPPED) != 0;
 }
 
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason) {
@@ -308,23 +311,6 @@ static void close_receipt(mr_receipt *receipt) {
         next = watcher->next;
         watcher->closed(watcher, closed.note, closed.stage, closed.reason);
     }
-}
-
-mr_receipt *mr_receipt_ref(mr_receipt *receipt) {
-    atomic_fetch_add_explicit(&receipt->references, 1, memory_order_relaxed);
-    return receipt;
-}
-
-void mr_receipt_unref(mr_receipt **receipt) {
-    mr_receipt *gone = *receipt;
-    *receipt = NULL;
-    if (!gone)
-        return;
-    /* Nobody can take another reference of the last one's, but to what has arrived. */
-    bool alone = gone->page < gone->ledger->source_count &&
-                 atomic_load_explicit(&gone->references, memory_order_acquire) == 1;
-    if (alone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1)
-        close_receipt(gone);
 }
 
 mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrived) {

@@ -76,6 +76,7 @@ typedef struct mr_stage_type {
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
     bool repeats;                /* sources: the same options give the same frames, with the same numbers, in every
                                     run: it can be continued after a crash */
+    bool implied;                /* sources: the type of a source that names none */
     bool resumes;                /* sinks: what they write can be continued, or does no harm when it comes again */
     const char *paced_by;        /* sources: what to write so that they keep to a clock, for hints; NULL: nothing
                                     does */
@@ -108,6 +109,7 @@ typedef struct mr_stage_type {
                                       mr_stage_cancelled. Any thread, while it is open, more than once; may be NULL */
     const mr_media_codec *media_codec; /* sources of packets: how what mr_media.codec points to passes between
                                           processes; NULL: not at all */
+    const struct mr_stage_hooks *hooks; /* the engine's own types (copies, ends of cuts); NULL for all others */
 } mr_stage_type;
 
 /* Whether it is well formed: names, ports, functions, options within their struct, defaults that their own table takes.

@@ -4,7 +4,7 @@
 
 #include "engine/flow/graph.h"
 #include "engine/observe/audit.h"
-#include "engine/transport/cut/cut.h"
+#include "engine/plan/cut.h"
 #include "engine/transport/cut/cut_share.h"
 #include "engine/transport/session/session.h"
 #include "engine/transport/zmq/io_thread.h"

@@ -5,6 +5,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/flow/hooks.h"
 #include "engine/flow/run_state.h"
 #include "engine/transport/cut/arrivals.h"
 #include "engine/transport/cut/cut_end.h"
@@ -55,7 +56,8 @@ static int64_t now(void) {
     return mr_clock_now_ns(mr_clock_real());
 }
 
-void mr_cut_in_end(mr_instance *instance) {
+/* Ends all sources, so that the stages behind end too. */
+static void end_sources(mr_instance *instance) {
     for (size_t i = 0; i < instance->vertex->source_count; i++) {
         mr_item end = {.kind = MR_ITEM_END, .source = instance->vertex->sources[i]};
         mr_link_push(instance->ports[0], &end, NULL);
@@ -486,7 +488,7 @@ static int open(mr_stage *self) {
             mr_graph_let_go(in->instance->graph);
     }
     if (status)
-        mr_cut_in_end(in->instance);
+        end_sources(in->instance);
     return status;
 }
 
@@ -521,6 +523,8 @@ static int process(mr_stage *self, mr_io *io) {
 static const mr_port inputs[] = {{.name = "in", .help = "frames that another node has sent"}, {0}};
 static const mr_port outputs[] = {{.name = "out", .help = "the same frames"}, {0}};
 
+static const mr_stage_hooks hooks = {.never_opened = end_sources};
+
 const mr_stage_type mr_cut_in_stage = {
     .name = "cut in",
     .summary = "takes the frames that come over a cut; put in by the planner",
@@ -529,6 +533,7 @@ const mr_stage_type mr_cut_in_stage = {
     .options_bytes = sizeof(mr_cut),
     .state_bytes = sizeof(cut_in),
     .entry = MR_ENTRY_SHARED,
+    .hooks = &hooks,
     .open = open,
     .process = process,
     .close = close_stage,

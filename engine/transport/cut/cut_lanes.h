@@ -11,7 +11,7 @@
 #define MILLRACE_TRANSPORT_CUT_LANES_H
 
 #include "engine/flow/graph.h"
-#include "engine/transport/cut/cut.h"
+#include "engine/plan/cut.h"
 #include "engine/transport/cut/order.h"
 #include "engine/transport/session/session.h"
 

@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/flow/hooks.h"
 #include "engine/flow/ledger/ledger.h"
 #include "engine/flow/run_state.h"
 #include "engine/transport/cut/cut_end.h"
@@ -178,7 +179,7 @@ static int process(mr_stage *self, mr_io *io) {
 }
 
 /* Compression is left to the I/O thread, where it delays no worker. */
-void mr_cut_out_flush(mr_stage *self) {
+static void send_gathered(mr_stage *self) {
     cut_out *out = self->state;
     if (!out->gathered)
         return;
@@ -199,7 +200,8 @@ static bool has_finished(cut_out *out) {
     return finished;
 }
 
-int mr_cut_out_mark(mr_stage *self, const mr_item *mark) {
+/* The end of the last source passes once the other side knows everything. */
+static int pass_mark(mr_stage *self, const mr_item *mark) {
     cut_out *out = self->state;
     if (!out->io_thread)
         return MR_DONE;
@@ -625,6 +627,8 @@ static void close_stage(mr_stage *self) {
 
 static const mr_port inputs[] = {{.name = "in", .help = "frames for another node"}, {0}};
 
+static const mr_stage_hooks hooks = {.mark = pass_mark, .idle = send_gathered};
+
 const mr_stage_type mr_cut_out_stage = {
     .name = "cut out",
     .summary = "sends frames to another node; inserted by the planner",
@@ -632,6 +636,7 @@ const mr_stage_type mr_cut_out_stage = {
     .options_bytes = sizeof(mr_cut),
     .state_bytes = sizeof(cut_out),
     .entry = MR_ENTRY_SHARED,
+    .hooks = &hooks,
     .open = open,
     .process = process,
     .close = close_stage,

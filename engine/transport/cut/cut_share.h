@@ -10,7 +10,7 @@
 #ifndef MILLRACE_TRANSPORT_CUT_SHARE_H
 #define MILLRACE_TRANSPORT_CUT_SHARE_H
 
-#include "engine/transport/cut/cut.h"
+#include "engine/plan/cut.h"
 #include "engine/transport/session/session.h"
 #include "engine/transport/shm/shm_message.h"
 

@@ -8,7 +8,7 @@
 #ifndef MILLRACE_TRANSPORT_DEAD_LETTER_H
 #define MILLRACE_TRANSPORT_DEAD_LETTER_H
 
-#include "engine/transport/cut/cut.h"
+#include "engine/plan/cut.h"
 #include "engine/transport/message.h"
 
 /* At the start: creates the folder if it is missing, so that one that is not writable is found early. MR_ERROR_IO,

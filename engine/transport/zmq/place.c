@@ -74,11 +74,6 @@ int mr_zmq_place_check(const mr_zmq_params *params) {
     return status;
 }
 
-const char *mr_zmq_place_localhost(const char *endpoint) {
-    static const char name[] = "tcp://localhost:";
-    return strncmp(endpoint, name, strlen(name)) == 0 ? endpoint + strlen(name) : NULL;
-}
-
 void mr_zmq_place_leave(const char *endpoint) {
     if (strncmp(endpoint, ipc, strlen(ipc)) == 0)
         unlink(endpoint + strlen(ipc));

@@ -9,9 +9,6 @@
  * connect; created if missing), and not if another process listens already. A file that a dead process left is ignored.
  * MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE, MR_ERROR_IO. Other endpoints: MR_OK. */
 int mr_zmq_place_check(const mr_zmq_params *params);
-/* The port of tcp://localhost:PORT, which is 127.0.0.1 at both ends: libzmq binds to addresses, not to names, and may
- * find [::1] under that one. Of other endpoints NULL. */
-const char *mr_zmq_place_localhost(const char *endpoint);
 /* Removes the file of an ipc endpoint that this process has bound, before it stops listening: then the path is free for
  * others. Other endpoints: nothing. */
 void mr_zmq_place_leave(const char *endpoint);

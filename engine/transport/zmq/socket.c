@@ -7,6 +7,7 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "engine/base/localhost.h"
 #include "engine/base/memory.h"
 #include "engine/transport/zmq/guard.h"
 #include "engine/transport/zmq/keys.h"
@@ -236,7 +237,7 @@ int mr_zmq_attach(mr_zmq *socket) {
     int status = params->bind ? mr_zmq_place_check(params) : MR_OK;
     if (status)
         return status;
-    const char *port = mr_zmq_place_localhost(params->endpoint);
+    const char *port = mr_localhost_port(params->endpoint);
     snprintf(endpoint, sizeof endpoint, "%s%s", port ? "tcp://127.0.0.1:" : "", port ? port : params->endpoint);
     if (params->bind ? zmq_bind(socket->socket, endpoint) : zmq_connect(socket->socket, endpoint))
         return mr_fail(errno == EINVAL   ? MR_ERROR_CONFIG

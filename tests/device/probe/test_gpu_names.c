@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/pipeline/pipeline.h"
 #include "tests/support/fakes.h"
 
 #define FIRST "cuda:GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0"
@@ -46,7 +47,7 @@ static char *said_of(const char *devices, const char *device, bool offline) {
              "  out: {type: trash, input: shrink}\n",
              devices, device);
     const mr_spec_params spec = {.types = fake_types, .default_source_type = "camera", .path = "p.yaml", .text = text};
-    mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 1, .offline = offline}, &diagnostics);
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 1, .offline = offline}, &diagnostics);
     char *said = printed(&diagnostics);
     mr_plan_destroy(&plan);
     mr_diagnostics_fini(&diagnostics);

@@ -10,6 +10,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
+#include "engine/pipeline/pipeline.h"
 #include "engine/plan/plan.h"
 #include "kernels/preprocess/preprocess.h"
 #include "stages/image/resizer.h"
@@ -38,7 +39,7 @@ static int open_instance(void **state) {
     instance *made = calloc(1, sizeof *made);
     mr_diagnostics diagnostics = {0};
     const mr_spec_params spec = {.types = mr_stage_types(), .text = text};
-    const mr_plan_params params = {.workers = 1, .offline = true};
+    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 1, .offline = true};
     if (mr_plan_load(&made->plan, &spec, &params, &diagnostics) < 0)
         mr_diagnostics_print(&diagnostics, stderr);
     assert_non_null(made->plan);

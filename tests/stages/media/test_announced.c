@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <libavutil/pixdesc.h>
 
+#include "engine/pipeline/pipeline.h"
 #include "engine/plan/plan.h"
 #include "millrace/millrace.h"
 #include "stages/decode/decode_pool.h"
@@ -47,7 +48,7 @@ static mr_plan *plan_clip(const char *path, const char *options, bool offline) {
     mr_diagnostics wrong = {0};
     write_text(text, path, options);
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "clip.yaml", .text = text};
-    const mr_plan_params params = {.workers = 2, .offline = offline};
+    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 2, .offline = offline};
     int status = mr_plan_load(&plan, &spec, &params, &wrong);
     mr_diagnostics_print(&wrong, stderr);
     assert_int_equal(status, MR_OK);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/pipeline/pipeline.h"
 #include "engine/plan/plan.h"
 #include "stages/model/onnx_file.h"
 #include "stages/model/onnx_signature.h"
@@ -318,7 +319,7 @@ static void chosen(const char *options, const char *behind, const char *expected
              "  small: {type: preprocess, input: in%s}\n%s",
              options, behind);
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "model-test-files/p.yaml", .text = text};
-    mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 1}, &wrong);
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 1}, &wrong);
     if (plan)
         mr_format_set_print(&plan->vertices[1].outputs[0].set, got, sizeof got);
     else

@@ -21,7 +21,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/nvidia.h"
 #include "engine/device/device.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "kernels/vector/cublas.h"
 #include "stages/list.h"
 #include "stages/model/runtime.h"

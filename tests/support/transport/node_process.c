@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "engine/base/log.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "tests/support/flow_stages.h"
 #include "tests/support/transport/node_stages.h"
 #include "tests/support/worker_counts.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/plan/plan.h"

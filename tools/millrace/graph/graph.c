@@ -4,7 +4,7 @@
 #include <locale.h>
 #include <string.h>
 
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/graph/graph.h"

@@ -52,7 +52,7 @@ static const char *format_of(maker *m, const mr_plan_edge *edge) {
 }
 
 static mr_chart_kind kind_of(const mr_plan_vertex *vertex) {
-    if (vertex->is_source)
+    if (vertex->role == MR_ROLE_SOURCE)
         return MR_CHART_SOURCE;
     if (!mr_plan_is_authored(vertex))
         return MR_CHART_COPY;
@@ -69,7 +69,7 @@ static const char *to_name(const mr_plan_vertex *vertex, int port) {
 
 /* Between the ends of a cut nothing is queued but what is under way. */
 static const char *queue_of(maker *m, const mr_plan_vertex *from, const mr_plan_vertex *to) {
-    const mr_cut *cut = mr_cut_of(from->type, from->options);
+    const mr_cut *cut = mr_plan_cut_of(from);
     if (cut && from->node != to->node)
         return mr_arena_print(&m->graph->arena, "window %d, %s", cut->window,
                               cut->mode == MR_CUT_LIVE ? "live" : "reliable");
@@ -98,7 +98,7 @@ static const char *copy_words(maker *m, const char *what, uint64_t bytes) {
  * of several devices. */
 static const char *about_of(maker *m, const mr_plan_vertex *vertex) {
     mr_arena *arena = &m->graph->arena;
-    const mr_cut *cut = mr_cut_of(vertex->type, vertex->options);
+    const mr_cut *cut = mr_plan_cut_of(vertex);
     if (cut)
         return vertex->type->outputs ? ""
                                      : mr_arena_print(arena, "%s, %d at most",
@@ -120,7 +120,7 @@ static const char *facts_of(maker *m, const mr_plan_vertex *vertex, const char *
     const char *reason = vertex->device_reason;
     const char *device = mr_arena_print(arena, "type: %s\ndevice: %s%s%s%s", vertex->type->name, devices,
                                         reason ? " (" : "", reason ? reason : "", reason ? ")" : "");
-    if (!device || vertex->is_source)
+    if (!device || vertex->role == MR_ROLE_SOURCE)
         return device;
     const char *batch = vertex->batch > 1 ? mr_arena_print(arena, "\nbatch: %d", vertex->batch) : "";
     const char *threads = "";

@@ -52,12 +52,24 @@ static void print_sections(void) {
     }
 }
 
-static void print_keys(void) {
+/* The keys of a source, with the type of one that names none. */
+static void print_source_keys(const mr_stage_type *const *types) {
+    printf("| key | value | meaning |\n| --- | --- | --- |\n");
+    for (const mr_option *key = mr_spec_keys(MR_SPEC_SOURCE); key->name; key++) {
+        mr_option shown = *key;
+        if (strcmp(key->name, "type") == 0)
+            shown.fallback = mr_spec_implied_source(types);
+        print_row(&shown, "");
+    }
+    putchar('\n');
+}
+
+static void print_keys(const mr_stage_type *const *types) {
     printf("## The pipeline\n\n");
     print_table("key", mr_spec_keys(MR_SPEC_PIPELINE));
     print_sections();
     printf("## Every source\n\nThese keys, and the options of its type beside them.\n\n");
-    print_table("key", mr_spec_keys(MR_SPEC_SOURCE));
+    print_source_keys(types);
     printf("## Every stage\n\nThese keys, and the options of its type beside them.\n\n");
     print_table("key", mr_spec_keys(MR_SPEC_STAGE));
 }
@@ -100,7 +112,7 @@ void mr_inspect_markdown(const mr_stage_type *const *types) {
     printf("# Reference\n\n"
            "Every key of a pipeline, and every stage type with its options. Made by `millrace inspect --markdown`\n"
            "from the tables that parsing reads; `tools/reference` renews it.\n\n");
-    print_keys();
+    print_keys(types);
     printf("## Sources\n\n");
     for (const mr_stage_type *const *type = types; *type; type++)
         if (!(*type)->inputs)

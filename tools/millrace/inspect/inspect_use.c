@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/print.h"
+#include "engine/pipeline/pipeline.h"
 #include "engine/plan/plan.h"
 #include "millrace/status.h"
 #include "stages/list.h"
@@ -327,7 +328,7 @@ static bool is_planned(const char *text, char *why) {
     mr_diagnostics said = {0};
     mr_plan *plan = NULL;
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "inspect.yaml", .text = text};
-    int status = mr_plan_load(&plan, &spec, &(mr_plan_params){0}, &said);
+    int status = mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types}, &said);
     if (status)
         mr_print_into(why, MR_INSPECT_WHY, "%s", said.count ? said.item[0].message : mr_message());
     mr_plan_destroy(&plan);

@@ -167,7 +167,7 @@ static double share_before(const mr_profile *profile, const mr_plan *plan) {
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
         bool decodes = vertex->input_count && vertex->inputs[0].set.payload == MR_PAYLOAD_PACKET;
-        sum += vertex->is_source || decodes ? profile->costs[v].cpu_share : 0;
+        sum += vertex->role == MR_ROLE_SOURCE || decodes ? profile->costs[v].cpu_share : 0;
     }
     return sum;
 }

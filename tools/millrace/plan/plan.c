@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "engine/base/aside.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/table.h"

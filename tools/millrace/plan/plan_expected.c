@@ -32,7 +32,7 @@ static bool is_expected(const mr_plan *plan, size_t v) {
     const mr_expected_stage *of = &plan->expected->stages[v];
     const mr_plan_vertex *vertex = &plan->vertices[v];
     bool ours = mr_plan_is_authored(vertex) || vertex->copy != MR_COPY_NONE;
-    return !vertex->is_source && ours && mr_plan_is_told(plan, vertex) && (of->device >= 0 || of->host_ns > 0);
+    return vertex->role != MR_ROLE_SOURCE && ours && mr_plan_is_told(plan, vertex) && (of->device >= 0 || of->host_ns > 0);
 }
 
 /* ---- in words ---------------------------------------------------------------------------------------------------- */

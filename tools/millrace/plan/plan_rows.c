@@ -6,7 +6,7 @@
 
 size_t mr_plan_edge_sources(const mr_plan *plan, const mr_plan_edge *edge) {
     const mr_plan_vertex *from = &plan->vertices[edge->from];
-    return from->is_source ? 1 : from->source_count;
+    return from->role == MR_ROLE_SOURCE ? 1 : from->source_count;
 }
 
 const mr_format_set *mr_plan_edge_set(const mr_plan *plan, const mr_plan_edge *edge) {
@@ -66,7 +66,7 @@ bool mr_plan_is_told(const mr_plan *plan, const mr_plan_vertex *vertex) {
 }
 
 bool mr_plan_is_authored(const mr_plan_vertex *vertex) {
-    return vertex->copy == MR_COPY_NONE && !mr_cut_of(vertex->type, vertex->options);
+    return vertex->copy == MR_COPY_NONE && !mr_plan_cut_of(vertex);
 }
 
 bool mr_plan_is_inner(const mr_plan *plan, const mr_plan_edge *edge) {
@@ -113,8 +113,8 @@ bool mr_plan_node_uses(const mr_plan *plan, int node, int device) {
 
 /* What an end of a cut starts: its I/O thread, and what libzmq and the guard start for each socket. */
 static void tell_cut(const mr_plan_vertex *end, mr_plan_thread_function *function, void *context) {
-    const mr_cut *cut = mr_cut_of(end->type, end->options);
-    bool gives = end->type == &mr_cut_out_stage;
+    const mr_cut *cut = mr_plan_cut_of(end);
+    bool gives = end->role == MR_ROLE_CUT_OUT;
     tell(function, context, cut->name, 1, "cut", cut->name);
     tell(function, context, "mr-zmq-guard", gives, "cut", cut->name);
     tell(function, context, "", MR_ZMQ_THREADS * (gives ? 1 : (int)cut->connect_count), "library", cut->name);
@@ -131,10 +131,10 @@ void mr_plan_threads(const mr_plan *plan, int node, mr_plan_thread_function *fun
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
         int instances = vertex->node == node && (!vertex->waits || begun++ < plan->jobs) ? vertex->instances : 0;
-        tell(function, context, vertex->id, vertex->blocking ? instances : 0, vertex->is_source ? "source" : "stage",
+        tell(function, context, vertex->id, vertex->blocking ? instances : 0, vertex->role == MR_ROLE_SOURCE ? "source" : "stage",
              vertex->id);
         tell(function, context, "", vertex->threads * instances, "library", vertex->id);
-        if (instances && mr_cut_of(vertex->type, vertex->options))
+        if (instances && mr_plan_cut_of(vertex))
             tell_cut(vertex, function, context);
     }
     for (size_t d = 1; d < plan->device_count; d++)

@@ -176,7 +176,7 @@ static int print_stages(const mr_plan *plan, int width, FILE *stream) {
 /* "decode", or "split.left" where there is a choice of ports; of either end of a cut, the cut. */
 static const char *from_name(const mr_plan *plan, const mr_plan_edge *edge, char text[NAME]) {
     const mr_plan_vertex *from = &plan->vertices[edge->from];
-    const mr_cut *cut = mr_cut_of(from->type, from->options);
+    const mr_cut *cut = mr_plan_cut_of(from);
     bool several = from->output_count > 1;
     snprintf(text, NAME, "%s%s%s", cut ? cut->name : from->id, several ? "." : "",
              several ? from->type->outputs[edge->from_port].name : "");
@@ -193,7 +193,7 @@ static const char *to_name(const mr_plan *plan, const mr_plan_edge *edge, char t
 /* Sources that go the same way with the same thing are one row. */
 static bool like_links(const mr_plan *plan, const mr_plan_edge *a, const mr_plan_edge *b) {
     return mr_plan_is_inner(plan, b) && a->to == b->to && a->to_port == b->to_port &&
-           plan->vertices[a->from].is_source && plan->vertices[b->from].is_source &&
+           plan->vertices[a->from].role == MR_ROLE_SOURCE && plan->vertices[b->from].role == MR_ROLE_SOURCE &&
            same_set(mr_plan_edge_set(plan, a), mr_plan_edge_set(plan, b));
 }
 
@@ -232,7 +232,7 @@ static int print_links(const mr_plan *plan, int width, FILE *stream) {
         size_t first = at;
         if (!mr_plan_is_inner(plan, &plan->edges[at]))
             continue;
-        if (plan->vertices[plan->edges[at].from].is_source && rows++ >= MOST_ROWS) {
+        if (plan->vertices[plan->edges[at].from].role == MR_ROLE_SOURCE && rows++ >= MOST_ROWS) {
             left_out++;
             continue;
         }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "engine/plan/lint.h"
 #include "tools/millrace/plan/plan.h"
 
@@ -136,9 +136,9 @@ static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_su
         double inside = (double)(to->busy_ns - from->busy_ns), cpu = (double)(to->cpu_ns - from->cpu_ns);
         if (has_foreign_threads(vertex) && weight > 0 && foreign_ns > 0)
             cpu += foreign_ns * inside / weight;
-        cost->frames = vertex->is_source ? to->out - from->out : to->in - from->in;
+        cost->frames = vertex->role == MR_ROLE_SOURCE ? to->out - from->out : to->in - from->in;
         double frames = cost->frames ? (double)cost->frames : 1;
-        uint64_t ever = vertex->is_source ? to->out : to->in;
+        uint64_t ever = vertex->role == MR_ROLE_SOURCE ? to->out : to->in;
         /* A stage that only waits for the system is busy all the same. */
         bool waits = vertex->blocking && vertex->threads == 0;
         cost->cpu_ns = cpu / frames;

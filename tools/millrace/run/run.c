@@ -6,7 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "engine/text/value.h"
 #include "stages/sink/output.h"
 #include "tools/millrace/cli/complaints.h"

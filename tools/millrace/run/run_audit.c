@@ -8,7 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "engine/observe/audit.h"
 
 int mr_run_audit_open(const char *path) {

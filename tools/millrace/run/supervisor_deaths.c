@@ -134,7 +134,7 @@ static bool delivers(const mr_plan *plan, size_t v) {
     const mr_plan_vertex *vertex = &plan->vertices[v];
     bool taken = false;
     if (!vertex->output_count)
-        return vertex->type != &mr_cut_out_stage;
+        return vertex->role != MR_ROLE_CUT_OUT;
     for (size_t port = 0; port < vertex->output_count; port++, taken = false) {
         for (size_t e = 0; e < plan->edge_count; e++)
             taken |= plan->edges[e].from == (int)v && plan->edges[e].from_port == (int)port;

@@ -36,7 +36,7 @@ int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns);
 /* supervisor_deaths.c: what has died; it is started again, or given up. */
 void mr_supervisor_bury(mr_supervisor *s);
 /* Whether all processes of a node have come to their end by themselves, with exit code 0: all that went over their cuts
- * is settled, see transport/cut/cut.h. */
+ * is settled, see engine/plan/cut.h. */
 bool mr_supervisor_ended(const mr_supervisor *s, int node);
 
 #endif

@@ -10,7 +10,7 @@
 #include "engine/base/aside.h"
 #include "engine/device/device.h"
 #include "engine/device/probe/gpu.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 #include "engine/text/options.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
@@ -229,7 +229,7 @@ static int settings_init(settings *to, const arguments *from, const mr_verify *v
     /* The types of plugins are among those that both sides are given. */
     int status = mr_yaml_get(plan->spec->root, "plugins") ? set(to, "[]", "plugins", "", "") : MR_OK;
     for (size_t v = 0; v < plan->vertex_count && !status; v++)
-        if (plan->vertices[v].is_source)
+        if (plan->vertices[v].role == MR_ROLE_SOURCE)
             status = set_source(to, plan, &plan->vertices[v]);
         else if (!plan->vertices[v].copy)
             status = set_stage(to, &plan->vertices[v], from->device[side]);

@@ -1,4 +1,4 @@
-#include "engine/data/copy.h"
+#include "engine/flow/copy.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -5,23 +5,13 @@
  * what is in the right memory already is shared. Pictures lie there as the engine lays them out, whatever their
  * strides were. Nothing waits: copies are work on the stream of the stage's call, on whose thread all of this is
  * called. */
-#ifndef MILLRACE_DATA_COPY_H
-#define MILLRACE_DATA_COPY_H
+#ifndef MILLRACE_FLOW_COPY_H
+#define MILLRACE_FLOW_COPY_H
 
+#include "engine/plan/copies.h"
 #include "millrace/stage.h"
 
-typedef struct mr_copy_options {
-    bool to_host; /* into host memory; else into that of the stage's device */
-} mr_copy_options;
-
 extern const mr_stage_type mr_copy_stage;
-
-/* Frames that are copied together. A copy costs a device some 5 microseconds whatever it moves: the call, its start on
- * the copy engine, the event behind it, and the thread that asks for that. In this time a processor core moves some 64
- * KiB in memory (13 GB/s): what is smaller is better put together by the host and copied at once, what is larger goes by
- * itself. `bench_cuda_upload` measures both, as "gather_below_bytes". Beyond a mebibyte, which takes 20 to 40
- * microseconds over PCIe, nothing is gained by waiting for more. */
-enum { MR_COPY_SMALL_BYTES = 64 << 10, MR_COPY_GATHERED_BYTES = 1 << 20, MR_COPY_BATCH = 64 };
 
 /* The device in whose memory something of the frame lies; NULL where all of it is in host memory. */
 mr_device *mr_copy_device(const mr_frame *frame);

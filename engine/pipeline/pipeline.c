@@ -4,9 +4,14 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/pipeline.h"
 #include "engine/flow/resume.h"
+#include "engine/pipeline/pipeline.h"
+#include "engine/transport/cut/cut_stages.h"
+
+const mr_plan_types mr_pipeline_types = {
+    .copy = &mr_copy_stage, .cut_out = &mr_cut_out_stage, .cut_in = &mr_cut_in_stage};
 
 int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
     const mr_spec_params spec = {
@@ -21,6 +26,7 @@ int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagno
         .output = params->output,
     };
     const mr_plan_params how = {
+        .inserted = &mr_pipeline_types,
         .workers = params->seed ? 1 : params->workers,
         .jobs = params->jobs,
         .offline = params->offline,
@@ -81,7 +87,7 @@ void mr_pipeline_destroy(mr_pipeline **pipeline) {
 static const mr_plan_vertex *find(const mr_pipeline *pipeline, const char *id, bool source) {
     for (size_t v = 0; v < pipeline->plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &pipeline->plan->vertices[v];
-        if (vertex->is_source == source && strcmp(vertex->id, id) == 0)
+        if ((vertex->role == MR_ROLE_SOURCE) == source && strcmp(vertex->id, id) == 0)
             return vertex;
     }
     mr_fail(MR_ERROR_USAGE, "pipeline %s has no %s \"%s\"", pipeline->plan->name, source ? "source" : "stage", id);

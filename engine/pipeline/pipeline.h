@@ -1,12 +1,15 @@
-/* What a pipeline is made of. Internal to engine/flow; programs use millrace.h, which tells of threads and
+/* What a pipeline is made of. Internal to the engine; programs use millrace.h, which tells of threads and
  * errors. */
-#ifndef MILLRACE_FLOW_PIPELINE_H
-#define MILLRACE_FLOW_PIPELINE_H
+#ifndef MILLRACE_PIPELINE_PIPELINE_H
+#define MILLRACE_PIPELINE_PIPELINE_H
 
 #include "engine/plan/plan.h"
 #include "millrace/millrace.h"
 
 typedef struct mr_graph mr_graph;
+
+/* The stage types of what the planner puts into every pipeline. */
+extern const mr_plan_types mr_pipeline_types;
 
 struct mr_pipeline {
     mr_plan *plan;

@@ -6,7 +6,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/pipeline.h"
+#include "engine/pipeline/pipeline.h"
 
 const char *mr_version(void) {
     return MILLRACE_VERSION;
@@ -123,7 +123,7 @@ static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first
     uint64_t latency[MR_HISTOGRAM_BUCKETS] = {0};
     size_t count = 0;
     *summary = (mr_stage_summary){
-        .id = planned->id, .type = planned->type->name, .device = planned->device_names, .is_source = planned->is_source};
+        .id = planned->id, .type = planned->type->name, .device = planned->device_names, .is_source = planned->role == MR_ROLE_SOURCE};
     begin_shares(graph, planned, summary);
     for (size_t i = first; i < graph->instance_count && graph->instances[i]->vertex == planned; i++, count++) {
         add_instance(graph->instances[i], summary, latency);
@@ -234,7 +234,7 @@ static void summarize_cuts(const mr_graph *graph, mr_summary *summary) {
     for (size_t i = 0; i < graph->instance_count; i++) {
         const mr_instance *instance = graph->instances[i];
         const mr_cut_tally *tally = &instance->cut;
-        if (mr_cut_of(instance->vertex->type, instance->vertex->options))
+        if (mr_plan_cut_of(instance->vertex))
             summary->cuts[summary->cut_count++] = (mr_cut_summary){
                 .id = instance->vertex->id,
                 .frames = read_count(&tally->frames),

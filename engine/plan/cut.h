@@ -1,7 +1,8 @@
 /* Cuts: links whose two ends are on different nodes.
  *
  * One cut carries the frames of one output port to one other node, for any number of stages there. In the plan it is
- * two vertices with an edge between them, one on each node, whose options are the same mr_cut:
+ * two vertices with an edge between them (MR_ROLE_CUT_OUT, MR_ROLE_CUT_IN), one on each node, whose options are the
+ * same mr_cut:
  *
  *     producer -> cut out   ~~~   cut in -> consumers
  *
@@ -23,14 +24,12 @@
  * records those that have ended in the folder MILLRACE_ENDED, see cut_end.h. All frames sent to such a node were
  * settled: those that are read and sent once more are absorbed ("done before"), or, from sources that cannot repeat
  * them exactly, dropped ("no consumer"). Such a node sends nothing more. */
-#ifndef MILLRACE_TRANSPORT_CUT_H
-#define MILLRACE_TRANSPORT_CUT_H
+#ifndef MILLRACE_PLAN_CUT_H
+#define MILLRACE_PLAN_CUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "millrace/stage.h"
 
 typedef enum mr_cut_mode {
     MR_CUT_RELIABLE, /* frames are kept until their outcome is reported, and sent again if necessary */
@@ -82,19 +81,10 @@ typedef struct mr_cut {
     const char *dead_letters;      /* folder; NULL: none */
 } mr_cut;
 
-/* Producer's side: a sink. */
-extern const mr_stage_type mr_cut_out_stage;
-/* Consumer's side: one input port, to which the edge of the cut leads, and one output port. */
-extern const mr_stage_type mr_cut_in_stage;
-
 /* Whether order is restored at the consumer: several processes share the work of the producing node, and all frames go
  * to one consumer. Of several consumers each gets an arbitrary part. */
 static inline bool mr_cut_restores_order(const mr_cut *cut) {
     return cut && cut->connect_count > 1 && cut->consumers < 2;
-}
-
-static inline const mr_cut *mr_cut_of(const mr_stage_type *type, const void *options) {
-    return type == &mr_cut_out_stage || type == &mr_cut_in_stage ? options : NULL;
 }
 
 #endif
