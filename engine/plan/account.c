@@ -106,7 +106,7 @@ enum { MESSAGE_BYTES = 1024 };
  * together: one window, whose payload is copied where it is compressed or not in one piece. Payload in shared memory
  * does not come there. At the taking end it is what was granted to each giving process (transport/cut/cut_in.c: credit for
  * MR_CUT_CREDIT windows) beyond the window that the pool of the cut's end has. A peer's message of which an end never
- * comes is not in this, see README. */
+ * comes is not in this, see engine/transport/README.md. */
 static void put_queues(account *to, const mr_plan_cut *entry) {
     const mr_cut *cut = entry->cut;
     bool known = cut->shared_memory || cut->window_bytes > 0;

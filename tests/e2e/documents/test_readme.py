@@ -1,4 +1,5 @@
-"""What the documents say holds: their YAML is proven, README's C compiles, their commands run, their links lead somewhere."""
+"""What the documents say holds: their YAML is proven, their C compiles, their commands run, their links lead somewhere,
+and the files that they name are there."""
 import json
 import os
 import re
@@ -10,15 +11,17 @@ import PIL.Image
 
 from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, Case, call, main, need_models
 
-TEXT = (ROOT / "README.md").read_text()
+README, PIPELINES, COMMAND, WRITING = (ROOT / name for name in (
+    "README.md", "pipelines/README.md", "tools/README.md", "stages/WRITING.md"))
 FOLDERS = ("engine", "kernels", "pipelines", "proto", "stages", "tests", "tools")
 DOCUMENTS = {path: path.read_text()
              for path in (ROOT / "README.md", *sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*.md")))}
 
 
-def blocks(language, text=TEXT):
+def blocks(language, document):
     """The texts between fences that name the language, "" those that name none."""
-    return [block for named, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S) if named == language]
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", DOCUMENTS[document], re.M | re.S)
+    return [block for named, block in found if named == language]
 
 
 def headings(text, depth="##+"):
@@ -29,28 +32,30 @@ def anchors(text):
     return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings(text)}
 
 
-def table(heading):
+def table(heading, document):
     """The first cells of the table whose header starts with `heading`."""
-    rows = TEXT.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    rows = DOCUMENTS[document].split(f"| {heading} |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     return [row.split("|")[1].strip() for row in rows]
 
 
 class Readme(Case):
     def build_plugin(self):
         """The lesson's stage, with the command that stands behind it, where a header is not installed."""
-        self.write(next(text for text in blocks("c") if "MR_PLUGIN" in text), "darkness.c")
-        words = re.search(r"^    (cc .*darkness.c .*)$", TEXT, re.M)[1].replace("$(pkg-config --cflags millrace)",
-                                                                              f"-I{ROOT}/engine/include")
+        self.write(next(text for text in blocks("c", WRITING) if "MR_PLUGIN" in text), "darkness.c")
+        self.compile(re.search(r"^    (cc .*darkness.c .*)$", DOCUMENTS[WRITING], re.M)[1])
+
+    def compile(self, command):
+        words = command.replace("$(pkg-config --cflags millrace)", f"-I{ROOT}/engine/include")
         done = call(shlex.split(words), cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_the_lesson_runs(self):
         self.build_plugin()
-        pipeline = next(text for text in blocks("yaml") if "plugins:" in text)
-        self.assertEqual(pipeline, (ROOT / "tests/example/darkness.yaml").read_text())
+        (pipeline,) = blocks("yaml", WRITING)
+        self.assertEqual(pipeline, (ROOT / "pipelines/plugin/darkness.yaml").read_text())
         self.write(pipeline, "darkness.yaml")
         (self.folder / "lobby.mp4").symlink_to(SAMPLES / "realshort.mp4")
-        commands = re.findall(r"^    millrace ((?:inspect|run) darkness.*)$", TEXT, re.M)
+        commands = re.findall(r"^    millrace ((?:inspect|run) darkness.*)$", DOCUMENTS[WRITING], re.M)
         self.assertEqual(len(commands), 2)
         for command in commands:
             done = call([MILLRACE, *shlex.split(command)], cwd=self.folder)
@@ -59,18 +64,37 @@ class Readme(Case):
         self.assertEqual([row["tensors"][0]["name"] for row in rows], ["darkness"] * 36)
 
     def test_the_yaml_is_proven(self):
-        self.assertTrue(blocks("yaml"))
         self.build_plugin()
-        for document in DOCUMENTS.values():
+        for document in DOCUMENTS:
             for text in blocks("yaml", document):
                 self.run_pipeline(text, verb="check", rows=False)
 
     def test_the_c_compiles(self):
-        program, stage = blocks("c")
-        self.assertEqual(stage, (ROOT / "tests/example/darkness.c").read_text())
-        path = self.write(program, "program.c")
-        done = call(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT}/engine/include", path])
+        count = 0
+        for document in DOCUMENTS:
+            for text in blocks("c", document):
+                path = self.write(text, "program.c")
+                done = call(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT}/engine/include",
+                             f"-I{ROOT}", path])
+                self.assertEqual(done.returncode, 0, f"{document}\n{done.stderr}")
+                count += 1
+        self.assertGreaterEqual(count, 4)
+
+    def test_the_lessons_show_the_files(self):
+        shown = blocks("c", WRITING)
+        self.assertEqual(shown, [(ROOT / name).read_text() for name in ("stages/sink/null.c", "pipelines/plugin/darkness.c")])
+
+    def test_the_stage_of_readme_runs(self):
+        _, stage = blocks("c", README)
+        self.write(stage, "evens.c")
+        self.compile(re.search(r"`(cc .* evens.c [^`]*)`", DOCUMENTS[README])[1])
+        option = re.search(r"`(--plugin\s+./libevens.so)`", DOCUMENTS[README])[1].split()
+        path = self.write("version: 1\npipeline: evens\nsources:\n  count: {type: \"null\", frames: 7}\nstages:\n"
+                          "  evens: {input: count}\n  \"null\": {input: evens}\n")
+        done = call([MILLRACE, "run", path, *option, "--json"], cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
+        ledger = json.loads(done.stdout)["ledger"]
+        self.assertEqual((ledger["delivered"], ledger["absorbed"]), (4, [{"stage": "evens", "reason": "odd", "frames": 3}]))
 
     def test_the_commands_run(self):
         commands = [command for text in DOCUMENTS.values() for command in re.findall(r"^    (build/millrace .*)$", text, re.M)]
@@ -106,14 +130,14 @@ class Readme(Case):
         need_models()
         shop = self.shop()
         environment = {**os.environ, "MODELS": str(MODELS)}
-        command = re.search(r"^    build/millrace (run .* --input shop .*)$", TEXT, re.M)[1]
+        command = re.search(r"^    build/millrace (run .* --input shop .*)$", DOCUMENTS[PIPELINES], re.M)[1]
         words = [{"shop": shop, "shop.jsonl": self.folder / "shop.jsonl"}.get(word, word) for word in shlex.split(command)]
         done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True, env=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
-        (recipe,) = [text for text in blocks("python") if "linalg" in text]
+        (recipe,) = [text for text in blocks("python", PIPELINES) if "linalg" in text]
         done = subprocess.run([sys.executable, "-c", recipe], cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        line = re.search(r"`(classify: \{input: features, weights: shop.npy.*\})`", TEXT)[1]
+        line = re.search(r"`(classify: \{input: features, weights: shop.npy.*\})`", DOCUMENTS[PIPELINES])[1]
         text = (ROOT / "pipelines/features.yaml").read_text().replace("input: features, features: true", "input: classify")
         path = self.write(text.replace("  results:", f"  {line}\n  results:"))
         run = self.run_pipeline(path, "--input", shop, "--set", "sources.video.labels=true", environment=environment)
@@ -124,8 +148,8 @@ class Readme(Case):
 
     def test_the_plan_is_what_is_printed(self):
         need_models()
-        command = re.search(r"^    build/millrace (plan .* --workers 2)$", TEXT, re.M)[1]
-        shown = next(text for text in blocks("") if "  source  type" in text)
+        command = re.search(r"^    build/millrace (plan .* --workers 2)$", DOCUMENTS[COMMAND], re.M)[1]
+        shown = next(text for text in blocks("", COMMAND) if "  source  type" in text)
         done = subprocess.run([MILLRACE, *shlex.split(command)], cwd=ROOT, capture_output=True, text=True,
                               env={**os.environ, "MODELS": str(MODELS)})
         # The digest is of what is written, where no variable says otherwise.
@@ -137,7 +161,7 @@ class Readme(Case):
 
     def test_a_result_is_what_is_printed(self):
         need_models()
-        shown = json.loads(blocks("json")[0])
+        shown = json.loads(blocks("json", README)[0])
         done = subprocess.run([MILLRACE, "run", "pipelines/classify-video.yaml", "--set", "stages.classify.top_k=2"], cwd=ROOT,
                               capture_output=True, text=True, env={**os.environ, "MODELS": str(MODELS)})
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -155,9 +179,27 @@ class Readme(Case):
                 self.assertTrue(place.exists(), f"{document}: {path}")
                 if anchor:
                     self.assertIn(anchor, anchors(place.read_text()), f"{document}: {path}")
-        # Every section of README is in the list of links on top.
-        for section in headings(TEXT, "##"):
-            self.assertIn(f"[{section}](#", TEXT.split("\n## ", 1)[0])
+
+    def test_every_section_is_linked_to_on_top(self):
+        for document, text in DOCUMENTS.items():
+            above = text.split("\n## ", 1)[0]
+            for section in headings(text, "##") if ") ·\n" in above else []:
+                self.assertIn(f"[{section}](#", above, document)
+
+    def test_readme_is_short_and_leads_to_all(self):
+        self.assertLessEqual(len(DOCUMENTS[README].splitlines()), 250)
+        linked = re.findall(r"^\| \[([^]]*)\]\(", DOCUMENTS[README], re.M)
+        self.assertEqual(sorted(linked), sorted(str(path.relative_to(ROOT)) for path in DOCUMENTS if path != README))
+
+    def test_files_that_are_named_are_there(self):
+        """Of C sources and headers, by their path in the tree, or in the folder of the document."""
+        count = 0
+        for document, text in DOCUMENTS.items():
+            for name in re.findall(r"`((?:\w+/)+[a-z]\w+\.(?:[ch]|cpp|py|yaml))`", text):
+                places = (ROOT / name, document.parent / name, ROOT / "engine/include" / name)
+                self.assertTrue(any(place.exists() for place in places), f"{document}: {name}")
+                count += 1
+        self.assertGreater(count, 30)
 
     def test_programs_of_the_tests_are_there(self):
         named = {name for text in DOCUMENTS.values() for name in re.findall(r"^    build/(test_\w+)", text, re.M)}
@@ -167,29 +209,42 @@ class Readme(Case):
 
     def test_the_two_commands_are_there(self):
         for name in ("tools/demo", "tools/test"):
-            self.assertIn(f"\n    {name}\n", TEXT)
-            self.assertTrue((ROOT / name).stat().st_mode & 0o100)
+            self.assertIn(f"\n    {name}\n", DOCUMENTS[README])
+
+    def test_suites_that_are_run_are_there(self):
+        named = [name for text in DOCUMENTS.values() for name in re.findall(r"ctest --test-dir \S+\s-R\s([a-z_]+)", text)]
+        suites = {path.stem for path in (ROOT / "tests").rglob("test_*.c")} | {"layers"}
+        self.assertTrue(named)
+        self.assertLessEqual(set(named), suites)
+
+    def test_scripts_are_there(self):
+        """What they do is tested where they are (test_bundle, test_gpu_script)."""
+        named = {name for text in DOCUMENTS.values() for name in re.findall(r"(?:^    |`)(tools/[a-z/_]+)(?= |$|`)", text, re.M)}
+        self.assertGreater(len(named), 5)
+        for name in named:
+            path = ROOT / name
+            self.assertTrue(path.is_dir() or path.stat().st_mode & 0o100, name)
 
     def test_the_types_are_those_there_are(self):
         types = [one["name"] for one in json.loads(call([MILLRACE, "list", "--json"]).stdout)]
-        self.assertEqual(sorted(name.strip("`") for name in table("stage type")), sorted(types))
+        self.assertEqual(sorted(name.strip("`") for name in table("stage type", PIPELINES)), sorted(types))
 
     def test_the_pipelines_are_those_there_are(self):
-        told = [name for names in table("file") for name in re.findall(r"`([a-z-]+\.yaml)`", names)]
+        told = [name for names in table("file", PIPELINES) for name in re.findall(r"`([a-z-]+\.yaml)`", names)]
         self.assertEqual(sorted(told), sorted(path.name for path in (ROOT / "pipelines").glob("*.yaml")))
 
     def test_the_options_of_run_are_those_there_are(self):
-        told = set(re.findall(r"--[a-z][a-z-]*", " ".join(table("option of `run`"))))
+        told = set(re.findall(r"--[a-z][a-z-]*", " ".join(table("option of `run`", COMMAND))))
         self.assertEqual(told | {"--help", "--version"},
                          set(re.findall(r"^  (--[a-z][a-z-]*)", call([MILLRACE, "run", "--help"]).stdout, re.M)))
 
     def test_the_exit_codes_are_those_of_the_header(self):
         header = (ROOT / "engine/include/millrace/status.h").read_text()
         codes = {code for code in re.findall(r"X\(MR_\w+, -?\d+, (\d+),", header)}
-        self.assertEqual(set(table("exit code")) | {"75"}, codes)
+        self.assertEqual(set(table("exit code", COMMAND)) | {"75"}, codes)
 
     def test_the_keys_of_a_stage_are_known(self):
-        for key in table("key"):
+        for key in table("key", PIPELINES):
             name = key.strip("`")
             run = call([MILLRACE, "check", self.write(
                 "version: 1\npipeline: keys\nsources:\n  s: {type: \"null\"}\nstages:\n"

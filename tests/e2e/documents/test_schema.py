@@ -58,7 +58,7 @@ def subschemas(schema, path=""):
 
 
 def texts_in_tests():
-    """Pipelines that stand in the tests and in README, as they are."""
+    """Pipelines that stand in the tests and in the documents, as they are."""
     for path in sorted((ROOT / "tests").rglob("*.yaml")):
         if "wrong" not in path.parts:
             yield str(path), path.read_text()
@@ -66,8 +66,9 @@ def texts_in_tests():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\nstages:" in node.value:
                 yield f"{path}:{node.lineno}", node.value
-    for text in re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S):
-        yield "README.md", text
+    for name in ("README.md", "pipelines/README.md", "engine/device/README.md", "stages/WRITING.md"):
+        for text in re.findall(r"^```yaml\n(.*?)^```$", (ROOT / name).read_text(), re.M | re.S):
+            yield name, text
 
 
 class Schema(Case):

@@ -27,7 +27,7 @@ subprocess.run(["protoc", f"-I{ROOT}/proto", f"--python_out={GENERATED.name}", "
 sys.path.insert(0, GENERATED.name)
 import results_pb2
 
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "pipelines/README.md").read_text()
 
 VIDEO = """
 version: 1

@@ -1,5 +1,5 @@
 """Drawings say what the YAML says: edges are read back from the terminal's characters, by Graphviz from DOT and by an
-XML parser from SVG, and compared with the pipeline as PyYAML reads it. README's pictures are current."""
+XML parser from SVG, and compared with the pipeline as PyYAML reads it. The documents' pictures are current."""
 import fnmatch
 import fcntl
 import json
@@ -473,12 +473,13 @@ class Size(Case):
 
 
 class Readme(Case):
-    TEXT = (ROOT / "README.md").read_text()
 
     def test_the_pictures_are_current(self):
         """Made with MR_TEST_WRITE=1; how many workers there are, and where results go, is part of what they tell."""
-        pictures = re.findall(r"\((pipelines/\S+)\.svg\)", self.TEXT)
-        self.assertEqual(pictures, ["pipelines/classify-video", "pipelines/nodes"])
+        pictures = ["pipelines/classify-video", "pipelines/nodes"]
+        for name, document in zip(pictures, ("README.md", "pipelines/README.md"), strict=True):
+            shown = re.findall(r"!\[[^]]*\]\((\S+)\.svg\)", (ROOT / document).read_text())
+            self.assertEqual([str(((ROOT / document).parent / path).relative_to(ROOT)) for path in shown], [name])
         for name in pictures:
             with self.subTest(name):
                 picture = ROOT / f"{name}.svg"
@@ -489,7 +490,8 @@ class Readme(Case):
                 self.assertEqual(picture.read_text(), drawn)
 
     def test_the_drawing_is_current(self):
-        drawn = re.search(r"millrace graph (\S+)\n(?:.*\n)*?\n```\n((?:.*\n)*?)```\n", self.TEXT)
+        text = (ROOT / "tools/README.md").read_text()
+        drawn = re.search(r"millrace graph (\S+)\n(?:.*\n)*?\n```\n((?:.*\n)*?)```\n", text)
         self.assertEqual(drawn.group(2), graph(ROOT / drawn.group(1)))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from harness import MILLRACE, ROOT, SAMPLES, Case, call, main
 
 CLIP = SAMPLES / "realshort.mp4"
-DARKNESS = ROOT / "tests/example/darkness.c"
+DARKNESS = ROOT / "pipelines/plugin/darkness.c"
 INCLUDE = ROOT / "engine/include"
 PASS = """#include <millrace/plugin.h>
 static int process(mr_stage *self, mr_io *io) { (void)self; return mr_io_forward(io, 0); }

@@ -150,7 +150,7 @@ static bool is_quantised(const char *path) {
     return found;
 }
 
-/* A network of integers takes about half the time: EfficientNet-Lite0 took 3.8 to 5.4 ms in place of 7.9 (README). What
+/* A network of integers takes about half the time: EfficientNet-Lite0 took 3.8 to 5.4 ms in place of 7.9. What
  * it gives is not the same, so that its factor is a rule of thumb and no measurement of this network. */
 static void cure_network(mr_profile *profile, const mr_plan_vertex *stage) {
     const char *model = file_of(stage, "model");

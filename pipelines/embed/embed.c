@@ -1,7 +1,7 @@
 /* A program of its own that uses the millrace library: it pushes pictures of one colour each, lets a pipeline
  * shrink them and turn them into numbers between 0 and 1, and gets every answer by a callback.
  *
- *     cc example.c $(pkg-config --cflags --libs millrace) -o example && ./example pipeline.yaml */
+ *     cc embed.c $(pkg-config --cflags --libs millrace) -o embed && ./embed embed.yaml */
 #include <millrace/millrace.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static int run(mr_pipeline *pipeline) {
     if (!status)
         status = mr_pipeline_wait(pipeline, -1);
     if (status)
-        fprintf(stderr, "example: %s\n", mr_message());
+        fprintf(stderr, "embed: %s\n", mr_message());
     else
         printf("%d answers, %d wrong\n", got.count, got.wrong);
     return status || got.wrong || got.count != PICTURES;
@@ -64,7 +64,7 @@ static int run(mr_pipeline *pipeline) {
 int main(int argc, char **argv) {
     mr_pipeline *pipeline;
     mr_diagnostics wrong = {0};
-    const mr_pipeline_params params = {.types = mr_stage_types(), .path = argc > 1 ? argv[1] : "pipeline.yaml"};
+    const mr_pipeline_params params = {.types = mr_stage_types(), .path = argc > 1 ? argv[1] : "embed.yaml"};
     int failed = mr_pipeline_open(&pipeline, &params, &wrong);
     mr_diagnostics_print(&wrong, stderr);
     mr_diagnostics_fini(&wrong);

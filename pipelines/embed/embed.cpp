@@ -1,7 +1,7 @@
 // A C++ program that uses the millrace library, with a stage type of its own: it pushes gray pictures, its stage reads
 // their pixels and adds how bright they are, and every answer comes back by a callback.
 //
-//     c++ -std=c++17 example.cpp $(pkg-config --cflags --libs millrace) -o example && ./example brightness.yaml
+//     c++ -std=c++17 embed.cpp $(pkg-config --cflags --libs millrace) -o embed && ./embed brightness.yaml
 #include <millrace/millrace.h>
 
 #include <cmath>
@@ -157,7 +157,7 @@ int run(mr_pipeline *pipeline) {
     if (!status)
         status = mr_pipeline_wait(pipeline, -1);
     if (status)
-        std::fprintf(stderr, "example: %s\n", mr_message());
+        std::fprintf(stderr, "embed: %s\n", mr_message());
     else
         std::printf("%d answers, %d wrong\n", got.count, got.wrong);
     return status || got.wrong || got.count != pictures;
