@@ -12,9 +12,8 @@ function(write_exports source list)
     string(REPLACE ";" "@" text "${text}")
     string(REGEX REPLACE "[][]" "@" text "${text}")
     string(REGEX REPLACE "/\\*[^*]*\\*+([^/*][^*]*\\*+)*/" "" text "${text}")
-    # Declarations begin at the margin: a type, then the name and its parameters.
-    string(REGEX MATCHALL "\n[a-z][a-z0-9_ *]*[ *]mr_[a-z0-9_]+\\(" found "${text}")
-    list(FILTER found EXCLUDE REGEX "^\ntypedef ")
+    # Declarations begin at the margin: the mark, a type, then the name and its parameters.
+    string(REGEX MATCHALL "\nMR_API [a-z0-9_ *]*[ *]mr_[a-z0-9_]+\\(" found "${text}")
     list(TRANSFORM found REPLACE ".*[ *](mr_[a-z0-9_]+)\\($" "\\1")
     list(APPEND names ${found})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
@@ -35,4 +34,16 @@ ${entries}
 void mr_exports_keep(void) {
 }
 ")
+endfunction()
+
+# write_shared_exports(LIST EXPORTS PRIVATE): what a shared library exports, as a version script for the linker: the list
+# that write_exports has made, and the names in a file with one in each line.
+function(write_shared_exports list exports private)
+  file(READ ${exports} public)
+  string(REGEX MATCHALL "mr_[a-z0-9_]+" public "${public}")
+  file(STRINGS ${private} names REGEX "^mr_")
+  list(APPEND names ${public})
+  list(JOIN names ";\n" lines)
+  file(CONFIGURE OUTPUT ${list} CONTENT "{\nglobal:\n${lines};\nlocal: *;\n};\n" @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${private})
 endfunction()

@@ -1,4 +1,4 @@
-#include "engine/base/log.h"
+#include "millrace/log.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
+#include "millrace/log.h"
 
 enum { MOST_DEPTH = 8, PATTERN = PATH_MAX + 256 };
 

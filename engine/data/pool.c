@@ -4,12 +4,12 @@
 #include <sched.h>
 #include <stdbool.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/references.h"
 #include "engine/base/thread.h"
 #include "engine/data/slab.h"
 #include "engine/device/device.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 struct mr_pool {

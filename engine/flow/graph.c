@@ -5,13 +5,13 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/run_state.h"
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
+#include "millrace/log.h"
 
 /* ---- making and ending ----------------------------------------------------------------------------------------- */
 

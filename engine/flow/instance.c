@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/hooks.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/tracing.h"
+#include "millrace/log.h"
 
 /* A task that has used so much time goes behind the others, so that the stage it feeds runs while data are in the
  * cache. */

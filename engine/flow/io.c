@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/flow/copy.h"
 #include "engine/data/pool.h"
@@ -14,6 +13,7 @@
 #include "engine/flow/instance.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/run_state.h"
+#include "millrace/log.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
 

@@ -13,11 +13,11 @@
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/resume_plan.h"
+#include "millrace/log.h"
 
 enum { VERSION = 1, MOST_BYTES = 16 << 20, OF_TEXT = 17, INTERVAL_S = 1 };
 

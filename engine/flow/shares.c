@@ -1,8 +1,8 @@
 /* Which of its devices a stage's next frames go to, by what the last ones have cost there. */
-#include "engine/base/log.h"
 #include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
+#include "millrace/log.h"
 
 /* So many calls in a row that go elsewhere make an idle device worth a try: it may have become faster. */
 enum { PATIENCE = 256 };

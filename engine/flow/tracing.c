@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
+#include "millrace/log.h"
 
 /* Streams of one device may work at the same time: what overlaps is shown in rows of its own, as far as there are. They
  * do not tell of their work in the order in which it was done, so that a row knows its latest pieces. */

@@ -13,7 +13,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "engine/base/log.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 enum { CLOSED = -1, TIME_TEXT = 32 };

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 /* A ring holds what a busy thread tells in many times the writer's pause. Where there are very many threads, those that

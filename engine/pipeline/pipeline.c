@@ -2,13 +2,14 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/sized.h"
 #include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/resume.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/transport/cut/cut_stages.h"
+#include "millrace/log.h"
 
 const mr_plan_types mr_pipeline_types = {
     .copy = &mr_copy_stage, .cut_out = &mr_cut_out_stage, .cut_in = &mr_cut_in_stage};
@@ -48,8 +49,7 @@ int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagno
     return mr_plan_load(plan, &spec, &how, diagnostics);
 }
 
-int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
-    *pipeline = NULL;
+static int open_pipeline(mr_pipeline **pipeline, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
     mr_pipeline *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
@@ -71,6 +71,16 @@ int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, m
         mr_pipeline_destroy(&made);
     *pipeline = made;
     return status;
+}
+
+int mr_pipeline_open_sized(mr_pipeline **pipeline, const mr_pipeline_params *params, size_t params_bytes,
+                           mr_diagnostics *diagnostics) {
+    mr_pipeline_params own;
+    int status = mr_sized_copy(&own, sizeof own, params, params_bytes, MR_SIZE_THROUGH(mr_pipeline_params, path),
+                               "mr_pipeline_params");
+    *pipeline = NULL;
+    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message())
+                  : open_pipeline(pipeline, &own, diagnostics);
 }
 
 void mr_pipeline_destroy(mr_pipeline **pipeline) {
@@ -179,7 +189,7 @@ static void disown(mr_frame *frame, const mr_push *push) {
         frame->plane[0].buffer->release = release_nothing;
 }
 
-int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns) {
+static int push_frame(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns) {
     const mr_plan_vertex *vertex = find_external(pipeline, source);
     if (!vertex)
         return MR_ERROR_USAGE;
@@ -202,6 +212,13 @@ int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *p
         mr_frame_unref(&frame);
     }
     return status;
+}
+
+int mr_pipeline_push_sized(mr_pipeline *pipeline, const char *source, const mr_push *push, size_t push_bytes,
+                           int64_t timeout_ns) {
+    mr_push own;
+    int status = mr_sized_copy(&own, sizeof own, push, push_bytes, MR_SIZE_THROUGH(mr_push, context), "mr_push");
+    return status ? status : push_frame(pipeline, source, &own, timeout_ns);
 }
 
 int mr_pipeline_end(mr_pipeline *pipeline, const char *source) {

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/base/log.h"
 #include "engine/base/nvidia.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 /* Values of cublas_api.h. */

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/references.h"
+#include "millrace/log.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
 #include "stages/media/media_probe.h"

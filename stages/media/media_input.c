@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
+#include "millrace/log.h"
 
 enum { AVIO_BYTES = 64 * 1024 };
 

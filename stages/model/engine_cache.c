@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 enum { SUM_BYTES = 32, SUM_TEXT = 2 * SUM_BYTES + 1, MOST_FILES = 256, MOST_LIST = 1 << 16, TRIES = 8 };

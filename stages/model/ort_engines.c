@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/device/cuda/cuda.h"
 #include "engine/device/device.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 #include "stages/model/ort_model.h"
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/nvidia.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 #include "stages/model/ort_api.h"
 

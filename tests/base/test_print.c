@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/base/print.h"
 #include "engine/base/utf8.h"
 #include "millrace/diagnostics.h"
+#include "millrace/log.h"
 
 static void assert_shown(const char *text, const char *as) {
     char got[256];

@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
 #include "engine/data/pool.h"
 #include "engine/data/slab.h"
 #include "engine/device/device.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 static void slots_lie_behind_their_generations(void **state) {

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/log.h"
 #include "engine/device/cuda/cuda.h"
 #include "engine/pipeline/pipeline.h"
 #include "kernels/classical/classical.h"
 #include "kernels/vector/vector.h"
+#include "millrace/log.h"
 #include "millrace/millrace.h"
 #include "tests/support/on_device.h"
 #include "tests/support/opened.h"

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "engine/pipeline/pipeline.h"
+#include "millrace/log.h"
 #include "millrace/millrace.h"
 #include "stages/list.h"
 #include "tests/support/opened.h"

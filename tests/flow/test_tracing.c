@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <yajl/yajl_tree.h>
 
-#include "engine/base/log.h"
+#include "millrace/log.h"
 #include "tests/support/flow_stages.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"

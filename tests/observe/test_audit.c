@@ -19,9 +19,9 @@
 #include <yajl/yajl_tree.h>
 #include <zmq.h>
 
-#include "engine/base/log.h"
 #include "engine/observe/audit.h"
 #include "engine/transport/zmq/socket.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 typedef struct fixture {

@@ -16,8 +16,8 @@
 #include <unistd.h>
 #include <yajl/yajl_parse.h>
 
-#include "engine/base/log.h"
 #include "engine/observe/trace.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 #include "tests/support/quiet.h"
 #include "tests/support/temporary.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/base/log.h"
 #include "engine/device/device.h"
+#include "millrace/log.h"
 
 static void throw_away(void *context, mr_log_level level, const char *line) {
     (void)context, (void)level, (void)line;

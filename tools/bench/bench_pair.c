@@ -28,7 +28,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "engine/base/log.h"
+#include "millrace/log.h"
 #include "millrace/millrace.h"
 
 enum { RESULT_FLOATS = 256, MOST_ROUNDS = 100, ENVELOPE_BYTES = 128, RING = 16, FIRST_PORT = 47400 };

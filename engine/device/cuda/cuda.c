@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/device/cuda/cuda_device.h"
 #include "engine/device/probe/gpu.h"
+#include "millrace/log.h"
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/device/cuda/cuda_device.h"
+#include "millrace/log.h"
 
 /* One call is no faster as a graph. So many graphs, and so few launches of each, that recording them does not pay. */
 enum { LEAST_CALLS = 2, TRIED = 4 * MR_CUDA_GRAPHS, LEAST_LAUNCHES = 4 };

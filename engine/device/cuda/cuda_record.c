@@ -16,9 +16,9 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/device/cuda/cuda_device.h"
+#include "millrace/log.h"
 
 enum { POLL_NS = 20000, SLACK_NS = 1000, EVENTS_START = 4 };
 

@@ -1,10 +1,10 @@
 /* What is given to the streams of CUDA devices: work on the host, copies, launches, and what kernels need. */
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/device/cuda/cuda_device.h"
 #include "engine/device/probe/gpu.h"
+#include "millrace/log.h"
 
 enum { RESERVED = 4 }; /* records for each stream: as many calls as are most often in flight */
 

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "engine/base/log.h"
 #include "engine/device/sim/sim.h"
+#include "millrace/log.h"
 
 static sim_stream *alive;
 static sim_item *records; /* that are not done */

@@ -12,6 +12,7 @@
 #ifndef MILLRACE_COMMAND_H
 #define MILLRACE_COMMAND_H
 
+#include "millrace/export.h"
 #include "millrace/stage.h"
 
 #ifdef __cplusplus
@@ -21,7 +22,7 @@ extern "C" {
 /* `types`, ended by NULL, stand beside those that come with millrace (mr_stage_types) and live as long as the process;
  * NULL: no others. Takes signals, standard streams and limits of the process as its own. Answers the exit code
  * (sysexits.h); 70 where a type is malformed or has the name of another. Once, from the main thread. */
-int mr_main(int argc, char **argv, const mr_stage_type *const *types);
+MR_API int mr_main(int argc, char **argv, const mr_stage_type *const *types);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "millrace/export.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -40,20 +42,20 @@ typedef struct mr_diagnostics {
 } mr_diagnostics;
 
 /* Adds one (printf style message); `hint` may be NULL and is copied. Returns `status`. */
-int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_place place, const char *hint,
-                const char *format, ...) __attribute__((format(printf, 6, 7)));
+MR_API int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_place place, const char *hint,
+                       const char *format, ...) __attribute__((format(printf, 6, 7)));
 /* Whether more are found than will ever be shown: further ones are only counted, whatever their words. */
-bool mr_diagnostics_full(const mr_diagnostics *diagnostics);
+MR_API bool mr_diagnostics_full(const mr_diagnostics *diagnostics);
 /* Sorts by file, line and column. */
-void mr_diagnostics_sort(mr_diagnostics *diagnostics);
+MR_API void mr_diagnostics_sort(mr_diagnostics *diagnostics);
 /* Keeps the first `most`, errors before warnings where there is not room for both. */
-void mr_diagnostics_cap(mr_diagnostics *diagnostics, size_t most);
+MR_API void mr_diagnostics_cap(mr_diagnostics *diagnostics, size_t most);
 /* The status of the first error; MR_OK where there is none. */
-int mr_diagnostics_status(const mr_diagnostics *diagnostics);
+MR_API int mr_diagnostics_status(const mr_diagnostics *diagnostics);
 /* "file:line:column: error: message" and an indented "hint: ..." line for each; then how many more there are. */
-void mr_diagnostics_print(const mr_diagnostics *diagnostics, FILE *stream);
+MR_API void mr_diagnostics_print(const mr_diagnostics *diagnostics, FILE *stream);
 /* Frees what was added; the struct may be used again. */
-void mr_diagnostics_fini(mr_diagnostics *diagnostics);
+MR_API void mr_diagnostics_fini(mr_diagnostics *diagnostics);
 
 #ifdef __cplusplus
 }

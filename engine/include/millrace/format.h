@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "millrace/export.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -107,39 +109,39 @@ typedef struct mr_pixel_info {
 } mr_pixel_info;
 
 /* Never NULL for a value below MR_PIXEL_COUNT. */
-const mr_pixel_info *mr_pixel_describe(mr_pixel pixel);
+MR_API const mr_pixel_info *mr_pixel_describe(mr_pixel pixel);
 
 /* Matrix and range of a picture; where its format leaves them open, what players take: BT.709 from 1280 columns or 720
  * lines on, else BT.601; limited range of Y'CbCr, full of gray and RGB. Never ANY. */
-mr_matrix mr_format_matrix(const mr_format *format);
-mr_range mr_format_range(const mr_format *format);
+MR_API mr_matrix mr_format_matrix(const mr_format *format);
+MR_API mr_range mr_format_range(const mr_format *format);
 
 /* Bytes in a row and number of rows of one plane of a picture, without padding. */
-size_t mr_plane_row_bytes(mr_pixel pixel, int plane, int32_t width);
-int32_t mr_plane_rows(mr_pixel pixel, int plane, int32_t height);
+MR_API size_t mr_plane_row_bytes(mr_pixel pixel, int plane, int32_t width);
+MR_API int32_t mr_plane_rows(mr_pixel pixel, int plane, int32_t height);
 
-size_t mr_dtype_bytes(mr_dtype dtype);
-const char *mr_dtype_name(mr_dtype dtype);
+MR_API size_t mr_dtype_bytes(mr_dtype dtype);
+MR_API const char *mr_dtype_name(mr_dtype dtype);
 /* IEEE 754 binary16 (MR_DTYPE_F16) to binary32, exactly. */
-float mr_half_to_float(uint16_t half);
-const char *mr_payload_name(mr_payload payload);
+MR_API float mr_half_to_float(uint16_t half);
+MR_API const char *mr_payload_name(mr_payload payload);
 
 /* Number of elements and bytes of a tensor whose dimensions are all fixed; 0 where one is not, or the product
  * overflows. */
-size_t mr_tensor_count(const mr_format *format);
-size_t mr_tensor_bytes(const mr_format *format);
+MR_API size_t mr_tensor_count(const mr_format *format);
+MR_API size_t mr_tensor_bytes(const mr_format *format);
 
 /* Makes a tensor format of `rank` dimensions. */
-mr_format mr_tensor_format(mr_dtype dtype, mr_layout layout, int32_t rank, const int64_t *dims);
+MR_API mr_format mr_tensor_format(mr_dtype dtype, mr_layout layout, int32_t rank, const int64_t *dims);
 
 /* Bytes from row to row of one plane as the engine lays pictures out: aligned to 64. */
-size_t mr_plane_stride(mr_pixel pixel, int plane, int32_t width);
+MR_API size_t mr_plane_stride(mr_pixel pixel, int plane, int32_t width);
 /* Bytes of the block that holds one picture, with such strides, or one tensor; 0 where the format is not fixed, or is
  * a packet's or results'. */
-size_t mr_format_bytes(const mr_format *format);
+MR_API size_t mr_format_bytes(const mr_format *format);
 
 /* Writes a format for people, such as "picture I420 1280x720" or "tensor f32 3x224x224"; returns `text`. */
-const char *mr_format_print(const mr_format *format, char *text, size_t bytes);
+MR_API const char *mr_format_print(const mr_format *format, char *text, size_t bytes);
 enum { MR_FORMAT_TEXT = 96 };
 
 #ifdef __cplusplus

@@ -7,6 +7,7 @@
 #ifndef MILLRACE_FORMAT_SET_H
 #define MILLRACE_FORMAT_SET_H
 
+#include "millrace/export.h"
 #include "millrace/format.h"
 
 #ifdef __cplusplus
@@ -34,27 +35,27 @@ typedef struct mr_format_set {
 } mr_format_set;
 
 /* All formats that agree with `format` in what it fixes (fields that are not zero). */
-mr_format_set mr_format_set_of(const mr_format *format);
+MR_API mr_format_set mr_format_set_of(const mr_format *format);
 /* What all members have in common; zero where they differ. */
-mr_format mr_format_set_common(const mr_format_set *set);
+MR_API mr_format mr_format_set_common(const mr_format_set *set);
 /* Whether all members need the same memory: layout and sizes are fixed. Packets and results never are. */
-bool mr_format_set_is_fixed(const mr_format_set *set);
+MR_API bool mr_format_set_is_fixed(const mr_format_set *set);
 
 /* The formats that are in both sets; false where there are none (result is then untouched). */
-bool mr_format_set_meet(const mr_format_set *a, const mr_format_set *b, mr_format_set *result);
+MR_API bool mr_format_set_meet(const mr_format_set *a, const mr_format_set *b, mr_format_set *result);
 /* Widens `set` until it holds all of `more` too; false, and unchanged, where their payloads differ. */
-bool mr_format_set_widen(mr_format_set *set, const mr_format_set *more);
+MR_API bool mr_format_set_widen(mr_format_set *set, const mr_format_set *more);
 /* Whether each member of `part` is in `whole`. */
-bool mr_format_set_holds(const mr_format_set *whole, const mr_format_set *part);
-bool mr_format_set_has(const mr_format_set *set, const mr_format *format);
+MR_API bool mr_format_set_holds(const mr_format_set *whole, const mr_format_set *part);
+MR_API bool mr_format_set_has(const mr_format_set *set, const mr_format *format);
 
 /* Bytes of the largest member as the engine lays it out (mr_io_acquire); 0 where there is no bound, or no payload of
  * ours: packets and results. */
-size_t mr_format_set_most_bytes(const mr_format_set *set);
+MR_API size_t mr_format_set_most_bytes(const mr_format_set *set);
 
 /* Writes a set for people, such as "picture I420 1280x720", "picture RGB24|GRAY8 up to 640x480", "packet h264
  * 1280x720" or "tensor f32 3x?x?"; returns `text`. */
-const char *mr_format_set_print(const mr_format_set *set, char *text, size_t bytes);
+MR_API const char *mr_format_set_print(const mr_format_set *set, char *text, size_t bytes);
 enum { MR_FORMAT_SET_TEXT = 192 };
 
 #ifdef __cplusplus

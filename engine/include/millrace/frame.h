@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "millrace/export.h"
 #include "millrace/format.h"
 
 #ifdef __cplusplus
@@ -46,30 +47,30 @@ typedef struct mr_buffer {
     void *context;
 } mr_buffer;
 
-mr_buffer *mr_buffer_ref(mr_buffer *buffer);
+MR_API mr_buffer *mr_buffer_ref(mr_buffer *buffer);
 /* Drops *buffer and sets it to NULL; NULL is allowed. */
-void mr_buffer_unref(mr_buffer **buffer);
+MR_API void mr_buffer_unref(mr_buffer **buffer);
 
 /* Wraps host memory that somebody else owns; `release(context)` is called once, from the thread that drops the last
  * reference. On failure (NULL, out of memory) nothing is called and the caller still owns the memory. */
-mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *context), void *context);
+MR_API mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *context), void *context);
 
 /* ---- pools --------------------------------------------------------------------------------------------------- */
 
 /* A pool of up to `count` buffers of `bytes` bytes each, 64-byte aligned, allocated as they are first needed and
  * kept. It lives until mr_pool_release was called and its last buffer came back. */
-int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count);
-void mr_pool_release(mr_pool **pool);
+MR_API int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count);
+MR_API void mr_pool_release(mr_pool **pool);
 /* Makes all buffers that are not there yet, so that none is made later. MR_ERROR_MEMORY, MR_ERROR_DEVICE: those that
  * could be made stay, and *made (may be NULL) says how many there are. */
-int mr_pool_fill(mr_pool *pool, int *made);
+MR_API int mr_pool_fill(mr_pool *pool, int *made);
 
 /* Takes a buffer; never blocks. MR_ERROR_AGAIN where all are in use, MR_ERROR_MEMORY. Any thread. */
-int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer);
+MR_API int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer);
 
 /* Buffers that can still be taken. Any thread; by the time it is read others may have taken some. */
-int mr_pool_free_count(const mr_pool *pool);
-size_t mr_pool_buffer_bytes(const mr_pool *pool);
+MR_API int mr_pool_free_count(const mr_pool *pool);
+MR_API size_t mr_pool_buffer_bytes(const mr_pool *pool);
 
 /* ---- media: what stands behind packets and pictures ---------------------------------------------------------- */
 
@@ -112,8 +113,8 @@ typedef struct mr_media_codec {
     void (*release)(void *codec);
 } mr_media_codec;
 
-mr_media *mr_media_ref(mr_media *media);
-void mr_media_unref(mr_media **media);
+MR_API mr_media *mr_media_ref(mr_media *media);
+MR_API void mr_media_unref(mr_media **media);
 
 /* ---- results ------------------------------------------------------------------------------------------------- */
 
@@ -154,10 +155,10 @@ typedef struct mr_identity {
 } mr_identity;
 
 /* < 0, 0 or > 0 as a comes before, is, or comes after b; sources are compared last. */
-int mr_identity_compare(const mr_identity *a, const mr_identity *b);
+MR_API int mr_identity_compare(const mr_identity *a, const mr_identity *b);
 /* In words, without their source: "17, 18.2, 3 of epoch 1 and 4 more", where `all` are `count` and 4. What descends
  * from a frame has its own number behind the frame's. Cut off where `bytes` do not suffice. Returns `text`. */
-const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_t all, char *text, size_t bytes);
+MR_API const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_t all, char *text, size_t bytes);
 
 #define MR_NO_TIME INT64_MIN
 
@@ -198,12 +199,12 @@ typedef struct mr_frame {
     struct mr_frame *next;
 } mr_frame;
 
-mr_frame *mr_frame_ref(mr_frame *frame);
+MR_API mr_frame *mr_frame_ref(mr_frame *frame);
 /* Drops *frame and sets it to NULL; NULL is allowed. */
-void mr_frame_unref(mr_frame **frame);
+MR_API void mr_frame_unref(mr_frame **frame);
 
 /* The newest result of that kind (and, where `stage` is given, of that stage); NULL where there is none. */
-const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage);
+MR_API const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage);
 
 #ifdef __cplusplus
 }

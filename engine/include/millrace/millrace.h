@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "millrace/diagnostics.h"
+#include "millrace/export.h"
 #include "millrace/frame.h"
 #include "millrace/stage.h"
 #include "millrace/status.h"
@@ -36,10 +37,10 @@ extern "C" {
 #endif
 
 /* Of the library that was linked; MILLRACE_VERSION is that of these headers. */
-const char *mr_version(void);
+MR_API const char *mr_version(void);
 
 /* The stage types that come with millrace, ended by NULL. A program with stages of its own passes a longer list. */
-const mr_stage_type *const *mr_stage_types(void);
+MR_API const mr_stage_type *const *mr_stage_types(void);
 
 typedef struct mr_pipeline mr_pipeline;
 
@@ -54,6 +55,7 @@ typedef struct mr_measured_cost {
     double ns;               /* of its device, or of a processor, for each frame that the sources give */
 } mr_measured_cost;
 
+/* Grows at its end (version.h): fields are set by name, and those that are not set are zero. */
 typedef struct mr_pipeline_params {
     const mr_stage_type *const *types;
     bool plugins;            /* the pipeline may name plugins (plugin.h), which are code, and are loaded; else one that
@@ -100,20 +102,30 @@ typedef struct mr_pipeline_params {
 
 /* Reads, checks and plans. On failure *pipeline is NULL, and `diagnostics` holds every error and warning found; on
  * success it may hold warnings. The status is the first error's. */
-int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, mr_diagnostics *diagnostics);
+static inline int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params,
+                                   mr_diagnostics *diagnostics);
+/* The same for callers that state the size of their mr_pipeline_params themselves, such as bindings of other languages.
+ * MR_ERROR_USAGE if it is smaller than the struct ever was, or holds fields that this library does not know. */
+MR_API int mr_pipeline_open_sized(mr_pipeline **pipeline, const mr_pipeline_params *params, size_t params_bytes,
+                                  mr_diagnostics *diagnostics);
+static inline int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params,
+                                   mr_diagnostics *diagnostics) {
+    return mr_pipeline_open_sized(pipeline, params, sizeof *params, diagnostics);
+}
 
 /* Every frame that reaches the stage of type `callback` with that id. The frame is borrowed for the call. */
 typedef void mr_frame_function(void *context, const char *source, const mr_frame *frame);
-int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_function *function, void *context);
+MR_API int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_function *function, void *context);
 
 /* Opens all stages and starts. What is open begins to work while the others are still being opened, but nothing is
  * delivered, no sink is opened and no source whose frames come by the clock begins before all else is open. On
  * failure nothing runs, every frame that was read is dropped ("stopped"), and mr_message says why. */
-int mr_pipeline_start(mr_pipeline *pipeline);
+MR_API int mr_pipeline_start(mr_pipeline *pipeline);
 
 /* A picture or tensor of the program's, for a source of type `push`. The memory is read until release(context) is
  * called, once, from any thread; with release NULL it is copied before the call returns. A GPU copies from pinned
- * memory (cudaHostAlloc) where it lies; from other memory it goes through pinned memory of the pipeline's. */
+ * memory (cudaHostAlloc) where it lies; from other memory it goes through pinned memory of the pipeline's. Grows at its
+ * end, as mr_pipeline_params. */
 typedef struct mr_push {
     mr_format format;
     const void *data[MR_MAX_PLANES];
@@ -125,27 +137,33 @@ typedef struct mr_push {
 /* Waits up to timeout_ns (0: not at all, -1: without end) for room. MR_ERROR_AGAIN where there was none,
  * MR_ERROR_DATA where the format is not the planned one, MR_ERROR_CANCELLED once stopping. On failure release is not
  * called. */
-int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns);
+static inline int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns);
+/* The same for callers that state the size of their mr_push themselves, as mr_pipeline_open_sized. */
+MR_API int mr_pipeline_push_sized(mr_pipeline *pipeline, const char *source, const mr_push *push, size_t push_bytes,
+                                  int64_t timeout_ns);
+static inline int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns) {
+    return mr_pipeline_push_sized(pipeline, source, push, sizeof *push, timeout_ns);
+}
 /* Nothing more comes from that source. */
-int mr_pipeline_end(mr_pipeline *pipeline, const char *source);
+MR_API int mr_pipeline_end(mr_pipeline *pipeline, const char *source);
 
 /* Asks all sources to end; what is in flight is still delivered. `at_once`: what is in flight is dropped and blocking
  * calls are interrupted. Safe in a thread beside signal handling, not in a handler itself. */
-void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once);
+MR_API void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once);
 
 /* While it runs: no more calls go to the device of that name (its own, or that under `devices:`), and the other
  * devices of the stages there take its share over; or calls go there again, also where it had failed. What is under
  * way is finished where it is. MR_ERROR_USAGE where the run has no such device open; MR_ERROR_UNAVAILABLE, with the
  * stage, where one would be left without a device: then nothing has changed. */
-int mr_pipeline_enable_device(mr_pipeline *pipeline, const char *name, bool enabled);
+MR_API int mr_pipeline_enable_device(mr_pipeline *pipeline, const char *name, bool enabled);
 
 /* Waits up to timeout_ns (-1: without end) for the end. MR_ERROR_AGAIN while it still runs; else the first failure of
  * any source or sink, MR_OK where there was none, MR_ERROR_INTERNAL where the ledger does not balance, and MR_ERROR_IO
  * where the trace could not be written. */
-int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns);
+MR_API int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns);
 
 /* Stops at once where it still runs. Frames that a program still holds stay valid. */
-void mr_pipeline_destroy(mr_pipeline **pipeline);
+MR_API void mr_pipeline_destroy(mr_pipeline **pipeline);
 
 /* ---- what has happened so far ---------------------------------------------------------------------------------- */
 
@@ -281,8 +299,8 @@ typedef struct mr_summary {
 } mr_summary;
 
 /* A consistent-enough picture at any time, exact after the end. The summary refers to strings of the pipeline. */
-int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary);
-void mr_summary_destroy(mr_summary **summary);
+MR_API int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary);
+MR_API void mr_summary_destroy(mr_summary **summary);
 
 #ifdef __cplusplus
 }

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "millrace/export.h"
 #include "millrace/stage.h"
 #include "millrace/version.h"
 
@@ -62,7 +63,7 @@ extern const mr_plugin mr_plugin_entry __attribute__((visibility("default")));
  * the process ends. Its types can be put into mr_pipeline_params.types. Any thread. MR_ERROR_NO_INPUT,
  * MR_ERROR_PERMISSION, MR_ERROR_DATA where it is no shared library, no plugin, one of another ABI, or a type of its is
  * malformed. */
-int mr_plugin_load(const char *path, const mr_plugin **plugin);
+MR_API int mr_plugin_load(const char *path, const mr_plugin **plugin);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@
 
 #include <stdint.h>
 
+#include "millrace/export.h"
 #include "millrace/format_set.h"
 #include "millrace/frame.h"
 #include "millrace/option.h"
@@ -114,7 +115,7 @@ typedef struct mr_stage_type {
 
 /* Whether it is well formed: names, ports, functions, options within their struct, defaults that their own table takes.
  * MR_OK, or MR_ERROR_DATA with what is wrong. Plugins and types of mr_main are held to it; good in a stage's own tests. */
-int mr_stage_type_check(const mr_stage_type *type);
+MR_API int mr_stage_type_check(const mr_stage_type *type);
 
 /* ---- planning ------------------------------------------------------------------------------------------------ */
 
@@ -223,19 +224,19 @@ struct mr_negotiation {
 
 /* Refuses the pipeline (printf style, one sentence) at the place of `option` in the YAML, or of the stage where it is
  * NULL; returns MR_ERROR_CONFIG, or the status given by the _status variant (a missing file: MR_ERROR_NO_INPUT). */
-int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...)
+MR_API int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...)
+MR_API int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Says what an input takes, and why, in a few words (printf style) that stand in messages: the input "images" of
  * a.onnx. */
-void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
+MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
 /* Says what of n->work is not known, in a few words (printf style) that are copied. */
-void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) __attribute__((format(printf, 2, 3)));
+MR_API void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) __attribute__((format(printf, 2, 3)));
 /* Says that frames on that output carry one more result; `name` is copied. MR_ERROR_MEMORY. */
-int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
-                      const mr_format_set *set);
+MR_API int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
+                             const mr_format_set *set);
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
 
@@ -269,124 +270,124 @@ struct mr_stage {
 };
 
 /* True once the run is being stopped at once: a blocking call should give up (interrupt callbacks ask this). */
-bool mr_stage_cancelled(const mr_stage *self);
+MR_API bool mr_stage_cancelled(const mr_stage *self);
 /* For a blocking stage that waits for what is outside and may never come (a peer, room on a disk), asked at every turn
  * of its wait: true once the run is being stopped at once, which it also is where this wait still lasts three seconds
  * after the run was asked to end. A source need not wait at all then: true. */
-bool mr_stage_gives_up(const mr_stage *self);
+MR_API bool mr_stage_gives_up(const mr_stage *self);
 /* Whether frames come to it over a reliable cut, be it through other stages: the node that has sent them keeps them
  * until they are settled, so that waiting loses nothing. */
-bool mr_stage_reliable(const mr_stage *self);
+MR_API bool mr_stage_reliable(const mr_stage *self);
 /* Whether this run can be continued (mr_pipeline_params.resume), and whether it goes on itself where an earlier one
  * was ended; then whether that one has settled a source frame, which comes again only for those that remember, and in
  * which epoch a source goes on: what came before need not come again. */
-bool mr_stage_checkpoints(const mr_stage *self);
-bool mr_stage_continues(const mr_stage *self);
-bool mr_stage_settled(const mr_stage *self, const mr_identity *frame);
+MR_API bool mr_stage_checkpoints(const mr_stage *self);
+MR_API bool mr_stage_continues(const mr_stage *self);
+MR_API bool mr_stage_settled(const mr_stage *self, const mr_identity *frame);
 /* Whether it comes again: this process reads its source, and the earlier run had not settled it. */
-bool mr_stage_comes_again(const mr_stage *self, const mr_identity *frame);
-uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
+MR_API bool mr_stage_comes_again(const mr_stage *self, const mr_identity *frame);
+MR_API uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
 /* Whether the run begins here with this process, or goes on: after a crash with a checkpoint, or since a node before this
  * one says that frames which it gave to an earlier process of this node have been delivered. A sink keeps what it finds
  * only in a run that goes on. Not known until every node before this one has said which it is, or has not answered for three
  * heartbeats where it need not be waited for; sinks take their first frame only then. Changes once. */
 typedef enum mr_run_state { MR_RUN_UNKNOWN, MR_RUN_BEGINS, MR_RUN_GOES_ON } mr_run_state;
-mr_run_state mr_stage_run_state(const mr_stage *self);
+MR_API mr_run_state mr_stage_run_state(const mr_stage *self);
 /* The epoch in which a source begins that cannot give its frames again (not `repeats`): what it gives now must not be
  * taken for what a process before it gave under the same numbers. 0 in a first run; later on one for each start, as
  * who watches over the process says ($MILLRACE_EPOCH); where nobody does, tenths of a second since 2026, which fit
  * until 2039. */
-uint32_t mr_stage_first_epoch(const mr_stage *self);
+MR_API uint32_t mr_stage_first_epoch(const mr_stage *self);
 /* The name of a source by its position, and the position of a name; MR_SOURCE_NONE where there is none. */
-uint32_t mr_stage_find_source(const mr_stage *self, const char *id);
-const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
+MR_API uint32_t mr_stage_find_source(const mr_stage *self, const char *id);
+MR_API const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
 /* For a source whose stream ended before the frames that it announces: so many more were to come. They never came in, so
  * the ledger does not have them, but they are lost (mr_source_summary.unread). */
-void mr_stage_miss_frames(const mr_stage *self, uint64_t frames);
+MR_API void mr_stage_miss_frames(const mr_stage *self, uint64_t frames);
 /* Puts a line in the log, with the stage's id before it. */
-void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+MR_API void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+MR_API void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Passes a result to the callback that the program has set for this stage, if any (mr_pipeline_subscribe). */
-void mr_stage_deliver(const mr_stage *self, const mr_frame *frame);
+MR_API void mr_stage_deliver(const mr_stage *self, const mr_frame *frame);
 
 /* The inputs of this call. Frames are borrowed until the call returns MR_DONE or an error; those with several ports
  * have one frame a port, batching stages have mr_io_count frames on port 0. mr_io_input(io) is frame 0 of port 0. */
-mr_frame *mr_io_input(const mr_io *io);
-mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index);
-size_t mr_io_count(const mr_io *io);
+MR_API mr_frame *mr_io_input(const mr_io *io);
+MR_API mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index);
+MR_API size_t mr_io_count(const mr_io *io);
 /* Which of self->entries this call is; for scratch memory of stateless stages. */
-int mr_io_entry(const mr_io *io);
+MR_API int mr_io_entry(const mr_io *io);
 /* The device's queue of work for this call. Kernels are enqueued on it (kernels/); never waited for. */
-mr_stream *mr_io_stream(const mr_io *io);
+MR_API mr_stream *mr_io_stream(const mr_io *io);
 /* Nanoseconds on the pipeline's clock (monotonic; simulated in tests). */
-int64_t mr_io_now_ns(const mr_io *io);
+MR_API int64_t mr_io_now_ns(const mr_io *io);
 
 /* A new frame without payload: identity, times, media, results and receipt of `from`. */
-int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
+MR_API int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
 /* As mr_io_derive, with the payload of `from`, by reference: for stages that only add results to what passes. Such a
  * stage says mr_planned_output.follows. */
-int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame);
+MR_API int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame);
 /* As mr_io_derive, with planes for `format` from the pool of that output port. MR_ERROR_AGAIN where all of its
  * buffers are in use: return that from process; the same inputs are offered again when one is free. */
-int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame);
+MR_API int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame);
 /* A buffer of at least `bytes` from the pool of that output port, for a result or a batch; as mr_io_acquire. The
  * reference is the caller's; the engine keeps one more until the device has done the call's work. A call takes all
  * its buffers before it submits any work: where it answers MR_ERROR_AGAIN, the engine lets go of those it took. A
  * stage that calls this, or whose frames need more than their format tells, plans mr_planned_output.buffer_bytes. */
-int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
+MR_API int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
 /* The same for memory that only this call works in; once a call. Planned as mr_negotiation.scratch_bytes. */
-int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer);
+MR_API int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer);
 /* The same in host memory, for what the work of this call finds about its frames: one copy brings it from the device for
  * all of them, and one function on the host makes their results of it. Only on devices: what the processors find is
  * there at once. Planned as mr_negotiation.result_bytes. */
-int mr_io_results(mr_io *io, size_t bytes, mr_buffer **buffer);
+MR_API int mr_io_results(mr_io *io, size_t bytes, mr_buffer **buffer);
 /* A buffer of pinned host memory, which a device copies from while the host goes on: what lies in other memory is
  * brought there first. The caller keeps its reference until the device has done with it, and has two at most. Planned
  * as mr_negotiation.pinned_bytes. */
-int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer);
+MR_API int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer);
 /* Sources: a new frame with a new receipt, numbered by `identity` (its source is filled in). */
-int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
+MR_API int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
 /* Sources that keep to a clock: the frame was due at `due_ns`, from when on its deadline counts; unless said, from
  * now. */
-void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns);
+MR_API void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns);
 /* Adds an empty result to a frame that is not yet emitted; for classes, with room for `capacity`. Never NULL-valued
  * on MR_OK. */
-int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t capacity, mr_result **result);
+MR_API int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t capacity, mr_result **result);
 
 /* Adds a named tensor to a frame that is not yet emitted, with room for what `format` says: *data is to be filled in by
  * this call's work, in host memory. The room is the result's own (that of `classes` in mr_result), no buffer of a pool,
  * so it needs no planning of memory and goes with the frame as far as that goes: for a few kilobytes at most.
  * Promised while planning with mr_promise_result. `name` lives as long as the pipeline. MR_ERROR_MEMORY. */
-int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_format *format, void **data);
+MR_API int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_format *format, void **data);
 
 /* Emits a frame on an output port and takes the reference, also on failure. */
-int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);
+MR_API int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);
 /* Emits input `index` of port 0 unchanged. */
-int mr_io_forward(mr_io *io, size_t index);
+MR_API int mr_io_forward(mr_io *io, size_t index);
 /* Says what became of a frame that goes no further: `reason` is a string literal of one or two words. A frame that is
  * neither emitted, dropped nor absorbed makes the ledger unbalanced. Dropped: lost against the author's wish.
  * Absorbed: as the author asked (a gate, every: N, a window). Sinks: an input that is neither is delivered. */
-void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason);
-void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason);
+MR_API void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason);
+MR_API void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason);
 /* The run cannot go on here, and no frame is at fault: what a process before this one wrote is gone, say. Stops the run at
  * once with that status and mr_message(). Nothing of it is settled, so nodes before this one keep their frames and wait for a
  * process that can go on. Returns what the call answers. */
-int mr_io_refuse(mr_io *io, int status);
+MR_API int mr_io_refuse(mr_io *io, int status);
 /* For stages that number what they make anew: says that no frame with that number will come of those that were taken of
  * the call's source, so that nothing behind waits for it; with `rest`, none behind it in that epoch either. */
-void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest);
+MR_API void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest);
 /* In `flush`: the source was asked to end, and may have had more to give. What cannot be told before that has come,
  * such as a number, is not to be guessed: dropped as MR_REASON_STOPPED a frame is not settled, and a run that goes on
  * from there brings it again. */
-bool mr_io_cut_short(const mr_io *io);
+MR_API bool mr_io_cut_short(const mr_io *io);
 
 /* With the answer MR_WAIT: when to be called again. */
-void mr_io_wake_at(mr_io *io, int64_t time_ns);
+MR_API void mr_io_wake_at(mr_io *io, int64_t time_ns);
 /* Parks the stage until `pool` has `count` free buffers: return the answer (MR_ERROR_AGAIN, or MR_ERROR_CANCELLED where
  * the run is stopped at once) from process. */
-int mr_io_await_pool(mr_io *io, mr_pool *pool, int count);
+MR_API int mr_io_await_pool(mr_io *io, mr_pool *pool, int count);
 /* Records that a source has failed, with the message of mr_fail; the run's exit code is the first such status. */
-void mr_io_fail_source(mr_io *io, uint32_t source, int status);
+MR_API void mr_io_fail_source(mr_io *io, uint32_t source, int status);
 
 #ifdef __cplusplus
 }

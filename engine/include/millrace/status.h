@@ -8,6 +8,8 @@
 #ifndef MILLRACE_STATUS_H
 #define MILLRACE_STATUS_H
 
+#include "millrace/export.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -37,14 +39,14 @@ typedef enum mr_status {
 } mr_status;
 
 /* Stores the message (printf style; at most 1023 bytes, cut beyond) for this thread and returns `status`. */
-int mr_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+MR_API int mr_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The calling thread's last message; never NULL. Valid until the thread's next mr_fail. */
-const char *mr_message(void);
+MR_API const char *mr_message(void);
 
 /* A status in words, and the exit code (sysexits.h) that a command answers with it. */
-const char *mr_status_words(int status);
-int mr_status_exit_code(int status);
+MR_API const char *mr_status_words(int status);
+MR_API int mr_status_exit_code(int status);
 
 #ifdef __cplusplus
 }

@@ -10,8 +10,8 @@
 #include <zmq.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "millrace/log.h"
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 

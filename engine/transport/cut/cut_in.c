@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/flow/hooks.h"
 #include "engine/flow/run_state.h"
@@ -11,6 +10,7 @@
 #include "engine/transport/cut/cut_end.h"
 #include "engine/transport/cut/cut_lanes.h"
 #include "engine/transport/cut/cut_stages.h"
+#include "millrace/log.h"
 
 enum { LINGER_MS = 1000 };
 /* How long a producer that may reconnect is waited for at the end. */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/hooks.h"
@@ -18,6 +17,7 @@
 #include "engine/transport/cut/cut_stages.h"
 #include "engine/transport/cut/dead_letter.h"
 #include "engine/transport/message.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 /* Empty when zeroed. */

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/transport/shm/shm.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 /* Why frames cross inline, with the message of mr_fail, once for each end of a cut. */

@@ -8,7 +8,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "engine/base/log.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 enum { PATH_BYTES = 1024, NAME_BYTES = 256 };

@@ -8,7 +8,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/data/pool.h"
@@ -16,6 +15,7 @@
 #include "engine/transport/shm/shm.h"
 #include "engine/transport/shm/shm_area.h"
 #include "engine/transport/shm/shm_socket.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 enum { STRANGERS = 16 };

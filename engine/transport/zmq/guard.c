@@ -9,10 +9,10 @@
 #include <zmq.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/observe/audit.h"
 #include "engine/transport/zmq/peers.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 enum { PART_BYTES = 256, ID_BYTES = 256, WHY_BYTES = 64 };

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "engine/device/probe/gpu.h"
+#include "millrace/log.h"
 
 #ifdef MILLRACE_CUDA_HOST
 #include <cuda_runtime_api.h>

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/log.h"
 #include "engine/device/cuda/cuda.h"
 #include "kernels/classical/classical.h"
 #include "kernels/vector/vector.h"
+#include "millrace/log.h"
 #include "tests/support/on_device.h"
 
 #ifdef MILLRACE_CUDA_HOST

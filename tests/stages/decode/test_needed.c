@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <libavformat/avformat.h>
 
-#include "engine/base/log.h"
+#include "millrace/log.h"
 #include "millrace/millrace.h"
 #include "stages/decode/decode_packet.h"
 #include "tests/support/decoded.h"

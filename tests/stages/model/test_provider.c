@@ -17,12 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/nvidia.h"
 #include "engine/device/device.h"
 #include "engine/pipeline/pipeline.h"
 #include "kernels/vector/cublas.h"
+#include "millrace/log.h"
 #include "stages/list.h"
 #include "stages/model/runtime.h"
 #include "tests/support/models.h"

@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
 #include "engine/pipeline/pipeline.h"
+#include "millrace/log.h"
 #include "tests/support/flow_stages.h"
 #include "tests/support/transport/node_stages.h"
 #include "tests/support/worker_counts.h"

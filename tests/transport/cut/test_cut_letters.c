@@ -11,13 +11,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
 #include "engine/data/pool.h"
 #include "engine/device/device.h"
 #include "engine/transport/cut/cut_share.h"
 #include "engine/transport/shm/shm.h"
 #include "engine/transport/shm/shm_area.h"
 #include "engine/transport/shm/shm_socket.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 #include "tests/support/transport/cut_ends.h"
 

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/device/device.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 #include "tests/support/transport/cut_ends.h"
 

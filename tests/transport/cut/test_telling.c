@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
 #include "engine/observe/audit.h"
 #include "engine/transport/cut/cut_end.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 enum { AT_ONCE = 20, MANY = 100 };

@@ -17,10 +17,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
 #include "engine/data/pool.h"
 #include "engine/transport/shm/shm_area.h"
 #include "engine/transport/shm/shm_socket.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 #include "tests/support/transport/shm_ends.h"
 

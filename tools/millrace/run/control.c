@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
+#include "millrace/log.h"
 #include "tools/millrace/run/control_answer.h"
 
 /* What is not taken of an answer within so long is not given any more; and so long no client is accepted where there

@@ -7,8 +7,8 @@
 #include <yajl/yajl_tree.h>
 
 #include "engine/base/json.h"
-#include "engine/base/log.h"
 #include "engine/observe/audit.h"
+#include "millrace/log.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/summary.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
+#include "millrace/log.h"
 
 /* Goes to the start of the line and clears it (ECMA-48: erase in line). */
 #define CLEAR "\r\033[K"

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/text/value.h"
+#include "millrace/log.h"
 #include "stages/sink/output.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/plan/plan.h"

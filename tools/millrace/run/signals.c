@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
 #include "engine/base/print.h"
+#include "millrace/log.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/run_audit.h"
 #include "tools/millrace/run/summary.h"

@@ -1,0 +1,31 @@
+/* The log of the library: lines such as "millrace: warning: decode: ..." on standard error, or where the program wants
+ * them. Any thread may call mr_log; a line is written whole, and stays one line whatever its arguments hold. The log
+ * belongs to the process, not to a pipeline. */
+#ifndef MILLRACE_LOG_H
+#define MILLRACE_LOG_H
+
+#include "millrace/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum mr_log_level { MR_LOG_ERROR, MR_LOG_WARNING, MR_LOG_INFO, MR_LOG_DEBUG } mr_log_level;
+
+/* Receives one line without its newline, which is borrowed for the call. Any thread calls it, several at once. */
+typedef void mr_log_function(void *context, mr_log_level level, const char *line);
+
+/* Writes a line (printf style) if its level is wanted. */
+MR_API void mr_log(mr_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Lines above this level are left out. At first it is MR_LOG_WARNING. */
+MR_API void mr_log_set_level(mr_log_level level);
+MR_API mr_log_level mr_log_get_level(void);
+/* Sends lines to `function` instead of standard error; NULL restores standard error. Call it while no pipeline runs. */
+MR_API void mr_log_to(mr_log_function *function, void *context);
+/* Parses "error", "warning", "info" or "debug". MR_ERROR_USAGE if `text` is none of them. */
+MR_API int mr_log_parse_level(const char *text, mr_log_level *level);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
