@@ -100,14 +100,12 @@ typedef struct mr_pipeline_params {
                                 (tests) */
 } mr_pipeline_params;
 
-/* Reads, checks and plans. On failure *pipeline is NULL, and `diagnostics` holds every error and warning found; on
- * success it may hold warnings. The status is the first error's. */
-static inline int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params,
-                                   mr_diagnostics *diagnostics);
-/* The same for callers that state the size of their mr_pipeline_params themselves, such as bindings of other languages.
+/* mr_pipeline_open for callers that state the size of their mr_pipeline_params themselves, such as bindings of other languages.
  * MR_ERROR_USAGE if it is smaller than the struct ever was, or holds fields that this library does not know. */
 MR_API int mr_pipeline_open_sized(mr_pipeline **pipeline, const mr_pipeline_params *params, size_t params_bytes,
                                   mr_diagnostics *diagnostics);
+/* Reads, checks and plans. On failure *pipeline is NULL, and `diagnostics` holds every error and warning found; on
+ * success it may hold warnings. The status is the first error's. */
 static inline int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params,
                                    mr_diagnostics *diagnostics) {
     return mr_pipeline_open_sized(pipeline, params, sizeof *params, diagnostics);
@@ -134,13 +132,12 @@ typedef struct mr_push {
     void (*release)(void *context);
     void *context;
 } mr_push;
+/* mr_pipeline_push for callers that state the size of their mr_push themselves, as mr_pipeline_open_sized. */
+MR_API int mr_pipeline_push_sized(mr_pipeline *pipeline, const char *source, const mr_push *push, size_t push_bytes,
+                                  int64_t timeout_ns);
 /* Waits up to timeout_ns (0: not at all, -1: without end) for room. MR_ERROR_AGAIN where there was none,
  * MR_ERROR_DATA where the format is not the planned one, MR_ERROR_CANCELLED once stopping. On failure release is not
  * called. */
-static inline int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns);
-/* The same for callers that state the size of their mr_push themselves, as mr_pipeline_open_sized. */
-MR_API int mr_pipeline_push_sized(mr_pipeline *pipeline, const char *source, const mr_push *push, size_t push_bytes,
-                                  int64_t timeout_ns);
 static inline int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns) {
     return mr_pipeline_push_sized(pipeline, source, push, sizeof *push, timeout_ns);
 }
