@@ -16,8 +16,8 @@
 #include "stages/decode/decode_pending.h"
 #include "stages/decode/decode_still.h"
 #include "stages/list.h"
-#include "stages/media/decode_format.h"
 #include "stages/media/media_input.h"
+#include "stages/media/picture_format.h"
 
 enum { MOST_DRAIN_ERRORS = 256 };
 

@@ -1,7 +1,7 @@
 #include "stages/decode/decode_codec.h"
 
+#include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
-#include "stages/media/media_side.h"
 
 /* Each still image is a packet of its own: frame threads would only add delay. */
 static int threads_for(const mr_decoder_params *params, enum AVCodecID id) {

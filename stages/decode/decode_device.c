@@ -10,7 +10,7 @@
 #include "engine/device/device.h"
 #include "stages/decode/decode_caps.h"
 #include "stages/decode/decode_nvdec.h"
-#include "stages/media/decode_format.h"
+#include "stages/media/picture_format.h"
 
 /* Surfaces that are held while they are copied, beside those that the stream needs; FEW_SURFACES if there are not so
  * many. */

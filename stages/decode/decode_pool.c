@@ -8,8 +8,8 @@
 
 #include "engine/base/memory.h"
 #include "engine/data/pool.h"
-#include "stages/media/decode_format.h"
 #include "stages/media/media_input.h"
+#include "stages/media/picture_format.h"
 
 /* PATCHED: more than decoders have pictures under way, so that the oldest number is of one that never came. */
 enum { ALIGNMENT = 64, TAIL_BYTES = 64, PATCHED = 256 };

@@ -1,10 +1,25 @@
-/* How codec parameters of FFmpeg pass to other processes (mr_media.codec is AVCodecParameters here). What comes from
- * there is not trusted: it is bounded, and decoders look at it as they look at files. Any thread. */
+/* Codec parameters and side data of FFmpeg, as frames carry them between stages and processes.
+ *
+ * mr_media.codec is AVCodecParameters here. Parameters that another process sends are not trusted: they are bounded, and
+ * decoders check them as they check files.
+ *
+ * Side data are carried if decoders need them: palettes, and headers that replace the stream's in its middle. They are
+ * plane 1 of a packet's frame, records of {uint32 type of FFmpeg, uint32 bytes, payload, padding to 8 bytes}. Any
+ * thread. */
 #ifndef MILLRACE_STAGES_MEDIA_MEDIA_CODEC_H
 #define MILLRACE_STAGES_MEDIA_MEDIA_CODEC_H
+
+#include <libavcodec/packet.h>
 
 #include "millrace/frame.h"
 
 extern const mr_media_codec mr_av_codec;
+
+/* Copies what decoders need; *buffer stays NULL where there is nothing, as with nearly all packets.
+ * MR_ERROR_MEMORY. */
+int mr_side_pack(const AVPacket *packet, mr_buffer **buffer);
+/* Adds the records of `plane` to the packet; a plane without data adds none. MR_ERROR_DATA where they are
+ * malformed. */
+int mr_side_unpack(const mr_plane *plane, AVPacket *packet);
 
 #endif

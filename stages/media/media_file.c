@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "stages/media/decode_format.h"
+#include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
 #include "stages/media/media_reader.h"
 #include "stages/media/media_seams.h"
-#include "stages/media/media_side.h"
+#include "stages/media/picture_format.h"
 
 /* What is read. Left out on purpose is everything that opens other files or hosts (playlists, concat scripts,
  * session descriptions, manifests), and formats that are recognised by their name alone. Those with sound only

@@ -1,17 +1,83 @@
 /* Test patterns: a libavfilter graph whose pictures become packets of raw video, so that they pass through
  * decode as any other source does. Only filters are let in that read nothing but their input: filters open files
  * as soon as a graph is parsed, so the names are checked before. */
+#include <dlfcn.h>
 #include <libavcodec/avcodec.h>
+#include <libavfilter/avfilter.h>
+#include <libavfilter/buffersink.h>
 #include <libavutil/avstring.h>
 #include <libavutil/imgutils.h>
+#include <libavutil/macros.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/nearest.h"
-#include "stages/media/media_avfilter.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
 #include "stages/media/media_reader.h"
+
+/* ---- libavfilter ----------------------------------------------------------------------------------------------- */
+
+/* The library is loaded when a test pattern is first asked for: with all that it depends on, it would cost every other
+ * run 20 MB and a tenth of a second. Its functions are called through members of the same names. */
+#define AVFILTER_FUNCTIONS(X)                                                                                     \
+    X(avfilter_graph_alloc)                                                                                          \
+    X(avfilter_graph_free)                                                                                           \
+    X(avfilter_graph_parse2)                                                                                         \
+    X(avfilter_graph_create_filter)                                                                                  \
+    X(avfilter_graph_config)                                                                                         \
+    X(avfilter_get_by_name)                                                                                          \
+    X(avfilter_inout_free)                                                                                           \
+    X(avfilter_link)                                                                                                 \
+    X(avfilter_pad_get_type)                                                                                         \
+    X(av_buffersink_get_w)                                                                                           \
+    X(av_buffersink_get_h)                                                                                           \
+    X(av_buffersink_get_format)                                                                                      \
+    X(av_buffersink_get_frame)                                                                                       \
+    X(av_buffersink_get_frame_rate)                                                                                  \
+    X(av_buffersink_get_sample_aspect_ratio)                                                                         \
+    X(av_buffersink_get_time_base)
+
+typedef struct avfilter_api {
+#define X(name) __typeof__(&name) name;
+    AVFILTER_FUNCTIONS(X)
+#undef X
+} avfilter_api;
+
+static const char library_name[] = "libavfilter.so." AV_STRINGIFY(LIBAVFILTER_VERSION_MAJOR);
+static avfilter_api functions;
+static bool loaded;
+static char reason[256];
+
+/* Fills a member with the function of that name. ISO C has no conversion from dlsym's pointer to one of a
+ * function. */
+static bool look_up(void *library, const char *name, void *member) {
+    void *found = dlsym(library, name);
+    memcpy(member, &found, sizeof found);
+    return found != NULL;
+}
+
+static void load_library(void) {
+    void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
+    loaded = library != NULL;
+#define X(name) loaded = loaded && look_up(library, #name, &functions.name);
+    AVFILTER_FUNCTIONS(X)
+#undef X
+    const char *words = loaded ? NULL : dlerror();
+    strncpy(reason, words ? words : "a function is missing", sizeof reason - 1);
+}
+
+/* The library stays loaded. NULL, with a message, if it cannot be loaded. Any thread. */
+static const avfilter_api *load_avfilter(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_library);
+    if (loaded)
+        return &functions;
+    mr_fail(MR_ERROR_UNAVAILABLE, "test patterns need %s: %s", library_name, reason);
+    return NULL;
+}
 
 static const char *const harmless[] = {
     "testsrc",   "testsrc2",  "smptebars",  "smptehdbars", "color",     "rgbtestsrc", "yuvtestsrc", "pal75bars",
@@ -28,7 +94,7 @@ static const AVRational nanoseconds = {1, 1000000000};
 typedef struct lavfi_reader {
     mr_reader base;
     mr_reader_params params;
-    const mr_avfilter *api;
+    const avfilter_api *api;
     AVFilterGraph *graph;
     AVFilterContext *sink;
     AVFrame *frame;
@@ -126,7 +192,7 @@ static int build(lavfi_reader *reader, const char *text, AVFilterInOut **in, AVF
 
 static int open_graph(lavfi_reader *reader) {
     const char *text = reader->params.uri + strlen("lavfi:");
-    if (!reader->api && !(reader->api = mr_avfilter_load()))
+    if (!reader->api && !(reader->api = load_avfilter()))
         return MR_ERROR_UNAVAILABLE;
     reader->graph = reader->api->avfilter_graph_alloc();
     if (!reader->graph)

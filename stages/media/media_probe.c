@@ -1,7 +1,7 @@
 #include "stages/media/media_probe.h"
 
-#include "stages/media/decode_format.h"
 #include "stages/media/media_input.h"
+#include "stages/media/picture_format.h"
 
 bool mr_probe_open(mr_probe *probe, const AVCodecParameters *parameters, int64_t max_pixels) {
     const AVCodec *decoder = avcodec_find_decoder(parameters->codec_id);

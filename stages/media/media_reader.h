@@ -40,7 +40,7 @@ typedef struct mr_packet {
     mr_buffer *buffer;      /* NULL where an image could not be read: then bytes is 0 and MR_FRAME_CORRUPT is set */
     uint8_t *data;
     size_t bytes;
-    mr_buffer *side;        /* side data as media_side.h writes it; NULL for most packets */
+    mr_buffer *side;        /* side data as media_codec.h writes it; NULL for most packets */
     mr_media *media;
     int64_t pts_ns, dts_ns; /* from the start of the stream; MR_NO_TIME unknown */
     int64_t duration_ns;

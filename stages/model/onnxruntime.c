@@ -8,9 +8,9 @@
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
+#include "stages/model/onnx/onnx_file.h"
+#include "stages/model/onnx/onnx_signature.h"
 #include "stages/model/onnx/onnx_work.h"
-#include "stages/model/onnx_file.h"
-#include "stages/model/onnx_signature.h"
 #include "stages/model/ort_model.h"
 #include "stages/model/ort_provider.h"
 

@@ -34,7 +34,7 @@ typedef struct ort_model {
 int mr_ort_wrap(const ort_model *model, const ort_memory_info *memory, bool output, size_t at, const mr_shape *shape,
                 void *data, ort_value **value);
 
-/* ---- ort_engines.c --------------------------------------------------------------------------------------------- */
+/* ---- ort_device.c ---------------------------------------------------------------------------------------------- */
 
 /* Where the session of the bytes that were read finds engines, or puts them: model->engines.folder, which may be "". For
  * models on a CUDA device, before each session. */
@@ -43,8 +43,6 @@ void mr_ort_engines_open(ort_model *model, const mr_model_params *params);
 bool mr_ort_engines_refused(ort_model *model);
 /* After each run, with its status, which is passed on: what the first one has built is kept. */
 int mr_ort_engines_ran(ort_model *model, int status);
-
-/* ---- ort_device.c ---------------------------------------------------------------------------------------------- */
 
 /* Prepares runs on model->base.stream, which is one of a CUDA device, once the session is there. */
 int mr_ort_device_open(ort_model *model, bool graph);

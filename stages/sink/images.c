@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "stages/list.h"
-#include "stages/media/decode_format.h"
+#include "stages/media/picture_format.h"
 #include "stages/sink/output.h"
 
 enum { NAME_BYTES = 256, PATH_BYTES = 4096 };

@@ -52,9 +52,9 @@ void mr_zmq_sink_close(mr_stage *self) {
 
 /* Reads what subscribers say: 1 and a topic, or 0 and one that they want no more. */
 static void hear_subscribers(mr_zmq_sink *at) {
-    char said[1];
-    while (zmq_recv(mr_zmq_handle(at->socket), said, sizeof said, ZMQ_DONTWAIT) > 0)
-        at->subscribers += said[0] == 1 ? 1 : said[0] == 0 ? -1 : 0;
+    char update[1];
+    while (zmq_recv(mr_zmq_handle(at->socket), update, sizeof update, ZMQ_DONTWAIT) > 0)
+        at->subscribers += update[0] == 1 ? 1 : update[0] == 0 ? -1 : 0;
 }
 
 static int await_subscribers(mr_stage *self) {

@@ -60,7 +60,7 @@ enum { TOPIC, RECORD, PAYLOAD, PARTS };
 typedef struct message {
     zmq_msg_t part[PARTS];
     int count; /* parts that came, those beyond included */
-    mr_zmq_said said;
+    mr_zmq_record fields;
 } message;
 
 static void forget(message *got) {
@@ -181,15 +181,15 @@ static int take_image(mr_stage *self, message *got, mr_frame *frame) {
 static int check_format(const mr_stage *self, const message *got, mr_format *format) {
     const mr_zmq_source_options *given = self->options;
     const mr_format_set set = mr_format_set_of(&given->format);
-    const char *said = got->said.format_text;
+    const char *text = got->fields.format_text;
     char wanted[MR_FORMAT_SET_TEXT];
-    *format = *said ? got->said.format : given->format;
+    *format = *text ? got->fields.format : given->format;
     bool whole = format->payload == MR_PAYLOAD_PICTURE ? format->pixel && format->width > 0 && format->height > 0
                                                        : mr_tensor_bytes(format) > 0;
     if (whole && mr_format_set_has(&set, format))
         return MR_OK;
     mr_format_set_print(&set, wanted, sizeof wanted);
-    return *said ? mr_fail(MR_ERROR_DATA, "the record says \"%s\", and %s was expected", said, wanted)
+    return *text ? mr_fail(MR_ERROR_DATA, "the record says \"%s\", and %s was expected", text, wanted)
                  : mr_fail(MR_ERROR_DATA, "the record says nothing of the format, and %s was expected", wanted);
 }
 
@@ -241,8 +241,8 @@ static int take_raw(mr_stage *self, message *got, mr_frame *frame) {
 
 static int read_message(mr_stage *self, message *got) {
     const mr_zmq_source *at = self->state;
-    int status = mr_zmq_said_read(&got->said, zmq_msg_data(&got->part[RECORD]), zmq_msg_size(&got->part[RECORD]));
-    if (!status && got->count != PARTS && !got->said.end)
+    int status = mr_zmq_record_read(&got->fields, zmq_msg_data(&got->part[RECORD]), zmq_msg_size(&got->part[RECORD]));
+    if (!status && got->count != PARTS && !got->fields.end)
         status = mr_fail(MR_ERROR_DATA, "a message of %d parts came: %srecord and payload were expected",
                          got->count - (at->topics ? TOPIC : RECORD), at->topics ? "topic, " : "");
     return status;
@@ -275,7 +275,7 @@ static int give(mr_stage *self, mr_io *io, message *got, int status) {
         status = given->format.payload ? take_raw(self, got, frame) : take_image(self, got, frame);
     if (status)
         return refuse(self, io, frame);
-    frame->pts_ns = got->said.pts_ns;
+    frame->pts_ns = got->fields.pts_ns;
     return mr_io_emit(io, 0, frame);
 }
 
@@ -287,7 +287,7 @@ int mr_zmq_source_process(mr_stage *self, mr_io *io) {
     if (status)
         return status;
     status = read_message(self, &got);
-    if (status || !got.said.end)
+    if (status || !got.fields.end)
         status = give(self, io, &got, status);
     else
         status = ++at->ends == given->ends ? MR_END : MR_WAIT;

@@ -10,7 +10,7 @@
 #include <zmq.h>
 
 #include "stages/zmq/zmq_link.h"
-#include "stages/zmq/zmq_said.h"
+#include "stages/zmq/zmq_record.h"
 
 typedef struct mr_zmq_source_options {
     mr_zmq_link link;

@@ -19,15 +19,6 @@ int mr_onnx_axis(int64_t axis, int rank);
  * how many there are, -1 where they are not known or more than MR_ONNX_GRAPH_NUMBERS. */
 int mr_onnx_list(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, const char *attribute, int64_t *values);
 
-/* ---- onnx_windows.c: convolutions, pools, products ---------------------------------------------------------------- */
-
-bool mr_onnx_infer_conv(const mr_onnx_graph *graph, const mr_onnx_node *node);
-bool mr_onnx_infer_deconv(const mr_onnx_graph *graph, const mr_onnx_node *node);
-bool mr_onnx_infer_pool(const mr_onnx_graph *graph, const mr_onnx_node *node);
-bool mr_onnx_infer_global(const mr_onnx_graph *graph, const mr_onnx_node *node);
-bool mr_onnx_infer_gemm(const mr_onnx_graph *graph, const mr_onnx_node *node);
-bool mr_onnx_infer_matmul(const mr_onnx_graph *graph, const mr_onnx_node *node);
-
 /* ---- onnx_layout.c: operators that change a shape, or compute with shapes ------------------------------------------ */
 
 bool mr_onnx_infer_broadcast(const mr_onnx_graph *graph, const mr_onnx_node *node);

@@ -1,7 +1,7 @@
 /* Reading protobuf's encoding (protobuf.dev, "Encoding") where it lies: fields one by one, nothing copied. Pure
  * functions; any thread. */
-#ifndef MILLRACE_STAGES_MODEL_PROTOBUF_H
-#define MILLRACE_STAGES_MODEL_PROTOBUF_H
+#ifndef MILLRACE_STAGES_MODEL_ONNX_PROTOBUF_H
+#define MILLRACE_STAGES_MODEL_ONNX_PROTOBUF_H
 
 #include <stdbool.h>
 #include <stdint.h>

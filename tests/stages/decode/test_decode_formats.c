@@ -1,16 +1,16 @@
 /* Formats of decoded pictures: what streams say of colour and rotation, and what is taken where they do not; every
  * pixel layout of FFmpeg; which pictures are selected. */
+#include <cmocka.h>
+#include <libavutil/display.h>
+#include <libavutil/imgutils.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
-#include <libavutil/display.h>
-#include <libavutil/imgutils.h>
 
 #include "stages/decode/decode_needed.h"
-#include "stages/media/decode_format.h"
+#include "stages/media/picture_format.h"
 #include "tests/support/decoded.h"
 
 static void formats_carry_rotation_and_colour(void **state) {

@@ -16,7 +16,7 @@
 #include "engine/plan/plan.h"
 #include "millrace/millrace.h"
 #include "stages/decode/decode_pool.h"
-#include "stages/media/decode_format.h"
+#include "stages/media/picture_format.h"
 #include "tests/support/clips.h"
 #include "tests/support/opened.h"
 

@@ -1,18 +1,18 @@
 /* features and infer on small networks, beside what ONNX Runtime's Python says of the same inputs. */
+#include <cmocka.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "engine/plan/plan.h"
-#include "stages/model/onnx_file.h"
-#include "stages/model/onnx_signature.h"
+#include "stages/model/onnx/onnx_file.h"
+#include "stages/model/onnx/onnx_signature.h"
 #include "tests/support/models.h"
 
 enum { IMAGE = 3 * 8 * 6, OUT = 4 * 4 * 3, INNER = 4 * 8 * 6 };

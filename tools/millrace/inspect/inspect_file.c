@@ -10,8 +10,8 @@
 #include "engine/base/print.h"
 #include "millrace/status.h"
 #include "stages/model/npy.h"
+#include "stages/model/onnx/onnx_file.h"
 #include "stages/model/onnx/onnx_work.h"
-#include "stages/model/onnx_file.h"
 
 enum { TEXT = 512 };
 

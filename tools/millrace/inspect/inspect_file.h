@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "engine/base/json.h"
-#include "stages/model/onnx_report.h"
+#include "stages/model/onnx/onnx_report.h"
 
 /* Whether a word names a file, and not a stage type: it has a slash, or ends in .onnx or .npy. */
 bool mr_inspect_is_file(const char *word);

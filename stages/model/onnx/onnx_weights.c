@@ -1,4 +1,4 @@
-#include "stages/model/onnx_weights.h"
+#include "stages/model/onnx/onnx_weights.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

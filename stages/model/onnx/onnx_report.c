@@ -1,4 +1,4 @@
-#include "stages/model/onnx_report.h"
+#include "stages/model/onnx/onnx_report.h"
 
 #include <string.h>
 

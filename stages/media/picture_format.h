@@ -3,8 +3,8 @@
  * Most pixel layouts are carried as they are. The others (palettes, 4:1:1, more than 12 bits of colour, one bit
  * a pixel, ...) are converted by swscale to the nearest layout of the same family, without touching matrix or
  * range. Functions here are pure; a converter belongs to one thread. */
-#ifndef MILLRACE_STAGES_MEDIA_DECODE_FORMAT_H
-#define MILLRACE_STAGES_MEDIA_DECODE_FORMAT_H
+#ifndef MILLRACE_STAGES_MEDIA_PICTURE_FORMAT_H
+#define MILLRACE_STAGES_MEDIA_PICTURE_FORMAT_H
 
 #include <libavcodec/avcodec.h>
 #include <libavutil/frame.h>

@@ -1,4 +1,4 @@
-#include "stages/zmq/zmq_said.h"
+#include "stages/zmq/zmq_record.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,11 +12,11 @@
 /* Times beyond this, 292 years, do not fit. */
 static const double MOST_S = 9.2e9;
 
-static void take_format(mr_zmq_said *said, const char *text, size_t bytes) {
-    snprintf(said->format_text, sizeof said->format_text, "%.*s", bytes < 64 ? (int)bytes : 64, text);
-    if (!mr_value_format(said->format_text, &said->format) ||
-        (said->format.payload != MR_PAYLOAD_PICTURE && said->format.payload != MR_PAYLOAD_TENSOR))
-        said->format = (mr_format){.payload = MR_PAYLOAD_ANY};
+static void take_format(mr_zmq_record *to, const char *text, size_t bytes) {
+    snprintf(to->format_text, sizeof to->format_text, "%.*s", bytes < 64 ? (int)bytes : 64, text);
+    if (!mr_value_format(to->format_text, &to->format) ||
+        (to->format.payload != MR_PAYLOAD_PICTURE && to->format.payload != MR_PAYLOAD_TENSOR))
+        to->format = (mr_format){.payload = MR_PAYLOAD_ANY};
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
@@ -25,7 +25,7 @@ enum { OTHER, PTS, END, FORMAT };
 
 /* Members of the outer object only; what is deeper is passed over, and not deep. */
 typedef struct reader {
-    mr_zmq_said *said;
+    mr_zmq_record *to;
     int depth, field, status;
 } reader;
 
@@ -53,7 +53,7 @@ static int on_key(void *context, const unsigned char *key, size_t bytes) {
 static int on_bool(void *context, int value) {
     reader *at = context;
     if (at->depth == 1 && at->field == END)
-        at->said->end = value;
+        at->to->end = value;
     return 1;
 }
 
@@ -65,7 +65,7 @@ static int on_double(void *context, double value) {
         at->status = mr_fail(MR_ERROR_DATA, "pts is no time in seconds");
         return 0;
     }
-    at->said->pts_ns = (int64_t)llround(value * 1e9);
+    at->to->pts_ns = (int64_t)llround(value * 1e9);
     return 1;
 }
 
@@ -76,11 +76,11 @@ static int on_integer(void *context, long long value) {
 static int on_text(void *context, const unsigned char *text, size_t bytes) {
     reader *at = context;
     if (at->depth == 1 && at->field == FORMAT)
-        take_format(at->said, (const char *)text, bytes);
+        take_format(at->to, (const char *)text, bytes);
     return 1;
 }
 
-static int read_json(mr_zmq_said *said, const uint8_t *record, size_t bytes) {
+static int read_json(mr_zmq_record *to, const uint8_t *record, size_t bytes) {
     static const yajl_callbacks callbacks = {.yajl_boolean = on_bool,
                                              .yajl_integer = on_integer,
                                              .yajl_double = on_double,
@@ -90,7 +90,7 @@ static int read_json(mr_zmq_said *said, const uint8_t *record, size_t bytes) {
                                              .yajl_end_map = leave,
                                              .yajl_start_array = enter,
                                              .yajl_end_array = leave};
-    reader at = {.said = said};
+    reader at = {.to = to};
     yajl_handle parser = yajl_alloc(&callbacks, NULL, &at);
     if (!parser)
         return mr_fail(MR_ERROR_DATA, "no memory to read a record");
@@ -102,24 +102,24 @@ static int read_json(mr_zmq_said *said, const uint8_t *record, size_t bytes) {
 
 /* ---- protobuf -------------------------------------------------------------------------------------------------- */
 
-static int read_protobuf(mr_zmq_said *said, const uint8_t *record, size_t bytes) {
+static int read_protobuf(mr_zmq_record *to, const uint8_t *record, size_t bytes) {
     Millrace__Results__Record *one = millrace__results__record__unpack(NULL, bytes, record);
     int status = one ? MR_OK : mr_fail(MR_ERROR_DATA, "the record is neither JSON nor message Record of results.proto");
     if (one && one->time_case == MILLRACE__RESULTS__RECORD__TIME_PTS_NS)
-        said->pts_ns = one->pts_ns;
+        to->pts_ns = one->pts_ns;
     if (one) {
-        take_format(said, one->format, strlen(one->format));
-        said->end = one->end;
+        take_format(to, one->format, strlen(one->format));
+        to->end = one->end;
         millrace__results__record__free_unpacked(one, NULL);
     }
     return status;
 }
 
-int mr_zmq_said_read(mr_zmq_said *said, const uint8_t *record, size_t bytes) {
-    *said = (mr_zmq_said){.pts_ns = MR_NO_TIME};
-    if (bytes > MR_ZMQ_SAID_BYTES)
-        return mr_fail(MR_ERROR_DATA, "the record has %zu bytes, and at most %d are read", bytes, MR_ZMQ_SAID_BYTES);
+int mr_zmq_record_read(mr_zmq_record *to, const uint8_t *record, size_t bytes) {
+    *to = (mr_zmq_record){.pts_ns = MR_NO_TIME};
+    if (bytes > MR_ZMQ_RECORD_BYTES)
+        return mr_fail(MR_ERROR_DATA, "the record has %zu bytes, and at most %d are read", bytes, MR_ZMQ_RECORD_BYTES);
     if (bytes == 0)
         return MR_OK;
-    return *record == '{' ? read_json(said, record, bytes) : read_protobuf(said, record, bytes);
+    return *record == '{' ? read_json(to, record, bytes) : read_protobuf(to, record, bytes);
 }

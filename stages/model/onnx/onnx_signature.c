@@ -1,4 +1,4 @@
-#include "stages/model/onnx_signature.h"
+#include "stages/model/onnx/onnx_signature.h"
 
 #include <string.h>
 

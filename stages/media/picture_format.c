@@ -1,4 +1,4 @@
-#include "stages/media/decode_format.h"
+#include "stages/media/picture_format.h"
 
 #include <libavutil/pixdesc.h>
 #include <limits.h>
