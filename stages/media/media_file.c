@@ -2,9 +2,12 @@
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
+#include <libavutil/intreadwrite.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/memory.h"
 #include "stages/media/media_codec.h"
@@ -14,9 +17,9 @@
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
 
-/* What is read. Left out on purpose is everything that opens other files or hosts (playlists, concat scripts,
- * session descriptions, manifests), and formats that are recognised by their name alone. Those with sound only
- * are here so that the message can say so. */
+/* The supported formats. Formats that open other files or hosts (playlists, concat scripts, session descriptions,
+ * manifests) are left out on purpose, and so are those that are recognised by their name alone. Those with sound only
+ * are listed so that the message can say so. */
 static const char *const readable[] = {
     "mov",  "matroska", "webm", "avi",  "mpegts", "mpeg",  "mpegvideo", "h264", "hevc", "m4v", "av1",  "obu",
     "ivf",  "flv",      "asf",  "ogg",  "gif",    "apng",  "nut",       "mxf",  "dv",   "mjpeg", "vc1", "h261",
@@ -68,7 +71,8 @@ static int choose_format(file_reader *reader, const AVInputFormat **format) {
     if (mr_input_image_codec(*format))
         return MR_OK;
     if (!named(*format, readable, sizeof readable / sizeof *readable))
-        return mr_fail(MR_ERROR_DATA, "%s: is no video or image that is read (%s)", path, (*format)->long_name);
+        return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a supported "
+                                      "format (%s)", path, (*format)->long_name);
     return MR_OK;
 }
 
@@ -86,6 +90,49 @@ static int set_rate(AVDictionary **options, const AVInputFormat *format, double 
     AVRational exact = av_d2q(rate, 1000000);
     snprintf(text, sizeof text, "%d/%d", exact.num, exact.den);
     return timeless && rate > 0 ? av_dict_set(options, "framerate", text, 0) : 0;
+}
+
+typedef enum mp4_index { MP4_UNKNOWN, MP4_MISSING, MP4_INCOMPLETE, MP4_COMPLETE } mp4_index;
+
+/* Looks for the index among the outermost boxes of an MP4 (ISO/IEC 14496-12, 4.2): each begins with its size and name.
+ * Size 0 is that of the last box, 1 stands for a size of 64 bits behind the name. UNKNOWN if it does not begin as an MP4. */
+static mp4_index find_mp4_index(int fd) {
+    static const char *const first[] = {"ftyp", "mdat", "wide", "free", "skip"};
+    struct stat file;
+    uint8_t head[16];
+    bool known = false;
+    int64_t at = 0, size = 0;
+    if (fstat(fd, &file))
+        return MP4_UNKNOWN;
+    for (; pread(fd, head, sizeof head, at) >= 8; at += size) {
+        for (size_t i = 0; at == 0 && i < sizeof first / sizeof *first; i++)
+            known = known || memcmp(head + 4, first[i], 4) == 0;
+        size = AV_RB32(head) == 1 ? (int64_t)AV_RB64(head + 8) : (int64_t)AV_RB32(head);
+        bool whole = size >= 8 && size <= file.st_size - at;
+        if (known && memcmp(head + 4, "moov", 4) == 0)
+            return whole ? MP4_COMPLETE : MP4_INCOMPLETE;
+        if (!known || !whole)
+            break;
+    }
+    return known ? MP4_MISSING : MP4_UNKNOWN;
+}
+
+/* An error of libavformat while it opens a file. */
+static int fail_open(const file_reader *reader, const AVInputFormat *format, int error) {
+    const char *path = reader->params.uri, *const mp4[] = {"mp4"};
+    mp4_index index = MP4_UNKNOWN;
+    if (error == AVERROR_INVALIDDATA && named(format, mp4, 1))
+        index = find_mp4_index(reader->input.fd);
+    if (index == MP4_MISSING || index == MP4_INCOMPLETE)
+        return mr_fail(MR_ERROR_DATA,
+                       "%s: its index (moov) is %s, so the file is probably cut off, or its recording was not "
+                       "finished; copy it again from where it came from",
+                       path, index == MP4_MISSING ? "missing" : "incomplete");
+    if (index == MP4_UNKNOWN && error == AVERROR_INVALIDDATA)
+        return mr_fail(MR_ERROR_DATA, "%s: is not a video or image that can be read (tried as "
+                                      "%s): %s", path, format->name,
+                       mr_av_words(error));
+    return mr_fail(status_of(reader, error), "%s: cannot be read (%s): %s", path, format->name, mr_av_words(error));
 }
 
 static int open_format(file_reader *reader) {
@@ -107,10 +154,7 @@ static int open_format(file_reader *reader) {
     /* On failure libavformat frees the context and leaves our AVIOContext alone. */
     int error = avformat_open_input(&reader->format, path, input_format, &options);
     av_dict_free(&options);
-    if (error < 0)
-        return mr_fail(status_of(reader, error), "%s: is no video or image that can be read (%s): %s", path,
-                       input_format->name, mr_av_words(error));
-    return MR_OK;
+    return error < 0 ? fail_open(reader, input_format, error) : MR_OK;
 }
 
 static bool is_cover(const AVStream *stream) {
@@ -128,8 +172,8 @@ static bool has_sound(const AVFormatContext *format) {
     return false;
 }
 
-/* The best video stream. A cover picture is one only where it is all there is: beside video it is left aside,
- * and with sound alone it does not make a video of a song. */
+/* The best video stream. A cover picture counts only if the file has nothing else: beside video it is ignored, and with
+ * sound alone it does not make a video of a song. */
 static AVStream *best_stream(AVFormatContext *format) {
     int best = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
     if (best < 0 || !is_cover(format->streams[best]))
@@ -164,13 +208,13 @@ static int choose_stream(file_reader *reader) {
         return reader->stream ? MR_OK : say_no_video(format, path);
     }
     if ((unsigned)wanted >= format->nb_streams || !is_video(format->streams[wanted]))
-        return mr_fail(MR_ERROR_DATA, "%s: stream %d is no video; the file has %u streams", path, wanted,
+        return mr_fail(MR_ERROR_DATA, "%s: stream %d is not a video; the file has %u streams", path, wanted,
                        format->nb_streams);
     reader->stream = format->streams[wanted];
     return MR_OK;
 }
 
-/* Looks into the packets for what the header does not say. The decoders used for that are bound by max_pixels too. */
+/* Reads packets for facts that the header lacks. The decoders used for that are bound by max_pixels too. */
 static int look_into_streams(file_reader *reader) {
     AVFormatContext *format = reader->format;
     unsigned count = format->nb_streams;
@@ -186,7 +230,7 @@ static int look_into_streams(file_reader *reader) {
     return mr_fail(status_of(reader, error), "%s: %s", reader->params.uri, mr_av_words(error));
 }
 
-/* True where the header alone says all that planning asks. */
+/* True if the header alone has all that planning needs. */
 static bool header_suffices(AVFormatContext *format) {
     for (unsigned i = 0; i < format->nb_streams; i++) {
         const AVCodecParameters *codec = format->streams[i]->codecpar;
@@ -288,7 +332,7 @@ static int seek_to_start(file_reader *reader) {
 static int rewind_file(mr_reader *base) {
     file_reader *reader = (file_reader *)base;
     mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
-    /* Where times begin anew in mid-stream, seeking by time leads anywhere. */
+    /* If times begin anew in mid-stream, seeking by time is not reliable. */
     bool seekable = reader->seams.found == 0 || reader->params.start_ns > 0;
     reader->packets = 0;
     mr_seams_begin(&reader->seams);
@@ -376,8 +420,8 @@ static bool is_past_end(const file_reader *reader, const mr_packet *packet) {
     return reader->params.end_ns > 0 && time != MR_NO_TIME && time >= reader->params.end_ns;
 }
 
-/* A truncated file ends like a whole one; the number of frames that its header announces tells the difference. One
- * that has none of them is an error. */
+/* A truncated file ends like a whole one; the number of frames in its header shows the difference. If none of them was
+ * read it is an error. */
 static int end_of(const file_reader *reader) {
     const mr_reader_params *params = &reader->params;
     int64_t announced = reader->stream->nb_frames;
@@ -417,10 +461,9 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     return MR_OK;
 }
 
-/* ---- what is known before -------------------------------------------------------------------------------------- */
+/* ---- survey --------------------------------------------------------------------------------------------------- */
 
-/* Shows the decoder the stream's first packets until it knows what pictures it would give; most often the first will
- * do. */
+/* Passes the stream's first packets to the decoder until it knows its pictures; most often the first is enough. */
 static void look_into_packets(file_reader *reader, mr_probe *probe) {
     enum { MOST_PACKETS = 32 };
     bool known = probe->codec->width > 0 && probe->codec->pix_fmt != AV_PIX_FMT_NONE;

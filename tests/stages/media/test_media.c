@@ -1,4 +1,4 @@
-/* Readers: what is read, in which order, at what times, and what is refused. */
+/* Readers: supported files, the order and times of packets, and refusals. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,13 +72,13 @@ static void write_file(char path[CLIP_PATH], const char *name, const char *text)
     fclose(file);
 }
 
-static void what_is_no_media_is_refused(void **state) {
+static void a_file_that_is_not_media_is_refused(void **state) {
     (void)state;
     char path[CLIP_PATH];
     assert_refused("/nowhere/none.mp4", MR_ERROR_NO_INPUT, "No such file");
     assert_refused("/nowhere/*.png", MR_ERROR_NO_INPUT, "no file matches");
-    write_file(path, "text.mp4", "this is no video\n");
-    assert_refused(path, MR_ERROR_DATA, "is no video or image");
+    write_file(path, "text.mp4", "this is not a video\n");
+    assert_refused(path, MR_ERROR_DATA, "is not a video or image");
     write_file(path, "empty.mp4", "");
     assert_refused(path, MR_ERROR_DATA, "is empty");
     assert_refused("/dev/zero", MR_ERROR_DATA, "device");
@@ -92,7 +92,7 @@ static void what_is_no_media_is_refused(void **state) {
     assert_refused("test-clips/no-images", MR_ERROR_DATA, "no images");
 }
 
-static void what_points_elsewhere_is_not_followed(void **state) {
+static void references_to_other_files_are_not_followed(void **state) {
     (void)state;
     char path[CLIP_PATH];
     write_file(path, "list.m3u8",
@@ -104,7 +104,7 @@ static void what_points_elsewhere_is_not_followed(void **state) {
                "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 5004 RTP/AVP 96\n");
     assert_refused(path, MR_ERROR_DATA, "not followed");
     write_file(path, "picture.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"></svg>");
-    assert_refused(path, MR_ERROR_DATA, "is no video or image");
+    assert_refused(path, MR_ERROR_DATA, "is not a video or image");
     assert_refused("lavfi:movie=/etc/passwd", MR_ERROR_CONFIG, "\"movie\"");
     assert_refused("lavfi:testsrc,subtitles=/etc/passwd", MR_ERROR_CONFIG, "\"subtitles\"");
     assert_refused("lavfi:color[a];amovie@x=/etc/passwd[b];[a]null", MR_ERROR_CONFIG, "\"amovie\"");
@@ -117,7 +117,25 @@ static void what_points_elsewhere_is_not_followed(void **state) {
     assert_refused("lavfi:scale=8:8", MR_ERROR_CONFIG, "no open input");
 }
 
-static void sound_is_no_video(void **state) {
+/* The index of an MP4 stands behind its pictures, unless the file was made for streaming. */
+static void a_file_that_lost_its_index_is_said_to_be_cut_off(void **state) {
+    (void)state;
+    char path[CLIP_PATH], cut[CLIP_PATH];
+    clip_make(path, "whole.mp4", "-f lavfi -i testsrc2=size=160x120:rate=25 -frames:v 30 -c:v libx264 -pix_fmt yuv420p");
+    clip_path(cut, "cut.mp4");
+    clip_shell("s=$(stat -c %%s %s) && head -c $((s / 2)) %s > %s", path, path, cut);
+    assert_refused(cut, MR_ERROR_DATA, "its index (moov) is missing");
+    assert_refused(cut, MR_ERROR_DATA, "cut off");
+    clip_shell("s=$(stat -c %%s %s) && head -c $((s - 200)) %s > %s", path, path, cut);
+    assert_refused(cut, MR_ERROR_DATA, "its index (moov) is incomplete");
+    /* A moov without anything in it is another fault. */
+    write_file(cut, "hollow.mp4", "");
+    clip_shell("printf '\\000\\000\\000\\020ftypisom\\000\\000\\002\\000\\000\\000\\000\\010moov' > %s", cut);
+    assert_refused(cut, MR_ERROR_DATA, "");
+    assert_null(strstr(mr_message(), "moov"));
+}
+
+static void sound_alone_is_not_a_video(void **state) {
     (void)state;
     char path[CLIP_PATH], cover[CLIP_PATH], command[2 * CLIP_PATH];
     clip_make(path, "tone.wav", "-f lavfi -i sine=duration=0.2");
@@ -292,10 +310,11 @@ static void images_reuse_their_media(void **state) {
 
 int main(void) {
     const struct CMUnitTest plain[] = {cmocka_unit_test(natural_order_takes_digits_as_numbers),
-                                       cmocka_unit_test(what_is_no_media_is_refused),
-                                       cmocka_unit_test(what_points_elsewhere_is_not_followed)};
+                                       cmocka_unit_test(a_file_that_is_not_media_is_refused),
+                                       cmocka_unit_test(references_to_other_files_are_not_followed)};
     const struct CMUnitTest clips[] = {
-        cmocka_unit_test(sound_is_no_video),
+        cmocka_unit_test(a_file_that_lost_its_index_is_said_to_be_cut_off),
+        cmocka_unit_test(sound_alone_is_not_a_video),
         cmocka_unit_test(packets_are_those_of_ffprobe),
         cmocka_unit_test(sizes_beyond_the_limit_are_refused),
         cmocka_unit_test(folders_are_read_in_natural_order),
