@@ -5,7 +5,7 @@
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
 
-/* The pointers stand behind what is found, so that they need no memory of their own. */
+/* The pointers lie behind the data, so that they need no memory of their own. */
 static size_t pointers_at(size_t room, size_t each) {
     return mr_aligned_bytes(room * each);
 }
@@ -44,7 +44,7 @@ void mr_download_add(mr_download *d, mr_result *result, uint8_t *found) {
     d->count++;
 }
 
-/* Its own address of what is copied tells devices that look for misuse what is read. */
+/* Its pointer to the copied bytes is for devices that check which memory is read. */
 typedef struct finish_work {
     mr_download download;
     uint8_t *found;

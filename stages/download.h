@@ -1,11 +1,11 @@
-/* What the work of a call finds about its frames, and what becomes of it on the host: one copy and one host function for
- * all frames of the call, since each of them costs a device as much time as a small kernel, whatever it moves.
+/* Downloads the results of a call: one copy and one host function for all frames of the call, since each costs a device
+ * as much time as a small kernel, whatever its size.
  *
  * The device leaves `each` bytes a frame, one behind the other. They are copied into a buffer of the call, and a host
  * function behind the copy calls `finish` for each frame in order. On the processors nothing is copied: `finish` is
- * called at once with what was found.
+ * called at once with the device's bytes.
  *
- * `finish` is called also if the work before it has failed: it must not trust what it finds.
+ * `finish` is called also if the work before it has failed: it must not trust the bytes.
  *
  * Threads and errors: those of a stage's process. */
 #ifndef MILLRACE_STAGES_DOWNLOAD_H
@@ -13,11 +13,11 @@
 
 #include "millrace/stage.h"
 
-/* Makes the result of one frame out of what was found, which it may change. `context` outlives the call's work: the stage's state, or
- * NULL. */
+/* Makes the result of one frame from `found`, which it may change. `context` outlives the call's work: the stage's
+ * state, or NULL. */
 typedef void mr_download_finish(const void *context, mr_result *result, uint8_t *found, size_t each);
 
-/* One of them: the tensor of a result of mr_io_add_tensor is what stands first in `found`. */
+/* A finish function: copies the first bytes of `found` to the tensor of a result of mr_io_add_tensor. */
 mr_download_finish mr_download_tensor;
 
 typedef struct mr_download {
@@ -26,7 +26,7 @@ typedef struct mr_download {
     size_t each;
     size_t count;
     size_t room;       /* frames */
-    mr_buffer *buffer; /* what was found of all frames, then a pointer to the result of each; NULL on the processors */
+    mr_buffer *buffer; /* the bytes of all frames, then a pointer to the result of each; NULL on the processors */
 } mr_download;
 
 /* negotiate: a call's frames have at most `each` bytes. */

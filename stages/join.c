@@ -1,11 +1,12 @@
-/* join: puts together what several stages found out about one frame. The engine brings the frames with equal identity
- * together; what is left to do is one frame with the first port's payload, everybody's results and, as named tensors,
- * the vectors that the other ports' frames are. */
+/* join: joins the results of several stages about one frame. The engine gathers frames of equal identity; this stage
+ * makes one frame of them, with the first port's payload, the results of all and, as named tensors, the payloads of the
+ * other ports that are vectors. */
 #include <string.h>
 
 #include "stages/list.h"
 
-/* As add_results below: of what an input's frames carry, that which those of the first do not, oldest first. */
+/* As add_results below: promises the results that an input's frames carry and those of the first do not, oldest first.
+ */
 static int promise_results(mr_negotiation *negotiation, const mr_planned_input *input) {
     const mr_planned_result *end = input->results;
     for (; end; end = end->next) {
@@ -48,8 +49,7 @@ static int negotiate(mr_negotiation *negotiation) {
     return status;
 }
 
-/* A small tensor, which stands in the room of its result: what it is copied from is given to others once its frame is
- * gone. */
+/* A small tensor is copied into its result, since its memory is reused when its frame is released. */
 static int copy_tensor(mr_io *io, mr_frame *frame, const char *stage, const char *name, const mr_format *format,
                        const uint8_t *from) {
     void *data;
@@ -61,7 +61,7 @@ static int copy_tensor(mr_io *io, mr_frame *frame, const char *stage, const char
     return MR_OK;
 }
 
-/* The vector that the frame of a later port is; larger tensors are what networks take, and not what they find. */
+/* Adds the payload of a later port if it is a vector; larger tensors are inputs of networks, not results. */
 static int add_vector(mr_io *io, mr_frame *frame, const mr_planned_input *input, const mr_frame *theirs) {
     const mr_format *format = &theirs->format;
     if (format->payload != MR_PAYLOAD_TENSOR || format->rank != 1)
@@ -87,8 +87,8 @@ static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
     return MR_OK;
 }
 
-/* The lists share their oldest part, what was found before the graph forked: an element of ours is where theirs
- * ends. */
+/* The lists share their oldest part, the results from before the fork of the graph: the first element that both have.
+ */
 static const mr_result *shared_tail(const mr_frame *frame, const mr_result *theirs) {
     for (; theirs; theirs = theirs->next)
         for (const mr_result *ours = frame->results; ours; ours = ours->next)
@@ -134,9 +134,9 @@ static const mr_port outputs[] = {{.name = "out", .help = "payload of the first,
 
 const mr_stage_type mr_join_stage = {
     .name = "join",
-    .summary = "puts the results of several stages about one frame together",
+    .summary = "joins the results of several stages about one frame",
     .help = "Written with join: {a: one, b: other} in place of input. The frame that goes on has the payload of the "
-            "first and the results of all; those of later ones count as newer. Where another is a vector, such as "
+            "first and the results of all; those of later ones count as newer. If another is a vector, such as "
             "histogram gives, it goes along as a tensor that has the name of its input, here b, which jsonl prints "
             "with tensors: true; pictures and larger tensors of others stay behind.",
     .inputs = inputs,

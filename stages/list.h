@@ -1,7 +1,7 @@
 /* The stage types that come with millrace. A new one is declared here and gets one line in list.c.
  *
- * A name may stand twice: once for a source (no inputs) and once for a stage; what is looked up under `sources:`
- * is never what is looked up under `stages:`. */
+ * A name may stand twice: once for a source (no inputs) and once for a stage; keys under `sources:` and under `stages:`
+ * are looked up separately. */
 #ifndef MILLRACE_STAGES_LIST_H
 #define MILLRACE_STAGES_LIST_H
 

@@ -1,5 +1,5 @@
-/* null, the source: frames without content, as many and as fast as asked. It needs no thread: between two paced
- * frames the executor is told when to come back. All frames of one source share one block of zeros. */
+/* null, the source: frames without content, as many and as fast as the options say. It needs no thread: between two
+ * paced frames the executor's timer calls it again. All frames of one source share one block of zeros. */
 #include "engine/base/memory.h"
 #include "stages/list.h"
 

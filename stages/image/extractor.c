@@ -67,7 +67,7 @@ void mr_extractor_close(mr_stage *self) {
 /* The memory of one call, always enough for a whole batch. */
 typedef struct call {
     layout layout;
-    mr_buffer *scratch, *vectors; /* vectors: NULL where numbers become results */
+    mr_buffer *scratch, *vectors; /* vectors: NULL if the numbers become results */
     mr_download home;             /* of results */
     uint8_t *numbers;             /* in either of them */
 } call;

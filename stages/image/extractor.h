@@ -1,15 +1,16 @@
-/* What the classical features have in common: each picture is made small by preprocess, and of the small one
- * numbers are computed. They become the frame's payload, or a named result of a frame that goes on as it came.
+/* The common part of the classical features: preprocess makes each picture small, and numbers are computed from the
+ * small one. They become the frame's payload, or a named result of a frame that is passed on unchanged.
  *
  * Everything is enqueued: the small pictures of a call in one buffer, then one piece of work for up to MR_PIECE of
- * them; numbers that become results come home together (download.h). Threads and errors: those of a stateless stage. */
+ * them; numbers that become results are downloaded together (download.h). Threads and errors: those of a stateless
+ * stage. */
 #ifndef MILLRACE_STAGES_IMAGE_EXTRACTOR_H
 #define MILLRACE_STAGES_IMAGE_EXTRACTOR_H
 
 #include "kernels/classical/classical_cost.h"
 #include "stages/image/resizer.h"
 
-/* Small pictures, and where their numbers go. */
+/* Small pictures, and the addresses of their numbers. */
 typedef struct mr_extraction {
     int32_t count;
     const uint8_t *src[MR_PIECE];
@@ -27,13 +28,13 @@ typedef struct mr_extractor {
 /* u8 planes, as all of the features take them, of size.width x size.height; stretched, all values as they are. */
 mr_preprocess_params mr_extractor_look(mr_size size, bool gray);
 
-/* negotiate: says what comes out and what memory a call takes, for `look`, `tensor` and `name` as below and above; so
- * many launches make the numbers of up to MR_PIECE frames, and one frame takes `cost`. */
+/* negotiate: declares the output and the memory of a call, for `look`, `tensor` and `name` as below and above; so many
+ * launches make the numbers of up to MR_PIECE frames, and one frame takes `cost`. */
 int mr_extractor_promise(mr_negotiation *negotiation, const mr_preprocess_params *look, const mr_format *tensor,
                          const char *name, int launches, mr_classical_cost cost);
 /* Launches of a call, and instructions of a frame, beside those of the resizer, whose work was promised before. */
 void mr_extractor_add_work(mr_negotiation *negotiation, int launches, mr_classical_cost cost);
-/* The part of it that says what comes out. */
+/* The part of it that declares the output. */
 int mr_extractor_promise_result(mr_negotiation *negotiation, const mr_format *tensor, const char *name);
 
 /* open, close and process of a stage whose state begins with an mr_extractor: its other fields are filled in

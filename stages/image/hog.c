@@ -102,13 +102,13 @@ static const mr_option table[] = {
     {FIELD(fit), .kind = MR_OPTION_ENUM, .fallback = "stretch", .choices = fits,
      .help = "how a picture of another shape fits: stretched, cut around the centre, or whole with black bars"},
     {FIELD(block), .kind = MR_OPTION_SIZE, .fallback = "16x16", .min = 1, .max = MR_HOG_MOST_BLOCK, .unit = "px",
-     .help = "what is normalised together; a multiple of the cell"},
+     .help = "cells that are normalised together; a multiple of the cell"},
     {FIELD(stride), .kind = MR_OPTION_SIZE, .fallback = "8x8", .min = 1, .max = 4096, .unit = "px",
-     .help = "from block to block; the last block ends where the picture does"},
+     .help = "from block to block; the last block ends within the picture"},
     {FIELD(cell), .kind = MR_OPTION_SIZE, .fallback = "8x8", .min = 1, .max = MR_HOG_MOST_BLOCK, .unit = "px",
-     .help = "what has one histogram of directions"},
+     .help = "pixels of one histogram of directions"},
     {FIELD(bins), .kind = MR_OPTION_INT, .fallback = "9", .min = 1, .max = MR_HOG_MOST_BINS,
-     .help = "directions that are told apart"},
+     .help = "number of directions"},
     {.name = "signed", .offset = offsetof(options, signed_gradients), .kind = MR_OPTION_BOOL, .fallback = "false",
      .help = "true: from dark to light differs from light to dark, and the bins share a whole turn"},
     {FIELD(gamma), .kind = MR_OPTION_BOOL, .fallback = "true",
@@ -116,7 +116,7 @@ static const mr_option table[] = {
     {FIELD(color), .kind = MR_OPTION_BOOL, .fallback = "false",
      .help = "true: of red, green and blue the longest gradient counts, pixel by pixel; false: the luma's"},
     {FIELD(clip), .kind = MR_OPTION_DOUBLE, .fallback = "0.2", .min = 0.001, .max = 1.0,
-     .help = "where normalised values are cut before they are normalised again (L2-hys)"},
+     .help = "limit of normalised values, before they are normalised again (L2-hys)"},
     MR_OPTIONS_END};
 #undef FIELD
 
@@ -129,7 +129,7 @@ const mr_stage_type mr_hog_stage = {
     .name = "hog",
     .summary = "histograms of oriented gradients of a picture, as a feature vector",
     .help = "The descriptor of Dalal and Triggs with the choices and the order of OpenCV's HOGDescriptor: 3780 "
-            "numbers for a picture of 64x128 as it stands. A linear layer over it is what classify does.",
+            "numbers for a picture of 64x128 as it stands. classify applies a linear layer to it.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

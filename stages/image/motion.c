@@ -22,7 +22,7 @@ typedef struct state {
     mr_resizer resizer;
     mr_buffer *reference;  /* the last picture that was let through; NULL before the first one */
     int64_t let_through_ns;
-    mr_buffer *current;    /* of the call that waits, with the count of what has changed behind it; NULL: none does */
+    mr_buffer *current;    /* of the call that waits, with the count of changed pixels behind it; NULL: none does */
     uint32_t *changed;     /* that count, once `compared` is done; pinned: into other memory a GPU copies only while the
                               host waits */
     mr_event *compared;

@@ -49,7 +49,7 @@ static const char *const forms[] = {"bytes", "bits", NULL};
 
 static const mr_option table[] = {
     {.name = "form", .offset = offsetof(options, form), .kind = MR_OPTION_ENUM, .fallback = "bytes", .choices = forms,
-     .help = "bytes: 8 of u8, in hexadecimal what ImageHash prints; bits: 64 of f32, 0 or 1, which classify takes"},
+     .help = "bytes: 8 of u8, which in hexadecimal are ImageHash's; bits: 64 of f32, 0 or 1, for classify"},
     MR_OPTIONS_END};
 
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};

@@ -1,5 +1,5 @@
-/* preprocess: pictures become tensors of one shape. The arithmetic, geometry included, is kernels/preprocess/preprocess.h's;
- * this file says which options there are. */
+/* preprocess: pictures become tensors of one shape. The arithmetic, geometry included, is
+ * kernels/preprocess/preprocess.h's; this file has the options. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void fill_normalization(mr_preprocess_params *params, const options *o) {
     }
 }
 
-/* `output` is what planning has made of size, dtype and layout. */
+/* `output`: size, dtype and layout as planned. */
 static mr_preprocess_params make_params(const options *o, const mr_format *output) {
     bool last = output->layout == MR_LAYOUT_NHWC;
     mr_preprocess_params params = {.width = (int32_t)output->dims[last ? 1 : 2],
@@ -107,7 +107,8 @@ static int check_extremes(mr_negotiation *n, const options *o, const mr_preproce
         double high = fabs((255.0 - params->mean[c]) / params->std[c]);
         if (!(low <= most && high <= most))
             return mr_refuse(n, o->std.count ? "std" : "mean",
-                             "with mean %g and std %g values reach %.3g, and %s ends at %.3g; mean and std are for values in 0..255",
+                             "with mean %g and std %g values reach %.3g, and the largest %s is %.3g; mean and "
+                             "std are for values in 0..255",
                              params->mean[c], params->std[c], high > low ? high : low, mr_dtype_name(dtype), most);
     }
     return MR_OK;
@@ -120,7 +121,7 @@ static bool normalizes(const options *o) {
 static int check_options(mr_negotiation *n, const options *o) {
     bool own = o->mean.count > 0 || o->std.count > 0;
     if (own && o->normalize != NORMALIZE_NONE)
-        return mr_refuse(n, "normalize", "normalize stands beside mean or std, which say the same; keep one of them");
+        return mr_refuse(n, "normalize", "normalize is given together with mean or std; keep one of them");
     if (dtypes[o->dtype] == MR_DTYPE_U8 && normalizes(o))
         return mr_refuse(n, own ? (o->mean.count ? "mean" : "std") : "normalize",
                          "normalised values do not fit dtype u8; use f32 or f16, or leave the normalisation out");
@@ -139,8 +140,8 @@ static bool reaches_outside(const roi_options *roi, int64_t width, int64_t heigh
     return roi->x + roi->width > width || roi->y + roi->height > height;
 }
 
-/* Where planning knows how large pictures are at most, a roi that is in none of them is found before anything runs.
- * Images may say how they are turned only when they are decoded. */
+/* If planning knows the largest size of pictures, a roi that lies outside all of them is refused before the start. The
+ * rotation of images may be known only when they are decoded. */
 static int check_roi(mr_negotiation *n, const options *o, const mr_format_set *in) {
     int64_t width = in->width.max, height = in->height.max;
     if (!o->roi.given || width == 0 || height == 0)
@@ -156,7 +157,7 @@ static int check_roi(mr_negotiation *n, const options *o, const mr_format_set *i
                      (long long)(turned ? width : height));
 }
 
-/* ---- what comes out -------------------------------------------------------------------------------------------- */
+/* ---- outputs --------------------------------------------------------------------------------------------------- */
 
 static int64_t channels_of(const options *o) {
     return o->order == ORDER_GRAY ? 1 : 3;
@@ -174,7 +175,7 @@ static mr_format_set tensor_of(int64_t count, uint32_t of_dtypes, mr_layout layo
     return set;
 }
 
-/* All that the options allow. Where the channels stand is not known before the layout is. */
+/* All outputs that the options allow. The position of the channels is not known before the layout is. */
 static mr_format_set possible(const options *o) {
     uint32_t whole = normalizes(o) ? 0 : MR_IN_SET(MR_DTYPE_U8);
     uint32_t some = dtypes[o->dtype] ? MR_IN_SET(dtypes[o->dtype])
@@ -189,7 +190,7 @@ static int32_t side(mr_bounds bounds) {
     return bounds.min == bounds.max && bounds.max <= MR_PREPROCESS_MAX_SIDE ? (int32_t)bounds.max : 0;
 }
 
-/* What of that the stages behind take: first where the channels stand, from that the size. */
+/* Those of them that the stages behind accept: first the position of the channels, then the size. */
 static mr_format_set decided(const options *o, const mr_format_set *wanted) {
     const int64_t channels = channels_of(o);
     mr_format_set first = possible(o), both = first;
@@ -206,7 +207,7 @@ static void append(char *text, size_t bytes, const char *option, const char *val
     snprintf(text + used, bytes - used, "%s%s: %s", used ? ", " : "", option, value);
 }
 
-/* The options as they must be for `wanted`; false where these are not to be had. */
+/* The options as they must be for `wanted`; false if the stage cannot give these. */
 static bool change(const options *o, const mr_format_set *wanted, options *changed, mr_format *output) {
     mr_format_set met;
     *changed = *o;
@@ -340,21 +341,21 @@ static const mr_option roi_fields[] = {
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
     {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "auto", .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
-     .help = "width and height of the result; auto: what the model behind takes"},
+     .help = "width and height of the result; auto: the size that the model behind accepts"},
     {FIELD(fit), .kind = MR_OPTION_ENUM, .fallback = "stretch", .choices = fits,
      .help = "how a picture of another shape fits: stretched, cut around the centre, or whole with bars"},
     {FIELD(crop_fraction), .kind = MR_OPTION_DOUBLE, .fallback = "1", .min = 0.01, .max = 1.0,
      .help = "center-crop: how much of the largest centred region is taken, measured on its side"},
     {FIELD(roi), .kind = MR_OPTION_MAP, .fields = roi_fields,
-     .help = "the part of the picture to look at, in pixels after rotation; all of it where not given"},
+     .help = "the part of the picture that is used, in pixels after rotation; if not given, all of it"},
     {FIELD(interpolation), .kind = MR_OPTION_ENUM, .fallback = "bilinear", .choices = interpolations,
      .help = "how pixels are resized"},
     {FIELD(antialias), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "widen bilinear and bicubic when shrinking, as Pillow does; false: as OpenCV does"},
     {FIELD(pad), .kind = MR_OPTION_DOUBLES, .min = 0, .max = 255,
-     .help = "letterbox: colour of the bars, one value or red, green, blue in 0..255; black where not given"},
+     .help = "letterbox: colour of the bars, one value or red, green, blue in 0..255; if not given, black"},
     {FIELD(rotate), .kind = MR_OPTION_BOOL, .fallback = "true",
-     .help = "turn and mirror the picture as its file says"},
+     .help = "rotate and mirror the picture as its file declares"},
     {FIELD(sar), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "mind that pixels may not be square (sample aspect ratio)"},
     {FIELD(order), .kind = MR_OPTION_ENUM, .fallback = "rgb", .choices = orders,
@@ -364,9 +365,9 @@ static const mr_option table[] = {
     {FIELD(mean), .kind = MR_OPTION_DOUBLES,
      .help = "subtracted from values in 0..255: one value, or red, green, blue whatever the order"},
     {FIELD(std), .kind = MR_OPTION_DOUBLES,
-     .help = "what the difference is divided by: one value, or red, green, blue whatever the order"},
+     .help = "divisor of the difference: one value, or red, green, blue whatever the order"},
     {FIELD(dtype), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = dtype_names,
-     .help = "type of the values; auto: what the model behind takes, else f32"},
+     .help = "type of the values; auto: the one that the model behind accepts, else f32"},
     {FIELD(layout), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = layout_names,
      .help = "channels before or behind rows and columns; auto: as the model behind takes them, else nchw"},
     MR_OPTIONS_END};

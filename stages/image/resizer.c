@@ -19,7 +19,7 @@ enum { KEPT_PLANS = 16 };
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
-/* Raises *cost to what such a picture takes. */
+/* Raises *cost to that of such a picture. */
 static size_t table_bytes(const mr_preprocess_params *params, mr_format source, int16_t rotation,
                           mr_preprocess_cost *cost) {
     mr_preprocess_params sized = *params;
@@ -37,8 +37,8 @@ static size_t table_bytes(const mr_preprocess_params *params, mr_format source, 
     return bytes;
 }
 
-/* The more a picture is made smaller, the longer its tables are, so that the largest has most. Where sizes are open,
- * what pictures take is not known either, which the plan says. */
+/* The more a picture is made smaller, the longer its tables are, so that the largest has most. If sizes are not known,
+ * the cost is not known either, and the plan says so. */
 void mr_resizer_promise(mr_negotiation *n, const mr_preprocess_params *params) {
     const mr_format_set *set = &n->inputs[0].set;
     mr_format source = mr_format_set_common(set);
@@ -87,7 +87,7 @@ void mr_resizer_fini(mr_resizer *resizer) {
     resizer->has_lock = false;
 }
 
-/* What a plan depends on. */
+/* The fields that a plan depends on. */
 static bool same_picture(const mr_format *a, const mr_format *b) {
     return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
            a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den &&
@@ -109,7 +109,7 @@ static mr_resizer_plan *claim(mr_resizer *resizer, const mr_format *format) {
     return NULL;
 }
 
-/* Takes the least lately used entry that no work is using off the list, where there are too many. Lock held. */
+/* If there are too many entries, takes the least recently used one that no work uses off the list. Lock held. */
 static mr_resizer_plan *take_oldest_idle(mr_resizer *resizer) {
     mr_resizer_plan **idle = NULL;
     for (mr_resizer_plan **at = &resizer->entries; *at; at = &(*at)->next)

@@ -22,18 +22,18 @@ typedef struct mr_resizer {
     int count;
 } mr_resizer;
 
-/* negotiate: says what the tables take of CUDA devices, and what the work is there, for pictures as they come in. */
+/* negotiate: declares the memory of the tables on CUDA devices, and the work there, for pictures of the inputs. */
 void mr_resizer_promise(mr_negotiation *negotiation, const mr_preprocess_params *params);
 int mr_resizer_init(mr_resizer *resizer, const mr_preprocess_params *params);
 void mr_resizer_fini(mr_resizer *resizer);
 
-/* A picture and where it goes: `dst` has room for mr_preprocess_output of the parameters. */
+/* A picture and its destination: `dst` has room for mr_preprocess_output of the parameters. */
 typedef struct mr_resizer_item {
     const mr_frame *picture;
     void *dst;
 } mr_resizer_item;
 
-/* Enqueues preprocessing of `count` pictures, together where the device can. The frames' planes and all `dst` must stay
+/* Enqueues preprocessing of `count` pictures, together if the device can. The frames' planes and all `dst` must stay
  * until the work is done. */
 int mr_resizer_enqueue(mr_resizer *resizer, mr_stream *stream, const mr_resizer_item *items, size_t count);
 

@@ -1,7 +1,7 @@
 /* sharpness: the variance of the Laplacian of each picture, as a result.
  *
- * Where a picture has a plane of luma of 8 bits, that is read as it is; others, and all where a size is asked for,
- * are made gray by preprocess first. */
+ * If a picture has a plane of luma of 8 bits, that is read as it is; others, and all if a size is given, are made gray
+ * by preprocess first. */
 #include "kernels/classical/classical.h"
 #include "kernels/preprocess/color.h"
 #include "stages/download.h"
@@ -28,7 +28,7 @@ static size_t look_bytes(const options *o, const mr_format *picture) {
     return (width * height + 63) / 64 * 64;
 }
 
-/* Bytes of those that are; 0 where none is. */
+/* Bytes of the gray picture; 0 if none is made. */
 static size_t gray_bytes(const options *o, const mr_format *picture) {
     return is_read_as_it_is(o, picture) ? 0 : look_bytes(o, picture);
 }
@@ -89,14 +89,14 @@ static void close_stage(mr_stage *self) {
 
 /* ---- running -------------------------------------------------------------------------------------------------- */
 
-/* What limited range is stretched by. */
+/* The factor that expands limited range. */
 static float scale_of(const mr_format *picture) {
     static const double nothing[3] = {0, 0, 0}, one[3] = {1, 1, 1};
     const mr_color color = mr_color_plan(picture, mr_pixel_describe(picture->pixel), nothing, one);
     return color.luma * (float)(1 << MR_SAMPLE_BITS);
 }
 
-/* The picture to look at: the frame's own luma, or what preprocess makes of it at `gray`. */
+/* The picture that is measured: the frame's own luma, or a gray picture that preprocess makes at `gray`. */
 static int look_at(mr_stage *self, mr_stream *stream, const mr_frame *frame, uint8_t *gray,
                    mr_sharpness_item *item) {
     const options *o = self->options;
@@ -190,7 +190,7 @@ static int process(mr_stage *self, mr_io *io) {
 
 static const mr_option table[] = {
     {.name = "size", .offset = offsetof(options, size), .kind = MR_OPTION_SIZE, .min = 1, .max = 4096, .unit = "px",
-     .help = "width and height that pictures are resized to; their own where not given"},
+     .help = "width and height that pictures are resized to; if not given, their own"},
     MR_OPTIONS_END};
 
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
@@ -200,7 +200,7 @@ static const mr_port outputs[] = {
 
 const mr_stage_type mr_sharpness_stage = {
     .name = "sharpness",
-    .summary = "adds to each picture how sharp it is: the variance of its Laplacian",
+    .summary = "adds the sharpness of each picture: the variance of its Laplacian",
     .help = "Of the luma in 0..255, as OpenCV's Laplacian gives it with its smallest kernel. It depends on the size "
             "of the picture: compare pictures of one size.",
     .inputs = inputs,

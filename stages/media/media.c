@@ -36,18 +36,18 @@ typedef struct media_state {
     bool begun;            /* a packet was due */
 } media_state;
 
-/* Far from where adding times would overflow: 1000 hours. */
+/* 1000 hours: sums of such times do not overflow. */
 #define LONGEST_NS 3600e12
 
 #define FIELD(name) offsetof(media_options, name)
 static const mr_option options[] = {
     {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = FIELD(uri), .required = true,
-     .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as frames/%03d.png, or lavfi: "
-             "and a graph of test patterns"},
+     .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as "
+             "frames/%03d.png, or lavfi: and a graph of test patterns"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
      .help = "the folder holds one folder for each class; the class goes with every image"},
     {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
-     .help = "start again at the end: true, without end, or how many times it is played"},
+     .help = "start again at the end: true, without end, or the number of times to play"},
     {.name = "start", .kind = MR_OPTION_DURATION, .offset = FIELD(start), .fallback = "0s",
      .min = 0, .max = LONGEST_NS,
      .help = "leave out pictures before this time from the start of the stream"},
@@ -57,22 +57,23 @@ static const mr_option options[] = {
     {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0", .max = 100000,
      .help = "at most so many pictures a second, chosen by presentation time; 0: all"},
     {.name = "every", .kind = MR_OPTION_INT, .offset = FIELD(every), .fallback = "1", .min = 1, .max = 1000000,
-     .unit = "pictures", .help = "only one of so many pictures; of H.264, HEVC, VP9 and MPEG video those are not decoded that are neither wanted "
-             "nor needed for others"},
+     .unit = "pictures",
+     .help = "only one of so many pictures; of H.264, HEVC, VP9 and MPEG video, pictures that are neither wanted nor "
+             "needed for others are not decoded"},
     {.name = "realtime", .kind = MR_OPTION_BOOL, .offset = FIELD(realtime), .fallback = "false",
-     .help = "give packets at the pace of their times instead of as fast as possible"},
+     .help = "emit packets at the pace of their times instead of as fast as possible"},
     {.name = "stream", .kind = MR_OPTION_INT, .offset = FIELD(stream), .fallback = "-1", .min = -1, .max = 1000,
      .help = "index of the video stream in the file; -1: the best"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(rate), .fallback = "25", .min = 0.001, .max = 100000,
-     .help = "pictures a second of what has no times of its own: images, and streams of joined JPEGs"},
+     .help = "pictures a second of media without times: images, and streams of joined JPEGs"},
     {.name = "framerate", .kind = MR_OPTION_RATE, .offset = FIELD(framerate), .fallback = "0", .max = 100000,
-     .help = "the same as rate, as ffmpeg calls it; 0: rate says"},
+     .help = "the same as rate, as ffmpeg calls it; 0: rate is used"},
     {.name = "start_number", .kind = MR_OPTION_INT, .offset = FIELD(start_number), .fallback = "0", .min = 0,
      .max = 2147483647,
-     .help = "of numbered images: where they begin; if there is no such file, with one of the four numbers behind it"},
+     .help = "of numbered images: the first number; if there is no such file, one of the next four"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s",
      .min = 0, .max = LONGEST_NS,
-     .help = "how long opening, and reading one packet, may take; 0: without end"},
+     .help = "how long opening, and reading one packet, may take; 0: without limit"},
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
      .max = 2147483647, .unit = "px", .help = "files whose pictures are larger are refused"},
     MR_OPTIONS_END};
@@ -81,7 +82,7 @@ static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payloa
 static const mr_port outputs[] = {
     {.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {.name = NULL}};
 
-/* Times to play: 1 for false, -1 for true; 0 where the text is neither those nor a count. */
+/* Times to play: 1 for false, -1 for true; 0 if the text is neither of them nor a count. */
 static int64_t parse_loop(const char *text) {
     if (strcmp(text, "false") == 0 || strcmp(text, "no") == 0 || strcmp(text, "off") == 0)
         return 1;
@@ -96,7 +97,8 @@ static int64_t parse_loop(const char *text) {
 static mr_reader_params params_of(const media_options *from) {
     return (mr_reader_params){.uri = from->uri, .labels = from->labels, .stream = (int)from->stream,
                               .start_ns = from->start, .end_ns = from->duration ? from->start + from->duration : 0,
-                              .every = (int32_t)from->every, .fps = from->fps, .rate = from->framerate > 0 ? from->framerate : from->rate,
+                              .every = (int32_t)from->every, .fps = from->fps,
+                              .rate = from->framerate > 0 ? from->framerate : from->rate,
                               .start_number = (int)from->start_number,
                               .timeout_ns = from->timeout, .max_pixels = from->max_pixels};
 }
@@ -114,7 +116,7 @@ static int survey(const media_options *from, mr_survey *known) {
     return status;
 }
 
-/* What every and fps leave out is counted all the same: it is decoded first. */
+/* Frames that every and fps leave out count here: decode leaves them out. */
 static int negotiate(mr_negotiation *negotiation) {
     const media_options *from = negotiation->options;
     int64_t loops = parse_loop(from->loop), frames;
@@ -188,7 +190,7 @@ static void set_due(media_state *state, int64_t now_ns, bool is_settled) {
     }
     state->last_duration_ns = packet->duration_ns;
     state->begun = true;
-    /* What comes again only for those that remember is not waited for. */
+    /* Packets that come again only to refill states are not paced. */
     if (is_settled && state->due_ns > now_ns) {
         state->epoch_due_ns -= state->due_ns - now_ns;
         state->due_ns = now_ns;
@@ -254,12 +256,12 @@ static void close_media(mr_stage *self) {
 const mr_stage_type mr_media_source = {
     .name = "media",
     .summary = "reads video files, image folders and test patterns from disk",
-    .help = "Gives the compressed packets of whatever libavformat opens. A folder or a glob is a sequence "
-            "of images in natural order of their names (2.png before 10.png); numbered images (frames/%03d.png) "
-            "are read up to the first number that is missing, as ffmpeg reads them. A folder or a glob of videos "
-            "makes one source of each, called after its file; the id that is written stands for all. Times count from the start of "
-            "the stream, anew in each turn of a loop. Which pictures are wanted (start, duration, every, "
-            "fps) is applied by decode.",
+    .help = "Emits the compressed packets of any file that libavformat opens. A folder or a glob is a sequence of "
+            "images in natural order of their names (2.png before 10.png); numbered images (frames/%03d.png) are read "
+            "up to the first number that is missing, as ffmpeg reads them. A folder or a glob of videos makes one "
+            "source of each, named after its file; the id in the pipeline stands for all. Times count from the start "
+            "of the stream, anew in each turn of a loop. The choice of pictures (start, duration, every, fps) is "
+            "applied by decode.",
     .outputs = outputs,
     .options = options,
     .options_bytes = sizeof(media_options),

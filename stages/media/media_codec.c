@@ -10,7 +10,7 @@
 
 /* ---- parameters ------------------------------------------------------------------------------------------------ */
 
-/* No header of a stream is longer; pictures of more rows or columns are no decoder's. */
+/* No header of a stream is longer; no decoder gives pictures of more rows or columns. */
 enum { MOST_EXTRA_BYTES = 1 << 20, MOST_SIDE = 65536, MOST_DELAY = 256 };
 
 static void describe(const void *codec, mr_codec_description *description) {
@@ -35,9 +35,9 @@ static const char *find_fault(const mr_codec_description *from) {
         return "sizes that are too large";
     if (from->field_order > AV_FIELD_BT || from->range >= AVCOL_RANGE_NB || from->primaries >= AVCOL_PRI_NB ||
         from->transfer >= AVCOL_TRC_NB || from->matrix >= AVCOL_SPC_NB || from->siting >= AVCHROMA_LOC_NB)
-        return "a colour or a field order that there is not";
+        return "a colour or a field order that does not exist";
     if (*from->pixel && av_get_pix_fmt(from->pixel) == AV_PIX_FMT_NONE)
-        return "a pixel format that is not known";
+        return "an unknown pixel format";
     return NULL;
 }
 
@@ -77,7 +77,7 @@ static int make(const mr_codec_description *description, void **codec) {
     const AVCodecDescriptor *known = avcodec_descriptor_get_by_name(description->name);
     const char *fault = find_fault(description);
     if (!known || known->type != AVMEDIA_TYPE_VIDEO)
-        return mr_fail(MR_ERROR_DATA, "packets of %.40s, which is no video codec that is known here",
+        return mr_fail(MR_ERROR_DATA, "packets of %.40s, which is not a known video codec",
                        description->name);
     if (fault)
         return mr_fail(MR_ERROR_DATA, "packets of %s with %s", known->name, fault);

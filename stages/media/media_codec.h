@@ -15,11 +15,10 @@
 
 extern const mr_media_codec mr_av_codec;
 
-/* Copies what decoders need; *buffer stays NULL where there is nothing, as with nearly all packets.
+/* Copies the side data that decoders need; *buffer stays NULL if there are none, as with nearly all packets.
  * MR_ERROR_MEMORY. */
 int mr_side_pack(const AVPacket *packet, mr_buffer **buffer);
-/* Adds the records of `plane` to the packet; a plane without data adds none. MR_ERROR_DATA where they are
- * malformed. */
+/* Adds the records of `plane` to the packet; a plane without data adds none. MR_ERROR_DATA if they are malformed. */
 int mr_side_unpack(const mr_plane *plane, AVPacket *packet);
 
 #endif

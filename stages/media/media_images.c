@@ -21,7 +21,7 @@ enum { MOST_CODECS = 32, HEAD_BYTES = 64 * 1024 };
 /* No image is read that is larger; such a file counts as damaged. */
 static const int64_t most_bytes = (int64_t)1 << 30;
 
-/* Lives until the reader and the last media are gone. */
+/* Lives until the reader and the last media are released. */
 typedef struct image_shelf {
     mr_image_list list;
     AVCodecParameters *codec[MOST_CODECS];
@@ -58,7 +58,7 @@ static void free_shelf(image_shelf *shelf) {
     mr_free(shelf);
 }
 
-/* Drops a reference and, where given, keeps a media for the next image. */
+/* Drops a reference and, if given, keeps a media for the next image. */
 static void drop_shelf(image_shelf *shelf, image_media *media) {
     pthread_mutex_lock(&shelf->lock);
     if (media) {
@@ -136,7 +136,7 @@ static mr_media *describe(image_reader *reader, const mr_image_file *file, enum 
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-/* What the contents say, else what the name says. */
+/* The codec by the content, else by the name. */
 static enum AVCodecID recognise(const char *path, const uint8_t *data, size_t bytes) {
     enum AVCodecID codec = mr_image_codec_by_content(data, bytes);
     if (!codec)
@@ -187,7 +187,7 @@ static int load(const char *path, const mr_stage *stage, size_t most, mr_packet 
     return MR_OK;
 }
 
-/* What a file is, if that is no picture: libavformat's name for it; NULL if it is one, or cannot be read. */
+/* libavformat's name for a file that is not a picture; NULL if it is one, or cannot be read. */
 static const char *other_kind(const char *path, const mr_stage *stage) {
     mr_packet head = {0};
     if (load(path, stage, HEAD_BYTES, &head))
@@ -199,13 +199,14 @@ static const char *other_kind(const char *path, const mr_stage *stage) {
     return other ? format->long_name : NULL;
 }
 
-/* Videos are no pictures, and would all be dropped as damaged ones. */
+/* Videos would all be dropped as damaged pictures. */
 static int refuse_videos(const image_reader *reader) {
     const mr_image_list *list = &reader->shelf->list;
     const char *kind = mr_image_list_names_images(list) ? NULL : other_kind(list->file[0].path, reader->params.stage);
     if (!kind)
         return MR_OK;
-    return mr_fail(MR_ERROR_DATA, "%s: %s is no picture (%s); name videos by a folder, or by a glob that finds all of them",
+    return mr_fail(MR_ERROR_DATA, "%s: %s is not a picture (%s); for videos give a folder of them, or a glob that "
+                                  "matches only videos",
                    reader->params.uri, list->file[0].path, kind);
 }
 
@@ -267,18 +268,18 @@ static void destroy_images(mr_reader *base) {
     mr_free(reader);
 }
 
-/* ---- what is known before -------------------------------------------------------------------------------------- */
+/* ---- survey --------------------------------------------------------------------------------------------------- */
 
-/* Of more files than MOST_FILES only some are looked at, which says what is usual, but not how large the largest is. Nor
- * is more than HEAD_BYTES read of each, at first. */
+/* Of more files than MOST_FILES only some are read, which shows the usual size, but not the largest. At first only
+ * HEAD_BYTES are read of each. */
 enum { MOST_FILES = 10000, SAMPLE = 1000 };
 
 static uint32_t word_at(const uint8_t *data) {
     return (uint32_t)data[0] << 24 | (uint32_t)data[1] << 16 | (uint32_t)data[2] << 8 | data[3];
 }
 
-/* PNG's decoder refuses a chunk that is cut off, and all it needs of the pixels is that they begin: their chunk is
- * made as long as what is there of it. Chunks (ISO/IEC 15948) are a length, a name, the data and four bytes of
+/* PNG's decoder refuses a chunk that is cut off, and needs only the beginning of the pixels: their chunk is made as
+ * long as the bytes that were read of it. Chunks (ISO/IEC 15948) are a length, a name, the data and four bytes of
  * checksum. */
 static void shorten_png(uint8_t *data, size_t bytes) {
     enum { SIGNATURE = 8, AROUND = 12 };
@@ -327,7 +328,8 @@ static bool look_at(image_reader *reader, const char *path, size_t most, probes 
     return known;
 }
 
-/* What every `step`th of the images decodes to. One whose header tells nothing gives no picture either. */
+/* The pictures that every `step`th of the images decodes to. If a header cannot be read the image does not decode
+ * either. */
 static void look_at_files(image_reader *reader, size_t from, size_t to, size_t step, mr_survey *survey) {
     probes all = {.count = 0};
     int64_t pixels = 0, known = 0;

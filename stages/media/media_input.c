@@ -52,7 +52,7 @@ static void take_log_line(void *context, int level, const char *format, va_list 
     int prefix = 1;
     av_log_format_line2(context, level, format, arguments, line, sizeof line, &prefix);
     line[strcspn(line, "\n")] = '\0';
-    /* Without those who complain, of whom there is nothing that a reader knows, only an address. */
+    /* Without the names of FFmpeg's objects, which are only addresses. */
     const char *text = line;
     for (const char *end = text; *text == '[' && (end = strstr(text, "] "));)
         text = end + 2;
@@ -206,7 +206,7 @@ int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **form
         return MR_OK;
     if (error == AVERROR_EXIT || error == AVERROR(ETIMEDOUT) || error == AVERROR(EIO))
         return mr_fail(mr_av_status(error), "%s: %s", path, mr_av_words(error));
-    return mr_fail(MR_ERROR_DATA, "%s: is no video or image: %s", path, mr_av_words(error));
+    return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a known format: %s", path, mr_av_words(error));
 }
 
 enum AVCodecID mr_input_image_codec(const AVInputFormat *format) {

@@ -12,9 +12,8 @@
 
 typedef enum mr_input_kind { MR_INPUT_FILE, MR_INPUT_FOLDER, MR_INPUT_GLOB, MR_INPUT_NUMBERED } mr_input_kind;
 
-/* What is at a path. A name that is no file is a numbered pattern if it has a "%d" or "%03d" in it, and a glob if it
- * has a "*", "?" or "[". MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,
- * MR_ERROR_DATA (a FIFO, socket or device). */
+/* The kind of a path. A name that is not a file is a numbered pattern if it has a "%d" or "%03d" in it, and a glob if
+ * it has a "*", "?" or "[". MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA (a FIFO, socket or device). */
 int mr_input_look(const char *path, mr_input_kind *kind);
 
 typedef struct mr_input {
@@ -35,27 +34,28 @@ void mr_input_set_timeout(mr_input *input, int64_t timeout_ns);
 int mr_input_interrupted(void *input);
 void mr_input_close(mr_input *input);
 
-/* libavformat's opinion of what the file is, from its first bytes and its name. MR_ERROR_DATA where it has none. */
+/* The format of the file as libavformat detects it, from its first bytes and its name. MR_ERROR_DATA if it detects
+ * none. */
 int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **format);
 
-/* The codec of a still image format of libavformat ("png_pipe"); AV_CODEC_ID_NONE where the format is no still
- * image, or one whose files can point at others (SVG). */
+/* The codec of a still image format of libavformat ("png_pipe"); AV_CODEC_ID_NONE if the format is not a still image,
+ * or its files can point at others (SVG). */
 enum AVCodecID mr_input_image_codec(const AVInputFormat *format);
 
-/* The limit to give a decoder of FFmpeg, which counts padding as well: large enough for pictures of `pixels`,
- * small enough to stop what claims far more before it is allocated. */
+/* The limit to give a decoder of FFmpeg, which counts padding as well: large enough for pictures of `pixels`, small
+ * enough to stop much larger pictures before they are allocated. */
 int64_t mr_av_max_pixels(int64_t pixels);
 
 /* FFmpeg's words for an error; per thread, valid until the next call. */
 const char *mr_av_words(int error);
-/* Sends FFmpeg's own log lines to millrace's log, at level debug: what they report is counted and told by the
- * stages. The log is the process's, so this is done once, by whichever stage opens first. */
+/* Sends FFmpeg's own log lines to millrace's log, at level debug: the stages count and report the same errors. The log
+ * is the process's, so this is done once, by the first stage that opens. */
 void mr_av_log_capture(void);
 /* Is called from then on with every line that FFmpeg logs, on whichever thread it does: with the object that logs and
  * the format of the line. One function a process. */
 typedef void mr_av_listener(void *object, const char *format);
 void mr_av_log_listen(mr_av_listener *listener);
-/* The first error that FFmpeg has logged on this thread since mr_av_forget; "" where there was none, or nothing is
+/* The first error that FFmpeg has logged on this thread since mr_av_forget; "" if there was none, or the log is not
  * captured. */
 const char *mr_av_complaint(void);
 void mr_av_forget(void);

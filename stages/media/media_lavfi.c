@@ -1,6 +1,6 @@
-/* Test patterns: a libavfilter graph whose pictures become packets of raw video, so that they pass through
- * decode as any other source does. Only filters are let in that read nothing but their input: filters open files
- * as soon as a graph is parsed, so the names are checked before. */
+/* Test patterns: a libavfilter graph whose pictures become packets of raw video, so that they pass through decode as
+ * those of any other source do. Only filters that read nothing but their input are allowed: filters open files as soon
+ * as a graph is parsed, so the names are checked before. */
 #include <dlfcn.h>
 #include <libavcodec/avcodec.h>
 #include <libavfilter/avfilter.h>
@@ -102,7 +102,7 @@ typedef struct lavfi_reader {
     int64_t origin; /* time of the first picture, in the sink's time base */
 } lavfi_reader;
 
-/* ---- what is let in -------------------------------------------------------------------------------------------- */
+/* ---- allowed filters ------------------------------------------------------------------------------------------- */
 
 static const char *skip_spaces(const char *at) {
     return at + strspn(at, " \n\t\r");
@@ -131,7 +131,7 @@ static int check_name(char *name) {
         mr_nearest_offer(&nearest, harmless[i]);
     }
     if (nearest.best)
-        return mr_fail(MR_ERROR_CONFIG, "lavfi: there is no filter \"%s\"; did you mean \"%s\"?", name, nearest.best);
+        return mr_fail(MR_ERROR_CONFIG, "lavfi: unknown filter \"%s\"; did you mean \"%s\"?", name, nearest.best);
     return mr_fail(MR_ERROR_CONFIG,
                    "lavfi: the filter \"%s\" is not let in: only test patterns and filters that open no "
                    "files are",

@@ -35,8 +35,8 @@ enum AVCodecID mr_image_codec_by_name(const char *path) {
     return AV_CODEC_ID_NONE;
 }
 
-/* The common formats are known by their signatures; the rest is asked of libavformat, which wants zeros behind what it
- * looks at. */
+/* The common formats are known by their signatures; libavformat recognises the others; it needs zeros behind the bytes.
+ */
 enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes) {
     enum { HEAD_BYTES = 4096 };
     uint8_t head[HEAD_BYTES + AVPROBE_PADDING_SIZE] = {0};
@@ -100,7 +100,7 @@ static int out_of_memory(void) {
     return mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
-/* Room for one element more in an array that grows by doubling; NULL where memory ran out. */
+/* Room for one element more in an array that grows by doubling; NULL without memory. */
 static void *grow(void *array, size_t count, size_t bytes) {
     if (count & (count - 1))
         return array;
@@ -145,7 +145,7 @@ static bool has_mode(const char *path, mode_t kind) {
     return stat(path, &status) == 0 && (status.st_mode & S_IFMT) == kind;
 }
 
-/* What is not there after all, such as the end of a broken link, counts as a file: one that cannot be read. */
+/* A name without a file, such as a broken link, counts as a file that cannot be read. */
 static bool is_file(const char *path) {
     struct stat status;
     return stat(path, &status) != 0 || S_ISREG(status.st_mode);
@@ -229,7 +229,7 @@ static int add_glob(mr_image_list *list, const char *pattern) {
     return status;
 }
 
-/* The path of a number; NULL where there is no such file. */
+/* The path of a number; NULL if there is no such file. */
 static char *find_numbered(const char *pattern, int64_t number) {
     char path[4096];
     bool made = number <= INT_MAX && av_get_frame_filename2(path, sizeof path, pattern, (int)number, 0) >= 0;
@@ -255,8 +255,8 @@ static int add_numbered(mr_image_list *list, const char *pattern, int64_t start)
         number++;
     if (!path)
         return mr_fail(MR_ERROR_NO_INPUT,
-                       "%s: there is no file for any number from %" PRId64 " to %" PRId64 ": start_number says which is "
-                       "the first", pattern, start, start + TRIED - 1);
+                       "%s: there is no file for any number from %" PRId64 " to %" PRId64
+                       "; set start_number to the first", pattern, start, start + TRIED - 1);
     int status = MR_OK;
     for (; path && !status; path = find_numbered(pattern, ++number))
         status = add_file(list, path, -1);

@@ -1,10 +1,10 @@
 /* Lists of image files: of a folder, of labelled folders, of a glob, or of a numbered pattern.
  *
- * Files come in natural order: runs of digits compare as numbers ("2.png" before "10.png"), other characters as
- * bytes. Classes of labelled folders are numbered in byte order of their names, as other tools number them; their
- * files come class by class. A folder's hidden files, what is no regular file, and what has no image's extension is
- * left out; a glob takes the regular files that it names. A numbered pattern takes what ffmpeg's image2 does: it
- * begins at the first of five numbers that there is a file for, and ends before the first that there is none for.
+ * Files come in natural order: runs of digits compare as numbers ("2.png" before "10.png"), other characters as bytes.
+ * Classes of labelled folders are numbered in byte order of their names, as other tools number them; their files come
+ * class by class. Of a folder only regular files that are not hidden and have an image's extension are listed; of a
+ * glob all regular files that match. A numbered pattern lists the files that ffmpeg's image2 reads: it begins at the
+ * first of five numbers that has a file, and ends before the first that has none.
  *
  * A list is made and destroyed by one thread; once made it may be read by all. */
 #ifndef MILLRACE_STAGES_MEDIA_MEDIA_LIST_H
@@ -32,16 +32,16 @@ typedef struct mr_image_list {
  * MR_ERROR_PERMISSION, MR_ERROR_MEMORY. */
 int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind, bool labels, int start_number);
 void mr_image_list_fini(mr_image_list *list);
-/* Whether one of the first files is called as an image. */
+/* Whether one of the first files has an image's extension. */
 bool mr_image_list_names_images(const mr_image_list *list);
-/* The videos of a folder that has no images, and what a glob finds unless that is called as images are; it may be no
- * videos then. Empty if there are none. */
+/* The videos of a folder that has no images; or the matches of a glob, which need not be videos, unless their names are
+ * those of images. Empty if there are none. */
 int mr_video_list_make(mr_image_list *list, const char *path, mr_input_kind kind);
 bool mr_is_video_by_name(const char *path);
 
-/* The codec that a name's extension stands for; AV_CODEC_ID_NONE where it is no image's. */
+/* The codec of a name's extension; AV_CODEC_ID_NONE if it is not an image's. */
 enum AVCodecID mr_image_codec_by_name(const char *path);
-/* The codec of an image by its first bytes; AV_CODEC_ID_NONE where it is none that is known. */
+/* The codec of an image by its first bytes; AV_CODEC_ID_NONE if it is unknown. */
 enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes);
 
 /* < 0, 0, > 0 as `a` comes before, equals or comes after `b` in natural order. */

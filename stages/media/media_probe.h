@@ -1,7 +1,6 @@
-/* What a decoder says of pictures before it decodes any: their size, pixel layout and look, from the headers of a
- * packet.
+/* Size, pixel layout and colour of pictures before any is decoded, by a decoder that reads the headers of a packet.
  *
- * One decoder is opened for one codec and looks at any number of packets. One thread at a time. */
+ * One decoder is opened for one codec and reads any number of packets. One thread at a time. */
 #ifndef MILLRACE_STAGES_MEDIA_MEDIA_PROBE_H
 #define MILLRACE_STAGES_MEDIA_MEDIA_PROBE_H
 
@@ -18,20 +17,20 @@ typedef struct mr_probe {
     AVFrame *picture;
 } mr_probe;
 
-/* False where there is no decoder, or no memory. All zero is closed. */
+/* False if there is no decoder, or no memory. All zero is closed. */
 bool mr_probe_open(mr_probe *probe, const AVCodecParameters *parameters, int64_t max_pixels);
 /* `data` is followed by AV_INPUT_BUFFER_PADDING_SIZE zeros. True once size and layout are known. */
 bool mr_probe_look(mr_probe *probe, const uint8_t *data, size_t bytes);
-/* Forgets what was seen, before an image that has nothing to do with the last one. */
+/* Resets the decoder, before an image that does not depend on the last one. */
 void mr_probe_forget(mr_probe *probe);
 void mr_probe_close(mr_probe *probe);
 
 /* The pictures as decode will describe them: packets of `codec` that decode to them. `media` may be NULL. */
 mr_format_set mr_probe_tell(const AVCodecContext *codec, const mr_media *media);
-/* Pictures that a decoder of this stream keeps at most for those to come, its output delay included, by what has been
- * read of the stream and what its codec allows; 0: not known. */
+/* Most pictures that a decoder of this stream keeps for prediction and reordering, by its header and the limits of its
+ * codec; 0: not known. */
 int mr_probe_references(const AVCodecContext *codec);
-/* All of that of a stream whose pictures are of one size. */
+/* All of these for a stream whose pictures are of one size. */
 void mr_probe_survey(const AVCodecContext *codec, const mr_media *media, mr_survey *survey);
 
 #endif

@@ -34,8 +34,8 @@ static bool holds_stream(const mr_input *input, enum AVCodecID codec) {
     return holds;
 }
 
-/* Whether a file is a still image; those are read whole, without libavformat. As for ffmpeg, what libavformat takes for
- * one by its name alone (all JPEGs so called) is one, whatever follows its picture. */
+/* Whether a file is a still image; those are read whole, without libavformat. As with ffmpeg, a file that libavformat
+ * takes for one by its name alone (all with a JPEG's name) is one, whatever follows its picture. */
 static int look_for_image(const mr_reader_params *params, bool *is_image) {
     const char *path = params->uri;
     const AVInputFormat *format = NULL;

@@ -1,12 +1,12 @@
-/* Readers: where the packets of the media source come from.
+/* Readers: the media source reads its packets from them.
  *
  * A reader turns one uri into compressed packets in decode order. There are three: a container read by libavformat
  * (media_file.c), a list of still images, each file one packet (media_images.c), and a libavfilter graph of test
- * patterns whose pictures are packets of raw video (media_lavfi.c). mr_reader_open decides by looking at what the
- * uri names.
+ * patterns whose pictures are packets of raw video (media_lavfi.c). mr_reader_open decides by looking at the file or
+ * folder of the uri.
  *
- * A reader is used by one thread at a time. Reading may block on the disk; it gives up with MR_ERROR_CANCELLED
- * when `stage` is cancelled and with MR_ERROR_IO when one call takes longer than the timeout. */
+ * A reader is used by one thread at a time. Reading may block on the disk; it gives up with MR_ERROR_CANCELLED when
+ * `stage` is cancelled and with MR_ERROR_IO when one call takes longer than the timeout. */
 #ifndef MILLRACE_STAGES_MEDIA_MEDIA_READER_H
 #define MILLRACE_STAGES_MEDIA_MEDIA_READER_H
 
@@ -27,17 +27,17 @@ typedef struct mr_reader_params {
     int64_t loops;          /* how often it will be read; 0: without end. Only for the number of frames to expect */
     int32_t every;
     double fps;             /* 0: all */
-    double rate;            /* pictures a second of what has no times of its own: image lists, joined pictures */
+    double rate;            /* pictures a second of media without times: image lists, joined pictures */
     int start_number;       /* of a numbered pattern: the first number, or one of the four behind it */
     int64_t timeout_ns;
     int64_t max_pixels;
     const mr_stage *stage;  /* NULL while planning */
 } mr_reader_params;
 
-/* One packet. Both buffers and the media reference belong to whom it was given to. The payload is followed by at
- * least 64 zeroed bytes inside its buffer, which FFmpeg's bitstream readers need. */
+/* One packet. Both buffers and the media reference belong to the caller. The payload is followed by at least 64 zeroed
+ * bytes inside its buffer, which FFmpeg's bitstream readers need. */
 typedef struct mr_packet {
-    mr_buffer *buffer;      /* NULL where an image could not be read: then bytes is 0 and MR_FRAME_CORRUPT is set */
+    mr_buffer *buffer;      /* NULL if an image could not be read: then bytes is 0 and MR_FRAME_CORRUPT is set */
     uint8_t *data;
     size_t bytes;
     mr_buffer *side;        /* side data as media_codec.h writes it; NULL for most packets */
@@ -47,9 +47,9 @@ typedef struct mr_packet {
     uint32_t flags;
 } mr_packet;
 
-/* What is known of a reader's packets before they are read. */
+/* Facts about a reader's packets before they are read. */
 typedef struct mr_survey {
-    mr_format_set set;  /* packets, and what they decode to */
+    mr_format_set set;  /* packets, with the size and layout of their pictures */
     double rate;        /* packets a second; 0: not known */
     int64_t frames;     /* packets of one turn; 0: not known, or without end */
     int64_t mean_pixels; /* of a picture; 0: not known */
@@ -68,16 +68,16 @@ struct mr_reader {
     const mr_reader_type *type;
 };
 
-/* What can be said of a `uri` by its text alone: MR_ERROR_NO_INPUT (no file), MR_ERROR_CONFIG (a graph of test
- * patterns that cannot be). mr_reader_open says it as well. */
+/* Checks a `uri` by its text alone: MR_ERROR_NO_INPUT (not a file), MR_ERROR_CONFIG (an invalid graph of test
+ * patterns). mr_reader_open does so, too. */
 int mr_reader_check(const char *uri);
-/* MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA (what is there is no media that is read), MR_ERROR_CONFIG,
+/* MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA (not a supported media file), MR_ERROR_CONFIG,
  * MR_ERROR_CANCELLED. */
 int mr_reader_open(mr_reader **reader, const mr_reader_params *params);
-/* MR_OK with a packet, MR_END where there is none left, or an error after which only destroy may follow. */
+/* MR_OK with a packet, MR_END if none is left, or an error after which only destroy may follow. */
 int mr_reader_read(mr_reader *reader, mr_packet *packet);
-/* Looks just far enough to know; a reader that was surveyed is not read any more. MR_ERROR_MEMORY,
- * MR_ERROR_CANCELLED; what cannot be found out stays open. */
+/* Reads only as far as needed; a reader that was surveyed is not read any more. MR_ERROR_MEMORY, MR_ERROR_CANCELLED;
+ * facts that cannot be found stay unknown. */
 int mr_reader_survey(mr_reader *reader, mr_survey *survey);
 /* Back to the first packet (or to `start`). */
 int mr_reader_rewind(mr_reader *reader);
@@ -90,10 +90,10 @@ int mr_reader_spread(const char *uri, int (*add)(void *context, const char *uri)
 int mr_reader_open_file(mr_reader **reader, const mr_reader_params *params);
 int mr_reader_open_images(mr_reader **reader, const mr_reader_params *params);
 int mr_reader_open_lavfi(mr_reader **reader, const mr_reader_params *params);
-/* Whether each filter of the graph is one that is let in: MR_OK or MR_ERROR_CONFIG. */
+/* MR_OK if each filter of the graph is allowed, else MR_ERROR_CONFIG. */
 int mr_reader_check_lavfi(const char *graph);
 
-/* A media with copies of `path` and `codec` and what `params` wants of the pictures; NULL where memory ran out. */
+/* A media with copies of `path` and `codec` and the choice of pictures of `params`; NULL without memory. */
 mr_media *mr_reader_describe(const mr_reader_params *params, const char *path, const AVCodecParameters *codec);
 
 #endif

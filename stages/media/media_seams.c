@@ -17,15 +17,15 @@ enum { MOST_AHEAD_S = 10 };
 typedef struct ts_walk {
     int fd;
     int64_t at;       /* of the next packet */
-    int raw_bytes;    /* of a packet with what surrounds it: 188, 192 or 204 */
+    int raw_bytes;    /* of a packet with its surrounding bytes: 188, 192 or 204 */
     int lead;         /* bytes before its sync byte */
     int pid;
     uint8_t packet[TS_BYTES];
     const uint8_t *payload;
     int payload_bytes;
     bool begins;      /* a PES packet */
-    bool jumps;       /* its number does not follow the last one's, and it does not say that this is meant */
-    bool erroneous;   /* whoever sent it on has said so */
+    bool jumps;       /* its number does not follow the last one's, and its discontinuity flag is not set */
+    bool erroneous;   /* its transport error flag is set */
     int last_number;  /* below 0: none yet */
 } ts_walk;
 
@@ -34,7 +34,7 @@ static bool is_sync(int fd, int64_t at) {
     return pread(fd, &byte, 1, at) == 1 && byte == TS_SYNC;
 }
 
-/* Finds out how packets are surrounded. */
+/* Finds the size of packets and the position of the sync byte. */
 static bool begin_walk(ts_walk *walk, int fd, int64_t at, int pid) {
     static const int sizes[][2] = {{188, 0}, {192, 4}, {192, 0}, {204, 0}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -47,7 +47,7 @@ static bool begin_walk(ts_walk *walk, int fd, int64_t at, int pid) {
     return false;
 }
 
-/* Takes the packet apart; false if it is none of the stream's. */
+/* Parses the packet; false if it is not of the stream. */
 static bool take(ts_walk *walk) {
     const uint8_t *data = walk->packet;
     if (data[0] != TS_SYNC || ((data[1] & 0x1f) << 8 | data[2]) != walk->pid)
@@ -74,7 +74,7 @@ static bool step(ts_walk *walk) {
     return true;
 }
 
-/* Whether its decoder tells of a picture that lacks its end. For others the last packet of a picture must be one that
+/* Whether its decoder reports a picture that lacks its end. For others the last packet of a picture must be one that
  * was filled up with stuffing, as nearly all are. */
 static bool is_noticed(enum AVCodecID codec) {
     return codec == AV_CODEC_ID_H264 || codec == AV_CODEC_ID_MPEG2VIDEO || codec == AV_CODEC_ID_MPEG1VIDEO ||
@@ -104,7 +104,7 @@ static finding examine(int fd, int64_t from, const AVStream *stream, int64_t byt
             *jump = walk.at;
         if (walk.jumps && (!walk.begins || (filled && !is_noticed(stream->codecpar->codec_id))))
             return LACKING;
-        /* What is behind the header of PES packets belongs to pictures. */
+        /* The bytes behind the header of PES packets belong to pictures. */
     } while (!walk.begins || (taken < bytes && !walk.jumps));
     return announced && taken < announced + PES_START ? LACKING : WHOLE;
 }

@@ -19,7 +19,7 @@ typedef struct mr_seams {
     int64_t packets;    /* in this turn */
     int64_t last;       /* number of the packet at which the last seam was found; below 0: none was */
     int64_t broken_at;  /* offset of the last jump that was found in the file */
-    int suspects;       /* so many packets more are looked at */
+    int suspects;       /* so many packets more are examined */
 } mr_seams;
 
 void mr_seams_begin(mr_seams *seams);

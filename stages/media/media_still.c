@@ -63,7 +63,7 @@ static size_t end_of_png(const uint8_t *data, size_t bytes) {
     return find_chunk(data, bytes, "IEND", &at) ? at + PNG_AROUND : 0;
 }
 
-/* Animated PNG tells in its chunk acTL, before the pixels, how many pictures there are. */
+/* Animated PNG has the number of pictures in its chunk acTL, before the pixels. */
 static size_t pictures_in_png(const uint8_t *data, size_t bytes) {
     size_t at = PNG_SIGNATURE, pixels = PNG_SIGNATURE;
     bool animated = find_chunk(data, bytes, "acTL", &at) && at + PNG_AROUND + 8 <= bytes &&
@@ -103,9 +103,10 @@ static size_t walk_gif(const uint8_t *data, size_t bytes, size_t *pictures) {
     return 0;
 }
 
-/* ---- formats that say how long they are ------------------------------------------------------------------------- */
+/* ---- formats that have their length in the header
+ * ------------------------------------------------------------------------- */
 
-/* Writers that know no better leave the size 0, or count only the header. */
+/* Some writers leave the size 0, or count only the header. */
 static size_t end_of_bmp(const uint8_t *data, size_t bytes) {
     size_t size = bytes >= 14 ? little_32(data + 2) : 0, pixels = bytes >= 14 ? little_32(data + 10) : 0;
     return size > pixels && size <= bytes ? size : 0;

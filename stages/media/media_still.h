@@ -1,6 +1,6 @@
-/* Where still pictures end inside their files. Decoders stop at the end of the first picture and say nothing of what
- * follows: the rest of two files that were joined, the video of a motion photo, pages of an animation. Pure functions.
- */
+/* The end of still pictures inside their files. Decoders stop at the end of the first picture and do not report bytes
+ * behind it: the rest of two files that were joined, the video of a motion photo, pages of an animation. Pure
+ * functions. */
 #ifndef MILLRACE_STAGES_MEDIA_MEDIA_STILL_H
 #define MILLRACE_STAGES_MEDIA_MEDIA_STILL_H
 
@@ -10,11 +10,11 @@
 #include <stdint.h>
 
 /* Offset of the first byte behind the picture. 0 if the data are not such a picture or end before it does, and for
- * formats that do not say where they end (all but JPEG, PNG, GIF, BMP, WebP, PBM, PGM and PPM). */
+ * formats that do not mark their end (all but JPEG, PNG, GIF, BMP, WebP, PBM, PGM and PPM). */
 size_t mr_still_end(enum AVCodecID codec, const uint8_t *data, size_t bytes);
 
 /* How many pictures a file of GIF, PNG (animated) or TIFF holds, of which only the first is decoded; 1 for all other
- * formats, and if it cannot be told. */
+ * formats, and if it is not known. */
 size_t mr_still_pictures(enum AVCodecID codec, const uint8_t *data, size_t bytes);
 
 /* Whether the data begin as a picture of that codec does. */

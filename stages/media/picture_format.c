@@ -98,7 +98,7 @@ enum AVPixelFormat mr_pixel_av_at(size_t index, mr_pixel *pixel) {
 
 /* ---- colour ---------------------------------------------------------------------------------------------------- */
 
-/* ANY where the stream does not say. */
+/* ANY if the stream does not specify it. */
 static mr_matrix matrix_of(const AVFrame *picture) {
     switch (picture->colorspace) {
     case AVCOL_SPC_BT709:

@@ -13,8 +13,8 @@
 #include "millrace/frame.h"
 #include "millrace/status.h"
 
-/* The layout that has the same bytes as FFmpeg's; MR_PIXEL_ANY where there is none. Planes of alpha that follow the
- * colour planes are not part of the layout. */
+/* The layout that has the same bytes as FFmpeg's; MR_PIXEL_ANY if there is none. Planes of alpha that follow the colour
+ * planes are not part of the layout. */
 mr_pixel mr_pixel_from_av(enum AVPixelFormat format);
 
 /* FFmpeg's name for a layout. */
@@ -23,34 +23,34 @@ enum AVPixelFormat mr_pixel_to_av(mr_pixel pixel);
 /* The layout that pictures of any other format are converted to, and FFmpeg's name for it. */
 mr_pixel mr_pixel_nearest(enum AVPixelFormat format, enum AVPixelFormat *converted);
 
-/* The layout that pictures of that format come out of decode in; MR_PIXEL_ANY where they cannot be carried. */
+/* The layout in which decode emits pictures of that format; MR_PIXEL_ANY if they cannot be carried. */
 mr_pixel mr_pixel_carried(enum AVPixelFormat format);
 
 /* The formats that are carried as they are: the format at `index` and its layout; AV_PIX_FMT_NONE past the last. */
 enum AVPixelFormat mr_pixel_av_at(size_t index, mr_pixel *pixel);
 
-/* Matrix and range of pictures whose stream does not say; ANY leaves them to what players take. */
+/* Matrix and range of pictures whose stream does not specify them; ANY: those that players use. */
 typedef struct mr_untagged {
     mr_matrix matrix;
     mr_range range;
 } mr_untagged;
 
-/* Describes a decoded picture. What both the stream and `untagged` leave open is filled in as players do: the matrix
+/* Describes a decoded picture. Fields that both the stream and `untagged` leave open are set as in players: the matrix
  * as mr_format_matrix does; the range is full for RGB, for JPEG's YUV and for gray pictures outside of H.264, else
- * limited; chroma sits in the centre in JPEG, MPEG-1 and WebP, else on the left. Rotation and mirroring are the
- * media's unless the picture brings its own (EXIF). */
+ * limited; chroma sits in the centre in JPEG, MPEG-1 and WebP, else on the left. Rotation and mirroring are the media's
+ * unless the picture brings its own (EXIF). */
 void mr_format_describe(mr_format *format, const AVFrame *picture, mr_pixel pixel, const AVCodecContext *codec,
                         const mr_media *media, mr_untagged untagged);
 
-/* Degrees clockwise and mirroring of a display matrix (nine words, as in ISO/IEC 14496-12); false where it is
- * degenerate. */
+/* Degrees clockwise and mirroring of a display matrix (nine words, as in ISO/IEC 14496-12); false if it is degenerate.
+ */
 bool mr_rotation_from_matrix(const int32_t *matrix, int16_t *rotation, bool *flip);
 
 /* swscale's coefficients for the matrix of a picture. */
 const int *mr_swscale_matrix(const mr_format *format);
 
-/* Converts into a frame whose planes are there already. *scaler is created as needed and kept for the next
- * picture; free it with sws_freeContext. MR_ERROR_DATA where swscale cannot. */
+/* Converts into a frame whose planes are there already. *scaler is created as needed and kept for the next picture;
+ * free it with sws_freeContext. MR_ERROR_DATA if swscale cannot. */
 int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum AVPixelFormat converted,
                        mr_frame *to);
 

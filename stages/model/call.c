@@ -81,7 +81,7 @@ static int refuse_input(const mr_call *call, const mr_model_tensor *tensor, cons
                    input->from, mr_format_print(&input->format, given, sizeof given));
 }
 
-/* Fixes the shape of one input from what the model says and what the link gives, which fit each other. */
+/* Fixes the shape of one input from the model's shape and the link's, which fit each other. */
 static int fix_input(mr_call *call, size_t index, const mr_planned_input *input, mr_shape *shape) {
     const mr_model_tensor *tensor = &call->model->inputs[index];
     const mr_format *format = &input->format;
@@ -198,7 +198,7 @@ static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
     return status ? status : mr_stream_copy(stream, to + count * bytes, NULL, ((size_t)call->batch - count) * bytes);
 }
 
-/* The items of one input where they stand, if they make a whole batch as it is; else NULL. */
+/* The items of one input in place, if they already form a whole batch; else NULL. */
 static uint8_t *in_place(const mr_call *call, const mr_io *io, size_t input) {
     const mr_plane *first = &mr_io_input_at(io, call->port[input], 0)->plane[0];
     size_t bytes = mr_tensor_bytes(&call->input[input]), count = mr_io_count(io);

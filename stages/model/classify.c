@@ -58,7 +58,7 @@ static int32_t *indices_in(uint8_t *best, size_t most) {
 /* Frames whose best classes are found together. */
 enum { PIECE = 32 };
 
-/* What one call has to do. */
+/* The work of one call. */
 typedef struct job {
     const float *vector; /* of the first frame */
     size_t length;       /* numbers of a vector */
@@ -67,7 +67,7 @@ typedef struct job {
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
-/* Numbers in a tensor that is a vector, whatever its rank; 0 where it is none or its size is not known. */
+/* Numbers in a tensor that is a vector, whatever its rank; 0 if it is not one or its size is not known. */
 static size_t vector_length(const mr_format *format) {
     size_t count = format->payload == MR_PAYLOAD_TENSOR ? mr_tensor_count(format) : 0;
     for (int i = 0; i < format->rank; i++)
@@ -89,7 +89,7 @@ static int check_length(const options *o, const mr_head *head, size_t length, co
     return MR_OK;
 }
 
-/* What planning knows of the vector: as find_vector below will find it. */
+/* The vector as far as planning knows it: the one that find_vector below will find. */
 typedef enum finding { NOTHING, UNKNOWN, FOUND } finding;
 
 static finding judge(const mr_format_set *set) {
@@ -132,7 +132,7 @@ static int refuse_nothing(mr_negotiation *n, const options *o) {
         return mr_refuse(n, "tensor", "no vector called \"%s\" is among the results that come from %s; it gives %s",
                          o->tensor, input->from, *list ? list : "none");
     return mr_refuse(n, NULL,
-                     "there is no vector to classify: %s gives a %s%s%s; put features, infer or histogram before it",
+                     "no vector to classify: %s gives a %s%s%s; put features, infer or histogram before it",
                      input->from, mr_format_set_print(&input->set, text, sizeof text), *list ? " with " : "", list);
 }
 
@@ -160,7 +160,7 @@ static job job_of(const options *o, const mr_head *head, size_t length, size_t b
     return (job){.length = length, .classes = classes, .most = most, .batch = batch};
 }
 
-/* The weights tell how long vectors are; without any, the input does. */
+/* The weights give the length of vectors; without weights, the input does. */
 static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format *vector) {
     const options *o = n->options;
     size_t length = o->weights ? head->weights.columns - 1 : vector_length(vector), gathered, logits;
@@ -249,7 +249,7 @@ typedef struct vector {
 } vector;
 
 /* Finds the numbers to classify: the tensor of that name that a network gave; without a name the frame's own vector,
- * or, where its payload is none, the newest tensor that is. */
+ * or, if its payload is not one, the newest tensor that is. */
 static int find_vector(const mr_stage *self, const mr_frame *frame, vector *found) {
     const options *o = self->options;
     const mr_format *format = &frame->format;
@@ -260,7 +260,7 @@ static int find_vector(const mr_stage *self, const mr_frame *frame, vector *foun
                           !vector_length(&result->format)))
             result = result->next;
         if (!result)
-            return mr_fail(MR_ERROR_DATA, "there is no vector%s%s among the results of a frame of %s",
+            return mr_fail(MR_ERROR_DATA, "no vector%s%s among the results of a frame of %s",
                            o->tensor ? " called " : "", o->tensor ? o->tensor : "", self->inputs[0].from);
         format = &result->format;
         *found = (vector){.data = (const float *)result->data, .buffer = result->buffer};
@@ -444,11 +444,11 @@ static const mr_option table[] = {
      .help = "a text file with the label of one class a line"},
     {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "logits",
      .help =
-         "the tensor of infer to classify; where not given, the frame's own vector, else the newest one of infer"},
+         "the tensor of infer to classify; if not given, the frame's own vector, else the newest one of infer"},
     {FIELD(activation), .kind = MR_OPTION_ENUM, .fallback = "softmax", .choices = activations,
      .help = "how logits become scores: softmax for one class of many, sigmoid for each class by itself"},
     {FIELD(top_k), .kind = MR_OPTION_INT, .fallback = "5", .min = 1, .max = 1000, .unit = "classes",
-     .help = "how many classes are told at most, best first"},
+     .help = "most classes in a result, best first"},
     {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "-1e30", .min = -1e30, .max = 1e30,
      .help = "classes with a lower score are left out"},
     {FIELD(window), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = MR_VOTE_MAX, .unit = "frames",

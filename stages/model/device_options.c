@@ -11,7 +11,8 @@ void mr_model_set_device_params(mr_model_params *params, const mr_model_device_o
     params->engine_cache = options->engine_cache;
 }
 
-/* A stage that may block has one entry, on a thread that no other stage has. TensorRT's weights are not in what is asked of it. */
+/* A stage that may block has one entry, on a thread that no other stage has. TensorRT's weights are not part of its
+ * limit. */
 void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_options *options) {
     bool known = options->memory_bytes && options->provider != MR_PROVIDER_TENSORRT;
     negotiation->library_bytes = known ? options->memory_bytes : MR_BYTES_UNKNOWN;
@@ -23,9 +24,9 @@ void mr_model_plan_work(mr_negotiation *negotiation, const mr_model_device_optio
     if (negotiation->work.launches <= 0 || negotiation->work.unknown)
         return;
     if (options->provider == MR_PROVIDER_TENSORRT)
-        negotiation->work.unknown = "what TensorRT fuses; it is counted as the CUDA provider runs it";
+        negotiation->work.unknown = "layers that TensorRT fuses; they are counted as the CUDA provider runs them";
     else if (options->cuda_graph)
-        negotiation->work.unknown = "what cuda_graph saves of its launches";
+        negotiation->work.unknown = "launches that cuda_graph saves";
 }
 
 const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int batch, char text[MR_MODEL_SHAPES]) {

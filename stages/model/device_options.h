@@ -1,4 +1,4 @@
-/* Options that features and infer share: which provider of the runtime computes, and what it may take of a device. */
+/* Options that features and infer share: the provider of the runtime that computes, and its limit of device memory. */
 #ifndef MILLRACE_STAGES_MODEL_DEVICE_OPTIONS_H
 #define MILLRACE_STAGES_MODEL_DEVICE_OPTIONS_H
 
@@ -14,13 +14,13 @@ typedef struct mr_model_device_options {
 } mr_model_device_options;
 
 extern const char *const mr_model_providers[];
-/* Says in planning what the provider takes of a CUDA device, and that a CUDA graph needs a thread of its own: the runtime
- * keeps a graph, and the libraries' handles that it was recorded with, for the thread that recorded it. */
+/* Declares in planning the provider's memory on a CUDA device, and a thread for a CUDA graph: the runtime keeps a
+ * graph, and the libraries' handles that it was recorded with, for the thread that recorded it. */
 void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_options *options);
-/* After mr_call_count: says where those options make the network faster than is counted. */
+/* After mr_call_count: notes if these options make the network faster than is counted. */
 void mr_model_plan_work(mr_negotiation *negotiation, const mr_model_device_options *options);
 void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options);
-/* For params->shapes: what a stage's inputs are, and its batch. Returns `text`. */
+/* For params->shapes: the formats of a stage's inputs, and its batch. Returns `text`. */
 enum { MR_MODEL_SHAPES = 1024 };
 const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int batch, char text[MR_MODEL_SHAPES]);
 
@@ -28,23 +28,23 @@ const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int ba
 #define MR_MODEL_DEVICE_OPTIONS(type, member)                                                                        \
     {.name = "provider", .kind = MR_OPTION_ENUM, .offset = offsetof(type, member.provider), .fallback = "auto",      \
      .choices = mr_model_providers,                                                                                  \
-     .help = "what of ONNX Runtime computes; auto: cuda on CUDA devices, else cpu. tensorrt is faster where its "    \
-             "libraries are there, but takes minutes to start for the first time (engine_cache), and its last bits " \
-             "differ more"},                      \
+     .help = "the part of ONNX Runtime that computes; auto: cuda on CUDA devices, else cpu. tensorrt is faster if "  \
+             "its libraries are installed, but its first start takes minutes (engine_cache), and its last bits "     \
+             "differ more"},                                                                                         \
         {.name = "provider_memory", .kind = MR_OPTION_BYTES, .offset = offsetof(type, member.memory_bytes),          \
-         .min = 1, .max = 1LL << 50, .unit = "bytes",                                              \
-         .help = "the most that the provider may take of a CUDA device for weights and what it works with (tensorrt: " \
-                 "only for what it works with), beside the plan's buffers; where not given, as much as it needs"},                 \
+         .min = 1, .max = 1LL << 50, .unit = "bytes",                                                                \
+         .help = "the most memory of a CUDA device for the provider's weights and workspace (tensorrt: "             \
+                 "only for workspace), beside the plan's buffers; if not given, as much as it needs"},               \
         {.name = "cuda_graph", .kind = MR_OPTION_BOOL, .offset = offsetof(type, member.cuda_graph),                  \
          .fallback = "false",                                                                                        \
          .help = "on CUDA devices, record the network's kernels once and launch them as one: a gain where many short " \
                  "ones follow each other, as with batches of one. It costs a copy of inputs and outputs within the " \
                  "device, the first runs take longer, and the stage has one thread of its own, for all its devices, " \
-                 "which waits for each run. Inputs and outputs must be of known size"},                               \
+                 "which waits for each run. Inputs and outputs must be of known size"},                              \
         {.name = "engine_cache", .kind = MR_OPTION_PATH, .offset = offsetof(type, member.engine_cache),              \
          .example = "/var/cache/millrace/engines",                                                                   \
-         .help = "provider: tensorrt keeps the engines that it builds in this folder, for the next start: for this "  \
-                 "network, device, batch and version of the libraries; what is damaged, or another user's, is built " \
-                 "anew. Where not given, $XDG_CACHE_HOME/millrace/engines or ~/.cache/millrace/engines; - keeps none"}
+         .help = "provider: tensorrt keeps the engines that it builds in this folder, for the next start: for this " \
+                 "network, device, batch and version of the libraries. Engines that are damaged, or another user's, are " \
+                 "built anew. If not given, $XDG_CACHE_HOME/millrace/engines or ~/.cache/millrace/engines; - keeps none"}
 
 #endif

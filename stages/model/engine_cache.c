@@ -54,12 +54,12 @@ static bool make_key(const mr_engine_part *parts, size_t count, char key[MR_ENGI
     return true;
 }
 
-/* Whether nobody else can have put it there, or change it. */
+/* Whether no other user can have created it, or can change it. */
 static bool is_own(const struct stat *about) {
     return about->st_uid == geteuid() && !(about->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* "SUM BYTES NAME" of a regular file in the folder; false where it is none, or not this user's own. */
+/* "SUM BYTES NAME" of a regular file in the folder; false if it is not one, or not this user's own. */
 static bool describe(int folder, const char *name, char *text, size_t bytes) {
     static const size_t block = 1 << 16;
     struct stat about;
@@ -88,7 +88,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names in a folder, in order, but for the list; -1 where it cannot be read, or there are too many. */
+/* The names in a folder, in order, without the list; -1 if it cannot be read, or has too many. */
 static int read_names(int folder, char **names) {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), count = 0;
     DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
@@ -108,7 +108,7 @@ static int read_names(int folder, char **names) {
     return entries ? count : -1;
 }
 
-/* What the list of the folder should be. 0: there is nothing in it; -1: it cannot be told. */
+/* The list as it should be for the folder. 0: the folder is empty; -1: it cannot be read. */
 static int write_list(const char *key, int folder, char *text) {
     char *names[MOST_FILES];
     int count = read_names(folder, names), used = snprintf(text, MOST_LIST, "millrace engines %s\n", key);
@@ -140,7 +140,7 @@ static bool is_whole(const char *key, const char *path) {
     return whole;
 }
 
-/* Of what is in it only files: a runtime makes no folders. */
+/* Removes only files: a runtime makes no folders. */
 static void remove_folder(const char *path) {
     char *names[MOST_FILES];
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), count = MOST_FILES;
@@ -163,7 +163,7 @@ static void path_of_key(const mr_engine_cache *cache, char path[PATH_MAX + MR_EN
     snprintf(path, PATH_MAX + MR_ENGINE_KEY, "%s/%s", cache->base, cache->key);
 }
 
-/* Out of its place at once, whoever looks at it, and then away. */
+/* Renamed first, so that no other process opens it, and then removed. */
 static void remove_kept(const mr_engine_cache *cache) {
     char path[PATH_MAX + MR_ENGINE_KEY], other[PATH_MAX + MR_ENGINE_KEY + 8];
     path_of_key(cache, path);
@@ -178,7 +178,7 @@ static void remove_kept(const mr_engine_cache *cache) {
 
 /* ---- a folder of this process's own ------------------------------------------------------------------------------ */
 
-/* Those that a process has left behind: nobody holds their lock. */
+/* Removes folders that a process has left behind: they are not locked. */
 static void remove_abandoned(const mr_engine_cache *cache) {
     char path[2 * PATH_MAX];
     DIR *entries = opendir(cache->base);
@@ -196,7 +196,7 @@ static void remove_abandoned(const mr_engine_cache *cache) {
         closedir(entries);
 }
 
-/* Locked before anybody takes it for abandoned; else it is gone, and another one is made. */
+/* Locked before another process takes it for abandoned; else it has been removed, and another one is made. */
 static bool make_own(mr_engine_cache *cache) {
     struct stat here, there;
     for (int i = 0; i < TRIES; i++) {

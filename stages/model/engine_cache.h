@@ -1,15 +1,16 @@
-/* Engines that a runtime has built for a network (TensorRT's, which takes minutes), kept in a folder for the next start.
+/* Engines that a runtime has built for a network (TensorRT's, which takes minutes), kept in a folder for the next
+ * start.
  *
  *     BASE/KEY/            the engines of one network, with a list of their names, sizes and SHA-256
  *     BASE/KEY.XXXXXX/     those that a process is building; locked as long as it does
  *
- * The key is the SHA-256 of all that an engine depends on: the network, the versions of the libraries, the device, what
- * was asked for. Engines are code that the device runs: a folder that is not this user's own, that others may write to, or
- * whose files are not those of its list is taken away and built anew. A folder is put into its place whole, so any number
- * of processes may use the same base; those that start at the same time each build, and the first to finish is kept.
+ * The key is the SHA-256 of all that an engine depends on: the network, the versions of the libraries, the device, the
+ * options. Engines are code that the device runs: if a folder is not this user's own, if others may write to it, or if
+ * its files do not match its list, it is removed and built anew. A folder is renamed to its place whole, so any number
+ * of processes may use the same base; if several start at the same time each builds, and the first to finish is kept.
  *
- * That there is no such folder is never a failure: the log says why, and engines are built at each start. One thread at a
- * time for each cache. */
+ * A missing folder is never a failure: the reason is logged, and engines are built at each start. One thread at a time
+ * for each cache. */
 #ifndef MILLRACE_STAGES_MODEL_ENGINE_CACHE_H
 #define MILLRACE_STAGES_MODEL_ENGINE_CACHE_H
 
@@ -25,7 +26,7 @@ typedef struct mr_engine_cache {
     char base[PATH_MAX];   /* "": nothing is kept */
     char folder[PATH_MAX]; /* for the runtime: that of the key, or one of this process's own; "": none */
     bool kept;             /* that of the key */
-    int lock;              /* of the folder, where it is this process's own; else -1 */
+    int lock;              /* of the folder, if it is this process's own; else -1 */
 } mr_engine_cache;
 
 /* One thing that the engines depend on. */
@@ -34,15 +35,15 @@ typedef struct mr_engine_part {
     size_t bytes;
 } mr_engine_part;
 
-/* `base`: NULL is $XDG_CACHE_HOME/millrace/engines, else ~/.cache/millrace/engines; "-" is none. Made, for this user alone,
- * where it is not there. */
+/* `base`: NULL is $XDG_CACHE_HOME/millrace/engines, else ~/.cache/millrace/engines; "-" is none. Made, for this user
+ * alone, if it does not exist. */
 void mr_engine_cache_open(mr_engine_cache *cache, const char *base, const mr_engine_part *parts, size_t count);
-/* What is in this process's own folder is complete: it becomes that of the key. Without effect on kept ones, or if there
- * is nothing in it. */
+/* This process's own folder is complete: it becomes that of the key. Without effect on kept ones, or if it is empty. */
 void mr_engine_cache_keep(mr_engine_cache *cache);
-/* The runtime does not take what was kept: it is removed, and a folder of this process's own is there in its place. */
+/* The runtime does not accept the kept engines: they are removed, and a folder of this process's own takes their place.
+ */
 void mr_engine_cache_discard(mr_engine_cache *cache);
-/* Removes what was not kept. Accepts what is all zero. */
+/* Removes engines that were not kept. Accepts a cache that is all zero. */
 void mr_engine_cache_close(mr_engine_cache *cache);
 
 #endif

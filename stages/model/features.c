@@ -18,7 +18,7 @@ typedef struct options {
 typedef struct state {
     mr_model *model;
     mr_call call;
-    mr_format vector; /* what comes out */
+    mr_format vector; /* format of the output */
 } state;
 
 static int choose_output(const mr_model *model, const char *tensor, size_t *output) {
@@ -68,8 +68,8 @@ static int plan_call(state *s, const options *o, const mr_planned_input *input, 
     return status ? status : plan_vector(s, o);
 }
 
-/* Bytes of one call's block, and where in it the model writes. A pooled tensor is only passed through; it goes behind
- * the vectors, in the same buffer. */
+/* Bytes of one call's block, and the offset at which the model writes. A pooled tensor is only passed through; it goes
+ * behind the vectors, in the same buffer. */
 static size_t block_bytes(const state *s, const options *o, size_t *raw_at) {
     size_t vectors = (size_t)s->call.batch * mr_tensor_bytes(&s->vector);
     *raw_at = o->pool == POOL_AVERAGE ? (vectors + 63) / 64 * 64 : 0;
@@ -142,7 +142,7 @@ static void close_stage(mr_stage *self) {
     mr_model_close(&((state *)self->state)->model);
 }
 
-/* From what the model gave for frames first, first + 1, ... to their vectors. */
+/* Makes vectors of the model's outputs for frames first, first + 1, ... */
 static int finish_piece(const state *s, const options *o, mr_io *io, uint8_t *block, uint8_t *raw, size_t first,
                         size_t count) {
     size_t length = (size_t)s->vector.dims[0];
@@ -198,14 +198,14 @@ static const mr_option table[] = {
     {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
      .example = "models/lite0-features.onnx", .help = "the ONNX file"},
     {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "features",
-     .help = "which of the network's tensors, outputs or inner ones; may be left out where there is one output"},
+     .help = "one of the network's tensors, outputs or inner ones; may be left out if there is one output"},
     {FIELD(pool), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = pools,
      .help = "average: the mean over all positions, for a tensor of channels x height x width"},
     {FIELD(normalize), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = normalizations,
      .help = "l2: scaled to length 1"},
     {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,
      .example = "/usr/lib/libonnxruntime.so",
-     .help = "the ONNX Runtime library; where not given it is looked for (MILLRACE_ONNXRUNTIME, then the loader's)"},
+     .help = "the ONNX Runtime library; if not given, MILLRACE_ONNXRUNTIME's, then the loader's"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
     MR_OPTIONS_END};
 #undef FIELD

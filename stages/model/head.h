@@ -1,7 +1,7 @@
-/* What a classifier is made of, read once however many instances a stage has: its weights and its labels.
+/* Weights and labels of a classifier, read once however many instances a stage has.
  *
- * Reference-counted and shared in the process by the paths it was read from, while anybody has it open. Any thread.
- * Errors are those of npy.h and labels.h. */
+ * Reference-counted and shared in the process by the paths it was read from, as long as one instance has it open. Any
+ * thread. Errors are those of npy.h and labels.h. */
 #ifndef MILLRACE_STAGES_MODEL_HEAD_H
 #define MILLRACE_STAGES_MODEL_HEAD_H
 
@@ -9,8 +9,8 @@
 #include "stages/model/npy.h"
 
 typedef struct mr_head {
-    mr_matrix_f32 weights; /* classes x (features + 1), the bias last; empty where there is none */
-    mr_labels labels;      /* empty where there are none */
+    mr_matrix_f32 weights; /* classes x (features + 1), the bias last; empty if there is none */
+    mr_labels labels;      /* empty if there are none */
     /* private */
     char *weights_path, *labels_path;
     int references;

@@ -1,4 +1,4 @@
-/* infer: runs any ONNX model on a frame, or on several joined, and adds what comes out as named tensors. */
+/* infer: runs any ONNX model on a frame, or on several joined, and adds its outputs as named tensors. */
 #include <string.h>
 
 #include "stages/list.h"
@@ -16,7 +16,7 @@ typedef struct state {
     mr_call call;
 } state;
 
-/* Which port feeds which input: by name where there are several, and the only one the only one. */
+/* Finds the port of each input: by name if there are several; else the only port is that of the only input. */
 static int match_ports(const mr_model *model, const mr_planned_input *inputs, size_t count, size_t *port) {
     char list[MR_LIST_TEXT];
     mr_model_list(model->inputs, model->input_count, list, sizeof list);
@@ -52,7 +52,7 @@ static int choose_outputs(const mr_model *model, const mr_strings *names, size_t
     return MR_OK;
 }
 
-/* How the model is fed and what of it is kept. */
+/* The model's inputs, and the outputs that are kept. */
 typedef struct choice {
     size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count;
 } choice;
@@ -72,7 +72,7 @@ static int open_model(state *s, const options *o, mr_device *device, const mr_pl
     return status ? status : choose_outputs(s->model, &o->outputs, c->outputs, &c->output_count);
 }
 
-/* As add_tensors: last first. Before the inputs are known, what the model declares must do. */
+/* As add_tensors: last first. Before the inputs are known, the model's declared shapes are used. */
 static int promise(mr_negotiation *n, const state *s, const choice *c, bool planned) {
     bool batched = mr_call_is_batched(s->model, &n->inputs[c->port[0]]);
     int status = MR_OK;
@@ -172,10 +172,10 @@ static const mr_option table[] = {
     {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
      .example = "models/lite0.onnx", .help = "the ONNX file"},
     {FIELD(outputs), .kind = MR_OPTION_STRINGS, .example = "[boxes, scores]",
-     .help = "which outputs to keep, by name; all where not given"},
+     .help = "the outputs to keep, by name; if not given, all"},
     {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,
      .example = "/usr/lib/libonnxruntime.so",
-     .help = "the ONNX Runtime library; where not given it is looked for (MILLRACE_ONNXRUNTIME, then the loader's)"},
+     .help = "the ONNX Runtime library; if not given, MILLRACE_ONNXRUNTIME's, then the loader's"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
     MR_OPTIONS_END};
 #undef FIELD

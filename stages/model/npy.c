@@ -16,7 +16,7 @@
 
 enum { PREFIX = 8, MAX_HEADER = 65535, PIECE = 4096 };
 
-/* What the header says. */
+/* The fields of the header. */
 typedef struct header {
     char kind; /* 'f', 'i', ... */
     int bytes; /* of an element */
@@ -44,7 +44,7 @@ static int read_all(int file, const char *path, void *to, size_t bytes) {
     return MR_OK;
 }
 
-/* Where the value of a key of the header's Python dictionary begins; NULL where the key is not there. */
+/* The beginning of the value of a key in the header's Python dictionary; NULL if it has no such key. */
 static const char *find_value(const char *text, const char *key) {
     const char *at = strstr(text, key);
     if (!at)
@@ -139,7 +139,7 @@ static int read_header(int file, const char *path, header *h) {
 
 /* One NaN or infinite weight spoils every score of its class. Counted from 0, as NumPy does. */
 static int refuse_number(const char *path, const header *h, size_t at, double value) {
-    const char *why = isfinite(value) ? "is beyond what f4 can hold" : "is not a finite number";
+    const char *why = isfinite(value) ? "is beyond the range of f4" : "is not a finite number";
     return mr_fail(MR_ERROR_DATA,
                    "%s: row %zu, column %zu is %g, which %s; numpy.argwhere(~numpy.isfinite(array.astype('<f4'))) "
                    "lists all such places",
@@ -182,7 +182,7 @@ static int read_data(int file, const char *path, const header *h, mr_matrix_f32 
     return status;
 }
 
-/* Whether behind the header, where the file now stands, there is as much as it says. */
+/* Whether the file has as many bytes behind the header, its current position, as the header declares. */
 static int check_size(int file, const char *path, const struct stat *facts, const header *h) {
     off_t at = lseek(file, 0, SEEK_CUR);
     if (at < 0)
@@ -190,7 +190,7 @@ static int check_size(int file, const char *path, const struct stat *facts, cons
     off_t wanted = (off_t)(h->dims[0] * h->dims[1] * (size_t)h->bytes), there = facts->st_size - at;
     if (there < wanted)
         return refuse(path, "the file is cut off");
-    return there > wanted ? refuse(path, "there is more in the file than its header says") : MR_OK;
+    return there > wanted ? refuse(path, "the file is longer than its header declares") : MR_OK;
 }
 
 static int read_file(const char *path, mr_matrix_f32 *matrix, bool with_data) {
@@ -200,7 +200,7 @@ static int read_file(const char *path, mr_matrix_f32 *matrix, bool with_data) {
                        strerror(errno));
     struct stat facts;
     header h = {0};
-    int status = fstat(file, &facts) || !S_ISREG(facts.st_mode) ? refuse(path, "it is no file") : MR_OK;
+    int status = fstat(file, &facts) || !S_ISREG(facts.st_mode) ? refuse(path, "it is not a file") : MR_OK;
     if (!status)
         status = read_header(file, path, &h);
     if (!status)

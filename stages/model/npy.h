@@ -1,7 +1,7 @@
 /* NumPy's .npy files (format versions 1 and 2; numpy.lib.format): matrices of little-endian floats in C order.
  *
- * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA where the file is not
- * what is read here, with the file and the reason named. Any thread. */
+ * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA if the file is not a
+ * supported array, with the file and the reason named. Any thread. */
 #ifndef MILLRACE_STAGES_MODEL_NPY_H
 #define MILLRACE_STAGES_MODEL_NPY_H
 

@@ -1,6 +1,5 @@
-/* Models run by ONNX Runtime: on the processor by one thread, one node after the other; what is concurrent is
- * millrace's affair: several workers are inside one session at a time, and each runs its own frames. On a CUDA device
- * see ort_device.c. */
+/* Models run by ONNX Runtime: on the processor by one thread, one node after the other; millrace adds the concurrency:
+ * several workers are inside one session at a time, and each runs its own frames. On a CUDA device see ort_device.c. */
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +8,8 @@
 #include "engine/device/device.h"
 #include "millrace/status.h"
 #include "stages/model/onnx/onnx_file.h"
-#include "stages/model/onnx/onnx_signature.h"
 #include "stages/model/onnx/onnx_work.h"
+#include "stages/model/onnx_signature.h"
 #include "stages/model/ort_model.h"
 #include "stages/model/ort_provider.h"
 
@@ -23,7 +22,7 @@ static const struct {
              {4, MR_DTYPE_ANY, "u16"},         {5, MR_DTYPE_ANY, "i16"},         {8, MR_DTYPE_ANY, "string"},
              {9, MR_DTYPE_ANY, "bool"},        {11, MR_DTYPE_ANY, "f64"},        {0, MR_DTYPE_ANY, "no tensor"}};
 
-/* What AUTO stands for on a device of that name. */
+/* The provider that AUTO stands for on a device of that name. */
 static mr_provider provider_on(mr_provider asked, const char *device) {
     if (asked != MR_PROVIDER_AUTO)
         return asked;
@@ -99,7 +98,7 @@ static int load(ort_model *m, const mr_model_params *params, const char *added) 
     return status ? mr_fail(status, "the model %s", mr_message()) : MR_OK;
 }
 
-/* ---- what goes in and comes out -------------------------------------------------------------------------------- */
+/* ---- inputs and outputs ---------------------------------------------------------------------------------------- */
 
 static int read_shape(const ort_model *m, const ort_tensor_info *info, mr_shape *shape) {
     const ort_api *api = &m->ort->api;
@@ -122,7 +121,7 @@ static int read_symbol(const ort_model *m, const ort_tensor_info *info, mr_model
     return tensor->symbol ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
 }
 
-/* What is no tensor (a sequence, a map) is listed all the same; it cannot be bound, as no frame can hold it. */
+/* Sequences and maps are listed too; they cannot be bound, as no frame can hold them. */
 static int read_type(ort_model *m, bool output, size_t at, mr_model_tensor *tensor) {
     const ort_api *api = &m->ort->api;
     ort_type_info *type = NULL;
@@ -223,7 +222,7 @@ static bool take_values(const mr_onnx_value *values, size_t count, mr_model_tens
     return true;
 }
 
-/* True where the file alone tells all that planning asks. */
+/* True if the file alone has all that planning needs. */
 static bool take_declared(ort_model *m, const char *tensor) {
     mr_onnx_signature told;
     mr_model *base = &m->base;
@@ -256,7 +255,7 @@ static void close_model(mr_model *model) {
     mr_free(m);
 }
 
-/* Where models are run with that provider: 0 the processors, 1 a CUDA device. MR_ERROR_CONFIG where the device is
+/* The place at which a provider runs models: 0 the processors, 1 a CUDA device. MR_ERROR_CONFIG if the device is
  * another. */
 static int works_on_cuda(const mr_model_params *params, const char *device) {
     mr_provider provider = provider_on(params->provider, device);
@@ -282,7 +281,7 @@ static int check(const mr_model_params *params, const char *device) {
     return status ? status : mr_ort_provider_load(ort, provider_on(params->provider, device));
 }
 
-/* Prepares what the provider needs of the device, if it is one. */
+/* Prepares the device for the provider, if it is one. */
 static int take_device(ort_model *m, const mr_model_params *params) {
     const char *device = params->device && !params->brief ? params->device->name : "cpu";
     int answer = params->brief ? 0 : works_on_cuda(params, device);
@@ -292,7 +291,7 @@ static int take_device(ort_model *m, const mr_model_params *params) {
     return status ? status : mr_model_take_device(&m->base, params->device);
 }
 
-/* A session, and what it says of the network. `inside`: the graph computes the tensor that is asked for. */
+/* A session, and its description of the network. `inside`: the graph computes the wanted tensor. */
 static int load_and_ask(ort_model *m, const mr_model_params *params, bool inside) {
     int status = mr_ort_open(&m->ort, params->runtime);
     if (!status)
@@ -312,13 +311,13 @@ static int load_and_ask(ort_model *m, const mr_model_params *params, bool inside
     }
     if (!status && m->base.stream)
         status = mr_ort_device_open(m, params->cuda_graph);
-    /* Loading takes twice the memory that the network then keeps; what was freed goes back at once. */
+    /* Loading takes twice the memory that the network then keeps; freed memory is returned to the system at once. */
     malloc_trim(0);
     return status;
 }
 
-/* The file is read whole, once: what was checked is what is loaded, whatever becomes of the path or of the file. The bytes
- * are kept where there is no session yet: what was only read may be loaded to be tried. */
+/* The file is read whole, once: the bytes that were checked are loaded, even if the file changes meanwhile. The bytes
+ * are kept if there is no session yet: a model that was only read may be loaded to be tried. */
 static int fill_model(ort_model *m, const mr_model_params *params) {
     bool inside = false;
     size_t room = params->tensor ? strlen(params->tensor) + MR_ONNX_OUTPUT_BYTES : 0;
@@ -374,7 +373,7 @@ static int read_value_shapes(const ort_model *m, ort_value *const *values, size_
     return status;
 }
 
-/* What was only read so far is loaded to be tried. */
+/* Loads a model that was only read so far, to try it. */
 static int load_to_try(ort_model *m) {
     int status = mr_ort_open(&m->ort, m->library);
     if (!status)
@@ -417,7 +416,7 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
 
 _Static_assert((int)MR_ONNX_GRAPH_RANK >= (int)MR_MODEL_MAX_RANK, "shapes of a binding fit");
 
-/* The bytes are gone where the network was loaded, as it is to be tried: they are read again. */
+/* If the network was loaded to be tried its bytes have been freed: they are read again. */
 static int count_work(const mr_binding *binding, mr_onnx_work *work) {
     const ort_model *m = (const ort_model *)binding->model;
     mr_file_bytes again = {0};

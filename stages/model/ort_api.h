@@ -126,9 +126,9 @@ typedef struct ort_runtime {
 } ort_runtime;
 
 /* `path` may be NULL: then it is the environment's MILLRACE_ONNXRUNTIME, else that of a Python environment
- * (mr_site_find), else what the loader finds. MR_ERROR_UNAVAILABLE says what to install. */
+ * (mr_site_find), else the loader's. MR_ERROR_UNAVAILABLE, with the packages to install. */
 int mr_ort_open(const ort_runtime **runtime, const char *path);
-/* Releases `status` and passes on its words: MR_ERROR_DATA, "WHAT: words". MR_OK for NULL. */
+/* Releases `status` and passes on its message: MR_ERROR_DATA, "SUBJECT: message". MR_OK for NULL. */
 int mr_ort_check(const ort_runtime *runtime, ort_status *status, const char *what);
 
 #endif

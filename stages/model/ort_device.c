@@ -1,11 +1,11 @@
-/* Runs of ONNX Runtime on a CUDA device. The session works on the model's stream, inputs and outputs are bound where
- * they lie, and a run returns once all is enqueued.
+/* Runs of ONNX Runtime on a CUDA device. The session works on the model's stream, inputs and outputs are bound in
+ * place, and a run returns once all is enqueued.
  *
- * A CUDA graph has the addresses of what it was recorded with. Inputs and outputs are therefore copied to and from one
- * block that stays, which costs two copies within the device's memory for each of them.
+ * A CUDA graph holds the addresses of the buffers that it was recorded with. Inputs and outputs are therefore copied to
+ * and from one block that stays, which costs two copies within the device's memory for each of them.
  *
- * ONNX Runtime writes TensorRT's engines into a folder and reads them from there (engine_cache.h). An engine of a network
- * whose shapes are fixed is built, or read, when the session is made; any other in its first run. */
+ * ONNX Runtime writes TensorRT's engines into a folder and reads them from there (engine_cache.h). An engine of a
+ * network whose shapes are fixed is built, or read, when the session is made; any other in its first run. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 /* ---- engines of TensorRT -------------------------------------------------------------------------------------- */
 
-/* 100300: 10.3.0; 0 where it cannot be asked. ONNX Runtime's provider has loaded it. */
+/* 100300: 10.3.0; 0 if it is not known. ONNX Runtime's provider has loaded it. */
 static int tensorrt_version(void) {
     static const char *const names[] = {"libnvinfer.so.11", "libnvinfer.so.10", "libnvinfer.so.8"};
     int (*ask)(void) = NULL;
@@ -37,7 +37,8 @@ void mr_ort_engines_open(ort_model *m, const mr_model_params *params) {
     const mr_cuda_facts facts = mr_cuda_about(m->base.stream->device);
     const char *tf32 = getenv("NVIDIA_TF32_OVERRIDE");
     char about[2048];
-    int used = snprintf(about, sizeof about, "ONNX Runtime %s, TensorRT %d, %s %d, f32 TF32 %s, workspace %llu, graph %d, %s",
+    int used = snprintf(about, sizeof about,
+                        "ONNX Runtime %s, TensorRT %d, %s %d, f32 TF32 %s, workspace %llu, graph %d, %s",
                         m->ort->version, tensorrt_version(), facts.model, facts.capability, tf32 ? tf32 : "",
                         (unsigned long long)params->memory_bytes, params->cuda_graph,
                         params->shapes ? params->shapes : "");
@@ -71,7 +72,7 @@ int mr_ort_engines_ran(ort_model *m, int status) {
 
 /* ---- runs ------------------------------------------------------------------------------------------------------ */
 
-static const size_t ALIGNMENT = 256; /* what cudaMalloc grants */
+static const size_t ALIGNMENT = 256; /* the alignment of cudaMalloc */
 
 static int check(const ort_model *m, ort_status *answer) {
     int status = mr_ort_check(m->ort, answer, m->base.file);
@@ -86,7 +87,7 @@ int mr_ort_device_open(ort_model *m, bool graph) {
                                              ORT_MEMORY_DEFAULT, &d->memory));
     if (!status)
         status = check(m, api->create_run_options(&d->options));
-    /* Whoever needs the results waits for the stream's event; the runtime need not wait for them itself. */
+    /* Consumers wait for the stream's event; the runtime need not wait itself. */
     if (!status)
         status = check(m, api->add_run_config(d->options, "disable_synchronize_execution_providers", "1"));
     return status ? status : check(m, api->create_binding(m->session, &d->bound));
@@ -145,7 +146,7 @@ static size_t output_bytes(const mr_binding *binding, size_t i) {
            mr_dtype_bytes(binding->model->outputs[binding->output[i]].dtype);
 }
 
-/* Where in the fixed block inputs and outputs lie; answers the bytes of all. */
+/* Sets the offsets of inputs and outputs in the fixed block; returns the bytes of all. */
 static size_t lay_out(const mr_binding *binding, char *block, void **inputs, void **outputs) {
     size_t at = 0;
     for (size_t i = 0; i < binding->model->input_count; i++) {

@@ -8,13 +8,13 @@
 #include "stages/model/ort_api.h"
 #include "stages/model/runtime.h"
 
-/* What a run on a device needs beside the session. All of it is used by one thread at a time. */
+/* State of runs on a device, beside the session. All of it is used by one thread at a time. */
 typedef struct ort_device {
     ort_memory_info *memory; /* of the device */
     ort_run_options *options;
     ort_binding *bound;
     bool graph;
-    void *fixed; /* with graph: where it finds inputs and outputs, those of the first binding that was run */
+    void *fixed; /* with graph: its inputs and outputs, those of the first binding that was run */
 } ort_device;
 
 typedef struct ort_model {
@@ -36,17 +36,17 @@ int mr_ort_wrap(const ort_model *model, const ort_memory_info *memory, bool outp
 
 /* ---- ort_device.c ---------------------------------------------------------------------------------------------- */
 
-/* Where the session of the bytes that were read finds engines, or puts them: model->engines.folder, which may be "". For
- * models on a CUDA device, before each session. */
+/* Opens the folder from which the model's session reads engines, or to which it writes them: model->engines.folder,
+ * which may be "". For models on a CUDA device, before each session. */
 void mr_ort_engines_open(ort_model *model, const mr_model_params *params);
-/* After a session that could not be made: true where that may be for the engines that were kept, which are then removed. */
+/* After a session that could not be made: true if the kept engines may be the reason; they are then removed. */
 bool mr_ort_engines_refused(ort_model *model);
-/* After each run, with its status, which is passed on: what the first one has built is kept. */
+/* After each run, with its status, which is passed on: keeps the engines that the first run has built. */
 int mr_ort_engines_ran(ort_model *model, int status);
 
 /* Prepares runs on model->base.stream, which is one of a CUDA device, once the session is there. */
 int mr_ort_device_open(ort_model *model, bool graph);
-/* Before the session is released; accepts what was never opened. */
+/* Before the session is released; accepts a device that was never opened. */
 void mr_ort_device_close(ort_model *model);
 /* Enqueues a run; see mr_model_runtime. MR_ERROR_DEVICE. */
 int mr_ort_device_run(const mr_binding *binding, void *const *inputs, void *const *outputs);

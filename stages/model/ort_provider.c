@@ -22,7 +22,7 @@ const char *mr_ort_provider_name(mr_provider provider) {
 
 typedef struct ort_places {
     char folder[PATH_MAX];   /* that the runtime was loaded from */
-    char site[PATH_MAX + 8]; /* where its Python environment has all packages */
+    char site[PATH_MAX + 8]; /* the folder of its Python environment with all packages */
 } ort_places;
 
 static void find_places(const ort_runtime *runtime, ort_places *at) {
@@ -68,8 +68,8 @@ static int refuse_missing(const ort_places *at, mr_provider provider, const char
     any_version(name, pattern);
     bool has_other = mr_nvidia_find(at->site, pattern, other);
     return mr_fail(MR_ERROR_UNAVAILABLE,
-                   "ONNX Runtime's provider %s (libonnxruntime_providers_%s.so in %s) needs %s, which is neither on the "
-                   "loader's path, nor in ../../nvidia/*/lib from there, nor in /usr/local/cuda/lib64%s%s%s; %s",
+                   "ONNX Runtime's provider %s (libonnxruntime_providers_%s.so in %s) needs %s, which is neither on "
+                   "the loader's path, nor in ../../nvidia/*/lib from there, nor in /usr/local/cuda/lib64%s%s%s; %s",
                    called, called, at->folder, name, has_other ? " (" : "", other,
                    has_other ? " is of another version)" : "", remedy(name));
 }
@@ -119,8 +119,8 @@ static int try_to_load(const ort_runtime *runtime, mr_provider provider) {
     return status;
 }
 
-/* cuDNN is opened by the provider itself, when it is first needed: too late to tell. A provider that is linked with an
- * older one has loaded that by now. */
+/* cuDNN is opened by the provider itself, when it is first needed: too late for an error. A provider that is linked
+ * with an older one has loaded that by now. */
 static int load_cudnn(const ort_places *at, mr_provider provider) {
     char name[NAME_BYTES] = "libcudnn.so.9";
     if (dlopen("libcudnn.so.8", RTLD_LAZY | RTLD_NOLOAD) || dlopen(name, RTLD_LAZY | RTLD_GLOBAL) ||
@@ -153,7 +153,7 @@ int mr_ort_provider_load(const ort_runtime *runtime, mr_provider provider) {
     int status = check_built_in(runtime, provider);
     if (status)
         return status;
-    /* TensorRT has no other way to be told that f32 is meant. Whoever wants TF32 sets it to 1. */
+    /* TensorRT has no other setting for full f32. To allow TF32 set it to 1. */
     if (provider == MR_PROVIDER_TENSORRT)
         setenv("NVIDIA_TF32_OVERRIDE", "0", 0);
     status = load_provider(runtime, &at, provider);
@@ -234,7 +234,7 @@ static int append_tensorrt(const ort_runtime *runtime, ort_session_options *opti
     return status;
 }
 
-/* What TensorRT cannot do of a network CUDA does: the order in which they are added is the order of preference. */
+/* CUDA runs the nodes that TensorRT cannot: the order in which they are added is the order of preference. */
 int mr_ort_provider_append(const ort_runtime *runtime, ort_session_options *options, const mr_model_params *params,
                            mr_provider provider, mr_stream *stream, const char *engines) {
     void *handle = NULL;

@@ -46,7 +46,7 @@ int mr_model_take_device(mr_model *model, mr_device *device) {
     return status;
 }
 
-/* What comes next on `to` runs after what is on `from`. */
+/* Makes later work of `to` wait for the present work of `from`. */
 static int follow(mr_stream *from, mr_stream *to) {
     mr_event *event = NULL;
     int status = mr_event_create(&event, from->device, from->stage);
@@ -88,7 +88,7 @@ int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *
     int status = follow(stream, model->stream);
     if (!status)
         status = model->runtime->enqueue(binding, inputs, outputs);
-    /* Also behind a run that failed half-way: what it has begun still uses the buffers of this call. */
+    /* Also behind a run that failed half-way: work that it has begun still uses the buffers of this call. */
     int after = follow(model->stream, stream);
     pthread_mutex_unlock(&model->lock);
     return status ? status : after;
@@ -135,7 +135,7 @@ const char *mr_model_list(const mr_model_tensor *tensors, size_t count, char *te
     return text;
 }
 
-/* A free first dimension is the batch where the model calls it as it calls that of an input. */
+/* A free first dimension is the batch if it has the name of an input's. */
 static bool follows_batch(const mr_model *model, const mr_model_tensor *output) {
     for (size_t i = 0; i < model->input_count; i++)
         if (output->symbol[0] && strcmp(model->inputs[i].symbol, output->symbol) == 0)
@@ -153,7 +153,7 @@ static bool fill_batch(const mr_model *model, const mr_model_tensor *output, int
     return true;
 }
 
-/* Runs the model on zeros to see what comes out. */
+/* Runs the model on zeros to find the shapes of its outputs. */
 static int measure(mr_binding *binding) {
     mr_model *model = binding->model;
     void *inputs[MR_MODEL_MAX_TENSORS] = {0};
@@ -181,13 +181,14 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
     }
     if (!known && model->cuda_graph)
         return mr_fail(MR_ERROR_CONFIG,
-                       "cuda_graph needs outputs of known size, and %s leaves it open; leave cuda_graph out", model->file);
+                       "cuda_graph needs outputs of known size, and %s leaves it open; leave cuda_graph out",
+                       model->file);
     int status = known ? MR_OK : measure(binding);
     for (size_t i = 0; i < output_count && !status; i++)
         if (!mr_shape_count(&binding->output_shape[i]))
             status = mr_fail(MR_ERROR_CONFIG,
-                             "the output \"%s\" of %s depends in size on what is seen; such outputs are not "
-                             "supported, choose others",
+                             "the size of the output \"%s\" of %s depends on the values of its inputs; such outputs "
+                             "are not supported, choose others",
                              model->outputs[outputs[i]].name, model->file);
     return status;
 }

@@ -1,17 +1,17 @@
-/* Neural networks behind one small table: open a model, ask what goes in and comes out, bind it to shapes, run it.
+/* Neural networks behind one small table: open a model, ask for its inputs and outputs, bind it to shapes, run it.
  *
  * Most often a run is work on the host, whatever device asks for it. A runtime that computes on a device itself (its
  * provider) is opened for that device, and a run is then enqueued: inputs and outputs lie in the device's memory, and
- * nobody waits for anything. Such a model has a stream of its own, which the runtime holds for as long as the model is
- * open; calls of several streams take turns on it.
+ * no thread waits. Such a model has a stream of its own, which the runtime holds for as long as the model is open;
+ * calls of several streams take turns on it.
  *
- * A model is one network loaded by one runtime; a binding fixes the shapes of its inputs and which outputs are
- * wanted. Tensors are named by position in the model's lists of inputs and outputs.
+ * A model is one network loaded by one runtime; a binding fixes the shapes of its inputs and which outputs are wanted.
+ * Tensors are named by position in the model's lists of inputs and outputs.
  *
  * Ownership: a binding belongs to its model and is destroyed before it. Names and shapes live as long as the model.
  * Threads: a model is opened, bound and closed by one thread at a time; unless it is brief, mr_model_enqueue may be
  * called on one binding by several threads at once. Nothing here starts a thread. Errors: MR_ERROR_NO_INPUT (no such
- * file), MR_ERROR_DATA (the file is no network that the runtime can load, or a run failed), MR_ERROR_UNAVAILABLE (no
+ * file), MR_ERROR_DATA (the runtime cannot load the file as a network, or a run failed), MR_ERROR_UNAVAILABLE (no
  * runtime or provider on this machine), MR_ERROR_CONFIG (no such tensor, shapes that do not fit, a provider for another
  * kind of device), MR_ERROR_DEVICE (the device failed). */
 #ifndef MILLRACE_STAGES_MODEL_RUNTIME_H
@@ -28,7 +28,7 @@
 
 enum { MR_MODEL_MAX_RANK = MR_MAX_RANK + 1, MR_MODEL_MAX_TENSORS = 32 };
 
-/* Rank and sizes, the batch included. A dimension of -1 is free: the caller chooses it, or the run tells. */
+/* Rank and sizes, the batch included. A dimension of -1 is free: the caller chooses it, or the run determines it. */
 typedef struct mr_shape {
     int rank;
     int64_t dims[MR_MODEL_MAX_RANK];
@@ -36,27 +36,27 @@ typedef struct mr_shape {
 
 typedef struct mr_model_tensor {
     const char *name;
-    mr_dtype dtype;   /* ANY where no frame can hold it */
+    mr_dtype dtype;   /* ANY if no frame can hold it */
     const char *type; /* of the elements, in words, such as "f32" */
     mr_shape shape;
-    const char *symbol; /* the model's own name of a free first dimension; "" where it has none */
+    const char *symbol; /* the model's own name of a free first dimension; "" if it has none */
 } mr_model_tensor;
 
-/* What of a runtime computes. AUTO: CUDA on CUDA devices, else the processors. */
+/* The part of a runtime that computes. AUTO: CUDA on CUDA devices, else the processors. */
 typedef enum mr_provider { MR_PROVIDER_AUTO, MR_PROVIDER_CPU, MR_PROVIDER_CUDA, MR_PROVIDER_TENSORRT } mr_provider;
 
 typedef struct mr_model_params {
     const char *path;    /* of an ONNX file */
     const char *runtime; /* path of the runtime's library; NULL: looked for */
-    bool brief;          /* opened to look at, not to work with: faster, and in less memory. Where the file alone tells
-                            what goes in and comes out, no runtime is needed, nor asked whether it can load the file */
+    bool brief;          /* open it for its description only: faster, and in less memory. If the file alone describes
+                            inputs and outputs, no runtime is needed, nor asked whether it can load the file */
     const char *tensor;  /* one more output, by its name inside the network; NULL: those that the model declares */
-    mr_device *device;   /* to work on; NULL, and while the model is opened to look at: the processors */
+    mr_device *device;   /* to work on; NULL, and if `brief`: the processors */
     mr_provider provider;
-    uint64_t memory_bytes; /* of the device, that the provider may take beside inputs and outputs; 0: what it needs */
+    uint64_t memory_bytes; /* limit of the provider's memory of the device, beside inputs and outputs; 0: none */
     bool cuda_graph;       /* runs of one shape are recorded once and then launched as one */
-    const char *engine_cache; /* folder for what the provider builds; see mr_engine_cache_open */
-    const char *shapes;    /* all that the author and the links say of inputs, in words; NULL: nothing */
+    const char *engine_cache; /* folder for the provider's engines; see mr_engine_cache_open */
+    const char *shapes;    /* inputs as the author and the links describe them, in words; NULL: not described */
 } mr_model_params;
 
 typedef struct mr_binding mr_binding;
@@ -68,7 +68,7 @@ typedef struct mr_model {
     char *path;
     const char *file; /* the last part of path, for messages */
     bool cuda_graph;  /* as asked for: all shapes must be known */
-    mr_stream *stream; /* where runs are enqueued; NULL: they are work on the host */
+    mr_stream *stream; /* runs are enqueued on it; NULL: they are work on the host */
     pthread_mutex_t lock; /* of stream */
     size_t input_count, output_count;
     mr_model_tensor inputs[MR_MODEL_MAX_TENSORS];
@@ -84,10 +84,10 @@ struct mr_binding {
     mr_shape output_shape[MR_MODEL_MAX_TENSORS];
 };
 
-/* One runtime. `open` fills the lists of inputs and outputs in, and calls mr_model_take_device where it computes on
- * params->device itself. `run` reads the inputs and writes the outputs where the caller has them; with `measure` set it
- * leaves `outputs` alone and stores in it what shapes come out. `enqueue` does the same on model->stream, in the memory
- * of its device, and is called by one thread at a time. */
+/* One runtime. `open` fills the lists of inputs and outputs in, and calls mr_model_take_device if it computes on
+ * params->device itself. `run` reads the inputs and writes the outputs in the caller's memory; if `measure` is set it
+ * ignores `outputs` and stores the outputs' shapes in it. `enqueue` does the same on model->stream, in the memory of
+ * its device, and is called by one thread at a time. */
 struct mr_model_runtime {
     const char *name;
     int (*open)(mr_model **model, const mr_model_params *params);
@@ -102,7 +102,7 @@ extern const mr_model_runtime mr_onnxruntime;
 void mr_model_use_runtime(const mr_model_runtime *runtime);
 
 /* Whether models can be run with that provider on the device of that name ("cuda:0"), as far as it can be known before
- * one is opened: MR_OK, or a message of what is missing, where it was looked for, and what to do. */
+ * one is opened: MR_OK, or a message with the missing library, the folders that were searched, and a remedy. */
 int mr_model_check(const mr_model_params *params, const char *device);
 
 int mr_model_open(mr_model **model, const mr_model_params *params);
@@ -121,17 +121,17 @@ int mr_model_take_device(mr_model *model, mr_device *device);
  * until the work is done. */
 int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *inputs, void *const *outputs);
 
-/* What one run of a binding takes (onnx_work.h). False where nothing is known of it: the runtime cannot tell, or the file
+/* The work of one run of a binding (onnx_work.h). False if it is not known: the runtime does not count, or the file
  * could not be read. */
 bool mr_model_count(const mr_binding *binding, struct mr_onnx_work *work);
 
-/* Position of the input or output of that name; -1 where there is none. */
+/* Position of the input or output of that name; -1 if there is none. */
 int mr_model_find(const mr_model_tensor *tensors, size_t count, const char *name);
-/* Elements and bytes; 0 where a dimension is free or the product does not fit. */
+/* Elements and bytes; 0 if a dimension is free or the product does not fit. */
 size_t mr_shape_count(const mr_shape *shape);
 /* "1x3x224x224", a free dimension as "?"; returns `text`. */
 const char *mr_shape_print(const mr_shape *shape, char *text, size_t bytes);
-/* "a, b, c", cut where there is no room; returns `text`. */
+/* "a, b, c", cut if there is not enough room; returns `text`. */
 const char *mr_model_list(const mr_model_tensor *tensors, size_t count, char *text, size_t bytes);
 enum { MR_SHAPE_TEXT = 128, MR_LIST_TEXT = 256 };
 

@@ -32,7 +32,7 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* MR_ERROR_AGAIN while it is not known whether what the file has is of this run. */
+/* MR_ERROR_AGAIN while it is not known whether the file's rows are of this run. */
 static int begin(const mr_stage *self) {
     state *at = self->state;
     if (mr_output_has_begun(&at->output))
@@ -157,7 +157,7 @@ static int process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-/* Also where no frame comes any more, what was written before must be there. */
+/* Rows that were written before must be there even if no frame comes any more. */
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     int status = begin(self);
     (void)source;
@@ -197,7 +197,7 @@ const mr_stage_type mr_csv_stage = {
     .name = "csv",
     .summary = "writes a table with one row for each class of each frame",
     .help = "The columns are source, epoch, seq, sub, pts (seconds), file and label (of pictures of a folder; the "
-            "label is the truth, where the source has labels: true), rank (from 1), index, class (the label of what was "
+            "label is the truth, if the source has labels: true), rank (from 1), index, class (the label that was "
             "found) and score. A frame without classes has one row in which the last four are empty.",
     .inputs = inputs,
     .options = option_table,

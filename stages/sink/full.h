@@ -1,9 +1,9 @@
-/* A disk that is full, for sinks that write files, or a quota or a limit of the size of files that is reached: the run
+/* For sinks that write files: if the disk is full, or a quota or a limit of the size of files is reached, the run
  * fails, or it waits until there is room.
  *
- * A sink that waits answers MR_WAIT with what it has written of the frame taken back, and is asked again a little
- * later: no thread is held up, nothing is written twice, and a file always ends with a whole record. Where the run is
- * asked to end meanwhile, mr_stage_gives_up says when the waiting is over. One thread at a time. */
+ * A sink that waits takes back any part of the frame that it has written and returns MR_WAIT; it is called again a
+ * little later. No thread blocks, nothing is written twice, and a file always ends with a whole record. If the run is
+ * asked to end meanwhile, mr_stage_gives_up tells when to stop waiting. One thread at a time. */
 #ifndef MILLRACE_STAGES_SINK_FULL_H
 #define MILLRACE_STAGES_SINK_FULL_H
 
@@ -17,7 +17,7 @@ extern const char *const mr_on_full_choices[];
 /* A row of an option table, for an int at that offset. */
 #define MR_ON_FULL_OPTION(at)                                                                                          \
     {.name = "on_full", .kind = MR_OPTION_ENUM, .offset = at, .fallback = "auto", .choices = mr_on_full_choices,       \
-     .help = "when the disk is full: fail the run, or wait until there is room; auto waits where frames come over a "  \
+     .help = "if the disk is full: fail the run, or wait until there is room; auto waits if frames come over a "       \
              "reliable cut from another node, and fails elsewhere"}
 
 typedef struct mr_full {
@@ -25,7 +25,7 @@ typedef struct mr_full {
     bool said, is; /* that it was full, in the log; it is now */
 } mr_full;
 
-/* What a sink with that option does. */
+/* The action of a sink with that option. */
 mr_full mr_full_make(const mr_stage *self, int on_full);
 /* A write to `path` failed with errno `error`. MR_ERROR_AGAIN: the disk is full, and is waited for;
  * MR_ERROR_CANCELLED: it was, and no longer is; MR_ERROR_IO: it is full, and that is a failure; MR_OK: it is not
@@ -33,7 +33,7 @@ mr_full mr_full_make(const mr_stage *self, int on_full);
 int mr_full_meet(mr_full *full, const mr_stage *self, int error, const char *path);
 /* A write went well. */
 void mr_full_pass(mr_full *full, const mr_stage *self, const char *path);
-/* What process answers after MR_ERROR_AGAIN. */
+/* The return value of process after MR_ERROR_AGAIN. */
 int mr_full_wait(mr_io *io);
 
 #endif

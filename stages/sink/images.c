@@ -43,11 +43,11 @@ typedef struct images_state {
 static const mr_option options[] = {
     {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_FOLDER, .offset = FIELD(path), .required = true,
      .example = "pictures",
-     .help = "folder to write to; it is made where it does not exist"},
+     .help = "folder to write to; it is made if it does not exist"},
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
      .fallback = "{source}-{seq}.png",
      .help = "name of each file; {source}, {epoch}, {seq} and {sub} are replaced, {seq} by six digits, which from "
-             "the second turn of a loop on have the epoch before them where the name has no {epoch}"},
+             "the second turn of a loop on have the epoch before them if the name has no {epoch}"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
      .help = "write into a folder that holds files already, over those of the same name"},
     {.name = "compression", .kind = MR_OPTION_INT, .offset = FIELD(compression), .fallback = "3", .min = 0, .max = 9,
@@ -63,7 +63,7 @@ static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size an
 static const char *const tokens[] = {"{source}", "{epoch}", "{seq}", "{sub}"};
 enum { SOURCE, EPOCH, SEQ, SUB, TOKENS };
 
-/* Which token the text begins with; TOKENS where it is none. */
+/* The token that the text begins with; TOKENS if there is none. */
 static int token_at(const char *text) {
     int token = 0;
     while (token < TOKENS && strncmp(text, tokens[token], strlen(tokens[token])) != 0)
@@ -71,7 +71,7 @@ static int token_at(const char *text) {
     return token;
 }
 
-/* 0 where every brace belongs to a token, no slash is in it, and {seq} is. */
+/* 0 if every brace belongs to a token, and the text has no slash and has {seq}. */
 static int check_name(const char *name) {
     bool numbered = false;
     for (const char *at = name; *at; at++) {
@@ -124,7 +124,7 @@ static int file_name(const mr_stage *self, const mr_identity *identity, char nam
 
 /* ---- start ----------------------------------------------------------------------------------------------------- */
 
-/* What is no folder, or cannot be opened, is refused by who looks at all outputs. */
+/* If it is not a folder, or cannot be opened, the check of all outputs refuses it. */
 static bool holds_files(const char *path) {
     DIR *folder = opendir(path);
     bool found = false;
@@ -136,7 +136,7 @@ static bool holds_files(const char *path) {
     return found;
 }
 
-static const char HOLDS_FILES[] = "%s holds files already: empty it, or say overwrite: true";
+static const char HOLDS_FILES[] = "%s is not empty: remove its files, or set overwrite: true";
 
 static int negotiate(mr_negotiation *negotiation) {
     const images_options *given = negotiation->options;
@@ -266,7 +266,7 @@ static bool same_parts(const mr_format *a, const mr_format *b) {
            a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den;
 }
 
-/* Makes scaler, encoder and picture for a format, where they are for another. */
+/* Makes scaler, encoder and picture for a format, if those at hand are for another. */
 static int prepare(const mr_stage *self, images_state *state, const mr_format *format) {
     if (state->encoder && same_parts(&state->format, format))
         return MR_OK;

@@ -11,7 +11,7 @@
 
 #include "engine/base/file.h"
 
-/* What the file holds; all zero is empty. */
+/* The content of the file; all zero is empty. */
 typedef struct mr_journal_page {
     _Atomic uint64_t count; /* of all frames that were noted; the last of them are there */
     _Atomic bool open;      /* a record was begun */
@@ -57,7 +57,7 @@ int mr_journal_open_stream(mr_journal *journal, mr_output *output, const mr_stag
                            const char *line_end) {
     bool torn = false;
     if (mr_stage_checkpoints(self) && !place())
-        return mr_fail(MR_ERROR_CONFIG, "what was written to %s cannot be continued (--resume): give a file as path",
+        return mr_fail(MR_ERROR_CONFIG, "output to %s cannot be continued (--resume): give a file as path",
                        strcmp(written->path, "-") == 0 ? "standard output" : written->path);
     int status = mr_output_open(output, written->path);
     if (!status && mr_stage_checkpoints(self))

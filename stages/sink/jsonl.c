@@ -18,7 +18,7 @@ typedef struct state {
     mr_output output;
     mr_record record;
     mr_written written; /* by an earlier run that this one continues */
-    mr_journal journal; /* open where what is written cannot be read again, and the run may be continued */
+    mr_journal journal; /* open if the output cannot be read again and the run may be continued */
 } state;
 
 static int negotiate(mr_negotiation *negotiation) {
@@ -27,7 +27,7 @@ static int negotiate(mr_negotiation *negotiation) {
     return mr_record_check(negotiation, given->features, given->tensors);
 }
 
-/* MR_ERROR_AGAIN while it is not known whether what the file has is of this run. */
+/* MR_ERROR_AGAIN while it is not known whether the file's lines are of this run. */
 static int begin(mr_stage *self) {
     state *at = self->state;
     if (mr_output_has_begun(&at->output))
@@ -73,7 +73,7 @@ static int process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-/* Also where no frame comes any more, what was written before must be there. */
+/* Lines that were written before must be there even if no frame comes any more. */
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     int status = begin(self);
     (void)source;
@@ -114,10 +114,10 @@ static const mr_option option_table[] = {
 const mr_stage_type mr_jsonl_stage = {
     .name = "jsonl",
     .summary = "writes one JSON object a frame, one a line",
-    .help = "Each line has source, seq, pts (seconds, null where unknown) and classes: [{index, label, score}], best "
-            "first. epoch and sub stand there where they are not 0, file and label for pictures of a folder: that label "
-            "is the truth, where the source has labels: true, and those within classes are what was found. Where "
-            "several stages classified, classes are the newest ones and classes_by_stage has all.",
+    .help = "Each line has source, seq, pts (seconds, null if unknown) and classes: [{index, label, score}], best "
+            "first. It has epoch and sub if they are not 0, and file and label for pictures of a folder: that label "
+            "is the truth, if the source has labels: true, and those within classes are the ones found. If "
+            "several stages gave classes, classes has the newest and classes_by_stage has all.",
     .inputs = inputs,
     .options = option_table,
     .options_bytes = sizeof(options),

@@ -1,5 +1,5 @@
-/* null, the stage: passes every frame on as it is, or, where nothing comes after it, swallows it. For tests and
- * benchmarks, and the measure of how much a stage must say about itself. */
+/* null, the stage: passes every frame on unchanged, or swallows it if nothing comes after it. For tests and benchmarks,
+ * and the gauge of how much code a stage needs. */
 #include "stages/list.h"
 
 static int process(mr_stage *self, mr_io *io) {
@@ -12,7 +12,7 @@ static const mr_port outputs[] = {{.name = "out", .help = "the same frames", .op
 
 const mr_stage_type mr_null_stage = {
     .name = "null",
-    .summary = "passes frames on unchanged; swallows them where nothing comes after it",
+    .summary = "passes frames on unchanged; swallows them if nothing comes after it",
     .inputs = inputs,
     .outputs = outputs,
     .entry = MR_ENTRY_STATELESS,

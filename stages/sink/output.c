@@ -73,7 +73,7 @@ static int read_lines(int fd, const mr_line_reader *reader, off_t *end) {
     char *line = NULL;
     size_t room = 0;
     off_t at = 0;
-    int status = file ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory to read what is written");
+    int status = file ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory to read the file");
     *end = 0;
     for (ssize_t bytes; !status && (bytes = getline(&line, &room, file)) > 0 && line[bytes - 1] == '\n'; at += bytes) {
         line[bytes - 1] = '\0';
@@ -98,8 +98,9 @@ bool mr_output_has_begun(const mr_output *output) {
 static int go_on(mr_output *output, const mr_line_reader *reader) {
     off_t end = 0;
     if (!output->fd)
-        return mr_fail(MR_ERROR_NO_INPUT, "%s is not there, though the run goes on and an earlier process has written to "
-                       "it: bring it back, or end all nodes and begin anew", output->path);
+        return mr_fail(MR_ERROR_NO_INPUT,
+                       "%s does not exist any more, but this run continues one that has written to it: restore the file, or end "
+                       "all nodes and start a new run", output->path);
     int status = read_lines(output->fd, reader, &end);
     if (!status && (ftruncate(output->fd, end) || lseek(output->fd, end, SEEK_SET) != end))
         status = mr_file_fail("continue", output->path);
@@ -129,8 +130,8 @@ int mr_output_sync(const mr_output *output) {
     return output->regular && fdatasync(output->fd) ? mr_file_fail("write to", output->path) : MR_OK;
 }
 
-/* A pipe's reader may take its time: what fits without blocking is written, and in between the stage asks whether
- * it is still wanted. A run that was asked to end does not wait for ever for a reader that takes nothing. */
+/* A pipe's reader may be slow: as much as fits without blocking is written, and in between the stage checks whether it
+ * is cancelled. If the run was asked to end, it does not wait for ever for a reader that takes nothing. */
 static int await_reader(const mr_output *output, const mr_stage *self) {
     struct pollfd one = {.fd = output->fd, .events = POLLOUT};
     while (!mr_stage_cancelled(self)) {
@@ -145,15 +146,15 @@ static int await_reader(const mr_output *output, const mr_stage *self) {
     return mr_fail(MR_ERROR_CANCELLED, "stopped while %s took nothing", output->path);
 }
 
-/* The record could not be written whole: what of it was goes. With errno. */
+/* The record could not be written whole: removes the part that was written. With errno. */
 static int refuse(mr_output *output, const mr_stage *self, off_t written) {
     int error = errno;
     off_t end = output->regular ? lseek(output->fd, 0, SEEK_CUR) : -1;
     if (written > 0 && end >= written && !ftruncate(output->fd, end - written))
         lseek(output->fd, end - written, SEEK_SET);
-    /* `| head` has seen enough, which is no failure of ours. */
+    /* `| head` has closed the pipe, which is not an error of the pipeline. */
     if (error == EPIPE && output->fd == STDOUT_FILENO)
-        return mr_fail(MR_ERROR_CLOSED, "nobody reads standard output any more");
+        return mr_fail(MR_ERROR_CLOSED, "the reader of standard output has closed it");
     int status = output->regular ? mr_full_meet(&output->full, self, error, output->path) : MR_OK;
     errno = error;
     return status ? status : mr_file_fail("write to", output->path);
@@ -179,8 +180,8 @@ static int write_all(mr_output *output, const mr_stage *self, const char *text, 
     return MR_OK;
 }
 
-/* A program that embeds the library may not expect the signal of a pipe whose reader is gone. What may block is
- * written on a thread of its own, where nobody misses it. */
+/* A program that embeds the library may not expect SIGPIPE. Outputs that may block are written on a thread of their
+ * own, where the signal is blocked. */
 static void block_sigpipe(void) {
     sigset_t set;
     sigemptyset(&set);
@@ -220,7 +221,7 @@ void mr_output_close(mr_output *output, const mr_stage *self) {
 
 /* ---- numbers --------------------------------------------------------------------------------------------------- */
 
-/* A program that embeds the library may have set a locale whose decimal point is a comma. */
+/* If a program that embeds the library has set a locale, its decimal point may be a comma. */
 static size_t use_point(char *text) {
     size_t length = strlen(text);
     for (size_t i = 0; i < length; i++)

@@ -7,7 +7,7 @@
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
-/* False only where planning knows of all results that come. */
+/* False only if planning knows all results. */
 static bool may_carry_tensors(const mr_planned_input *input) {
     const mr_planned_result *one = input->results;
     while (one && one->kind != MR_RESULT_TENSOR)
@@ -128,7 +128,7 @@ static void put_class_list(mr_record *at, const mr_result *result) {
     yajl_gen_array_close(at->json);
 }
 
-/* `classes` are the newest ones; where several stages gave some, `classes_by_stage` has them all. */
+/* `classes` are the newest ones; if several stages gave classes, `classes_by_stage` has them all. */
 static void put_classes(mr_record *at, const mr_frame *frame) {
     const mr_result *newest = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
     put_key(at, "classes");

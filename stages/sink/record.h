@@ -1,7 +1,7 @@
-/* What is said of a frame, as one line of JSON: by jsonl in a file, by zmq.pub and zmq.push in messages.
+/* The record of a frame, one line of JSON: jsonl writes it to a file, zmq.pub and zmq.push send it in messages.
  *
- * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated
- * for a frame. Numbers are written so that they read back as the same value. One thread at a time. */
+ * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated for a
+ * frame. Numbers are written so that they read back as the same value. One thread at a time. */
 #ifndef MILLRACE_STAGES_SINK_RECORD_H
 #define MILLRACE_STAGES_SINK_RECORD_H
 
@@ -10,10 +10,10 @@
 #include "millrace/stage.h"
 
 typedef struct mr_record {
-    bool features, tensors; /* also the tensor that frames are, and the named ones they carry; set by whoever opens */
+    bool features, tensors; /* also the tensor that is the frame's payload, and its named ones; set before opening */
     const char *format;     /* of the payload that goes with the next one; NULL: none */
     yajl_gen json;
-    unsigned char *clean;   /* a text whose broken UTF-8 was replaced */
+    unsigned char *clean;   /* a text whose invalid UTF-8 was replaced */
     size_t clean_bytes;
 } mr_record;
 
@@ -25,7 +25,7 @@ const char *mr_record_make_end(mr_record *record, const char *source, size_t *by
 /* All zero is closed. */
 void mr_record_close(mr_record *record);
 
-/* For negotiate, of sinks with the options `features` and `tensors`: refuses them where nothing gives such. */
+/* For negotiate, of sinks with the options `features` and `tensors`: refuses them if no stage gives such. */
 int mr_record_check(mr_negotiation *negotiation, bool features, bool tensors);
 
 #endif

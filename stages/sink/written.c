@@ -15,14 +15,14 @@ typedef struct record {
     int depth;
     field field;       /* that a value comes for */
     bool seen;         /* its seq was */
-    mr_identity frame; /* its source is MR_SOURCE_NONE until it was seen, or where it is none of the pipeline's */
+    mr_identity frame; /* its source is MR_SOURCE_NONE until it is read, or if it is not the pipeline's */
 } record;
 
 static int on_map(void *context) {
     return ++((record *)context)->depth == 1;
 }
 
-/* What says which frame it is stands first. */
+/* The identity stands first. */
 static int on_key(void *context, const unsigned char *key, size_t bytes) {
     static const char *const names[] = {[SOURCE] = "source", [EPOCH] = "epoch", [SEQ] = "seq", [SUB] = "sub"};
     record *to = context;
@@ -82,7 +82,7 @@ int mr_written_take_line(void *context, const char *line, size_t bytes, off_t at
 
 /* ---- a row ----------------------------------------------------------------------------------------------------- */
 
-/* The text of the first field, which may stand in quotes; what follows its comma, NULL where there is none. */
+/* The text of the first field, which may stand in quotes; returns the text behind its comma, NULL if there is none. */
 static const char *read_field(const char *line, char *text, size_t room) {
     bool quoted = *line == '"';
     size_t length = 0;

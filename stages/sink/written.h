@@ -1,4 +1,4 @@
-/* Which records a file of results holds already: for a sink that goes on where an earlier run was ended.
+/* The set of records that a file of results holds already: for a sink that continues an earlier run.
  *
  * A record is known by the identity of its frame. One thread. All zero is empty. */
 #ifndef MILLRACE_STAGES_SINK_WRITTEN_H
@@ -21,8 +21,9 @@ typedef struct mr_written {
     mr_identity_set frames;
 } mr_written;
 
-/* For an mr_line_reader (output.h), with an mr_written whose `self` and `path` are set: one line of JSON as `jsonl` writes
- * it; or one of a table as `csv` does, and its end. MR_ERROR_DATA where it is none of this pipeline; MR_ERROR_MEMORY. */
+/* For an mr_line_reader (output.h), with an mr_written whose `self` and `path` are set: one line of JSON as `jsonl`
+ * writes it; or one of a table as `csv` does, and its end. MR_ERROR_DATA if it is not of this pipeline;
+ * MR_ERROR_MEMORY. */
 int mr_written_take_line(void *written, const char *line, size_t bytes, off_t at);
 int mr_written_take_row(void *written, const char *line, size_t bytes, off_t at);
 int mr_written_finish_rows(void *written, off_t *end);

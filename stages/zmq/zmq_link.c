@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <zmq.h>
 
-/* How long a peer that does nothing is waited for before asking whether the run is still wanted. */
+/* A wait for a peer is interrupted so often to check whether the run is being stopped. */
 enum { PATIENCE_MS = 100 };
 
 static mr_zmq_params params_of(const mr_zmq_link *link, const char *const *allow, const char *id, int type) {
@@ -47,7 +47,7 @@ int mr_zmq_link_attach(mr_zmq *socket, const mr_stage *self, const mr_zmq_link *
 int mr_zmq_link_wait(mr_zmq *socket, const mr_stage *self, short events) {
     zmq_pollitem_t item = {.socket = mr_zmq_handle(socket), .events = events};
     if (mr_stage_gives_up(self))
-        return mr_fail(MR_ERROR_CANCELLED, "stopped while %s did nothing", mr_zmq_endpoint(socket));
+        return mr_fail(MR_ERROR_CANCELLED, "stopped while waiting for %s", mr_zmq_endpoint(socket));
     int ready = zmq_poll(&item, 1, PATIENCE_MS);
     if (ready < 0 && errno != EINTR)
         return mr_fail(MR_ERROR_IO, "%s: %s", mr_zmq_endpoint(socket), zmq_strerror(errno));

@@ -1,6 +1,6 @@
-/* What the stages that speak ZeroMQ to programs of others share: where a socket is and who may use it.
+/* Sockets of the stages that exchange messages with other programs over ZeroMQ: endpoint and permissions.
  *
- * Only transport/zmq/socket.h opens sockets, and so only the safe way. They are used by the stage's own thread, which
+ * Only transport/zmq/socket.h opens sockets, and so only the safe way. Each is used by the stage's own thread, which
  * waits in short turns, so that a run that is being stopped never waits for a peer. */
 #ifndef MILLRACE_STAGES_ZMQ_ZMQ_LINK_H
 #define MILLRACE_STAGES_ZMQ_ZMQ_LINK_H
@@ -22,27 +22,27 @@ typedef struct mr_zmq_link {
      .required = true, .example = "tcp://127.0.0.1:5555",                                                              \
      .help = "tcp://HOST:PORT, or ipc://FOLDER/NAME; beyond this machine only with keys"},                             \
     {.name = "bind", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_LINK_FIELD(options, bind), .fallback = "true",           \
-     .help = "wait for others there, or else connect to them"},                                                        \
+     .help = "wait for connections at the endpoint; if false, connect to it"},                                         \
     {.name = "high_water", .kind = MR_OPTION_INT, .offset = MR_ZMQ_LINK_FIELD(options, high_water),                    \
      .fallback = "100", .min = 1, .max = 1000000, .unit = "messages", .help = what},                                   \
     {.name = "max_peers", .kind = MR_OPTION_INT, .offset = MR_ZMQ_LINK_FIELD(options, max_peers), .fallback = "100",   \
      .min = 1, .max = 10000, .unit = "connections",                                                                    \
-     .help = "binding: so many at once, those that are still being made among them; more are refused"},                \
+     .help = "if binding: connections at once, unfinished ones included; more are refused"},                           \
     {.name = "key", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, key), .example = "keys/center.key",   \
-     .help = "file of the own key pair, as `millrace keygen` makes it: all is encrypted, and only known peers connect"}, \
+     .help = "file of the own key pair, made by `millrace keygen`: encrypts all messages; only known peers connect"},  \
     {.name = "allow", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, allow), .example = "keys/allowed",  \
-     .help = "binding with a key: file with the public keys that may connect, one a line"},                            \
+     .help = "if binding with a key: file with the public keys that may connect, one a line"},                         \
     {.name = "server", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, server),                           \
-     .example = "keys/center.pub", .help = "connecting with a key: file with the public key of the other end"}
+     .example = "keys/center.pub", .help = "if connecting with a key: file with the public key of the other end"}
 
-/* Refuses what cannot be opened, and says which threads it takes. */
+/* Refuses a socket that cannot be opened, and declares its threads. */
 int mr_zmq_link_negotiate(mr_negotiation *negotiation, const mr_zmq_link *link);
 /* A socket that is not attached yet. `most_bytes`: of one part that is received; 0: no limit. */
 int mr_zmq_link_create(mr_zmq **socket, const mr_stage *self, const mr_zmq_link *link, int type, int64_t most_bytes);
-/* Attaches it, and says in the log where it is. */
+/* Attaches it, and logs the endpoint. */
 int mr_zmq_link_attach(mr_zmq *socket, const mr_stage *self, const mr_zmq_link *link);
-/* Waits a short while until the socket can send or receive (ZMQ_POLLOUT, ZMQ_POLLIN): 1 it can, 0 not yet,
- * MR_ERROR_CANCELLED: the run does not want it any more. */
+/* Waits a short while until the socket can send or receive (ZMQ_POLLOUT, ZMQ_POLLIN): 1 if it can, 0 if not yet,
+ * MR_ERROR_CANCELLED if the run is being stopped. */
 int mr_zmq_link_wait(mr_zmq *socket, const mr_stage *self, short events);
 
 #endif

@@ -95,8 +95,8 @@ static void **take_list(mr_zmq_message *at, size_t count, size_t bytes) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------ */
 
-/* Texts of protobuf are UTF-8; names of files need not be. As in JSON, what is not ASCII becomes a question mark then.
- * The field is not const, but only read. */
+/* Texts of protobuf are UTF-8; names of files need not be. If one is not UTF-8, its bytes that are not ASCII become
+ * question marks, as in JSON. The field is not const, but only read. */
 static char *text_of(mr_zmq_message *at, const char *text) {
     const char *next = text ? text : "";
     size_t length = strlen(next), left = length;
@@ -125,7 +125,7 @@ static class **put_classes(mr_zmq_message *at, const mr_result *from, size_t *co
     return list;
 }
 
-/* The newest of each stage, where there are several. */
+/* The newest of each stage, if several stages gave classes. */
 static void put_stages(mr_zmq_message *at, const mr_frame *frame, record *to) {
     size_t most = 0;
     for (const mr_result *one = frame->results; one; one = one->next)

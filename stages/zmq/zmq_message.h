@@ -1,5 +1,5 @@
-/* A frame as a message of protobuf (proto/results.proto) and its payload as bytes: what zmq.pub and zmq.push send. One
- * thread at a time. */
+/* A frame as a message of protobuf (proto/results.proto) and its payload as bytes, as zmq.pub and zmq.push send them.
+ * One thread at a time. */
 #ifndef MILLRACE_STAGES_ZMQ_ZMQ_MESSAGE_H
 #define MILLRACE_STAGES_ZMQ_ZMQ_MESSAGE_H
 
@@ -11,16 +11,16 @@ typedef struct mr_zmq_message mr_zmq_message;
 int mr_zmq_message_create(mr_zmq_message **message, bool features, bool tensors);
 void mr_zmq_message_destroy(mr_zmq_message **message);
 
-/* The bytes of a Record; valid until the next is made. `format`: of the payload part, NULL where there is none.
+/* The bytes of a Record; valid until the next is made. `format`: of the payload part, NULL if there is none.
  * MR_ERROR_MEMORY. */
 int mr_zmq_message_make(mr_zmq_message *message, const mr_stage *self, const mr_frame *frame, const char *format,
                         const uint8_t **data, size_t *bytes);
 /* The same of the end of a source. */
 int mr_zmq_message_make_end(mr_zmq_message *message, const char *source, const uint8_t **data, size_t *bytes);
 
-/* What the payload of a frame is, as Record.format says it, in `text`; NULL where it has none. */
+/* Writes the format of a frame's payload, as in Record.format, to `text`; NULL if it has no payload. */
 const char *mr_zmq_payload_format(const mr_frame *frame, char text[MR_FORMAT_TEXT]);
-/* Bytes of the payload, rows without padding, and where to write them. */
+/* Size of the payload, rows without padding; and a copy of it. */
 size_t mr_zmq_payload_bytes(const mr_frame *frame);
 void mr_zmq_payload_copy(const mr_frame *frame, uint8_t *to);
 

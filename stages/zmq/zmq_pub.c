@@ -1,4 +1,4 @@
-/* zmq.pub: frames as messages, to every program that has subscribed. XPUB in place of PUB tells of subscribers. */
+/* zmq.pub: frames as messages, to every program that has subscribed. XPUB, unlike PUB, reports subscribers. */
 #include <zmq.h>
 
 #include "stages/list.h"
@@ -15,22 +15,22 @@ static const mr_port inputs[] = {{.name = "in", .help = "frames of any kind"}, {
 static const mr_option options[] = {
     MR_ZMQ_SINK_OPTIONS,
     {.name = "topic", .kind = MR_OPTION_STRING, .offset = MR_ZMQ_SINK_FIELD(topic), .example = "results",
-     .help = "what messages begin with, and subscribers choose by; the id of the frame's source unless said"},
+     .help = "first part of the messages, by which subscribers choose; if not given, the id of the frame's source"},
     {.name = "subscribers", .kind = MR_OPTION_INT, .offset = MR_ZMQ_SINK_FIELD(subscribers), .fallback = "0", .min = 0,
      .max = 1000000, .unit = "subscriptions", .help = "wait for so many before the first message"},
     {.name = "slow", .kind = MR_OPTION_ENUM, .offset = MR_ZMQ_SINK_FIELD(slow), .fallback = "drop", .choices = slow,
-     .help = "what happens while a subscriber has high_water messages waiting: drop frames for all subscribers, and count "
-             "them; or leave them out for that one, which only the numbers that it gets tell"},
+     .help = "action while a subscriber has high_water messages waiting: drop frames for all subscribers, and count "
+             "them; or leave them out for that one, which it can tell only by their numbers"},
     MR_OPTIONS_END,
 };
 
 const mr_stage_type mr_zmq_pub_stage = {
     .name = "zmq.pub",
     .summary = "sends frames to all programs that have subscribed, over ZeroMQ",
-    .help = "A message is a topic, a record, and the payload behind it where that is asked for. Programs take them with "
-            "a socket of type SUB. The pipeline never waits for a subscriber that is too slow: what all of them got is "
-            "delivered, and what one of them had no room for is dropped, \"slow subscriber\". One that is not there yet "
-            "misses what came before.",
+    .help = "A message is a topic, a record and, if asked for, the payload. Programs receive messages with "
+            "a socket of type SUB. The pipeline never waits for a slow subscriber: a frame that all of them got is "
+            "delivered, and one that a subscriber had no room for is dropped, \"slow subscriber\". A subscriber that "
+            "connects later misses the frames before.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(mr_zmq_sink_options),

@@ -16,9 +16,9 @@ static const mr_option options[] = {MR_ZMQ_SINK_OPTIONS, MR_OPTIONS_END};
 const mr_stage_type mr_zmq_push_stage = {
     .name = "zmq.push",
     .summary = "sends frames to other programs over ZeroMQ, each to one of them",
-    .help = "A message is a record, and the payload behind it where that is asked for. Programs take them with a socket "
-            "of type PULL and share the work; while none has room, the pipeline waits. What ZeroMQ has taken for a "
-            "program that dies then is lost.",
+    .help = "A message is a record and, if asked for, the payload. Programs receive messages with a socket of type "
+            "PULL and share the work; while none has room, the pipeline waits. If a program dies, messages that ZeroMQ "
+            "has accepted for it are lost.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(mr_zmq_sink_options),

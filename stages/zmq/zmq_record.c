@@ -23,7 +23,7 @@ static void take_format(mr_zmq_record *to, const char *text, size_t bytes) {
 
 enum { OTHER, PTS, END, FORMAT };
 
-/* Members of the outer object only; what is deeper is passed over, and not deep. */
+/* Reads members of the outer object only; inner ones are skipped, down to MOST_DEPTH. */
 typedef struct reader {
     mr_zmq_record *to;
     int depth, field, status;
@@ -62,7 +62,7 @@ static int on_double(void *context, double value) {
     if (at->depth != 1 || at->field != PTS)
         return 1;
     if (!(fabs(value) < MOST_S)) {
-        at->status = mr_fail(MR_ERROR_DATA, "pts is no time in seconds");
+        at->status = mr_fail(MR_ERROR_DATA, "pts is not a time in seconds");
         return 0;
     }
     at->to->pts_ns = (int64_t)llround(value * 1e9);

@@ -9,7 +9,7 @@
 const char *const mr_zmq_encodings[] = {"json", "protobuf", NULL};
 const char *const mr_zmq_payloads[] = {"none", "raw", NULL};
 
-/* What comes back are subscriptions. */
+/* The socket receives subscriptions. */
 enum { MOST_RECEIVED = 65536 };
 
 int mr_zmq_sink_negotiate(mr_negotiation *negotiation) {
@@ -50,7 +50,7 @@ void mr_zmq_sink_close(mr_stage *self) {
 
 /* ---- subscribers ----------------------------------------------------------------------------------------------- */
 
-/* Reads what subscribers say: 1 and a topic, or 0 and one that they want no more. */
+/* Reads subscriptions: 1 and a topic, or 0 and a topic that is cancelled. */
 static void hear_subscribers(mr_zmq_sink *at) {
     char update[1];
     while (zmq_recv(mr_zmq_handle(at->socket), update, sizeof update, ZMQ_DONTWAIT) > 0)
@@ -103,7 +103,7 @@ static int send_bytes(mr_zmq_sink *at, const mr_stage *self, const void *data, s
     return status;
 }
 
-/* MR_ERROR_AGAIN: the peer that has the record went away, and ZeroMQ has taken that back. */
+/* MR_ERROR_AGAIN: the peer that had the record has disconnected, and ZeroMQ has withdrawn it. */
 static int send_payload(mr_zmq_sink *at, const mr_frame *frame) {
     zmq_msg_t part;
     size_t bytes = mr_zmq_payload_bytes(frame);
@@ -146,7 +146,7 @@ static int send_all(mr_stage *self, const outgoing *message) {
     return status;
 }
 
-/* What subscribers choose by; NULL: no message has one. */
+/* The first part of the message, by which subscribers choose; NULL: messages have none. */
 static const char *topic_of(const mr_stage *self, uint32_t source) {
     const mr_zmq_sink_options *given = self->options;
     const mr_zmq_sink *at = self->state;
@@ -179,7 +179,7 @@ int mr_zmq_sink_process(mr_stage *self, mr_io *io) {
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
-/* Frames may be missing, but that there will be no more should be known: it waits, a while, for subscribers. */
+/* Frames may be dropped, but subscribers should know of the end: waits a while until all have room. */
 static int send_end(mr_stage *self, mr_io *io, const outgoing *message) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
@@ -192,7 +192,7 @@ static int send_end(mr_stage *self, mr_io *io, const outgoing *message) {
             status = send_all(self, message);
     }
     if (status == MR_ERROR_AGAIN)
-        mr_stage_warn(self, "subscribers are not told of the end: one of them has no room for it");
+        mr_stage_warn(self, "the message of the end was not sent: a subscriber has no room for it");
     return status == MR_ERROR_AGAIN || status == MR_ERROR_CANCELLED ? MR_DONE : status;
 }
 

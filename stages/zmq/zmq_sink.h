@@ -1,8 +1,8 @@
-/* What zmq.pub and zmq.push have in common: frames become messages.
+/* The common part of zmq.pub and zmq.push: frames become messages.
  *
- * A message is [topic] record [payload]; the topic, which only zmq.pub has, is the id of the source unless said. A
- * frame counts as delivered once ZeroMQ has taken its message. Threads and errors: those of a shared, blocking
- * stage. */
+ * A message is [topic] record [payload]; the topic, which only zmq.pub has, is the id of the source unless the option
+ * gives another. A frame counts as delivered once ZeroMQ has taken its message. Threads and errors: those of a shared,
+ * blocking stage. */
 #ifndef MILLRACE_STAGES_ZMQ_ZMQ_SINK_H
 #define MILLRACE_STAGES_ZMQ_ZMQ_SINK_H
 
@@ -44,13 +44,13 @@ extern const char *const mr_zmq_payloads[];
      .help = "of the record: json, as jsonl writes it, or protobuf, message Record of proto/results.proto"},           \
     {.name = "payload", .kind = MR_OPTION_ENUM, .offset = MR_ZMQ_SINK_FIELD(payload), .fallback = "none",              \
      .choices = mr_zmq_payloads,                                                                                       \
-     .help = "what follows the record: nothing, or the picture, tensor or packet itself, without padding"},            \
+     .help = "the part behind the record: none, or the picture, tensor or packet itself, without padding"},            \
     {.name = "features", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(features), .fallback = "false",           \
      .help = "put the tensor that the frame carries into the record"},                                                 \
     {.name = "tensors", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(tensors), .fallback = "false",             \
      .help = "put the named tensors that stages before gave into the record"},                                         \
     {.name = "end", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(end), .fallback = "true",                      \
-     .help = "say at the end of each source that it has ended: a record with only source and end"},                    \
+     .help = "send a record with only source and end at the end of each source"},                                      \
     {.name = "linger", .kind = MR_OPTION_DURATION, .offset = MR_ZMQ_SINK_FIELD(linger), .fallback = "3s", .min = 0,    \
      .max = 86400e9, .help = "how long the end of the run waits for messages that no peer has taken yet"}
 

@@ -114,7 +114,7 @@ static void release_part(void *context) {
     mr_free(context);
 }
 
-/* ZeroMQ's memory becomes the frame's; where that does not stand as its elements need it, a copy does. */
+/* ZeroMQ's memory becomes the frame's; if it is not aligned for its elements, a copy does. */
 static mr_buffer *keep_payload(zmq_msg_t *part, size_t alignment) {
     size_t bytes = zmq_msg_size(part);
     if ((uintptr_t)zmq_msg_data(part) % alignment) {
@@ -166,7 +166,7 @@ static int take_image(mr_stage *self, message *got, mr_frame *frame) {
     size_t bytes = zmq_msg_size(part);
     enum AVCodecID id = mr_image_codec_by_content(zmq_msg_data(part), bytes);
     if (!id)
-        return mr_fail(MR_ERROR_DATA, "the payload, %zu bytes, is no image that is known", bytes);
+        return mr_fail(MR_ERROR_DATA, "the payload, %zu bytes, is not an image of a known format", bytes);
     frame->media = media_of(self, id);
     frame->plane[0].buffer = frame->media ? keep_payload(part, 1) : NULL;
     if (!frame->plane[0].buffer)
@@ -189,11 +189,11 @@ static int check_format(const mr_stage *self, const message *got, mr_format *for
     if (whole && mr_format_set_has(&set, format))
         return MR_OK;
     mr_format_set_print(&set, wanted, sizeof wanted);
-    return *text ? mr_fail(MR_ERROR_DATA, "the record says \"%s\", and %s was expected", text, wanted)
-                 : mr_fail(MR_ERROR_DATA, "the record says nothing of the format, and %s was expected", wanted);
+    return *text ? mr_fail(MR_ERROR_DATA, "the record has the format \"%s\", and %s was expected", text, wanted)
+                 : mr_fail(MR_ERROR_DATA, "the record has no format, and %s was expected", wanted);
 }
 
-/* Bytes of all planes without padding; 0 where there are more than can be. */
+/* Bytes of all planes without padding; 0 if there are more than the limit. */
 static size_t packed_bytes(const mr_format *format) {
     size_t sum = 0;
     if (format->payload == MR_PAYLOAD_TENSOR)
@@ -248,7 +248,7 @@ static int read_message(mr_stage *self, message *got) {
     return status;
 }
 
-/* What cannot be a frame is counted as one that was lost here. */
+/* A message that cannot become a frame is counted as a dropped one. */
 static int refuse(mr_stage *self, mr_io *io, mr_frame *frame) {
     mr_zmq_source *at = self->state;
     if (at->refused++ == 0)
@@ -258,7 +258,7 @@ static int refuse(mr_stage *self, mr_io *io, mr_frame *frame) {
     return MR_DONE;
 }
 
-/* Emits what the message brings, or counts it as lost. */
+/* Emits the message's frame, or counts it as lost. */
 static int give(mr_stage *self, mr_io *io, message *got, int status) {
     const mr_zmq_source_options *given = self->options;
     mr_zmq_source *at = self->state;

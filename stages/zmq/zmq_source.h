@@ -1,9 +1,9 @@
-/* What zmq.pull and zmq.sub have in common: messages of other programs become source frames.
+/* The common part of zmq.pull and zmq.sub: messages of other programs become source frames.
  *
- * A message is [topic] record [payload]; the record is JSON or protobuf (proto/results.proto), told apart by its first
- * byte, and of it pts, format and end count. The payload is an encoded image, whose content tells its codec, or, where
- * the source has a `format`, a picture or tensor. Whatever else comes is refused: it is counted as a frame that was
- * dropped, "bad message", and never ends the source. Threads: those of a source, one of its own. */
+ * A message is [topic] record [payload]; the record is JSON or protobuf (proto/results.proto), distinguished by its
+ * first byte; its fields pts, format and end are used. The payload is an encoded image, whose codec is recognised by
+ * its content, or, if the source has a `format`, a picture or tensor. Any other message is refused: it is counted as a
+ * dropped frame, "bad message", and never ends the source. Threads: those of a source, one of its own. */
 #ifndef MILLRACE_STAGES_ZMQ_ZMQ_SOURCE_H
 #define MILLRACE_STAGES_ZMQ_ZMQ_SOURCE_H
 
@@ -40,7 +40,7 @@ typedef struct mr_zmq_source {
              "images, which decode takes"},                                                                            \
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = MR_ZMQ_SOURCE_FIELD(size), .fallback = "auto",                  \
      .min = 1, .max = 65535, .unit = "px",                                                                             \
-     .help = "of encoded images, the largest that are expected: what memory is planned for; auto: any"},               \
+     .help = "size of the largest encoded image that is expected, for which memory is planned; auto: any"},            \
     {.name = "max_message", .kind = MR_OPTION_BYTES, .offset = MR_ZMQ_SOURCE_FIELD(max_message), .fallback = "64MiB",  \
      .min = 1024, .max = 2147483647, .help = "a peer whose message has a larger part is disconnected"},                \
     {.name = "ends", .kind = MR_OPTION_INT, .offset = MR_ZMQ_SOURCE_FIELD(ends), .fallback = "1", .min = 0,            \

@@ -13,11 +13,11 @@
 #include "millrace/status.h"
 #include "stages/model/labels.h"
 #include "stages/model/npy.h"
+#include "stages/model/onnx/onnx_work.h"
 #include "stages/model/onnx/onnx_file.h"
 #include "stages/model/onnx/onnx_report.h"
-#include "stages/model/onnx/onnx_signature.h"
+#include "stages/model/onnx_signature.h"
 #include "stages/model/onnx/onnx_weights.h"
-#include "stages/model/onnx/onnx_work.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -173,7 +173,7 @@ static void work_on_a_stream(void **state) {
 
 /* ---- devices against the C reference ----------------------------------------------------------------------------- */
 
-/* Room for results on a device, filled with NaN, so that what is not written shows. */
+/* Room for results on a device, filled with NaN, so that unwritten elements show. */
 static float *put_poison(on_device *d, size_t count) {
     float *poison = malloc(count * sizeof *poison), *there;
     for (size_t i = 0; i < count; i++)
@@ -257,7 +257,7 @@ static void means_on_a_device(void **state) {
     on_device_close(&d);
 }
 
-/* Logits with ties, infinities and what is not a number. */
+/* Logits with ties, infinities and NaN. */
 static float *draw_logits(int count, int kind) {
     float *logits = draw_many((size_t)count);
     for (int i = 0; i < count; i++) {
@@ -360,7 +360,7 @@ static void check_linear_on(on_device *d, int outputs, int inputs, int batch, bo
     repeat_linear_on(d, outputs, inputs, batch, has_bias, plain, 1);
 }
 
-/* What recurs is recorded as a CUDA graph, cuBLAS's kernels too: with memory of ours to work in it allows that. */
+/* Recurring work is recorded as a CUDA graph, cuBLAS's kernels too: if it has our workspace it allows that. */
 static void products_are_recorded(void **state) {
     enum { TIMES = 6 };
     on_device d = {0};

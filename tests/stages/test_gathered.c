@@ -1,7 +1,6 @@
-/* What a batch of frames costs a device beside its kernels: results come home by one copy and one host function a call,
- * however many frames it has; what comes out is what the processors give, bit for bit; and every frame is accounted
- * for where one of a batch fails. On simulated accelerators, whose log is counted, and on CUDA devices that the host
- * plays. */
+/* The cost of a batch on a device beside its kernels: results are downloaded by one copy and one host function a call,
+ * however many frames it has; they are those of the processors, bit for bit; and every frame is accounted for if one of
+ * a batch fails. On simulated accelerators, whose log is counted, and on CUDA devices that the host plays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,7 +115,7 @@ static void count_note(void *context, const mr_device *device, const mr_work_not
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
 
 typedef struct job {
-    const char *stage; /* what `it` is, but for its input and device */
+    const char *stage; /* options of `it`, without its input and device */
     const char *device;
     bool picture;
     int workers;
@@ -174,7 +173,7 @@ static void compare(const outcome *out, const outcome *wanted) {
 static const struct kind {
     const char *stage;
     bool picture;
-    int works; /* on a simulated accelerator: what is no copy, and no host function of results; -1: it gives none */
+    int works; /* on a simulated accelerator: work other than copies and host functions of results; -1: it gives none */
 } kinds[] = {
     {"type: classify, top_k: 3", false, FRAMES},
     {"type: phash", true, FRAMES + CALLS},
@@ -240,8 +239,8 @@ static void count_copies(const char *format, const char *stage, uint64_t seed) {
     mr_pipeline_destroy(&pipeline);
 }
 
-/* The first calls find one frame in the queue; while they are under way it fills. What a batch's call gives goes home
- * at once. */
+/* The first calls find one frame in the queue; while they are under way it fills. The results of a batch's call are
+ * downloaded at once. */
 static void small_frames_are_copied_together(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {

@@ -1,7 +1,6 @@
-/* Clips that the ffmpeg program makes at test time, and what ffmpeg and ffprobe say of them: the reference that
- * reading and decoding are held to. Clips are kept in MILLRACE_CLIPS, else in the build folder, and made once. Everything fails a test
- * that cannot get what it needs; a suite asks clips_available first and skips, with a message, where the
- * programs are missing. */
+/* Clips that the ffmpeg program makes at test time, with the output of ffmpeg and ffprobe as reference for reading and
+ * decoding. Clips are kept in MILLRACE_CLIPS, else in the build folder, and made once. Every function fails the test if
+ * it cannot do its work; a suite calls clips_available first and skips, with a message, if the programs are missing. */
 #ifndef MILLRACE_TESTS_CLIPS_H
 #define MILLRACE_TESTS_CLIPS_H
 
@@ -19,13 +18,13 @@ void clip_path(char path[CLIP_PATH], const char *name);
 void clip_make(char path[CLIP_PATH], const char *name, const char *arguments);
 /* The same in two passes of the encoder. */
 void clip_make_twice(char path[CLIP_PATH], const char *name, const char *arguments);
-/* Runs a shell command (printf style) and fails the test where it fails. */
+/* Runs a shell command (printf style) and fails the test if it fails. */
 void clip_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The frames of the first video stream that is no cover, in presentation order. */
+/* The frames of the first video stream that is not a cover, in presentation order. */
 typedef struct clip_frames {
     size_t count;
-    double seconds[CLIP_FRAMES];          /* from the start of the stream; by ffprobe. NAN where it has none */
+    double seconds[CLIP_FRAMES];          /* from the start of the stream; by ffprobe. NAN if it has none */
     char md5[CLIP_FRAMES][CLIP_MD5];      /* of the raw picture, planes in a row; by ffmpeg */
 } clip_frames;
 void clip_reference(const char *path, clip_frames *frames);

@@ -1,11 +1,11 @@
-/* Small work for streams of devices in tests, and waiting for it. The test's own thread waits, and what fails then
- * fails the test; work itself runs wherever its device runs it. */
+/* Small work for streams of devices in tests, and waiting for it. The test's own thread waits, and a failure there
+ * fails the test; work itself runs on its device's threads. */
 #ifndef MILLRACE_TESTS_DEVICE_WORK_H
 #define MILLRACE_TESTS_DEVICE_WORK_H
 
 #include "engine/device/device.h"
 
-/* Puts `value` behind what is in `list`, and counts it. */
+/* Appends `value` to `list`, and counts it. */
 typedef struct work_note {
     int *list, *count;
     int value;
@@ -21,8 +21,8 @@ void work_count_call(void *context);
 
 /* Sleeps for 50 microseconds, or longer. */
 void work_nap(void);
-/* Lets simulated time pass until the event is done (`manual`: the device was made so), or waits for it; fails the
- * test where that takes more than a minute. */
+/* Lets simulated time pass until the event is done (`manual`: the device was made so), or waits for it; fails the test
+ * if that takes more than a minute. */
 void work_finish(mr_device *device, bool manual, const mr_event *event);
 /* Records an event on the device's stream, waits for it and returns its status. */
 int work_settle(mr_device *device, bool manual, mr_stream *stream);

@@ -46,7 +46,7 @@ int fake_load(mr_plan **plan, const char *text, mr_diagnostics *diagnostics);
 void fake_expect(const char *text, const char *expected);
 /* The vertex of that id, which must be there. */
 const mr_plan_vertex *vertex(const mr_plan *plan, const char *id);
-/* What diagnostics print; to be freed. */
+/* The printed diagnostics; to be freed. */
 char *printed(const mr_diagnostics *diagnostics);
 
 #endif

@@ -98,7 +98,7 @@ static int push_one(mr_pipeline *pipeline, const feed *f, const char *source, si
     return mr_pipeline_push(pipeline, source, &push, -1);
 }
 
-/* What a run took lies under what was planned, and all of it was known. */
+/* A run took no more memory than planned, and all of it was known. */
 static void check_bounds(const mr_plan *plan, const mr_summary *summary) {
     assert_false(plan->host.unknown || plan->pinned.unknown);
     assert_in_range(summary->host_bytes, 0, plan->host.bytes);

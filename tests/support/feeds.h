@@ -1,5 +1,5 @@
 /* Pipelines of stages that give tensors, on pictures that tests make: up to two sources, "a" and "b", push them in
- * turns, and what arrives in the sink is kept. Failures fail the test; all is called by its thread. */
+ * turns, and the sink keeps the frames that arrive. Failures fail the test; all functions are called by its thread. */
 #ifndef MILLRACE_TESTS_FEEDS_H
 #define MILLRACE_TESTS_FEEDS_H
 
@@ -8,7 +8,7 @@
 
 enum { FEED_FRAMES = 30, FEED_WIDTH = 70, FEED_HEIGHT = 51, FEED_MOST_BYTES = 4 * 4096 };
 
-/* One source's pictures, and what of them arrived. */
+/* One source's pictures, and the tensors that arrived. */
 typedef struct feed {
     mr_format format;
     uint8_t *block[FEED_FRAMES]; /* the planes of each picture, one behind the other, without gaps */
@@ -31,20 +31,20 @@ mr_picture feed_picture(const feed *f, size_t frame);
 /* Of all feeds in use, of which there are none then. */
 void feeds_free(void);
 
-/* What became of all frames. */
+/* The outcome of all frames. */
 typedef struct feeds_ledger {
     uint64_t delivered, dropped, absorbed;
 } feeds_ledger;
 
 /* A pipeline of the feeds in use and of `stages` (lines of YAML), of which the last is called `it`: the callback sink
- * `sink` takes what that one gives. To be destroyed. */
+ * `sink` takes its output. To be destroyed. */
 mr_pipeline *feeds_open(const mr_stage_type *const *types, const char *stages);
 /* Starts it, pushes all pictures, and waits until it has ended. */
 void feeds_push(mr_pipeline *pipeline);
-/* Of a pipeline that has ended. What it took lies under what was planned, no simulated device was misused, and what
- * was absorbed was still pictures in the stage `it`. */
+/* For a pipeline that has ended: it took no more memory than planned, misused no simulated device, and absorbed only
+ * still pictures in the stage `it`. */
 feeds_ledger feeds_account(mr_pipeline *pipeline);
-/* All of this with the types of the library; what arrives is in the feeds. */
+/* Runs all of this with the types of the library; the feeds have the frames that arrived. */
 feeds_ledger feeds_run(const char *stages);
 
 #endif

@@ -122,13 +122,13 @@ static int scale_negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* Work must only touch what lies on its own device; the host only what lies in its memory. */
+/* Work must touch only memory of its own device; the host only its own memory. */
 static int check_reach(const mr_stage *self, const mr_buffer *buffer) {
     bool host = self->device->type->kind == MR_DEVICE_CPU;
     if (!buffer || (host ? buffer->memory != MR_MEMORY_DEVICE
                          : buffer->memory == MR_MEMORY_DEVICE && buffer->device == self->device))
         return MR_OK;
-    return mr_fail(MR_ERROR_INTERNAL, "%s: what it works on lies elsewhere", self->id);
+    return mr_fail(MR_ERROR_INTERNAL, "%s: its memory is of another device", self->id);
 }
 
 typedef struct scale_work {

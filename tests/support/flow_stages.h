@@ -12,10 +12,10 @@
  * fails at `fail_at`). */
 const mr_stage_type *const *flow_stage_types(void);
 
-/* What the last run's `collect` stages saw, in order; guarded against workers. */
+/* The frames that the last run's `collect` stages received, in order; guarded against workers. */
 typedef struct collected {
     mr_identity identity;
-    uint64_t value; /* of scale's tensor; 0 where there is none */
+    uint64_t value; /* of scale's tensor; 0 if there is none */
     uint64_t noted; /* of note's; likewise */
     bool first;     /* by the collector called "first" */
     int64_t late_ns; /* behind its deadline; 0 without one */

@@ -1,5 +1,5 @@
-/* A machine with two NVIDIA GPUs that is not there: its driver's libraries, kernel module and device files are a
- * table of answers for mr_gpus_probe. What a test changes in `gpu_here` they say from then on.
+/* An imitation of a machine with two NVIDIA GPUs: its driver's libraries, kernel module and device files are a table of
+ * functions for mr_gpus_probe. They return the values that a test sets in `gpu_here`.
  *
  * Threads: one at a time. */
 #ifndef MILLRACE_TESTS_GPU_MACHINE_H
@@ -8,7 +8,7 @@
 #include "engine/device/probe/gpu.h"
 
 extern struct gpu_machine {
-    int init_error;      /* what cuInit answers: a CUresult */
+    int init_error;      /* the CUresult of cuInit */
     int cuda;            /* that the driver runs, as 13000 */
     int count, cards;    /* GPUs that the driver shows, and cards on the PCI bus */
     int capability;      /* of each GPU, as 90 */

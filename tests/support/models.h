@@ -1,4 +1,4 @@
-/* Small networks and what references make of them (tests/reference/models.py), and running a pipeline on tensors. */
+/* Small networks with reference results (tests/reference/models.py), and running a pipeline on tensors. */
 #ifndef MILLRACE_TESTS_MODELS_H
 #define MILLRACE_TESTS_MODELS_H
 
@@ -7,9 +7,9 @@
 enum { MODELS_FRAMES = 7 };
 
 /* Makes them in a folder of their own, under the working directory, or takes those that are in MILLRACE_TEST_MODELS, a
- * folder that tests/reference/models.py has made. False, with a word why, where the environment
- * variable MILLRACE_PYTHON names no Python with onnx and onnxruntime: tests are then to be skipped. Unless
- * MILLRACE_ONNXRUNTIME is set, it will be that Python's library. */
+ * folder that tests/reference/models.py has made. False, with the reason, if the environment variable MILLRACE_PYTHON
+ * does not name a Python with onnx and onnxruntime: tests are then skipped. Unless MILLRACE_ONNXRUNTIME is set, it will
+ * be that Python's library. */
 bool models_make(const char *folder);
 
 /* Path of a file in that folder. */
@@ -17,10 +17,10 @@ void models_path(const char *name, char *path, size_t bytes);
 /* How many workers models_run has; 0, which it is at first: as many as there are processors. */
 extern int models_workers;
 
-/* Reads FOLDER/NAME.raw; the test fails where it does not hold `count` floats. */
+/* Reads FOLDER/NAME.raw; the test fails if it does not hold `count` floats. */
 void models_read(const char *name, float *values, size_t count);
 
-/* What frames arrived with, one after the other. */
+/* The tensors of the frames that arrived, one after the other. */
 typedef struct arrived {
     size_t frames;
     void (*look)(struct arrived *seen, const mr_frame *frame);

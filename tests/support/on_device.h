@@ -12,7 +12,7 @@ typedef struct on_device {
     mr_stream *stream;
 } on_device;
 
-/* False where this machine or this build has no such device. */
+/* False if this machine or this build has no such device. */
 bool on_device_open(on_device *d, const char *name);
 void on_device_close(on_device *d);
 /* Memory of the device with so many bytes from the host in it. */
@@ -23,14 +23,14 @@ void on_device_free(on_device *d, void *there);
 /* Waits until all work is done, which must not have failed. */
 void on_device_finish(on_device *d);
 
-/* What a test says of the CUDA device. */
+/* A test's message about the CUDA device. */
 #ifdef MILLRACE_CUDA_HOST
 #define ON_CUDA "cuda:0, played by the host"
 #else
 #define ON_CUDA "cuda:0"
 #endif
 
-/* For cmocka: skips the test where there is no such device. */
+/* For cmocka: skips the test if there is no such device. */
 #define ON_DEVICE_OR_SKIP(d, name)                                                                                     \
     do                                                                                                                 \
         if (!on_device_open(d, name)) {                                                                                \

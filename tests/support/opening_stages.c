@@ -44,7 +44,7 @@ static int open_stage(mr_stage *self) {
         return mr_fail(MR_ERROR_INTERNAL, "nothing works while this is opened");
     while (given->stuck && !mr_stage_cancelled(self))
         opening_rest(100000);
-    /* Libraries that are interrupted do not always say so. */
+    /* Libraries that are interrupted do not always report it. */
     if (given->stuck)
         return mr_fail(MR_ERROR_IO, "cannot be read");
     opening_rest(given->takes_ns);

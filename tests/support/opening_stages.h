@@ -1,5 +1,5 @@
-/* Stages that misbehave while they are opened: they take long, block, wait for calls of others, or fail. What became of
- * all of them is counted in one place, so that one pipeline of them runs at a time. */
+/* Stages that misbehave while they are opened: they take long, block, wait for calls of others, or fail. Their outcomes
+ * are counted in one place, so that one pipeline of them runs at a time. */
 #ifndef MILLRACE_TESTS_OPENING_STAGES_H
 #define MILLRACE_TESTS_OPENING_STAGES_H
 

@@ -1,4 +1,4 @@
-/* Waiting for what other threads do. */
+/* Waiting for other threads. */
 #ifndef MILLRACE_TESTS_SUPPORT_PATIENCE_H
 #define MILLRACE_TESTS_SUPPORT_PATIENCE_H
 
@@ -16,7 +16,7 @@ static inline void sleep_ms(int milliseconds) {
     nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000L}, NULL);
 }
 
-/* Until a count is what it is to be; fails after a minute. */
+/* Waits until a count has a value; fails after a minute. */
 static inline void await_count(atomic_int *count, int wanted) {
     for (int i = 0; i < 12000 && atomic_load(count) != wanted; i++)
         sleep_ms(5);

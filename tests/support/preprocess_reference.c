@@ -68,7 +68,7 @@ static void weigh(const mr_preprocess_params *params, double from, double to, in
         weight[k] /= sum;
 }
 
-/* Where a point of the oriented picture lies on the stored axes. */
+/* The position of a point of the oriented picture on the stored axes. */
 static void to_stored(const picture *p, double ox, double oy, double *sx, double *sy) {
     double w = p->format->width, h = p->format->height;
     switch (p->turn) {

@@ -2,11 +2,12 @@
 #ifndef MILLRACE_TESTS_QUIET_H
 #define MILLRACE_TESTS_QUIET_H
 
-/* The failures that a suite brings about would fill the screen: its log is thrown away. */
+/* The failures that a suite causes would fill the screen: its log is discarded. */
 int be_quiet(void **state);
-/* The same but for misuse of simulated devices, which is a mistake of who is tested. */
+/* The same except for misuse of simulated devices, which is an error of the code under test. */
 int be_quiet_but_for_misuse(void **state);
-/* Fails where there was any: work on simulated devices touches only what it may, behind the events of what it reads. */
+/* Fails if there was any: work on simulated devices touches only what it may, behind the events of the memory that it
+ * reads. */
 int expect_no_misuse(void **state);
 
 #endif

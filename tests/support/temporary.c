@@ -27,7 +27,7 @@ int remove_temporary(void **state) {
 char *whole_file(const char *path) {
     FILE *file = fopen(path, "r");
     if (!file)
-        fail_msg("there is no %s", path);
+        fail_msg("no such file: %s", path);
     size_t bytes = 0, room = 1 << 16;
     char *text = malloc(room);
     assert_non_null(text);

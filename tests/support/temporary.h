@@ -8,7 +8,7 @@ int remove_temporary(void **state);
 /* Its path, between the two. */
 extern char temporary_path[];
 
-/* What is in a file, which must be there, with a null behind it; to be freed. */
+/* The content of a file, which must exist, with a null behind it; to be freed. */
 char *whole_file(const char *path);
 
 #endif

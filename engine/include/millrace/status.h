@@ -30,7 +30,7 @@ extern "C" {
     X(MR_ERROR_CONFIG, -11, 78, "wrong pipeline")                                                                    \
     X(MR_ERROR_CANCELLED, -12, 75, "cancelled")                                                                      \
     X(MR_ERROR_AGAIN, -13, 75, "no room at present")                                                                 \
-    X(MR_ERROR_CLOSED, -14, 141, "nobody reads standard output any more")
+    X(MR_ERROR_CLOSED, -14, 141, "the reader of standard output has closed it")
 
 typedef enum mr_status {
 #define X(name, value, code, words) name = value,

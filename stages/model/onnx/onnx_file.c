@@ -105,7 +105,7 @@ static bool scan_node(scan *s, mr_pb_span node) {
             return false;
         if (f.number == NODE_OPERATOR)
             s->facts->compiled |= mr_pb_is(f.bytes, "EPContext");
-        /* Only what the outermost graph computes can become an output of it. */
+        /* Only tensors that the outermost graph computes can become outputs of it. */
         if (f.number == NODE_OUTPUT && s->name && s->depth == 1 && mr_pb_is(f.bytes, s->name))
             s->facts->has_name = true;
     }
@@ -173,7 +173,7 @@ enum { MOST_NAME = 64, MAX_HEADER = 10 };
 typedef struct part {
     uint32_t number;
     const char *name;
-    const struct part *parts; /* of the part itself; NULL: none are told apart */
+    const struct part *parts; /* of the part itself; NULL: none are distinguished */
     uint32_t name_number;     /* the field that holds its own name; 0: it has none */
 } part;
 
@@ -223,8 +223,8 @@ static const char *other_format(const uint8_t *data, size_t bytes) {
     return NULL;
 }
 
-/* Whether a field begins at `from` whose bytes reach behind its end; then *number, where they begin, and how many are
- * missing. */
+/* True if a field begins at `from` whose bytes reach behind its end; *number is then the field, *inside its bytes up
+ * to the end, and *missing the count of those that are missing. */
 static bool is_cut(mr_pb_span from, uint32_t *number, mr_pb_span *inside, uint64_t *missing) {
     uint64_t value[2] = {0, 0};
     for (int i = 0; i < 2; i++)
@@ -258,7 +258,7 @@ static void skip_whole(mr_pb_span *from) {
         from->at = next.at;
 }
 
-/* The name of the part, where it stands before the place at which the file ends. */
+/* The name of the part, if it lies before the end of the file. */
 static void print_name(mr_pb_span inside, uint32_t number, char *text, size_t bytes) {
     mr_pb_field f;
     text[0] = 0;
@@ -269,7 +269,7 @@ static void print_name(mr_pb_span inside, uint32_t number, char *text, size_t by
     }
 }
 
-/* "the weights "fc" of the graph": the innermost part that the end of the file lies in. False where it lies in none. */
+/* "the weights "fc" of the graph": the innermost part that the end of the file lies in. False if it lies in none. */
 static bool print_place(mr_pb_span model, char *text, size_t bytes, uint64_t *missing) {
     const part *parts = of_model;
     uint32_t number;

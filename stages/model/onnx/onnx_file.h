@@ -1,8 +1,8 @@
-/* What must be known of an ONNX file before a runtime may have it: whether it asks for other files, and which tensors
- * are inside. It reads the protobuf encoding directly (onnx.proto of ONNX 1.x) and copies nothing.
+/* Checks an ONNX file before a runtime opens it: whether it refers to other files, and which tensors it computes. It
+ * reads the protobuf encoding directly (onnx.proto of ONNX 1.x) and copies nothing.
  *
- * Tensors may keep their data in other files named by the model: a way to read what the author of a pipeline never
- * meant. Such models are refused. Pure functions; any thread. */
+ * Tensors may keep their data in other files named by the model: a way to read files that the author of a pipeline
+ * never meant. Such models are refused. Pure functions; any thread. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_FILE_H
 #define MILLRACE_STAGES_MODEL_ONNX_FILE_H
 
@@ -18,8 +18,8 @@ typedef struct mr_onnx_facts {
     bool has_name; /* the graph computes a tensor of that name */
 } mr_onnx_facts;
 
-/* Walks through a whole model. `name` may be NULL. MR_ERROR_DATA, without naming the file, with what is wrong if it is
- * not an ONNX model or a part of one (onnx_fault.h). */
+/* Walks through a whole model. `name` may be NULL. MR_ERROR_DATA, without naming the file, with the fault, if it is not
+ * an ONNX model or only a part of one. */
 int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_facts *facts);
 
 /* Reads the file whole, once, and checks that a runtime may have it; `room` bytes more fit behind it. *has_tensor: the
@@ -28,8 +28,8 @@ int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_fa
  * finite (onnx_weights.h). */
 int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_bytes *model, bool *has_tensor);
 
-/* Appends to a model what makes the tensor `name` an output of its graph: protobuf merges a message that comes twice.
- * Returns how many bytes were written; at most strlen(name) + MR_ONNX_OUTPUT_BYTES. */
+/* Appends bytes to a model that make the tensor `name` an output of its graph: protobuf merges a message that comes
+ * twice. Returns how many bytes were written; at most strlen(name) + MR_ONNX_OUTPUT_BYTES. */
 enum { MR_ONNX_OUTPUT_BYTES = 32 };
 size_t mr_onnx_append_output(uint8_t *end, const char *name);
 

@@ -48,7 +48,7 @@ static bool next(mr_pb_span *from, mr_pb_field *field) {
     return from->at < from->end && mr_pb_next(from, field);
 }
 
-/* Makes room for one more; the block stays where there is none. */
+/* Makes room for one more; without memory the block stays as it is. */
 static bool grow(void *block, size_t count, size_t *room, size_t bytes) {
     if (count < *room)
         return true;
@@ -75,7 +75,7 @@ static uint64_t hash_of(mr_pb_span name) {
     return hash ^ hash >> 32;
 }
 
-/* Where the name stands, or belongs: slot_count is a power of two, and less than two thirds are taken. */
+/* The slot of the name, or the free one for it: slot_count is a power of two, and less than two thirds are taken. */
 static size_t slot_of(const mr_onnx_graph *graph, mr_pb_span name) {
     size_t slot = hash_of(name) & (graph->slot_count - 1);
     while (graph->slots[slot] != MR_ONNX_NONE && !mr_pb_same(graph->tensors[graph->slots[slot]].name, name))
@@ -100,7 +100,7 @@ static bool grow_slots(mr_onnx_graph *graph) {
     return true;
 }
 
-/* The tensor of that name, which is added where there is none. The address holds until the next is added. */
+/* The tensor of that name, which is added if there is none. The address holds until the next is added. */
 static int find_tensor(mr_onnx_graph *graph, mr_pb_span name, int *index) {
     if (!grow_slots(graph) || !grow(&graph->tensors, graph->tensor_count, &graph->tensor_room, sizeof *graph->tensors))
         return no_memory();
@@ -166,7 +166,7 @@ static void add_varints(mr_onnx_tensor *to, const mr_pb_field *f) {
         add_number(to, (double)(int64_t)value);
 }
 
-/* As many numbers as the shape says, or none. */
+/* As many numbers as the shape has elements, or none. */
 static void read_numbers(mr_pb_span from, mr_onnx_tensor *to) {
     bool whole = to->element == MR_ONNX_I64 || to->element == MR_ONNX_I32;
     int64_t items = items_of(to);
@@ -220,7 +220,7 @@ static int add_initializer(mr_onnx_graph *graph, mr_pb_span from) {
     return MR_OK;
 }
 
-/* Of a sparse one only the name is used: its shape is in the file, but what a kernel does with it is not known. */
+/* Of a sparse one only the name is used: its shape is in the file, but the work of a kernel with it is not known. */
 static int add_sparse(mr_onnx_graph *graph, mr_pb_span from) {
     int index;
     int status = find_tensor(graph, text_of(text_of(from, SPARSE_VALUES), TENSOR_NAME), &index);
@@ -281,7 +281,7 @@ static int add_node(mr_onnx_graph *graph, mr_pb_span from) {
     return status;
 }
 
-/* ---- inputs, outputs, and what is declared of tensors ------------------------------------------------------------ */
+/* ---- inputs, outputs, and declared shapes of tensors ------------------------------------------------------------- */
 
 static int add_value(mr_onnx_graph *graph, const mr_pb_field *f) {
     int index;
@@ -315,8 +315,8 @@ static int read_part(mr_onnx_graph *graph, mr_pb_span from, int turn) {
     return status;
 }
 
-/* What no output depends on is left out, as runtimes do. Nodes stand behind those that they read from (ONNX demands it);
- * one that does not is kept. */
+/* Nodes on which no output depends are left out, as runtimes do. Nodes stand behind those that they read from (ONNX
+ * demands it); if one does not it is kept. */
 static void find_needed(mr_onnx_graph *graph) {
     for (size_t n = graph->node_count; n-- > 0;) {
         mr_onnx_node *node = &graph->nodes[n];

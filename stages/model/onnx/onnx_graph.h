@@ -1,8 +1,9 @@
-/* The outermost graph of an ONNX file (onnx.proto of ONNX 1.x) as a table of tensors and nodes, in the order of the file.
- * Names and messages point into the bytes that were read, which must stay.
+/* The outermost graph of an ONNX file (onnx.proto of ONNX 1.x) as a table of tensors and nodes, in the order of the
+ * file. Names and messages point into the bytes that were read, which must stay.
  *
- * Limits: a file that holds more than MR_ONNX_GRAPH_NODES nodes or MR_ONNX_GRAPH_TENSORS tensors is refused, so that memory
- * stays below some 100 MB whatever the file says. All steps take time in proportion to the size of the file. One thread. */
+ * Limits: a file that holds more than MR_ONNX_GRAPH_NODES nodes or MR_ONNX_GRAPH_TENSORS tensors is refused, so that
+ * memory stays below some 100 MB whatever the file declares. All steps take time in proportion to the size of the file.
+ * One thread. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_GRAPH_H
 #define MILLRACE_STAGES_MODEL_ONNX_GRAPH_H
 
@@ -38,7 +39,7 @@ typedef struct mr_onnx_tensor {
     int element;             /* 0: not known */
     int rank;                /* -1: the shape is not known */
     int64_t dims[MR_ONNX_GRAPH_RANK];
-    int count;               /* of numbers that are known: of small constants, and of what is computed from shapes */
+    int count;               /* of known numbers: of small constants, and of tensors computed from shapes */
     double numbers[MR_ONNX_GRAPH_NUMBERS];
     bool weights;            /* the file gives its values */
     bool input, output;      /* of the graph */
@@ -69,12 +70,12 @@ typedef struct mr_onnx_graph {
 int mr_onnx_graph_read(mr_onnx_graph *graph, const uint8_t *data, size_t bytes);
 void mr_onnx_graph_free(mr_onnx_graph *graph);
 
-/* The tensor of that input or output of a node; NULL where it is left out. */
+/* The tensor of that input or output of a node; NULL if it is left out. */
 mr_onnx_tensor *mr_onnx_input(const mr_onnx_graph *graph, const mr_onnx_node *node, int at);
 mr_onnx_tensor *mr_onnx_output(const mr_onnx_graph *graph, const mr_onnx_node *node, int at);
 
-/* Attributes. A whole number, held to plus or minus MR_ONNX_GRAPH_DIM; a list of them, of which at most `most` are stored:
- * returns how many there are, 0 where there is no such list. A text: empty where it is not there. */
+/* Attributes. A whole number, held to plus or minus MR_ONNX_GRAPH_DIM; a list of them, of which at most `most` are
+ * stored: returns how many there are, 0 if there is no such list. A text: empty if there is none. */
 int64_t mr_onnx_integer(const mr_onnx_node *node, const char *name, int64_t fallback);
 int mr_onnx_integers(const mr_onnx_node *node, const char *name, int64_t *values, int most);
 mr_pb_span mr_onnx_text(const mr_onnx_node *node, const char *name);
@@ -82,7 +83,7 @@ bool mr_onnx_has(const mr_onnx_node *node, const char *name);
 /* Fills in element, shape and small numbers of a tensor from a node's attribute that is one (TensorProto). */
 bool mr_onnx_constant(const mr_onnx_node *node, const char *name, mr_onnx_tensor *tensor);
 
-/* The shape that ValueInfoProto declares: dimensions of no size are -1, with their symbol. False where it declares none,
+/* The shape that ValueInfoProto declares: dimensions of no size are -1, with their symbol. False if it declares none,
  * or one of too many dimensions. */
 bool mr_onnx_read_declared(mr_pb_span value, int *element, int *rank, int64_t *dims, mr_pb_span *symbols);
 

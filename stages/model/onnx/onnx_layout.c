@@ -138,7 +138,7 @@ bool mr_onnx_infer_reshape(const mr_onnx_graph *graph, const mr_onnx_node *node)
     return reshaped(graph, node, count, dims);
 }
 
-/* Sizes larger than the limit are refused where they are set. */
+/* Sizes larger than the limit are refused when they are set. */
 static int64_t product(const int64_t *dims, int from, int to) {
     int64_t all = 1;
     for (int i = from; i < to; i++)

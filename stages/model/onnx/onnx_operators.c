@@ -60,7 +60,7 @@ static bool infer_same(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     return same_as(graph, node, 0);
 }
 
-/* Statistics that a normalisation gives as well are of other shapes, which nobody asks for. */
+/* The shapes of the statistics that a normalisation gives as well are not inferred: they are not used. */
 static bool infer_first(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     const mr_onnx_tensor *from = mr_onnx_shaped(graph, node, 0);
     return from && mr_onnx_set(mr_onnx_output(graph, node, 0), from->element, from->rank, from->dims);
@@ -141,7 +141,7 @@ typedef struct window {
     bool same, ceiling; /* same: the output has as many positions as strides fit into the input */
 } window;
 
-/* A list of one number for each axis, all at least `least`; where it is left out all are `fallback`. */
+/* A list of one number for each axis, all at least `least`; if it is left out all are `fallback`. */
 static bool read_axes(const mr_onnx_node *node, const char *name, int axes, int64_t least, int64_t fallback, int64_t *to) {
     int count = mr_onnx_integers(node, name, to, axes);
     for (int i = 0; i < axes && count == 0; i++)
@@ -200,7 +200,7 @@ static bool slide(const window *w, const mr_onnx_tensor *from, int64_t channels,
     return mr_onnx_set(to, element, w->axes + 2, dims);
 }
 
-/* What the output of a product is of: a quantised one has the type of its zero point, an integer one 32 bits. */
+/* The element type of a product's output: a quantised one has the type of its zero point, an integer one 32 bits. */
 static int product_element(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     const mr_onnx_tensor *first = mr_onnx_input(graph, node, 0), *zero = mr_onnx_input(graph, node, 7);
     if (node->known->weight == 3)

@@ -1,5 +1,5 @@
-/* What operators of ONNX give for what they read: one function an operator, or a family of them. Part of onnx_shapes.h;
- * one thread. */
+/* Shapes of the outputs of ONNX operators from those of their inputs: one function an operator, or a family of them.
+ * Part of onnx_shapes.h; one thread. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_OPERATORS_H
 #define MILLRACE_STAGES_MODEL_ONNX_OPERATORS_H
 
@@ -8,15 +8,15 @@
 /* NULL: it is not known. */
 const mr_onnx_operator *mr_onnx_find_operator(const mr_onnx_node *node);
 
-/* Gives a tensor its shape; false, and nothing done, where a size is negative or beyond MR_ONNX_GRAPH_DIM, or the rank
+/* Gives a tensor its shape; false, and nothing done, if a size is negative or beyond MR_ONNX_GRAPH_DIM, or the rank
  * beyond MR_ONNX_GRAPH_RANK. element 0: as it was. */
 bool mr_onnx_set(mr_onnx_tensor *tensor, int element, int rank, const int64_t *dims);
 /* The input if its shape is known, else NULL. */
 const mr_onnx_tensor *mr_onnx_shaped(const mr_onnx_graph *graph, const mr_onnx_node *node, int at);
-/* An axis as an attribute or a list names it, counted from the end where it is negative; -1: there is no such axis. */
+/* An axis as an attribute or a list gives it, counted from the end if it is negative; -1: there is no such axis. */
 int mr_onnx_axis(int64_t axis, int rank);
-/* Whole numbers that an input holds, or an attribute where the input is left out (older versions of the operator); returns
- * how many there are, -1 where they are not known or more than MR_ONNX_GRAPH_NUMBERS. */
+/* Whole numbers that an input holds, or an attribute if the input is left out (older versions of the operator); returns
+ * how many there are, -1 if they are not known or more than MR_ONNX_GRAPH_NUMBERS. */
 int mr_onnx_list(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, const char *attribute, int64_t *values);
 
 /* ---- onnx_layout.c: operators that change a shape, or compute with shapes ------------------------------------------ */

@@ -1,5 +1,5 @@
-/* What an ONNX file says of itself, for people: who made it, which operators it needs, what goes in and comes out. Unlike
- * onnx_signature.h it reads also what millrace cannot use, to show it. Pure function; any thread.
+/* A description of an ONNX file for people: its producer, the operators it needs, its inputs and outputs. Unlike
+ * onnx_signature.h it also lists tensors that millrace cannot use. Pure function; any thread.
  *
  * Texts point into the bytes that were read, and are not zero-terminated. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_REPORT_H
@@ -13,12 +13,12 @@ enum { MR_ONNX_MOST_VALUES = 64, MR_ONNX_MOST_SETS = 16, MR_ONNX_MOST_OPERATORS 
 
 typedef struct mr_onnx_declared {
     mr_pb_span name;
-    const char *kind;                     /* "tensor", "sequence", "map", "optional", "sparse tensor"; "" if not said */
-    int element;                          /* tensors: TensorProto.DataType; 0: not said */
+    const char *kind;                     /* "tensor", "sequence", "map", "optional", "sparse tensor"; "" if unknown */
+    int element;                          /* tensors: TensorProto.DataType; 0: unknown */
     bool shaped;                          /* tensors: the rank is declared */
     int rank;
     int64_t dims[MR_ONNX_MOST_RANK];      /* -1: free */
-    mr_pb_span symbols[MR_ONNX_MOST_RANK]; /* the model's own names of free ones; empty where it has none */
+    mr_pb_span symbols[MR_ONNX_MOST_RANK]; /* the model's own names of free ones; empty if it has none */
     mr_pb_span operation;                 /* outputs: of the node that computes it */
 } mr_onnx_declared;
 
@@ -43,10 +43,10 @@ typedef struct mr_onnx_report {
     mr_onnx_declared inputs[MR_ONNX_MOST_VALUES], outputs[MR_ONNX_MOST_VALUES];
 } mr_onnx_report;
 
-/* The bytes were scanned by mr_onnx_scan. What does not fit is left out. */
+/* The bytes were scanned by mr_onnx_scan. Entries that do not fit are left out. */
 void mr_onnx_read_report(const uint8_t *data, size_t bytes, mr_onnx_report *report);
 
-/* "f32" for 1, and so on; "type 99" where it is not known. */
+/* "f32" for 1, and so on; "type 99" if it is unknown. */
 const char *mr_onnx_type_name(int element);
 
 #endif

@@ -4,7 +4,7 @@
 
 enum { SYMBOLS = 64 };
 
-/* Sizes of free dimensions by the model's names for them, as the inputs have told. */
+/* Sizes of free dimensions by the model's names for them, as the inputs give them. */
 typedef struct symbols {
     size_t count;
     struct {
@@ -38,7 +38,7 @@ static bool set_declared(const symbols *s, mr_onnx_tensor *tensor) {
     return mr_onnx_set(tensor, element, rank, dims);
 }
 
-/* What is declared, with sizes that are given in the place of all. */
+/* The declared shape, with the given sizes of free dimensions put in. */
 static void set_input(symbols *s, mr_onnx_tensor *tensor, const mr_onnx_shape *given) {
     mr_pb_span names[MR_ONNX_GRAPH_RANK];
     int64_t dims[MR_ONNX_GRAPH_RANK];

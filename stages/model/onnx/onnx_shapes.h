@@ -1,13 +1,13 @@
-/* Shapes of all tensors of an ONNX graph, from those of its inputs: for the operators that networks for pictures are made
- * of (operators.md of ONNX 1.x says what each gives). Numbers that are computed from shapes (the target of a Reshape) are
- * followed as well, as long as they are few. What cannot be inferred is taken as the file declares it (value_info), with
- * the names of free dimensions put in; else it is left unknown. One thread. */
+/* Shapes of all tensors of an ONNX graph, from those of its inputs: for the operators that networks for pictures are
+ * made of (defined in operators.md of ONNX 1.x). Numbers that are computed from shapes (the target of a Reshape) are
+ * followed as well, as long as they are few. If a shape cannot be inferred it is taken as the file declares it
+ * (value_info), with the sizes of named free dimensions put in; else it is left unknown. One thread. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_SHAPES_H
 #define MILLRACE_STAGES_MODEL_ONNX_SHAPES_H
 
 #include "stages/model/onnx/onnx_graph.h"
 
-/* What the work of an operator is. */
+/* The kind of work of an operator. */
 typedef enum mr_onnx_kind {
     MR_ONNX_VIEW,    /* none: the same bytes under another shape, or numbers about shapes */
     MR_ONNX_MOVE,    /* reads its inputs and writes its outputs */
@@ -30,7 +30,7 @@ typedef struct mr_onnx_operator {
  * dimension, are as declared. */
 void mr_onnx_infer(mr_onnx_graph *graph, const mr_onnx_shape *inputs, size_t count);
 
-/* Elements of a tensor; 0 where its shape is not known. */
+/* Elements of a tensor; 0 if its shape is not known. */
 double mr_onnx_items(const mr_onnx_tensor *tensor);
 /* Sizes of a window's axes, as its operator has them: of the weights, or kernel_shape; their product. */
 double mr_onnx_window(const mr_onnx_graph *graph, const mr_onnx_node *node);

@@ -40,7 +40,7 @@ typedef struct tensor {
     int rank;
 } tensor;
 
-/* An exponent of all ones, in `exponent`, says infinite or NaN (IEEE 754). */
+/* If all bits of `exponent` are ones the number is infinite or NaN (IEEE 754). */
 typedef struct layout {
     uint64_t type;
     size_t bytes;
@@ -77,7 +77,7 @@ static bool all_finite_f32(const uint8_t *data, size_t count) {
     return !bad;
 }
 
-/* The first that is not finite; `count` where all are. */
+/* The first that is not finite; `count` if all are. */
 static size_t find_bad(const uint8_t *data, const layout *of, size_t count) {
     for (size_t first = 0; first < count; first += PIECE) {
         size_t here = count - first < PIECE ? count - first : PIECE;
@@ -139,7 +139,7 @@ static tensor read_tensor(mr_pb_span from) {
     return t;
 }
 
-/* The operator that takes the tensor of this name as its weights; empty where none does. */
+/* The operator that takes the tensor of this name as its weights; empty if none does. */
 static mr_pb_span find_user(mr_pb_span graph, mr_pb_span name) {
     mr_pb_field f, g;
     while (graph.at < graph.end && mr_pb_next(&graph, &f)) {

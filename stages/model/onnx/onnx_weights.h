@@ -1,5 +1,5 @@
-/* Whether the weights in an ONNX file are numbers. A NaN in a classifier's weights makes its class vanish without a
- * word, since nothing is larger than NaN.
+/* Whether the weights in an ONNX file are numbers. If a classifier's weights hold a NaN its class silently vanishes,
+ * since no number is larger than NaN.
  *
  * Looked at are tensors of f16, bf16, f32 and f64, in the outermost graph (initialisers, Constant nodes), that layers
  * multiply by or add: inputs of Gemm, MatMul, Conv, normalisations, recurrent layers, scales of quantised ones. Other

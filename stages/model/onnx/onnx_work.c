@@ -13,7 +13,7 @@ static double bytes_of(const mr_onnx_tensor *tensor) {
     return known ? mr_onnx_items(tensor) * sizes[tensor->element] : 0;
 }
 
-/* ---- what is fused ----------------------------------------------------------------------------------------------- */
+/* ---- fusion ------------------------------------------------------------------------------------------------------ */
 
 static const mr_onnx_node *producer_of(const mr_onnx_graph *graph, const mr_onnx_tensor *tensor) {
     return tensor && tensor->producer != MR_ONNX_NONE ? &graph->nodes[tensor->producer] : NULL;
@@ -23,7 +23,7 @@ static bool is(const mr_onnx_node *node, const char *operation) {
     return node && node->known && mr_pb_is(node->operation, operation);
 }
 
-/* Nobody else reads it. */
+/* No other node reads it. */
 static bool is_between(const mr_onnx_tensor *tensor) {
     return tensor && tensor->users == 1 && !tensor->output;
 }
@@ -48,7 +48,7 @@ static bool is_per_channel(const mr_onnx_graph *graph, const mr_onnx_node *node,
     return items == 1 || (along && items == (double)from->dims[1]);
 }
 
-/* Whether a tensor is what a convolution gives, and is given to one node only. */
+/* Whether a tensor is a convolution's output, and read by one node only. */
 static bool is_of_conv(const mr_onnx_graph *graph, const mr_onnx_tensor *tensor) {
     const mr_onnx_node *node = producer_of(graph, tensor);
     return is_between(tensor) && node && (is(node, "Conv") || node->in_weights);
@@ -125,11 +125,12 @@ static void miss(mr_onnx_work *work, const mr_onnx_node *node, const char *what)
     int named = (int)(node->name.end - node->name.at);
     int operation = (int)(node->operation.end - node->operation.at);
     snprintf(work->why, sizeof work->why, "%s %.*s%s%.*s%s", what, operation > 40 ? 40 : operation,
-             (const char *)node->operation.at, named ? " at node \"" : "", named > 60 ? 60 : named, (const char *)node->name.at,
+             (const char *)node->operation.at, named ? " at node \"" : "", named > 60 ? 60 : named,
+             (const char *)node->name.at,
              named ? "\"" : "");
 }
 
-/* What a product or a pool takes follows from its inputs; of others the declared sizes do as well. */
+/* The work of a product or a pool follows from its inputs; for other operators the declared sizes suffice. */
 static bool is_shaped(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     if (!node->inferred && node->known->kind >= MR_ONNX_POOL)
         return false;
@@ -146,8 +147,8 @@ static bool is_shaped(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     return mr_onnx_input(graph, node, 0) && mr_onnx_output(graph, node, 0);
 }
 
-/* `own`: the operand that is in the launch already; -1: none. Numbers that are known when a network is planned are no bytes
- * worth counting; weights are as many as the operator takes. */
+/* `own`: the operand that is in the launch already; -1: none. Numbers that are known when a network is planned are not
+ * counted as bytes; of weights as many as the operator reads. */
 static void add_bytes(const mr_onnx_graph *graph, const mr_onnx_node *node, int own, mr_onnx_work *work) {
     double written = 0;
     for (int i = 0; i < node->output_count && own < 0; i++)

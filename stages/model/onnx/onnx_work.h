@@ -1,16 +1,19 @@
-/* What one run of a network takes, counted from its ONNX file and the shapes of its inputs: operations, bytes, launches.
+/* The work of one run of a network, counted from its ONNX file and the shapes of its inputs: operations, bytes,
+ * launches.
  *
- * Counted is what ONNX Runtime's CUDA provider runs, as far as its public sources say: one launch for each operator, except
- *   - what changes only the shape (Reshape, Flatten, ...), or computes with shapes or with constants alone: nothing;
+ * The count is that of ONNX Runtime's CUDA provider, as far as its public sources show: one launch for each operator,
+ * except
+ *   - operators that change only the shape (Reshape, Flatten, ...), or compute with shapes or constants alone: none;
  *   - BatchNormalization, and Add or Mul of a constant for each channel, behind a Conv: part of its weights;
  *   - Relu behind a Conv, and Add and Relu behind a Conv: part of its launch. Other activations (Clip, Sigmoid, HardSwish)
  *     are launches of their own there;
  *   - Add of a constant behind a MatMul: part of its product.
- * Each launch reads its inputs from the card's memory, and writes its outputs there; what the card's cache keeps between two
- * launches is not modelled. Operations are two for each multiplication with addition, and some per element for all else;
- * biases are not counted. Nodes that cannot be counted are told, and left out.
+ * Each launch reads its inputs from the card's memory, and writes its outputs there; hits in the card's cache between
+ * two launches are not modelled. Operations are two for each multiplication with addition, and some per element for all
+ * else; biases are not counted. Nodes that cannot be counted are reported, and left out.
  *
- * Sums are floating point: they neither overflow nor wrap, whatever sizes a file tells. Pure function; any thread. */
+ * Sums are floating point: they neither overflow nor wrap, whatever sizes a file declares. Pure function; any thread.
+ */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_WORK_H
 #define MILLRACE_STAGES_MODEL_ONNX_WORK_H
 
@@ -28,7 +31,7 @@ typedef struct mr_onnx_work {
     double weight_bytes, activation_bytes;  /* read, read and written */
     double input_bytes, output_bytes;       /* of the graph's own, each once; they are part of activation_bytes */
     size_t missing;                         /* nodes that are not counted */
-    char why[MR_ONNX_WORK_TEXT];            /* of the first: the operator X at node "Y" ...; "" where all are counted */
+    char why[MR_ONNX_WORK_TEXT];            /* of the first: the operator X at node "Y" ...; "" if all are counted */
 } mr_onnx_work;
 
 /* The bytes were scanned by mr_onnx_scan. `inputs` as for mr_onnx_infer. MR_ERROR_DATA: the graph is too large, or not as

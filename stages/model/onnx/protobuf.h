@@ -1,5 +1,5 @@
-/* Reading protobuf's encoding (protobuf.dev, "Encoding") where it lies: fields one by one, nothing copied. Pure
- * functions; any thread. */
+/* Reads protobuf's encoding (protobuf.dev, "Encoding") in place: fields one by one, nothing copied. Pure functions; any
+ * thread. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_PROTOBUF_H
 #define MILLRACE_STAGES_MODEL_ONNX_PROTOBUF_H
 
@@ -20,10 +20,10 @@ typedef struct mr_pb_field {
     mr_pb_span bytes; /* of MR_PB_BYTES: a text, or a message of its own; else empty */
 } mr_pb_field;
 
-/* Reads the next field; false where the bytes are not protobuf, or hold a key that protobuf's own readers take for
- * another (of more than 32 bits). *field is whole in either case. To be called while from->at < from->end. */
+/* Reads the next field; false if the bytes are not protobuf, or hold a key that protobuf's own readers take for another
+ * (of more than 32 bits). *field is whole in either case. To be called while from->at < from->end. */
 bool mr_pb_next(mr_pb_span *from, mr_pb_field *field);
-/* Reads one number, as they stand behind each other in a packed field; false at its end, or where there is none. */
+/* Reads one number, as they stand behind each other in a packed field; false at its end, or if there is none. */
 bool mr_pb_varint(mr_pb_span *from, uint64_t *value);
 bool mr_pb_is(mr_pb_span bytes, const char *text);
 bool mr_pb_same(mr_pb_span a, mr_pb_span b);

@@ -335,7 +335,7 @@ class Streams(Case):
         code, told = self.closed_after_a_line([MILLRACE, "run", self.write(ENDLESS), "--json"])
         summary = json.loads(told)
         self.assertEqual((code, summary["exit_code"], summary["error"]),
-                         (141, 141, "nobody reads standard output any more"))
+                         (141, 141, "the reader of standard output has closed it"))
         self.assertTrue(summary["ledger"]["balanced"])
         shell = subprocess.run(["bash", "-c", '"$0" run "$1" | head -n 2; echo "${PIPESTATUS[@]}"', MILLRACE,
                                 str(self.write(ENDLESS))], capture_output=True, text=True, timeout=TIMEOUT)

@@ -1,4 +1,4 @@
-"""Folders and globs of videos: one source each, called after its file."""
+"""Folders and globs of videos: one source each, named after its file."""
 import shutil
 
 import clips

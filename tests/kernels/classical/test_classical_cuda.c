@@ -1,6 +1,6 @@
 /* Classical features on a CUDA device: equal to the C reference bit for bit, on random pictures of odd sizes, in
- * guarded, poisoned device memory, a piece of work at a time. Skipped where there is no device. MILLRACE_SEED
- * repeats a run. */
+ * guarded, poisoned device memory, a piece of work at a time. Skipped if there is no device. MILLRACE_SEED repeats a
+ * run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +74,7 @@ static void free_twin(twin *t) {
     cudaFree(t->device);
 }
 
-/* What the device wrote is what the host wrote, guards included. */
+/* The device wrote the same bytes as the host, guards included. */
 static void compare(const twin *results, const char *what) {
     uint8_t *got = malloc(results->bytes);
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
@@ -85,7 +85,7 @@ static void compare(const twin *results, const char *what) {
     free(got);
 }
 
-/* What plans expect of pieces is what warps of their kernels do, where the host plays the device and counts. */
+/* The planned work of pieces is that of their kernels' warps, counted as the host plays the device. */
 static void add_cost(mr_classical_cost *sum, mr_classical_cost one) {
     sum->pixels += one.pixels;
     sum->votes += one.votes;

@@ -1,6 +1,6 @@
 /* The preprocess kernel: every variant against the C reference, bit for bit, and that against the whole chain in double
  * precision, on random pictures, sizes and parameters; and batches on devices against the C reference, bit for bit too
- * (skipped where there is no such device). MILLRACE_SEED repeats a run. */
+ * (skipped if there is no such device). MILLRACE_SEED repeats a run. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,7 +63,7 @@ static void make_picture(made *m, const mr_format *format) {
     }
 }
 
-/* Overwrites what stands between the rows: it must not matter. */
+/* Overwrites the padding between the rows: it must not matter. */
 static void spoil_padding(made *m) {
     for (int p = 0; p < MR_MAX_PLANES && m->block[p]; p++)
         for (size_t i = 0; i < m->bytes[p]; i++)
@@ -257,7 +257,7 @@ static int describe_failure(void **state) {
     return 0;
 }
 
-/* Some pictures of one format, and what the C reference makes of them, here and on a device. */
+/* Some pictures of one format, and the C reference's results, here and on a device. */
 typedef struct batch {
     made picture[BATCH];
     mr_picture there[BATCH];
@@ -408,8 +408,8 @@ static void wrong_parameters_are_told(void **state) {
 }
 
 #ifdef MILLRACE_CUDA_HOST
-/* One picture of the benchmark, 1080p to 224: what is counted stands in a file then, beside which tools/bench/sass.py sets
- * its model. */
+/* One picture of the benchmark, 1080p to 224: the counts go to a file, to which tools/bench/sass.py compares its model.
+ */
 static void walks_are_counted(void **state) {
     (void)state;
     static const char *const events[] = {"job", "step", "finishing", "left", "pair", "vector", "unaligned", "edge", "held"};
@@ -423,7 +423,7 @@ static void walks_are_counted(void **state) {
                                     .std = {128, 128, 128}, .dtype = MR_DTYPE_F16, .layout = MR_LAYOUT_NCHW};
     mr_preprocess *plan = NULL;
     assert_int_equal(mr_preprocess_create(&plan, &p, &current_format), MR_OK);
-    /* What a plan for a card expects is what tools/bench/sass.py counts: 11.5 million, of which lanes that idle are 5%. */
+    /* A plan for a card expects the work that tools/bench/sass.py counts: 11.5 million, of which idle lanes are 5%. */
     const mr_preprocess_cost cost = mr_preprocess_count(plan);
     assert_true(cost.instructions > 10.3e6 && cost.instructions < 11.5e6);
     const mr_format output = mr_preprocess_output(&p);

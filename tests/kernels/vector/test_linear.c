@@ -52,7 +52,7 @@ static void linear_layers(void **state) {
 
 enum { SHARED_OUTPUTS = 1000, SHARED_INPUTS = 1280, SHARED_THREADS = 4, SHARED_ROUNDS = 300 };
 
-/* What one thread multiplies again and again, and how often the product was not that of the first time. */
+/* The matrices that one thread multiplies again and again, and the count of products that differ from the first. */
 typedef struct multiplier {
     mr_linear_work work;
     float *src, *alone;

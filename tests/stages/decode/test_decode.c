@@ -1,5 +1,5 @@
-/* Decoding: every picture as ffmpeg decodes it, at the time ffprobe tells, with one and with several threads;
- * what becomes of packets that give none; pictures for devices. Formats: test_decode_formats.c. */
+/* Decoding: every picture as ffmpeg decodes it, at ffprobe's time, with one and with several threads; packets that give
+ * none; pictures for devices. Formats: test_decode_formats.c. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -348,7 +348,7 @@ static void required_hardware_must_be_there(void **state) {
     assert_int_equal(mr_decode_device_check(MR_HARDWARE_AUTO, "cuda:0"), MR_OK);
 }
 
-/* What may come of a device's decoder is planned with. */
+/* The formats that a device's decoder may give are planned. */
 static void layouts_of_hardware_are_foreseen(void **state) {
     (void)state;
     mr_format_set set = {.pixels = MR_IN_SET(MR_PIXEL_I420)}, deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_10)};

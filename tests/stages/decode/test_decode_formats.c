@@ -1,13 +1,13 @@
-/* Formats of decoded pictures: what streams say of colour and rotation, and what is taken where they do not; every
- * pixel layout of FFmpeg; which pictures are selected. */
-#include <cmocka.h>
-#include <libavutil/display.h>
-#include <libavutil/imgutils.h>
+/* Formats of decoded pictures: colour and rotation of streams, and the defaults if they do not specify them; every
+ * pixel layout of FFmpeg; the selection of pictures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <cmocka.h>
+#include <libavutil/display.h>
+#include <libavutil/imgutils.h>
 
 #include "stages/decode/decode_needed.h"
 #include "stages/media/picture_format.h"
@@ -31,7 +31,7 @@ static void formats_carry_rotation_and_colour(void **state) {
     assert_int_equal(result.format[0].siting, MR_SITING_TOPLEFT);
     assert_int_equal(result.format[0].sar_num, 4);
     assert_int_equal(result.format[0].sar_den, 3);
-    /* What the stream says is not overruled. */
+    /* The stream's own colour is not overruled. */
     clip_run(&result, path, "", ", untagged: {matrix: bt601, range: limited}");
     assert_int_equal(result.format[0].matrix, MR_MATRIX_BT2020);
     assert_int_equal(result.format[0].range, MR_RANGE_FULL);

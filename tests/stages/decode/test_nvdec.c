@@ -1,5 +1,5 @@
-/* What a GPU's decoder takes is asked before anything is decoded. The driver and the decoder's library are the tests'
- * own. */
+/* The capabilities of a GPU's decoder are queried before anything is decoded. The driver and the decoder's library are
+ * the tests' own. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,7 +65,7 @@ static void what_it_does_not_take_is_told(void **state) {
         const char *device, *codec;
         mr_pixel pixel;
         int64_t width, height;
-        const char *said; /* NULL: it is taken, or nobody knows */
+        const char *said; /* NULL: it is supported, or not known */
     } cases[] = {
         {"cuda:0", "h264", MR_PIXEL_I420, 1920, 1080, NULL},
         {"cuda:0", "h264", MR_PIXEL_I420, 4096, 4096, NULL},
@@ -99,7 +99,7 @@ static void what_it_does_not_take_is_told(void **state) {
     assert_int_equal(mr_decode_caps_check("cuda:0", &either), MR_OK);
 }
 
-/* By software, or not at all where the author will have the hardware. */
+/* By software, or not at all if the author requires the hardware. */
 static void expect_way(mr_hardware hardware, const mr_format_set *set, const char *device, int status, bool otherwise,
                        const char *said) {
     bool answered = false;

@@ -1,8 +1,8 @@
-/* NVDEC with `hardware: require`: what it gives is what software gives, for each codec that it takes, with 1, 4 and 16
- * streams, and on two devices. On a GPU; or on a device that the host plays, whose NVDEC (fakes/nvcuvid.c) gives numbered
- * pictures and refuses on demand, so that all but the pixels is looked at without a GPU.
+/* NVDEC with `hardware: require`: its pictures are those of software, for each codec that it supports, with 1, 4 and 16
+ * streams, and on two devices. On a GPU; or on a device that the host plays, whose NVDEC (fakes/nvcuvid.c) gives
+ * numbered pictures and refuses on demand, so that all but the pixels is tested without a GPU.
  *
- * What software gives is held to the ffmpeg program's MD5 of each picture. That program makes the clips, into the folder
+ * Software's pictures are compared with the ffmpeg program's MD5 of each. That program makes the clips, into the folder
  * of clips (MILLRACE_CLIPS, else test-clips), and the sums into NAME.md5 beside them:
  *
  *     test_nvdec_card --make     makes both, for a machine that has a GPU and no such program */
@@ -44,7 +44,7 @@ enum { WIDTH = 176, HEIGHT = 144, FRAMES = 24, MOST_STREAMS = 16, PICTURE = WIDT
 typedef struct clip {
     const char *name, *codec;
     mr_pixel pixel;
-    bool exact; /* the codec's standard says each bit; else how samples are rounded is left to the decoder */
+    bool exact; /* the codec's standard defines each bit; else the rounding of samples is left to the decoder */
     const char *arguments;
 } clip;
 
@@ -106,7 +106,7 @@ static void write_sums(size_t c) {
     assert_int_equal(rename(part, path), 0);
 }
 
-/* Where they are there, ffmpeg is not needed. */
+/* If they exist, ffmpeg is not needed. */
 static int get_clips(void **state) {
     (void)state;
     for (size_t c = 0; c < CLIPS; c++) {
@@ -200,7 +200,7 @@ static void write_run(const run *r, char *text, size_t bytes) {
     snprintf(text + used, bytes - used, "  out: {type: callback, input: [decode0%s]}\n", places > 1 ? ", decode1" : "");
 }
 
-/* What mr_pipeline_wait answers. */
+/* The status of mr_pipeline_wait. */
 static int decode(const run *r) {
     static char text[16 * 1024];
     mr_summary *summary;
@@ -270,7 +270,7 @@ static void expect_alike(const stream_out *out, const stream_out *software) {
     }
 }
 
-static stream_out *software; /* what the processors make of one clip */
+static stream_out *software; /* the processors' pictures of one clip */
 
 static void decode_by_software(size_t c) {
     assert_int_equal(decode(&(run){.clip = c, .streams = 1, .devices = {"cpu"}, .hardware = "off"}), MR_OK);
@@ -308,7 +308,7 @@ static bool have(const char *device) {
     return false;
 }
 
-/* Whether NVDEC there takes the clip; what it does not take is said. */
+/* Whether NVDEC there supports the clip; if not, it is printed. */
 static bool takes(const char *device, size_t c) {
     const mr_format_set set = {.payload = MR_PAYLOAD_PACKET,
                                .codec = clips[c].codec,
@@ -466,8 +466,8 @@ static unsigned take_golomb(bits *b) {
     return zeros ? (1u << zeros) - 1 + take_bits(b, zeros) : 0;
 }
 
-/* Where x264's sequence parameter set, from its profile on, says whether usability information follows (H.264, 7.3.2.1.1):
- * profile High, 4:2:0 of 8 bits, no scaling lists, order of the first type. */
+/* The bit of x264's sequence parameter set, from its profile on, for usability information (H.264, 7.3.2.1.1): profile
+ * High, 4:2:0 of 8 bits, no scaling lists, order of the first type. */
 static size_t find_vui(const uint8_t *set) {
     bits b = {set, 0};
     assert_int_equal(take_bits(&b, 8), 100);
@@ -521,7 +521,7 @@ static void make_unsure(char path[CLIP_PATH]) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* 16 reference frames and 15 that may be reordered: with what FFmpeg adds more than a decoder may have. */
+/* 16 reference frames and 15 that may be reordered: with those that FFmpeg adds, more than a decoder may have. */
 static void no_more_surfaces_are_asked_for_than_a_decoder_may_have(void **state) {
     (void)state;
     char path[CLIP_PATH];
@@ -531,7 +531,7 @@ static void no_more_surfaces_are_asked_for_than_a_decoder_may_have(void **state)
     make_unsure(path);
     decode_by_software(MANY_REFERENCES);
     run r = {.streams = 1, .devices = {"cpu"}, .hardware = "off", .path = path};
-    /* Of pictures whose order it has to guess FFmpeg leaves some out. */
+    /* If FFmpeg has to guess the order of pictures it leaves some out. */
     assert_int_equal(decode(&r), MR_OK);
     r = (run){.streams = 1, .devices = {"cuda:0"}, .hardware = "require", .path = path, .pictures = outs[0].count};
     assert_true(r.pictures > FRAMES / 2);

@@ -1,6 +1,6 @@
-/* The stages of classical features in pipelines: on the processor and on simulated accelerators, alone and in
- * batches, for pictures of several layouts, each frame has what the kernels make of its picture. What
- * the kernels make is compared with others' in tests/reference/classical.py. Motion: tests/stages/image/test_motion.c. */
+/* The stages of classical features in pipelines: on the processor and on simulated accelerators, alone and in batches,
+ * for pictures of several layouts, each frame has the kernels' results for its picture. The kernels' results are
+ * compared with other libraries' in tests/reference/classical.py. Motion: tests/stages/image/test_motion.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -136,7 +136,7 @@ static void check_feature(const struct feature *feature, const char *how) {
     }
 }
 
-/* GPUs only where there are any; those that the host plays are slow, and what else there is runs without them. */
+/* GPUs only if there are any; those that the host plays are slow, and the other devices run without them. */
 #ifdef MILLRACE_CUDA_HOST
 enum { LAYOUTS = 1, PLAYED = true };
 #else
@@ -203,7 +203,7 @@ static void see_both(void *context, const char *source, const mr_frame *frame) {
     assert_non_null(mr_frame_result(frame, MR_RESULT_TENSOR, "noted")->buffer);
 }
 
-/* The frames that a join has put together are gone long before the sink sees what it made of them. */
+/* The frames that a join has put together are released long before the sink receives the joined one. */
 static void joined_results_are_copies(void **state) {
     (void)state;
     size_t seen = 0;

@@ -1,5 +1,5 @@
-/* Motion in pipelines, on the processor and on accelerators: what has changed goes through, and what is to be
- * refreshed; the ledger tells of the rest. */
+/* Motion in pipelines, on the processor and on accelerators: pictures that have changed go through, and those that are
+ * due for a refresh; the ledger counts the rest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -76,7 +76,7 @@ static void still_pictures_are_refreshed(void **state) {
     const feeds_ledger told = feeds_run("  it: {type: motion, input: a, refresh: 80ms}\n");
     expect_through(&feeds[0], 4, (const uint64_t[]){0, 2, 4, 6}, (const float[]){1, 0, 0, 0});
     assert_int_equal(told.absorbed, 3);
-    feeds[0].count = 10; /* of what is to be freed */
+    feeds[0].count = 10; /* of the memory to be freed */
     feeds_free();
 }
 
@@ -101,7 +101,7 @@ static void failures_are_accounted_for(void **state) {
     feeds_free();
 }
 
-/* With one worker and simulated time: a call that waits for its device does not stop what is before and behind it.
+/* With one worker and simulated time: a call that waits for its device does not stop the stages before and behind it.
  * The pictures of the null source are all alike. */
 static void time_may_be_simulated(void **state) {
     (void)state;

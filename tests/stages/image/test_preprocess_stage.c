@@ -1,5 +1,5 @@
-/* The preprocess stage on a simulated accelerator: what is enqueued is done later, by the plan for that picture,
- * whatever other pictures came in between. */
+/* The preprocess stage on a simulated accelerator: enqueued work runs later, by the plan for that picture, whatever
+ * other pictures came in between. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static const char text[] =
     "  small: {type: preprocess, input: empty, size: 16, normalize: signed, antialias: false}\n"
     "  out: {type: \"null\", input: small}\n";
 
-/* An instance as the engine would make it, with a stream of a device that works when it is told to. */
+/* An instance as the engine would make it, with a stream of a device whose work the test starts. */
 typedef struct instance {
     mr_plan *plan;
     mr_stage stage;
@@ -102,7 +102,7 @@ static void many_sizes_in_flight(void **state) {
             assert_float_equal(results[i][k], (float)((6.0 * i - 127.5) / 127.5), 1e-6);
 }
 
-/* On the processor itself, where the device allocates nothing either. */
+/* On the processor itself; the device allocates nothing either. */
 static void known_sizes_allocate_nothing(void **state) {
     instance *made = *state;
     static float results[RESULTS];

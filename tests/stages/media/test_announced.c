@@ -1,4 +1,4 @@
-/* What media and decode say of streams and images before they run, beside ffprobe, and beside what then comes. */
+/* Formats that media and decode announce before they run, compared with ffprobe, and with the decoded pictures. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,7 @@ static mr_plan *plan_clip(const char *path, const char *options, bool offline) {
     return plan;
 }
 
-/* What comes, held against what was announced. */
+/* Compares the decoded pictures with the announced format. */
 typedef struct arrivals {
     const mr_planned_output *announced;
     size_t frames, most_bytes;
@@ -171,7 +171,7 @@ static void streams_are_announced_as_by_ffprobe_and_come_so(void **state) {
         run_clip(path, "", &seen);
         assert_true(seen.frames > 0);
         assert_true(seen.most_bytes <= seen.announced->buffer_bytes);
-        /* What FFmpeg wants for H.264 is known to the byte. */
+        /* FFmpeg's memory for H.264 is known to the byte. */
         if (strcmp(source_of(plan)->outputs[0].set.codec, "h264") == 0)
             assert_int_equal(seen.most_bytes, seen.announced->buffer_bytes);
         mr_plan_destroy(&plan);
@@ -221,7 +221,7 @@ static void options_change_what_is_offered(void **state) {
     mr_plan_destroy(&plan);
 }
 
-/* The plan holds for what the container announces; what is larger is decoded all the same. */
+/* The plan holds for the container's size; larger pictures are decoded all the same. */
 static void larger_pictures_come_through(void **state) {
     (void)state;
     char small[CLIP_PATH], large[CLIP_PATH], path[CLIP_PATH];
@@ -240,7 +240,7 @@ static void larger_pictures_come_through(void **state) {
 
 /* ---- images ---------------------------------------------------------------------------------------------------- */
 
-/* Noise does not compress: those are longer than what is read of an image at first. */
+/* Noise does not compress: those files are longer than the first read of an image. */
 static void make_images(void) {
     static const char *const made[][2] = {
         {"color=red:size=40x90", "1.png"},   {"color=red:size=310x30", "2.jpg"},
@@ -315,7 +315,7 @@ static void many_images_are_left_open(void **state) {
 
 /* ---- buffers --------------------------------------------------------------------------------------------------- */
 
-/* Sizes that nobody knows are bounded by max_pixels; the dearest layout has eight bytes a pixel, alpha included. */
+/* Unknown sizes are bounded by max_pixels; the largest layout has eight bytes a pixel, alpha included. */
 static void open_sizes_are_bounded_by_their_limit(void **state) {
     (void)state;
     const mr_format_set any = {.payload = MR_PAYLOAD_PICTURE};

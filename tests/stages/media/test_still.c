@@ -1,4 +1,4 @@
-/* Where still pictures end in their files: synthetic files whose ends are known, and every place where one is cut. */
+/* The end of still pictures in their files: synthetic files with known ends, cut at every byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static void the_end_is_found(void **state) {
     }
 }
 
-/* Each prefix stands in memory of its own, so that a sanitizer sees what is read behind it. */
+/* Each prefix stands in memory of its own, so that a sanitizer sees a read behind it. */
 static void what_is_cut_off_has_no_end(void **state) {
     (void)state;
     for (size_t i = 0; i < SAMPLES; i++)

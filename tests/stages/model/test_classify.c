@@ -20,8 +20,7 @@ static float pairs[MODELS_FRAMES * 5], logits[MODELS_FRAMES * CLASSES];
     if (!have_models)                                                                                                \
     skip()
 
-/* The class of rank `rank` in a row of scores, counting those that are at least `threshold`; -1 where there are
- * fewer. */
+/* The class of rank `rank` in a row of scores, counting those that are at least `threshold`; -1 if there are fewer. */
 static int ranked(const float *scores, int rank, float threshold) {
     for (int i = 0; i < CLASSES; i++) {
         int better = 0;

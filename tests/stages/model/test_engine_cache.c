@@ -1,4 +1,5 @@
-/* Engines that are kept: what is whole is found again, what is not is built anew, and processes do not disturb each other. */
+/* Engines that are kept: complete folders are found again, others are built anew, and processes do not disturb each
+ * other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* TensorRT's engines on their way through ONNX Runtime's provider: built once, read at the next start, and built anew where
- * they are damaged or are refused. On a device that the host plays, with a library that stands in for the runtime
+/* TensorRT's engines on their way through ONNX Runtime's provider: built once, read at the next start, and built anew
+ * if they are damaged or refused. On a device that the host plays, with a library that stands in for the runtime
  * (fakes/onnxruntime.c); test_ort_card does it with the real ones. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ static int run_once(mr_model *model, on_device *d) {
     return status;
 }
 
-/* One start of a program: the status of its first run. Adds up what the library did. */
+/* One start of a program: the status of its first run. Adds up the library's calls. */
 static int start(const char *shapes, int *built, int *read, int *refused) {
     on_device d = {0};
     mr_model *model = NULL;
@@ -124,7 +124,7 @@ static void damaged_ones_are_built_anew(void **state) {
     expect("batch 1", 0, 1, 0);
 }
 
-/* The runtime refuses what was whole: another driver, say. */
+/* The runtime refuses complete engines, as after an update of the driver. */
 static void refused_ones_are_built_anew(void **state) {
     (void)state;
     int did[3];

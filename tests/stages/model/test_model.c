@@ -1,10 +1,10 @@
-/* features and infer on small networks, beside what ONNX Runtime's Python says of the same inputs. */
-#include <cmocka.h>
-#include <math.h>
+/* features and infer on small networks, compared with ONNX Runtime's Python on the same inputs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/plan/plan.h"
 #include "stages/model/onnx/onnx_file.h"
-#include "stages/model/onnx/onnx_signature.h"
+#include "stages/model/onnx_signature.h"
 #include "tests/support/models.h"
 
 enum { IMAGE = 3 * 8 * 6, OUT = 4 * 4 * 3, INNER = 4 * 8 * 6 };
@@ -131,7 +131,7 @@ static void refused(int status, const char *format, const char *stage, const cha
 }
 #define REFUSED(status, format, stage, ...) refused(status, format, stage, (const char *const[]){__VA_ARGS__, NULL})
 
-/* In planning, where no device is needed for it. */
+/* In planning, which needs no device. */
 static void graphs_need_known_sizes(void **state) {
     (void)state;
     NEED_MODELS();
@@ -209,7 +209,7 @@ static void names_that_are_not_there(void **state) {
     REFUSED(MR_ERROR_CONFIG, "f32 5", "type: features, model: @/two-inputs.onnx", "infer");
 }
 
-/* A runtime is needed where the network is loaded. */
+/* A runtime is needed if the network is loaded. */
 static void another_runtime(void **state) {
     (void)state;
     NEED_MODELS();
@@ -251,7 +251,7 @@ static bool tells(const char *path) {
     return mr_onnx_read_signature(data, bytes, &signature);
 }
 
-/* The reference is what ONNX Runtime says of the network that it has loaded. */
+/* The reference is ONNX Runtime's description of the loaded network. */
 static void a_file_tells_what_the_runtime_tells(void **state) {
     (void)state;
     NEED_MODELS();
@@ -279,7 +279,7 @@ static void a_file_tells_what_the_runtime_tells(void **state) {
     assert_false(tells("model-test-files/many.onnx"));
 }
 
-/* The size of the output follows from no batch: what was only read is loaded, and tried. */
+/* The size of the output does not follow from the batch: the model that was only read is loaded, and tried. */
 static void what_the_file_leaves_open_is_tried(void **state) {
     (void)state;
     NEED_MODELS();
@@ -288,7 +288,7 @@ static void what_the_file_leaves_open_is_tried(void **state) {
            "negative", 5, look_at_tensor);
 }
 
-/* What was checked is what is loaded: the path is opened once, whatever stands there afterwards. */
+/* The bytes that were checked are loaded: the path is opened once, even if the file changes afterwards. */
 static void what_was_read_is_what_is_loaded(void **state) {
     (void)state;
     NEED_MODELS();
@@ -308,8 +308,7 @@ static void what_was_read_is_what_is_loaded(void **state) {
 
 /* ---- what is chosen for a model -------------------------------------------------------------------------------- */
 
-/* What preprocess gives where `options` and the models behind it leave it the choice; `hint` where that is
- * refused. */
+/* The output of preprocess if `options` and the models behind it leave it the choice; `hint` if that is refused. */
 static void chosen(const char *options, const char *behind, const char *expected, const char *hint) {
     char text[2048], got[MR_FORMAT_SET_TEXT] = "";
     mr_plan *plan = NULL;
@@ -357,7 +356,7 @@ static void models_say_what_they_are_given(void **state) {
 
 /* ---- the scan before the runtime sees a file ------------------------------------------------------------------- */
 
-/* Puts the header of a field, of the kind that holds bytes, before what stands from *at on. */
+/* Puts the header of a field of bytes before the bytes from *at on. */
 static void wrap(uint8_t *data, size_t end, size_t *at, uint8_t tag) {
     size_t length = end - *at;
     *at -= 3;
@@ -366,7 +365,7 @@ static void wrap(uint8_t *data, size_t end, size_t *at, uint8_t tag) {
     data[*at + 2] = (uint8_t)(length >> 7);
 }
 
-/* Of a model that ends anywhere, it is said that it does, and where. */
+/* If a model is cut off at any byte the message says so, and at which. */
 static void truncated_models_say_so(void **state) {
     (void)state;
     NEED_MODELS();
@@ -380,7 +379,7 @@ static void truncated_models_say_so(void **state) {
     for (size_t end = 2; end < bytes; end++) {
         char place[64];
         snprintf(place, sizeof place, "ends at byte %zu", end);
-        uint8_t *exact = malloc(end); /* so that a sanitizer sees what is read behind it */
+        uint8_t *exact = malloc(end); /* so that a sanitizer sees a read behind it */
         assert_non_null(exact);
         memcpy(exact, data, end);
         assert_int_equal(mr_onnx_scan(exact, end, NULL, &facts), MR_ERROR_DATA);
@@ -419,7 +418,7 @@ static void scanning_survives_whatever_comes(void **state) {
     }
 }
 
-/* Every cut of a real file, and many with a byte changed: what is found must lie within the file. */
+/* Every cut of a real file, and many with a byte changed: the ranges found must lie within the file. */
 static void signatures_survive_whatever_comes(void **state) {
     (void)state;
     NEED_MODELS();

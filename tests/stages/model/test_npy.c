@@ -115,7 +115,7 @@ static void numbers_that_are_not_finite_are_refused(void **state) {
     refused("row 1, column 1 is nan, which is not a finite number");
     wide[3] = -1e39;
     write_npy(1, HEADER("<f8", "False", "(3, 2)"), wide, sizeof wide);
-    refused("row 1, column 1 is -1e+39, which is beyond what f4 can hold");
+    refused("row 1, column 1 is -1e+39, which is beyond the range of f4");
 }
 
 /* Behind the first piece that is read, too. */
@@ -146,7 +146,7 @@ static void damaged_files_are_refused(void **state) {
     write_npy(1, HEADER("<f4", "False", "(2, 3)"), six, sizeof six - 1);
     refused("cut off");
     write_npy(1, HEADER("<f4", "False", "(2, 2)"), six, sizeof six);
-    refused("more in the file");
+    refused("longer than its header");
     write_npy(1, HEADER("<f4", "False", "(400000, 400000)"), six, sizeof six);
     refused("larger than");
     write_npy(1, HEADER("<f4", "False", "(99999999999999999999999, 2)"), six, sizeof six);
@@ -157,7 +157,7 @@ static void damaged_files_are_refused(void **state) {
     refused("header");
     write_npy(1, "", six, 0);
     refused("header");
-    /* Each ends where something is expected. */
+    /* Each ends before an expected token. */
     static const char *const ends[] = {"{'shape': (1, 1), 'fortran_order': False, 'descr': '",
                                        "{'shape': (1, 1), 'fortran_order': False, 'descr': '<",
                                        "{'shape': (1, 1), 'fortran_order': False, 'descr': '<f",

@@ -1,10 +1,11 @@
-/* ONNX Runtime's providers of CUDA devices, with the real libraries: what they give is what its CPU provider gave, with and
- * without CUDA graphs, with 1 and 16 workers, in batches, on two devices, and from engines that were kept; and how long a
- * run takes. Each test is done on the processors too, so that all but the provider is known to work without a GPU.
+/* ONNX Runtime's providers of CUDA devices, with the real libraries: their outputs are those of its CPU provider, with
+ * and without CUDA graphs, with 1 and 16 workers, in batches, on two devices, and from engines that were kept; and how
+ * long a run takes. Each test is done on the processors too, so that all but the provider is known to work without a
+ * GPU.
  *
- * MILLRACE_ONNXRUNTIME names the library of onnxruntime-gpu. Networks and references are made by tests/reference/models.py
- * (tests/support/models.h); MILLRACE_TIMED_MODEL names another network with one input, of known size but for its batch,
- * that is timed. */
+ * MILLRACE_ONNXRUNTIME names the library of onnxruntime-gpu. Networks and references are made by
+ * tests/reference/models.py (tests/support/models.h); MILLRACE_TIMED_MODEL names another network with one input, of
+ * known size but for its batch, that is timed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,7 @@ static bool have_models;
 static float images[MODELS_FRAMES * IMAGE];
 static char cache[64] = "test-ort-card.XXXXXX";
 
-/* The device of a test, and what computes there. */
+/* The device of a test, and its provider. */
 typedef struct place {
     const char *device, *provider;
     double tolerance; /* of sums of 27 products of normal numbers: other orders, and TensorRT's kernels */
@@ -113,7 +114,7 @@ static void graphs_give_the_same(void **state) {
     with_workers(at, options);
 }
 
-/* Where there is one GPU, two stages on it. */
+/* If there is one GPU, two stages on it. */
 static void two_devices_give_the_same(void **state) {
     const place *at = *state;
     char stages[1024];

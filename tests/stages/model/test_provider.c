@@ -1,6 +1,6 @@
 /* Providers: models that compute on a device themselves. Sessions on devices are shown with a runtime made for the
- * purpose, whose work the simulated devices watch; what is missing where a provider cannot be had, with a library that
- * stands in for ONNX Runtime. */
+ * purpose, whose work the simulated devices watch; the library that is missing if a provider cannot be loaded, with an
+ * imitation of ONNX Runtime. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -156,7 +156,7 @@ static void each_device_of_a_list_has_a_session(void **state) {
     expect_doubled("device: ['sim:0', 'sim:1'], batch: {size: 2, timeout: 1ms}, normalize: none, pool: none", 1, 1);
 }
 
-/* ONNX Runtime keeps a CUDA graph, and what it was recorded with, for the thread that recorded it. */
+/* ONNX Runtime keeps a CUDA graph, and the handles it was recorded with, for the thread that recorded it. */
 static void a_graph_is_run_by_one_thread(void **state) {
     (void)state;
     expect_doubled("cuda_graph: true, device: 'sim:0'", 1, 0);
@@ -195,7 +195,7 @@ static void a_device_that_fails_drops_what_it_has(void **state) {
     assert_int_equal(closed, 1);
 }
 
-/* That nothing was misused above says something only if misuse is seen. */
+/* The absence of misuse above proves something only if misuse is detected. */
 static void a_session_on_another_device_is_caught(void **state) {
     (void)state;
     static arrived seen;
@@ -305,7 +305,7 @@ static void another_version_is_named(void **state) {
                    LIST("libcurand.so.77 cannot be loaded"));
 }
 
-/* The one that is there is taken, so that the next one is what is missing. */
+/* The one that exists is loaded, so that the next one is missing. */
 static void libraries_that_pip_installed_are_found(void **state) {
     (void)state;
     put("nvidia/cufft/lib/libmillrace-test.so.1", FAKE_COMPANION);
@@ -315,7 +315,7 @@ static void libraries_that_pip_installed_are_found(void **state) {
 
 /* ---- where pip puts libraries ------------------------------------------------------------------------------------ */
 
-/* What of a child of its own with that environment is found; "" for nothing. */
+/* The library that a child process with that environment finds; "" for none. */
 static void found_in_child(const char *name, const char *value, const char *library, char *path, size_t bytes) {
     int ends[2], outcome = 0;
     assert_int_equal(pipe(ends), 0);
@@ -365,7 +365,7 @@ static void hear(void *context, mr_log_level level, const char *line) {
     snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
 }
 
-/* Where the loader has it itself, that one is taken. In a process of its own: NVIDIA's library leaves memory behind. */
+/* If the loader finds it itself, that one is used. In a process of its own: NVIDIA's library leaves memory behind. */
 static void cublas_is_found_where_pip_puts_it(void **state) {
     (void)state;
     int outcome = 0;

@@ -1,4 +1,4 @@
-/* The images sink: names, what it refuses, and pixels as ffmpeg converts them. */
+/* The images sink: names, refusals, and pixels as ffmpeg converts them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +17,8 @@
 
 static const char folder[] = "test-clips/images-out";
 
-/* Runs a clip into `folder`; `source` and `images` are further options, each with a comma before it. Where the
- * pipeline is refused, the answer is the refusal's status and `said` its message. */
+/* Runs a clip into `folder`; `source` and `images` are further options, each with a comma before it. If the pipeline is
+ * refused, returns the refusal's status, with its message in `said`. */
 static int run_into(const char *clip, const char *source, const char *images, char said[512]) {
     char text[4096], absolute[1024], out[1024];
     assert_non_null(getcwd(out, 900));

@@ -1,4 +1,4 @@
-/* What jsonl, csv, callback and join make of frames with results. A stage of the test's own gives the results, so
+/* The output of jsonl, csv, callback and join for frames with results. A stage of the test's own gives the results, so
  * that every value that is expected stands here. JSON is read back by yajl's parser, CSV compared with RFC 4180 by
  * hand. */
 #include <setjmp.h>
@@ -86,8 +86,8 @@ static const mr_stage_type *const *all_types(void) {
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
 typedef struct fixture {
-    char path[64]; /* where sinks write */
-    char *text;    /* what they wrote */
+    char path[64]; /* the sinks' files */
+    char *text;    /* their content */
 } fixture;
 
 static int set_up(void **state) {
@@ -117,7 +117,7 @@ static mr_pipeline *open_text(const char *text) {
     return pipeline;
 }
 
-/* Runs a pipeline whose text has one %s, the path; answers its status. */
+/* Runs a pipeline whose text has one %s, the path; returns its status. */
 static int run(fixture *made, const char *format, mr_frame_function *function, void *context) {
     char text[2048];
     snprintf(text, sizeof text, format, made->path);
@@ -265,7 +265,7 @@ static void callback_gets_every_frame_in_order(void **state) {
     assert_int_equal(got.results, 1000);
 }
 
-/* What was found before the graph forked is there once, not once for each branch. */
+/* Results from before the fork of the graph are listed once, not once for each branch. */
 static void join_has_the_first_payload_and_all_results(void **state) {
     received got = {0};
     assert_int_equal(run(*state,

@@ -1,5 +1,5 @@
-/* Both ends of a cut in shared memory in one process, without a transport: who lends and who borrows, and the wire's
- * writer and reader with them. Failures fail the test. */
+/* Both ends of a cut in shared memory in one process, without a transport: exporter and importer, and the wire's writer
+ * and reader with them. Failures fail the test. */
 #ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_ENDS_H
 #define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_ENDS_H
 
@@ -8,7 +8,7 @@
 
 enum { CUT_ENDS_WIDTH = 128, CUT_ENDS_HEIGHT = 96, CUT_ENDS_SLOTS = 3, CUT_ENDS_SESSION = 7 };
 
-/* What goes over it. */
+/* Frames that go over it. */
 extern const mr_format cut_ends_picture;
 
 typedef struct cut_ends {
@@ -26,7 +26,7 @@ typedef struct cut_ends {
 void cut_ends_begin(cut_ends *ends, mr_memory memory);
 /* All buffers must have come back. */
 void cut_ends_end(cut_ends *ends);
-/* What a session tells of that peer. */
+/* The session's description of that peer. */
 mr_action cut_ends_change(uint32_t peer, mr_peer_change what, const char *memory);
 /* Each end hears that the other is there. */
 void cut_ends_join(cut_ends *ends);

@@ -1,5 +1,5 @@
-/* What tests of cuts between processes have in common: a folder for each, a pipeline whose last stage records what
- * reaches it, and what must stand in that record and in ledgers. */
+/* The common part of tests of cuts between processes: a folder for each, a pipeline whose last stage records the frames
+ * that reach it, and checks of that record and of ledgers. */
 #ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_RECORD_H
 #define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_RECORD_H
 
@@ -17,8 +17,8 @@ int cut_remove_folder(void **state);
 /* A pipeline whose last stage is `kept`, which records; all but `last` as YAML. In memory that the next call
  * overwrites. */
 const char *cut_pipeline(const char *sources, const char *stages, const char *last, const char *nodes);
-/* The record must be that of frames 0 to count - 1 of the source; in that order where `ordered`. With a step, of
- * every so manieth; `noted` is what a note behind adds to the number, 0: none. */
+/* The record must be that of frames 0 to count - 1 of the source; in that order if `ordered`. With a step, of every so
+ * manieth; `noted`: the number that a stage `note` behind adds, 0: none. */
 void cut_check_record(const char *source, int count, int step, int64_t noted, bool ordered);
 void cut_check_ledger(const node_report *report, uint64_t in, uint64_t delivered, uint64_t absorbed, uint64_t dropped);
 

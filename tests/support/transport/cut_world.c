@@ -6,7 +6,7 @@
 /* ---- faults ---------------------------------------------------------------------------------------------------- */
 
 static void hang_over(world *w, worker *r) {
-    /* Whoever hangs is stopped by its own watchdog some time later. */
+    /* A process that hangs is stopped by its own watchdog some time later. */
     if (r->up && r->hung && chance(w, 1))
         world_kill_worker(w, r);
 }

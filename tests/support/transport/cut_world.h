@@ -1,8 +1,7 @@
-/* A cut in a simulated world: senders, receivers, a network between them and a clock, all driven by one seed.
- * Messages are delayed, lost, repeated and damaged; connections close; processes die, stand still, hang, and come
- * back.
+/* A cut in a simulated world: senders, receivers, a network between them and a clock, all driven by one seed. Messages
+ * are delayed, lost, repeated and damaged; connections close; processes die, stand still, hang, and come back.
  *
- * What must hold is checked while it runs: a failure prints the seed and ends the test. */
+ * Invariants are checked while it runs: a failure prints the seed and ends the test. */
 #ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_H
 #define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_H
 
@@ -11,16 +10,16 @@
 
 typedef struct world_faults {
     bool loss, duplicates, damage, closing;  /* of messages and connections */
-    bool wedges;                             /* connections that are open and swallow what goes one way, until renewed */
+    bool wedges;                             /* connections that are open and lose all messages of one direction, until renewed */
     bool receivers_die, senders_die, pauses; /* of processes */
-    bool poison;                             /* some frames kill, or hang, who works on them */
-    bool garbage;                            /* messages that nobody would send, from strangers, too */
+    bool poison;                             /* some frames kill, or hang, the process that works on them */
+    bool garbage;                            /* invalid messages, from strangers, too */
     bool batches;                            /* receivers work on several frames at once, and may wait for them */
 } world_faults;
 
 typedef struct world_result {
-    uint64_t delivered, dropped, absorbed, set_aside, lost; /* frames, by what the sender was told */
-    uint64_t innocent; /* of those set aside: they kill nobody */
+    uint64_t delivered, dropped, absorbed, set_aside, lost; /* frames, as reported to the sender */
+    uint64_t innocent; /* of those set aside: they kill no process */
     uint64_t duplicates, resent, sessions;
 } world_result;
 

@@ -128,7 +128,8 @@ void world_drive_sender(world *w) {
     CHECK(w, mr_sender_wake_ns(w->sender) > w->now_ns);
 }
 
-/* What is not taken in time is dropped by the queue before the cut, which leaves a mark, or for want of a taker. */
+/* Frames that are not consumed in time are dropped by the queue before the cut, which leaves a mark, or because no
+ * consumer is connected. */
 static void miss(world *w, uint32_t source, int seq) {
     const mr_cut_item gone = {.kind = MR_CUT_GAP, .identity = {.source = source, .seq = (uint64_t)seq}};
     w->frames[source * FRAMES + (uint32_t)seq].settled = true;
@@ -136,8 +137,8 @@ static void miss(world *w, uint32_t source, int seq) {
         mr_sender_miss(w->sender, &gone.identity);
 }
 
-/* Whether joins behind a live cut wait for nothing more: of each frame they know that it has come, or will not. And
- * whether they know that nothing comes for now, where that was said last. */
+/* Whether joins behind a live cut have nothing to wait for: of each frame they know that it has come, or will not. And
+ * whether they know that no frame comes for now, if that was the last mark. */
 static bool all_is_known(const world *w, uint32_t source) {
     bool passed = false, away = !w->away_offered[source];
     for (uint32_t i = 0; i < w->worker_count; i++) {
@@ -148,7 +149,7 @@ static bool all_is_known(const world *w, uint32_t source) {
     return passed && away;
 }
 
-/* The end, which would say all of that, does not come before it is known. */
+/* The end, which would imply all of that, does not come before it is known. */
 static void offer_end(world *w, uint32_t source) {
     const mr_cut_item end = {.kind = MR_CUT_END, .identity = {.source = source}},
                       away = {.kind = MR_CUT_GAP, .identity = mr_identity_away(source)};
@@ -164,7 +165,7 @@ void world_offer(world *w) {
     uint32_t source = below(w, SOURCES);
     int *next = &w->next_offer[source];
     while (*next < w->frame_count && w->frames[source * FRAMES + (uint32_t)*next].settled)
-        ++*next; /* a source that was restarted goes on behind what it knows to be done */
+        ++*next; /* a source that was restarted continues behind its settled position */
     mr_cut_item item = {.identity = {.source = source, .seq = (uint64_t)*next}};
     int frame = (int)source * FRAMES + *next;
     if (*next < w->frame_count) {
@@ -215,7 +216,7 @@ void world_send_garbage(world *w) {
 
 /* ---- a receiver's node ----------------------------------------------------------------------------------------- */
 
-/* What it says of frames that are not to be waited for; a frame says that of those before it. */
+/* Handles a mark of frames that will not come; a frame implies that mark for those before it. */
 static void accept_mark(world *w, worker *r, const mr_cut_item *item) {
     uint32_t source = item->identity.source;
     int64_t seq = (int64_t)item->identity.seq;
@@ -317,7 +318,7 @@ static void work(world *w, worker *r) {
     }
 }
 
-/* What it has said last may still arrive, or not. */
+/* Its last messages may still arrive, or not. */
 static void leave(worker *r) {
     r->gone = true;
     r->up = false;

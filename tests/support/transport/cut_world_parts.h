@@ -1,4 +1,4 @@
-/* Between cut_world*.c; nobody else includes this. */
+/* Shared by cut_world*.c only. */
 #ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_PARTS_H
 #define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_PARTS_H
 
@@ -45,9 +45,9 @@ typedef struct worker {
     size_t hands;
     uint64_t seen;              /* bit: the frame was given to this process's graph */
     int64_t last_seq[SOURCES];
-    int64_t lost[SOURCES];      /* up to which frame a mark has said that nothing more will come; -1: none */
+    int64_t lost[SOURCES];      /* up to this frame a mark has said that no more will come; -1: none */
     int64_t passed[SOURCES];    /* the last frame that a join behind would wait for no more; -1: none */
-    bool away[SOURCES];         /* the last thing that came says that nothing comes for now */
+    bool away[SOURCES];         /* the last mark says that no frame comes for now */
     bool ended[SOURCES];
     bool up, hung;
     bool gone; /* for good: it has ended, and the sender needs nothing more of it */
@@ -74,7 +74,7 @@ typedef struct world {
     truth frames[SOURCES * FRAMES];
     int next_offer[SOURCES];
     bool end_offered[SOURCES];
-    bool away_offered[SOURCES]; /* before the end it was said that nothing comes for now */
+    bool away_offered[SOURCES]; /* before the end a mark said that no frame comes for now */
     int frame_count;
     uint64_t poison; /* bit: that frame kills */
     bool sender_died, garbage_sent;
@@ -106,25 +106,25 @@ static inline bool chance(world *w, uint32_t percent) {
     return below(w, 100) < percent;
 }
 
-/* cut_world_net.c: what was sent arrives in order, late, or not at all. */
+/* cut_world_net.c: messages arrive in order, late, or not at all. */
 void world_post(world *w, channel *c, const mr_cut_message *message);
-/* The next letter that is due, to be given back; NULL: none is. */
+/* The next message that is due, to be released; NULL: none is. */
 message_in *world_arrive(world *w, channel *c);
 void world_give_back(world *w, message_in *gone);
 void world_cut_channel(world *w, channel *c);
-/* A new connection; the transport may or may not have told of the old one. */
+/* A new connection; the transport may or may not have reported the end of the old one. */
 void world_reconnect(world *w, worker *r, bool reported);
 
-/* cut_world_nodes.c: processes, and what each does in its turn. */
+/* cut_world_nodes.c: processes, and the turn of each. */
 void world_start_sender(world *w);
 void world_kill_sender(world *w);
 void world_start_worker(world *w, worker *r);
 void world_kill_worker(world *w, worker *r);
-/* The source's next frame, mark or end; and what no receiver would say. */
+/* The source's next frame, mark or end; and messages that no receiver would send. */
 void world_offer(world *w);
 void world_send_garbage(world *w);
 void world_drive_sender(world *w);
-/* What has arrived at either end of the worker's connection. */
+/* Messages that have arrived at either end of the worker's connection. */
 void world_hear(world *w, worker *r);
 void world_drive_worker(world *w, worker *r);
 

@@ -33,7 +33,7 @@ typedef struct options {
 
 typedef struct record_state {
     int fd;
-    char *known; /* what stood there when it was opened */
+    char *known; /* the length of the file when it was opened */
 } record_state;
 
 static const mr_option option_table[] = {
@@ -144,10 +144,10 @@ static void tell(int out, int status, mr_pipeline *pipeline, uint64_t planned_by
         mr_summary_destroy(&sums);
     }
     ssize_t written = write(out, &report, sizeof report);
-    (void)written; /* A parent that is gone reads nothing. */
+    (void)written; /* The parent may have ended. */
 }
 
-/* What the plan says that pools of this process take at most; 0: no bound is known. */
+/* The planned limit of this process's pools; 0: no bound is known. */
 static uint64_t bound_of(const mr_pipeline_params *params) {
     mr_diagnostics wrong = {0};
     mr_plan *plan = NULL;

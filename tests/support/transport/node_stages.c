@@ -73,7 +73,7 @@ static int bulk_process(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, frame);
 }
 
-/* Of memory that nobody can share: the frame's number and a thousand, and with every third frame much more. */
+/* In memory that cannot be shared: the frame's number and a thousand, and with every third frame much more. */
 static int add_load(mr_io *io, mr_frame *frame) {
     mr_result *result;
     const int64_t count = frame->identity.seq % 3 ? 1 : 10000;
@@ -197,7 +197,7 @@ const mr_stage_type node_paint = {
 static int gray_process(mr_stage *self, mr_io *io) {
     (void)self;
     if (mr_io_input(io)->format.pixel != MR_PIXEL_GRAY8)
-        abort(); /* as where a stage reads behind the end of a picture */
+        abort(); /* as if a stage read behind the end of a picture */
     return mr_io_forward(io, 0);
 }
 

@@ -2,7 +2,8 @@
  * dies of SIGKILL at frame `fatal_at`), `hold` (lets frames from number `at` on wait until there is `file`), `bulk`
  * (gives each frame a tensor of `bytes`, all of them the low byte of its number) and `load` (gives frames a result that
  * begins with their number and a thousand, of 8 bytes or, every third, of 80,000), `paint` (makes gray pictures, but
- * every third, from the first on, of RGB24, which it has not said) and `gray` (passes on, and takes gray pictures only). */
+ * every third, from the first on, of RGB24, which it has not declared) and `gray` (passes on, and takes gray pictures
+ * only). */
 #ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_NODE_STAGES_H
 #define MILLRACE_TESTS_SUPPORT_TRANSPORT_NODE_STAGES_H
 

@@ -6,7 +6,7 @@
 
 #define S INT64_C(1000000000) /* a second, in nanoseconds */
 
-/* What came of driving both ends until nothing is left to do. */
+/* The outcome of driving both ends until nothing is left to do. */
 typedef struct pair_seen {
     int settled, dropped, aside, fresh, ended;
     int suspected;
@@ -29,7 +29,7 @@ typedef struct pair {
 /* A sender "a" for receivers "b" and another, with a window of 8 frames; a receiver with credit for 4. */
 mr_sender_params pair_sender_params(void);
 mr_receiver_params pair_receiver_params(const char *name);
-/* Both ends anew; what there is of them is destroyed first. */
+/* Creates both ends; existing ones are destroyed first. */
 void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_params *receiving);
 /* Set-up and tear-down of a test: *state is a pair with those parameters. */
 int pair_set_up(void **state);
@@ -39,8 +39,8 @@ int pair_tear_down(void **state);
 mr_cut_item pair_frame(uint64_t seq);
 void pair_offer(mr_sender *sender, uint64_t seq);
 
-/* Takes all that one end has to do; what the sender says goes to the receiver as from its sender `index`. Whether there
- * was anything. */
+/* Handles all actions of one end; the sender's messages go to the receiver as from its sender `index`. Returns whether
+ * there were any. */
 bool pair_drive_sender(mr_sender *sender, mr_receiver *receiver, uint32_t index, int64_t now_ns, pair_seen *s);
 bool pair_drive_receiver(mr_receiver *receiver, mr_sender *const *senders, int64_t now_ns, pair_seen *s);
 /* Both ends, until nothing is left to do. */

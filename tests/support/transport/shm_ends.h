@@ -1,4 +1,4 @@
-/* Both ends of shared memory in one process: a pool whose buffers are lent, and who may borrow them. Failures fail the
+/* Both ends of shared memory in one process: a pool whose buffers are exported, and their importer. Failures fail the
  * test. */
 #ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_SHM_ENDS_H
 #define MILLRACE_TESTS_SUPPORT_TRANSPORT_SHM_ENDS_H
@@ -29,7 +29,7 @@ void shm_ends_end(shm_ends *ends);
 mr_buffer *shm_ends_acquire(mr_pool *pool);
 /* The whole buffer. */
 mr_shm_reference shm_ends_lend(shm_ends *ends, mr_buffer *buffer);
-/* Posts a note to the consumer, or to the producer. MR_ERROR_AGAIN: there is no room for it. */
+/* Posts a record to the consumer, or to the producer. MR_ERROR_AGAIN: there is no room for it. */
 int shm_ends_post(shm_ends *ends, const void *data, size_t bytes);
 int shm_ends_post_back(shm_ends *ends, const void *data, size_t bytes);
 /* Hears the bell: whether it was rung. */

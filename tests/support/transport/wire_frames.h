@@ -1,4 +1,4 @@
-/* Frames of every kind, made by hand, and what turns them into bytes and back. */
+/* Frames of every kind, made by hand, and their conversion into bytes and back. */
 #ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_WIRE_FRAMES_H
 #define MILLRACE_TESTS_SUPPORT_TRANSPORT_WIRE_FRAMES_H
 
@@ -16,7 +16,7 @@ typedef struct wire_fixture {
 void wire_open(wire_fixture *f, mr_compression compression, bool checksum);
 void wire_close(wire_fixture *f);
 
-/* A frame with the format and all else that a frame says, without planes; the caller's, as all that follow. */
+/* A frame with a format and all metadata, without planes; owned by the caller, as all that follow. */
 mr_frame *wire_frame(wire_fixture *f, const mr_format *format);
 mr_frame *wire_picture(wire_fixture *f, mr_pixel pixel, int32_t width, int32_t height);
 mr_frame *wire_tensor(wire_fixture *f, mr_dtype dtype, int32_t rank, const int64_t *dims);

@@ -1,5 +1,5 @@
-/* What networks take, beside figures worked out by hand; and files that lie. What real networks take is compared with
- * Python's onnx in e2e/test_operations.py. */
+/* The work of networks, compared with figures worked out by hand; and malformed files. The work of real networks is
+ * compared with Python's onnx in e2e/test_operations.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -160,7 +160,7 @@ static void a_convolution_takes_two_for_each_product(void **state) {
     NEAR(half.activation_bytes, 2 * (IN + OUT));
 }
 
-/* What stands behind the convolution: launches in all, operations and bytes beside those of the convolution. */
+/* Nodes behind the convolution: launches in all, operations and bytes beside those of the convolution. */
 static void what_is_fused_is_no_launch(void **state) {
     (void)state;
     static const struct {
@@ -212,7 +212,7 @@ static void what_is_not_known_is_named(void **state) {
     assert_int_equal(work.missing, 2);
     assert_string_equal(work.why, "not modelled: operator Strange at node \"here\"");
     NEAR(work.multiply_adds, 3 * PRODUCTS);
-    /* With its size in the file what stands behind it is counted; the batch by its name. */
+    /* If its size is in the file the nodes behind it are counted; the batch by its name. */
     TENSOR(VALUE, "b", 1, -1, 4, 4, 3);
     work = counted(3);
     assert_int_equal(work.missing, 1);
@@ -264,7 +264,7 @@ static void sizes_beyond_all_reason_are_not_counted(void **state) {
     }
 }
 
-/* Products without factors, with a shape that only the file tells; a node that reads itself. */
+/* Products without factors, with a shape that only the file declares; a node that reads itself. */
 static void nodes_without_what_they_need_are_not_counted(void **state) {
     (void)state;
     static const char *const names[] = {"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "MaxPool", "Add", "Concat",

@@ -1,4 +1,4 @@
-#include "stages/model/onnx/onnx_signature.h"
+#include "stages/model/onnx_signature.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ static bool read_dimension(mr_pb_span dimension, int64_t *size, mr_pb_span *symb
             *symbol = f.bytes;
         if (f.number != DIMENSION_VALUE || f.wire != MR_PB_VARINT)
             continue;
-        /* Zero and less are written for "not known" by some; what a runtime makes of that is its affair. */
+        /* Some writers use zero or less for "not known"; the runtime decides how it treats them. */
         if (f.value == 0 || f.value > INT64_MAX)
             return false;
         *size = (int64_t)f.value;
@@ -119,7 +119,7 @@ static bool add_value(mr_pb_span from, mr_onnx_value *values, size_t *count) {
 
 /* ---- the graph --------------------------------------------------------------------------------------------------- */
 
-/* Walks through the fields of a message whose value is itself a message; stops, and answers false, where `visit` does. */
+/* Walks through the fields of a message whose value is itself a message; stops, and returns false, if `visit` does. */
 typedef bool visitor(const mr_pb_field *field, mr_onnx_signature *signature);
 
 static bool walk(mr_pb_span message, visitor *visit, mr_onnx_signature *signature) {
@@ -155,7 +155,7 @@ static bool visit_sparse(const mr_pb_field *f, mr_onnx_signature *signature) {
     return f->number != SPARSE_VALUES || walk(f->bytes, visit_initializer, signature);
 }
 
-/* What has a value of its own is listed among the inputs too, where the file is old or lets it be replaced. */
+/* If the file is old, or lets initialisers be replaced, they are listed among the inputs too. */
 static bool remove_weights(const mr_pb_field *f, mr_onnx_signature *signature) {
     if (f->number == GRAPH_INITIALIZER)
         return walk(f->bytes, visit_initializer, signature);

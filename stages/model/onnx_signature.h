@@ -1,5 +1,5 @@
-/* What goes into a network and what comes out of it, as its ONNX file declares it (onnx.proto of ONNX 1.x): known
- * without a runtime, which needs some hundred times as long to load the network. Pure functions; any thread. */
+/* Inputs and outputs of a network as its ONNX file declares them (onnx.proto of ONNX 1.x): known without a runtime,
+ * which needs some hundred times as long to load the network. Pure functions; any thread. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_SIGNATURE_H
 #define MILLRACE_STAGES_MODEL_ONNX_SIGNATURE_H
 
@@ -10,7 +10,7 @@ typedef struct mr_onnx_value {
     mr_pb_span name;
     int element;       /* TensorProto.DataType */
     mr_shape shape;    /* -1: free */
-    mr_pb_span symbol; /* the model's own name of a free first dimension; empty where it has none */
+    mr_pb_span symbol; /* the model's own name of a free first dimension; empty if it has none */
 } mr_onnx_value;
 
 typedef struct mr_onnx_signature {
@@ -18,8 +18,9 @@ typedef struct mr_onnx_signature {
     mr_onnx_value inputs[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS];
 } mr_onnx_signature;
 
-/* False where the file leaves anything open that only a runtime can find out: what is no tensor or has no shape, an
- * output of a size that does not follow from the batch alone, more tensors than fit. Names point into `data`. */
+/* False if the file leaves anything open that only a runtime can find out: an entry that is not a tensor or has no
+ * shape, an output of a size that does not follow from the batch alone, more tensors than fit. Names point into `data`.
+ */
 bool mr_onnx_read_signature(const uint8_t *data, size_t bytes, mr_onnx_signature *signature);
 
 #endif
