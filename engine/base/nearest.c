@@ -56,6 +56,14 @@ static uint64_t letters(const char *name, size_t *length) {
     return bits;
 }
 
+/* How many letters both begin with: people mistype what comes late, or leave it out. */
+static size_t common(const char *a, const char *b) {
+    size_t count = 0;
+    while (a[count] && same_letter(a[count], b[count]))
+        count++;
+    return count;
+}
+
 static bool has_more_bits(uint64_t bits, size_t than) {
     for (; bits && than > 0; than--)
         bits &= bits - 1;
@@ -70,7 +78,7 @@ void mr_nearest_offer(mr_nearest *nearest, const char *name) {
         nearest->letters = letters(nearest->wanted, &nearest->length);
     const uint64_t there = letters(name, &length);
     const size_t wanted = nearest->length, gap = wanted > length ? wanted - length : length - wanted;
-    const size_t limit = nearest->best ? nearest->distance - 1 : wanted < 4 ? 1 : wanted / 3;
+    const size_t limit = nearest->best ? nearest->distance : wanted < 4 ? 1 : wanted / 3;
     /* A replacement changes two of the letters at most, an insertion or deletion one, a swap none: most names are
      * told apart by that alone. */
     if (wanted > LONGEST || length > LONGEST || gap > limit || has_more_bits(nearest->letters ^ there, 2 * limit))
@@ -78,6 +86,9 @@ void mr_nearest_offer(mr_nearest *nearest, const char *name) {
     size_t d = distance(nearest->wanted, wanted, name, length, limit);
     /* A name of one or two letters is near to every other such name; nothing is gained by offering those. */
     if (d > limit || d >= wanted)
+        return;
+    if (nearest->best && d == nearest->distance &&
+        common(nearest->wanted, name) <= common(nearest->wanted, nearest->best))
         return;
     nearest->best = name;
     nearest->distance = d;

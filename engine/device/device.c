@@ -115,6 +115,11 @@ int mr_device_probe(const char *name, uint64_t *memory_bytes) {
     return status;
 }
 
+int mr_device_capability(const char *name) {
+    int index;
+    return cuda_index(name, &index) == MR_OK ? mr_cuda_capability(index) : 0;
+}
+
 bool mr_device_card(const char *name, mr_card *card) {
     const char *rest = "";
     mr_sim_params params = {0};

@@ -107,6 +107,8 @@ const char *mr_device_number(const char *name, char text[MR_DEVICE_NAME]);
 /* Whether there is such a device on this machine, and how many bytes of memory it has (0: not told). The
  * name is well formed. MR_ERROR_UNAVAILABLE, MR_ERROR_DEVICE. */
 int mr_device_probe(const char *name, uint64_t *memory_bytes);
+/* The compute capability of a CUDA device of that name, which is well formed: 90 is 9.0. 0: it is none, or is not there. */
+int mr_device_capability(const char *name);
 /* Whether a device of that name, which is well formed, is a simulated one that is like a card, and which. */
 bool mr_device_card(const char *name, mr_card *card);
 /* Pools, whose buffers a program may keep for longer than the pipeline, hold references: the last one destroys. */
@@ -246,5 +248,6 @@ uint64_t mr_sim_misuses(void);
 int mr_cuda_create(mr_device **device, int index);
 /* The same, without opening it: only how much memory it has. */
 int mr_cuda_probe(int index, uint64_t *memory_bytes);
+int mr_cuda_capability(int index);
 
 #endif

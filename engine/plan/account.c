@@ -56,6 +56,15 @@ static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_plan_po
     }
 }
 
+/* Of one vertex on one of its devices. Of a device whose capability is not known the larger figure counts. */
+static uint64_t workspace_bytes(const mr_plan_vertex *vertex, const mr_plan_device *device) {
+    int capability = device->card && device->card->capability ? device->card->capability : device->capability;
+    size_t below = vertex->stream_bytes[0], from_90 = vertex->stream_bytes[1];
+    size_t each = capability ? vertex->stream_bytes[capability >= 90] : below > from_90 ? below : from_90;
+    int entries = vertex->entries > 1 ? vertex->entries : 1;
+    return mr_plan_times(mr_plan_times(each, (uint64_t)entries), (uint64_t)vertex->instances);
+}
+
 /* What stages and libraries have on CUDA devices beside pools. */
 static void put_others(account *to, const mr_plan_vertex *vertex) {
     bool known = vertex->library_bytes != MR_BYTES_UNKNOWN;
@@ -67,6 +76,9 @@ static void put_others(account *to, const mr_plan_vertex *vertex) {
                            .what = "constants", .most = {.bytes = constants, .likely = constants}};
         if (!mr_plan_is_cuda(&to->plan->devices[device]))
             continue;
+        put_row(to, row);
+        row.what = "workspaces";
+        row.most.bytes = row.most.likely = workspace_bytes(vertex, &to->plan->devices[device]);
         put_row(to, row);
         row.kind = MR_PLAN_LIBRARIES;
         row.what = "library";

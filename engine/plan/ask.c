@@ -164,6 +164,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->retained = n->retained;
     vertex->constant_bytes = n->constant_bytes;
     vertex->work = n->work;
+    memcpy(vertex->stream_bytes, n->stream_bytes, sizeof vertex->stream_bytes);
     vertex->library_bytes = n->library_bytes;
     vertex->scratch.bytes = n->scratch_bytes;
     vertex->pinned.bytes = n->pinned_bytes;

@@ -207,6 +207,7 @@ bool mr_plan_works_on_devices(const mr_stage_type *type) {
 int mr_plan_probe(mr_plan_builder *b, mr_plan_device *device) {
     if (b->params.offline || device->assumed || device->memory_bytes)
         return MR_OK;
+    device->capability = mr_device_capability(device->name);
     return mr_device_probe(device->name, &device->memory_bytes);
 }
 

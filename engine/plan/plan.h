@@ -101,6 +101,7 @@ typedef struct mr_plan_device {
     bool used;              /* a stage or a copy computes there */
     uint64_t limit_bytes;   /* most that pools may take there, under `devices:`; 0: no limit */
     uint64_t memory_bytes;  /* what it has, as it says itself or is assumed; 0: not known */
+    int capability;         /* of a CUDA device that is there, 90: 9.0; 0: not known */
     const mr_card *card;    /* the card that it is, or is like, as far as its figures are known; NULL: not known */
     mr_plan_bytes memory;   /* upper bound of what pools, weights and tables take of its own memory; of the first
                                device: of host memory, pinned and shared memory included */
@@ -202,6 +203,7 @@ typedef struct mr_plan_vertex {
     mr_policy policy;               /* of its input links when full */
     mr_on_error on_error;
     size_t constant_bytes;          /* on each CUDA device, for one instance; as negotiated */
+    size_t stream_bytes[2];         /* of each CUDA device, for one entry; as negotiated */
     int64_t library_bytes;          /* of each CUDA device, for one instance; as negotiated */
     mr_planned_work work;           /* on a GPU, as negotiated */
     int retained;                   /* buffers that an instance keeps for itself, as negotiated */

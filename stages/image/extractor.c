@@ -39,6 +39,11 @@ void mr_extractor_add_work(mr_negotiation *n, int launches, mr_classical_cost co
     n->work.instructions += cost.instructions;
 }
 
+void mr_extractor_plan_workspace(mr_negotiation *n, size_t bytes) {
+    size_t piece = (size_t)(n->batch < MR_PIECE ? n->batch : MR_PIECE);
+    n->stream_bytes[0] = n->stream_bytes[1] = piece * bytes;
+}
+
 int mr_extractor_promise(mr_negotiation *n, const mr_preprocess_params *look, const mr_format *tensor,
                          const char *name, int launches, mr_classical_cost cost) {
     const layout l = lay_out(look, tensor, name, (size_t)n->batch);

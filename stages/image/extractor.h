@@ -34,6 +34,8 @@ int mr_extractor_promise(mr_negotiation *negotiation, const mr_preprocess_params
                          const char *name, int launches, mr_classical_cost cost);
 /* Launches of a call, and instructions of a frame, beside those of the resizer, whose work was promised before. */
 void mr_extractor_add_work(mr_negotiation *negotiation, int launches, mr_classical_cost cost);
+/* Declares what kernels of the stage's own work in, for one picture of a piece. */
+void mr_extractor_plan_workspace(mr_negotiation *negotiation, size_t bytes);
 /* The part of it that declares the output. */
 int mr_extractor_promise_result(mr_negotiation *negotiation, const mr_format *tensor, const char *name);
 

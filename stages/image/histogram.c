@@ -36,6 +36,7 @@ static int negotiate(mr_negotiation *n) {
     const mr_histogram_params params = make_params(o);
     const mr_preprocess_params look = look_of(o);
     const mr_format vector = describe(&params);
+    mr_extractor_plan_workspace(n, (size_t)mr_histogram_length(&params) * sizeof(uint32_t));
     /* Counts, which are added up and read once more. */
     n->work.more_bytes = 2 * (double)mr_histogram_length(&params) * sizeof(uint32_t);
     return mr_extractor_promise(n, &look, &vector, NULL, 3, mr_histogram_count(&params));

@@ -74,6 +74,7 @@ static int negotiate(mr_negotiation *n) {
     if (gray)
         mr_resizer_promise(n, &look);
     promise_work(n, gray > 0);
+    mr_extractor_plan_workspace(n, 2 * sizeof(uint64_t)); /* a sum and one of squares */
     return mr_extractor_promise_result(n, &tensor, "sharpness");
 }
 

@@ -5,6 +5,7 @@
 #include "engine/base/memory.h"
 #include "engine/device/cuda/cuda.h"
 #include "engine/device/resident.h"
+#include "kernels/vector/cublas.h"
 #include "kernels/vector/vector.h"
 #include "stages/download.h"
 #include "stages/list.h"
@@ -196,6 +197,10 @@ static int check_files(mr_negotiation *n, const options *o, const mr_format *vec
     if (status)
         return status;
     plan_scratch(n, &head, vector);
+    if (o->weights) {
+        n->stream_bytes[0] = mr_cublas_workspace_bytes(0);
+        n->stream_bytes[1] = mr_cublas_workspace_bytes(90);
+    }
     n->constant_bytes = o->weights ? head.weights.rows * head.weights.columns * sizeof(float) : 0;
     count_work(n, &head);
     return MR_OK;

@@ -63,7 +63,8 @@ tools/millrace/graph: engine/base engine/plan engine/flow engine/pipeline tools/
 tools/millrace/verify: engine/base engine/text engine/device engine/device/probe engine/plan engine/flow engine/pipeline
     tools/millrace/cli tools/millrace/plan tools/millrace/run
 tools/millrace/deploy: engine/base engine/plan engine/flow engine/pipeline tools/millrace/cli tools/millrace/plan tools/millrace/run
-tools/millrace/devices: engine/base engine/device engine/device/probe kernels tools/millrace/cli tools/millrace/plan
+tools/millrace/devices: engine/base engine/device engine/device/probe engine/device/sim kernels tools/millrace/cli
+    tools/millrace/plan
 tools/millrace/inspect: engine/base engine/text engine/spec engine/plan engine/pipeline stages stages/model stages/model/onnx
     tools/millrace/cli
 tools/millrace/bench: engine/base tools/millrace/cli

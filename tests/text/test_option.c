@@ -427,6 +427,12 @@ static void nearest_names_are_found(void **state) {
     assert_string_equal(nearest_of("Preproces", names), "preprocess");
     assert_string_equal(nearest_of("cvs", names), "csv");
     assert_string_equal(nearest_of("jsnl", names), "jsonl");
+    /* Of two that are as near, the one that begins alike for longer, wherever it stands. */
+    static const char *const cards[] = {"a10", "a100", "h100", "h200", NULL};
+    static const char *const turned[] = {"h200", "h100", "a100", "a10", NULL};
+    assert_string_equal(nearest_of("h10", cards), "h100");
+    assert_string_equal(nearest_of("H10", turned), "h100");
+    assert_string_equal(nearest_of("b10", cards), "a10");
     assert_null(nearest_of("overlay", names));
     assert_null(nearest_of("x", names));
     assert_null(nearest_of("", names));

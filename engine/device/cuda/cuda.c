@@ -229,6 +229,11 @@ int mr_cuda_probe(int index, uint64_t *memory_bytes) {
     return status;
 }
 
+int mr_cuda_capability(int index) {
+    struct cudaDeviceProp about = {0};
+    return ask(index, &about) ? 0 : 10 * about.major + about.minor;
+}
+
 mr_cuda_facts mr_cuda_about(const mr_device *device) {
     return ((const cuda_device *)device)->facts;
 }

@@ -16,6 +16,11 @@ int mr_cuda_probe(int index, uint64_t *memory_bytes) {
     return missing(index);
 }
 
+int mr_cuda_capability(int index) {
+    (void)index;
+    return 0;
+}
+
 mr_cuda_facts mr_cuda_about(const mr_device *device) {
     (void)device;
     return (mr_cuda_facts){0};

@@ -30,6 +30,7 @@ static const decoder blackwell = {2362, {2172, 1872, 1818, 1445, 1498, 1119}};
 
 typedef struct sheet {
     const char *name, *title, *source;
+    int capability; /* 90: 9.0, "CUDA GPU Compute Capability" of NVIDIA's pages for developers */
     int gibibytes;
     double gigabytes_s; /* of device memory */
     double f32, f16;    /* 10^12 operations a second, dense; f16: of tensor cores that add in f32 */
@@ -43,26 +44,26 @@ typedef struct sheet {
 /* Each row is that of the vendor's data sheet (GeForce: the architecture's white paper). Rates that a sheet gives "with
  * sparsity" are halved. */
 static const sheet sheets[] = {
-    {"a10", "NVIDIA A10", "NVIDIA A10 data sheet", 24, 600, 31.2, 125, 128, GEN4, 2, &ampere, 0},
-    {"a100", "NVIDIA A100 SXM4 80GB", "NVIDIA A100 data sheet", 80, 2039, 19.5, 312, 64, GEN4, 5, &turing, 1290},
-    {"a100-40gb", "NVIDIA A100 40GB", "NVIDIA A100 data sheet", 40, 1555, 19.5, 312, 64, GEN4, 5, &turing, 1290},
-    {"a100-pcie", "NVIDIA A100 PCIe 80GB", "NVIDIA A100 data sheet", 80, 1935, 19.5, 312, 64, GEN4, 5, &turing, 1290},
-    {"a30", "NVIDIA A30", "NVIDIA A30 data sheet", 24, 933, 10.3, 165, 64, GEN4, 4, &turing, 0},
-    {"a40", "NVIDIA A40", "NVIDIA A40 data sheet", 48, 696, 37.4, 149.7, 128, GEN4, 2, &ampere, 0},
-    {"h100", "NVIDIA H100 SXM5 80GB", "NVIDIA H100 data sheet", 80, 3350, 67, 989.5, 128, GEN5, 7, &turing, 1545},
-    {"h100-pcie", "NVIDIA H100 PCIe 80GB", "NVIDIA H100 data sheet", 80, 2000, 51, 756.5, 128, GEN5, 7, &turing, 1545},
-    {"h200", "NVIDIA H200 SXM 141GB", "NVIDIA H200 data sheet", 141, 4800, 67, 989.5, 128, GEN5, 7, &turing, 1545},
-    {"l4", "NVIDIA L4", "NVIDIA L4 data sheet", 24, 300, 30.3, 121, 128, GEN4, 4, &ada, 0},
-    {"l40", "NVIDIA L40", "NVIDIA L40 data sheet", 48, 864, 90.5, 181, 128, GEN4, 3, &ada, 0},
-    {"l40s", "NVIDIA L40S", "NVIDIA L40S data sheet", 48, 864, 91.6, 362, 128, GEN4, 3, &ada, 0},
-    {"rtx3090", "GeForce RTX 3090", "NVIDIA Ampere GA102 white paper", 24, 936, 35.6, 71, 128, GEN4, 1, &ampere, 0},
-    {"rtx4080", "GeForce RTX 4080", "NVIDIA Ada white paper", 16, 716.8, 48.7, 97.5, 128, GEN4, 1, &ada, 0},
-    {"rtx4090", "GeForce RTX 4090", "NVIDIA Ada white paper", 24, 1008, 82.6, 165.2, 128, GEN4, 1, &ada, 0},
-    {"rtx5090", "GeForce RTX 5090", "NVIDIA RTX Blackwell white paper", 32, 1792, 104.8, 209.5, 128, GEN5, 2,
+    {"a10", "NVIDIA A10", "NVIDIA A10 data sheet", 86, 24, 600, 31.2, 125, 128, GEN4, 2, &ampere, 0},
+    {"a100", "NVIDIA A100 SXM4 80GB", "NVIDIA A100 data sheet", 80, 80, 2039, 19.5, 312, 64, GEN4, 5, &turing, 1290},
+    {"a100-40gb", "NVIDIA A100 40GB", "NVIDIA A100 data sheet", 80, 40, 1555, 19.5, 312, 64, GEN4, 5, &turing, 1290},
+    {"a100-pcie", "NVIDIA A100 PCIe 80GB", "NVIDIA A100 data sheet", 80, 80, 1935, 19.5, 312, 64, GEN4, 5, &turing, 1290},
+    {"a30", "NVIDIA A30", "NVIDIA A30 data sheet", 80, 24, 933, 10.3, 165, 64, GEN4, 4, &turing, 0},
+    {"a40", "NVIDIA A40", "NVIDIA A40 data sheet", 86, 48, 696, 37.4, 149.7, 128, GEN4, 2, &ampere, 0},
+    {"h100", "NVIDIA H100 SXM5 80GB", "NVIDIA H100 data sheet", 90, 80, 3350, 67, 989.5, 128, GEN5, 7, &turing, 1545},
+    {"h100-pcie", "NVIDIA H100 PCIe 80GB", "NVIDIA H100 data sheet", 90, 80, 2000, 51, 756.5, 128, GEN5, 7, &turing, 1545},
+    {"h200", "NVIDIA H200 SXM 141GB", "NVIDIA H200 data sheet", 90, 141, 4800, 67, 989.5, 128, GEN5, 7, &turing, 1545},
+    {"l4", "NVIDIA L4", "NVIDIA L4 data sheet", 89, 24, 300, 30.3, 121, 128, GEN4, 4, &ada, 0},
+    {"l40", "NVIDIA L40", "NVIDIA L40 data sheet", 89, 48, 864, 90.5, 181, 128, GEN4, 3, &ada, 0},
+    {"l40s", "NVIDIA L40S", "NVIDIA L40S data sheet", 89, 48, 864, 91.6, 362, 128, GEN4, 3, &ada, 0},
+    {"rtx3090", "GeForce RTX 3090", "NVIDIA Ampere GA102 white paper", 86, 24, 936, 35.6, 71, 128, GEN4, 1, &ampere, 0},
+    {"rtx4080", "GeForce RTX 4080", "NVIDIA Ada white paper", 89, 16, 716.8, 48.7, 97.5, 128, GEN4, 1, &ada, 0},
+    {"rtx4090", "GeForce RTX 4090", "NVIDIA Ada white paper", 89, 24, 1008, 82.6, 165.2, 128, GEN4, 1, &ada, 0},
+    {"rtx5090", "GeForce RTX 5090", "NVIDIA RTX Blackwell white paper", 120, 32, 1792, 104.8, 209.5, 128, GEN5, 2,
      &blackwell, 0},
-    {"rtx6000ada", "NVIDIA RTX 6000 Ada", "NVIDIA RTX 6000 Ada data sheet", 48, 960, 91.1, 364, 128, GEN4, 3, &ada, 0},
-    {"rtxa6000", "NVIDIA RTX A6000", "NVIDIA RTX A6000 data sheet", 48, 768, 38.7, 154.8, 128, GEN4, 2, &ampere, 0},
-    {"t4", "NVIDIA T4", "NVIDIA T4 data sheet", 16, 320, 8.1, 65, 64, GEN3, 2, &turing, 1470},
+    {"rtx6000ada", "NVIDIA RTX 6000 Ada", "NVIDIA RTX 6000 Ada data sheet", 89, 48, 960, 91.1, 364, 128, GEN4, 3, &ada, 0},
+    {"rtxa6000", "NVIDIA RTX A6000", "NVIDIA RTX A6000 data sheet", 86, 48, 768, 38.7, 154.8, 128, GEN4, 2, &ampere, 0},
+    {"t4", "NVIDIA T4", "NVIDIA T4 data sheet", 75, 16, 320, 8.1, 65, 64, GEN3, 2, &turing, 1470},
 };
 
 enum {
@@ -89,6 +90,7 @@ static mr_card card_of(const sheet *from) {
         /* A core does two operations a clock. */
         .instruction_rate = from->f32 * 1e12 / 2 * 128 / from->cores * MR_CARD_ISSUE_SHARE,
         .launch_ns = LAUNCH_NS,
+        .capability = from->capability,
         .copy_engines = COPY_ENGINES,
         .kernels = KERNELS,
         .decoders = from->decoders,

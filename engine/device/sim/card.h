@@ -56,6 +56,7 @@ typedef struct mr_card {
     double f32_rate, f16_rate;                      /* operations a second */
     double instruction_rate;                        /* of threads, a second */
     double launch_ns;
+    int capability;   /* 90: compute capability 9.0 */
     int copy_engines; /* 1: uploads and downloads take turns */
     int kernels;      /* so many may run side by side */
     int decoders;     /* NVDEC */

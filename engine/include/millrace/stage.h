@@ -213,6 +213,8 @@ struct mr_negotiation {
     size_t pinned_bytes;       /* of one buffer that mr_io_pinned gives, on devices; 0: none */
     size_t result_bytes;       /* that one call takes with mr_io_results, all together, on devices; 0: none */
     size_t constant_bytes;     /* that one instance keeps on a CUDA device beside all buffers, at most: weights, tables */
+    size_t stream_bytes[2];    /* that kernels and libraries work in on a CUDA device beside all buffers, for each call that
+                                  may run at once: below compute capability 9.0, and from there on */
     int64_t library_bytes;     /* what libraries take of a CUDA device for one instance, beside all buffers, at most;
                                   0: nothing, MR_BYTES_UNKNOWN: nobody knows */
     int retained;              /* output buffers that one instance keeps for itself (a decoder's references) */

@@ -7,9 +7,23 @@ import random
 import re
 import shutil
 
+import numpy as np
+
 import clips
 from harness import MILLRACE, MODELS, ROOT, Case, call, main, need_models
 
+CLASSIFIED = """
+version: 1
+pipeline: classified
+sources: {a: {uri: "lavfi:testsrc=size=64x48:rate=25:duration=1"}}
+stages:
+  decode: {input: a}
+  hog: {input: decode, device: "cuda:0"}
+  classify: {input: hog, weights: "%s", activation: none, device: "cuda:0"}
+  colours: {type: histogram, input: decode, bins: 32, joint: false, batch: 4, device: "cuda:0"}
+  out: {type: "null", input: classify}
+  end: {type: "null", input: colours}
+"""
 KINDS = ("host", "pinned", "shared", "queues")
 
 
@@ -97,6 +111,19 @@ class Account(Case):
 
 
 class Rows(Account):
+    def test_workspaces_of_streams_are_in_the_account(self):
+        """cuBLAS works in 32 MiB for each stream from compute capability 9.0 on, else in 4; a stage has one for each worker
+        that may be in it. Of a device that is not known the larger figure counts."""
+        np.save(self.folder / "head.npy", np.zeros((3, 3781), np.float32))
+        path = self.write(CLASSIFIED % (self.folder / "head.npy"))
+        for card, mebibytes in (("H100", 32), ("A100", 4), ("T4", 4), ("RTX5090", 32), ("80GiB", 32)):
+            with self.subTest(card):
+                planned = self.planned(path, "--workers", "3", "--assume", f"cuda:1x{card}")
+                self.check(planned)
+                rows = {row["of"]: row["bytes"] for row in planned["memory_rows"] if row["what"] == "workspaces"}
+                # Of histograms, counts of a whole batch: 3 channels of 32 bins.
+                self.assertEqual(rows, {"classify": 3 * mebibytes << 20, "colours": 3 * 4 * 96 * 4})
+
     def test_all_pipelines_that_come_with_millrace(self):
         need_models()
         environment = {"MODELS": str(MODELS), "ENDPOINT": f"ipc://{self.folder}/app"}

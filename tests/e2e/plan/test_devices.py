@@ -43,6 +43,29 @@ class Devices(Case):
         self.assertTrue(json.loads(self.told("--json"))["sim"]["usable"])
         self.assertRegex(self.told(), r"(?m)^sim:N .*always there$")
 
+    def test_models_are_those_that_like_knows(self):
+        models = json.loads(self.told("--models", "--json"))["models"]
+        names = [model["like"] for model in models]
+        self.assertEqual(names, sorted(set(names)))
+        refused = call([MILLRACE, "plan", self.write(FAILING.replace("fail_every=7", "like=nothing"))])
+        self.assertIn(f"there are {', '.join(names)}, and files", refused.stderr)
+        (h100,) = [model for model in models if model["like"] == "h100"]
+        self.assertEqual((h100["memory_bytes"], h100["measured"]), (80 << 30, False))
+        rows = [line.split() for line in self.told("--models").splitlines()]
+        self.assertEqual(rows[0][0], "like")
+        self.assertEqual([row[0] for row in rows[1:] if row and row[0] in names], names)
+        for model in models:
+            with self.subTest(model["like"]):
+                planned = call([MILLRACE, "plan", self.write(FAILING.replace("fail_every=7", "like=" + model["like"])), "--json"])
+                (card,) = json.loads(planned.stdout)["expected"]["cards"]
+                self.assertEqual(card.pop("device"), "sim:0?like=" + model["like"])
+                self.assertEqual(model.keys(), card.keys())
+                for key, value in model.items():
+                    if isinstance(value, float):
+                        self.assertAlmostEqual(card[key], value, delta=value / 1e5)
+                    else:
+                        self.assertEqual(card[key], value)
+
     def test_a_device_that_fails_is_told_of(self):
         """Its work fails long after the call that gave it: whoever sees no summary still hears why frames are missing."""
         run = self.run_pipeline(FAILING)

@@ -3,21 +3,24 @@
 
 #include "tools/millrace/cli/command.h"
 
-enum { JSON = 256 };
+enum { JSON = 256, MODELS };
 
-static const struct option options[] = {{"json", no_argument, NULL, JSON}, MR_USAGE_COMMON};
+static const struct option options[] = {{"json", no_argument, NULL, JSON}, {"models", no_argument, NULL, MODELS}, MR_USAGE_COMMON};
 
-static const char *const examples[] = {"", "--json", NULL};
+static const char *const examples[] = {"", "--json", "--models", NULL};
 
 static const mr_usage usage = {
     .verb = "devices",
-    .synopsis = "[--json]",
+    .synopsis = "[--models] [--json]",
     .help = "Shows what a stage's `device` can name here: the processors, every NVIDIA GPU with its memory, compute\n"
             "capability, video decoders, load and which other GPUs it reaches, and simulated devices. Where a GPU\n"
             "cannot be used it says what is wrong and how to mend it. It needs neither a driver nor a GPU, and no\n"
             "build with CUDA; it answers 0 whatever it finds.\n\n"
+            "  --models           the cards that simulated devices and plans can be like (sim:0?like=NAME,\n"
+            "                     plan --assume cuda:COUNTxNAME), in place of what is here\n"
             "  --json             one JSON object: cpu, cuda (with `devices` and `findings`), sim; sizes in bytes,\n"
-            "                     loads in per cent, temperatures in degrees Celsius; null where nothing is known\n",
+            "                     loads in per cent, temperatures in degrees Celsius; null where nothing is known; with --models\n"
+            "                     `models`, with bytes, bytes and operations a second, and ns\n",
     .options = options,
     .examples = examples,
 };
@@ -31,6 +34,21 @@ static int print_json(const mr_host *host, const mr_gpus *gpus) {
     yajl_gen_map_close(json);
     int status = mr_json_finish(json, stdout);
     return status ? mr_command_failed(status) : 0;
+}
+
+static int print_models_json(void) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_devices_put_models(json);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, stdout);
+}
+
+static int show_models(bool json) {
+    int status = json ? print_models_json() : mr_devices_print_models(stdout);
+    return status ? mr_command_failed(status) : mr_flush_stdout();
 }
 
 static int show(bool json) {
@@ -52,13 +70,14 @@ static int show(bool json) {
 
 int mr_command_devices(int argc, char **argv) {
     int code = 0, got;
-    bool json = false;
+    bool json = false, models = false;
     while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
         if (got == MR_USAGE_EXIT)
             return code;
-        json = true;
+        json |= got == JSON;
+        models |= got == MODELS;
     }
     if (optind < argc)
         return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
-    return show(json);
+    return models ? show_models(json) : show(json);
 }

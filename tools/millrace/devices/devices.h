@@ -13,4 +13,8 @@ void mr_devices_print(const mr_host *host, const mr_gpus *gpus, FILE *stream);
 /* devices_json.c: the members of one JSON object. */
 void mr_devices_put_json(yajl_gen json, const mr_host *host, const mr_gpus *gpus);
 
+/* devices_models.c: the cards that `like` knows; in JSON the member "models". */
+int mr_devices_print_models(FILE *stream);
+void mr_devices_put_models(yajl_gen json);
+
 #endif

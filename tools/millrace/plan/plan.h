@@ -67,6 +67,8 @@ void mr_plan_put_needs(yajl_gen json, const mr_plan *plan, int node);
 /* plan_expected.c: what it is expected to reach; nothing if no device is like a card. */
 int mr_plan_print_expected(const mr_plan *plan, int width, FILE *stream);
 void mr_plan_put_expected(yajl_gen json, const mr_plan *plan);
+/* The members of one object: what is known of a card. */
+void mr_plan_put_card(yajl_gen json, const mr_card *card);
 /* plan_json.c: a bound; and the members of one JSON object. */
 void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_plan_bytes *bound);
 void mr_plan_put_json(yajl_gen json, const mr_plan *plan);

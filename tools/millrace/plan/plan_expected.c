@@ -105,9 +105,7 @@ int mr_plan_print_expected(const mr_plan *plan, int width, FILE *stream) {
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
 
-static void put_card(yajl_gen json, const char *name, const mr_card *card) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "device", name);
+void mr_plan_put_card(yajl_gen json, const mr_card *card) {
     mr_json_text(json, "like", card->name);
     mr_json_text(json, "name", card->title);
     mr_json_text(json, "source", card->source);
@@ -127,6 +125,12 @@ static void put_card(yajl_gen json, const char *name, const mr_card *card) {
     for (int codec = 0; codec < MR_CARD_CODECS; codec++)
         mr_json_known(json, mr_card_codec_name((mr_card_codec)codec), card->decode_fps[codec]);
     yajl_gen_map_close(json);
+}
+
+static void put_card(yajl_gen json, const char *name, const mr_card *card) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "device", name);
+    mr_plan_put_card(json, card);
     yajl_gen_map_close(json);
 }
 

@@ -1,0 +1,48 @@
+/* millrace devices --models: the cards that `like` and `--assume` know by name. */
+#include "engine/device/sim/card.h"
+#include "millrace/status.h"
+#include "tools/millrace/cli/table.h"
+#include "tools/millrace/devices/devices.h"
+#include "tools/millrace/plan/plan.h"
+
+void mr_devices_put_models(yajl_gen json) {
+    mr_card card;
+    mr_json_open_array(json, "models");
+    for (size_t i = 0; mr_card_name(i) && mr_card_find(mr_card_name(i), &card); i++) {
+        mr_json_open_map(json, NULL);
+        mr_plan_put_card(json, &card);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
+static void add_model(mr_table *table, const mr_card *card) {
+    mr_table_add(table, "%s", card->name);
+    mr_table_add(table, "%s", card->title);
+    mr_table_add(table, "%.0f GiB", (double)card->memory_bytes / (1 << 30));
+    mr_table_add(table, "%.0f GB/s", card->memory_rate / 1e9);
+    mr_table_add(table, "%.0f GB/s", card->upload_rate / 1e9);
+    mr_table_add(table, "%.1f T/s", card->f32_rate / 1e12);
+    mr_table_add(table, "%.0f T/s", card->f16_rate / 1e12);
+    mr_table_add(table, "%d", card->decoders);
+}
+
+int mr_devices_print_models(FILE *stream) {
+    static const mr_column columns[] = {{"like", .cut = MR_CUT_NEVER}, {"card", .cut = MR_CUT_LINES},
+                                        {"memory", .right = true},     {"at", .right = true},
+                                        {"link", .right = true},       {"f32", .right = true},
+                                        {"f16", .right = true},        {"NVDEC", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    int width = mr_terminal_width(stream);
+    mr_card card;
+    for (size_t i = 0; mr_card_name(i) && mr_card_find(mr_card_name(i), &card); i++)
+        add_model(&table, &card);
+    int status = mr_table_print(&table, width, stream);
+    if (status)
+        return status;
+    fputc('\n', stream);
+    mr_print_wrapped(width, stream, "Rates are those of public data sheets, times the share that programs usually reach. Use: "
+                     "sim:0?like=h100 as a device, or plan --assume cuda:1xH100.");
+    return MR_OK;
+}
