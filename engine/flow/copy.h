@@ -8,7 +8,7 @@
 #ifndef MILLRACE_FLOW_COPY_H
 #define MILLRACE_FLOW_COPY_H
 
-#include "engine/plan/copies.h"
+#include "engine/plan/copy_options.h"
 #include "millrace/stage.h"
 
 extern const mr_stage_type mr_copy_stage;

@@ -7,8 +7,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/flow/copy.h"
 #include "engine/data/pool.h"
+#include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 #include "engine/flow/resume.h"

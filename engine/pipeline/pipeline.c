@@ -8,6 +8,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/resume.h"
 #include "engine/pipeline/pipeline.h"
+#include "engine/planner/planner.h"
 #include "engine/transport/cut/cut_stages.h"
 #include "millrace/log.h"
 

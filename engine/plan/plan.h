@@ -50,7 +50,7 @@
 #include <stdint.h>
 
 #include "engine/plan/cut.h"
-#include "engine/plan/expect.h"
+#include "engine/plan/expectation.h"
 #include "engine/spec/spec.h"
 #include "millrace/stage.h"
 
@@ -326,13 +326,6 @@ static inline bool mr_plan_waits_for_batch(const mr_plan_vertex *vertex) {
  * slower one does that. */
 enum { MR_PLAN_REORDERED = 8 };
 
-/* The plan takes `spec` over on success only. A broken spec (spec.h) is checked as far as it goes and then refused.
- * The status is the first error's of `diagnostics`. */
-int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, mr_diagnostics *diagnostics);
-/* Both steps at once: every error of the text and of the graph is in `diagnostics`, sorted by place and
- * capped at MR_DIAGNOSTICS_SHOWN. */
-int mr_plan_load(mr_plan **plan, const mr_spec_params *spec, const mr_plan_params *params,
-                 mr_diagnostics *diagnostics);
 void mr_plan_destroy(mr_plan **plan);
 
 /* Before the plan is used: lets its stages write nowhere. Files become /dev/null, folders become folders of the
@@ -345,8 +338,5 @@ bool mr_plan_works_on_devices(const mr_stage_type *type);
 void mr_plan_mark_before(const mr_plan *plan, int vertex, bool *before);
 /* Whether frames come to the vertex over a reliable cut, be it through other vertices. */
 bool mr_plan_is_reliable(const mr_plan *plan, int vertex);
-
-/* Whether a text can stand in mr_plan_params.assume; MR_ERROR_USAGE where it cannot. */
-int mr_plan_check_assumption(const char *text);
 
 #endif

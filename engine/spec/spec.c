@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/base/print.h"
+#include "engine/spec/spec_id.h"
 #include "engine/spec/spec_parser.h"
 #include "engine/text/synonyms.h"
 #include "millrace/status.h"

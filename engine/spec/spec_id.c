@@ -1,9 +1,10 @@
 /* Ids of stages, and of sources, which may be made from names of files in any language. */
+#include "engine/spec/spec_id.h"
+
 #include <string.h>
 
 #include "engine/base/print.h"
 #include "engine/base/utf8.h"
-#include "engine/spec/spec_parser.h"
 
 enum { MOST_BYTES = 64, MOST_FROM_NAME = 48 };
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/spec/spec_id.h"
 #include "engine/spec/spec_parser.h"
 #include "millrace/status.h"
 

@@ -33,11 +33,7 @@ extern const mr_option mr_device_keys[];
 /* spec_nodes.c: those of an entry of `nodes`; and what `cut` of a stage holds. */
 extern const mr_option mr_node_keys[], mr_cut_keys[];
 
-/* override.c: a copy of a source's map with another uri; `id`, or with the first number behind it that makes it new, by
- * the last numbers of each that `taken` holds. NULL if there is no memory. */
-mr_yaml *mr_spec_copy_source(mr_spec_parser *parser, const mr_yaml *source, mr_yaml *uri);
-const char *mr_spec_unique_id(mr_spec_parser *parser, mr_index *taken, const mr_yaml *stages, const char *id);
-/* spread.c: replaces sources that name several streams by one for each. MR_OK or MR_ERROR_MEMORY. */
+/* override.c: replaces sources that name several streams by one for each. MR_OK or MR_ERROR_MEMORY. */
 int mr_spec_spread(mr_spec_parser *parser);
 
 /* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
@@ -48,15 +44,6 @@ int mr_spec_override(mr_spec_parser *parser);
 int mr_spec_read_plugins(mr_spec_parser *parser);
 /* spec.c: makes the types known by their names, also once more where plugins have brought some. */
 int mr_spec_index_types(mr_spec_parser *parser);
-
-/* spec_id.c: whether it is made of letters, digits, - and _, so that a dot can part a stage from its port; as
- * MR_SPEC_ID. */
-bool mr_spec_id_is_plain(const char *id);
-/* The same of a source, whose letters may be those of any language; as MR_SPEC_SOURCE_ID. */
-bool mr_spec_source_id_is_plain(const char *id);
-/* The name of a file without directory and ending as the id of a source: what may not stand in one is "_". NULL if
- * there is no memory. */
-const char *mr_spec_source_id_from(mr_arena *arena, const char *input);
 
 /* spec_devices.c: the section `devices`; and whether what a stage writes as `device` names devices. MR_OK or
  * MR_ERROR_MEMORY; all else is diagnosed. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/pipeline/pipeline.h"
-#include "engine/plan/plan.h"
+#include "engine/planner/planner.h"
 #include "millrace/status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

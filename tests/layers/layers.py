@@ -31,6 +31,7 @@ engine/data: engine/base engine/device
 engine/observe: engine/base
 engine/spec: engine/base engine/device engine/text
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
+engine/planner: engine/base engine/device engine/device/sim engine/text engine/spec engine/plan
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow: engine/base engine/data engine/device engine/observe engine/text engine/plan engine/flow/executor engine/flow/ledger
@@ -41,7 +42,7 @@ engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/transport/cut: engine/base engine/observe engine/plan engine/flow engine/flow/ledger engine/transport
     engine/transport/session engine/transport/wire engine/transport/shm engine/transport/zmq
-engine/pipeline: engine/base engine/data engine/plan engine/flow engine/transport/cut
+engine/pipeline: engine/base engine/data engine/plan engine/planner engine/flow engine/transport/cut
 kernels: engine/base engine/device
 kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels
@@ -55,7 +56,7 @@ stages/image: engine/base engine/device kernels/preprocess kernels/classical sta
 stages/sink: engine/base engine/data stages stages/media
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/sink
 tools/millrace/cli: engine/base engine/device/probe engine/spec engine/plan engine/transport/zmq
-tools/millrace/plan: engine/base engine/text engine/plan engine/flow engine/pipeline engine/flow/executor engine/transport/zmq
+tools/millrace/plan: engine/base engine/text engine/plan engine/planner engine/flow engine/pipeline engine/flow/executor engine/transport/zmq
     tools/millrace/cli
 tools/millrace/run: engine/base engine/text engine/observe engine/plan engine/flow engine/pipeline stages/sink tools/millrace/cli
     tools/millrace/plan
@@ -65,7 +66,7 @@ tools/millrace/verify: engine/base engine/text engine/device engine/device/probe
 tools/millrace/deploy: engine/base engine/plan engine/flow engine/pipeline tools/millrace/cli tools/millrace/plan tools/millrace/run
 tools/millrace/devices: engine/base engine/device engine/device/probe engine/device/sim kernels tools/millrace/cli
     tools/millrace/plan
-tools/millrace/inspect: engine/base engine/text engine/spec engine/plan engine/pipeline stages stages/model stages/model/onnx
+tools/millrace/inspect: engine/base engine/text engine/spec engine/plan engine/planner engine/pipeline stages stages/model stages/model/onnx
     tools/millrace/cli
 tools/millrace/bench: engine/base tools/millrace/cli
 """
@@ -85,8 +86,6 @@ KNOWN_CIRCLES = """
 engine/device/device.h 20
 engine/flow/executor/executor.h 9
 engine/flow/graph.h 28
-engine/plan/plan.h 37
-engine/spec/spec.h 10
 kernels/classical/classical.h 26
 kernels/kernels.h 10
 tools/millrace/cli/command.h 80

@@ -13,6 +13,8 @@
 #include "engine/device/device.h"
 #include "engine/flow/graph.h"
 #include "engine/pipeline/pipeline.h"
+#include "engine/plan/assumption.h"
+#include "engine/planner/planner.h"
 #include "tests/support/fakes.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "engine/pipeline/pipeline.h"
-#include "engine/plan/lint.h"
-#include "engine/plan/plan.h"
+#include "engine/planner/lint_timing.h"
+#include "engine/planner/planner.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
 

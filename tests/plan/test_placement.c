@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "engine/pipeline/pipeline.h"
+#include "engine/plan/assumption.h"
+#include "engine/planner/planner.h"
 #include "tests/support/fakes.h"
 #include "tests/support/flow_stages.h"
 

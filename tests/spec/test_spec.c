@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "engine/pipeline/pipeline.h"
+#include "engine/planner/planner.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
 

@@ -11,7 +11,7 @@
 
 #include "engine/device/device.h"
 #include "engine/pipeline/pipeline.h"
-#include "engine/plan/plan.h"
+#include "engine/planner/planner.h"
 #include "engine/text/options.h"
 #include "engine/text/synonyms.h"
 #include "millrace/status.h"

@@ -1,4 +1,5 @@
 #include "engine/pipeline/pipeline.h"
+#include "engine/planner/planner.h"
 #include "tests/support/fakes.h"
 
 #include <setjmp.h>

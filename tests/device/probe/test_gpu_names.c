@@ -11,6 +11,7 @@
 
 #include "engine/device/device.h"
 #include "engine/pipeline/pipeline.h"
+#include "engine/planner/planner.h"
 #include "tests/support/fakes.h"
 
 #define FIRST "cuda:GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0"

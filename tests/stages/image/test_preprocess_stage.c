@@ -11,7 +11,7 @@
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
 #include "engine/pipeline/pipeline.h"
-#include "engine/plan/plan.h"
+#include "engine/planner/planner.h"
 #include "kernels/preprocess/preprocess.h"
 #include "stages/image/resizer.h"
 #include "stages/list.h"

@@ -13,7 +13,7 @@
 #include <libavutil/pixdesc.h>
 
 #include "engine/pipeline/pipeline.h"
-#include "engine/plan/plan.h"
+#include "engine/planner/planner.h"
 #include "millrace/millrace.h"
 #include "stages/decode/decode_pool.h"
 #include "stages/media/picture_format.h"

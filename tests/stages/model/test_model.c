@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "engine/pipeline/pipeline.h"
-#include "engine/plan/plan.h"
+#include "engine/planner/planner.h"
 #include "stages/model/onnx/onnx_file.h"
 #include "stages/model/onnx_signature.h"
 #include "tests/support/models.h"

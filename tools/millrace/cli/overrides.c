@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/plan/plan.h"
+#include "engine/plan/assumption.h"
+#include "engine/spec/spec.h"
 #include "tools/millrace/cli/types.h"
 
 int mr_overrides_init(mr_overrides *overrides, int argc) {

@@ -7,7 +7,7 @@
 
 #include "engine/base/print.h"
 #include "engine/pipeline/pipeline.h"
-#include "engine/plan/plan.h"
+#include "engine/planner/planner.h"
 #include "millrace/status.h"
 #include "stages/list.h"
 #include "tools/millrace/inspect/inspect_file.h"

@@ -1,4 +1,4 @@
-/* What a plan is expected to reach on cards that are not at hand (engine/plan/expect.h): in words and as JSON. */
+/* What a plan is expected to reach on cards that are not at hand (engine/plan/expectation.h): in words and as JSON. */
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"

@@ -5,7 +5,7 @@
 
 #include "engine/base/thread.h"
 #include "engine/pipeline/pipeline.h"
-#include "engine/plan/lint.h"
+#include "engine/planner/lint_timing.h"
 #include "tools/millrace/plan/plan.h"
 
 /* How often it is looked whether a frame was delivered, and how long that is waited for. */

@@ -1,0 +1,23 @@
+/* Hardware that a plan is made for though it need not be there: `--assume cuda:8xH100`. Any thread. */
+#ifndef MILLRACE_PLAN_ASSUMPTION_H
+#define MILLRACE_PLAN_ASSUMPTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/device/sim/card.h"
+
+typedef struct mr_assumption {
+    const char *kind;         /* "cuda" or "sim" */
+    int count;
+    int64_t bytes;            /* memory of each; 0: not given */
+    char like[MR_CARD_NAME];  /* a card; "": not given */
+} mr_assumption;
+
+/* "cuda:8x80GiB": eight of them with so much memory each; "sim:2": two; "cuda:2xH100": two such cards. False if the text is
+ * malformed; whether there is such a card is not checked. */
+bool mr_plan_parse_assumption(const char *text, mr_assumption *to);
+/* Whether a text can stand in mr_plan_params.assume; MR_ERROR_USAGE if it cannot. */
+int mr_plan_check_assumption(const char *text);
+
+#endif

@@ -1,0 +1,290 @@
+/* The account of memory: one row for each thing that may take some. All totals are sums of these rows, so that what is
+ * printed adds up.
+ *
+ * What is likely: buffers of a pool that is filled when the pipeline starts are all there. Of the others so many as are
+ * expected to be in use at once (plan_sizes.c), each of the mean size of what comes. What libraries and ZeroMQ take is
+ * not foreseen: their bound counts. */
+#include "engine/planner/account.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/plan/cut.h"
+#include "engine/planner/builder.h"
+#include "engine/planner/devices.h"
+#include "millrace/status.h"
+
+/* ---- rows ------------------------------------------------------------------------------------------------------ */
+
+/* With `rows` NULL it only counts. */
+typedef struct account {
+    mr_plan *plan;
+    mr_plan_row *rows;
+    size_t count;
+} account;
+
+static void put_row(account *to, mr_plan_row row) {
+    bool nothing = row.most.bytes == 0 && !row.most.unknown;
+    if (!nothing && to->rows)
+        to->rows[to->count] = row;
+    to->count += !nothing;
+}
+
+uint64_t mr_plan_pool_bytes(const mr_plan_vertex *vertex, const mr_plan_pool *pool) {
+    return mr_plan_times(pool->most, (uint64_t)vertex->instances);
+}
+
+static uint64_t likely_bytes(const mr_plan_vertex *vertex, const mr_plan_pool *pool) {
+    uint64_t most = mr_plan_pool_bytes(vertex, pool);
+    uint64_t each = mr_plan_times((uint64_t)pool->likely, pool->mean);
+    uint64_t likely = mr_plan_times(each, (uint64_t)vertex->instances);
+    return pool->ahead || likely > most ? most : likely;
+}
+
+static mr_plan_kind kind_of(mr_memory memory) {
+    return memory == MR_MEMORY_PINNED ? MR_PLAN_PINNED : memory == MR_MEMORY_SHARED ? MR_PLAN_SHARED : MR_PLAN_HOST;
+}
+
+/* A pool in memory of devices is there on each of them; a part on the processors, in reserve, has the host's. */
+static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_plan_pool *pool, const char *what) {
+    mr_plan_row row = {.node = vertex->node, .kind = kind_of(pool->memory), .device = pool->device, .of = vertex->id,
+                       .what = what, .buffers = (int64_t)pool->count * vertex->instances, .each = pool->bytes,
+                       .most = {.bytes = mr_plan_pool_bytes(vertex, pool), .likely = likely_bytes(vertex, pool),
+                                .unknown = pool->bytes == 0}};
+    bool on_devices = pool->memory == MR_MEMORY_DEVICE;
+    size_t times = on_devices ? mr_plan_parts(vertex) : 1;
+    for (size_t i = 0; i < times && pool->count; i++) {
+        row.device = on_devices ? mr_plan_part(vertex, i) : row.device;
+        row.kind = on_devices ? row.device ? MR_PLAN_DEVICE : MR_PLAN_HOST : row.kind;
+        put_row(to, row);
+    }
+}
+
+/* Of one vertex on one of its devices. Of a device whose capability is not known the larger figure counts. */
+static uint64_t workspace_bytes(const mr_plan_vertex *vertex, const mr_plan_device *device) {
+    int capability = device->card && device->card->capability ? device->card->capability : device->capability;
+    size_t below = vertex->stream_bytes[0], from_90 = vertex->stream_bytes[1];
+    size_t each = capability ? vertex->stream_bytes[capability >= 90] : below > from_90 ? below : from_90;
+    int entries = vertex->entries > 1 ? vertex->entries : 1;
+    return mr_plan_times(mr_plan_times(each, (uint64_t)entries), (uint64_t)vertex->instances);
+}
+
+/* What stages and libraries have on CUDA devices beside pools. */
+static void put_others(account *to, const mr_plan_vertex *vertex) {
+    bool known = vertex->library_bytes != MR_BYTES_UNKNOWN;
+    uint64_t instances = (uint64_t)vertex->instances, constants = mr_plan_times(vertex->constant_bytes, instances);
+    uint64_t bytes = known ? mr_plan_times((uint64_t)vertex->library_bytes, instances) : 0;
+    for (size_t i = 0; i < mr_plan_parts(vertex); i++) {
+        int device = mr_plan_part(vertex, i);
+        mr_plan_row row = {.node = vertex->node, .kind = MR_PLAN_DEVICE, .device = device, .of = vertex->id,
+                           .what = "constants", .most = {.bytes = constants, .likely = constants}};
+        if (!mr_plan_is_cuda(&to->plan->devices[device]))
+            continue;
+        put_row(to, row);
+        row.what = "workspaces";
+        row.most.bytes = row.most.likely = workspace_bytes(vertex, &to->plan->devices[device]);
+        put_row(to, row);
+        row.kind = MR_PLAN_LIBRARIES;
+        row.what = "library";
+        row.most = (mr_plan_bytes){.bytes = bytes, .likely = bytes, .unknown = !known};
+        put_row(to, row);
+    }
+}
+
+/* "output", or with a choice of ports "output pictures". */
+static const char *output_name(mr_arena *arena, const mr_plan_vertex *vertex, size_t port) {
+    return vertex->output_count > 1 ? mr_arena_print(arena, "output %s", vertex->type->outputs[port].name) : "output";
+}
+
+static int put_vertex(account *to, mr_arena *arena, const mr_plan_vertex *vertex) {
+    for (size_t i = 0; i < vertex->output_count; i++) {
+        const char *name = output_name(arena, vertex, i);
+        if (!name)
+            return MR_ERROR_MEMORY;
+        put_pool(to, vertex, &vertex->pools[i], name);
+    }
+    put_pool(to, vertex, &vertex->scratch, "work");
+    put_pool(to, vertex, &vertex->staging, "staging");
+    put_pool(to, vertex, &vertex->batches, "batches");
+    put_pool(to, vertex, &vertex->block, "block");
+    put_pool(to, vertex, &vertex->pinned, "pinned");
+    put_pool(to, vertex, &vertex->results, "results");
+    put_others(to, vertex);
+    return MR_OK;
+}
+
+/* ---- ZeroMQ's queues ------------------------------------------------------------------------------------------- */
+
+/* A message in the hands of libzmq beside what frames of it hold: its envelope, and the message's own header. */
+enum { MESSAGE_BYTES = 1024 };
+
+/* What libzmq holds of a cut beside pools. At the giving end it is what was sent and is not settled, of all takers
+ * together: one window, whose payload is copied where it is compressed or not in one piece. Payload in shared memory
+ * does not come there. At the taking end it is what was granted to each giving process (transport/cut/cut_in.c: credit for
+ * MR_CUT_CREDIT windows) beyond the window that the pool of the cut's end has. A peer's message of which an end never
+ * comes is not in this, see engine/transport/README.md. */
+static void put_queues(account *to, const mr_plan_cut *entry) {
+    const mr_cut *cut = entry->cut;
+    bool known = cut->shared_memory || cut->window_bytes > 0;
+    uint64_t payload = cut->shared_memory ? 0 : cut->window_bytes;
+    uint64_t window = mr_plan_plus(payload, mr_plan_times((uint64_t)cut->window, MESSAGE_BYTES));
+    uint64_t givers = (uint64_t)to->plan->nodes[entry->from].replicas;
+    uint64_t granted = mr_plan_times(window, (MR_CUT_CREDIT - 1) * givers);
+    mr_plan_row row = {.node = entry->from, .kind = MR_PLAN_QUEUES, .of = cut->name, .what = "messages",
+                       .most = {.bytes = window, .likely = window, .unknown = !known}};
+    put_row(to, row);
+    row.node = entry->to;
+    row.most.bytes = row.most.likely = granted;
+    put_row(to, row);
+}
+
+/* ---- the account ----------------------------------------------------------------------------------------------- */
+
+static int put_all(account *to, mr_arena *arena) {
+    mr_plan *plan = to->plan;
+    int status = MR_OK;
+    to->count = 0;
+    for (size_t v = 0; v < plan->vertex_count && !status; v++)
+        status = put_vertex(to, arena, &plan->vertices[v]);
+    for (size_t i = 0; i < plan->cut_count; i++)
+        put_queues(to, &plan->cuts[i]);
+    return status;
+}
+
+/* By node, kind and device; among equals in the order of the graph, which is that of the rows. */
+static int by_place(const void *a, const void *b) {
+    const mr_plan_row *one = a, *other = b;
+    if (one->node != other->node)
+        return one->node - other->node;
+    if (one->kind != other->kind)
+        return (int)one->kind - (int)other->kind;
+    if (one->device != other->device)
+        return one->device - other->device;
+    return one < other ? -1 : one > other;
+}
+
+/* qsort moves rows, so that their places do not tell their order: pointers to them are sorted. */
+static int by_pointer(const void *a, const void *b) {
+    return by_place(*(const mr_plan_row *const *)a, *(const mr_plan_row *const *)b);
+}
+
+static int sort_rows(mr_plan_builder *b, const account *from) {
+    mr_plan_row *sorted = mr_arena_array(b->arena, from->count + 1, sizeof *sorted);
+    const mr_plan_row **order = mr_arena_array(b->arena, from->count + 1, sizeof(mr_plan_row *));
+    if (!sorted || !order)
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < from->count; i++)
+        order[i] = &from->rows[i];
+    qsort(order, from->count, sizeof *order, by_pointer);
+    for (size_t i = 0; i < from->count; i++)
+        sorted[i] = *order[i];
+    b->plan->rows = sorted;
+    b->plan->row_count = from->count;
+    return MR_OK;
+}
+
+static int make_rows(mr_plan_builder *b) {
+    account rows = {.plan = b->plan};
+    if (put_all(&rows, b->arena))
+        return MR_ERROR_MEMORY;
+    rows.rows = mr_arena_array(b->arena, rows.count + 1, sizeof *rows.rows);
+    return !rows.rows || put_all(&rows, b->arena) || sort_rows(b, &rows) ? MR_ERROR_MEMORY : MR_OK;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------------------------ */
+
+static void add(mr_plan_bytes *total, const mr_plan_bytes *more) {
+    total->bytes = mr_plan_plus(total->bytes, more->bytes);
+    total->likely = mr_plan_plus(total->likely, more->likely);
+    total->unknown = total->unknown || more->unknown;
+}
+
+static mr_plan_bytes *total_of(mr_plan *plan, const mr_plan_row *row) {
+    mr_plan_bytes *const of_host[] = {[MR_PLAN_HOST] = &plan->host,
+                                      [MR_PLAN_PINNED] = &plan->pinned,
+                                      [MR_PLAN_SHARED] = &plan->shared,
+                                      [MR_PLAN_QUEUES] = &plan->queues};
+    mr_plan_device *device = &plan->devices[row->device];
+    return row->kind == MR_PLAN_DEVICE      ? &device->memory
+           : row->kind == MR_PLAN_LIBRARIES ? &device->libraries
+                                            : of_host[row->kind];
+}
+
+/* What one process of a node takes. */
+static void add_up_node(mr_plan *plan, int node) {
+    plan->host = plan->pinned = plan->shared = plan->queues = (mr_plan_bytes){0};
+    for (size_t d = 0; d < plan->device_count; d++)
+        plan->devices[d].memory = plan->devices[d].libraries = (mr_plan_bytes){0};
+    for (size_t i = 0; i < plan->row_count; i++)
+        if (plan->rows[i].node == node)
+            add(total_of(plan, &plan->rows[i]), &plan->rows[i].most);
+    const mr_plan_bytes *const of_host[] = {&plan->host, &plan->pinned, &plan->shared, &plan->queues};
+    for (size_t i = 0; i < sizeof of_host / sizeof *of_host; i++)
+        add(&plan->devices[0].memory, of_host[i]);
+}
+
+static void note_used(mr_plan *plan, int node) {
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        for (size_t i = 0; plan->vertices[v].node == node && i < mr_plan_parts(&plan->vertices[v]); i++)
+            plan->devices[mr_plan_part(&plan->vertices[v], i)].used = true;
+}
+
+static void raise(mr_plan_bytes *most, const mr_plan_bytes *other) {
+    if (other->bytes > most->bytes) {
+        most->bytes = other->bytes;
+        most->likely = other->likely;
+    }
+    most->unknown = most->unknown || other->unknown;
+}
+
+/* Of a plan of all nodes, the most that any one process takes: they need not be on one machine. */
+static int add_up_all(mr_plan_builder *b) {
+    mr_plan *plan = b->plan;
+    mr_plan_bytes host = {0}, pinned = {0}, shared = {0}, queues = {0};
+    mr_plan_bytes *most = mr_arena_array(b->arena, plan->device_count, sizeof *most);
+    mr_plan_bytes *libraries = mr_arena_array(b->arena, plan->device_count, sizeof *libraries);
+    if (!most || !libraries)
+        return MR_ERROR_MEMORY;
+    for (int n = 0; n < (int)plan->node_count; n++) {
+        mr_plan_bytes *devices = mr_arena_array(b->arena, plan->device_count, sizeof *devices);
+        if (!devices)
+            return MR_ERROR_MEMORY;
+        add_up_node(plan, n);
+        note_used(plan, n);
+        plan->nodes[n].devices = devices;
+        plan->nodes[n].host = plan->host;
+        plan->nodes[n].pinned = plan->pinned;
+        plan->nodes[n].shared = plan->shared;
+        plan->nodes[n].queues = plan->queues;
+        raise(&host, &plan->host);
+        raise(&pinned, &plan->pinned);
+        raise(&shared, &plan->shared);
+        raise(&queues, &plan->queues);
+        for (size_t d = 0; d < plan->device_count; d++) {
+            devices[d] = plan->devices[d].memory;
+            raise(&most[d], &plan->devices[d].memory);
+            raise(&libraries[d], &plan->devices[d].libraries);
+        }
+    }
+    plan->host = host;
+    plan->pinned = pinned;
+    plan->shared = shared;
+    plan->queues = queues;
+    for (size_t d = 0; d < plan->device_count; d++) {
+        plan->devices[d].memory = most[d];
+        plan->devices[d].libraries = libraries[d];
+    }
+    return MR_OK;
+}
+
+int mr_plan_account(mr_plan_builder *b) {
+    if (make_rows(b) || (b->plan->node_count > 0 && add_up_all(b)))
+        return MR_ERROR_MEMORY;
+    if (b->plan->node < 0)
+        return MR_OK;
+    for (size_t d = 1; d < b->plan->device_count; d++)
+        b->plan->devices[d].used = false;
+    add_up_node(b->plan, b->plan->node);
+    note_used(b->plan, b->plan->node);
+    return MR_OK;
+}

@@ -1,0 +1,332 @@
+/* `device: auto`: stages are placed one after the other in the order of the graph, or, where costs were measured, the
+ * most expensive first: each where a neighbour is, so that nothing is copied between them, or on the first device that
+ * can take it; else on the processors. */
+#include "engine/planner/auto.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/planner/builder.h"
+#include "engine/planner/devices.h"
+#include "engine/planner/nodes.h"
+#include "engine/planner/plan_memory.h"
+#include "millrace/status.h"
+
+/* ---- by measured costs ------------------------------------------------------------------------------------------- */
+
+/* Stages that are linked, so that nothing is copied between them, are placed together,
+ * the most expensive first. What takes more than an even share of all work on devices is spread over as many as make
+ * its shares even; what takes less goes to the device that has least to do. */
+/* What measured costs say of stages whose device is the planner's choice. */
+typedef struct balance_of_costs {
+    int *group;     /* by vertex: the first of the stages that it is linked with; -1: it has no choice */
+    double *cost;   /* by first vertex: nanoseconds on devices for each frame of the sources */
+    bool *together; /* by first vertex: one of them remembers earlier frames, so that all are on one device */
+    double *load;   /* by device: what is placed there */
+    double total;   /* of all */
+} balance_of_costs;
+
+/* Of a device's time as much as sources that keep to a clock may take: their frames do not come evenly. */
+static const double COMFORTABLE = 0.8;
+
+static double cost_of(const mr_plan_builder *b, int v) {
+    for (size_t i = 0; i < b->params.cost_count; i++)
+        if (strcmp(b->params.costs[i].stage, b->plan->vertices[v].id) == 0)
+            return b->params.costs[i].ns;
+    return 0;
+}
+
+static bool takes_part(const mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    return vertex->role != MR_ROLE_SOURCE && b->vertex[v]->type && mr_plan_is_auto(b->vertex[v]) &&
+           mr_plan_works_on_devices(vertex->type);
+}
+
+/* Groups are called by their first stage; two that turn out to be linked become one. */
+static void join_groups(balance_of_costs *to, int count, int a, int b) {
+    int kept = to->group[a] < to->group[b] ? to->group[a] : to->group[b];
+    int gone = to->group[a] < to->group[b] ? to->group[b] : to->group[a];
+    for (int v = 0; v < count; v++)
+        if (to->group[v] == gone)
+            to->group[v] = kept;
+}
+
+static void find_groups(const mr_plan_builder *b, balance_of_costs *to) {
+    for (int v = 0; v < b->count; v++)
+        to->group[v] = takes_part(b, v) ? v : -1;
+    for (size_t i = 0; i < b->link_count; i++)
+        if (to->group[b->link[i].from] >= 0 && to->group[b->link[i].to] >= 0)
+            join_groups(to, b->count, b->link[i].from, b->link[i].to);
+}
+
+static void sum_costs(const mr_plan_builder *b, balance_of_costs *to) {
+    for (int v = 0; v < b->count; v++) {
+        const mr_plan_vertex *vertex = &b->plan->vertices[v];
+        double cost = cost_of(b, v);
+        if (to->group[v] >= 0) {
+            to->cost[to->group[v]] += cost;
+            to->together[to->group[v]] |= vertex->entry != MR_ENTRY_STATELESS;
+            to->total += cost;
+        }
+        /* What names its devices is there already. */
+        for (size_t i = 0; to->group[v] < 0 && i < vertex->device_count; i++)
+            to->load[vertex->devices[i]] += cost / (double)vertex->device_count;
+    }
+    for (size_t d = 1; d < b->plan->device_count; d++)
+        to->total += to->load[d];
+}
+
+static int begin_balance(const mr_plan_builder *b, balance_of_costs *balance) {
+    size_t count = (size_t)b->count;
+    *balance = (balance_of_costs){.group = mr_arena_array(b->arena, count, sizeof(int)),
+                                 .cost = mr_arena_array(b->arena, count, sizeof(double)),
+                                 .together = mr_arena_array(b->arena, count, sizeof(bool)),
+                                 .load = mr_arena_array(b->arena, b->plan->device_count, sizeof(double))};
+    if (!balance->group || !balance->cost || !balance->together || !balance->load)
+        return MR_ERROR_MEMORY;
+    find_groups(b, balance);
+    sum_costs(b, balance);
+    return MR_OK;
+}
+
+static int next_by_cost(const mr_plan_builder *b, const balance_of_costs *balance, const bool *placed) {
+    int best = -1;
+    for (int v = 0; v < b->count; v++) {
+        if (placed[v] || !mr_plan_is_auto(b->vertex[v]))
+            continue;
+        double cost = balance->group[v] < 0 ? 0 : balance->cost[balance->group[v]];
+        double most = best < 0 || balance->group[best] < 0 ? 0 : balance->cost[balance->group[best]];
+        if (best < 0 || cost > most)
+            best = v;
+    }
+    return best;
+}
+
+/* So many devices as keep up with sources that keep to a clock; `most` where one does not. */
+static size_t needed(const mr_plan_builder *b, double cost_ns, size_t most) {
+    double rate = 0;
+    for (size_t s = 0; s < b->plan->source_count; s++) {
+        if (!b->plan->vertices[s].paced || b->plan->vertices[s].rate <= 0)
+            return most;
+        rate += b->plan->vertices[s].rate;
+    }
+    double devices = rate * cost_ns * 1e-9 / COMFORTABLE;
+    return devices >= (double)most ? most : (size_t)devices + 1;
+}
+
+static size_t count_devices(const mr_plan_builder *b, const balance_of_costs *balance, int group, size_t most) {
+    double cost = balance->cost[group];
+    if (balance->together[group] || cost <= 0)
+        return 1;
+    double even = balance->total / (double)most;
+    size_t count = (size_t)(cost / even + 0.5), enough = needed(b, cost, most);
+    count = count > most ? most : count < 1 ? 1 : count;
+    return count < enough ? count : enough;
+}
+
+/* The device of the list with least to do, at or behind `from`; moves it to there. */
+static void bring_forward(const balance_of_costs *balance, int *devices, size_t count, size_t from) {
+    size_t least = from;
+    for (size_t i = from + 1; i < count; i++)
+        if (balance->load[devices[i]] < balance->load[devices[least]])
+            least = i;
+    int found = devices[least];
+    memmove(&devices[from + 1], &devices[from], (least - from) * sizeof *devices);
+    devices[from] = found;
+}
+
+static int by_number(const void *a, const void *b) {
+    return *(const int *)a - *(const int *)b;
+}
+
+static int take_by_cost(mr_plan_builder *b, balance_of_costs *balance, int v, int *devices, size_t count) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    int group = balance->group[v];
+    double cost = balance->cost[group];
+    size_t taken = count_devices(b, balance, group, count);
+    for (size_t i = 0; i < taken; i++)
+        bring_forward(balance, devices, count, i);
+    double before = balance->load[devices[0]];
+    qsort(devices, taken, sizeof *devices, by_number);
+    for (size_t i = 0; i < taken; i++)
+        balance->load[devices[i]] += cost / (double)taken;
+    vertex->devices = devices;
+    vertex->device_count = taken;
+    if (cost <= 0)
+        vertex->device_reason = "the device with least to do; what it costs was not measured";
+    else if (taken > 1)
+        vertex->device_reason = mr_arena_print(
+            b->arena, "spread over %zu devices, since %.3g ms of the %.3g ms that a frame takes on devices are here",
+            taken, cost * 1e-6, balance->total * 1e-6);
+    else
+        vertex->device_reason = mr_arena_print(
+            b->arena, "the device with least to do: %.3g ms a frame before, %.3g ms more with this", before * 1e-6,
+            cost * 1e-6);
+    return vertex->device_reason ? MR_OK : MR_ERROR_MEMORY;
+}
+
+/* ---- one after the other ----------------------------------------------------------------------------------------- */
+
+/* A search for a stage's device, and what was said against those that were not taken. */
+typedef struct search {
+    mr_plan_builder *b;
+    int v;
+    uint64_t bytes;        /* that it would take */
+    const uint64_t *taken; /* by stages placed before, by device */
+    balance_of_costs *balance;
+    char against[1024];
+    char words[512]; /* of the last objection, where a stage type raised it */
+} search;
+
+static void object(search *s, const char *name, const char *why) {
+    size_t length = strlen(s->against);
+    snprintf(s->against + length, sizeof s->against - length, "%s%s %s", length ? ", " : "", name, why);
+}
+
+/* Why a device cannot take the stage; NULL where it can. */
+static const char *objection(search *s, int d) {
+    mr_plan_device *device = &s->b->plan->devices[d];
+    const mr_stage_type *type = s->b->plan->vertices[s->v].type;
+    if (!device->enabled)
+        return "is disabled";
+    if (mr_plan_is_cuda(device) && !type->cuda && !s->b->plan->assumed)
+        return "has no kernel for it in this version";
+    bool here = !mr_plan_is_elsewhere(s->b, s->v);
+    if (here && mr_plan_probe(s->b, device))
+        return "is not there";
+    bool asked = here && type->check_device && !s->b->params.offline && !device->assumed;
+    if (asked && (type->check_device(s->b->plan->vertices[s->v].options, device->name) ||
+                  mr_plan_check_inputs(s->b, s->v, device->name, false))) {
+        snprintf(s->words, sizeof s->words, "cannot do it: %s", mr_message());
+        return s->words;
+    }
+    uint64_t most = mr_plan_most_bytes(device);
+    return most && s->taken[d] + s->bytes > most ? "has not memory enough" : NULL;
+}
+
+/* Puts the stage where a neighbour is, if it can be there. */
+static bool join_neighbour(search *s, const mr_plan_vertex *neighbour) {
+    mr_plan_vertex *vertex = &s->b->plan->vertices[s->v];
+    if (neighbour->devices[0] == 0 || (neighbour->device_count > 1 && vertex->entry != MR_ENTRY_STATELESS))
+        return false;
+    for (size_t i = 0; i < neighbour->device_count; i++)
+        if (objection(s, neighbour->devices[i]))
+            return false;
+    vertex->devices = neighbour->devices;
+    vertex->device_count = neighbour->device_count;
+    vertex->device_reason =
+        mr_arena_print(s->b->arena, "with %s, so that nothing is copied between them", neighbour->id);
+    return true;
+}
+
+static bool join_any_neighbour(search *s) {
+    const mr_plan_builder *b = s->b;
+    for (int i = b->in.start[s->v]; i < b->in.start[s->v + 1]; i++)
+        if (join_neighbour(s, &b->plan->vertices[b->link[b->in.item[i]].from]))
+            return true;
+    for (int i = b->out.start[s->v]; i < b->out.start[s->v + 1]; i++)
+        if (join_neighbour(s, &b->plan->vertices[b->link[b->out.item[i]].to]))
+            return true;
+    return false;
+}
+
+/* Lists the devices that can take it, up to so many. */
+static size_t list_willing(search *s, int *devices, size_t most) {
+    const mr_plan *plan = s->b->plan;
+    size_t count = 0;
+    for (int d = 1; d < (int)plan->device_count && count < most; d++) {
+        /* What only another stage names is that stage's. */
+        if (!plan->devices[d].alias && !plan->devices[d].assumed)
+            continue;
+        const char *why = objection(s, d);
+        if (why)
+            object(s, plan->devices[d].name, why);
+        else
+            devices[count++] = d;
+    }
+    return count;
+}
+
+static int take_one(search *s) {
+    mr_plan_builder *b = s->b;
+    mr_plan_vertex *vertex = &b->plan->vertices[s->v];
+    bool by_cost = b->params.cost_count > 0;
+    int *device = mr_arena_array(b->arena, b->plan->device_count, sizeof *device);
+    if (!device)
+        return MR_ERROR_MEMORY;
+    size_t willing = list_willing(s, device, by_cost ? b->plan->device_count : 1);
+    bool found = willing > 0;
+    if (found && by_cost)
+        return take_by_cost(b, s->balance, s->v, device, willing);
+    if (!found && !*s->against)
+        object(s, "no other device", "is named under devices");
+    vertex->devices = device;
+    vertex->device_reason =
+        found && *s->against ? mr_arena_print(b->arena, "the first device that can take it (%s)", s->against)
+        : found              ? "the first device that can take it"
+                             : mr_arena_print(b->arena, "%s", s->against);
+    return MR_OK;
+}
+
+/* Where a device without a CUDA variant was taken, since it is only assumed. */
+static void warn_of_kernels(mr_plan_builder *b, int v) {
+    for (size_t i = 0; !mr_plan_is_elsewhere(b, v) && i < b->plan->vertices[v].device_count; i++)
+        if (mr_plan_is_cuda(&b->plan->devices[b->plan->vertices[v].devices[i]])) {
+            mr_plan_check_device(b, b->vertex[v], mr_yaml_get(b->vertex[v]->node, "device")->place,
+                                 b->plan->vertices[v].devices[i]);
+            return;
+        }
+}
+
+static int remark(mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    int status = MR_OK;
+    for (size_t i = 0; i < vertex->device_count && status != MR_ERROR_MEMORY; i++) {
+        const mr_plan_device *device = &b->plan->devices[vertex->devices[i]];
+        if (!b->params.offline && !device->assumed && !mr_plan_is_elsewhere(b, v))
+            status = mr_plan_check_inputs(b, v, device->name, true);
+    }
+    return status == MR_ERROR_MEMORY ? status : MR_OK;
+}
+
+static int place_auto(mr_plan_builder *b, balance_of_costs *balance, int v, const uint64_t *taken) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    search s = {.b = b, .v = v, .bytes = mr_plan_estimate(b, v), .taken = taken, .balance = balance};
+    if (!mr_plan_works_on_devices(vertex->type)) {
+        vertex->device_reason = mr_arena_print(b->arena, "%s works nowhere else", vertex->type->name);
+    } else if (!join_any_neighbour(&s) && take_one(&s)) {
+        return MR_ERROR_MEMORY;
+    }
+    mr_plan_set_calls(b, v);
+    mr_plan_settle_reserve(vertex);
+    mr_plan_name_device(b, vertex);
+    warn_of_kernels(b, v);
+    return vertex->device_reason ? remark(b, v) : MR_ERROR_MEMORY;
+}
+
+static void take_memory(mr_plan_builder *b, int v, uint64_t *taken) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    uint64_t bytes = mr_plan_estimate(b, v);
+    for (size_t i = 0; i < vertex->device_count; i++)
+        taken[vertex->devices[i]] += bytes;
+}
+
+int mr_plan_place_auto(mr_plan_builder *b) {
+    uint64_t *taken = mr_arena_array(b->arena, b->plan->device_count, sizeof *taken);
+    bool *placed = mr_arena_array(b->arena, (size_t)b->count, sizeof *placed);
+    balance_of_costs balance;
+    if (!taken || !placed || begin_balance(b, &balance))
+        return MR_ERROR_MEMORY;
+    /* First what stages that name their device take there. */
+    for (int v = 0; v < b->count; v++)
+        if (!mr_plan_is_auto(b->vertex[v]))
+            take_memory(b, v, taken);
+    for (int v; (v = next_by_cost(b, &balance, placed)) >= 0; placed[v] = true) {
+        if (place_auto(b, &balance, v, taken))
+            return MR_ERROR_MEMORY;
+        take_memory(b, v, taken);
+    }
+    mr_plan_set_turns(b);
+    return MR_OK;
+}

@@ -1,0 +1,10 @@
+/* Cuts between nodes, and their windows. Between the files of the planner. */
+#ifndef MILLRACE_PLANNER_CUTS_H
+#define MILLRACE_PLANNER_CUTS_H
+
+#include "engine/planner/builder.h"
+
+/* Where nodes meet; numbers vertices and links anew. MR_OK or MR_ERROR_MEMORY; diagnoses all else. */
+int mr_plan_insert_cuts(mr_plan_builder *builder);
+
+#endif

@@ -1,0 +1,10 @@
+/* Where each process of each node listens, and with which keys. Between the files of the planner. */
+#ifndef MILLRACE_PLANNER_ENDPOINTS_H
+#define MILLRACE_PLANNER_ENDPOINTS_H
+
+#include "engine/planner/builder.h"
+
+/* After the cuts were made. MR_ERROR_MEMORY. */
+int mr_plan_assign_endpoints(mr_plan_builder *builder);
+
+#endif

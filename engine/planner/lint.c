@@ -1,0 +1,291 @@
+/* Outputs that nothing takes, files that a run could not write, pools that are too large; and the other checks in order. */
+#include "engine/planner/lint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/planner/builder.h"
+#include "engine/planner/links.h"
+#include "engine/planner/lint_files.h"
+#include "engine/planner/lint_joins.h"
+#include "engine/planner/lint_timing.h"
+#include "engine/planner/plan_memory.h"
+#include "engine/planner/sizes.h"
+#include "engine/text/options.h"
+#include "engine/text/paths.h"
+#include "engine/text/synonyms.h"
+#include "millrace/status.h"
+
+/* ---- what nobody takes ----------------------------------------------------------------------------------------- */
+
+static bool output_is_taken(const mr_plan_builder *b, int v, int port) {
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++)
+        if (b->link[b->out.item[i]].from_port == port)
+            return true;
+    return false;
+}
+
+static void warn_of_output(mr_plan_builder *b, const mr_spec_vertex *vertex, int port) {
+    char hint[192];
+    if (vertex->is_source) {
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, vertex->place,
+                    "name it in a stage's `input`, or take it away", "nothing reads the source \"%s\"", vertex->id);
+        return;
+    }
+    snprintf(hint, sizeof hint, "add a stage that takes it with `input: %s%s%s`, or take this one away", vertex->id,
+             port ? "." : "", port ? vertex->type->outputs[port].name : "");
+    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, vertex->place, hint,
+                "nothing takes the output \"%s\" of \"%s\"", vertex->type->outputs[port].name, vertex->id);
+}
+
+static void warn_of_unused(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        const mr_spec_vertex *vertex = b->vertex[v];
+        for (int port = 0; vertex->type && port < mr_port_count(vertex->type->outputs); port++)
+            if (!vertex->type->outputs[port].optional && !output_is_taken(b, v, port))
+                warn_of_output(b, vertex, port);
+    }
+}
+
+/* ---- files and folders that cannot be written -------------------------------------------------------------------- */
+
+typedef struct output {
+    mr_plan_builder *b;
+    const mr_spec_vertex *vertex;
+    const mr_option *option;
+    const mr_yaml *said; /* NULL: the default */
+    const char *path;
+} output;
+
+static void refuse(const output *o, int status, const char *hint, const char *why) {
+    mr_diagnose(o->b->diagnostics, MR_SEVERITY_ERROR, status, o->said ? o->said->place : o->vertex->place, hint,
+                "stages.%s.%s: cannot write \"%s\": %s", o->vertex->id, o->option->name, o->path, why);
+}
+
+static void refuse_errno(const output *o) {
+    bool forbidden = errno == EACCES || errno == EPERM || errno == EROFS;
+    refuse(o, forbidden ? MR_ERROR_PERMISSION : MR_ERROR_IO, NULL, strerror(errno));
+}
+
+/* Where a path starts is said before how to make it: a folder that is there already may be meant. */
+static int refuse_missing(const output *o, const char *folder) {
+    mr_arena *arena = o->b->arena;
+    const char *starts = o->said ? mr_path_hint(arena, o->b->spec->file, o->option, o->said) : NULL;
+    const char *hint = starts ? mr_arena_print(arena, "%s; make the folder, or name another", starts)
+                              : "make the folder, or name another";
+    const char *what = mr_arena_print(arena, "there is no folder \"%s\"", folder);
+    if (!hint || !what)
+        return MR_ERROR_MEMORY;
+    refuse(o, MR_ERROR_IO, hint, what);
+    return MR_OK;
+}
+
+static int check_folder(const output *o) {
+    struct stat about;
+    size_t bytes = strlen(o->path);
+    while (o->option->file == MR_FILE_FOLDER && bytes > 1 && o->path[bytes - 1] == '/')
+        bytes--;
+    const char *path = mr_arena_text(o->b->arena, o->path, bytes);
+    const char *folder = path ? mr_path_folder(o->b->arena, path) : NULL;
+    if (!folder)
+        return MR_ERROR_MEMORY;
+    if (stat(folder, &about)) {
+        if (errno == ENOENT)
+            return refuse_missing(o, folder);
+        refuse_errno(o);
+    } else if (access(folder, W_OK | X_OK)) {
+        refuse_errno(o);
+    }
+    return MR_OK;
+}
+
+/* What is there already is checked itself; of what is not, the folder that it would be made in. */
+static int check_path(const output *o) {
+    struct stat about;
+    if (strcmp(o->path, "-") == 0)
+        return MR_OK;
+    if (stat(o->path, &about)) {
+        if (errno == ENOENT)
+            return check_folder(o);
+        refuse_errno(o);
+    } else if (S_ISDIR(about.st_mode) != (o->option->file == MR_FILE_FOLDER)) {
+        refuse(o, MR_ERROR_IO, NULL, S_ISDIR(about.st_mode) ? "it is a folder" : "it is no folder");
+    } else if (access(o->path, S_ISDIR(about.st_mode) ? R_OK | W_OK | X_OK : W_OK)) {
+        refuse_errno(o);
+    }
+    return MR_OK;
+}
+
+static int check_vertex(mr_plan_builder *b, const mr_spec_vertex *vertex) {
+    const mr_option *table = vertex->type && !vertex->broken ? vertex->type->options : NULL;
+    for (const mr_option *option = table; option && option->name; option++) {
+        bool written = option->file == MR_FILE_WRITTEN || option->file == MR_FILE_FOLDER;
+        const char *path = written ? mr_option_path(option, vertex->options) : NULL;
+        const output one = {b, vertex, option, mr_yaml_get(vertex->node, option->name), path};
+        if (path && check_path(&one))
+            return MR_ERROR_MEMORY;
+    }
+    return MR_OK;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+/* The sink among the types that a file with such an ending is written by; NULL: any may. */
+static const char *type_of_ending(const mr_plan_builder *b, const char *path, char *text, size_t bytes) {
+    const char *base = strrchr(path, '/'), *dot = strrchr(base ? base : path, '.');
+    const mr_stage_type *const *type = b->spec->types;
+    if (!dot || !dot[1])
+        return NULL;
+    while (*type && (!(*type)->inputs || (*type)->outputs || strcmp((*type)->name, dot + 1) != 0))
+        type++;
+    const char *name = *type ? (*type)->name : mr_synonym_sink(b->spec->types, dot + 1);
+    if (name)
+        snprintf(text, bytes, "write type: %s, or give the file another name", name);
+    return name;
+}
+
+/* "--output x.csv" of a stage that writes JSON. */
+static void warn_of_ending(const mr_plan_builder *b, const mr_spec_vertex *vertex, const mr_option *option) {
+    const char *path = option->file == MR_FILE_WRITTEN ? mr_option_path(option, vertex->options) : NULL;
+    const mr_yaml *said = mr_yaml_get(vertex->node, option->name);
+    char hint[128];
+    const char *meant = path && said ? type_of_ending(b, path, hint, sizeof hint) : NULL;
+    if (meant && strcmp(meant, vertex->type->name) != 0)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, said->place, hint,
+                    "stages.%s.%s: the stage is of type %s, and the file \"%s\" is called as those of %s are", vertex->id,
+                    option->name, vertex->type->name, said->text, meant);
+}
+
+static void warn_of_endings(const mr_plan_builder *b, const mr_spec_vertex *vertex) {
+    const mr_option *table = vertex->type && !vertex->broken ? vertex->type->options : NULL;
+    for (const mr_option *option = table; option && option->name; option++)
+        warn_of_ending(b, vertex, option);
+}
+
+static int lint_outputs(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++)
+        warn_of_endings(b, b->vertex[v]);
+    for (int v = 0; v < b->count && !b->params.offline; v++)
+        if (check_vertex(b, b->vertex[v]))
+            return MR_ERROR_MEMORY;
+    return MR_OK;
+}
+
+/* ---- pools that are too large ------------------------------------------------------------------------------------ */
+
+/* Pools that would have to be larger than a pool may be.
+ *
+ * A pool is planned for all the places that may hold its buffers at once (plan.h); with fewer, stages would wait
+ * for each other. The sizes of plan_sizes.c count a place once for each way to it, and stop at the limit. Where
+ * one has met the limit, each place is counted here once. */
+/* What may hold the output of one vertex, and the queue or the calls that hold most of it. */
+typedef struct count {
+    int64_t buffers;
+    int64_t most;      /* of them, in one place */
+    int64_t lanes;     /* and for each frame of that queue */
+    int at;            /* whose queue that is; -1: none */
+} count;
+
+static void count_link(const mr_plan_builder *b, int v, const mr_plan_link *link, count *counted) {
+    const mr_plan_vertex *to = &b->plan->vertices[link->to], *from = &b->plan->vertices[v];
+    int64_t sources = from->entry == MR_ENTRY_PER_SOURCE ? 1 : (int64_t)mr_plan_at_once(b->plan, from);
+    int64_t calls = (int64_t)to->in_flight * to->batch * (to->entry == MR_ENTRY_PER_SOURCE ? sources : 1);
+    int64_t waiting = (int64_t)to->queue * sources;
+    counted->buffers += waiting + calls;
+    if (waiting <= counted->most)
+        return;
+    counted->most = waiting;
+    counted->lanes = sources;
+    counted->at = link->to;
+}
+
+/* Goes over the links behind `v` as far as frames pass on in the buffers that they came in. */
+static count count_places(const mr_plan_builder *b, int v, bool *seen, int *stack) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    count counted = {.buffers = vertex->retained + (int64_t)vertex->in_flight * vertex->batch, .at = -1};
+    int height = 0;
+    for (int i = 0; i < b->count; i++)
+        seen[i] = false;
+    for (stack[height++] = v; height > 0;) {
+        int at = stack[--height];
+        for (int i = b->out.start[at]; i < b->out.start[at + 1]; i++) {
+            const mr_plan_link *link = &b->link[b->out.item[i]];
+            count_link(b, v, link, &counted);
+            if (seen[link->to] || !mr_plan_passes_on(b, link))
+                continue;
+            seen[link->to] = true;
+            stack[height++] = link->to;
+        }
+    }
+    return counted;
+}
+
+static void refuse_pool(const mr_plan_builder *b, int v, const count *counted) {
+    const mr_plan_vertex *vertices = b->plan->vertices;
+    int64_t fits = (MR_PLAN_MOST_BUFFERS - (counted->buffers - counted->most)) / counted->lanes;
+    const mr_yaml *queue = b->vertex[counted->at]->node ? mr_yaml_get(b->vertex[counted->at]->node, "queue") : NULL;
+    char hint[192], of_each[64] = "";
+    if (fits > 0)
+        snprintf(hint, sizeof hint, "write a queue of at most %lld in \"%.64s\"", (long long)fits,
+                 vertices[counted->at].id);
+    else
+        snprintf(hint, sizeof hint, "write shorter queues behind \"%.64s\", or spread its sources over more stages",
+                 vertices[v].id);
+    if (counted->lanes > 1)
+        snprintf(of_each, sizeof of_each, " of each of %lld sources", (long long)counted->lanes);
+    mr_plan_error(b, queue ? queue->place : vertices[v].mark, hint,
+                  "up to %lld frames of \"%s\" may be held at once, %d%s before \"%s\" alone, but a pool has at most "
+                  "%d buffers",
+                  (long long)counted->buffers, vertices[v].id, vertices[counted->at].queue, of_each,
+                  vertices[counted->at].id, MR_PLAN_MOST_BUFFERS);
+}
+
+static int lint_pools(mr_plan_builder *b) {
+    bool *seen = mr_arena_array(b->arena, (size_t)b->count, sizeof *seen);
+    int *stack = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof *stack);
+    uint64_t bytes;
+    if (!seen || !stack)
+        return MR_ERROR_MEMORY;
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        if (vertex->output_buffers < MR_PLAN_MOST_BUFFERS || !vertex->output_count ||
+            !mr_plan_allocates(vertex, 0, &bytes))
+            continue;
+        count counted = count_places(b, v, seen, stack);
+        if (counted.buffers > MR_PLAN_MOST_BUFFERS)
+            refuse_pool(b, v, &counted);
+        else
+            vertex->output_buffers = (int)counted.buffers;
+    }
+    return MR_OK;
+}
+
+/* ---- together -------------------------------------------------------------------------------------------------- */
+
+int mr_lint_plan(mr_plan_builder *b, bool linked) {
+    if (linked && !b->spec->broken)
+        warn_of_unused(b);
+    if (mr_lint_files(b) || lint_outputs(b))
+        return MR_ERROR_MEMORY;
+    return linked ? mr_lint_joins(b) : MR_OK;
+}
+
+/* What is assumed for nothing is not what was meant. */
+static void warn_of_assumed(mr_plan_builder *b) {
+    for (size_t v = b->plan->source_count; v < b->plan->vertex_count; v++)
+        for (size_t i = 0; i < mr_plan_parts(&b->plan->vertices[v]); i++)
+            if (mr_plan_part(&b->plan->vertices[v], i) > 0)
+                return;
+    if (b->params.assume_count)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_place){.file = "--assume"},
+                    "write device: auto in the stages that compute, or --set stages.ID.device=auto",
+                    "no stage is on a device that is assumed: all are on the processors");
+}
+
+int mr_lint_sizes(mr_plan_builder *b) {
+    warn_of_assumed(b);
+    return mr_lint_deadlines(b) || mr_lint_batches(b) || lint_pools(b) ? MR_ERROR_MEMORY : MR_OK;
+}

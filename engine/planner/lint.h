@@ -1,0 +1,16 @@
+/* Lint: what is known to go wrong in a pipeline of which every key and every link is right by itself.
+ *
+ * What can never work is refused; what works, but not as its author must have meant it, is warned of. Each message
+ * has its place, what was found, what was expected, and a hint at what to write. Nothing is opened: files are at
+ * most looked up, to tell whether two paths are one file. One thread at a time. All: MR_OK or MR_ERROR_MEMORY. */
+#ifndef MILLRACE_PLANNER_LINT_H
+#define MILLRACE_PLANNER_LINT_H
+
+#include "engine/planner/builder.h"
+
+/* Once formats are known. `linked`: every input was found. */
+int mr_lint_plan(mr_plan_builder *builder, bool linked);
+/* Once queues and batches are decided, of a pipeline without errors. */
+int mr_lint_sizes(mr_plan_builder *builder);
+
+#endif

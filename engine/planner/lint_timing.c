@@ -1,0 +1,366 @@
+/* Batches that can never fill, or not before their frames have waited long; deadlines of sources that keep to no clock, and
+ * deadlines that cannot be met. */
+#include "engine/planner/lint_timing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/planner/builder.h"
+#include "millrace/status.h"
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+/* ---- frames that come ------------------------------------------------------------------------------------------ */
+
+static const int64_t ANY_NUMBER = INT64_MAX / 2;
+
+/* The most frames that can come to one instance of `v`: what its sources give, on each way that they come. */
+static int64_t frames_at(const mr_plan_builder *b, int v, const int64_t *frames) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    bool alone = vertex->entry == MR_ENTRY_PER_SOURCE;
+    int64_t sum = 0, largest = 0;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+        int64_t more = frames[b->link[b->in.item[i]].from];
+        largest = more > largest ? more : largest;
+        sum = sum + more < ANY_NUMBER ? sum + more : ANY_NUMBER;
+    }
+    return alone || vertex->input_count > 1 ? largest : sum;
+}
+
+static mr_place place_of(const mr_plan_builder *b, int v, const char *key) {
+    const mr_yaml *said = mr_yaml_nearest(b->vertex[v]->node, key);
+    return said == b->vertex[v]->node ? b->vertex[v]->place : said->place;
+}
+
+static void warn_of_few(const mr_plan_builder *b, int v, int64_t frames) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    char hint[96];
+    snprintf(hint, sizeof hint, "write a size of at most %lld", (long long)frames);
+    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch.size"), hint,
+                "stages.%s.batch: a batch of %d can never fill: its sources give %s%lld %s", b->vertex[v]->id,
+                vertex->batch, vertex->entry == MR_ENTRY_PER_SOURCE ? "no more than " : "only ", (long long)frames,
+                frames == 1 ? "frame" : "frames");
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------------ */
+
+/* Whether all sources that reach a stage give their frames when these are due, and nothing hurries them. *rate is
+ * how many come a second to one instance; 0 where that is not known. */
+static bool is_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *rate) {
+    bool alone = vertex->entry == MR_ENTRY_PER_SOURCE, known = true;
+    double least = 0, sum = 0;
+    for (size_t s = 0; s < vertex->source_count; s++) {
+        const mr_plan_vertex *source = &plan->vertices[vertex->sources[s]];
+        if (!source->paced && !(source->type && source->type->external))
+            return false;
+        known = known && source->paced && source->rate > 0;
+        least = s == 0 || source->rate < least ? source->rate : least;
+        sum += source->rate;
+    }
+    *rate = !known ? 0 : alone ? least : sum;
+    return vertex->source_count > 0;
+}
+
+static int64_t filling_ns(const mr_plan_vertex *vertex, double rate) {
+    return (int64_t)((vertex->batch - 1) / rate * 1e9);
+}
+
+static int64_t batch_wait_ns(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    double rate;
+    if (!mr_plan_waits_for_batch(vertex))
+        return 0;
+    int64_t wait = vertex->batch_timeout_ns;
+    if (!is_paced(plan, vertex, &rate) || rate <= 0)
+        return wait;
+    int64_t fills = filling_ns(vertex, rate);
+    return wait == 0 || fills < wait ? fills : wait;
+}
+
+static void warn_of_waiting(const mr_plan_builder *b, int v, double rate) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    char waits[96] = "however long that takes", hint[96], time[32];
+    if (rate > 0)
+        snprintf(waits, sizeof waits, "which takes %s at %.6g a second",
+                 mr_lint_print_time(filling_ns(vertex, rate), time, sizeof time), rate);
+    snprintf(hint, sizeof hint, "say how long the first may wait: batch: {size: %d, timeout: 50ms}", vertex->batch);
+    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch"), hint,
+                "stages.%s.batch: frames come as they are due, and without a timeout the first waits until %d have "
+                "come, %s", b->vertex[v]->id, vertex->batch, waits);
+}
+
+/* ---- queues before batches ---------------------------------------------------------------------------------- */
+
+/* How many frames wait at one instance while it is busy with a batch, where those before it then stand still. */
+static int64_t waiting_at(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    bool alone = vertex->entry == MR_ENTRY_PER_SOURCE || vertex->source_count == 0;
+    return (int64_t)vertex->queue * (alone ? 1 : (int64_t)mr_plan_at_once(plan, vertex));
+}
+
+static void warn_of_short_queue(const mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    long long waiting = (long long)waiting_at(b->plan, vertex);
+    char hint[96];
+    snprintf(hint, sizeof hint, "write queue: %lld or more, or leave `queue` out",
+             (vertex->batch * (long long)vertex->queue + waiting - 1) / waiting);
+    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "queue.size"), hint,
+                "stages.%s.queue: only %lld %s for the next batch of %d while one is under way; then what is before "
+                "stands still", b->vertex[v]->id, waiting, waiting == 1 ? "frame gathers" : "frames gather",
+                vertex->batch);
+}
+
+/* ---- queues of joins ------------------------------------------------------------------------------------------- */
+
+/* How many frames of a source batches hold back on a way, which of them is last, and whether time lets all of them
+ * go. */
+typedef struct gathering {
+    bool here;   /* the vertex is on the way, and on no way to the other input */
+    int frames, last;
+    bool timed;
+} gathering;
+
+typedef struct search {
+    const mr_plan_builder *b;
+    bool *behind;       /* by vertex: the other input comes from it */
+    gathering *at;      /* by vertex */
+} search;
+
+/* Marks all that one port of `v` comes from. Vertices are in topological order. */
+static void mark_behind(const search *s, int v, int port, bool *behind) {
+    const mr_plan_builder *b = s->b;
+    memset(behind, 0, (size_t)b->count * sizeof *behind);
+    for (int at = v; at >= 0; at--)
+        for (int i = b->in.start[at]; (at == v || behind[at]) && i < b->in.start[at + 1]; i++) {
+            const mr_plan_link *link = &b->link[b->in.item[i]];
+            if (at != v || link->to_port == port)
+                behind[link->from] = true;
+        }
+}
+
+/* What gathers before a frame comes over the links of `v` (of one port, where that is not -1), the worst of the
+ * ways. */
+static gathering worst_way(const search *s, int v, int port) {
+    gathering worst = {.last = -1, .timed = true};
+    for (int i = s->b->in.start[v]; i < s->b->in.start[v + 1]; i++) {
+        const mr_plan_link *link = &s->b->link[s->b->in.item[i]];
+        const gathering *from = &s->at[link->from];
+        if ((port < 0 || link->to_port == port) && from->here && from->frames > worst.frames)
+            worst = *from;
+    }
+    return worst;
+}
+
+/* What gathers on the way to port `one` of `v` while frames already wait at port `other`. */
+static gathering gathers(const search *s, int v, int one, int other, bool *way) {
+    mark_behind(s, v, other, s->behind);
+    mark_behind(s, v, one, way);
+    for (int at = 0; at < v; at++) {
+        const mr_plan_vertex *vertex = &s->b->plan->vertices[at];
+        s->at[at] = worst_way(s, at, -1);
+        s->at[at].here = way[at] && !s->behind[at];
+        if (!s->at[at].here || !mr_plan_waits_for_batch(vertex))
+            continue;
+        s->at[at].frames += vertex->batch;
+        s->at[at].last = at;
+        s->at[at].timed = s->at[at].timed && vertex->batch_timeout_ns > 0;
+    }
+    return worst_way(s, v, one);
+}
+
+static void report_queue(const mr_plan_builder *b, int v, const gathering *gathered) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    bool blocks = vertex->policy == MR_POLICY_BLOCK, fatal = blocks && !gathered->timed;
+    char hint[96];
+    snprintf(hint, sizeof hint, "write queue: %d or more, or leave `queue` out", gathered->frames);
+    mr_diagnose(b->diagnostics, fatal ? MR_SEVERITY_ERROR : MR_SEVERITY_WARNING, fatal ? MR_ERROR_CONFIG : MR_OK,
+                place_of(b, v, "queue.size"), hint,
+                "stages.%s.queue: %d %s of a source may wait here while %d gather in batches on another way to this "
+                "join (\"%s\"): %s",
+                vertex->id, vertex->queue, vertex->queue == 1 ? "frame" : "frames", gathered->frames,
+                b->vertex[gathered->last]->id,
+                fatal ? "the batch could never fill"
+                      : blocks ? "the batch would never fill before its timeout"
+                               : "what is more is dropped and finds no partner");
+}
+
+/* An author's own queue before a join, where it is shorter than what gathers on another way. */
+static int check_queue(const mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    size_t count = (size_t)b->count;
+    search s = {.b = b,
+                .behind = mr_arena_array(b->arena, count, sizeof *s.behind),
+                .at = mr_arena_array(b->arena, count, sizeof *s.at)};
+    bool *way = mr_arena_array(b->arena, count, sizeof *way);
+    gathering worst = {0};
+    if (!s.behind || !s.at || !way)
+        return MR_ERROR_MEMORY;
+    for (int one = 0; one < (int)vertex->input_count; one++)
+        for (int other = 0; other < (int)vertex->input_count; other++) {
+            gathering found = one == other ? (gathering){0} : gathers(&s, v, one, other, way);
+            worst = found.frames > worst.frames ? found : worst;
+        }
+    if (worst.frames > vertex->queue)
+        report_queue(b, v, &worst);
+    return MR_OK;
+}
+
+/* ---- together -------------------------------------------------------------------------------------------------- */
+
+static void check_batch(const mr_plan_builder *b, int v, int64_t frames) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    double rate;
+    if (frames < vertex->batch)
+        warn_of_few(b, v, frames);
+    else if (vertex->batch_timeout_ns == 0 && is_paced(b->plan, vertex, &rate))
+        warn_of_waiting(b, v, rate);
+}
+
+int mr_lint_batches(mr_plan_builder *b) {
+    int64_t *frames = mr_arena_array(b->arena, (size_t)b->count, sizeof *frames);
+    if (!frames)
+        return MR_ERROR_MEMORY;
+    for (int v = 0; v < b->count; v++) {
+        const mr_plan_vertex *vertex = &b->plan->vertices[v];
+        bool own_queue = b->vertex[v]->common.queue.size > 0;
+        frames[v] = vertex->role != MR_ROLE_SOURCE ? frames_at(b, v, frames) : vertex->frames > 0 ? vertex->frames : ANY_NUMBER;
+        if (mr_plan_waits_for_batch(vertex))
+            check_batch(b, v, frames[v]);
+        if (own_queue && vertex->batch > 1 && vertex->input_count == 1 && vertex->policy == MR_POLICY_BLOCK &&
+            waiting_at(b->plan, vertex) < vertex->batch)
+            warn_of_short_queue(b, v);
+        if (own_queue && vertex->input_count > 1 && vertex->queue < vertex->gathered && check_queue(b, v))
+            return MR_ERROR_MEMORY;
+    }
+    return MR_OK;
+}
+
+/* ---- deadlines --------------------------------------------------------------------------------------------------- */
+
+/* The longest way from each vertex on: what it takes in all, and where it goes on (-1: nowhere). */
+typedef struct ways {
+    int64_t *ns;
+    int *next;
+} ways;
+
+const char *mr_lint_print_time(int64_t ns, char *text, size_t bytes) {
+    static const struct {
+        double ns;
+        const char *name;
+    } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+    size_t i = 0;
+    while (i < 3 && (double)ns < units[i].ns)
+        i++;
+    snprintf(text, bytes, "%.4g%s", (double)ns / units[i].ns, units[i].name);
+    return text;
+}
+
+static mr_place place_of_deadline(const mr_plan_vertex *source, const mr_spec *spec) {
+    const mr_yaml *said = mr_yaml_get(spec->sources[source->source].node, "deadline");
+    return said ? said->place : source->mark;
+}
+
+/* Links go to later vertices only, and stand ordered by where they go: from the last to the first, what is behind
+ * a link is summed up before the link is looked at. */
+static void find_ways(const mr_plan *plan, const int64_t *each_ns, const ways *found) {
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        found->ns[v] = each_ns[v];
+        found->next[v] = -1;
+    }
+    for (size_t e = plan->edge_count; e-- > 0;) {
+        const mr_plan_edge *edge = &plan->edges[e];
+        if (found->ns[edge->to] > 0 && found->ns[edge->to] > found->ns[edge->from] - each_ns[edge->from]) {
+            found->ns[edge->from] = each_ns[edge->from] + found->ns[edge->to];
+            found->next[edge->from] = edge->to;
+        }
+    }
+}
+
+/* "decode 12ms, features 21.3ms" */
+static void list_way(const mr_plan *plan, const ways *found, const int64_t *each_ns, int from, char *text,
+                     size_t bytes) {
+    char time[32];
+    size_t length = 0;
+    text[0] = 0;
+    for (int v = from; v >= 0 && length < bytes; v = found->next[v])
+        if (each_ns[v] > 0)
+            length += (size_t)snprintf(text + length, bytes - length, "%s%s %s", length ? ", " : "",
+                                       plan->vertices[v].id, mr_lint_print_time(each_ns[v], time, sizeof time));
+}
+
+/* `what` says of a sum how it comes about. */
+static void warn_of_ways(const mr_plan *plan, const mr_spec *spec, const ways *found, const int64_t *each_ns,
+                         const char *what, const char *how, mr_diagnostics *diagnostics) {
+    char deadline[32], sum[32], way[512], hint[160];
+    for (size_t s = 0; s < plan->source_count; s++) {
+        const mr_plan_vertex *source = &plan->vertices[s];
+        if (!source->deadline_ns || found->ns[s] <= source->deadline_ns)
+            continue;
+        mr_lint_print_time(found->ns[s], sum, sizeof sum);
+        list_way(plan, found, each_ns, (int)s, way, sizeof way);
+        snprintf(hint, sizeof hint, "write a deadline of more than %s, or %s", sum, how);
+        mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of_deadline(source, spec), hint,
+                    "sources.%s.deadline: %s is less than the %s that %s: %s", source->id,
+                    mr_lint_print_time(source->deadline_ns, deadline, sizeof deadline), sum, what, way);
+    }
+}
+
+static int make_ways(const mr_plan *plan, ways *made) {
+    made->ns = calloc(plan->vertex_count + 1, sizeof *made->ns);
+    made->next = calloc(plan->vertex_count + 1, sizeof *made->next);
+    if (made->ns && made->next)
+        return MR_OK;
+    free(made->ns);
+    free(made->next);
+    return mr_fail(MR_ERROR_MEMORY, "no memory to compare deadlines");
+}
+
+/* Each vertex takes a frame as long as a call takes, and as long as its batch gathers. `cost_ns` NULL: only that. */
+static int compare(const mr_plan *plan, const mr_spec *spec, const int64_t *cost_ns, mr_diagnostics *diagnostics) {
+    ways found;
+    int64_t *each_ns = calloc(plan->vertex_count + 1, sizeof *each_ns);
+    if (!each_ns || make_ways(plan, &found)) {
+        free(each_ns);
+        return mr_fail(MR_ERROR_MEMORY, "no memory to compare deadlines");
+    }
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        each_ns[v] = batch_wait_ns(plan, &plan->vertices[v]);
+        if (cost_ns)
+            each_ns[v] += cost_ns[v] * plan->vertices[v].batch;
+    }
+    find_ways(plan, each_ns, &found);
+    if (cost_ns)
+        warn_of_ways(plan, spec, &found, each_ns, "its frames were measured to take on their longest way",
+                     "make these stages faster", diagnostics);
+    else
+        warn_of_ways(plan, spec, &found, each_ns, "its frames may wait for batches to fill",
+                     "a shorter batch.timeout", diagnostics);
+    free(found.ns);
+    free(found.next);
+    free(each_ns);
+    return MR_OK;
+}
+
+int mr_lint_costs(const mr_plan *plan, const int64_t *cost_ns, mr_diagnostics *diagnostics) {
+    return compare(plan, plan->spec, cost_ns, diagnostics);
+}
+
+int mr_lint_deadlines(mr_plan_builder *b) {
+    char hint[160];
+    bool any = false;
+    for (size_t s = 0; s < b->spec->source_count; s++) {
+        const mr_plan_vertex *source = &b->plan->vertices[s];
+        any = any || source->deadline_ns;
+        if (!source->deadline_ns || source->paced || source->type->external)
+            continue;
+        if (source->type->paced_by)
+            snprintf(hint, sizeof hint, "write %s, or take `deadline` away", source->type->paced_by);
+        else
+            snprintf(hint, sizeof hint, "take `deadline` away");
+        mr_plan_error(
+            b, place_of_deadline(source, b->spec), hint,
+            "sources.%s.deadline: this source keeps to no clock: it gives frames as fast as they are taken, "
+            "so that none is ever late",
+            source->id);
+    }
+    return any ? compare(b->plan, b->spec, NULL, b->diagnostics) : MR_OK;
+}

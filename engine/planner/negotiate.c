@@ -1,0 +1,721 @@
+/* Formats, in three passes over the graph: forward, each stage is told what can come and answers what it gives and
+ * takes; backward, what stages take narrows what those before them may choose; forward again,
+ * choices are made and stages behind a choice are asked once more. Each pass looks at every link once. */
+#include "engine/planner/negotiate.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/planner/builder.h"
+#include "engine/planner/jobs.h"
+#include "engine/planner/links.h"
+#include "engine/planner/mismatch.h"
+#include "engine/planner/nodes.h"
+#include "engine/text/options.h"
+#include "engine/text/paths.h"
+#include "millrace/status.h"
+
+/* ---- inputs --------------------------------------------------------------------------------------------------- */
+
+static mr_planned_output *output_of(const mr_plan_builder *b, const mr_plan_link *link) {
+    mr_plan_vertex *from = &b->plan->vertices[link->from];
+    return from->outputs ? &from->outputs[link->from_port] : NULL;
+}
+
+static void refuse_merge(mr_plan_builder *b, const mr_plan_link *link, const mr_planned_input *with,
+                         const mr_format_set *set) {
+    char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
+    mr_plan_error(b, link->place, "merge what is of one kind, or join by name: join: {a: ..., b: ...}",
+                  "%s merges %s from %s with %s from %s", b->vertex[link->to]->id,
+                  mr_plan_describe(set, one, sizeof one), b->vertex[link->from]->id,
+                  mr_plan_describe(&with->set, other, sizeof other), with->from);
+}
+
+static void merge_results(mr_planned_input *input, const mr_planned_output *output) {
+    input->more_results |= output->more_results || input->results != output->results;
+    if (input->results != output->results)
+        input->results = NULL;
+}
+
+/* Takes one link into the input that it belongs to. */
+static bool take_link(mr_plan_builder *b, const mr_plan_link *link, mr_planned_input *input, const mr_port *port) {
+    static const mr_planned_output nothing_known = {.more_results = true};
+    const mr_planned_output *output = output_of(b, link);
+    output = output ? output : &nothing_known;
+    mr_format_set comes;
+    if (!mr_port_accepts(port, &output->set, &comes)) {
+        if (!b->unknown[link->from])
+            mr_plan_mismatch(b, link, port, NULL, &output->set);
+        return false;
+    }
+    if (!input->from) {
+        *input = (mr_planned_input){.port = input->port, .from = b->vertex[link->from]->id, .set = comes,
+                                    .settled = !b->hangs[link->from], .results = output->results,
+                                    .more_results = output->more_results};
+        return true;
+    }
+    merge_results(input, output);
+    input->settled &= !b->hangs[link->from];
+    if (mr_format_set_widen(&input->set, &comes))
+        return true;
+    if (mr_port_accepts_anything(port) || b->unknown[link->from]) {
+        input->set = (mr_format_set){0};
+        return true;
+    }
+    refuse_merge(b, link, input, &comes);
+    return false;
+}
+
+static const mr_port *port_of(const mr_plan_builder *b, int v, int input) {
+    const mr_port *ports = b->vertex[v]->type->inputs;
+    return &ports[ports[0].many ? 0 : input];
+}
+
+/* The mean over all links of an input, and the most references; not known where that of one is not. */
+static void note_typical(const mr_plan_builder *b, int v, int port, mr_planned_input *input) {
+    int64_t pixels = 0, links = 0, references = 0;
+    bool sized = true, counted = true;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->in.item[i]];
+        const mr_planned_output *output = output_of(b, link);
+        if (link->to_port != port || !output)
+            continue;
+        links++;
+        pixels += output->mean_pixels;
+        references = output->references > references ? output->references : references;
+        sized = sized && output->mean_pixels > 0;
+        counted = counted && output->references > 0;
+    }
+    input->mean_pixels = links && sized ? pixels / links : 0;
+    input->references = counted ? (int)references : 0;
+}
+
+static bool read_inputs(mr_plan_builder *b, int v, mr_planned_input *inputs) {
+    bool fits = true;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->in.item[i]];
+        fits = take_link(b, link, &inputs[link->to_port], port_of(b, v, link->to_port)) && fits;
+    }
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+        int port = b->link[b->in.item[i]].to_port;
+        if (i == b->in.start[v] || port != b->link[b->in.item[i - 1]].to_port)
+            note_typical(b, v, port, &inputs[port]);
+    }
+    return fits;
+}
+
+static void set_inputs(mr_plan_vertex *vertex, mr_planned_input *inputs) {
+    for (size_t i = 0; i < vertex->input_count; i++)
+        inputs[i].format = mr_format_set_common(&inputs[i].set);
+    vertex->inputs = inputs;
+}
+
+static int gather_inputs(mr_plan_builder *b, int v, bool *fits) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_spec_vertex *spec = b->vertex[v];
+    const mr_port *ports = spec->type->inputs;
+    bool many = ports[0].many;
+    size_t count = !many ? (size_t)mr_port_count(ports) : spec->joins || !ports[0].optional ? spec->input_count : 1;
+    mr_planned_input *inputs = mr_arena_array(b->arena, count, sizeof *inputs);
+    b->needs[v] = mr_arena_array(b->arena, count, sizeof **b->needs);
+    if (!inputs || !b->needs[v])
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        inputs[i].port = !many ? ports[i].name : spec->joins ? spec->inputs[i].port : ports[0].name;
+    *fits = read_inputs(b, v, inputs);
+    /* A port whose input was not found, which is diagnosed, has nothing to be asked about. */
+    for (size_t i = 0; i < count; i++)
+        *fits = *fits && inputs[i].from;
+    vertex->input_count = count;
+    set_inputs(vertex, inputs);
+    return MR_OK;
+}
+
+/* ---- outputs -------------------------------------------------------------------------------------------------- */
+
+/* What an output is before its stage was asked: the one thing that it can give, or what comes in. */
+static void assume(mr_plan_vertex *vertex, size_t port) {
+    const mr_port *said = &vertex->type->outputs[port];
+    const mr_planned_input *input = vertex->input_count ? &vertex->inputs[0] : NULL;
+    mr_planned_output *output = &vertex->outputs[port];
+    *output = (mr_planned_output){.follows = -1};
+    if (input) {
+        output->results = input->results;
+        output->more_results = input->more_results;
+        output->mean_pixels = input->mean_pixels;
+        output->references = input->references;
+    }
+    if (mr_port_accepts_anything(said)) {
+        output->set = input ? input->set : (mr_format_set){0};
+        output->follows = input && !vertex->type->negotiate ? 0 : -1;
+        return;
+    }
+    output->set = said->accepts[0];
+    if (input && said->accepts[1].payload && mr_port_accepts(said, &input->set, NULL))
+        output->set = input->set;
+    else if (input)
+        mr_format_set_meet(&said->accepts[0], &input->set, &output->set);
+}
+
+static void assume_outputs(mr_plan_vertex *vertex) {
+    for (size_t i = 0; i < vertex->output_count; i++)
+        assume(vertex, i);
+}
+
+static int make_outputs(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    vertex->output_count = (size_t)mr_port_count(vertex->type->outputs);
+    vertex->outputs = mr_arena_array(b->arena, vertex->output_count, sizeof *vertex->outputs);
+    b->wanted[v] = mr_arena_array(b->arena, vertex->output_count, sizeof **b->wanted);
+    if (!vertex->outputs || !b->wanted[v])
+        return MR_ERROR_MEMORY;
+    assume_outputs(vertex);
+    return MR_OK;
+}
+
+/* A source that always gives one kind of thing gives it whatever is wrong with it; what a stage gives
+ * hangs on more. */
+static bool gives_one_thing(const mr_stage_type *type) {
+    return !type->inputs && !mr_port_accepts_anything(&type->outputs[0]) && !type->outputs[1].name;
+}
+
+static bool hangs_on_choice(const mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (vertex->outputs[i].chosen)
+            return true;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
+        if (b->hangs[b->link[b->in.item[i]].from])
+            return true;
+    return false;
+}
+
+/* ---- asking one stage: given what can come in, it answers what comes out and what it takes ----------------------- */
+
+/* What mr_refuse and mr_promise_result need to know of the stage that is being asked. */
+typedef struct asking {
+    mr_plan_builder *b;
+    const mr_spec_vertex *vertex;
+    int v;
+    mr_plan_need *needs;
+    bool refused;
+} asking;
+
+/* ---- what a stage type may call -------------------------------------------------------------------------------- */
+
+/* A file that is not there may be looked for in another folder than its author thinks. */
+static const char *hint_for(const asking *ask, int status, const char *name, const mr_yaml *node) {
+    const mr_option *option = name ? mr_option_find(ask->vertex->type->options, name) : NULL;
+    if (status != MR_ERROR_NO_INPUT || !option || node == ask->vertex->node)
+        return NULL;
+    return mr_path_hint(ask->b->arena, ask->b->spec->file, option, node);
+}
+
+static int refuse(mr_negotiation *negotiation, int status, const char *option, const char *format,
+                  va_list arguments) {
+    asking *ask = negotiation->planner;
+    char text[1024];
+    vsnprintf(text, sizeof text, format, arguments);
+    mr_place place = ask->vertex->place;
+    const mr_yaml *node = option ? mr_yaml_nearest(ask->vertex->node, option) : ask->vertex->node;
+    if (node != ask->vertex->node)
+        place = node->place;
+    ask->refused = true;
+    /* One video of many that is broken, or gone, is no reason to do without the others. */
+    bool spared = status != MR_ERROR_CONFIG && status != MR_ERROR_MEMORY && mr_plan_may_spare(ask->b, ask->v);
+    ask->b->plan->vertices[ask->v].unreadable = spared;
+    return mr_diagnose(ask->b->diagnostics, spared ? MR_SEVERITY_WARNING : MR_SEVERITY_ERROR, status, place,
+                       spared ? "the others are read; in the end the run fails for this one" 
+                              : hint_for(ask, status, option, node), "%s.%s: %s",
+                       ask->vertex->is_source ? "sources" : "stages", ask->vertex->id, text);
+}
+
+int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    refuse(negotiation, MR_ERROR_CONFIG, option, format, arguments);
+    va_end(arguments);
+    return MR_ERROR_CONFIG;
+}
+
+int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    refuse(negotiation, status, option, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...) {
+    asking *ask = negotiation->planner;
+    char text[256];
+    va_list arguments;
+    va_start(arguments, why);
+    vsnprintf(text, sizeof text, why, arguments);
+    va_end(arguments);
+    negotiation->takes[input] = *set;
+    /* Where memory has run out, the message does without. */
+    ask->needs[input].why = mr_arena_print(ask->b->arena, "%s", text);
+}
+
+void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) {
+    const asking *ask = negotiation->planner;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, what);
+    vsnprintf(text, sizeof text, what, arguments);
+    va_end(arguments);
+    /* Where memory has run out, it is still said that something is. */
+    const char *copy = mr_arena_print(ask->b->arena, "%s", text);
+    negotiation->work.unknown = copy ? copy : "some of it is not counted";
+}
+
+int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
+                      const mr_format_set *set) {
+    asking *ask = negotiation->planner;
+    mr_planned_result *result = mr_arena_alloc(ask->b->arena, sizeof *result);
+    const char *copy = name ? mr_arena_print(ask->b->arena, "%s", name) : NULL;
+    if (!result || (name && !copy))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
+    mr_planned_output *output = &negotiation->outputs[port];
+    *result = (mr_planned_result){.kind = kind, .name = copy, .next = output->results};
+    if (set)
+        result->set = *set;
+    output->results = result;
+    return MR_OK;
+}
+
+/* ---- what the answer is worth ---------------------------------------------------------------------------------- */
+
+/* A stage that answers what it has not announced is wrong itself; the pipeline is not to blame. */
+static void check_answer(mr_plan_builder *b, int v, const mr_negotiation *n) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    char given[MR_FORMAT_SET_TEXT];
+    if (n->entry < vertex->type->entry)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_INTERNAL, vertex->mark, NULL,
+                    "%s: the stage type %s widens how it may be entered", vertex->id, vertex->type->name);
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (!mr_port_accepts(&vertex->type->outputs[i], &n->outputs[i].set, NULL))
+            mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_INTERNAL, vertex->mark, NULL,
+                        "%s: the stage type %s answers with %s on its output \"%s\", which it does not announce",
+                        vertex->id, vertex->type->name, mr_plan_describe(&n->outputs[i].set, given, sizeof given),
+                        vertex->type->outputs[i].name);
+}
+
+/* What of an input the stage has answered that it takes, where that is less than its port accepts. */
+static bool check_takes(mr_plan_builder *b, int v) {
+    mr_format_set met;
+    bool fits = true;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->in.item[i]];
+        const mr_planned_output *given = &b->plan->vertices[link->from].outputs[link->from_port];
+        const mr_plan_need *need = &b->needs[v][link->to_port];
+        if (mr_format_set_meet(&given->set, &need->set, &met))
+            continue;
+        mr_plan_mismatch(b, link, port_of(b, v, link->to_port), need, &given->set);
+        fits = false;
+    }
+    return fits;
+}
+
+/* Before it is asked, a stage takes what its ports accept of what comes. */
+static void prepare_takes(mr_plan_builder *b, int v, mr_format_set *takes) {
+    for (size_t i = 0; i < b->plan->vertices[v].input_count; i++) {
+        const mr_port *port = port_of(b, v, (int)i);
+        bool one = !mr_port_accepts_anything(port) && !port->accepts[1].payload;
+        takes[i] = one ? port->accepts[0] : (mr_format_set){0};
+        b->needs[v][i] = (mr_plan_need){.by = v};
+    }
+}
+
+static void note_needs(mr_plan_builder *b, int v, const mr_negotiation *n) {
+    for (size_t i = 0; i < n->input_count; i++) {
+        b->needs[v][i].set = n->takes[i];
+        b->needs[v][i].unread = n->unread;
+    }
+}
+
+static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
+    vertex->entry = n->entry;
+    vertex->blocking = n->blocking;
+    vertex->threads = n->threads;
+    vertex->rate = n->rate;
+    vertex->paced = n->paced;
+    vertex->frames = n->frames;
+    vertex->endless = n->endless;
+    vertex->retained = n->retained;
+    vertex->constant_bytes = n->constant_bytes;
+    vertex->work = n->work;
+    memcpy(vertex->stream_bytes, n->stream_bytes, sizeof vertex->stream_bytes);
+    vertex->library_bytes = n->library_bytes;
+    vertex->scratch.bytes = n->scratch_bytes;
+    vertex->pinned.bytes = n->pinned_bytes;
+    vertex->results.bytes = n->result_bytes;
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (vertex->outputs[i].follows >= 0)
+            vertex->outputs[i].set = vertex->inputs[vertex->outputs[i].follows].set;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+/* Whether the file is known not to be there; all else is left to the stage, which opens it. */
+static bool is_missing(const mr_option *option, const char *path) {
+    struct stat about;
+    return path && option->file == MR_FILE_READ && option->kind == MR_OPTION_PATH && !option->searched &&
+           stat(path, &about) && (errno == ENOENT || errno == ENOTDIR);
+}
+
+static bool check_files(mr_plan_builder *b, int v) {
+    const mr_spec_vertex *vertex = b->vertex[v];
+    bool there = true;
+    if (b->params.offline || mr_plan_is_unseen(b, v) || !vertex->type || !vertex->options || vertex->broken)
+        return true;
+    for (const mr_option *option = vertex->type->options; option && option->name; option++) {
+        const mr_yaml *said = mr_yaml_get(vertex->node, option->name);
+        const char *path = said ? mr_option_path(option, vertex->options) : NULL;
+        if (!path || !is_missing(option, path))
+            continue;
+        there = false;
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_NO_INPUT, said->place,
+                    mr_path_hint(b->arena, b->spec->file, option, said), "stages.%s.%s: cannot open %s: %s", vertex->id,
+                    option->name, path, strerror(errno));
+    }
+    return there;
+}
+
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
+
+static bool ask_stage(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    asking context = {.b = b, .vertex = b->vertex[v], .v = v, .needs = b->needs[v]};
+    mr_format_set *takes = mr_arena_array(b->arena, vertex->input_count, sizeof *takes);
+    if (!takes) {
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_MEMORY, vertex->mark, NULL, "no memory for a plan");
+        return false;
+    }
+    const mr_strings *device = &b->vertex[v]->common.device;
+    mr_negotiation n = {.id = vertex->id,
+                        .options = vertex->options,
+                        .offline = b->params.offline || mr_plan_is_unseen(b, v),
+                        .returns = b->plan->node_count > 0 && b->plan->node >= 0,
+                        .input_count = vertex->input_count,
+                        .inputs = vertex->inputs,
+                        .batch = vertex->batch,
+                        .device = device->count ? device->item[0] : "cpu",
+                        .sources = (int)vertex->source_count,
+                        .workers = b->plan->workers,
+                        .takes = takes,
+                        .outputs = vertex->outputs,
+                        .entry = vertex->type->entry,
+                        .blocking = vertex->type->blocking,
+                        .planner = &context};
+    if (vertex->role != MR_ROLE_SOURCE)
+        prepare_takes(b, v, takes);
+    int status = vertex->type->negotiate ? vertex->type->negotiate(&n) : MR_OK;
+    note_needs(b, v, &n);
+    if (status < 0 && !context.refused)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, vertex->mark, NULL, "%s.%s: %s",
+                    vertex->role == MR_ROLE_SOURCE ? "sources" : "stages", vertex->id, mr_message());
+    if (status < 0 || context.refused || !check_takes(b, v))
+        return false;
+    take_answer(vertex, &n);
+    check_answer(b, v, &n);
+    return true;
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* Backward: what stages take narrows what those before them may choose. What a stage passes on it takes as those
+ * behind it do; what is neither chosen nor passed on comes as it comes, and must be taken whole. */
+/* Where the vertex names what comes over that input. */
+static mr_place place_of(const mr_plan_builder *b, int v, int input) {
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
+        if (b->link[b->in.item[i]].to_port == input)
+            return b->link[b->in.item[i]].place;
+    return b->plan->vertices[v].mark;
+}
+
+/* A need met with another: `met`, and whose it is where that is less than before. */
+static void take_over(mr_plan_need *need, const mr_plan_need *other, const mr_format_set *met) {
+    bool less = !mr_format_set_holds(met, &need->set);
+    bool unread = need->unread || other->unread;
+    if (less)
+        *need = *other;
+    need->set = *met;
+    need->unread = unread;
+}
+
+/* The first of the consumers before `until` that does not fit it; NULL where it fits each but not all. */
+static const mr_plan_need *opponent(const mr_plan_builder *b, int v, const mr_plan_link *until,
+                                    const mr_plan_need *need) {
+    mr_format_set met;
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->out.item[i]];
+        if (link == until)
+            break;
+        if (link->from_port != until->from_port || !b->asked[link->to] || b->unknown[link->to])
+            continue;
+        const mr_plan_need *other = &b->needs[link->to][link->to_port];
+        if (!mr_format_set_meet(&other->set, &need->set, &met))
+            return other;
+    }
+    return NULL;
+}
+
+/* What one consumer takes of an output that can be narrowed. */
+static void narrow_by(mr_plan_builder *b, int v, const mr_plan_link *link, mr_plan_need *narrowed,
+                      const mr_plan_need *need) {
+    const mr_format_set *given = &b->plan->vertices[v].outputs[link->from_port].set;
+    mr_format_set met;
+    if (mr_format_set_meet(&narrowed->set, &need->set, &met))
+        take_over(narrowed, need, &met);
+    else if (!mr_format_set_meet(given, &need->set, &met))
+        mr_plan_mismatch(b, link, port_of(b, link->to, link->to_port), need, given);
+    else {
+        const mr_plan_need *other = opponent(b, v, link, need);
+        mr_plan_conflict(b, link, other ? other : narrowed, need);
+    }
+}
+
+static void ask_for(mr_plan_builder *b, int v, const mr_plan_link *link) {
+    mr_planned_output *output = &b->plan->vertices[v].outputs[link->from_port];
+    const mr_plan_need *need = &b->needs[link->to][link->to_port];
+    mr_format_set met;
+    if (output->chosen)
+        narrow_by(b, v, link, &b->wanted[v][link->from_port], need);
+    else if (output->follows >= 0)
+        narrow_by(b, v, link, &b->needs[v][output->follows], need);
+    else if (!mr_format_set_meet(&output->set, &need->set, &met) || mr_format_set_exceeds(&output->set, &need->set))
+        mr_plan_mismatch(b, link, port_of(b, link->to, link->to_port), need, &output->set);
+}
+
+/* Begins with what each stage takes and gives itself. */
+static void begin(mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    for (size_t i = 0; b->needs[v] && i < vertex->input_count; i++)
+        b->needs[v][i].place = place_of(b, v, (int)i);
+    for (size_t i = 0; b->wanted[v] && i < vertex->output_count; i++)
+        b->wanted[v][i] = (mr_plan_need){.set = vertex->outputs[i].set, .by = v, .place = vertex->mark};
+}
+
+static void leave_open(mr_plan_builder *b, int v, const mr_plan_link *link) {
+    const mr_planned_output *output = &b->plan->vertices[v].outputs[link->from_port];
+    b->wanted[v][link->from_port].unread = true;
+    if (output->follows >= 0)
+        b->needs[v][output->follows].unread = true;
+}
+
+static void narrow(mr_plan_builder *b) {
+    for (int v = b->count - 1; v >= 0; v--) {
+        begin(b, v);
+        for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+            const mr_plan_link *link = &b->link[b->out.item[i]];
+            if (!b->asked[v] || b->unknown[v])
+                continue;
+            if (b->asked[link->to] && !b->unknown[link->to])
+                ask_for(b, v, link);
+            else
+                leave_open(b, v, link);
+        }
+    }
+}
+
+/* ---- forward again: choices are made ----------------------------------------------------------------------------- */
+
+/* Forward again: choices are made, and stages that could only say then what they give are asked once more. */
+/* ---- choosing -------------------------------------------------------------------------------------------------- */
+
+/* The first member in the order of preference; what has only one, or is open, stays. */
+static uint32_t prefer(uint32_t members, const int *order, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (members & MR_IN_SET(order[i]))
+            return MR_IN_SET(order[i]);
+    return members & -members;
+}
+
+static void choose(mr_plan_builder *b, int v, size_t port) {
+    static const int dtypes[] = {MR_DTYPE_F32, MR_DTYPE_F16, MR_DTYPE_U8};
+    static const int layouts[] = {MR_LAYOUT_NCHW, MR_LAYOUT_NHWC, MR_LAYOUT_FLAT};
+    char text[MR_FORMAT_SET_TEXT];
+    mr_planned_output *output = &b->plan->vertices[v].outputs[port];
+    mr_format_set *set = &output->set;
+    set->dtypes = prefer(set->dtypes, dtypes, 3);
+    set->layouts = prefer(set->layouts, layouts, 3);
+    set->pixels = prefer(set->pixels, NULL, 0);
+    if (mr_format_set_is_fixed(set) || b->wanted[v][port].unread)
+        return;
+    b->unknown[v] = true;
+    mr_plan_error(b, b->plan->vertices[v].mark, output->unfixed,
+                  "%s can give any %s, and no stage behind it says which", b->vertex[v]->id,
+                  mr_plan_describe(set, text, sizeof text));
+}
+
+/* The stage's second answer beside what those behind it take. */
+static void check_choice(mr_plan_builder *b, int v, size_t port) {
+    mr_planned_output *output = &b->plan->vertices[v].outputs[port];
+    mr_format_set met;
+    if (mr_format_set_meet(&output->set, &b->wanted[v][port].set, &met)) {
+        output->set = met;
+        choose(b, v, port);
+        return;
+    }
+    b->unknown[v] = true;
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->out.item[i]];
+        const mr_plan_need *need = &b->needs[link->to][link->to_port];
+        if (link->from_port == (int)port && !mr_format_set_meet(&output->set, &need->set, &met))
+            mr_plan_mismatch(b, link, port_of(b, link->to, link->to_port), need, &output->set);
+    }
+}
+
+static bool has_choice(const mr_plan_vertex *vertex) {
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (vertex->outputs[i].chosen)
+            return true;
+    return false;
+}
+
+/* ---- asking again ---------------------------------------------------------------------------------------------- */
+
+/* Whether the stage knew already that exactly this would come: then what it answered still holds. */
+static bool foresaw(const mr_plan_builder *b, int v, size_t input, const mr_planned_input *comes) {
+    const mr_plan_need *need = &b->needs[v][input];
+    return need->by == v && mr_format_set_is_fixed(&need->set) &&
+           b->plan->vertices[v].inputs[input].results == comes->results;
+}
+
+/* Reads the inputs anew. *again: the stage must be asked about what comes now. */
+static int refresh(mr_plan_builder *b, int v, bool *again) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    mr_planned_input *inputs = mr_arena_array(b->arena, vertex->input_count, sizeof *inputs);
+    if (!inputs)
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < vertex->input_count; i++)
+        inputs[i].port = vertex->inputs[i].port;
+    read_inputs(b, v, inputs);
+    for (size_t i = 0; i < vertex->input_count; i++) {
+        bool same = mr_format_set_holds(&inputs[i].set, &vertex->inputs[i].set) &&
+                    inputs[i].results == vertex->inputs[i].results;
+        *again = *again || !(same || foresaw(b, v, i, &inputs[i]));
+    }
+    set_inputs(vertex, inputs);
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (vertex->outputs[i].follows >= 0)
+            vertex->outputs[i].set = inputs[vertex->outputs[i].follows].set;
+    return MR_OK;
+}
+
+static void ask_again(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    assume_outputs(vertex);
+    for (size_t i = 0; i < vertex->output_count; i++)
+        vertex->outputs[i].wanted = &b->wanted[v][i].set;
+    b->unknown[v] = !ask_stage(b, v);
+}
+
+/* Of what stands behind a stage that nobody knows the output of nothing can be said, for or against it. */
+static bool is_behind_unknown(const mr_plan_builder *b, int v) {
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
+        if (b->unknown[b->link[b->in.item[i]].from])
+            return true;
+    return false;
+}
+
+static int make_choices(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        if (!b->hangs[v])
+            continue;
+        b->hangs[v] = false;
+        b->unknown[v] = b->unknown[v] || is_behind_unknown(b, v);
+        if (!b->asked[v] || b->unknown[v])
+            continue;
+        bool again = has_choice(vertex);
+        if (refresh(b, v, &again))
+            return MR_ERROR_MEMORY;
+        if (again)
+            ask_again(b, v);
+        for (size_t i = 0; !b->unknown[v] && i < vertex->output_count; i++)
+            if (vertex->outputs[i].chosen)
+                check_choice(b, v, i);
+    }
+    return MR_OK;
+}
+
+/* ---- forward -------------------------------------------------------------------------------------------------- */
+
+static int negotiate_vertex(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    bool fits = true;
+    if (!vertex->type) {
+        b->unknown[v] = true;
+        return MR_OK;
+    }
+    if ((vertex->role != MR_ROLE_SOURCE && gather_inputs(b, v, &fits)) || make_outputs(b, v))
+        return MR_ERROR_MEMORY;
+    vertex->entry = vertex->type->entry;
+    /* A stage whose options or inputs are wrong is not asked: it would complain of what is none of its own. */
+    bool files = check_files(b, v);
+    bool wrong = b->vertex[v]->broken || !fits || !files;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
+        wrong = wrong || b->unknown[b->link[b->in.item[i]].from];
+    b->asked[v] = !wrong;
+    if (!wrong)
+        wrong = !ask_stage(b, v);
+    b->unknown[v] = wrong && !gives_one_thing(vertex->type);
+    b->hangs[v] = hangs_on_choice(b, v);
+    return MR_OK;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------- */
+
+static int note_formats(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        vertex->formats = mr_arena_array(b->arena, vertex->output_count, sizeof *vertex->formats);
+        if (!vertex->formats)
+            return MR_ERROR_MEMORY;
+        for (size_t i = 0; i < vertex->output_count; i++)
+            vertex->formats[i] = mr_format_set_common(&vertex->outputs[i].set);
+    }
+    return MR_OK;
+}
+
+/* For cuts, over which more may come than was planned. */
+static int note_takes(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        mr_format_set *takes = mr_arena_array(b->arena, vertex->input_count, sizeof *takes);
+        if (!takes)
+            return MR_ERROR_MEMORY;
+        for (size_t i = 0; b->needs[v] && i < vertex->input_count; i++)
+            takes[i] = b->needs[v][i].set;
+        vertex->takes = takes;
+    }
+    return MR_OK;
+}
+
+int mr_plan_negotiate(mr_plan_builder *b) {
+    b->asked = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->asked);
+    b->needs = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->needs);
+    b->wanted = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->wanted);
+    b->hangs = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->hangs);
+    if (!b->asked || !b->needs || !b->wanted || !b->hangs)
+        return MR_ERROR_MEMORY;
+    size_t errors = b->diagnostics->errors;
+    for (int v = 0; v < b->count; v++) {
+        if (v == (int)b->spec->source_count)
+            mr_plan_fill_unreadable(b);
+        if (negotiate_vertex(b, v))
+            return MR_ERROR_MEMORY;
+    }
+    narrow(b);
+    /* What is chosen for stages that do not fit would only be complained of once more. */
+    if (b->diagnostics->errors == errors && make_choices(b))
+        return MR_ERROR_MEMORY;
+    int status = note_formats(b);
+    return status ? status : note_takes(b);
+}

@@ -1,0 +1,288 @@
+/* Which node runs what: the names under `nodes` are found in the graph, and what they leave open is decided. */
+#include "engine/planner/nodes.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/nearest.h"
+#include "engine/planner/builder.h"
+#include "engine/planner/links.h"
+#include "engine/text/options.h"
+#include "millrace/status.h"
+
+enum { NOBODY = -1 };
+
+/* The names being given out; `owner` has the node of each vertex, or NOBODY. */
+typedef struct assignment {
+    mr_plan_builder *b;
+    mr_index vertices; /* id to element of b->vertex */
+    int *owner;
+} assignment;
+
+static const mr_spec_node *node_of(const mr_plan_builder *b, int n) {
+    return &b->spec->nodes[n];
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------------- */
+
+static void unknown_name(const assignment *a, const mr_spec_node *node, bool sources, const char *name,
+                         mr_place place) {
+    char hint[256];
+    mr_nearest nearest = {.wanted = name};
+    mr_plan_offer_ids(a->b, &nearest, sources, !sources);
+    mr_plan_error(a->b, place,
+                  mr_nearest_hint(&nearest, hint, sizeof hint,
+                                  sources ? "its sources are ids under `sources`" : "its stages are ids under `stages`"),
+                  "nodes.%s.%s: there is no %s \"%s\"", node->id, sources ? "sources" : "stages",
+                  sources ? "source" : "stage", name);
+}
+
+static void take_name(const assignment *a, int n, bool sources, size_t i) {
+    const mr_spec_node *node = node_of(a->b, n);
+    const char *key = sources ? "sources" : "stages", *name = (sources ? &node->sources : &node->stages)->item[i];
+    mr_place place = mr_yaml_item_place(node->node, key, i);
+    const mr_spec_vertex **found = mr_index_get(&a->vertices, name);
+    if (!found || (*found)->is_source != sources) {
+        if (found)
+            mr_plan_error(a->b, place, sources ? "name it under `stages`" : "name it under `sources`",
+                          "nodes.%s.%s: \"%s\" is a %s", node->id, key, name, sources ? "stage" : "source");
+        else
+            unknown_name(a, node, sources, name, place);
+        return;
+    }
+    int *owner = &a->owner[found - a->b->vertex];
+    if (*owner == n)
+        mr_plan_error(a->b, place, "name it once", "nodes.%s.%s: \"%s\" is named twice", node->id, key, name);
+    else if (*owner != NOBODY)
+        mr_plan_error(a->b, place, "keep one of them; `replicas` runs a node in several processes",
+                      "nodes.%s.%s: \"%s\" is in the node \"%s\" already", node->id, key, name,
+                      node_of(a->b, *owner)->id);
+    else
+        *owner = n;
+}
+
+static void take_names(const assignment *a) {
+    for (int n = 0; n < (int)a->b->spec->node_count; n++) {
+        const mr_spec_node *node = node_of(a->b, n);
+        for (size_t i = 0; i < node->stages.count; i++)
+            take_name(a, n, false, i);
+        for (size_t i = 0; i < node->sources.count; i++)
+            take_name(a, n, true, i);
+    }
+}
+
+/* ---- what is left ---------------------------------------------------------------------------------------------- */
+
+/* A source that nobody names is read where its frames are wanted. */
+static void follow_readers(const assignment *a, int v) {
+    const mr_plan_builder *b = a->b;
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        int reader = a->owner[b->link[b->out.item[i]].to];
+        if (reader == NOBODY || reader == a->owner[v])
+            continue;
+        if (a->owner[v] != NOBODY) {
+            mr_plan_error(a->b, b->vertex[v]->place, "name it under `sources` of one of them",
+                          "sources.%s: the nodes \"%s\" and \"%s\" both take its frames", b->vertex[v]->id,
+                          node_of(b, a->owner[v])->id, node_of(b, reader)->id);
+            return;
+        }
+        a->owner[v] = reader;
+    }
+}
+
+static void refuse_ownerless(const assignment *a, int v) {
+    const mr_spec_vertex *spec = a->b->vertex[v];
+    if (!spec->is_source) {
+        mr_plan_error(a->b, spec->place, "name it under `stages` of a node", "stages.%s: no node runs it", spec->id);
+        return;
+    }
+    /* A source that nobody reads is warned of elsewhere, and runs in the first node. */
+    a->owner[v] = 0;
+}
+
+static int take_all(assignment *a) {
+    mr_plan_builder *b = a->b;
+    a->owner = mr_arena_array(b->arena, (size_t)b->count, sizeof *a->owner);
+    if (!a->owner)
+        return MR_ERROR_MEMORY;
+    for (int v = 0; v < b->count; v++) {
+        a->owner[v] = NOBODY;
+        if (mr_index_put(&a->vertices, b->arena, b->vertex[v]->id, &b->vertex[v]))
+            return MR_ERROR_MEMORY;
+    }
+    size_t before = b->diagnostics->errors;
+    take_names(a);
+    bool found = b->diagnostics->errors == before && !b->spec->nodes_broken;
+    for (int v = 0; v < b->count && found; v++) {
+        if (a->owner[v] == NOBODY && b->vertex[v]->is_source)
+            follow_readers(a, v);
+        if (a->owner[v] == NOBODY)
+            refuse_ownerless(a, v);
+    }
+    return MR_OK;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------------------------- */
+
+static int make_nodes(mr_plan_builder *b) {
+    mr_plan *plan = b->plan;
+    plan->nodes = mr_arena_array(b->arena, b->spec->node_count, sizeof *plan->nodes);
+    if (!plan->nodes)
+        return MR_ERROR_MEMORY;
+    plan->node_count = b->spec->node_count;
+    for (size_t n = 0; n < plan->node_count; n++) {
+        const mr_spec_node *from = &b->spec->nodes[n];
+        plan->nodes[n] = (mr_plan_node){.id = from->id,
+                                        .mark = from->place,
+                                        .replicas = (int)from->replicas,
+                                        .busy_poll_ns =
+                                            from->busy_poll_ns < 0 ? plan->busy_poll_ns : from->busy_poll_ns,
+                                        .key = from->key,
+                                        .public_key = from->public_key};
+    }
+    return MR_OK;
+}
+
+/* The node that the process of that number runs. */
+static void choose_by_number(mr_plan_builder *b) {
+    mr_plan *plan = b->plan;
+    int all = 0, process = b->params.process;
+    for (size_t n = 0; n < plan->node_count; n++) {
+        if (plan->node < 0 && process < all + plan->nodes[n].replicas) {
+            plan->node = (int)n;
+            plan->replica = process - all;
+        }
+        all += plan->nodes[n].replicas;
+    }
+    if (all != b->params.processes)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_place){.file = b->spec->file},
+                    "start as many as there are, or name the node of each with --node",
+                    "%d process%s started, and the nodes of the pipeline are %d", b->params.processes,
+                    b->params.processes == 1 ? " was" : "es were", all);
+}
+
+/* The node that is planned for. */
+static void choose_node(mr_plan_builder *b) {
+    char hint[256];
+    mr_plan *plan = b->plan;
+    plan->node = -1;
+    plan->replica = b->params.replica;
+    if (!b->params.node && b->params.processes > 0)
+        choose_by_number(b);
+    if (!b->params.node)
+        return;
+    mr_nearest nearest = {.wanted = b->params.node};
+    for (size_t n = 0; n < plan->node_count; n++) {
+        mr_nearest_offer(&nearest, plan->nodes[n].id);
+        if (strcmp(plan->nodes[n].id, b->params.node) == 0)
+            plan->node = (int)n;
+    }
+    mr_place file = {.file = b->spec->file};
+    if (plan->node < 0)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, file,
+                    mr_nearest_hint(&nearest, hint, sizeof hint, "nodes are named under `nodes`"),
+                    "there is no node \"%s\"", b->params.node);
+    else if (plan->replica >= plan->nodes[plan->node].replicas)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, plan->nodes[plan->node].mark, NULL,
+                    "the node \"%s\" has %d process%s: there is no number %d", b->params.node,
+                    plan->nodes[plan->node].replicas, plan->nodes[plan->node].replicas == 1 ? "" : "es",
+                    plan->replica);
+}
+
+static void count_parts(mr_plan_builder *b, const int *owner) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        vertex->node = owner[v] == NOBODY ? 0 : owner[v];
+        mr_plan_node *node = &b->plan->nodes[vertex->node];
+        *(vertex->role == MR_ROLE_SOURCE ? &node->source_count : &node->stage_count) += 1;
+    }
+}
+
+static void warn_of_idle(mr_plan_builder *b) {
+    for (size_t n = 0; n < b->plan->node_count; n++) {
+        const mr_plan_node *node = &b->plan->nodes[n];
+        if (node->source_count == 0 && node->stage_count == 0)
+            mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, node->mark,
+                        "name stages or sources that it has, or take it away", "nodes.%s: it runs nothing", node->id);
+    }
+}
+
+/* A sink that writes a file or into a pipe, and cannot go on where it was. Each process would say it again. */
+static void warn_of_beginning_anew(mr_plan_builder *b) {
+    for (int v = 0; v < b->count && b->plan->node < 0; v++) {
+        const mr_stage_type *type = b->vertex[v]->type;
+        bool written = false;
+        for (const mr_option *option = type ? type->options : NULL; option && option->name; option++)
+            written |= option->file == MR_FILE_WRITTEN;
+        if (written && !type->outputs && !type->resumes)
+            mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, b->vertex[v]->place,
+                        "write with jsonl, which goes on where it was",
+                        "stages.%s: where the node %s dies and is started again, what %s has written cannot be "
+                        "continued, and begins anew", b->vertex[v]->id,
+                        b->plan->nodes[b->plan->vertices[v].node].id, type->name);
+    }
+}
+
+/* A source is read once, whatever number of processes there are. */
+static void refuse_several_readers(mr_plan_builder *b) {
+    for (size_t n = 0; n < b->plan->node_count; n++) {
+        const mr_plan_node *node = &b->plan->nodes[n];
+        if (node->replicas > 1 && node->source_count > 0)
+            mr_plan_error(b, node->mark, "read sources in a node of one process, and give their frames to this one",
+                          "nodes.%s: it reads sources, so that several processes would each read all of them",
+                          node->id);
+    }
+}
+
+int mr_plan_assign_nodes(mr_plan_builder *b) {
+    assignment a = {.b = b};
+    if (b->params.node && b->spec->node_count == 0)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_place){.file = b->spec->file},
+                    "add nodes: {camera: {stages: [...]}}", "there is no node \"%s\": the pipeline has no nodes",
+                    b->params.node);
+    if (b->spec->node_count == 0)
+        return MR_OK;
+    if (take_all(&a))
+        return MR_ERROR_MEMORY;
+    /* Nodes that are wrong are told of in any case, and forgotten where one process runs all. */
+    if (!b->params.cuts)
+        return MR_OK;
+    if (make_nodes(b))
+        return MR_ERROR_MEMORY;
+    choose_node(b);
+    if (b->plan->node >= 0)
+        b->plan->busy_poll_ns = b->plan->nodes[b->plan->node].busy_poll_ns;
+    count_parts(b, a.owner);
+    warn_of_idle(b);
+    warn_of_beginning_anew(b);
+    refuse_several_readers(b);
+    return MR_OK;
+}
+
+/* ---- what is not here ------------------------------------------------------------------------------------------ */
+
+bool mr_plan_is_elsewhere(const mr_plan_builder *b, int v) {
+    return b->plan->node_count > 0 && b->plan->node >= 0 && b->plan->vertices[v].node != b->plan->node;
+}
+
+/* Whether all that the options of a stage name to be read is here: cameras and the like are not asked twice. */
+static bool all_here(const mr_option *table, const char *fields) {
+    for (const mr_option *option = table; option && option->name; option++) {
+        if (option->elsewhere)
+            continue;
+        if (option->kind == MR_OPTION_MAP && !all_here(option->fields, fields + option->offset))
+            return false;
+        if (option->file != MR_FILE_READ || !mr_option_string(option, fields))
+            continue;
+        const char *path = mr_option_path(option, fields);
+        if (!path || access(path, R_OK))
+            return false;
+    }
+    return true;
+}
+
+bool mr_plan_is_unseen(const mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    return mr_plan_is_elsewhere(b, v) && !all_here(vertex->type->options, vertex->options);
+}

@@ -1,0 +1,227 @@
+/* How long queues are that the YAML leaves open, and how many buffers each stage's first output needs (the formula
+ * stands in plan.h). */
+#include "engine/planner/sizes.h"
+
+#include "engine/plan/cut.h"
+#include "engine/planner/builder.h"
+#include "millrace/status.h"
+
+enum { SMALL_FRAMES_QUEUE = 32 };
+
+/* What may hold an output downstream: so many for each source of one producing instance, and so many in all. */
+typedef struct holding {
+    int64_t per_source, in_all;
+} holding;
+
+static const mr_format_set *carried(const mr_plan_builder *b, const mr_plan_edge *edge) {
+    return &b->plan->vertices[edge->from].outputs[edge->from_port].set;
+}
+
+/* Whether frames may leave a stage in the buffers they came in: where something of the same kind comes out. */
+static bool passes_through(const mr_plan_vertex *vertex, const mr_format_set *in) {
+    mr_format_set met;
+    for (size_t i = 0; i < vertex->output_count && !vertex->copy; i++)
+        if (vertex->outputs[i].set.payload == in->payload && mr_format_set_meet(&vertex->outputs[i].set, in, &met))
+            return true;
+    return false;
+}
+
+bool mr_plan_passes_on(const mr_plan_builder *b, const mr_plan_link *link) {
+    return passes_through(&b->plan->vertices[link->to], &b->plan->vertices[link->from].outputs[link->from_port].set);
+}
+
+/* Sums stop here; lint_pools.c looks closer at those that do. */
+static int64_t cap(int64_t value) {
+    return value < MR_PLAN_MOST_BUFFERS ? value : MR_PLAN_MOST_BUFFERS;
+}
+
+/* Where one way to a join gathers batches, the other must hold as many frames meanwhile: with less room in its queue
+ * it would stop the stage that feeds both, and the batch would never fill. What the author wrote stands
+ * (lint_batches.c). */
+static void lengthen_joins(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        vertex->gathered = 0;
+        for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+            int before = b->plan->vertices[b->link[b->in.item[i]].from].gathered;
+            vertex->gathered = before > vertex->gathered ? before : vertex->gathered;
+        }
+        if (vertex->input_count > 1 && b->vertex[v]->common.queue.size == 0 && vertex->queue < vertex->gathered)
+            vertex->queue = vertex->gathered;
+        vertex->gathered = (int)cap(vertex->gathered + (mr_plan_waits_for_batch(vertex) ? vertex->batch : 0));
+    }
+}
+
+/* Frames without a payload of ours (packets, results) are small: more of them may wait, so that stages that feed each
+ * other take turns less often. Not where the author gave a length, or wants old frames dropped. */
+static void lengthen_small(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        bool small = vertex->policy == MR_POLICY_BLOCK && b->vertex[v]->common.queue.size == 0;
+        for (int i = b->in.start[v]; small && i < b->in.start[v + 1]; i++) {
+            mr_payload payload = carried(b, &b->plan->edges[b->in.item[i]])->payload;
+            small = payload == MR_PAYLOAD_PACKET || payload == MR_PAYLOAD_RESULTS;
+        }
+        if (small && vertex->input_count > 0 && vertex->queue < SMALL_FRAMES_QUEUE)
+            vertex->queue = SMALL_FRAMES_QUEUE;
+    }
+}
+
+/* Whether tensors among results lie in the buffers of a vertex: those that it adds, or, of a copy, those that come.
+ * They go on with every frame that is made of theirs, whatever becomes of the payload, until a copy makes them anew. */
+static bool holds_results(const mr_plan_vertex *vertex) {
+    const mr_planned_result *others = vertex->input_count && !vertex->copy ? vertex->inputs[0].results : NULL;
+    bool more = vertex->copy && vertex->inputs[0].more_results;
+    for (size_t i = 0; i < vertex->output_count; i++)
+        for (const mr_planned_result *one = vertex->outputs[i].results; one && one != others; one = one->next)
+            more = more || one->kind == MR_RESULT_TENSOR;
+    return more;
+}
+
+/* What is counted of the places behind a stage. */
+typedef struct counting {
+    bool results; /* those that hold results; else payloads */
+    bool least;   /* only those that are needed for the pipeline to get on */
+} counting;
+
+/* A stage gets on with one call, and in its queue what the next one takes. Not less than planned where frames wait for
+ * others: before a join, and at a cut until the other end has settled them. */
+static bool needs_less(const mr_plan_vertex *to) {
+    return to->input_count <= 1 && !mr_plan_cut_of(to);
+}
+
+/* What `to` and all behind it that its frames pass into may hold of what comes over `edge`. `behind`: of the same
+ * counting. */
+static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const holding *behind, counting of) {
+    const mr_plan_vertex *to = &b->plan->vertices[edge->to];
+    bool less = of.least && needs_less(to);
+    int64_t calls = less ? to->batch : (int64_t)to->in_flight * to->batch;
+    holding held = {.per_source = less && to->batch < to->queue ? to->batch : to->queue};
+    *(to->entry == MR_ENTRY_PER_SOURCE ? &held.per_source : &held.in_all) += calls;
+    if (of.results ? !to->copy : passes_through(to, carried(b, edge))) {
+        held.per_source += behind[edge->to].per_source;
+        held.in_all += behind[edge->to].in_all;
+    }
+    return held;
+}
+
+static holding held_behind(const mr_plan_builder *b, int v, const holding *behind, counting of) {
+    holding sum = {0};
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        holding held = held_by(b, &b->plan->edges[b->out.item[i]], behind, of);
+        sum.per_source = cap(sum.per_source + held.per_source);
+        sum.in_all = cap(sum.in_all + held.in_all);
+    }
+    return sum;
+}
+
+static bool brings_tensors(const mr_planned_input *input) {
+    for (const mr_planned_result *one = input->results; one; one = one->next)
+        if (one->kind == MR_RESULT_TENSOR)
+            return true;
+    return input->more_results;
+}
+
+/* What is brought in lies there until its call is over, or as long as what comes out of the stage in it: the payload,
+ * or the results. */
+static int count_staging(const mr_plan_vertex *vertex, int64_t making, int64_t payloads, int64_t results) {
+    int64_t after = 0;
+    for (size_t i = 0; i < vertex->input_count; i++) {
+        int64_t passing = passes_through(vertex, &vertex->inputs[i].set) ? payloads : 0;
+        int64_t held = brings_tensors(&vertex->inputs[i]) ? results : passing;
+        after = held > after ? held : after;
+    }
+    int64_t ports = vertex->input_count > 1 ? (int64_t)vertex->input_count : 1;
+    return (int)cap(making * ports + after);
+}
+
+static int64_t held_of(const holding *behind, int64_t sources) {
+    return behind->per_source * sources + behind->in_all;
+}
+
+/* What comes from several devices waits behind the slowest of them, to be put in order again, while the others go on.
+ */
+static void lengthen_behind_several(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        for (int i = b->in.start[v]; !vertex->copy && i < b->in.start[v + 1]; i++) {
+            const mr_plan_vertex *from = &b->plan->vertices[b->link[b->in.item[i]].from];
+            int64_t waits = (int64_t)MR_PLAN_REORDERED * (int64_t)from->device_count * from->turn;
+            if (from->device_count > 1 && !mr_plan_same_devices(from, vertex) && b->vertex[v]->common.queue.size == 0 &&
+                vertex->queue < waits && vertex->policy == MR_POLICY_BLOCK)
+                vertex->queue = (int)cap(waits);
+        }
+    }
+}
+
+/* By vertex. */
+typedef struct holdings {
+    holding *payloads, *results, *least_payloads, *least_results;
+} holdings;
+
+static int make_holdings(mr_plan_builder *b, holdings *all) {
+    holding **const each[] = {&all->payloads, &all->results, &all->least_payloads, &all->least_results};
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        if (!(*each[i] = mr_arena_array(b->arena, (size_t)b->count, sizeof(holding))))
+            return MR_ERROR_MEMORY;
+    return MR_OK;
+}
+
+/* No more frames come than the sources have, where all of them know that. */
+static int64_t frames_that_come(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
+    int64_t sum = 0, largest = 0;
+    for (size_t i = 0; i < vertex->source_count; i++) {
+        int64_t frames = b->plan->vertices[vertex->sources[i]].frames;
+        if (frames <= 0)
+            return MR_PLAN_MOST_BUFFERS;
+        sum = cap(sum + frames);
+        largest = frames > largest ? frames : largest;
+    }
+    return vertex->entry == MR_ENTRY_PER_SOURCE ? cap(largest) : sum;
+}
+
+/* Of a run that is as fast as its slowest stage, queues before that stage are full and those behind it empty; which it
+ * is, nobody knows yet: half of all places. Payload that lies in the other process's memory takes none here. */
+static int count_likely(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
+    const mr_cut *cut = mr_plan_cut_of(vertex);
+    int64_t half = ((int64_t)vertex->output_buffers + 1) / 2, frames = frames_that_come(b, vertex);
+    if (cut && cut->shared_memory)
+        return 0;
+    return (int)(frames < half ? frames : half);
+}
+
+static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    bool results = holds_results(vertex);
+    bool alone = vertex->role == MR_ROLE_SOURCE || vertex->entry == MR_ENTRY_PER_SOURCE;
+    int64_t sources = alone ? 1 : (int64_t)mr_plan_at_once(b->plan, vertex);
+    int64_t making = (int64_t)vertex->in_flight * vertex->batch;
+    const holding *behind = results ? &all->results[v] : &all->payloads[v];
+    const holding *least = results ? &all->least_results[v] : &all->least_payloads[v];
+    vertex->output_buffers = (int)cap(vertex->retained + making + held_of(behind, sources));
+    vertex->least_buffers = (int)cap(vertex->retained + vertex->batch + held_of(least, sources));
+    /* What comes over a cut is let in by its window, wherever it is then held. */
+    if (vertex->role == MR_ROLE_CUT_IN)
+        vertex->output_buffers = vertex->least_buffers = vertex->retained;
+    vertex->likely_buffers = count_likely(b, vertex);
+    if (mr_plan_parts(vertex) > 1 && !vertex->copy)
+        vertex->staging.count = count_staging(vertex, making, held_of(&all->payloads[v], sources),
+                                              held_of(&all->results[v], sources));
+}
+
+int mr_plan_sizes(mr_plan_builder *b) {
+    holdings all;
+    if (make_holdings(b, &all))
+        return MR_ERROR_MEMORY;
+    lengthen_joins(b);
+    lengthen_small(b);
+    lengthen_behind_several(b);
+    for (int v = b->count - 1; v >= 0; v--) {
+        all.payloads[v] = held_behind(b, v, all.payloads, (counting){0});
+        all.results[v] = held_behind(b, v, all.results, (counting){.results = true});
+        all.least_payloads[v] = held_behind(b, v, all.least_payloads, (counting){.least = true});
+        all.least_results[v] = held_behind(b, v, all.least_results, (counting){.results = true, .least = true});
+        count_buffers(b, v, &all);
+    }
+    return MR_OK;
+}
