@@ -23,7 +23,8 @@ enum {
     ROUNDS = 5,
     LEAST_SET = 8,   /* pictures of a set */
     FRAMES = 64,     /* of a batch of small ones */
-    RESULT_BYTES = 44 /* five classes of a frame */
+    RESULT_BYTES = 44, /* five classes of a frame */
+    LAUNCHES = 2000
 };
 
 typedef struct bench {
@@ -161,6 +162,21 @@ static void pageable(bench *b) {
     bare_from(b, b->pageable);
 }
 
+/* The other way. */
+static void bare_home(bench *b) {
+    for (int i = 0; i < b->pictures; i++)
+        check(cudaMemcpyAsync(b->host + picture_at(b, i), b->there + picture_at(b, i), PICTURE_BYTES,
+                              cudaMemcpyDeviceToHost, b->handle), "a copy");
+    check(cudaStreamSynchronize(b->handle), "the copies");
+}
+
+/* Work that is nothing but launched: a kernel of the runtime's that sets four bytes. */
+static void launches(bench *b) {
+    for (int i = 0; i < LAUNCHES; i++)
+        check(cudaMemsetAsync(b->there, 0, 4, b->handle), "a launch");
+    check(cudaStreamSynchronize(b->handle), "the launches");
+}
+
 static void ours(bench *b) {
     for (int i = 0; i < b->pictures; i++) {
         begin_piece(b);
@@ -173,10 +189,13 @@ static void ours(bench *b) {
 static void print_pictures(bench *b) {
     double bytes = (double)b->pictures * PICTURE_BYTES / 1e9;
     double alone = bytes / best_of(b, bare), engine = bytes / best_of(b, ours), paged = bytes / best_of(b, pageable);
+    double home = bytes / best_of(b, bare_home);
     size_t count = (size_t)(b->pictures < 2 * b->set ? b->pictures : 2 * b->set);
     compare(b, count * PICTURE_BYTES);
+    double launch = best_of(b, launches) / LAUNCHES * 1e6;
     printf("{\"bare_gb_per_s\": %.2f, \"engine_gb_per_s\": %.2f, \"of_bare\": %.3f, \"pageable_gb_per_s\": %.2f", alone,
            engine, engine / alone, paged);
+    printf(", \"download_gb_per_s\": %.2f, \"launch_us\": %.3f", home, launch);
 }
 
 /* ---- small ones -------------------------------------------------------------------------------------------------- */

@@ -7,7 +7,8 @@ tools/bench/README.md has the page of figures, which this fills.
     tools/bench/gpu --only tests --only memcheck
     tools/bench/gpu --budget 540 --json r.json --resume
                                                  as much of it as can be done in 540 seconds; the same command again goes on
-                                                 where that ended. r.json is whole at any time, r.log has all output
+                                                 where that ended. r.json is whole at any time, r.log has all output,
+                                                 r-card.json what plan --assume cuda:1xr-card.json expects rates from
     tools/bench/gpu --pack FOLDER                builds, and writes all that is needed on a machine with a driver and Python
                                                  3.11 or later, but without network or toolkit, in pieces of at most 55 MiB
     tar xf PIECE; python3 FOLDER/gpu.py --resume --json r.json
@@ -30,6 +31,7 @@ import subprocess
 import sys
 import tempfile
 
+import gpu_card
 import gpu_pack
 import gpu_page
 import gpu_steps
@@ -228,6 +230,13 @@ def status_of(report):
     return 0 if all(one["met"] for one in report["targets"]) else 1
 
 
+def keep_card(report, given):
+    """r.json has r-card.json beside it, for like=r-card.json."""
+    card = given.json and given.json.with_name(given.json.stem + "-card.json")
+    if card and given.device.startswith("cuda") and gpu_card.write_card(report, card):
+        say(f"{card} has what was measured: sim:0?like={card} and plan --assume cuda:1x{card} take it")
+
+
 def measure(given):
     report = Report(given)
     report["unfinished"] = False
@@ -244,6 +253,7 @@ def measure(given):
         say(str(reason))
     report["targets"] = judge(report)
     report.write()
+    keep_card(report, given)
     print(json.dumps(report, indent=1))
     if given.page and given.device.startswith("cuda") and "machine" in report:
         gpu_page.keep(given.page.with_name("gpu.json"), report)

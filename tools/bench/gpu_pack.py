@@ -26,7 +26,8 @@ ROOT = HERE.parent.parent
 MIB = 1 << 20
 # A tar file's own blocks, the script and a manifest.
 OVERHEAD = 256 << 10
-SCRIPTS = ("gpu.py", "gpu_report.py", "gpu_libraries.py", "gpu_pack.py", "gpu_steps.py", "gpu_judge.py", "gpu_page.py")
+SCRIPTS = ("gpu.py", "gpu_report.py", "gpu_libraries.py", "gpu_pack.py", "gpu_steps.py", "gpu_judge.py", "gpu_page.py",
+           "gpu_card.py")
 # Group: what it is for, the libraries that make it needless where they are found elsewhere, and how hard to compress: 0 for
 # wheels, which are taken along as they are, being compressed already.
 GROUPS = {"programs": ("tests, benchmarks", (), 6),

@@ -42,13 +42,15 @@ typedef struct sheet {
 } sheet;
 
 /* Each row is that of the vendor's data sheet (GeForce: the architecture's white paper). Rates that a sheet gives "with
- * sparsity" are halved. */
+ * sparsity" are halved, and those of FP16 sums with FP32 sums' where a GeForce has both. In November 2026 memory, bandwidth
+ * and both rates were compared with tables that quote these sheets, but for the tensor rate of the A10 and all of the A30,
+ * which none was found for; numbers of decoders for the A40, L40, L40S, RTX 4090 and RTX 5090. */
 static const sheet sheets[] = {
     {"a10", "NVIDIA A10", "NVIDIA A10 data sheet", 86, 24, 600, 31.2, 125, 128, GEN4, 2, &ampere, 0},
     {"a100", "NVIDIA A100 SXM4 80GB", "NVIDIA A100 data sheet", 80, 80, 2039, 19.5, 312, 64, GEN4, 5, &turing, 1290},
     {"a100-40gb", "NVIDIA A100 40GB", "NVIDIA A100 data sheet", 80, 40, 1555, 19.5, 312, 64, GEN4, 5, &turing, 1290},
     {"a100-pcie", "NVIDIA A100 PCIe 80GB", "NVIDIA A100 data sheet", 80, 80, 1935, 19.5, 312, 64, GEN4, 5, &turing, 1290},
-    {"a30", "NVIDIA A30", "NVIDIA A30 data sheet", 80, 24, 933, 10.3, 165, 64, GEN4, 4, &turing, 0},
+    {"a30", "NVIDIA A30", "NVIDIA A30 data sheet, not compared", 80, 24, 933, 10.3, 165, 64, GEN4, 4, &turing, 0},
     {"a40", "NVIDIA A40", "NVIDIA A40 data sheet", 86, 48, 696, 37.4, 149.7, 128, GEN4, 2, &ampere, 0},
     {"h100", "NVIDIA H100 SXM5 80GB", "NVIDIA H100 data sheet", 90, 80, 3350, 67, 989.5, 128, GEN5, 7, &turing, 1545},
     {"h100-pcie", "NVIDIA H100 PCIe 80GB", "NVIDIA H100 data sheet", 90, 80, 2000, 51, 756.5, 128, GEN5, 7, &turing, 1545},

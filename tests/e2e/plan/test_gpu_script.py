@@ -18,6 +18,7 @@ SCRIPT = ROOT / "tools/bench/gpu.py"
 BUILT = pathlib.Path(MILLRACE).parent
 GPUS = any(re.fullmatch(r"nvidia\d+", name) for name in os.listdir("/dev"))
 sys.path.insert(0, str(SCRIPT.parent))
+import gpu_card  # noqa: E402
 import gpu_judge  # noqa: E402
 import gpu_libraries  # noqa: E402
 import gpu_pack  # noqa: E402
@@ -45,11 +46,11 @@ read -r orders < ORDERS
 inputs=0
 for word; do [ "$word" != --input ] || inputs=$((inputs + 1)); done
 case $key in
-devices) echo '{"cuda": {"driver": "580.1", "devices": [{"name": "cuda:0", "model": "NVIDIA Actor"}]}}' ;;
+devices) echo '{"cuda": {"driver": "580.1", "devices": [{"name": "cuda:0", "model": "NVIDIA Actor", "memory_bytes": 80000000000}]}, "sim": {"like": ["a10", "h100"]}}' ;;
 test_cuda_device) echo "[  PASSED  ] 0 test(s)."; echo "[  SKIPPED ] 1 test(s), listed below:" ;;
 test_*) echo "[  PASSED  ] 3 test(s)." ;;
 bench_cuda_preprocess) echo '{"copy_gb_per_s": 3000.0, "fused_ms": 0.05, "of_copy": 0.71, "times_unfused": 3.5}' ;;
-bench_cuda_upload) echo '{"bare_gb_per_s": 53.0, "engine_gb_per_s": 52.0, "of_bare": 0.98, "pageable_gb_per_s": 12.0, "results": {"times": 9.0}, "peer": {"engine_gb_per_s": 300.0, "times": 8.5}}' ;;
+bench_cuda_upload) echo '{"bare_gb_per_s": 53.0, "engine_gb_per_s": 52.0, "of_bare": 0.98, "pageable_gb_per_s": 12.0, "download_gb_per_s": 51.5, "launch_us": 2.25, "results": {"times": 9.0}, "peer": {"engine_gb_per_s": 300.0, "times": 8.5}}' ;;
 *_flow) echo '{"upload_per_s": 17000, "compute_per_s": 90000, "flow_per_s": 16000, "of_slower": 0.94, "calls": {"cudaMalloc": 0}}' ;;
 bench_latency) echo '{"latency": [{"work": "kernels", "graphs": false, "median_us": 90.0}, {"work": "kernels", "graphs": true, "median_us": 40.0}]}' ;;
 network_latency) echo '{"latency": [{"work": "network", "graphs": false, "median_us": 900.0}, {"work": "network", "graphs": true, "median_us": 400.5}]}' ;;
@@ -178,6 +179,40 @@ class Played(Case):
         self.assertNotIn("not measured", page)
         self.assertEqual(page, gpu_page.filled((ROOT / "tools/bench/README.md").read_text(),
                                                json.loads((self.folder / "gpu.json").read_text())))
+
+    def test_what_was_measured_is_a_card_for_plans(self):
+        self.told()
+        path = self.folder / "report-card.json"
+        self.assertEqual(json.loads(path.read_text()), {
+            "name": "NVIDIA Actor", "memory_bytes": 80000000000, "memory_bytes_s": 3e12, "upload_bytes_s": 53e9,
+            "download_bytes_s": 51.5e9, "launch_ns": 2250.0, "decode_fps": {"h264": 2.0}})
+        text = ("version: 1\npipeline: p\nsources: {a: {uri: 'lavfi:testsrc=size=64x48:rate=1:duration=1'}}\nstages:\n"
+                "  decode: {input: a}\n  hash: {type: phash, input: decode, device: 'cuda:0'}\n"
+                "  out: {type: 'null', input: hash}\n")
+        done = subprocess.run([MILLRACE, "plan", self.write(text), "--json", "--assume", f"cuda:1x{path}"],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (card,) = json.loads(done.stdout)["expected"]["cards"]
+        self.assertEqual((card["name"], card["measured"], card["upload_bytes_s"], card["download_bytes_s"], card["launch_ns"]),
+                         ("NVIDIA Actor", True, 53e9, 51.5e9, 2250))
+        # A run that measures nothing leaves no card behind.
+        path.unlink()
+        self.report.unlink()
+        self.told("--only", "racecheck")
+        self.assertFalse(path.exists())
+
+    def test_the_sheet_of_a_card_is_found_by_the_name_that_it_tells(self):
+        names = json.loads(subprocess.run([MILLRACE, "devices", "--json"], capture_output=True, text=True,
+                                          check=True).stdout)["sim"]["like"]
+        for model, like in (("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA H100 PCIe", "h100-pcie"), ("NVIDIA H200", "h200"),
+                            ("NVIDIA A100-SXM4-80GB", "a100"), ("NVIDIA A100-SXM4-40GB", "a100-40gb"),
+                            ("NVIDIA A100 80GB PCIe", "a100-pcie"), ("NVIDIA A10", "a10"), ("Tesla T4", "t4"),
+                            ("NVIDIA L4", "l4"), ("NVIDIA L40", "l40"), ("NVIDIA L40S", "l40s"),
+                            ("NVIDIA GeForce RTX 4090", "rtx4090"), ("NVIDIA RTX A6000", "rtxa6000"),
+                            ("NVIDIA RTX 6000 Ada Generation", "rtx6000ada"), ("NVIDIA RTX A4000", None),
+                            ("NVIDIA GeForce RTX 4060", None), ("", None)):
+            with self.subTest(model):
+                self.assertEqual(gpu_card.like_of(model, names), like)
 
     def test_it_goes_on_after_a_kill_in_each_step(self):
         for key in ("test_preprocess", "bench_flow", "plain_flow", "hashes", "ncu", "memcheck", "classes", "synccheck"):

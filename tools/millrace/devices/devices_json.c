@@ -1,4 +1,5 @@
 /* millrace devices --json. */
+#include "engine/device/sim/card.h"
 #include "kernels/kernels.h"
 #include "tools/millrace/devices/devices.h"
 
@@ -118,5 +119,9 @@ void mr_devices_put_json(yajl_gen json, const mr_host *host, const mr_gpus *gpus
     mr_json_open_map(json, "sim");
     mr_json_text(json, "name", "sim:N");
     mr_json_bool(json, "usable", true);
+    mr_json_open_array(json, "like");
+    for (size_t i = 0; mr_card_name(i); i++)
+        mr_json_text(json, NULL, mr_card_name(i));
+    yajl_gen_array_close(json);
     yajl_gen_map_close(json);
 }
