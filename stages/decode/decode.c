@@ -1,9 +1,9 @@
-/* decode: compressed packets -> pictures, by libavcodec, straight into pool buffers where the decoder can.
+/* decode: compressed packets -> pictures, by libavcodec, straight into pool buffers if the decoder can.
  *
  * Every packet's receipt ends here in one of these ways: its picture is emitted; it is absorbed ("skip", "not
  * selected", whether it was decoded or not needed, "not shown": an edit list, "second field" of a picture, "no
- * picture"); it is dropped ("corrupt", "no key frame": sent before the first picture could be decoded; "stopped": which
- * number its picture has is open, since packets of pictures that are shown before it were not read any more). Packets
+ * picture"); it is dropped ("corrupt", "no key frame": sent before the first picture could be decoded; "stopped": the
+ * number of its picture is unknown, since packets of pictures that are shown before it were not read any more). Packets
  * and pictures are matched by a number that goes through the decoder. */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@
 
 enum { MOST_DRAIN_ERRORS = 256 };
 
-/* What is done with a picture. AHEAD: some before it may not have been read when the source was asked to end. */
+/* The outcome of a picture. AHEAD: some before it may not have been read when the source was asked to end. */
 typedef enum verdict { WANTED, NOT_SELECTED, DAMAGED, AHEAD } verdict;
 
 typedef struct decode_state {
@@ -31,12 +31,12 @@ typedef struct decode_state {
     mr_decode_device *device;  /* on another device */
     struct SwsContext *scaler;
     AVPacket *packet;
-    AVFrame *picture;          /* to be given next, where has_picture */
-    AVFrame *following;        /* the one after it, where has_following */
+    AVFrame *picture;          /* the next to be emitted, if has_picture */
+    AVFrame *following;        /* the one after it, if has_following */
     bool has_picture, has_following;
     verdict verdict;           /* on picture */
     bool taken;                /* the input of this call is among `needed`, or in the decoder */
-    bool sent;                 /* a packet is in the decoder whose pictures have not been asked for */
+    bool sent;                 /* the decoder has a packet whose pictures have not been received */
     bool draining, cut_short, ahead;
     bool stretch;              /* packets of one have been taken */
     int64_t last_dts_ns;       /* of the last packet; MR_NO_TIME: it has none */
@@ -123,12 +123,12 @@ static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet) {
     return status;
 }
 
-/* The first of a source is warned of, the others are for those who ask. */
+/* The first of a source is logged as a warning, the others as information. */
 static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     decode_state *state = self->state;
     void (*say)(const mr_stage *, const char *, ...) = state->told ? mr_stage_info : mr_stage_warn;
     int width, height;
-    /* What FFmpeg refuses for its size is whole, and can be had. */
+    /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
     if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
         say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
             packet->media && packet->media->still && packet->media->is_file ? packet->media->path : "a picture", width, height,
@@ -184,7 +184,7 @@ static void count_error(mr_stage *self, mr_io *io, int error) {
     mr_frame_unref(&packet);
 }
 
-/* The decoder's next picture; false where it has none at present, or at all. */
+/* The decoder's next picture; false if it has none at present, or at all. */
 static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     decode_state *state = self->state;
     for (;;) {
@@ -217,7 +217,7 @@ static int send_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t number
     return status;
 }
 
-/* A failure: there is no decoder any more, and the packet is settled. */
+/* After a failure there is no decoder any more, and the packet is settled. */
 static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
     decode_state *state = self->state;
     int64_t number;
@@ -237,7 +237,7 @@ static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-/* Presentation time; where the stream has none, what its rate makes of the picture's number. */
+/* Presentation time; if the stream has none, the picture's number divided by its rate. */
 static int64_t time_of(const decode_state *state, const AVFrame *picture) {
     if (picture->best_effort_timestamp != AV_NOPTS_VALUE)
         return picture->best_effort_timestamp;
@@ -322,14 +322,14 @@ static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_fram
     return status;
 }
 
-/* A picture for which there is no room in the plan gets a new pool, and a word in the log, once. */
+/* If the plan has no room for a picture it gets a new pool, which is logged once. */
 static void note_size(mr_stage *self, const AVFrame *picture) {
     decode_state *state = self->state;
     mr_bounds width = self->inputs[0].set.width, height = self->inputs[0].set.height;
     if (state->outgrown || !width.max || (picture->width <= width.max && picture->height <= height.max))
         return;
     state->outgrown = true;
-    mr_stage_warn(self, "%s: pictures of %dx%d came where at most %dx%d were announced: memory may go beyond the plan",
+    mr_stage_warn(self, "%s: pictures are %dx%d, larger than the %dx%d that were announced: memory may exceed the plan",
                   self->source_id, picture->width, picture->height, (int)width.max, (int)height.max);
 }
 
@@ -348,8 +348,8 @@ static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
     return mr_io_emit(io, 0, frame);
 }
 
-/* Settles state->picture: *emitted says whether it went out. MR_ERROR_AGAIN leaves it to be settled later. A
- * packet with several pictures keeps its place until the last of them. */
+/* Settles state->picture: *emitted: whether it was emitted. MR_ERROR_AGAIN leaves it to be settled later. A packet with
+ * several pictures keeps its place until the last of them. */
 static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     decode_state *state = self->state;
     int64_t number = state->picture->reordered_opaque;
@@ -440,8 +440,8 @@ static int give_up_held(decode_state *state, mr_io *io) {
     return MR_DONE;
 }
 
-/* Decodes what has come, as far as it is known to be needed, or has to be decoded now. MR_DONE: the rest waits for
- * packets to come. */
+/* Decodes packets that are known to be needed, or have to be decoded now. MR_DONE: the rest waits for packets to come.
+ */
 static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     decode_state *state = self->state;
     for (;;) {
@@ -470,8 +470,7 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     }
 }
 
-/* Gets the last pictures out of the decoder and closes what is left. MR_MORE or MR_ERROR_AGAIN: to be called
- * again. */
+/* Receives the decoder's last pictures and closes it. MR_MORE or MR_ERROR_AGAIN: to be called again. */
 static int drain(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     if (!state->draining) {
@@ -503,7 +502,7 @@ static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
     mr_selection_begin(&state->selection);
 }
 
-/* Makes the decoder ready for a packet; what is still in it comes out first. */
+/* Makes the decoder ready for a packet; its remaining pictures are received first. */
 static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
     decode_state *state = self->state;
     bool other_codec = state->codec && frame->media->codec != state->media->codec;
@@ -526,7 +525,7 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
     return status;
 }
 
-/* True where the packet is settled without the decoder. */
+/* True if the packet is settled without the decoder. */
 static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
@@ -541,7 +540,7 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     if (damage)
         mr_io_drop(io, frame, damage);
     else if (corrupt && frame->flags & MR_FRAME_CORRUPT)
-        mr_io_drop(io, frame, "corrupt"); /* its source has said why */
+        mr_io_drop(io, frame, "corrupt"); /* its source has logged the reason */
     else if (corrupt)
         drop_corrupt(self, io, frame);
     else
@@ -549,8 +548,8 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     return true;
 }
 
-/* A picture that must not be late does not wait for packets behind it. Where a decoder puts pictures in order, it gives
- * one only when so many others have come: then leaving some out would make those behind them late. */
+/* A picture that must not be late does not wait for packets behind it. If a decoder reorders pictures, it gives one
+ * only after a number of others: leaving some out would make those behind them late. */
 static void take(mr_stage *self, mr_frame *frame) {
     decode_state *state = self->state;
     if (state->shown_pts_ns != MR_NO_TIME)
@@ -615,14 +614,14 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
 const mr_stage_type mr_decode_stage = {
     .name = "decode",
     .summary = "decodes packets into pictures",
-    .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered "
-            "from 0 in each epoch, those that start, duration, every or fps leave out included. A picture "
-            "keeps the stream's matrix, range, chroma siting, sample aspect ratio and rotation; interlaced "
-            "pictures are given as they are. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted "
-            "and that no wanted one depends on are not decoded, and counted as \"not selected\" all the same; that they "
-            "are damaged is not noticed. Pictures that are coded as fields, raw streams without times, and sources with a "
-            "deadline whose pictures come out of order are decoded whole. A plan's sizes and memory are those that the container announces: "
-            "where a stream goes over to larger pictures, they get new buffers, and the log says so once.",
+    .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered from 0 in "
+            "each epoch, those that start, duration, every or fps leave out included. A picture keeps the stream's "
+            "matrix, range, chroma siting, sample aspect ratio and rotation; interlaced pictures are given as they "
+            "are. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted and that no wanted one depends on "
+            "are not decoded, and counted as \"not selected\" all the same; that they are damaged is not noticed. "
+            "Pictures that are coded as fields, raw streams without times, and sources with a deadline whose pictures "
+            "come out of order are decoded whole. A plan's sizes and memory are those that the container announces: if "
+            "a stream changes to larger pictures, they get new buffers, which is logged once.",
     .inputs = inputs,
     .outputs = outputs,
     .options = mr_decode_options,

@@ -12,7 +12,7 @@
 
 /* ---- answers, by GPU ------------------------------------------------------------------------------------------- */
 
-/* Kept for as long as the process lives: what hardware can do does not change. */
+/* Kept for as long as the process lives: capabilities of hardware do not change. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mr_gpu_decoders *answers[MR_GPU_MOST];
 
@@ -28,7 +28,7 @@ static mr_gpu_decoders *ask(int index) {
     return found;
 }
 
-/* NULL where it cannot be asked. */
+/* NULL if it cannot be queried. */
 static const mr_gpu_decoders *decoders_of(const char *device) {
     char text[MR_DEVICE_NAME];
     int index = -1;
@@ -76,7 +76,7 @@ static int check_pixel(const mr_gpu_decoders *decoders, const char *device, cons
     return MR_OK;
 }
 
-/* Where several layouts may come, one that it takes is enough to wait and see. */
+/* If several layouts are possible, one that it supports is enough: the pictures decide. */
 int mr_decode_caps_check(const char *device, const mr_format_set *packets) {
     const mr_gpu_decoders *decoders = packets->codec && packets->pixels ? decoders_of(device) : NULL;
     int status = MR_OK;

@@ -16,7 +16,7 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
     if (mr_decode_device_choose(params->device, parameters->codec_id, params->io, &decoder))
         return MR_ERROR_UNAVAILABLE;
     if (!decoder)
-        return mr_fail(MR_ERROR_DATA, "%s: there is no decoder for %s", media->path,
+        return mr_fail(MR_ERROR_DATA, "%s: no decoder for %s is installed", media->path,
                        avcodec_get_name(parameters->codec_id));
     AVCodecContext *codec = avcodec_alloc_context3(decoder);
     if (!codec || avcodec_parameters_to_context(codec, parameters) < 0) {
@@ -29,7 +29,7 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
         codec->thread_type = FF_THREAD_SLICE;
     codec->max_pixels = mr_av_max_pixels(params->max_pixels);
     codec->skip_frame = params->skip;
-    /* Other decoders mark a picture that they patch up; that of JPEG only fails where it is told to. */
+    /* Other decoders mark a picture that they patch up; that of JPEG fails only if it is configured to. */
     if (params->strict && parameters->codec_id == AV_CODEC_ID_MJPEG)
         codec->err_recognition |= AV_EF_EXPLODE;
     if (params->device)

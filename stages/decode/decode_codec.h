@@ -13,18 +13,18 @@ typedef struct mr_decoder_params {
     bool prompt;            /* a picture must not wait for packets behind it that are decoded beside it */
     int64_t max_pixels;
     enum AVDiscard skip;    /* pictures that the decoder leaves out */
-    bool strict;            /* a JPEG that ends early is an error; else what is missing is gray */
+    bool strict;            /* a JPEG that ends early is an error; else its missing part is gray */
     mr_picture_pool *pool;  /* that it writes into; outlives it */
-    mr_decode_device *device; /* instead of a pool: where pictures go; outlives it */
+    mr_decode_device *device; /* instead of a pool: receives the pictures; outlives it */
     mr_io *io;              /* the call that opens it, for the device */
 } mr_decoder_params;
 
-/* MR_ERROR_DATA where there is no decoder, or it does not start; MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE as
+/* MR_ERROR_DATA if there is no decoder, or it does not start; MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE as
  * mr_decode_device_choose. */
 int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, const mr_media *media);
 
-/* Sends the packet of `frame`, without copying it where it is padded. Times are in nanoseconds. `number` comes
- * back as reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */
+/* Sends the packet of `frame`, without copying it if it is padded. Times are in nanoseconds. `number` comes back as
+ * reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */
 int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number);
 /* The next picture, as avcodec_receive_frame; its reordered_opaque is the number of the packet that shows it, among those
  * of `pending`. */

@@ -16,7 +16,7 @@
  * many. */
 enum { MOST_SURFACES = 8, FEW_SURFACES = 2, MOST_PINNED = 2, POLL_NS = 50000 };
 
-/* What is being copied: a surface, or pinned memory. */
+/* The memory that is being copied: a surface, or pinned memory. */
 typedef struct held {
     AVFrame *picture;
     mr_buffer *pinned;
@@ -29,7 +29,7 @@ struct mr_decode_device {
     bool told;    /* why it decodes by software */
     bool refused; /* see mr_decode_device_refused */
     int surfaces; /* that may be held */
-    bool started; /* NVDEC was chosen, and the decoder has not come back to say that it does not start */
+    bool started; /* NVDEC was chosen, and the decoder has not reported that it does not start */
     bool again;   /* it did not; see mr_decode_device_again */
     bool by_software;    /* the next decoder that is opened */
     enum AVCodecID codec; /* of the stream */
@@ -94,7 +94,7 @@ static const AVCodec *find_decoder(enum AVCodecID id, bool hardware) {
 /* Layouts as software would give them, of which there are such that NVDEC's pictures have one here (is_carried, below). */
 static const uint64_t carried = MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I420_10) | MR_IN_SET(MR_PIXEL_I444);
 
-/* "decoded by software (libdav1d)"; without the decoder's name where the codec is not known. */
+/* "decoded by software (libdav1d)"; without the decoder's name if the codec is not known. */
 static const char *by_software(const char *codec, char *text, size_t bytes) {
     const AVCodecDescriptor *about = codec ? avcodec_descriptor_get_by_name(codec) : NULL;
     const AVCodec *decoder = about ? find_decoder(about->id, false) : NULL;
@@ -174,7 +174,7 @@ void mr_decode_device_destroy(mr_decode_device **device) {
 }
 
 static void say_why(mr_decode_device *device, const char *why) {
-    /* That a simulated device decodes nothing itself surprises nobody. */
+    /* Simulated devices never decode themselves: not worth a warning. */
     void (*say)(const mr_stage *, const char *, ...) =
         has_decoder(device->self->device->name) ? mr_stage_warn : mr_stage_info;
     char text[96];
@@ -205,14 +205,14 @@ static void refuse(mr_decode_device *device, const AVCodecContext *codec, enum A
     device->refused |= device->hardware == MR_HARDWARE_REQUIRE;
 }
 
-/* libavcodec makes the decoder with so many surfaces more than it tells (ff_decode_get_hw_frames_ctx). */
+/* libavcodec makes the decoder with so many surfaces more than it reports (ff_decode_get_hw_frames_ctx). */
 enum { WORK_SURFACES = 3 };
 
 static void free_pool(AVHWFramesContext *frames) {
     av_buffer_pool_uninit(&frames->pool);
 }
 
-/* As many frames as a decoder may have surfaces. Their memory is the decoder's, as where libavcodec makes them itself: the
+/* As many frames as a decoder may have surfaces. Their memory is the decoder's, as if libavcodec made them itself: the
  * pool gives entries without memory. */
 static void take_frames(AVCodecContext *codec, AVBufferRef *frames) {
     AVHWFramesContext *about = (AVHWFramesContext *)(void *)frames->data;
@@ -229,7 +229,7 @@ static void limit_surfaces(mr_decode_device *device, AVCodecContext *codec) {
     AVBufferRef *frames = NULL;
     codec->extra_hw_frames = device->surfaces;
     if (avcodec_get_hw_frames_parameters(codec, codec->hw_device_ctx, AV_PIX_FMT_CUDA, &frames) < 0)
-        return; /* libavcodec will find out the same, and say so */
+        return; /* libavcodec will fail for the same reason, and report it */
     const AVHWFramesContext *about = (const AVHWFramesContext *)(const void *)frames->data;
     int wanted = about->initial_pool_size + WORK_SURFACES, left = device->surfaces - (wanted - CODEC_SURFACES);
     if (wanted > CODEC_SURFACES) {
@@ -252,8 +252,8 @@ static bool tries_again(mr_decode_device *device) {
     return true;
 }
 
-/* Asked by the decoder for each new kind of picture. What the hardware refuses when it is set up is taken off the list,
- * and the decoder asks again. */
+/* The decoder calls this for each new kind of picture. If the hardware refuses a format it is taken off the list, and
+ * the decoder calls again. */
 static enum AVPixelFormat choose_format(AVCodecContext *codec, const enum AVPixelFormat *formats) {
     mr_decode_device *device = codec->opaque;
     enum AVPixelFormat software = AV_PIX_FMT_NONE;
@@ -350,7 +350,7 @@ void mr_decode_device_crop(AVFrame *picture) {
     for (int i = 0; i < about->nb_components; i++) {
         const AVComponentDescriptor *part = &about->comp[i];
         size_t x = i ? left >> about->log2_chroma_w : left, y = i ? top >> about->log2_chroma_h : top;
-        /* Of what several parts share the first one tells. */
+        /* For properties that several components share the first is used. */
         if (i == 0 || part->plane != about->comp[i - 1].plane)
             picture->data[part->plane] += y * (size_t)picture->linesize[part->plane] + x * (size_t)part->step;
     }
@@ -359,7 +359,7 @@ void mr_decode_device_crop(AVFrame *picture) {
     picture->crop_left = picture->crop_top = 0;
 }
 
-/* A place among the first `most`; what has been copied is let go of. NULL where all are taken. */
+/* A place among the first `most`; memory that has been copied is released. NULL if all are taken. */
 static held *find_place(mr_decode_device *device, int most) {
     held *place = NULL;
     for (int i = 0; i < MOST_SURFACES; i++) {
@@ -372,8 +372,8 @@ static held *find_place(mr_decode_device *device, int most) {
     return place;
 }
 
-/* Without a free surface NVDEC fails, and of pinned memory there is only so much. Copies take microseconds, and the
- * decoder is waited for on this thread anyway. MR_ERROR_CANCELLED where the run is to end at once. */
+/* Without a free surface NVDEC fails, and of pinned memory there is only so much. Copies take microseconds, and this
+ * thread waits for the decoder anyway. MR_ERROR_CANCELLED if the run is to end at once. */
 static int await_place(mr_decode_device *device, int most, held **place) {
     while (!(*place = find_place(device, most))) {
         if (mr_stage_cancelled(device->self))
@@ -426,8 +426,8 @@ static int copy(mr_stream *stream, const AVFrame *picture, const mr_frame *to) {
     return status;
 }
 
-/* Tells the picture when its copy is done. A failure is told to one event alone, and the frame's, which comes later,
- * must have it too. */
+/* Sets the picture's event behind its copy. A failure reaches one event only; the frame's, which comes later, must have
+ * it too. */
 static int end_copy(mr_stream *stream, held *place) {
     int status = mr_stream_record(stream, place->event);
     if (status) {
@@ -437,7 +437,7 @@ static int end_copy(mr_stream *stream, held *place) {
     return mr_stream_wait(stream, place->event);
 }
 
-/* Begins to copy what is held, which stays until that is done. */
+/* Begins to copy the held picture, which stays until that is done. */
 static int begin_copy(mr_decode_device *device, mr_stream *stream, held *place, const mr_frame *frame) {
     int status = mr_event_create(&place->event, stream->device, device->self);
     if (status)

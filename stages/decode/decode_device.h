@@ -1,5 +1,5 @@
-/* Decoding for a device: by its own decoder where it has one for the stream, else by software, and the pictures end up
- * in the device's memory in both cases.
+/* Decoding for a device: by its own decoder if it has one for the stream, else by software, and the pictures end up in
+ * the device's memory in both cases.
  *
  * The decoder keeps its memory to itself: a picture is copied, by work of the call, into a buffer of the stage's pool,
  * and is held until that is done. A device's pictures are copied within its memory, at a cost of microseconds; thus no
@@ -18,10 +18,10 @@ typedef enum mr_hardware { MR_HARDWARE_AUTO, MR_HARDWARE_OFF, MR_HARDWARE_REQUIR
 
 typedef struct mr_decode_device mr_decode_device;
 
-/* Adds the layouts in which a device's decoder gives what comes in those of the set. */
+/* Adds the layouts in which a device's decoder gives pictures of the set's layouts. */
 void mr_decode_device_widen(mr_format_set *pictures);
-/* The most that the decoder of a CUDA device takes of its memory for pictures of that set; MR_BYTES_UNKNOWN where their
- * size is open. */
+/* The most memory of a CUDA device that its decoder takes for pictures of that set; MR_BYTES_UNKNOWN if their size is
+ * open. */
 int64_t mr_decode_device_bytes(const mr_format_set *pictures);
 /* Whether there could be NVDEC for packets of that set in a codec of that name (NULL: any), as far as that is known
  * without it. MR_ERROR_CONFIG, and why not. */
@@ -29,8 +29,8 @@ int mr_decode_device_suits(const char *codec, const mr_format_set *packets);
 /* As mr_stage_type.check_device. */
 int mr_decode_device_check(mr_hardware hardware, const char *device);
 
-/* As mr_stage_type.check_input. What hardware that is required cannot be the other two have said, but for what this
- * GPU's decoder takes. */
+/* As mr_stage_type.check_input. If hardware is required, the other two have checked all but the capabilities of this
+ * GPU's decoder. */
 int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device,
                                  bool *otherwise);
 
@@ -45,11 +45,11 @@ void mr_decode_device_destroy(mr_decode_device **device);
 int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder);
 /* Prepares the decoder that was chosen, before it is opened. */
 void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec);
-/* Whether the packet that was just sent is to be sent once more, to a decoder that is opened anew: NVDEC was refused as
- * many surfaces as were asked for and may start with fewer, or another decoder does by software what NVDEC does not
- * take. True once for each. */
+/* Whether the packet that was just sent is to be sent once more, to a decoder that is opened anew: NVDEC could not get
+ * all surfaces and may start with fewer, or another decoder is to decode by software a stream that NVDEC does not
+ * support. True once for each. */
 bool mr_decode_device_again(mr_decode_device *device);
-/* Whether a decoder has found, in mid-stream, that required hardware cannot go on: the message says why. */
+/* Whether a decoder has found, in mid-stream, that required hardware cannot go on, with the reason as message. */
 bool mr_decode_device_refused(const mr_decode_device *device);
 
 /* Leaves out the columns and rows at the left and at the top that a picture of the hardware still has: FFmpeg cuts only
@@ -58,7 +58,7 @@ void mr_decode_device_crop(AVFrame *picture);
 /* The layout of a picture's samples, wherever they lie. */
 enum AVPixelFormat mr_decode_device_layout(const AVFrame *picture);
 /* A frame for the picture in the device's memory, derived from `packet`, with that format. `converted` is the layout to
- * go through where the picture's own cannot be carried, else its own. MR_ERROR_AGAIN as mr_io_acquire. */
+ * convert to if the picture's own cannot be carried, else its own. MR_ERROR_AGAIN as mr_io_acquire. */
 int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
                           const mr_format *format, const mr_frame *packet, mr_frame **frame);
 

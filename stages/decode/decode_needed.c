@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what is wanted -------------------------------------------------------------------------------------------- */
+/* ---- wanted pictures ------------------------------------------------------------------------------------------- */
 
 /* Times are rounded to nanoseconds, so that a picture may seem to come just before its slot. */
 static const double ROUNDING_NS = 2;
@@ -52,7 +52,7 @@ static void remove_places(mr_needed *needed, size_t first, size_t count) {
     needed->ordered -= ordered < count ? ordered : count;
 }
 
-/* False if it does not tell where in the order it stands. */
+/* False if its place in the order is not known. */
 static bool insert_place(mr_needed *needed, int64_t pts_ns) {
     size_t at = needed->place_count;
     if (pts_ns == MR_NO_TIME || at == MR_NEEDED_PLACES)
@@ -128,7 +128,7 @@ void mr_needed_add(mr_needed *needed, mr_frame *frame, bool all) {
     bool counts = needed->mode == MR_NEEDED_COUNTS;
     bool placed = use.known && !hidden && !(frame->flags & MR_FRAME_SEAM) &&
                   (!counts || (frame->dts_ns != MR_NO_TIME && insert_place(needed, frame->pts_ns)));
-    /* What an edit list hides at the beginning is not counted, and gives no picture. */
+    /* Pictures that an edit list hides at the beginning are not counted, and not given. */
     if (!placed && (counts || !hidden))
         needed->mode = MR_NEEDED_OFF;
     if (placed && frame->flags & MR_FRAME_KEY && frame->pts_ns != MR_NO_TIME && needed->entry_pts_ns == INT64_MAX)

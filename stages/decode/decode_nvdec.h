@@ -8,7 +8,7 @@
 
 #include "millrace/stage.h"
 
-/* Whether there may be NVDEC on this machine: MR_OK, or MR_ERROR_UNAVAILABLE with what is missing and what to install. */
+/* MR_OK if this machine may have NVDEC, or MR_ERROR_UNAVAILABLE with the missing library and the package to install. */
 int mr_nvdec_check(void);
 
 /* A device for libavcodec on the stream's own: in its context, which is the primary one, and with its work on the

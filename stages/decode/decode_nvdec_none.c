@@ -1,4 +1,4 @@
-/* What stands in for NVDEC in a build without CUDA. */
+/* The place of NVDEC in a build without CUDA. */
 #include "millrace/status.h"
 #include "stages/decode/decode_nvdec.h"
 

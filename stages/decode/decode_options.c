@@ -30,7 +30,7 @@ static const mr_option untagged_fields[] = {
 const mr_option mr_decode_options[] = {
     {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
      .help = "decoding threads of one source; auto: with a single source one more than there are workers, with "
-             "several one each; where the source has a deadline they share each picture, since one that is decoded "
+             "several one each; if the source has a deadline they share each picture, since one that is decoded "
              "beside others would wait for these to come"},
     {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
@@ -39,17 +39,17 @@ const mr_option mr_decode_options[] = {
      .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them"},
     {.name = "untagged", .kind = MR_OPTION_MAP, .offset = FIELD(untagged), .fields = untagged_fields,
      .brief = "matrix",
-     .help = "what the colours of a stream mean that does not say so itself; of one that does, nothing is changed"},
+     .help = "colour matrix and range of streams that do not declare them; streams that do keep their own"},
     {.name = "hardware", .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
      .choices = hardware_choices,
-     .help = "on a CUDA device, decode with its NVDEC what that can decode, and by software what it cannot; off: "
+     .help = "on a CUDA device, decode with NVDEC if it supports the stream, else by software; off: "
              "all by software; require: sources that NVDEC cannot decode fail. Pictures end up in the device's "
              "memory in any case"},
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
-     .max = 2147483647, .unit = "px", .help = "packets whose pictures are larger count as corrupt"},
+     .max = 2147483647, .unit = "px", .help = "packets with larger pictures count as corrupt"},
     MR_OPTIONS_END};
 
-/* 0 where the text is neither "auto" nor a number in range. */
+/* 0 if the text is neither "auto" nor a number in range. */
 static int parse_threads(const char *text, const mr_negotiation *negotiation) {
     if (strcmp(text, "auto") == 0) {
         /* Frame threads wait for each other now and then: one more than there are cores keeps those busy. */
@@ -62,9 +62,9 @@ static int parse_threads(const char *text, const mr_negotiation *negotiation) {
     return errno || end == text || *end || threads < 1 || threads > MOST_THREADS ? 0 : (int)threads;
 }
 
-/* The pictures that a decoder keeps for those to come, as the source says or as any codec allows; beside them, each frame
- * thread has the picture that it works on, and one that it still holds from before. What is wrong here costs speed, not
- * pictures: FFmpeg then takes memory of its own. */
+/* The pictures that a decoder keeps for prediction and reordering, as the source declares or as any codec allows;
+ * beside them, each frame thread has the picture that it works on, and one that it still holds from before. An error
+ * here costs speed, not pictures: FFmpeg then takes memory of its own. */
 static int retained_by(const mr_planned_input *packets, int threads) {
     const char *name = packets->set.codec;
     const AVCodecDescriptor *about = name ? avcodec_descriptor_get_by_name(name) : NULL;
@@ -73,7 +73,7 @@ static int retained_by(const mr_planned_input *packets, int threads) {
     return (packets->references ? packets->references : MOST_REFERENCES) + 2 * (one ? 1 : threads);
 }
 
-/* A share of the largest buffer, which holds `max_pixels` where sizes are open; 0 where all pictures are as large. */
+/* A share of the largest buffer, which holds `max_pixels` if sizes are open; 0 if all pictures are as large. */
 static size_t mean_bytes(const mr_planned_input *packets, int64_t max_pixels, size_t largest_bytes) {
     double largest = (double)packets->set.width.max * (double)packets->set.height.max;
     double mean = (double)packets->mean_pixels;
@@ -81,7 +81,7 @@ static size_t mean_bytes(const mr_planned_input *packets, int64_t max_pixels, si
     return mean > 0 && mean < largest ? (size_t)(mean / largest * (double)largest_bytes) : 0;
 }
 
-/* What the container announces; a stream may say otherwise later, which its frames then do too. */
+/* The format that the container announces; if a stream changes later, its frames carry the new one. */
 static void expect_pictures(mr_negotiation *negotiation) {
     const mr_decode_choices *from = negotiation->options;
     const mr_format_set *packet = &negotiation->inputs[0].set;
@@ -118,7 +118,7 @@ static void count_work(mr_negotiation *n) {
         return;
     }
     double pixels = (double)packet->width.max * (double)packet->height.max;
-    n->work.codec = packet->codec ? packet->codec : "what is not known";
+    n->work.codec = packet->codec ? packet->codec : "an unknown part";
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (packet->codec && strcmp(packet->codec, names[i].codec) == 0)
             n->work.codec = deep ? names[i].deep : names[i].plain;
@@ -149,7 +149,7 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
         negotiation->retained = 0;
     if (on_device && from->hardware != MR_HARDWARE_OFF)
         count_work(negotiation);
-    /* What is decoded by software goes there from pinned memory. */
+    /* Pictures that software decodes are copied there from pinned memory. */
     if (on_device)
         negotiation->pinned_bytes = negotiation->outputs[0].buffer_bytes;
     return MR_OK;

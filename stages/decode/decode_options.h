@@ -1,4 +1,4 @@
-/* What can be chosen of decode, and what it needs: the part that is known before anything is decoded. */
+/* Options of decode, and its memory and threads: the part that is known before anything is decoded. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_OPTIONS_H
 #define MILLRACE_STAGES_DECODE_DECODE_OPTIONS_H
 

@@ -86,7 +86,7 @@ static void add_header(mr_packet_headers *headers, unit one) {
     headers->bytes += one.bytes;
 }
 
-/* Whether a packet with these headers changes what is known: those of the last one may come again. */
+/* Whether a packet's headers are new: those of the last one may come again. */
 static bool are_new(mr_packet_looks *looks, const mr_packet_headers *headers) {
     if (headers->bytes == 0)
         return false;
@@ -98,7 +98,8 @@ static bool are_new(mr_packet_looks *looks, const mr_packet_headers *headers) {
 
 /* ---- H.264 ----------------------------------------------------------------------------------------------------- */
 
-/* Whether the packet's picture is a frame. libavcodec's parser knows the parameter sets that say where to look. */
+/* Whether the packet's picture is a frame. libavcodec's parser knows the parameter sets, which give the position of the
+ * flag. */
 static bool is_frame(mr_packet_looks *looks, const mr_frame *packet) {
     uint8_t *out;
     int bytes;
@@ -246,7 +247,7 @@ static mr_packet_use look_mpeg(mr_packet_looks *looks, const mr_frame *packet) {
     for (unit one; next_unit(&from, &one);) {
         int code = one.data[0];
         if (code > PICTURE && code <= SLICE_LAST)
-            break; /* what belongs to a picture stands before its slices */
+            break; /* other units of a picture stand before its slices */
         if (code == PICTURE && one.bytes > 2) {
             pictures++;
             use.disposable = (one.data[2] >> 3 & 7) == B;
@@ -311,7 +312,7 @@ static vp9_frame read_vp9(const uint8_t *data, size_t bytes) {
 
 enum { VP9_FRAMES = 8 };
 
-/* The frames of a packet: more than one in a superframe, whose index stands at its end (Annex B). 0: malformed. */
+/* The frames of a packet: more than one in a superframe, with an index at its end (Annex B). 0: malformed. */
 static int split_vp9(const uint8_t *data, size_t bytes, unit frames[VP9_FRAMES]) {
     uint8_t last = bytes ? data[bytes - 1] : 0;
     int count = (last & 7) + 1, each = (last >> 3 & 3) + 1;

@@ -1,8 +1,8 @@
-/* What the bytes of a packet say about what depends on it, without decoding it: H.264, HEVC, VP9, MPEG-1 and MPEG-2.
+/* Dependencies of a packet by its bytes, without decoding it: H.264, HEVC, VP9, MPEG-1 and MPEG-2.
  *
- * Only what a standard guarantees is said. H.264: a picture with nal_ref_idc 0 is not referenced (7.4.1), and nothing
- * behind an IDR picture refers to what is before it. HEVC: a sub-layer non-reference picture (even NAL unit types below
- * 16) of the highest sub-layer that the sequence parameter set allows. MPEG: B pictures; a GOP whose header says closed.
+ * Only guarantees of a standard are used. H.264: a picture with nal_ref_idc 0 is not referenced (7.4.1), and no picture
+ * behind an IDR picture refers to one before it. HEVC: a sub-layer non-reference picture (even NAL unit types below 16)
+ * of the highest sub-layer that the sequence parameter set allows. MPEG: B pictures; a GOP whose header says closed.
  * VP9: a frame that refreshes no reference buffer, if the next frame is error resilient or a key frame: else the next
  * one takes motion vectors and probabilities over from it.
  *
@@ -20,8 +20,8 @@ typedef struct mr_packet_use {
     bool known;       /* it holds one whole picture, which will be shown: not a field, nor none, nor two */
     bool disposable;  /* no other picture depends on it */
     bool if_renewed;  /* that holds only if the next packet is `renewed` */
-    bool renewed;     /* what it depends on are references alone, no state of the decoder */
-    bool restart;     /* neither it nor anything behind it depends on what is before it */
+    bool renewed;     /* it depends on reference pictures alone, not on other state of the decoder */
+    bool restart;     /* neither it nor anything behind it depends on packets before it */
     bool kept;        /* it must be decoded in any case: it carries parameters for others that those before it have not
                          carried, or is marked as damaged */
 } mr_packet_use;
@@ -39,12 +39,12 @@ typedef struct mr_packet_looks {
     int length_bytes;   /* of a NAL unit's length; 0: start codes */
     int top_layer;      /* HEVC: highest sub-layer; below 0: not known */
     mr_packet_headers last; /* of the last packet that had some */
-    bool may_be_hidden; /* HEVC: pictures may say that they are not shown */
+    bool may_be_hidden; /* HEVC: pictures may be marked as not shown */
     AVCodecParserContext *parser; /* H.264: whether pictures are fields */
     AVCodecContext *about;        /* of the parser */
 } mr_packet_looks;
 
-/* False for codecs of which nothing is said, or if memory ran out. Nothing needs closing then. */
+/* False for other codecs, or without memory. Nothing needs closing then. */
 bool mr_packet_looks_open(mr_packet_looks *looks, const AVCodecParameters *codec);
 void mr_packet_looks_close(mr_packet_looks *looks);
 /* Packets are shown in decode order, none left out. */

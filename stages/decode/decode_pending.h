@@ -20,24 +20,24 @@ typedef struct mr_pending {
 void mr_pending_init(mr_pending *pending);
 /* Adds a reference to the packet and returns its number. The slot must be free: mr_pending_expired comes before. */
 int64_t mr_pending_add(mr_pending *pending, mr_frame *packet);
-/* The packet of that number, still in the table; NULL where there is none. */
+/* The packet of that number, still in the table; NULL if there is none. */
 mr_frame *mr_pending_find(const mr_pending *pending, int64_t number);
 /* The number of the newest packet in the table with that presentation time; 0: none has it. */
 int64_t mr_pending_number_at(const mr_pending *pending, int64_t pts_ns);
 /* How many are in the table. */
 size_t mr_pending_count(const mr_pending *pending);
-/* Takes a packet out; the reference is the caller's. NULL where there is none. */
+/* Takes a packet out; the reference is the caller's. NULL if there is none. */
 mr_frame *mr_pending_take(mr_pending *pending, int64_t number);
 /* Remembers that the packet of that number, still in the table, has an interlaced picture. */
 void mr_pending_note_interlaced(mr_pending *pending, int64_t number);
 /* Whether a packet may be the second field of the picture of the one before it, which then has no picture of its
  * own. */
 bool mr_pending_may_be_field(const mr_pending *pending, int64_t number);
-/* Takes out the packet whose slot the next one needs; NULL where it is free. */
+/* Takes out the packet whose slot the next one needs; NULL if it is free. */
 mr_frame *mr_pending_expired(mr_pending *pending, int64_t *number);
-/* Takes out the oldest; NULL where the table is empty. */
+/* Takes out the oldest; NULL if the table is empty. */
 mr_frame *mr_pending_take_oldest(mr_pending *pending, int64_t *number);
-/* Drops what is left. */
+/* Drops the packets that are left. */
 void mr_pending_fini(mr_pending *pending);
 
 #endif

@@ -14,8 +14,8 @@
 /* PATCHED: more than decoders have pictures under way, so that the oldest number is of one that never came. */
 enum { ALIGNMENT = 64, TAIL_BYTES = 64, PATCHED = 256 };
 
-/* One buffer that FFmpeg holds. Its address is what FFmpeg keeps for us, so that a buffer of ours is recognised
- * by lying in the array of leases. */
+/* One buffer that FFmpeg holds. FFmpeg keeps its address, so that a buffer of ours is recognised by lying in the array
+ * of leases. */
 typedef struct lease {
     mr_picture_pool *owner;
     mr_buffer *buffer;
@@ -36,7 +36,7 @@ struct mr_picture_pool {
     int generation;       /* of pool */
     int held;             /* leases of this generation that FFmpeg holds */
     lease *idle;
-    int64_t patched[PATCHED]; /* numbers of packets, the last ones; -1 where asked for */
+    int64_t patched[PATCHED]; /* numbers of packets, the last ones; -1 if already queried */
     unsigned patched_count;   /* all there were */
     int lease_count;
     lease leases[];
@@ -45,7 +45,7 @@ struct mr_picture_pool {
 static int create_pool(mr_picture_pool *pool, size_t bytes) {
     size_t largest = bytes > pool->largest ? bytes : pool->largest;
     uint64_t needed = (uint64_t)pool->least * largest;
-    /* Slots of shared memory are all of one size: no larger than what comes. */
+    /* Slots of shared memory are all of one size: no larger than the pictures. */
     if (pool->memory == MR_MEMORY_SHARED)
         return mr_pool_create(&pool->pool, pool->device, pool->memory, bytes, pool->buffers);
     return mr_pool_create_bounded(&pool->pool, pool->device, pool->memory, largest, pool->buffers,
@@ -95,7 +95,7 @@ void mr_picture_pool_destroy(mr_picture_pool **pool) {
     *pool = NULL;
 }
 
-/* ---- what FFmpeg calls ----------------------------------------------------------------------------------------- */
+/* ---- callbacks of FFmpeg --------------------------------------------------------------------------------------- */
 
 /* Larger pictures than planned: there are fewer buffers of them, unless those behind need more to get on. */
 static void widen(mr_picture_pool *pool, size_t bytes) {
@@ -108,7 +108,7 @@ static void widen(mr_picture_pool *pool, size_t bytes) {
     mr_pool_widen(pool->pool, bytes, pool->most);
 }
 
-/* With the lock held. Slots of shared memory are of one size: a new pool is opened where they are too small, or far too
+/* With the lock held. Slots of shared memory are of one size: a new pool is opened if they are too small, or far too
  * large. */
 static int fit_pool(mr_picture_pool *pool, size_t bytes) {
     if (pool->pool) {
@@ -183,8 +183,8 @@ static size_t lay_out(AVCodecContext *codec, enum AVPixelFormat format, int widt
     return total;
 }
 
-/* Whether a picture may come with a plane of alpha that its layout does not tell of: codecs of single pictures and
- * lossless ones have those, codecs of moving pictures do not. */
+/* Whether a picture may have a plane of alpha beyond its layout: codecs of single pictures and lossless ones have
+ * those, codecs of moving pictures do not. */
 static bool may_have_alpha(const AVCodecDescriptor *codec) {
     const int such = AV_CODEC_PROP_INTRA_ONLY | AV_CODEC_PROP_LOSSLESS;
     return !codec || codec->mime_types || (codec->props & such && !(codec->props & AV_CODEC_PROP_REORDER));
@@ -265,7 +265,7 @@ static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     return 0;
 }
 
-/* What FFmpeg's error concealment says when it has worked on a picture, in the name of the thread that decodes it. */
+/* The message of FFmpeg's error concealment, logged in the name of the thread that decodes the picture. */
 static void hear(void *object, const char *format) {
     static const char concealing[] = "concealing ";
     if (!object || *(const AVClass *const *)object != avcodec_get_class() ||
@@ -298,7 +298,7 @@ void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec) {
     codec->opaque = pool;
     codec->get_buffer2 = get_buffer;
 #if LIBAVCODEC_VERSION_MAJOR < 60
-    /* Until FFmpeg 6 frame threads hand get_buffer2 over to the caller's thread, unless they are told not to. */
+    /* Until FFmpeg 6 frame threads hand get_buffer2 over to the caller's thread, unless they are configured not to. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     codec->thread_safe_callbacks = 1;
@@ -342,7 +342,7 @@ int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame
 
 mr_pool *mr_picture_pool_full(mr_picture_pool *pool) {
     pthread_mutex_lock(&pool->lock);
-    /* Where the decoder has more than its share, those behind may not have enough to let go of any. */
+    /* If the decoder has more than its share, consumers may not have enough to release any. */
     bool others = pool->pool && mr_pool_in_use(pool->pool) - pool->held >= pool->least;
     bool full = others && mr_pool_free_count(pool->pool) == 0;
     mr_pool *answer = full ? pool->pool : NULL;

@@ -2,14 +2,14 @@
  *
  * FFmpeg asks for memory through get_buffer2, from its own threads too. It gets one buffer for all planes, with the
  * strides and the padding that its decoders need. A picture that is given out shares that buffer with the decoder,
- * which may still predict from it; the buffer goes back to the pool when both have dropped it. Where no buffer is
- * left, or the decoder brings memory of its own, FFmpeg's memory is wrapped instead, so that decoding never fails
- * for lack of room.
+ * which may still predict from it; the buffer goes back to the pool when both have dropped it. If no buffer is left, or
+ * the decoder brings memory of its own, FFmpeg's memory is wrapped instead, so that decoding never fails for lack of
+ * room.
  *
  * All sizes share one pool, which takes no more bytes than planned: buffers that are not in use make room for others,
- * and the next packet waits for room for the largest picture. Where pictures become so much larger than planned that
- * those behind could not get on with as many as that leaves, there is a warning, and more memory. Only in shared
- * memory, whose slots are of one size, a change of size opens a new pool; the old one dies with its last buffer. */
+ * and the next packet waits for room for the largest picture. If pictures become so much larger than planned that too
+ * few fit for the consumers, there is a warning, and more memory. Only in shared memory, whose slots are of one size, a
+ * change of size opens a new pool; the old one dies with its last buffer. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_POOL_H
 #define MILLRACE_STAGES_DECODE_DECODE_POOL_H
 
@@ -19,8 +19,8 @@
 
 typedef struct mr_picture_pool mr_picture_pool;
 
-/* Where and how many buffers are planned for the first output of `stage`. Decoders fail on pictures of more than
- * `max_pixels`. */
+/* Memory and number of buffers are those planned for the first output of `stage`. Decoders fail on pictures of more
+ * than `max_pixels`. */
 int mr_picture_pool_create(mr_picture_pool **pool, const mr_stage *stage, int64_t max_pixels);
 /* Only after every decoder that uses it was freed; frames given out live on. */
 void mr_picture_pool_destroy(mr_picture_pool **pool);
@@ -32,19 +32,19 @@ size_t mr_picture_pool_bytes(const char *codec, const mr_format_set *pictures, i
 /* Whether decoders of a codec of that name (NULL: any) write into memory that they are given. */
 bool mr_picture_pool_suits(const char *codec);
 
-/* Makes the decoder (not yet opened) write into the pool, where it can. */
+/* Makes the decoder (not yet opened) write into the pool, if it can. */
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec);
 
-/* Whether the decoder had to patch up the picture of the packet that was sent with that number as reordered_opaque;
- * to be asked once, of a picture that was received. Its flags do not tell where frame threads work: FFmpeg 5 may copy
+/* Whether the decoder had to patch up the picture of the packet that was sent with that number as reordered_opaque; to
+ * be called once, for a picture that was received. Its flags are not reliable with frame threads: FFmpeg 5 may copy
  * them before the thread that decodes the picture is done. */
 bool mr_picture_pool_patched(mr_picture_pool *pool, int64_t number);
 
 /* Gives `to`, whose format is set, the planes of a decoded picture; the frame then holds references. */
 int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame *to);
 
-/* The pool to wait for before the next packet may be decoded; NULL where there is room, or where waiting might be in
- * vain, because the decoder itself holds so many buffers that those behind have too few to get on. */
+/* The pool to wait for before the next packet may be decoded; NULL if there is room, or if waiting might be in vain,
+ * because the decoder itself holds so many buffers that consumers have too few to go on. */
 mr_pool *mr_picture_pool_full(mr_picture_pool *pool);
 
 #endif

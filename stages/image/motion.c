@@ -1,6 +1,6 @@
-/* motion: lets a picture through where enough of it has changed since the last one that was let through.
+/* motion: lets a picture through if enough of it has changed since the last one that was let through.
  *
- * Both are looked at small and gray. Whether a picture goes on is known when the device has compared them: until then
+ * Both are compared small and gray. Whether a picture goes on is known when the device has compared them: until then
  * the call waits, asking every POLL_NS, and an instance has one call at a time. */
 #include <string.h>
 
@@ -192,8 +192,8 @@ static const mr_port outputs[] = {{.name = "out",
 const mr_stage_type mr_motion_stage = {
     .name = "motion",
     .summary = "lets pictures through while something moves; the others are absorbed as \"still\"",
-    .help = "Each picture is compared with the last one of its source that was let through, so that what moves "
-            "slowly is seen in the end. The first one always goes through.",
+    .help = "Each picture is compared with the last one of its source that was let through, so that slow "
+            "motion is noticed in the end. The first one always goes through.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -30,7 +30,7 @@
 enum { WIDTH = 48, HEIGHT = 32, PICTURE = WIDTH * HEIGHT * 3 / 2, NUMBERS = 6, FRAMES = 61, BATCH = 8,
        CALLS = (FRAMES + BATCH - 1) / BATCH };
 
-/* ---- what is pushed ---------------------------------------------------------------------------------------------- */
+/* ---- pushed pictures --------------------------------------------------------------------------------------------- */
 
 static uint8_t pictures[FRAMES][PICTURE];
 static float vectors[FRAMES][NUMBERS];

@@ -388,7 +388,7 @@ static void colours_of_the_standards(void **state) {
     }
 }
 
-static void wrong_parameters_are_told(void **state) {
+static void wrong_parameters_are_reported(void **state) {
     (void)state;
     mr_format f = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_RGB24, .width = 100, .height = 50,
                    .rotation = 90};
@@ -475,7 +475,7 @@ int main(void) {
         cmocka_unit_test(walks_are_counted),
 #endif
         cmocka_unit_test(colours_of_the_standards),
-        cmocka_unit_test(wrong_parameters_are_told),
+        cmocka_unit_test(wrong_parameters_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,7 +126,7 @@ static void odd_layouts_are_converted(void **state) {
     }
 }
 
-/* ---- what becomes of packets ----------------------------------------------------------------------------------- */
+/* ---- outcomes of packets --------------------------------------------------------------------------------------- */
 
 static void spoil(const char *from, const char *to, long start_percent, int bytes) {
     clip_shell("cp %s %s && s=$(stat -c %%s %s) && head -c %d /dev/zero | tr '\\0' 'x' | "
@@ -152,7 +152,7 @@ static void damage_is_counted_and_survived(void **state) {
     }
 }
 
-static void truncated_files_give_what_they_have(void **state) {
+static void truncated_files_give_the_pictures_they_have(void **state) {
     (void)state;
     static clip_outcome result;
     char path[CLIP_PATH], truncated[CLIP_PATH];
@@ -369,7 +369,7 @@ int main(void) {
         cmocka_unit_test(pictures_may_be_shown_by_a_later_packet),
         cmocka_unit_test(odd_layouts_are_converted),
         cmocka_unit_test(damage_is_counted_and_survived),
-        cmocka_unit_test(truncated_files_give_what_they_have),
+        cmocka_unit_test(truncated_files_give_the_pictures_they_have),
         cmocka_unit_test(folders_lose_only_broken_images),
         cmocka_unit_test(size_may_change_in_mid_stream),
         cmocka_unit_test(selection_loop_and_skip),

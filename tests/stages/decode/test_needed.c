@@ -172,7 +172,7 @@ static void other_selections_are_the_same(void **state) {
 }
 
 /* Packets without dependents are those that libavcodec leaves out with skip_frame. */
-static void disposable_is_what_libavcodec_says(void **state) {
+static void disposable_packets_are_those_of_libavcodec(void **state) {
     (void)state;
     static const char *const names[] = {"needed-b2.mp4", "needed-b3-pyramid.mp4", "needed-open.mkv", "needed.ts",
                                         "needed-b16.mp4", "needed-plain.mp4", "needed-hevc.mp4",
@@ -294,7 +294,7 @@ int main(void) {
         cmocka_unit_test(pictures_that_a_later_packet_shows_are_those_of_ffmpeg),
         cmocka_unit_test(the_filter_of_ffmpeg_agrees),
         cmocka_unit_test(other_selections_are_the_same),
-        cmocka_unit_test(disposable_is_what_libavcodec_says),
+        cmocka_unit_test(disposable_packets_are_those_of_libavcodec),
         cmocka_unit_test(beginning_within_an_open_gop_counts_the_same),
         cmocka_unit_test(damage_gives_the_same),
         cmocka_unit_test(devices_and_clocks_change_nothing),

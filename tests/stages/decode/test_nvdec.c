@@ -59,7 +59,7 @@ static void all_that_it_takes_is_known(void **state) {
     mr_gpu_access_close(&access);
 }
 
-static void what_it_does_not_take_is_told(void **state) {
+static void unsupported_streams_are_reported(void **state) {
     (void)state;
     static const struct {
         const char *device, *codec;
@@ -137,7 +137,7 @@ static void software_takes_over_where_it_may(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_that_it_takes_is_known),
-        cmocka_unit_test(what_it_does_not_take_is_told),
+        cmocka_unit_test(unsupported_streams_are_reported),
         cmocka_unit_test(software_takes_over_where_it_may),
     };
     return cmocka_run_group_tests(tests, open_libraries, close_libraries);

@@ -298,7 +298,7 @@ static void expect_hardware(const run *r) {
     }
 }
 
-/* ---- what this machine has --------------------------------------------------------------------------------------- */
+/* ---- devices of this machine ------------------------------------------------------------------------------------- */
 
 static bool have(const char *device) {
     uint64_t bytes;
@@ -330,14 +330,14 @@ static const char *other_device(void) {
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 /* Without a GPU too. */
-static void software_gives_what_ffmpeg_gives(void **state) {
+static void software_gives_the_pictures_of_ffmpeg(void **state) {
     (void)state;
     NEED_CLIPS();
     for (size_t c = 0; c < CLIPS; c++)
         decode_by_software(c);
 }
 
-static void each_codec_gives_what_software_gives(void **state) {
+static void each_codec_gives_the_pictures_of_software(void **state) {
     (void)state;
     NEED_CLIPS();
     if (!have("cuda:0"))
@@ -438,7 +438,7 @@ static void software_takes_over_where_no_surfaces_are_had(void **state) {
 }
 
 /* libavcodec's own decoder of AV1 has no software to go on with: libdav1d takes its place. */
-static void what_nvdec_does_not_take_another_decoder_does(void **state) {
+static void another_decoder_does_streams_that_nvdec_does_not_support(void **state) {
     (void)state;
     NEED_CLIPS();
     assert_int_equal(decode(&(run){.clip = AV1_444, .streams = 2, .devices = {"cuda:0"}, .hardware = "auto"}), MR_OK);
@@ -587,14 +587,14 @@ static void make(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(software_gives_what_ffmpeg_gives),
-        cmocka_unit_test(each_codec_gives_what_software_gives),
+        cmocka_unit_test(software_gives_the_pictures_of_ffmpeg),
+        cmocka_unit_test(each_codec_gives_the_pictures_of_software),
         cmocka_unit_test(many_streams_at_once),
         cmocka_unit_test(two_devices_at_once),
 #ifdef MILLRACE_CUDA_HOST
         cmocka_unit_test(fewer_surfaces_are_tried_before_software),
         cmocka_unit_test(software_takes_over_where_no_surfaces_are_had),
-        cmocka_unit_test(what_nvdec_does_not_take_another_decoder_does),
+        cmocka_unit_test(another_decoder_does_streams_that_nvdec_does_not_support),
         cmocka_unit_test(no_more_surfaces_are_asked_for_than_a_decoder_may_have),
         cmocka_unit_test(nothing_is_left_open),
 #endif

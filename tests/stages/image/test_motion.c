@@ -60,7 +60,7 @@ static void check_gate(const char *device) {
     feeds_free();
 }
 
-static void what_moves_goes_through(void **state) {
+static void moving_pictures_go_through(void **state) {
     (void)state;
     check_gate("");
     check_gate(", device: 'sim:0'");
@@ -125,7 +125,7 @@ static void time_may_be_simulated(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_moves_goes_through),
+        cmocka_unit_test(moving_pictures_go_through),
         cmocka_unit_test(still_pictures_are_refreshed),
         cmocka_unit_test(no_threshold_lets_all_through),
         cmocka_unit_test(failures_are_accounted_for),

@@ -200,7 +200,7 @@ static void assert_offer(const char *path, const char *options, double rate, boo
     mr_plan_destroy(&plan);
 }
 
-static void options_change_what_is_offered(void **state) {
+static void options_change_the_announced_format(void **state) {
     (void)state;
     char path[CLIP_PATH];
     clip_make(path, clips[0].name, clips[0].arguments);
@@ -331,7 +331,7 @@ int main(void) {
     const struct CMUnitTest with_clips[] = {
         cmocka_unit_test(streams_are_announced_as_by_ffprobe_and_come_so),
         cmocka_unit_test(turned_streams_are_announced_turned),
-        cmocka_unit_test(options_change_what_is_offered),
+        cmocka_unit_test(options_change_the_announced_format),
         cmocka_unit_test(larger_pictures_come_through),
         cmocka_unit_test(folders_are_bounded_by_their_images),
         cmocka_unit_test(parts_of_folders_are_bounded_by_their_own),

@@ -118,7 +118,7 @@ static void references_to_other_files_are_not_followed(void **state) {
 }
 
 /* The index of an MP4 stands behind its pictures, unless the file was made for streaming. */
-static void a_file_that_lost_its_index_is_said_to_be_cut_off(void **state) {
+static void the_message_names_a_missing_index(void **state) {
     (void)state;
     char path[CLIP_PATH], cut[CLIP_PATH];
     clip_make(path, "whole.mp4", "-f lavfi -i testsrc2=size=160x120:rate=25 -frames:v 30 -c:v libx264 -pix_fmt yuv420p");
@@ -313,7 +313,7 @@ int main(void) {
                                        cmocka_unit_test(a_file_that_is_not_media_is_refused),
                                        cmocka_unit_test(references_to_other_files_are_not_followed)};
     const struct CMUnitTest clips[] = {
-        cmocka_unit_test(a_file_that_lost_its_index_is_said_to_be_cut_off),
+        cmocka_unit_test(the_message_names_a_missing_index),
         cmocka_unit_test(sound_alone_is_not_a_video),
         cmocka_unit_test(packets_are_those_of_ffprobe),
         cmocka_unit_test(sizes_beyond_the_limit_are_refused),

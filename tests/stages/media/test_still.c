@@ -55,7 +55,7 @@ static void the_end_is_found(void **state) {
 }
 
 /* Each prefix stands in memory of its own, so that a sanitizer sees a read behind it. */
-static void what_is_cut_off_has_no_end(void **state) {
+static void pictures_that_are_cut_off_have_no_end(void **state) {
     (void)state;
     for (size_t i = 0; i < SAMPLES; i++)
         for (size_t length = 0; length < samples[i].length; length++) {
@@ -97,7 +97,7 @@ static void other_contents_have_no_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_is_found),
-        cmocka_unit_test(what_is_cut_off_has_no_end),
+        cmocka_unit_test(pictures_that_are_cut_off_have_no_end),
         cmocka_unit_test(pages_of_tiff_are_counted),
         cmocka_unit_test(other_contents_have_no_end),
     };

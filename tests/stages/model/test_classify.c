@@ -158,7 +158,7 @@ static void a_window_counts_the_frames_of_a_source(void **state) {
     }
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------------------------- */
 
 static void refused(int status, const char *format, const char *options, const char *const *words) {
     char stages[1024], message[4096];
@@ -174,7 +174,7 @@ static void refused(int status, const char *format, const char *options, const c
 #define REFUSED(status, format, options, ...)                                                                        \
     refused(status, format, options, (const char *const[]){__VA_ARGS__, NULL})
 
-static void what_does_not_fit_is_refused(void **state) {
+static void weights_that_do_not_fit_are_refused(void **state) {
     (void)state;
     NEED_MODELS();
     REFUSED(MR_ERROR_CONFIG, "f32 5", "weights: @/head.npy, labels: @/few.txt", "few.txt", " 2 labels", " 6 classes");
@@ -189,7 +189,7 @@ static void what_does_not_fit_is_refused(void **state) {
     REFUSED(MR_ERROR_CONFIG, "f32 6", "window: 4, batch: {size: 2}", "window");
 }
 
-static void what_holds_no_vector_is_refused(void **state) {
+static void inputs_without_a_vector_are_refused(void **state) {
     (void)state;
     NEED_MODELS();
     char message[4096];
@@ -228,8 +228,8 @@ int main(void) {
         cmocka_unit_test(classes_have_labels_and_tensors_of_infer_are_classified),
         cmocka_unit_test(the_window_votes),
         cmocka_unit_test(a_window_counts_the_frames_of_a_source),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(what_holds_no_vector_is_refused),
+        cmocka_unit_test(weights_that_do_not_fit_are_refused),
+        cmocka_unit_test(inputs_without_a_vector_are_refused),
     };
     return cmocka_run_group_tests(tests, make, NULL);
 }

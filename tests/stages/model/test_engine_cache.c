@@ -92,7 +92,7 @@ static void other_networks_and_versions_have_others(void **state) {
         mr_engine_cache_close(&caches[i]);
 }
 
-static void what_was_never_complete_is_not_kept(void **state) {
+static void incomplete_engines_are_not_kept(void **state) {
     (void)state;
     mr_engine_cache cache;
     int before = entries();
@@ -315,7 +315,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engines_are_found_again),
         cmocka_unit_test(other_networks_and_versions_have_others),
-        cmocka_unit_test(what_was_never_complete_is_not_kept),
+        cmocka_unit_test(incomplete_engines_are_not_kept),
         cmocka_unit_test(damaged_and_foreign_engines_are_built_anew),
         cmocka_unit_test(a_file_or_link_in_its_place_is_taken_away),
         cmocka_unit_test(two_may_build_at_once),

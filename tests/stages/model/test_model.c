@@ -117,7 +117,7 @@ static void inputs_are_joined_by_name(void **state) {
     expect("f32 5", pairs, stages, "difference", 5, look_at_tensor);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------------------------- */
 
 static void refused(int status, const char *format, const char *stage, const char *const *words) {
     char stages[1024], message[4096];
@@ -224,7 +224,7 @@ static void another_runtime(void **state) {
     assert_int_equal(got.frames, 0);
 }
 
-/* ---- what a file tells without a runtime ----------------------------------------------------------------------- */
+/* ---- files without a runtime ----------------------------------------------------------------------------------- */
 
 static void same_tensors(const char *file, const mr_model_tensor *told, const mr_model_tensor *real, size_t count) {
     char told_shape[MR_SHAPE_TEXT], real_shape[MR_SHAPE_TEXT];
@@ -252,7 +252,7 @@ static bool tells(const char *path) {
 }
 
 /* The reference is ONNX Runtime's description of the loaded network. */
-static void a_file_tells_what_the_runtime_tells(void **state) {
+static void a_file_declares_the_same_as_the_runtime(void **state) {
     (void)state;
     NEED_MODELS();
     static const struct {
@@ -280,7 +280,7 @@ static void a_file_tells_what_the_runtime_tells(void **state) {
 }
 
 /* The size of the output does not follow from the batch: the model that was only read is loaded, and tried. */
-static void what_the_file_leaves_open_is_tried(void **state) {
+static void shapes_that_the_file_leaves_open_are_tried(void **state) {
     (void)state;
     NEED_MODELS();
     expect("f32 5", pairs,
@@ -289,7 +289,7 @@ static void what_the_file_leaves_open_is_tried(void **state) {
 }
 
 /* The bytes that were checked are loaded: the path is opened once, even if the file changes afterwards. */
-static void what_was_read_is_what_is_loaded(void **state) {
+static void the_bytes_that_were_checked_are_loaded(void **state) {
     (void)state;
     NEED_MODELS();
     static const char path[] = "model-test-files/replaced.onnx";
@@ -306,7 +306,7 @@ static void what_was_read_is_what_is_loaded(void **state) {
     assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = path, .brief = true}), MR_ERROR_DATA);
 }
 
-/* ---- what is chosen for a model -------------------------------------------------------------------------------- */
+/* ---- formats that a model chooses ------------------------------------------------------------------------------ */
 
 /* The output of preprocess if `options` and the models behind it leave it the choice; `hint` if that is refused. */
 static void chosen(const char *options, const char *behind, const char *expected, const char *hint) {
@@ -335,7 +335,7 @@ static void chosen(const char *options, const char *behind, const char *expected
 #define FREE_SIZE                                                                                                    \
     "  net: {type: features, input: small, model: free-size.onnx}\n  out: {type: callback, input: net}\n"
 
-static void models_say_what_they_are_given(void **state) {
+static void models_receive_the_planned_formats(void **state) {
     (void)state;
     NEED_MODELS();
     static const char misfit[] =
@@ -392,7 +392,7 @@ static void truncated_models_say_so(void **state) {
     assert_true(weights >= 4 * 3 * 3 * 3 * sizeof(float));
 }
 
-static void scanning_survives_whatever_comes(void **state) {
+static void scanning_survives_random_bytes(void **state) {
     (void)state;
     mr_onnx_facts facts;
     static uint8_t nested[4096];
@@ -419,7 +419,7 @@ static void scanning_survives_whatever_comes(void **state) {
 }
 
 /* Every cut of a real file, and many with a byte changed: the ranges found must lie within the file. */
-static void signatures_survive_whatever_comes(void **state) {
+static void signatures_survive_random_bytes(void **state) {
     (void)state;
     NEED_MODELS();
     static uint8_t data[8192];
@@ -467,16 +467,16 @@ int main(void) {
         cmocka_unit_test(files_that_are_no_networks),
         cmocka_unit_test(fields_in_disguise),
         cmocka_unit_test(weights_that_are_no_numbers),
-        cmocka_unit_test(what_was_read_is_what_is_loaded),
+        cmocka_unit_test(the_bytes_that_were_checked_are_loaded),
         cmocka_unit_test(truncated_models_say_so),
         cmocka_unit_test(shapes_and_types_that_do_not_fit),
         cmocka_unit_test(names_that_are_not_there),
-        cmocka_unit_test(models_say_what_they_are_given),
+        cmocka_unit_test(models_receive_the_planned_formats),
         cmocka_unit_test(another_runtime),
-        cmocka_unit_test(a_file_tells_what_the_runtime_tells),
-        cmocka_unit_test(what_the_file_leaves_open_is_tried),
-        cmocka_unit_test(scanning_survives_whatever_comes),
-        cmocka_unit_test(signatures_survive_whatever_comes),
+        cmocka_unit_test(a_file_declares_the_same_as_the_runtime),
+        cmocka_unit_test(shapes_that_the_file_leaves_open_are_tried),
+        cmocka_unit_test(scanning_survives_random_bytes),
+        cmocka_unit_test(signatures_survive_random_bytes),
     };
     return cmocka_run_group_tests(tests, make, NULL);
 }

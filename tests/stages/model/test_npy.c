@@ -80,7 +80,7 @@ static void doubles_are_rounded(void **state) {
     mr_npy_free(&matrix);
 }
 
-static void what_is_not_such_a_matrix_is_refused(void **state) {
+static void other_arrays_are_refused(void **state) {
     (void)state;
     write_npy(1, HEADER(">f4", "False", "(2, 3)"), six, sizeof six);
     refused("big-endian");
@@ -178,7 +178,7 @@ static void damaged_files_are_refused(void **state) {
     refused("not a .npy");
 }
 
-static void missing_files_and_what_is_no_file(void **state) {
+static void missing_files_and_folders_are_refused(void **state) {
     (void)state;
     mr_matrix_f32 matrix = {0};
     mr_labels labels = {0};
@@ -262,11 +262,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_versions_are_read),
         cmocka_unit_test(doubles_are_rounded),
-        cmocka_unit_test(what_is_not_such_a_matrix_is_refused),
+        cmocka_unit_test(other_arrays_are_refused),
         cmocka_unit_test(numbers_that_are_not_finite_are_refused),
         cmocka_unit_test(large_files_are_checked_whole),
         cmocka_unit_test(damaged_files_are_refused),
-        cmocka_unit_test(missing_files_and_what_is_no_file),
+        cmocka_unit_test(missing_files_and_folders_are_refused),
         cmocka_unit_test(labels_stand_one_a_line),
         cmocka_unit_test(labels_are_text),
         cmocka_unit_test(a_label_has_an_end),

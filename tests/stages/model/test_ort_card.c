@@ -90,7 +90,7 @@ static void with_workers(const place *at, const char *options) {
     models_workers = 0;
 }
 
-static void provider_gives_what_cpu_gave(void **state) {
+static void provider_gives_the_results_of_the_cpu(void **state) {
     const place *at = *state;
     char options[256];
     if (!have(at))
@@ -251,14 +251,14 @@ static int prepare(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        ON(provider_gives_what_cpu_gave, on_cpu),
+        ON(provider_gives_the_results_of_the_cpu, on_cpu),
         ON(two_devices_give_the_same, on_cpu),
         ON(runs_are_timed, on_cpu),
-        ON(provider_gives_what_cpu_gave, on_cuda),
+        ON(provider_gives_the_results_of_the_cpu, on_cuda),
         ON(graphs_give_the_same, on_cuda),
         ON(two_devices_give_the_same, on_cuda),
         ON(runs_are_timed, on_cuda),
-        ON(provider_gives_what_cpu_gave, on_tensorrt),
+        ON(provider_gives_the_results_of_the_cpu, on_tensorrt),
         ON(graphs_give_the_same, on_tensorrt),
         ON(engines_are_kept_and_damaged_ones_built_anew, on_tensorrt),
         ON(runs_are_timed, on_tensorrt),

@@ -187,7 +187,7 @@ static void a_graph_has_one_entry_in_the_plan(void **state) {
 }
 
 /* The ledger is looked at by models_run. */
-static void a_device_that_fails_drops_what_it_has(void **state) {
+static void a_device_that_fails_drops_its_frames(void **state) {
     (void)state;
     static arrived seen;
     run_doubled("device: 'sim:0?fail_every=5'", &seen);
@@ -209,7 +209,7 @@ static void a_session_on_another_device_is_caught(void **state) {
     mr_device_destroy(&astray);
 }
 
-/* ---- what is missing ------------------------------------------------------------------------------------------- */
+/* ---- missing libraries ----------------------------------------------------------------------------------------- */
 
 static const char *const home = BINARY_DIR "/test-provider";
 
@@ -272,7 +272,7 @@ static int make_home(void **state) {
     return 0;
 }
 
-static void an_old_runtime_is_told_apart(void **state) {
+static void an_old_runtime_is_recognised(void **state) {
     (void)state;
     expect_missing(MR_PROVIDER_CUDA, LIST("FAKE_OLD=1"), LIST("is ONNX Runtime 1.2.3; millrace needs 1.16 or later"));
 }
@@ -415,9 +415,9 @@ int main(void) {
         cmocka_unit_test(each_device_of_a_list_has_a_session),
         cmocka_unit_test(a_graph_is_run_by_one_thread),
         cmocka_unit_test(a_graph_has_one_entry_in_the_plan),
-        cmocka_unit_test(a_device_that_fails_drops_what_it_has),
+        cmocka_unit_test(a_device_that_fails_drops_its_frames),
         cmocka_unit_test(a_session_on_another_device_is_caught),
-        cmocka_unit_test(an_old_runtime_is_told_apart),
+        cmocka_unit_test(an_old_runtime_is_recognised),
         cmocka_unit_test(a_build_without_the_provider_is_named),
         cmocka_unit_test(missing_libraries_are_named_with_their_remedy),
         cmocka_unit_test(another_version_is_named),

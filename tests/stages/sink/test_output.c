@@ -126,7 +126,7 @@ static void standard_output_takes_one_writer(void **state) {
     assert_true(fcntl(STDOUT_FILENO, F_GETFD) >= 0);
 }
 
-static void what_cannot_be_opened_is_said(void **state) {
+static void outputs_that_cannot_be_opened_are_reported(void **state) {
     (void)state;
     mr_output output;
     assert_int_equal(mr_output_open(&output, "/nonexistent/x.jsonl"), MR_ERROR_IO);
@@ -149,7 +149,7 @@ int main(void) {
         cmocka_unit_test(times_are_exact_seconds),          cmocka_unit_test(halves_are_widened_exactly),
         cmocka_unit_test(elements_have_the_text_of_their_type), cmocka_unit_test(one_file_takes_one_writer),
         cmocka_unit_test(standard_output_takes_one_writer),
-        cmocka_unit_test(what_cannot_be_opened_is_said),
+        cmocka_unit_test(outputs_that_cannot_be_opened_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

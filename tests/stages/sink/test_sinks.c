@@ -193,7 +193,7 @@ static void jsonl_prints_features_on_request(void **state) {
                         "{\"source\":\"s\",\"seq\":0,\"pts\":null,\"classes\":[],\"features\":[0,0,0,0,0,0]}\n");
 }
 
-static void several_classifiers_are_told_apart(void **state) {
+static void several_classifiers_are_distinguished(void **state) {
     assert_int_equal(run(*state,
                          "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1}\nstages:\n"
                          "  a: {type: oracle, input: s, index: 1}\n  b: {type: oracle, input: s, index: 2}\n"
@@ -214,7 +214,7 @@ static void several_classifiers_are_told_apart(void **state) {
 
 /* ---- csv ------------------------------------------------------------------------------------------------------- */
 
-static void csv_quotes_what_needs_it(void **state) {
+static void csv_quotes_fields_that_need_it(void **state) {
     assert_int_equal(run(*state,
                          "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1, rate: 10}\nstages:\n"
                          "  oracle: {input: s, label: \"hen, \\\"big\\\"\"}\n"
@@ -327,8 +327,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(jsonl_writes_one_object_a_frame, set_up, tear_down),
         cmocka_unit_test_setup_teardown(jsonl_prints_features_on_request, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(several_classifiers_are_told_apart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(csv_quotes_what_needs_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(several_classifiers_are_distinguished, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(csv_quotes_fields_that_need_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(csv_has_a_row_for_a_frame_without_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(callback_gets_every_frame_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(join_has_the_first_payload_and_all_results, set_up, tear_down),

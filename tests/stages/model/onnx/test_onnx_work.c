@@ -161,7 +161,7 @@ static void a_convolution_takes_two_for_each_product(void **state) {
 }
 
 /* Nodes behind the convolution: launches in all, operations and bytes beside those of the convolution. */
-static void what_is_fused_is_no_launch(void **state) {
+static void fused_nodes_are_not_launches(void **state) {
     (void)state;
     static const struct {
         const char *nodes[3][3];
@@ -201,7 +201,7 @@ static void what_is_fused_is_no_launch(void **state) {
     }
 }
 
-static void what_is_not_known_is_named(void **state) {
+static void unknown_nodes_are_named(void **state) {
     (void)state;
     begin(1, "a");
     node("Strange", "a", "b", NULL);
@@ -265,7 +265,7 @@ static void sizes_beyond_all_reason_are_not_counted(void **state) {
 }
 
 /* Products without factors, with a shape that only the file declares; a node that reads itself. */
-static void nodes_without_what_they_need_are_not_counted(void **state) {
+static void nodes_without_their_inputs_are_not_counted(void **state) {
     (void)state;
     static const char *const names[] = {"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "MaxPool", "Add", "Concat",
                                         "Reshape", "Slice", "Gather", "Resize", "Split", "Shape", "BatchNormalization",
@@ -334,10 +334,10 @@ static void graphs_that_are_none_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_convolution_takes_two_for_each_product),
-        cmocka_unit_test(what_is_fused_is_no_launch),
-        cmocka_unit_test(what_is_not_known_is_named),
+        cmocka_unit_test(fused_nodes_are_not_launches),
+        cmocka_unit_test(unknown_nodes_are_named),
         cmocka_unit_test(sizes_beyond_all_reason_are_not_counted),
-        cmocka_unit_test(nodes_without_what_they_need_are_not_counted),
+        cmocka_unit_test(nodes_without_their_inputs_are_not_counted),
         cmocka_unit_test(broken_files_are_survived),
         cmocka_unit_test(graphs_that_are_none_are_refused),
     };
