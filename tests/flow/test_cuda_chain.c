@@ -323,7 +323,7 @@ static void all_of_a_chain_fails_together(void **state) {
 
 /* ---- whole pipelines --------------------------------------------------------------------------------------------- */
 
-enum { SIDE = 64, VECTOR = 7 * 7 * 36, CLASSES = 10, FRAMES = 12, WARM = 6 };
+enum { SIDE = 32, VECTOR = 3 * 3 * 36, CLASSES = 10, FRAMES = 12, WARM = 6 };
 
 static atomic_int arrived;
 static float scores[FRAMES][CLASSES];
