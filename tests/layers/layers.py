@@ -69,6 +69,7 @@ tools/millrace/devices: engine/base engine/device engine/device/probe engine/dev
 tools/millrace/inspect: engine/base engine/text engine/spec engine/plan engine/planner engine/pipeline stages stages/model stages/model/onnx
     tools/millrace/cli
 tools/millrace/bench: engine/base tools/millrace/cli
+tools/millrace/help: engine/base tools/millrace/cli
 """
 
 # Includes that LAYERS does not allow: FILE -> INCLUDED.

@@ -243,6 +243,19 @@ class Readme(Case):
         codes = {code for code in re.findall(r"X\(MR_\w+, -?\d+, (\d+),", header)}
         self.assertEqual(set(table("exit code", COMMAND)) | {"75"}, codes)
 
+    def test_the_environment_is_what_is_read(self):
+        """But for what processes of one run tell each other, and for what belongs to the system."""
+        internal = {"MILLRACE_ENDED", "MILLRACE_EPOCH", "MILLRACE_WRITTEN", "HOSTNAME", "HOME", "TERM", "TMPDIR",
+                    "WATCHDOG_PID", "NVIDIA_TF32_OVERRIDE"}
+        sources = [path.read_text() for name in ("engine", "stages", "kernels", "tools/millrace")
+                   for path in (ROOT / name).rglob("*.c")]
+        read = {name for text in sources for name in re.findall(r'(?:getenv|take_number|take_from_environment)\("([A-Z_0-9]+)"', text)}
+        told = set(re.findall(r"`([A-Z][A-Z_0-9]+)`", " ".join(table("variable", COMMAND))))
+        self.assertGreater(len(read), 15)
+        self.assertEqual({name for name in read - told - internal if not name.startswith("SLURM_")}, set())
+        self.assertEqual({name for name in told - read if not any(f'"{name}"' in text for text in sources)},
+                         {"INPUT", "OUTPUT"})
+
     def test_the_keys_of_a_stage_are_known(self):
         for key in table("key", PIPELINES):
             name = key.strip("`")

@@ -60,7 +60,9 @@ class Words(Case):
             self.assertIn(f"usage: millrace {verb}", told.stdout)
             self.assertRegex(told.stdout, rf"\nExamples:\n\n(  millrace {verb}( .*)?\n)+\n")
             self.assertNotRegex(told.stdout, r" \n|.{115}", verb)
-            self.assertEqual(call([MILLRACE, "help", verb]).stdout, told.stdout)
+            explained = call([MILLRACE, "help", verb]).stdout
+            # A topic may have the same name, and stands behind.
+            self.assertEqual(explained[:len(told.stdout)] if verb == "devices" else explained, told.stdout)
             self.assertEqual(told.stderr, "")
             self.assertEqual(call([MILLRACE, verb, "--version"]).stdout, version.stdout)
 

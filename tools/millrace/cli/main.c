@@ -13,12 +13,10 @@
 #include "engine/device/probe/gpu.h"
 #include "millrace/command.h"
 #include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/topics.h"
 #include "tools/millrace/cli/types.h"
 
-static const struct {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-} verbs[] = {
+const mr_verb mr_verbs[] = {
     {"run", "run a pipeline", mr_command_run},
     {"ctl", "ask a run what it does, and change it while it runs", mr_command_ctl},
     {"check", "prove pipelines without running them", mr_command_check},
@@ -32,16 +30,31 @@ static const struct {
     {"keygen", "make a pair of keys for sockets that leave this machine", mr_command_keygen},
     {"schema", "print the JSON Schema of a pipeline, for editors", mr_command_schema},
     {"bench", "measure the engine itself", mr_command_bench},
+    {"help", "explain a topic or a verb", mr_command_help},
+    {NULL, NULL, NULL},
 };
-enum { VERBS = sizeof verbs / sizeof verbs[0] };
+
+static void print_topics(FILE *stream) {
+    int column = 0;
+    for (const mr_topic *topic = mr_topics; topic->name; topic++) {
+        const char *end = topic[1].name ? "," : "";
+        column += (int)strlen(topic->name) + 2;
+        bool full = column > 98;
+        fprintf(stream, "%s%s%s", full ? "\n    " : column == (int)strlen(topic->name) + 2 ? "    " : " ", topic->name, end);
+        column = full ? (int)strlen(topic->name) + 2 : column;
+    }
+    fputc('\n', stream);
+}
 
 static void print_help(FILE *stream) {
     fprintf(stream, "usage: millrace VERB ...\n\n"
                     "Runs video and image analysis pipelines that are written in YAML.\n\n");
-    for (size_t i = 0; i < VERBS; i++)
-        fprintf(stream, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
-    fprintf(stream, "\n\"millrace VERB --help\" tells more about each, as does \"millrace help VERB\"; --version prints\n"
-                    "the version.\n"
+    for (const mr_verb *verb = mr_verbs; verb->name; verb++)
+        fprintf(stream, "  %-8s %s\n", verb->name, verb->summary);
+    fprintf(stream, "\n\"millrace VERB --help\" lists the options of a verb, as does \"millrace help VERB\"; --version prints\n"
+                    "the version. \"millrace help TOPIC\" explains:\n");
+    print_topics(stream);
+    fprintf(stream, "\n"
                     "Exit codes: 0 done, 64 usage, 65 bad data, 66 no such input, 69 not available, 70 internal\n"
                     "error, 71 out of memory, 74 input or output failed, 76 protocol not kept to, 77 permission\n"
                     "denied, 78 wrong pipeline, 141 nobody reads standard output any more; verify: 1 where\n"
@@ -51,25 +64,18 @@ static void print_help(FILE *stream) {
 static int unknown(const char *verb) {
     mr_nearest nearest = {.wanted = verb};
     char hint[256];
-    for (size_t i = 0; i < VERBS; i++)
-        mr_nearest_offer(&nearest, verbs[i].name);
+    for (const mr_verb *one = mr_verbs; one->name; one++)
+        mr_nearest_offer(&nearest, one->name);
     mr_print(stderr, "millrace: error: unknown %s \"%s\"\n  hint: %s\n", *verb == '-' ? "option" : "verb", verb,
              mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace --help\" lists the verbs"));
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
 static int call(const char *verb, int argc, char **argv) {
-    for (size_t i = 0; i < VERBS; i++)
-        if (strcmp(verb, verbs[i].name) == 0)
-            return verbs[i].run(argc, argv);
+    for (const mr_verb *one = mr_verbs; one->name; one++)
+        if (strcmp(verb, one->name) == 0)
+            return one->run(argc, argv);
     return unknown(verb);
-}
-
-/* "millrace help run" is "millrace run --help". */
-static int help_of(char *verb) {
-    char help[] = "--help";
-    char *arguments[] = {verb, help, NULL};
-    return call(verb, 2, arguments);
 }
 
 /* Where a standard stream is closed, the next file or socket that is opened would take its number, and results would
@@ -105,7 +111,7 @@ int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
         return mr_status_exit_code(MR_ERROR_USAGE);
     }
     const char *verb = argv[1];
-    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || (strcmp(verb, "help") == 0 && argc == 2)) {
+    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) {
         print_help(stdout);
         return mr_flush_stdout();
     }
@@ -116,5 +122,5 @@ int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
     int status = mr_types_begin(types);
     if (status)
         return mr_command_failed(status == MR_ERROR_DATA ? MR_ERROR_INTERNAL : status);
-    return strcmp(verb, "help") == 0 ? help_of(argv[2]) : call(verb, argc - 1, argv + 1);
+    return call(verb, argc - 1, argv + 1);
 }

@@ -224,19 +224,25 @@ int mr_table_print(mr_table *table, int width, FILE *stream) {
     return failed ? mr_fail(MR_ERROR_MEMORY, "no memory for a table") : MR_OK;
 }
 
+/* Lines of text: the first behind `first`, the others that many columns in. */
+static void print_lines(int width, FILE *stream, const char *first, int indent, const char *text) {
+    for (const char *rest = text; *rest;) {
+        size_t line = line_of(rest, MR_CUT_LINES, (size_t)(width - (rest == text ? (int)strlen(first) : indent)));
+        fprintf(stream, "%*s%.*s\n", rest == text ? 0 : indent, rest == text ? first : "", (int)line, rest);
+        rest += line + (rest[line] == ' ');
+    }
+}
+
 void mr_print_wrapped(int width, FILE *stream, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     char *text = mr_vprint_new(format, arguments);
     va_end(arguments);
-    if (!text)
-        return;
-    size_t indent = INDENT;
-    for (const char *rest = text; *rest;) {
-        size_t line = line_of(rest, MR_CUT_LINES, (size_t)width - indent);
-        fprintf(stream, "%*s%.*s\n", (int)indent, "", (int)line, rest);
-        rest += line + (rest[line] == ' ');
-        indent = 2 * INDENT;
-    }
+    if (text)
+        print_lines(width, stream, "  ", 2 * INDENT, text);
     free(text);
+}
+
+void mr_print_filled(int width, FILE *stream, const char *first, const char *text) {
+    print_lines(width, stream, first, (int)strlen(first), text);
 }

@@ -43,6 +43,8 @@ int mr_table_print(mr_table *table, int width, FILE *stream);
 
 /* A paragraph, printf style, two columns in, and from the second line on four. */
 void mr_print_wrapped(int width, FILE *stream, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* A paragraph that begins with `first` (ASCII), and whose other lines begin where the text behind it does. */
+void mr_print_filled(int width, FILE *stream, const char *first, const char *text);
 
 /* Columns of the terminal that the stream goes to (COLUMNS where that is set); 80 where it is none. */
 int mr_terminal_width(FILE *stream);

@@ -1,0 +1,16 @@
+/* The texts of `millrace help TOPIC`: sections of the documents, which tools/topics.cmake compiles in. */
+#ifndef MILLRACE_TOOLS_CLI_TOPICS_H
+#define MILLRACE_TOOLS_CLI_TOPICS_H
+
+typedef struct mr_topic {
+    const char *name, *summary;
+    const char *const *lines; /* Markdown, ended by NULL */
+} mr_topic;
+
+/* Ended by a NULL name. */
+extern const mr_topic mr_topics[];
+
+/* NULL if there is none of that name. */
+const mr_topic *mr_topic_find(const char *name);
+
+#endif

@@ -1,0 +1,114 @@
+/* millrace help: topics and verbs; also what is installed for man(1) and for shells. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/nearest.h"
+#include "engine/base/print.h"
+#include "tools/millrace/cli/topics.h"
+#include "tools/millrace/help/help.h"
+#include "tools/millrace/help/page.h"
+
+enum { MAN = 256, COMPLETION };
+
+static const struct option options[] = {
+    {"man", required_argument, NULL, MAN},
+    {"completion", required_argument, NULL, COMPLETION},
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {"formats", "run", "--completion bash", NULL};
+
+static const mr_usage usage = {
+    .verb = "help",
+    .synopsis = "[TOPIC | VERB] | --man PAGE | --completion SHELL",
+    .help = "Explains a topic, or lists the options of a verb. Without either it lists both. The texts are those of the\n"
+            "project's documents.\n\n"
+            "  --man PAGE         prints the manual page millrace or millrace.yaml, for man(1)\n"
+            "  --completion SHELL  prints what completes words of the command in bash or zsh\n",
+    .options = options,
+    .examples = examples,
+};
+
+typedef struct given {
+    const char *man, *completion;
+} given;
+
+static int take(void *to, int option) {
+    given *from = to;
+    *(option == MAN ? &from->man : &from->completion) = optarg;
+    return 0;
+}
+
+const mr_topic *mr_topic_find(const char *name) {
+    for (const mr_topic *topic = mr_topics; topic->name; topic++)
+        if (strcmp(topic->name, name) == 0)
+            return topic;
+    return NULL;
+}
+
+static const mr_verb *find_verb(const char *name) {
+    for (const mr_verb *verb = mr_verbs; verb->name; verb++)
+        if (strcmp(verb->name, name) == 0)
+            return verb;
+    return NULL;
+}
+
+static void list_topics(void) {
+    printf("usage: millrace help %s\n\n", usage.synopsis);
+    for (const mr_topic *topic = mr_topics; topic->name; topic++)
+        printf("  %-12s %s\n", topic->name, topic->summary);
+    printf("\n\"millrace --help\" lists the verbs.\n");
+}
+
+static int unknown(const char *word) {
+    mr_nearest nearest = {.wanted = word};
+    char hint[256];
+    for (const mr_topic *topic = mr_topics; topic->name; topic++)
+        mr_nearest_offer(&nearest, topic->name);
+    for (const mr_verb *verb = mr_verbs; verb->name; verb++)
+        mr_nearest_offer(&nearest, verb->name);
+    mr_print(stderr, "millrace help: error: no topic and no verb is called \"%s\"\n  hint: %s\n", word,
+             mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace help\" lists the topics"));
+    return mr_status_exit_code(MR_ERROR_USAGE);
+}
+
+/* A word may be both: the options of the verb, then the topic. */
+static int explain(char *word) {
+    char help[] = "--help";
+    char *arguments[] = {word, help, NULL};
+    const mr_topic *topic = mr_topic_find(word);
+    const mr_verb *verb = find_verb(word);
+    int code = 0, status = MR_OK;
+    if (!topic && !verb)
+        return unknown(word);
+    optind = 0;
+    if (verb)
+        code = verb->run(2, arguments);
+    if (verb && topic)
+        putchar('\n');
+    if (topic && !code)
+        status = mr_page_write(stdout, topic->lines, &mr_page_text);
+    return code ? code : status ? mr_command_failed(status) : mr_flush_stdout();
+}
+
+int mr_command_help(int argc, char **argv) {
+    given from = {0};
+    int code = 0, status = MR_OK;
+    if (!mr_usage_take(&usage, argc, argv, take, &from, &code))
+        return code;
+    if (optind + 1 < argc || (optind < argc && (from.man || from.completion)))
+        return mr_usage_error(&usage, "one word at a time: \"%s\" is left over", argv[argc - 1]);
+    if (from.man && from.completion)
+        return mr_usage_error(&usage, "--man and --completion are two things");
+    if (optind < argc)
+        return explain(argv[optind]);
+    if (from.man)
+        status = mr_help_manual(stdout, from.man);
+    else if (from.completion)
+        status = mr_help_completion(stdout, from.completion);
+    else
+        list_topics();
+    if (status == MR_ERROR_USAGE)
+        return mr_usage_error(&usage, "%s", mr_message());
+    return status ? mr_command_failed(status) : mr_flush_stdout();
+}

@@ -1,0 +1,89 @@
+/* Manual pages: millrace(1) from the usages of the verbs and some topics, millrace.yaml(5) from topics. */
+#include <string.h>
+
+#include "millrace/millrace.h"
+#include "tools/millrace/cli/topics.h"
+#include "tools/millrace/help/help.h"
+#include "tools/millrace/help/page.h"
+
+static void put(FILE *to, const char *text) {
+    fputs(*text == '.' ? "\\&" : "", to);
+    mr_roff_put(to, text, strlen(text));
+    fputc('\n', to);
+}
+
+static void put_part(void *context, const char *name, const char *text) {
+    FILE *to = context;
+    fputs(name ? ".TP\n.B " : ".PP\n", to);
+    if (name)
+        put(to, name);
+    put(to, text);
+}
+
+/* A synopsis is broken into lines for --help; here it is one. */
+static void put_synopsis(FILE *to, const mr_usage *usage) {
+    fprintf(to, ".PP\n.B millrace %s\n", usage->verb);
+    for (const char *at = usage->synopsis; *at; at++)
+        if (*at != '\n')
+            mr_roff_put(to, at, 1);
+        else
+            at += strspn(at, " \n") - 1, fputc(' ', to);
+    fputc('\n', to);
+}
+
+static void put_verb(void *context, const mr_usage *usage) {
+    FILE *to = context;
+    fprintf(to, ".SS millrace %s\n", usage->verb);
+    put_synopsis(to, usage);
+    mr_help_parts(usage->help, put_part, to);
+    fputs(".PP\nExamples:\n.PP\n.RS 4\n.nf\n", to);
+    for (const char *const *words = usage->examples; *words; words++) {
+        fprintf(to, "millrace %s ", usage->verb);
+        put(to, *words);
+    }
+    fputs(".fi\n.RE\n", to);
+}
+
+static int put_topics(FILE *to, const char *const *names) {
+    int status = MR_OK;
+    for (; *names && !status; names++)
+        status = mr_page_write(to, mr_topic_find(*names)->lines, &mr_page_manual);
+    return status;
+}
+
+static void put_title(FILE *to, const char *name, const char *section, const char *summary) {
+    fprintf(to, ".\\\" Made by millrace help --man.\n.TH %s %s \"\" \"millrace %s\"\n.SH NAME\n%s \\- %s\n", name, section,
+            mr_version(), name, summary);
+}
+
+static int put_command(FILE *to) {
+    static const char *const topics[] = {"signals", "exit-codes", "environment", NULL};
+    put_title(to, "millrace", "1", "runs video and image analysis pipelines that are written in YAML");
+    fputs(".SH SYNOPSIS\n.B millrace\n.I VERB\n\\&...\n.br\n.B millrace help\n[\\fITOPIC\\fR | \\fIVERB\\fR]\n.br\n"
+          ".B millrace \\-\\-version\n.SH VERBS\n", to);
+    for (const mr_verb *verb = mr_verbs; verb->name; verb++) {
+        fprintf(to, ".TP\n.B %s\n", verb->name);
+        put(to, verb->summary);
+    }
+    fputs(".SH OPTIONS\nEvery verb knows\n.B \\-\\-help\nand\n.BR \\-\\-version .\n", to);
+    mr_help_usages(put_verb, to);
+    int status = put_topics(to, topics);
+    fputs(".SH SEE ALSO\n.BR millrace.yaml (5)\n", to);
+    return status;
+}
+
+static int put_pipeline(FILE *to) {
+    static const char *const topics[] = {"pipeline", "formats", "nodes", "zmq", "reference", NULL};
+    put_title(to, "millrace.yaml", "5", "a pipeline for millrace");
+    int status = put_topics(to, topics);
+    fputs(".SH SEE ALSO\n.BR millrace (1)\n", to);
+    return status;
+}
+
+int mr_help_manual(FILE *to, const char *page) {
+    if (strcmp(page, "millrace") == 0)
+        return put_command(to);
+    if (strcmp(page, "millrace.yaml") == 0)
+        return put_pipeline(to);
+    return mr_fail(MR_ERROR_USAGE, "--man takes millrace or millrace.yaml, not \"%s\"", page);
+}

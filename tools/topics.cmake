@@ -1,0 +1,76 @@
+# Writes the texts of `millrace help TOPIC` as C, from sections of the documents. A script:
+#
+#     cmake -DROOT=FOLDER -DTO=FILE.c -P tools/topics.cmake
+#
+# One source: what is printed is what stands there. A section ends before the next heading of its own depth or a higher one.
+cmake_policy(SET CMP0007 NEW)
+set(arrays "")
+set(entries "")
+
+# The sections of ROOT/DOCUMENT with these headings become the lines of the topic; no heading: the whole document.
+function(topic name summary document)
+  file(READ ${ROOT}/${document} text)
+  # Brackets and semicolons mean something in CMake's lists.
+  string(REPLACE ";" "@semicolon@" text "${text}")
+  string(REPLACE "[" "@open@" text "${text}")
+  string(REPLACE "]" "@close@" text "${text}")
+  set(chosen "")
+  foreach(heading ${ARGN})
+    string(FIND "${text}" "\n## ${heading}\n" start)
+    set(ends "\n## ")
+    if(start EQUAL -1)
+      string(FIND "${text}" "\n### ${heading}\n" start)
+      set(ends "\n### " "\n## ")
+    endif()
+    if(start EQUAL -1)
+      message(FATAL_ERROR "${document} has no section \"${heading}\"; tools/topics.cmake names it")
+    endif()
+    math(EXPR start "${start} + 1")
+    string(SUBSTRING "${text}" ${start} -1 section)
+    foreach(end ${ends})
+      string(FIND "${section}" "${end}" length)
+      if(NOT length EQUAL -1)
+        string(SUBSTRING "${section}" 0 ${length} section)
+      endif()
+    endforeach()
+    string(APPEND chosen "${section}\n")
+  endforeach()
+  if(NOT ARGN)
+    set(chosen "${text}")
+  endif()
+  string(REPLACE "\\" "\\\\" chosen "${chosen}")
+  string(REPLACE "\"" "\\\"" chosen "${chosen}")
+  # No trigraphs.
+  string(REPLACE "??" "?\\?" chosen "${chosen}")
+  string(REPLACE "\n" "\",\n    \"" chosen "${chosen}")
+  string(REPLACE "@semicolon@" ";" chosen "${chosen}")
+  string(REPLACE "@open@" "[" chosen "${chosen}")
+  string(REPLACE "@close@" "]" chosen "${chosen}")
+  string(MAKE_C_IDENTIFIER ${name} id)
+  set(arrays "${arrays}static const char *const ${id}[] = {\n    \"${chosen}\", NULL,\n};\n\n" PARENT_SCOPE)
+  set(entries "${entries}    {\"${name}\", \"${summary}\", ${id}},\n" PARENT_SCOPE)
+endfunction()
+
+topic(pipeline "what a pipeline file says: keys, stage types, values" pipelines/README.md "The file" "Stage types")
+topic(formats "pictures, tensors and sizes on links, and what resizing does" pipelines/README.md "Formats")
+topic(devices "where stages compute: processors, simulated devices, GPUs" engine/device/README.md
+  "Where a stage computes" "Balanced by measured costs" "The same answer on every device" "Simulated devices" "GPUs")
+topic(nodes "a pipeline in several processes, here or on other machines" pipelines/README.md "Nodes")
+topic(processes "nodes that die, and nodes that others start" tools/README.md "When a process dies" "Nodes that others start")
+topic(zmq "other programs that feed a pipeline or take its results" pipelines/README.md "Other programs, over ZeroMQ")
+topic(keys "keys for sockets that leave the machine, and the audit log" tools/README.md "Keys and the audit log")
+topic(resume "going on after a crash, and when the disk is full" tools/README.md "Going on after a crash" "When the disk is full")
+topic(signals "what Ctrl-C and SIGTERM do" tools/README.md "Signals")
+topic(exit-codes "what exit codes mean" tools/README.md "Exit codes")
+topic(environment "variables of the environment" tools/README.md "Environment")
+topic(reference "every key, stage type and option" stages/README.md)
+
+file(WRITE ${TO} "/* Made by tools/topics.cmake from the documents. */
+#include \"tools/millrace/cli/topics.h\"
+
+#include <stddef.h>
+
+${arrays}const mr_topic mr_topics[] = {
+${entries}    {NULL, NULL, NULL},
+};
+")
