@@ -191,6 +191,11 @@ class Readme(Case):
         linked = re.findall(r"^\| \[([^]]*)\]\(", DOCUMENTS[README], re.M)
         self.assertEqual(sorted(linked), sorted(str(path.relative_to(ROOT)) for path in DOCUMENTS if path != README))
 
+    def test_the_version_is_that_of_the_headers(self):
+        (version,) = re.findall(r'define MILLRACE_VERSION "(.*)"', (ROOT / "engine/include/millrace/version.h").read_text())
+        self.assertIn(f"prints the version, {version}", DOCUMENTS[README])
+        self.assertEqual(headings(DOCUMENTS[ROOT / "tools/CHANGELOG.md"], "##")[0], version)
+
     def test_files_that_are_named_are_there(self):
         """Of C sources and headers, by their path in the tree, or in the folder of the document."""
         count = 0
