@@ -89,7 +89,7 @@ engine/flow/executor/executor.h 9
 engine/flow/graph.h 28
 kernels/classical/classical.h 26
 kernels/kernels.h 10
-tools/millrace/cli/command.h 80
+tools/millrace/run/supervisor.h 9
 """
 
 

@@ -253,7 +253,7 @@ class Readme(Case):
         internal = {"MILLRACE_ENDED", "MILLRACE_EPOCH", "MILLRACE_WRITTEN", "HOSTNAME", "HOME", "TERM", "TMPDIR",
                     "WATCHDOG_PID", "NVIDIA_TF32_OVERRIDE"}
         sources = [path.read_text() for name in ("engine", "stages", "kernels", "tools/millrace")
-                   for path in (ROOT / name).rglob("*.c")]
+                   for path in (ROOT / name).rglob("*.[ch]")]
         read = {name for text in sources for name in re.findall(r'(?:getenv|take_number|take_from_environment)\("([A-Z_0-9]+)"', text)}
         told = set(re.findall(r"`([A-Z][A-Z_0-9]+)`", " ".join(table("variable", COMMAND))))
         self.assertGreater(len(read), 15)

@@ -7,6 +7,7 @@
 #include "engine/base/nearest.h"
 #include "tools/millrace/bench/bench_runs.h"
 #include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/verbs.h"
 
 enum { JSON = 256, FRAMES, STAGES, SOURCES, SECONDS, WORKERS };
 
@@ -149,7 +150,7 @@ static int unknown(const char *name) {
                           mr_nearest_hint(&nearest, hint, sizeof hint, "there are null, paced and soak"));
 }
 
-int mr_command_bench(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     int code = 0, got;
     bool as_json = false;
     mr_bench_params params = {0};
@@ -168,3 +169,5 @@ int mr_command_bench(int argc, char **argv) {
             return benches[i].run(&params, as_json);
     return unknown(argv[optind]);
 }
+
+const mr_verb mr_bench_verb = {&usage, "measure the engine itself", run_verb};

@@ -109,26 +109,7 @@ static const char *name_of(const mr_usage *usage, int val) {
     return one->name ? one->name : "?";
 }
 
-char mr_usage_letter(const char *option) {
-    for (size_t i = 0; i < LETTERS; i++)
-        if (strcmp(letters[i].name, option) == 0)
-            return letters[i].letter;
-    return 0;
-}
-
-static void (*diverted)(void *to, const mr_usage *usage);
-static void *diverted_to;
-
-void mr_usage_divert(void (*take)(void *to, const mr_usage *usage), void *to) {
-    diverted = take;
-    diverted_to = to;
-}
-
 static void print_help(const mr_usage *usage) {
-    if (diverted) {
-        diverted(diverted_to, usage);
-        return;
-    }
     printf("usage: millrace %s%s%s\n\n%s\n"
            "  --help             print this\n"
            "  --version          print the version\n\n"

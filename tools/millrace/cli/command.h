@@ -11,28 +11,6 @@
 
 #include "millrace/millrace.h"
 
-/* A verb: argv[0] is its name; the answer is the exit code. */
-typedef struct mr_verb {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-} mr_verb;
-/* All of them, ended by a NULL name. */
-extern const mr_verb mr_verbs[];
-int mr_command_run(int argc, char **argv);
-int mr_command_ctl(int argc, char **argv);
-int mr_command_check(int argc, char **argv);
-int mr_command_plan(int argc, char **argv);
-int mr_command_graph(int argc, char **argv);
-int mr_command_deploy(int argc, char **argv);
-int mr_command_devices(int argc, char **argv);
-int mr_command_verify(int argc, char **argv);
-int mr_command_list(int argc, char **argv);
-int mr_command_inspect(int argc, char **argv);
-int mr_command_keygen(int argc, char **argv);
-int mr_command_schema(int argc, char **argv);
-int mr_command_bench(int argc, char **argv);
-int mr_command_help(int argc, char **argv);
-
 /* What a verb takes, for getopt_long and for people. */
 typedef struct mr_usage {
     const char *verb;
@@ -41,11 +19,6 @@ typedef struct mr_usage {
     const char *const *examples;  /* command lines behind "millrace VERB"; NULL behind the last */
     const struct option *options; /* with MR_USAGE_COMMON at the end */
 } mr_usage;
-
-/* From now on a verb's --help hands its usage to `take` and prints nothing: for what is made of all of them. Main thread. */
-void mr_usage_divert(void (*take)(void *to, const mr_usage *usage), void *to);
-/* The letter that stands for a long option in verbs that have it; 0: none does. */
-char mr_usage_letter(const char *option);
 
 #define MR_USAGE_COMMON {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}
 

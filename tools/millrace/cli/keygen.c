@@ -5,6 +5,7 @@
 #include "engine/base/print.h"
 #include "engine/transport/zmq/keys.h"
 #include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/verbs.h"
 
 enum { OUTPUT = 256 };
 
@@ -33,7 +34,7 @@ static int check_name(const char *name) {
     return 0;
 }
 
-int mr_command_keygen(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     const char *folder = ".", *name = "millrace";
     int code = 0, got;
     while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
@@ -56,3 +57,5 @@ int mr_command_keygen(int argc, char **argv) {
     mr_key_pair_forget(&pair);
     return status ? mr_command_failed(status) : mr_flush_stdout();
 }
+
+const mr_verb mr_keygen_verb = {&usage, "make a pair of keys for sockets that leave this machine", run_verb};

@@ -15,23 +15,12 @@
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/topics.h"
 #include "tools/millrace/cli/types.h"
+#include "tools/millrace/cli/verbs.h"
 
-const mr_verb mr_verbs[] = {
-    {"run", "run a pipeline", mr_command_run},
-    {"ctl", "ask a run what it does, and change it while it runs", mr_command_ctl},
-    {"check", "prove pipelines without running them", mr_command_check},
-    {"plan", "show what a run would do: stages, links, copies, memory, threads", mr_command_plan},
-    {"graph", "draw a pipeline: in the terminal, as SVG or for Graphviz", mr_command_graph},
-    {"deploy", "write what Slurm, Kubernetes or systemd need to run a pipeline's nodes", mr_command_deploy},
-    {"verify", "compare what a pipeline gives on two devices", mr_command_verify},
-    {"devices", "show what there is to compute on, and what is wrong with it", mr_command_devices},
-    {"list", "list the stage types", mr_command_list},
-    {"inspect", "show a stage type: ports, formats, options", mr_command_inspect},
-    {"keygen", "make a pair of keys for sockets that leave this machine", mr_command_keygen},
-    {"schema", "print the JSON Schema of a pipeline, for editors", mr_command_schema},
-    {"bench", "measure the engine itself", mr_command_bench},
-    {"help", "explain a topic or a verb", mr_command_help},
-    {NULL, NULL, NULL},
+const mr_verb *const mr_verbs[] = {
+    &mr_run_verb, &mr_ctl_verb, &mr_check_verb, &mr_plan_verb, &mr_graph_verb,
+    &mr_deploy_verb, &mr_verify_verb, &mr_devices_verb, &mr_list_verb, &mr_inspect_verb,
+    &mr_keygen_verb, &mr_schema_verb, &mr_bench_verb, &mr_help_verb, NULL,
 };
 
 static void print_topics(FILE *stream) {
@@ -49,8 +38,8 @@ static void print_topics(FILE *stream) {
 static void print_help(FILE *stream) {
     fprintf(stream, "usage: millrace VERB ...\n\n"
                     "Runs video and image analysis pipelines that are written in YAML.\n\n");
-    for (const mr_verb *verb = mr_verbs; verb->name; verb++)
-        fprintf(stream, "  %-8s %s\n", verb->name, verb->summary);
+    for (const mr_verb *const *verb = mr_verbs; *verb; verb++)
+        fprintf(stream, "  %-8s %s\n", (*verb)->usage->verb, (*verb)->summary);
     fprintf(stream, "\n\"millrace VERB --help\" lists the options of a verb, as does \"millrace help VERB\"; --version prints\n"
                     "the version. \"millrace help TOPIC\" explains:\n");
     print_topics(stream);
@@ -64,17 +53,17 @@ static void print_help(FILE *stream) {
 static int unknown(const char *verb) {
     mr_nearest nearest = {.wanted = verb};
     char hint[256];
-    for (const mr_verb *one = mr_verbs; one->name; one++)
-        mr_nearest_offer(&nearest, one->name);
+    for (const mr_verb *const *one = mr_verbs; *one; one++)
+        mr_nearest_offer(&nearest, (*one)->usage->verb);
     mr_print(stderr, "millrace: error: unknown %s \"%s\"\n  hint: %s\n", *verb == '-' ? "option" : "verb", verb,
              mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace --help\" lists the verbs"));
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
 static int call(const char *verb, int argc, char **argv) {
-    for (const mr_verb *one = mr_verbs; one->name; one++)
-        if (strcmp(verb, one->name) == 0)
-            return one->run(argc, argv);
+    for (const mr_verb *const *one = mr_verbs; *one; one++)
+        if (strcmp(verb, (*one)->usage->verb) == 0)
+            return (*one)->run(argc, argv);
     return unknown(verb);
 }
 

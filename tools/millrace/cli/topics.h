@@ -10,7 +10,4 @@ typedef struct mr_topic {
 /* Ended by a NULL name. */
 extern const mr_topic mr_topics[];
 
-/* NULL if there is none of that name. */
-const mr_topic *mr_topic_find(const char *name);
-
 #endif

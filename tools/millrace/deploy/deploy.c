@@ -1,4 +1,5 @@
 /* millrace deploy: writes what Slurm, Kubernetes or systemd need to run a pipeline's nodes. */
+#include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/deploy/deploy.h"
 
 #include <errno.h>
@@ -219,7 +220,7 @@ static int deploy(arguments *from) {
     return code;
 }
 
-int mr_command_deploy(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     arguments given = {0};
     bool done = true;
     if (mr_overrides_init(&given.overrides, argc))
@@ -232,3 +233,5 @@ int mr_command_deploy(int argc, char **argv) {
     mr_overrides_fini(&given.overrides);
     return code || done ? code : mr_flush_stdout();
 }
+
+const mr_verb mr_deploy_verb = {&usage, "write what Slurm, Kubernetes or systemd need to run a pipeline's nodes", run_verb};

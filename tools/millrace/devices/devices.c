@@ -1,4 +1,5 @@
 /* millrace devices: what there is to compute on, and what is wrong with what cannot be used. */
+#include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/devices/devices.h"
 
 #include "tools/millrace/cli/command.h"
@@ -19,8 +20,8 @@ static const mr_usage usage = {
             "  --models           the cards that simulated devices and plans can be like (sim:0?like=NAME,\n"
             "                     plan --assume cuda:COUNTxNAME), in place of what is here\n"
             "  --json             one JSON object: cpu, cuda (with `devices` and `findings`), sim; sizes in bytes,\n"
-            "                     loads in per cent, temperatures in degrees Celsius; null where nothing is known; with --models\n"
-            "                     `models`, with bytes, bytes and operations a second, and ns\n",
+            "                     loads in per cent, temperatures in degrees Celsius; null where nothing is known;\n"
+            "                     with --models `models`, with bytes, bytes and operations a second, and ns\n",
     .options = options,
     .examples = examples,
 };
@@ -68,7 +69,7 @@ static int show(bool json) {
     return code ? code : mr_flush_stdout();
 }
 
-int mr_command_devices(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     int code = 0, got;
     bool json = false, models = false;
     while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
@@ -81,3 +82,5 @@ int mr_command_devices(int argc, char **argv) {
         return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
     return models ? show_models(json) : show(json);
 }
+
+const mr_verb mr_devices_verb = {&usage, "show what there is to compute on, and what is wrong with it", run_verb};

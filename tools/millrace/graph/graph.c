@@ -7,6 +7,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/table.h"
+#include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/graph/graph.h"
 
 enum { FORMAT = 256, OUTPUT, WIDTH, ASCII, OFFLINE, ONLINE };
@@ -172,7 +173,7 @@ static int load(const order *job, const char *path, mr_chart *graph) {
     return status && !told ? mr_command_failed(status) : mr_status_exit_code(status);
 }
 
-int mr_command_graph(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     order job = {0};
     mr_chart graph = {0};
     bool done;
@@ -189,3 +190,5 @@ int mr_command_graph(int argc, char **argv) {
     mr_overrides_fini(&job.overrides);
     return code;
 }
+
+const mr_verb mr_graph_verb = {&usage, "draw a pipeline: in the terminal, as SVG or for Graphviz", run_verb};

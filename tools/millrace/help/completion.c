@@ -4,11 +4,12 @@
 #include "millrace/millrace.h"
 #include "tools/millrace/cli/topics.h"
 #include "tools/millrace/cli/types.h"
+#include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/help/help.h"
 
 static void put_verbs(FILE *to) {
-    for (const mr_verb *verb = mr_verbs; verb->name; verb++)
-        fprintf(to, "%s%s", verb == mr_verbs ? "" : " ", verb->name);
+    for (const mr_verb *const *verb = mr_verbs; *verb; verb++)
+        fprintf(to, "%s%s", verb == mr_verbs ? "" : " ", (*verb)->usage->verb);
 }
 
 static void put_topics(FILE *to) {
@@ -36,8 +37,7 @@ static const char *choices_of(const char *option) {
 
 /* ---- bash ------------------------------------------------------------------------------------------------------ */
 
-static void put_bash_verb(void *context, const mr_usage *usage) {
-    FILE *to = context;
+static void put_bash_verb(FILE *to, const mr_usage *usage) {
     fprintf(to, "    %s) options=\"", usage->verb);
     for (const struct option *one = usage->options; one->name; one++)
         fprintf(to, "%s--%s", one == usage->options ? "" : " ", one->name);
@@ -64,7 +64,8 @@ static void put_bash(FILE *to) {
           "        return\n"
           "    fi\n"
           "    case ${COMP_WORDS[1]} in\n", to);
-    mr_help_usages(put_bash_verb, to);
+    for (const mr_verb *const *verb = mr_verbs; *verb; verb++)
+        put_bash_verb(to, (*verb)->usage);
     fputs("    esac\n"
           "    case ${COMP_WORDS[1]}:$word in\n"
           "    *:-*) words=$options ;;\n"
@@ -106,8 +107,7 @@ static void put_zsh_option(FILE *to, const mr_usage *usage, const struct option 
     fputs("' \\\n", to);
 }
 
-static void put_zsh_verb(void *context, const mr_usage *usage) {
-    FILE *to = context;
+static void put_zsh_verb(FILE *to, const mr_usage *usage) {
     fprintf(to, "    %s)\n        _arguments \\\n", usage->verb);
     for (const struct option *one = usage->options; one->name; one++)
         put_zsh_option(to, usage, one);
@@ -137,9 +137,9 @@ static void put_zsh(FILE *to) {
           "# Completion of millrace for zsh. Made by millrace help --completion zsh.\n"
           "_millrace() {\n"
           "    local -a verbs=(\n", to);
-    for (const mr_verb *verb = mr_verbs; verb->name; verb++) {
-        fprintf(to, "        '%s:", verb->name);
-        for (const char *at = verb->summary; *at; at++)
+    for (const mr_verb *const *verb = mr_verbs; *verb; verb++) {
+        fprintf(to, "        '%s:", (*verb)->usage->verb);
+        for (const char *at = (*verb)->summary; *at; at++)
             fputs(*at == '\'' ? "'\\''" : (char[]){*at, 0}, to);
         fputs("'\n", to);
     }
@@ -152,7 +152,8 @@ static void put_zsh(FILE *to) {
           "    shift words\n"
           "    (( CURRENT-- ))\n"
           "    case $verb in\n", to);
-    mr_help_usages(put_zsh_verb, to);
+    for (const mr_verb *const *verb = mr_verbs; *verb; verb++)
+        put_zsh_verb(to, (*verb)->usage);
     fputs("    esac\n"
           "}\n"
           "if [ \"${funcstack[1]-}\" = _millrace ]; then\n"

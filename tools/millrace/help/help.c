@@ -5,6 +5,7 @@
 #include "engine/base/nearest.h"
 #include "engine/base/print.h"
 #include "tools/millrace/cli/topics.h"
+#include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/help/help.h"
 #include "tools/millrace/help/page.h"
 
@@ -47,9 +48,9 @@ const mr_topic *mr_topic_find(const char *name) {
 }
 
 static const mr_verb *find_verb(const char *name) {
-    for (const mr_verb *verb = mr_verbs; verb->name; verb++)
-        if (strcmp(verb->name, name) == 0)
-            return verb;
+    for (const mr_verb *const *verb = mr_verbs; *verb; verb++)
+        if (strcmp((*verb)->usage->verb, name) == 0)
+            return *verb;
     return NULL;
 }
 
@@ -65,8 +66,8 @@ static int unknown(const char *word) {
     char hint[256];
     for (const mr_topic *topic = mr_topics; topic->name; topic++)
         mr_nearest_offer(&nearest, topic->name);
-    for (const mr_verb *verb = mr_verbs; verb->name; verb++)
-        mr_nearest_offer(&nearest, verb->name);
+    for (const mr_verb *const *verb = mr_verbs; *verb; verb++)
+        mr_nearest_offer(&nearest, (*verb)->usage->verb);
     mr_print(stderr, "millrace help: error: no topic and no verb is called \"%s\"\n  hint: %s\n", word,
              mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace help\" lists the topics"));
     return mr_status_exit_code(MR_ERROR_USAGE);
@@ -91,7 +92,7 @@ static int explain(char *word) {
     return code ? code : status ? mr_command_failed(status) : mr_flush_stdout();
 }
 
-int mr_command_help(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     given from = {0};
     int code = 0, status = MR_OK;
     if (!mr_usage_take(&usage, argc, argv, take, &from, &code))
@@ -112,3 +113,5 @@ int mr_command_help(int argc, char **argv) {
         return mr_usage_error(&usage, "%s", mr_message());
     return status ? mr_command_failed(status) : mr_flush_stdout();
 }
+
+const mr_verb mr_help_verb = {&usage, "explain a topic or a verb", run_verb};

@@ -5,9 +5,10 @@
 #include <stdio.h>
 
 #include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/topics.h"
 
-/* Calls `take` with the usage of each verb, in the order of mr_verbs. */
-void mr_help_usages(void (*take)(void *to, const mr_usage *usage), void *to);
+/* NULL if there is none of that name. */
+const mr_topic *mr_topic_find(const char *name);
 
 /* The parts of a usage's help: an entry of a list, such as an option with its argument, or a paragraph (name NULL). Texts
  * are one line each, borrowed for the call. */

@@ -3,6 +3,7 @@
 
 #include "millrace/millrace.h"
 #include "tools/millrace/cli/topics.h"
+#include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/help/help.h"
 #include "tools/millrace/help/page.h"
 
@@ -31,8 +32,7 @@ static void put_synopsis(FILE *to, const mr_usage *usage) {
     fputc('\n', to);
 }
 
-static void put_verb(void *context, const mr_usage *usage) {
-    FILE *to = context;
+static void put_verb(FILE *to, const mr_usage *usage) {
     fprintf(to, ".SS millrace %s\n", usage->verb);
     put_synopsis(to, usage);
     mr_help_parts(usage->help, put_part, to);
@@ -61,12 +61,13 @@ static int put_command(FILE *to) {
     put_title(to, "millrace", "1", "runs video and image analysis pipelines that are written in YAML");
     fputs(".SH SYNOPSIS\n.B millrace\n.I VERB\n\\&...\n.br\n.B millrace help\n[\\fITOPIC\\fR | \\fIVERB\\fR]\n.br\n"
           ".B millrace \\-\\-version\n.SH VERBS\n", to);
-    for (const mr_verb *verb = mr_verbs; verb->name; verb++) {
-        fprintf(to, ".TP\n.B %s\n", verb->name);
-        put(to, verb->summary);
+    for (const mr_verb *const *verb = mr_verbs; *verb; verb++) {
+        fprintf(to, ".TP\n.B %s\n", (*verb)->usage->verb);
+        put(to, (*verb)->summary);
     }
     fputs(".SH OPTIONS\nEvery verb knows\n.B \\-\\-help\nand\n.BR \\-\\-version .\n", to);
-    mr_help_usages(put_verb, to);
+    for (const mr_verb *const *verb = mr_verbs; *verb; verb++)
+        put_verb(to, (*verb)->usage);
     int status = put_topics(to, topics);
     fputs(".SH SEE ALSO\n.BR millrace.yaml (5)\n", to);
     return status;

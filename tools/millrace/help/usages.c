@@ -4,19 +4,6 @@
 #include "engine/base/print.h"
 #include "tools/millrace/help/help.h"
 
-void mr_help_usages(void (*take)(void *to, const mr_usage *usage), void *to) {
-    char help[] = "--help";
-    mr_usage_divert(take, to);
-    for (const mr_verb *verb = mr_verbs; verb->name; verb++) {
-        char *arguments[] = {(char *)verb->name, help, NULL};
-        optind = 0; /* getopt begins anew */
-        verb->run(2, arguments);
-    }
-    mr_usage_divert(NULL, NULL);
-}
-
-/* ---- help, in parts -------------------------------------------------------------------------------------------- */
-
 /* How a help is set: what hangs below an entry is far in; an entry is two columns in, its text two blanks behind. */
 enum { INDENT = 2, HANGING = 8 };
 

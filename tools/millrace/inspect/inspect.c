@@ -1,4 +1,5 @@
 /* millrace inspect: everything that a stage type, or a file that stages read, says of itself. */
+#include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/inspect/inspect.h"
 
 #include <stdio.h>
@@ -120,7 +121,7 @@ static int inspect_each(char **names, bool as_json) {
     return failed ? mr_command_failed(failed) : code;
 }
 
-int mr_command_inspect(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     int code = 0, got;
     bool as_json = false, markdown = false;
     while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
@@ -139,3 +140,5 @@ int mr_command_inspect(int argc, char **argv) {
         code = inspect_each(argv + optind, as_json);
     return code ? code : mr_flush_stdout();
 }
+
+const mr_verb mr_inspect_verb = {&usage, "show a stage type: ports, formats, options", run_verb};

@@ -4,6 +4,7 @@
 #include "engine/base/json.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/types.h"
+#include "tools/millrace/cli/verbs.h"
 
 enum { JSON = 256 };
 
@@ -45,7 +46,7 @@ static int print_text(void) {
     return mr_flush_stdout();
 }
 
-int mr_command_list(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     int code = 0, got;
     bool json = false;
     while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
@@ -57,3 +58,5 @@ int mr_command_list(int argc, char **argv) {
         return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
     return json ? print_json() : print_text();
 }
+
+const mr_verb mr_list_verb = {&usage, "list the stage types", run_verb};

@@ -4,6 +4,7 @@
 #include "engine/base/json.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/types.h"
+#include "tools/millrace/cli/verbs.h"
 
 static const struct option options[] = {MR_USAGE_PLUGINS, MR_USAGE_COMMON};
 
@@ -20,7 +21,7 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-int mr_command_schema(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     int code = 0;
     if (mr_usage_next(&usage, argc, argv, &code) == MR_USAGE_EXIT)
         return code;
@@ -33,3 +34,5 @@ int mr_command_schema(int argc, char **argv) {
     int status = mr_json_finish(json, stdout);
     return status ? mr_command_failed(status) : 0;
 }
+
+const mr_verb mr_schema_verb = {&usage, "print the JSON Schema of a pipeline, for editors", run_verb};

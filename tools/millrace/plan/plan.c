@@ -1,4 +1,5 @@
 /* millrace plan: shows what a run would do, without running it. */
+#include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/plan/plan.h"
 
 #include <stdio.h>
@@ -261,7 +262,7 @@ static int profile(const arguments *from) {
     return code;
 }
 
-int mr_command_plan(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     arguments given = {0};
     bool done = true;
     if (mr_overrides_init(&given.overrides, argc))
@@ -272,3 +273,5 @@ int mr_command_plan(int argc, char **argv) {
     mr_overrides_fini(&given.overrides);
     return code || done ? code : mr_flush_stdout();
 }
+
+const mr_verb mr_plan_verb = {&usage, "show what a run would do: stages, links, copies, memory, threads", run_verb};

@@ -5,6 +5,7 @@
 #include "engine/base/print.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
+#include "tools/millrace/cli/verbs.h"
 
 enum { FORMAT = 256 };
 
@@ -146,7 +147,7 @@ static int check_json(arguments *how, char **paths) {
     return failed ? failed : first;
 }
 
-int mr_command_check(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     arguments given = {0};
     bool done;
     if (mr_overrides_init(&given.overrides, argc))
@@ -160,3 +161,5 @@ int mr_command_check(int argc, char **argv) {
     code = mr_flush_stdout();
     return status ? mr_status_exit_code(status) : code;
 }
+
+const mr_verb mr_check_verb = {&usage, "prove pipelines without running them", run_verb};

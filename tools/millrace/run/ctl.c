@@ -12,6 +12,7 @@
 #include "engine/base/json.h"
 #include "engine/base/print.h"
 #include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/run/control.h"
 
 enum { CONTROL = 256, PID, JSON };
@@ -261,7 +262,7 @@ static int tell(const arguments *from, const char *answer) {
     return code ? code : mr_flush_stdout();
 }
 
-int mr_command_ctl(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     arguments given = {0};
     char *answer = NULL, *lines = NULL;
     bool done = true;
@@ -282,3 +283,5 @@ int mr_command_ctl(int argc, char **argv) {
     free(lines);
     return code;
 }
+
+const mr_verb mr_ctl_verb = {&usage, "ask a run what it does, and change it while it runs", run_verb};

@@ -10,6 +10,7 @@
 #include "millrace/log.h"
 #include "stages/sink/output.h"
 #include "tools/millrace/cli/complaints.h"
+#include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/plan/plan.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/notify.h"
@@ -322,7 +323,7 @@ static int run(const arguments *from) {
     return code;
 }
 
-int mr_command_run(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     arguments given = {0};
     bool done = true;
     if (mr_overrides_init(&given.overrides, argc))
@@ -355,3 +356,5 @@ int mr_command_run(int argc, char **argv) {
     free(joined);
     return code;
 }
+
+const mr_verb mr_run_verb = {&usage, "run a pipeline", run_verb};

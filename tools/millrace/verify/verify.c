@@ -1,4 +1,5 @@
 /* millrace verify: runs a pipeline on two devices and compares what each stage gives. */
+#include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/verify/verify.h"
 
 #include <limits.h>
@@ -385,7 +386,7 @@ static int verify(const arguments *from) {
     return code;
 }
 
-int mr_command_verify(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
     arguments given = {.tolerance = default_tolerance};
     bool done = true;
     if (mr_overrides_init(&given.overrides, argc))
@@ -403,3 +404,5 @@ int mr_command_verify(int argc, char **argv) {
     int flushed = mr_flush_stdout();
     return flushed ? flushed : code;
 }
+
+const mr_verb mr_verify_verb = {&usage, "compare what a pipeline gives on two devices", run_verb};
