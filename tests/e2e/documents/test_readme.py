@@ -191,6 +191,11 @@ class Readme(Case):
         linked = re.findall(r"^\| \[([^]]*)\]\(", DOCUMENTS[README], re.M)
         self.assertEqual(sorted(linked), sorted(str(path.relative_to(ROOT)) for path in DOCUMENTS if path != README))
 
+    def test_the_folders_of_the_engine_are_in_its_table(self):
+        told = {name.strip("`/") for name in table("folder", ROOT / "engine/README.md")}
+        self.assertEqual(told, {path.name for path in (ROOT / "engine").iterdir() if path.is_dir()} - {"include"}
+                         | {"include/millrace"})
+
     def test_the_version_is_that_of_the_headers(self):
         (version,) = re.findall(r'define MILLRACE_VERSION "(.*)"', (ROOT / "engine/include/millrace/version.h").read_text())
         self.assertIn(f"prints the version, {version}", DOCUMENTS[README])
