@@ -91,7 +91,9 @@ const mr_kernels *mr_kernels_get(void);
 mr_isa mr_isa_detect(void);
 const char *mr_isa_name(mr_isa isa);
 
-/* The AVX2 variant of `horizontal`, for the rows that the wider one leaves. */
+/* The AVX2 variants of `vertical8` and `horizontal`, for what the wider ones leave. */
+void mr_vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
+                       int shift, mr_ahead ahead);
 void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                         const mr_filter *filter, int limit);
 

@@ -11,7 +11,7 @@ typedef __m256 wide;
 #define WIDE_LOAD_I16(addresses) _mm_loadu_si128((const void *)(addresses))
 #include "kernels/convert_wide.h"
 
-enum { BLOCK = 32 }; /* columns of the vertical pass that are computed at once */
+enum { BLOCK = 64, HALF = BLOCK / 2 }; /* columns of the vertical pass: one cache line of bytes at once */
 
 /* Inlined whatever the compiler thinks: sums and constants have to stay in registers. */
 #define INLINE __attribute__((always_inline)) static inline
@@ -20,11 +20,16 @@ static __m256i load(const void *from) {
     return _mm256_loadu_si256(from);
 }
 
-/* Weights of two rows side by side in every 32 bits; of one row where it is the last. */
-static __m256i weight_pair(const int16_t *weights, int left) {
-    int32_t pair = left > 1 ? (int32_t)((uint32_t)(uint16_t)weights[1] << 16 | (uint16_t)weights[0])
-                            : (int32_t)(uint16_t)weights[0];
+/* Weights of two rows side by side in every 32 bits. */
+INLINE __m256i weight_pair(const int16_t *weights) {
+    int32_t pair;
+    memcpy(&pair, weights, sizeof pair);
     return _mm256_set1_epi32(pair);
+}
+
+/* The weight of a row that has no other beside it. */
+INLINE __m256i last_weight(const int16_t *weight) {
+    return _mm256_set1_epi32((uint16_t)*weight);
 }
 
 static void fetch(mr_ahead ahead, ptrdiff_t stride, int offset) {
@@ -32,40 +37,104 @@ static void fetch(mr_ahead ahead, ptrdiff_t stride, int offset) {
         _mm_prefetch((const char *)ahead.data + i * stride + offset, _MM_HINT_T1);
 }
 
-INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                            int shift) {
-    const __m256i zero = _mm256_setzero_si256(), half = _mm256_set1_epi32(1 << (shift - 1));
-    const __m128i count = _mm_cvtsi32_si128(shift);
-    __m256i sum[4] = {half, half, half, half};
-    for (int t = 0; t < taps; t += 2) {
-        __m256i pair = weight_pair(weights + t, taps - t);
-        __m256i a = load(src + t * stride), b = load(src + (t + 1 < taps ? t + 1 : t) * stride);
-        __m256i low = _mm256_unpacklo_epi8(a, b), high = _mm256_unpackhi_epi8(a, b);
-        sum[0] = _mm256_add_epi32(sum[0], _mm256_madd_epi16(_mm256_unpacklo_epi8(low, zero), pair));
-        sum[1] = _mm256_add_epi32(sum[1], _mm256_madd_epi16(_mm256_unpackhi_epi8(low, zero), pair));
-        sum[2] = _mm256_add_epi32(sum[2], _mm256_madd_epi16(_mm256_unpacklo_epi8(high, zero), pair));
-        sum[3] = _mm256_add_epi32(sum[3], _mm256_madd_epi16(_mm256_unpackhi_epi8(high, zero), pair));
-    }
-    __m256i first = _mm256_packs_epi32(_mm256_sra_epi32(sum[0], count), _mm256_sra_epi32(sum[1], count));
-    __m256i second = _mm256_packs_epi32(_mm256_sra_epi32(sum[2], count), _mm256_sra_epi32(sum[3], count));
+/* Sums of 32 columns, in the order in which unpacking leaves them. */
+typedef struct sums {
+    __m256i part[4];
+} sums;
+
+INLINE sums weigh_columns(sums sum, __m256i a, __m256i b, __m256i weights) {
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i low = _mm256_unpacklo_epi8(a, b), high = _mm256_unpackhi_epi8(a, b);
+    sum.part[0] = _mm256_add_epi32(sum.part[0], _mm256_madd_epi16(_mm256_unpacklo_epi8(low, zero), weights));
+    sum.part[1] = _mm256_add_epi32(sum.part[1], _mm256_madd_epi16(_mm256_unpackhi_epi8(low, zero), weights));
+    sum.part[2] = _mm256_add_epi32(sum.part[2], _mm256_madd_epi16(_mm256_unpacklo_epi8(high, zero), weights));
+    sum.part[3] = _mm256_add_epi32(sum.part[3], _mm256_madd_epi16(_mm256_unpackhi_epi8(high, zero), weights));
+    return sum;
+}
+
+INLINE void store_columns(int16_t *dst, sums sum, __m128i count) {
+    __m256i first = _mm256_packs_epi32(_mm256_sra_epi32(sum.part[0], count), _mm256_sra_epi32(sum.part[1], count));
+    __m256i second = _mm256_packs_epi32(_mm256_sra_epi32(sum.part[2], count), _mm256_sra_epi32(sum.part[3], count));
     _mm256_storeu_si256((void *)dst, _mm256_permute2x128_si256(first, second, 0x20));
     _mm256_storeu_si256((void *)(dst + 16), _mm256_permute2x128_si256(first, second, 0x31));
 }
 
-static void vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                           int width, int shift, mr_ahead ahead) {
-    int x = 0;
-    for (; x + BLOCK <= width; x += BLOCK) {
-        if (x % 64 == 0)
-            fetch(ahead, stride, x);
-        vertical8_block(dst + x, src + x, stride, weights, taps, shift);
+/* Columns of a block: 32 from its beginning and 32 from `second` on. */
+INLINE void vertical8_block(int16_t *dst, const uint8_t *src, int second, ptrdiff_t stride, const int16_t *weights,
+                            int taps, int shift) {
+    const __m256i zero = _mm256_setzero_si256(), half = _mm256_set1_epi32(1 << (shift - 1));
+    sums left = {{half, half, half, half}}, right = left;
+    int t = 0;
+    for (; t + 2 <= taps; t += 2, src += 2 * stride) {
+        __m256i pair = weight_pair(weights + t);
+        left = weigh_columns(left, load(src), load(src + stride), pair);
+        right = weigh_columns(right, load(src + second), load(src + stride + second), pair);
     }
-    if (x < width && width >= BLOCK) {
-        vertical8_block(dst + width - BLOCK, src + width - BLOCK, stride, weights, taps, shift);
+    if (t < taps) {
+        __m256i last = last_weight(weights + t);
+        left = weigh_columns(left, load(src), zero, last);
+        right = weigh_columns(right, load(src + second), zero, last);
+    }
+    store_columns(dst, left, _mm_cvtsi32_si128(shift));
+    store_columns(dst + second, right, _mm_cvtsi32_si128(shift));
+}
+
+/* Of two rows a and b whose weights add up to 1: b, and a's difference to it times a's weight, rounded, for which there
+ * is one instruction. 16 bits hold all of that. It equals the rounded sum: b's whole share has no bits that are shifted
+ * away. */
+INLINE void blend_sixteen(int16_t *dst, const uint8_t *src, ptrdiff_t stride, __m256i weight, __m128i up) {
+    __m256i a = _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)src));
+    __m256i b = _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)(src + stride)));
+    __m256i part = _mm256_mulhrs_epi16(_mm256_sll_epi16(_mm256_sub_epi16(a, b), up), weight);
+    _mm256_storeu_si256((void *)dst, _mm256_add_epi16(_mm256_slli_epi16(b, MR_SAMPLE_BITS), part));
+}
+
+/* Whether the rows are two that can be blended: a difference of bytes, shifted up, fits into 16 bits. */
+static bool blends(const int16_t *weights, int taps, int shift) {
+    return taps == 2 && shift >= 8 && shift <= 15 && weights[0] >= 0 && weights[1] >= 0 &&
+           weights[0] + weights[1] == 1 << (shift + MR_SAMPLE_BITS);
+}
+
+/* Where a block begins: the last one of a row may overlap the one before it, and its own halves each other. */
+INLINE int begin_block(int x, int width) {
+    int last = width < BLOCK ? 0 : width - BLOCK;
+    return x < last ? x : last;
+}
+
+INLINE int second_half(int width) {
+    return width < BLOCK ? width - HALF : HALF;
+}
+
+static void blend_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int width, int shift,
+                      mr_ahead ahead) {
+    const __m256i weight = _mm256_set1_epi16(weights[0]);
+    const __m128i up = _mm_cvtsi32_si128(15 - shift);
+    const int second = second_half(width);
+    for (int x = 0; x < width; x += BLOCK) {
+        int at = begin_block(x, width);
+        fetch(ahead, stride, x);
+        blend_sixteen(dst + at, src + at, stride, weight, up);
+        blend_sixteen(dst + at + 16, src + at + 16, stride, weight, up);
+        blend_sixteen(dst + at + second, src + at + second, stride, weight, up);
+        blend_sixteen(dst + at + second + 16, src + at + second + 16, stride, weight, up);
+    }
+}
+
+void mr_vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
+                       int shift, mr_ahead ahead) {
+    for (int x = 0; width < HALF && x < width; x++)
+        dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
+    if (width < HALF)
+        return;
+    if (blends(weights, taps, shift)) {
+        blend_row(dst, src, stride, weights, width, shift, ahead);
         return;
     }
-    for (; x < width; x++)
-        dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
+    for (int x = 0; x < width; x += BLOCK) {
+        int at = begin_block(x, width);
+        fetch(ahead, stride, x);
+        vertical8_block(dst + at, src + at, second_half(width), stride, weights, taps, shift);
+    }
 }
 
 INLINE void vertical16_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
@@ -75,7 +144,7 @@ INLINE void vertical16_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride,
     const __m128i count = _mm_cvtsi32_si128(shift), down = _mm_cvtsi32_si128(word.down);
     __m256i low = start, high = start;
     for (int t = 0; t < taps; t += 2) {
-        __m256i pair = weight_pair(weights + t, taps - t);
+        __m256i pair = t + 1 < taps ? weight_pair(weights + t) : last_weight(weights + t);
         __m256i a = load(src + t * stride), b = load(src + (t + 1 < taps ? t + 1 : t) * stride);
         a = _mm256_xor_si256(_mm256_srl_epi16(a, down), flip);
         b = _mm256_xor_si256(_mm256_srl_epi16(b, down), flip);
@@ -243,7 +312,7 @@ static void to_f16_avx2(uint16_t *dst, const float *src, int width) {
 }
 
 void mr_kernels_fill_preprocess_avx2(mr_kernels *kernels) {
-    kernels->vertical8 = vertical8_avx2;
+    kernels->vertical8 = mr_vertical8_avx2;
     kernels->vertical16 = vertical16_avx2;
     kernels->horizontal = mr_horizontal_avx2;
     kernels->split = split_avx2;
