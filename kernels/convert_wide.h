@@ -21,7 +21,8 @@ static void finish(float *dst, wide value, const mr_color *color, int channel) {
     WIDE(storeu_ps)(dst, times(color->scale[channel], centered));
 }
 
-static void convert_wide(float *const dst[3], const int16_t *const src[3], const mr_color *color, int width) {
+static void convert_wide(float *const dst[3], const int16_t *const src[3], const mr_color *given, int width) {
+    const mr_color local = *given, *color = &local; /* which what is stored does not change */
     const wide black = WIDE(set1_ps)(color->black);
     for (int x = 0; x < width; x += WIDE_LANES) {
         wide y = WIDE(sub_ps)(times(color->luma, widen(src[0] + x, 0)), black), g, b, r;

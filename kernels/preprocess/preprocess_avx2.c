@@ -20,11 +20,16 @@ static __m256i load(const void *from) {
     return _mm256_loadu_si256(from);
 }
 
-/* Weights of two rows side by side in every 32 bits. */
+/* Two samples or weights side by side. */
+INLINE int32_t load_two(const int16_t *from) {
+    int32_t both;
+    memcpy(&both, from, sizeof both);
+    return both;
+}
+
+/* Weights of two rows in every 32 bits. */
 INLINE __m256i weight_pair(const int16_t *weights) {
-    int32_t pair;
-    memcpy(&pair, weights, sizeof pair);
-    return _mm256_set1_epi32(pair);
+    return _mm256_set1_epi32(load_two(weights));
 }
 
 /* The weight of a row that has no other beside it. */
@@ -95,46 +100,56 @@ static bool blends(const int16_t *weights, int taps, int shift) {
            weights[0] + weights[1] == 1 << (shift + MR_SAMPLE_BITS);
 }
 
-/* Where a block begins: the last one of a row may overlap the one before it, and its own halves each other. */
-INLINE int begin_block(int x, int width) {
-    int last = width < BLOCK ? 0 : width - BLOCK;
-    return x < last ? x : last;
+/* Where the last block of a row begins: it may overlap the one before it, and its own halves each other. */
+INLINE int begin_last(int width) {
+    return width < BLOCK ? 0 : width - BLOCK;
 }
 
 INLINE int second_half(int width) {
     return width < BLOCK ? width - HALF : HALF;
 }
 
+INLINE void blend_block(int16_t *dst, const uint8_t *src, int second, ptrdiff_t stride, __m256i weight, __m128i up) {
+    blend_sixteen(dst, src, stride, weight, up);
+    blend_sixteen(dst + 16, src + 16, stride, weight, up);
+    blend_sixteen(dst + second, src + second, stride, weight, up);
+    blend_sixteen(dst + second + 16, src + second + 16, stride, weight, up);
+}
+
 static void blend_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int width, int shift,
                       mr_ahead ahead) {
     const __m256i weight = _mm256_set1_epi16(weights[0]);
     const __m128i up = _mm_cvtsi32_si128(15 - shift);
-    const int second = second_half(width);
-    for (int x = 0; x < width; x += BLOCK) {
-        int at = begin_block(x, width);
+    int x = 0;
+    for (; x + BLOCK <= width; x += BLOCK) {
         fetch(ahead, stride, x);
-        blend_sixteen(dst + at, src + at, stride, weight, up);
-        blend_sixteen(dst + at + 16, src + at + 16, stride, weight, up);
-        blend_sixteen(dst + at + second, src + at + second, stride, weight, up);
-        blend_sixteen(dst + at + second + 16, src + at + second + 16, stride, weight, up);
+        blend_block(dst + x, src + x, HALF, stride, weight, up);
     }
+    int last = begin_last(width);
+    if (x < width)
+        blend_block(dst + last, src + last, second_half(width), stride, weight, up);
+}
+
+static void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
+                      int shift, mr_ahead ahead) {
+    int x = 0;
+    for (; x + BLOCK <= width; x += BLOCK) {
+        fetch(ahead, stride, x);
+        vertical8_block(dst + x, src + x, HALF, stride, weights, taps, shift);
+    }
+    int last = begin_last(width);
+    if (x < width)
+        vertical8_block(dst + last, src + last, second_half(width), stride, weights, taps, shift);
 }
 
 void mr_vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
                        int shift, mr_ahead ahead) {
     for (int x = 0; width < HALF && x < width; x++)
         dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
-    if (width < HALF)
-        return;
-    if (blends(weights, taps, shift)) {
+    if (width >= HALF && blends(weights, taps, shift))
         blend_row(dst, src, stride, weights, width, shift, ahead);
-        return;
-    }
-    for (int x = 0; x < width; x += BLOCK) {
-        int at = begin_block(x, width);
-        fetch(ahead, stride, x);
-        vertical8_block(dst + at, src + at, second_half(width), stride, weights, taps, shift);
-    }
+    else if (width >= HALF)
+        weigh_row(dst, src, stride, weights, taps, width, shift, ahead);
 }
 
 INLINE void vertical16_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
@@ -215,33 +230,45 @@ static void store_sixteen(int16_t *dst, __m256i a, __m256i b, const mr_filter *f
     _mm256_storeu_si256((void *)dst, row);
 }
 
-/* Two samples each from eight positions, weighed: results of two taps. */
-static __m256i weigh_pairs(const int16_t *src, const int32_t *first, const int16_t *weights) {
-    int32_t both[8];
-    for (int i = 0; i < 8; i++)
-        memcpy(&both[i], src + first[i], sizeof both[i]);
-    __m256i pairs = _mm256_setr_epi32(both[0], both[1], both[2], both[3], both[4], both[5], both[6], both[7]);
-    return _mm256_madd_epi16(pairs, load(weights));
+INLINE __m128i four_pairs(const int16_t *src, ptrdiff_t a, ptrdiff_t b, ptrdiff_t c, ptrdiff_t d) {
+    __m128i pairs = _mm_cvtsi32_si128(load_two(src + a));
+    pairs = _mm_insert_epi32(pairs, load_two(src + b), 1);
+    pairs = _mm_insert_epi32(pairs, load_two(src + c), 2);
+    return _mm_insert_epi32(pairs, load_two(src + d), 3);
 }
 
-static void horizontal_pairs(int16_t *dst, const int16_t *src, const mr_filter *filter, int limit) {
+/* Eight results of two taps, rounded, in each of `rows` rows: positions are loaded once for all. */
+INLINE void weigh_pairs(__m256i result[4], const int16_t *src, ptrdiff_t stride, int rows, const int32_t *first,
+                        const int16_t *weights) {
+    const ptrdiff_t a = first[0], b = first[1], c = first[2], d = first[3];
+    const ptrdiff_t e = first[4], f = first[5], g = first[6], h = first[7];
+    const __m256i weight = load(weights);
+    for (int r = 0; r < rows; r++, src += stride)
+        result[r] = _mm256_madd_epi16(_mm256_set_m128i(four_pairs(src, e, f, g, h), four_pairs(src, a, b, c, d)), weight);
+}
+
+/* `rows` is constant, at most 4. */
+INLINE void horizontal_pairs(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
+                             const mr_filter *filter, int limit) {
+    __m256i low[4], high[4];
     for (int i = 0; i < filter->count; i += 16) {
         const int16_t *weights = filter->weights + 2 * i;
-        __m256i a = weigh_pairs(src, filter->first + i, weights);
-        __m256i b = weigh_pairs(src, filter->first + i + 8, weights + 16);
-        store_sixteen(dst + i, a, b, filter, limit);
+        weigh_pairs(low, src, src_stride, rows, filter->first + i, weights);
+        weigh_pairs(high, src, src_stride, rows, filter->first + i + 8, weights + 16);
+        for (int r = 0; r < rows; r++)
+            store_sixteen(dst + r * dst_stride + i, low[r], high[r], filter, limit);
     }
 }
 
 /* Two rows at a time; of an odd number the last one is done with itself. */
 void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                         const mr_filter *filter, int limit) {
-    if (filter->chunks == 0) {
-        for (int r = 0; r < rows; r++)
-            horizontal_pairs(dst + r * dst_stride, src + r * src_stride, filter, limit);
-        return;
-    }
-    for (int r = 0; r < rows; r += 2) {
+    int r = 0;
+    for (; filter->chunks == 0 && r + 4 <= rows; r += 4)
+        horizontal_pairs(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, 4, filter, limit);
+    for (; filter->chunks == 0 && r < rows; r++)
+        horizontal_pairs(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, 1, filter, limit);
+    for (; r < rows; r += 2) {
         const int16_t *from = src + r * src_stride, *weights = filter->weights;
         int16_t *to = dst + r * dst_stride;
         ptrdiff_t next = r + 1 < rows ? src_stride : 0, next_to = r + 1 < rows ? dst_stride : 0;
