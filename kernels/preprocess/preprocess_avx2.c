@@ -186,38 +186,55 @@ static void vertical16_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
         dst[x] = mr_weigh16(src + 2 * (ptrdiff_t)x, stride, weights, taps, shift, word);
 }
 
-/* 8 samples each from two positions, weighed. */
-INLINE __m256i weigh_two(const int16_t *src, int i, int k, __m256i weights) {
-    __m128i low = _mm_loadu_si128((const void *)(src + i)), high = _mm_loadu_si128((const void *)(src + k));
-    return _mm256_madd_epi16(_mm256_set_m128i(high, low), weights);
+/* Where the samples of eight results begin; in registers, which those of an array are not. */
+typedef struct places {
+    ptrdiff_t a, b, c, d, e, f, g, h;
+} places;
+
+INLINE places load_places(const int32_t *first) {
+    return (places){first[0], first[1], first[2], first[3], first[4], first[5], first[6], first[7]};
 }
 
-/* Sums of results j and j + 4 in two rows: positions and weights are loaded once for both. */
-typedef struct pair {
-    __m256i row[2];
-} pair;
-
-INLINE pair weigh_pair(pair sum, const int16_t *src, ptrdiff_t stride, const int32_t *first, const int16_t *weights) {
-    const __m256i weight = _mm256_load_si256((const void *)weights);
-    sum.row[0] = _mm256_add_epi32(sum.row[0], weigh_two(src, first[0], first[4], weight));
-    sum.row[1] = _mm256_add_epi32(sum.row[1], weigh_two(src + stride, first[0], first[4], weight));
-    return sum;
+/* 8 samples each of two results, weighed. */
+INLINE __m256i weigh_two(const int16_t *low, const int16_t *high, const int16_t *weights) {
+    __m256i both = _mm256_set_m128i(_mm_loadu_si128((const void *)high), _mm_loadu_si128((const void *)low));
+    return _mm256_madd_epi16(both, _mm256_load_si256((const void *)weights));
 }
 
-/* Eight results of a group in two rows: 0..7, or 8..15 where `first` and `weights` begin there. */
-INLINE pair horizontal_eight(const int16_t *src, ptrdiff_t stride, const int32_t *first, const int16_t *weights,
-                             int chunks) {
-    const __m256i zero = _mm256_setzero_si256();
-    pair a = {{zero, zero}}, b = a, c = a, d = a;
-    for (int chunk = 0; chunk < chunks; chunk++, src += 8, weights += 128) {
-        a = weigh_pair(a, src, stride, first, weights);
-        b = weigh_pair(b, src, stride, first + 1, weights + 32);
-        c = weigh_pair(c, src, stride, first + 2, weights + 64);
-        d = weigh_pair(d, src, stride, first + 3, weights + 96);
+/* Sums of results j and j + 4, for each j. */
+typedef struct eight {
+    __m256i a, b, c, d;
+} eight;
+
+INLINE eight weigh_chunk(const int16_t *src, const places *at, const int16_t *weights) {
+    return (eight){weigh_two(src + at->a, src + at->e, weights), weigh_two(src + at->b, src + at->f, weights + 32),
+                   weigh_two(src + at->c, src + at->g, weights + 64), weigh_two(src + at->d, src + at->h, weights + 96)};
+}
+
+/* Eight results of a group: 0..7, or 8..15 where the places and `weights` begin there. */
+INLINE __m256i weigh_chunks(const int16_t *src, const places *at, const int16_t *weights, int chunks) {
+    eight sum = weigh_chunk(src, at, weights);
+    for (int chunk = 1; chunk < chunks; chunk++) {
+        const eight more = weigh_chunk(src + 8 * chunk, at, weights + 128 * chunk);
+        sum.a = _mm256_add_epi32(sum.a, more.a);
+        sum.b = _mm256_add_epi32(sum.b, more.b);
+        sum.c = _mm256_add_epi32(sum.c, more.c);
+        sum.d = _mm256_add_epi32(sum.d, more.d);
     }
-    for (int r = 0; r < 2; r++)
-        a.row[r] = _mm256_hadd_epi32(_mm256_hadd_epi32(a.row[r], b.row[r]), _mm256_hadd_epi32(c.row[r], d.row[r]));
-    return a;
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(sum.a, sum.b), _mm256_hadd_epi32(sum.c, sum.d));
+}
+
+INLINE __m128i four_pairs(const int16_t *src, ptrdiff_t a, ptrdiff_t b, ptrdiff_t c, ptrdiff_t d) {
+    __m128i pairs = _mm_cvtsi32_si128(load_two(src + a));
+    pairs = _mm_insert_epi32(pairs, load_two(src + b), 1);
+    pairs = _mm_insert_epi32(pairs, load_two(src + c), 2);
+    return _mm_insert_epi32(pairs, load_two(src + d), 3);
+}
+
+/* Eight results of two taps. */
+INLINE __m256i weigh_pairs(const int16_t *src, const places *at, const int16_t *weights) {
+    __m128i low = four_pairs(src, at->a, at->b, at->c, at->d), high = four_pairs(src, at->e, at->f, at->g, at->h);
+    return _mm256_madd_epi16(_mm256_set_m128i(high, low), load(weights));
 }
 
 static void store_sixteen(int16_t *dst, __m256i a, __m256i b, const mr_filter *filter, int limit) {
@@ -230,55 +247,49 @@ static void store_sixteen(int16_t *dst, __m256i a, __m256i b, const mr_filter *f
     _mm256_storeu_si256((void *)dst, row);
 }
 
-INLINE __m128i four_pairs(const int16_t *src, ptrdiff_t a, ptrdiff_t b, ptrdiff_t c, ptrdiff_t d) {
-    __m128i pairs = _mm_cvtsi32_si128(load_two(src + a));
-    pairs = _mm_insert_epi32(pairs, load_two(src + b), 1);
-    pairs = _mm_insert_epi32(pairs, load_two(src + c), 2);
-    return _mm_insert_epi32(pairs, load_two(src + d), 3);
-}
-
-/* Eight results of two taps, rounded, in each of `rows` rows: positions are loaded once for all. */
-INLINE void weigh_pairs(__m256i result[4], const int16_t *src, ptrdiff_t stride, int rows, const int32_t *first,
-                        const int16_t *weights) {
-    const ptrdiff_t a = first[0], b = first[1], c = first[2], d = first[3];
-    const ptrdiff_t e = first[4], f = first[5], g = first[6], h = first[7];
-    const __m256i weight = load(weights);
+/* Eight results in each of `rows` rows, for which places are loaded once. */
+INLINE void weigh_eight(__m256i sum[4], const int16_t *src, ptrdiff_t stride, int rows, const int32_t *first,
+                        const int16_t *weights, int chunks) {
+    const places at = load_places(first);
     for (int r = 0; r < rows; r++, src += stride)
-        result[r] = _mm256_madd_epi16(_mm256_set_m128i(four_pairs(src, e, f, g, h), four_pairs(src, a, b, c, d)), weight);
+        sum[r] = chunks ? weigh_chunks(src, &at, weights, chunks) : weigh_pairs(src, &at, weights);
 }
 
 /* `rows` is constant, at most 4. */
-INLINE void horizontal_pairs(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
-                             const mr_filter *filter, int limit) {
+INLINE void horizontal_rows(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
+                            const mr_filter *filter, int limit, int chunks) {
+    const int16_t *weights = filter->weights;
     __m256i low[4], high[4];
-    for (int i = 0; i < filter->count; i += 16) {
-        const int16_t *weights = filter->weights + 2 * i;
-        weigh_pairs(low, src, src_stride, rows, filter->first + i, weights);
-        weigh_pairs(high, src, src_stride, rows, filter->first + i + 8, weights + 16);
+    for (int i = 0; i < filter->count; i += 16, weights += chunks ? chunks * 128 : 32) {
+        weigh_eight(low, src, src_stride, rows, filter->first + i, weights, chunks);
+        weigh_eight(high, src, src_stride, rows, filter->first + i + 8, weights + 16, chunks);
         for (int r = 0; r < rows; r++)
             store_sixteen(dst + r * dst_stride + i, low[r], high[r], filter, limit);
     }
 }
 
-/* Two rows at a time; of an odd number the last one is done with itself. */
+/* Where `chunks` is constant nothing is counted within a result. */
+INLINE void horizontal(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
+                       const mr_filter *filter, int limit, int chunks) {
+    int r = 0;
+    for (; r + 4 <= rows; r += 4)
+        horizontal_rows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, 4, filter, limit, chunks);
+    for (; r < rows; r++)
+        horizontal_rows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, 1, filter, limit, chunks);
+}
+
 void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                         const mr_filter *filter, int limit) {
-    int r = 0;
-    for (; filter->chunks == 0 && r + 4 <= rows; r += 4)
-        horizontal_pairs(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, 4, filter, limit);
-    for (; filter->chunks == 0 && r < rows; r++)
-        horizontal_pairs(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, 1, filter, limit);
-    for (; r < rows; r += 2) {
-        const int16_t *from = src + r * src_stride, *weights = filter->weights;
-        int16_t *to = dst + r * dst_stride;
-        ptrdiff_t next = r + 1 < rows ? src_stride : 0, next_to = r + 1 < rows ? dst_stride : 0;
-        for (int i = 0; i < filter->count; i += 16, weights += filter->chunks * 128) {
-            pair a = horizontal_eight(from, next, filter->first + i, weights, filter->chunks);
-            pair b = horizontal_eight(from, next, filter->first + i + 8, weights + 16, filter->chunks);
-            store_sixteen(to + i, a.row[0], b.row[0], filter, limit);
-            store_sixteen(to + next_to + i, a.row[1], b.row[1], filter, limit);
-        }
-    }
+    if (filter->chunks == 0)
+        horizontal(dst, dst_stride, src, src_stride, rows, filter, limit, 0);
+    else if (filter->chunks == 1)
+        horizontal(dst, dst_stride, src, src_stride, rows, filter, limit, 1);
+    else if (filter->chunks == 2)
+        horizontal(dst, dst_stride, src, src_stride, rows, filter, limit, 2);
+    else if (filter->chunks == 3)
+        horizontal(dst, dst_stride, src, src_stride, rows, filter, limit, 3);
+    else
+        horizontal(dst, dst_stride, src, src_stride, rows, filter, limit, filter->chunks);
 }
 
 /* For 8 results of one component: which bytes of vector k of `step` vectors go where. */
