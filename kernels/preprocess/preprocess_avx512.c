@@ -56,6 +56,10 @@ INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
 static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
                              int width, int shift, mr_ahead ahead) {
     int x = 0;
+    if (taps <= 2) { /* The narrower variant blends two rows, which takes less than to weigh them. */
+        mr_vertical8_avx2(dst, src, stride, weights, taps, width, shift, ahead);
+        return;
+    }
     for (; x + BLOCK <= width; x += BLOCK) {
         fetch(ahead, stride, x);
         vertical8_block(dst + x, src + x, stride, weights, taps, shift);
@@ -66,12 +70,6 @@ static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride,
     }
     for (; x < width; x++)
         dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
-}
-
-static int32_t load_pair(const int16_t *src) {
-    int32_t pair;
-    memcpy(&pair, src, sizeof pair);
-    return pair;
 }
 
 INLINE __m128i load_eight(const int16_t *src) {
@@ -137,31 +135,11 @@ static void horizontal_group(int16_t *dst, ptrdiff_t dst_stride, const int16_t *
     store_sixteen(dst + 3 * dst_stride, a.row3, b.row3, c.row3, d.row3, filter, limit);
 }
 
-/* Two samples each from four positions. */
-INLINE __m128i load_pairs(const int16_t *src, const int32_t *first) {
-    __m128i pairs = _mm_cvtsi32_si128(load_pair(src + first[0]));
-    pairs = _mm_insert_epi32(pairs, load_pair(src + first[1]), 1);
-    pairs = _mm_insert_epi32(pairs, load_pair(src + first[2]), 2);
-    return _mm_insert_epi32(pairs, load_pair(src + first[3]), 3);
-}
-
-/* 16 results of two taps: nothing has to be summed up across a vector. */
-static void pairs_sixteen(int16_t *dst, const int16_t *src, const mr_filter *filter, int i, int limit) {
-    const int32_t *first = filter->first + i;
-    __m256i low = _mm256_set_m128i(load_pairs(src, first + 4), load_pairs(src, first));
-    __m256i high = _mm256_set_m128i(load_pairs(src, first + 12), load_pairs(src, first + 8));
-    __m512i pairs = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-    store_results(dst, _mm512_madd_epi16(pairs, load(filter->weights + 2 * i)), filter, limit);
-}
-
-/* Four rows at a time, the rest by the narrower variant. */
+/* Four rows at a time; the rest, and results of two taps, by the narrower variant. */
 static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int count,
                               const mr_filter *filter, int limit) {
     int r = 0;
-    for (; filter->chunks == 0 && r < count; r++)
-        for (int i = 0; i < filter->count; i += 16)
-            pairs_sixteen(dst + r * dst_stride + i, src + r * src_stride, filter, i, limit);
-    for (; r + 4 <= count; r += 4)
+    for (; filter->chunks && r + 4 <= count; r += 4)
         for (int i = 0; i < filter->count; i += 16)
             horizontal_group(dst + r * dst_stride + i, dst_stride, src + r * src_stride, src_stride, filter, i,
                              limit);

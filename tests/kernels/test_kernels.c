@@ -16,6 +16,7 @@
 #endif
 
 #include "engine/device/cuda/cuda.h"
+#include "kernels/choice.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 #include "kernels/scratch.h"
@@ -426,6 +427,82 @@ static void scratch_grows_and_is_kept(void **state) {
     assert_ptr_equal(mr_scratch(1 << 20), large);
 }
 
+/* ---- the choice of variants -------------------------------------------------------------------------------------- */
+
+/* Operations that do nothing but take their time, on a clock of their own. */
+static int64_t played_ns, time_taken[2][MR_KERNEL_STEPS];
+
+static int64_t played_now(void) {
+    return played_ns;
+}
+
+#define PLAYED(suffix, wide)                                                                                           \
+    static void vertical_##suffix(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, \
+                                  int width, int shift, mr_ahead ahead) {                                              \
+        (void)dst, (void)src, (void)stride, (void)weights, (void)taps, (void)width, (void)shift, (void)ahead;          \
+        played_ns += time_taken[wide][MR_STEP_VERTICAL];                                                               \
+    }                                                                                                                  \
+    static void horizontal_##suffix(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,      \
+                                    int rows, const mr_filter *filter, int limit) {                                    \
+        (void)dst, (void)dst_stride, (void)src, (void)src_stride, (void)rows, (void)filter, (void)limit;               \
+        played_ns += time_taken[wide][MR_STEP_HORIZONTAL];                                                             \
+    }                                                                                                                  \
+    static void convert_##suffix(float *const dst[3], const int16_t *const src[3], const mr_color *color, int width) { \
+        (void)dst, (void)src, (void)color, (void)width;                                                                \
+        played_ns += time_taken[wide][MR_STEP_CONVERT];                                                                \
+    }                                                                                                                  \
+    static const mr_kernels played_##suffix = {.vertical8 = vertical_##suffix, .horizontal = horizontal_##suffix,      \
+                                               .convert = convert_##suffix}
+PLAYED(narrow, 0);
+PLAYED(wide, 1);
+#undef PLAYED
+
+static mr_kernels played(const mr_kernels *kernels, mr_isa isa) {
+    mr_kernels made = *kernels;
+    made.isa = isa;
+    for (int step = 0; step < MR_KERNEL_STEPS; step++)
+        made.step[step] = isa;
+    return made;
+}
+
+static void the_faster_variant_is_taken(void **state) {
+    (void)state;
+    char text[128];
+    for (int faster = 0; faster < 1 << MR_KERNEL_STEPS; faster++) {
+        mr_kernels narrow = played(&played_narrow, MR_ISA_AVX2), wide = played(&played_wide, MR_ISA_AVX512);
+        bool is_narrow[MR_KERNEL_STEPS];
+        for (int step = 0; step < MR_KERNEL_STEPS; step++) {
+            is_narrow[step] = faster >> step & 1;
+            time_taken[0][step] = 1000;
+            time_taken[1][step] = is_narrow[step] ? 1000 + step : 999; /* of equal ones the narrower */
+        }
+        mr_kernels_choose(&wide, &narrow, played_now);
+        assert_true(wide.vertical8 == (is_narrow[0] ? vertical_narrow : vertical_wide));
+        assert_true(wide.horizontal == (is_narrow[1] ? horizontal_narrow : horizontal_wide));
+        assert_true(wide.convert == (is_narrow[2] ? convert_narrow : convert_wide));
+        for (int step = 0; step < MR_KERNEL_STEPS; step++)
+            assert_int_equal(wide.step[step], is_narrow[step] ? MR_ISA_AVX2 : MR_ISA_AVX512);
+        if (faster == 5)
+            assert_string_equal(mr_kernels_describe(&wide, text, sizeof text), "avx512 (vertical avx2, colour avx2)");
+        if (faster == 0)
+            assert_string_equal(mr_kernels_describe(&wide, text, sizeof text), "avx512");
+    }
+}
+
+/* With those of the table that are there, on real memory: the choice touches nothing that it should not. */
+static void real_variants_can_be_measured(void **state) {
+    (void)state;
+    mr_kernels wide, narrow;
+    mr_kernels_init(&wide, MR_ISA_AVX512);
+    mr_kernels_init(&narrow, MR_ISA_C);
+    mr_kernels_choose(&wide, &narrow, played_now); /* whose clock stands still: of equal ones the narrower */
+    assert_true(wide.vertical8 == narrow.vertical8 && wide.horizontal == narrow.horizontal);
+    assert_true(wide.convert == narrow.convert);
+    mr_kernels_init(&narrow, MR_ISA_AVX512);
+    mr_kernels_choose(&wide, &narrow, played_now);
+    assert_true(wide.vertical8 == narrow.vertical8);
+}
+
 int main(void) {
 #ifdef MILLRACE_CUDA_HOST
     setenv("MILLRACE_CUBLAS", BINARY_DIR "/libcublas_host.so", 1);
@@ -439,6 +516,8 @@ int main(void) {
         cmocka_unit_test(variants_of_sums_are_equal),
         cmocka_unit_test(work_on_a_stream),
         cmocka_unit_test(scratch_grows_and_is_kept),
+        cmocka_unit_test(the_faster_variant_is_taken),
+        cmocka_unit_test(real_variants_can_be_measured),
 #ifdef MILLRACE_CUDA_HOST
         cmocka_unit_test(cublas_works_in_as_much_as_the_device_should_have),
 #endif

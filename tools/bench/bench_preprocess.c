@@ -30,7 +30,7 @@ typedef struct contestant {
     bool antialias;
     int swscale_flags; /* 0: not swscale */
     int swscale_format;
-    mr_isa isa;
+    mr_isa isa; /* the widest there may be; MR_ISA_COUNT: what is chosen here, as in any run */
     void (*one)(struct contestant *self, const uint8_t *frame);
     mr_preprocess *plan;
     mr_kernels kernels;
@@ -82,14 +82,18 @@ static void run_read(contestant *self, const uint8_t *frame) {
 }
 
 static contestant contestants[] = {
-    {.name = "bilinear", .interpolation = MR_BILINEAR, .isa = MR_ISA_AVX512, .one = run_kernel},
-    {.name = "bilinear-antialiased", .interpolation = MR_BILINEAR, .antialias = true, .isa = MR_ISA_AVX512,
+    {.name = "bilinear", .interpolation = MR_BILINEAR, .isa = MR_ISA_COUNT, .one = run_kernel},
+    {.name = "bilinear-antialiased", .interpolation = MR_BILINEAR, .antialias = true, .isa = MR_ISA_COUNT,
      .one = run_kernel},
-    {.name = "area", .interpolation = MR_AREA, .isa = MR_ISA_AVX512, .one = run_kernel},
+    {.name = "area", .interpolation = MR_AREA, .isa = MR_ISA_COUNT, .one = run_kernel},
     {.name = "bilinear-avx2", .interpolation = MR_BILINEAR, .isa = MR_ISA_AVX2, .one = run_kernel},
     {.name = "bilinear-antialiased-avx2", .interpolation = MR_BILINEAR, .antialias = true, .isa = MR_ISA_AVX2,
      .one = run_kernel},
     {.name = "area-avx2", .interpolation = MR_AREA, .isa = MR_ISA_AVX2, .one = run_kernel},
+    {.name = "bilinear-avx512", .interpolation = MR_BILINEAR, .isa = MR_ISA_AVX512, .one = run_kernel},
+    {.name = "bilinear-antialiased-avx512", .interpolation = MR_BILINEAR, .antialias = true, .isa = MR_ISA_AVX512,
+     .one = run_kernel},
+    {.name = "area-avx512", .interpolation = MR_AREA, .isa = MR_ISA_AVX512, .one = run_kernel},
     {.name = "swscale-bilinear", .swscale_flags = SWS_BILINEAR, .swscale_format = AV_PIX_FMT_RGB24,
      .one = run_swscale},
     {.name = "swscale-area", .swscale_flags = SWS_AREA, .swscale_format = AV_PIX_FMT_RGB24, .one = run_swscale},
@@ -117,7 +121,10 @@ static int prepare(contestant *c) {
                                          .interpolation = c->interpolation, .antialias = c->antialias,
                                          .mean = {127, 127, 127}, .std = {128, 128, 128}, .dtype = MR_DTYPE_F32,
                                          .layout = MR_LAYOUT_NCHW};
-    mr_kernels_init(&c->kernels, c->isa);
+    if (c->isa == MR_ISA_COUNT)
+        c->kernels = *mr_kernels_get();
+    else
+        mr_kernels_init(&c->kernels, c->isa);
     int status = mr_preprocess_create(&c->plan, &params, &format);
     if (status < 0)
         return status;

@@ -25,7 +25,7 @@ BILINEAR_BYTES = 2 * SIDE * WIDTH + 2 * 2 * SIDE * WIDTH // 2
 
 OPENCV = {"opencv-bilinear": cv2.INTER_LINEAR, "opencv-area": cv2.INTER_AREA}
 KERNELS = ["bilinear", "bilinear-antialiased", "area"]
-VARIANTS = [f"{name}-avx2" for name in KERNELS]
+VARIANTS = [f"{name}-{isa}" for isa in ("avx2", "avx512") for name in KERNELS]
 SWSCALE = [f"swscale-{kind}{planar}" for kind in ("bilinear", "area") for planar in ("", "-planar")]
 # Who is compared with whom, and what is asked of the ratio.
 CONTESTS = [("bilinear", "opencv-bilinear", 6.0), ("area", "opencv-area", 10.0),
@@ -82,7 +82,7 @@ def hold(program, opencv, rounds, frames):
 
 
 def touched(name):
-    return BILINEAR_BYTES if name in ("bilinear", "bilinear-avx2") else FRAME_BYTES
+    return BILINEAR_BYTES if name.removesuffix("-avx512").removesuffix("-avx2") == "bilinear" else FRAME_BYTES
 
 
 def median(results, name, which):

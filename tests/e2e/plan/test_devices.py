@@ -39,6 +39,17 @@ class Devices(Case):
         self.assertIn(f"{cpu['usable_cores']} of {cpu['cores']} core", text)
         self.assertIn(f"kernels: {cpu['kernels']}", text)
 
+    def test_kernels_can_be_named(self):
+        steps = ("vertical", "horizontal", "colour")
+        self.assertEqual(tuple(json.loads(self.told("--json"))["cpu"]["preprocess_kernels"]), steps)
+        named = {**os.environ, "MILLRACE_KERNELS": "c"}
+        cpu = json.loads(self.told("--json", environment=named))["cpu"]
+        self.assertEqual((cpu["kernels"], cpu["preprocess_kernels"]), ("c", dict.fromkeys(steps, "c")))
+        self.assertIn("kernels: c\n", self.told(environment=named))
+        wrong = call([MILLRACE, "devices"], environment={**os.environ, "MILLRACE_KERNELS": "sse"})
+        self.assertEqual(wrong.returncode, 0)
+        self.assertIn('MILLRACE_KERNELS is "sse", which is not c, avx2 or avx512', wrong.stderr)
+
     def test_simulated_devices_are_always_there(self):
         self.assertTrue(json.loads(self.told("--json"))["sim"]["usable"])
         self.assertRegex(self.told(), r"(?m)^sim:N .*always there$")

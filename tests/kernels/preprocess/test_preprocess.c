@@ -226,6 +226,52 @@ static double check_case(const mr_preprocess_params *p, const mr_format *f, made
     return worst;
 }
 
+/* ---- rows of a plane --------------------------------------------------------------------------------------------- */
+
+enum { WIDEST = 200, MOST_ROWS = 12, ROW_CASES = 4000 };
+
+/* Weights that sum to 1 << bits: of two rows, as of bilinear pictures, any; of more, some of them negative. */
+static void draw_weights(int16_t *weights, int taps, int bits) {
+    int left = 1 << bits, most = left < INT16_MAX ? left : INT16_MAX;
+    if (taps == 2) {
+        int first = draw() % 8 ? between(left - most, most) : draw() % 2 ? left - most : most;
+        first = bits < 15 && draw() % 8 == 0 ? -between(1, 100) : first;
+        weights[0] = (int16_t)first;
+        weights[1] = (int16_t)(left - first);
+        return;
+    }
+    for (int t = 0; t + 1 < taps; t++) {
+        weights[t] = (int16_t)between(-left / 8 / taps, left / taps);
+        left -= weights[t];
+    }
+    weights[taps - 1] = (int16_t)(left > INT16_MAX ? INT16_MAX : left);
+}
+
+static void rows_of_every_variant_are_equal(void **state) {
+    (void)state;
+    mr_kernels kernels[MR_ISA_COUNT];
+    for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++)
+        mr_kernels_init(&kernels[isa], (mr_isa)isa);
+    random_state = seed;
+    for (int n = 0; n < ROW_CASES; n++) {
+        const int taps = n % 2 ? 2 : between(1, MOST_ROWS), width = between(1, WIDEST);
+        const int bits = between(12, taps == 1 ? 14 : 15);
+        int16_t weights[MOST_ROWS], dst[MR_ISA_COUNT][WIDEST + 16];
+        uint8_t *src = malloc((size_t)(taps * width)); /* no byte behind the last row */
+        for (int i = 0; i < taps * width; i++)
+            src[i] = draw() % 3 ? (uint8_t)draw() : draw() % 2 ? 255 : 0;
+        draw_weights(weights, taps, bits);
+        memset(dst, GUARD, sizeof dst);
+        for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++)
+            kernels[isa].vertical8(dst[isa], src, width, weights, taps, width, bits - 6, (mr_ahead){src, taps});
+        for (int isa = MR_ISA_AVX2; isa <= (int)mr_isa_detect(); isa++)
+            if (memcmp(dst[isa], dst[MR_ISA_C], sizeof dst[isa]) != 0)
+                fail_msg("%s differs from c in case %d of seed %llu: %d rows of %d, %d bits", mr_isa_name((mr_isa)isa), n,
+                         (unsigned long long)seed, taps, width, bits);
+        free(src);
+    }
+}
+
 static int current;
 static bool finished = true; /* the last test that draws cases */
 static mr_preprocess_params current_params;
@@ -467,6 +513,7 @@ int main(void) {
     const char *given = getenv("MILLRACE_SEED");
     seed = given ? strtoull(given, NULL, 10) : 20261121;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_every_variant_are_equal),
         cmocka_unit_test_teardown(random_pictures, describe_failure),
         {"random_batches on sim:0", random_batches, NULL, describe_failure, "sim:0"},
         {"random_batches on " ON_CUDA, random_batches, NULL, describe_failure, "cuda:0"},

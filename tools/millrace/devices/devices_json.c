@@ -27,6 +27,14 @@ static void put_version(yajl_gen json, const char *key, int version) {
     mr_json_text(json, key, version ? text : NULL);
 }
 
+static void put_kernels(yajl_gen json, const mr_kernels *kernels) {
+    mr_json_text(json, "kernels", mr_isa_name(kernels->isa));
+    mr_json_open_map(json, "preprocess_kernels");
+    for (int step = 0; step < MR_KERNEL_STEPS; step++)
+        mr_json_text(json, mr_kernel_step_name((mr_kernel_step)step), mr_isa_name(kernels->step[step]));
+    yajl_gen_map_close(json);
+}
+
 static void put_host(yajl_gen json, const mr_host *host) {
     mr_json_open_map(json, "cpu");
     mr_json_text(json, "name", "cpu");
@@ -34,7 +42,7 @@ static void put_host(yajl_gen json, const mr_host *host) {
     mr_json_integer(json, "cores", host->cores);
     mr_json_integer(json, "usable_cores", host->usable);
     mr_json_integer(json, "numa_nodes", host->nodes);
-    mr_json_text(json, "kernels", mr_isa_name(mr_isa_detect()));
+    put_kernels(json, mr_kernels_get());
     put_known(json, "memory_bytes", (int64_t)host->memory_bytes, 1);
     put_known(json, "available_bytes", (int64_t)host->available_bytes, 1);
     yajl_gen_map_close(json);

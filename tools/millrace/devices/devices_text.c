@@ -18,12 +18,12 @@ static const char *plural(int count) {
 }
 
 static void print_host(const mr_host *host, FILE *stream) {
-    char all[MR_WORDS], available[MR_WORDS];
+    char all[MR_WORDS], available[MR_WORDS], kernels[128];
     begin("cpu", stream);
     mr_print(stream, "%s\n", *host->model ? host->model : "processors");
     begin("", stream);
     mr_print(stream, "%d of %d core%s for this process, %d NUMA node%s, kernels: %s\n", host->usable, host->cores,
-             plural(host->cores), host->nodes, plural(host->nodes), mr_isa_name(mr_isa_detect()));
+             plural(host->cores), host->nodes, plural(host->nodes), mr_kernels_describe(mr_kernels_get(), kernels, sizeof kernels));
     if (host->memory_bytes) {
         begin("", stream);
         mr_print(stream, "%s memory, %s available\n", mr_words_bytes(host->memory_bytes, all),

@@ -1,0 +1,118 @@
+#include "kernels/choice.h"
+
+#include <stddef.h>
+
+#include "engine/base/memory.h"
+
+/* As many samples as a row of 1080p has, made small as it mostly is. */
+enum { WIDTH = 1920, ROWS = 4, TAPS = 6, SMALL = 224, SLACK = 64 };
+/* What is measured takes some microseconds, and the least of so many times counts: what disturbs only adds. */
+enum { ROUNDS = 9, REPEATS = 4 };
+
+/* What the operations work on. */
+typedef struct bench {
+    mr_filter filter;
+    uint8_t *source;             /* TAPS rows of WIDTH */
+    int16_t *samples, *small[3]; /* ROWS rows each */
+    float *floats[3];            /* a row each */
+} bench;
+
+static void vertical(const mr_kernels *kernels, const bench *b) {
+    static const int16_t weights[TAPS] = {1000, 3000, 4192, 4192, 3000, 1000};
+    const mr_ahead none = {NULL, 0};
+    for (int r = 0; r < ROWS; r++)
+        kernels->vertical8(b->samples + r * (WIDTH + SLACK), b->source, WIDTH, weights, TAPS, WIDTH, 8, none);
+}
+
+static void horizontal(const mr_kernels *kernels, const bench *b) {
+    for (int c = 0; c < 3; c++)
+        kernels->horizontal(b->small[c], SMALL, b->samples, WIDTH + SLACK, ROWS, &b->filter, 16320);
+}
+
+static void convert(const mr_kernels *kernels, const bench *b) {
+    const mr_color color = {.luma = 0.02f, .rv = 0.02f, .gu = 0.01f, .gv = 0.01f, .bu = 0.03f, .scale = {1, 1, 1}};
+    for (int r = 0; r < ROWS; r++) {
+        const int16_t *const row[3] = {b->small[0] + r * SMALL, b->small[1] + r * SMALL, b->small[2] + r * SMALL};
+        kernels->convert(b->floats, row, &color, SMALL);
+    }
+}
+
+static void take_vertical(mr_kernels *kernels, const mr_kernels *from) {
+    kernels->vertical8 = from->vertical8;
+}
+
+static void take_horizontal(mr_kernels *kernels, const mr_kernels *from) {
+    kernels->horizontal = from->horizontal;
+}
+
+static void take_convert(mr_kernels *kernels, const mr_kernels *from) {
+    kernels->convert = from->convert;
+}
+
+static const struct {
+    void (*run)(const mr_kernels *kernels, const bench *b);
+    void (*take)(mr_kernels *kernels, const mr_kernels *from);
+} steps[MR_KERNEL_STEPS] = {
+    [MR_STEP_VERTICAL] = {vertical, take_vertical},
+    [MR_STEP_HORIZONTAL] = {horizontal, take_horizontal},
+    [MR_STEP_CONVERT] = {convert, take_convert},
+};
+
+static int64_t time_of(mr_kernel_step step, const mr_kernels *kernels, const bench *b, int64_t (*now_ns)(void)) {
+    int64_t begun_ns = now_ns();
+    for (int i = 0; i < REPEATS; i++)
+        steps[step].run(kernels, b);
+    return now_ns() - begun_ns;
+}
+
+/* The variants take turns, so that what slows the processor down for a while slows both. */
+static bool narrow_wins(mr_kernel_step step, const mr_kernels *narrow, const mr_kernels *wide, const bench *b,
+                        int64_t (*now_ns)(void)) {
+    int64_t least[2] = {INT64_MAX, INT64_MAX};
+    for (int round = 0; round < 2 * ROUNDS; round++) {
+        int64_t spent_ns = time_of(step, round % 2 ? wide : narrow, b, now_ns);
+        if (spent_ns < least[round % 2])
+            least[round % 2] = spent_ns;
+    }
+    return least[0] <= least[1];
+}
+
+static void fini(bench *b) {
+    mr_filter_fini(&b->filter);
+    mr_free(b->source);
+    mr_free(b->samples);
+    for (int c = 0; c < 3; c++) {
+        mr_free(b->small[c]);
+        mr_free(b->floats[c]);
+    }
+}
+
+static bool init(bench *b) {
+    const mr_axis axis = {.step = (double)WIDTH / SMALL, .high = WIDTH, .count = SMALL, .most_bits = 15,
+                          .horizontal = true};
+    *b = (bench){0};
+    bool failed = mr_filter_init(&b->filter, &axis, MR_AREA, false);
+    b->source = mr_calloc(TAPS, WIDTH);
+    b->samples = mr_calloc(ROWS * (WIDTH + SLACK), sizeof(int16_t));
+    failed |= !b->source || !b->samples;
+    for (int c = 0; c < 3; c++) {
+        b->small[c] = mr_calloc(ROWS * SMALL + SLACK, sizeof(int16_t));
+        b->floats[c] = mr_calloc(SMALL + SLACK, sizeof(float));
+        failed |= !b->small[c] || !b->floats[c];
+    }
+    if (failed)
+        fini(b);
+    return !failed;
+}
+
+void mr_kernels_choose(mr_kernels *wide, const mr_kernels *narrow, int64_t (*now_ns)(void)) {
+    bench b;
+    if (!init(&b))
+        return;
+    for (int step = 0; step < MR_KERNEL_STEPS; step++)
+        if (narrow_wins((mr_kernel_step)step, narrow, wide, &b, now_ns)) {
+            steps[step].take(wide, narrow);
+            wide->step[step] = narrow->step[step];
+        }
+    fini(&b);
+}

@@ -1,0 +1,13 @@
+/* Which of two variants of the operations of preprocess is the faster on this processor: wider vectors are not on all,
+ * and not for all operations. All variants give the same bits, so that only time depends on what is chosen. */
+#ifndef MILLRACE_KERNELS_CHOICE_H
+#define MILLRACE_KERNELS_CHOICE_H
+
+#include "kernels/kernels.h"
+
+/* Runs each operation of mr_kernel_step in both tables and puts that of `narrow` into `wide`, with its name in `step`,
+ * where it is not the slower one. Takes less than a millisecond; now_ns reads a clock. Without memory nothing is
+ * changed. */
+void mr_kernels_choose(mr_kernels *wide, const mr_kernels *narrow, int64_t (*now_ns)(void));
+
+#endif
