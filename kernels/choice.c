@@ -1,8 +1,13 @@
 #include "kernels/choice.h"
 
-#include <stddef.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "millrace/log.h"
 
 /* As many samples as a row of 1080p has, made small as it mostly is. */
 enum { WIDTH = 1920, ROWS = 4, TAPS = 6, SMALL = 224, SLACK = 64 };
@@ -115,4 +120,62 @@ void mr_kernels_choose(mr_kernels *wide, const mr_kernels *narrow, int64_t (*now
             wide->step[step] = narrow->step[step];
         }
     fini(&b);
+}
+
+/* ---- the table of this process ---------------------------------------------------------------------------------- */
+
+static mr_kernels best;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Whether a person has said which variants there are to be. */
+static bool is_named(mr_isa *isa) {
+    const char *name = getenv("MILLRACE_KERNELS");
+    for (int i = 0; name && i < MR_ISA_COUNT; i++)
+        if (strcmp(name, mr_isa_name((mr_isa)i)) == 0) {
+            *isa = (mr_isa)i;
+            return true;
+        }
+    if (name && *name)
+        mr_log(MR_LOG_WARNING, "MILLRACE_KERNELS is \"%s\", which is not c, avx2 or avx512: the fastest are used", name);
+    return false;
+}
+
+static int64_t now_ns(void) {
+    return mr_clock_now_ns(mr_clock_real());
+}
+
+static void fill_best(void) {
+    mr_isa named = MR_ISA_AVX512;
+    bool fixed = is_named(&named);
+    mr_kernels_init(&best, named);
+    if (fixed || best.isa < MR_ISA_AVX512)
+        return;
+    mr_kernels narrow;
+    mr_kernels_init(&narrow, MR_ISA_AVX2);
+    mr_kernels_choose(&best, &narrow, now_ns);
+}
+
+const char *mr_kernel_step_name(mr_kernel_step step) {
+    static const char *const names[MR_KERNEL_STEPS] = {"vertical", "horizontal", "colour"};
+    return names[step];
+}
+
+const char *mr_kernels_describe(const mr_kernels *kernels, char *text, size_t bytes) {
+    int length = snprintf(text, bytes, "%s", mr_isa_name(kernels->isa));
+    const char *before = " (";
+    for (int step = 0; step < MR_KERNEL_STEPS && length < (int)bytes; step++) {
+        if (kernels->step[step] == kernels->isa)
+            continue;
+        length += snprintf(text + length, bytes - (size_t)length, "%s%s %s", before,
+                           mr_kernel_step_name((mr_kernel_step)step), mr_isa_name(kernels->step[step]));
+        before = ", ";
+    }
+    if (*before == ',' && length < (int)bytes)
+        snprintf(text + length, bytes - (size_t)length, ")");
+    return text;
+}
+
+const mr_kernels *mr_kernels_get(void) {
+    pthread_once(&once, fill_best);
+    return &best;
 }

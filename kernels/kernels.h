@@ -89,14 +89,6 @@ enum { MR_ROW_SLACK = 64 };
 
 /* Fills a table with the best variants up to `max_isa` that this processor has. */
 void mr_kernels_init(mr_kernels *kernels, mr_isa max_isa);
-/* The table with the best variants of this processor; with AVX-512, by measurement (choice.h). The environment's
- * MILLRACE_KERNELS ("c", "avx2", "avx512") names one for all instead; what this processor does not have is left out.
- * Any thread. */
-const mr_kernels *mr_kernels_get(void);
-/* What a table has, for people: "avx2", or "avx512 (vertical avx2, colour avx2)". Returns `text`. */
-const char *mr_kernels_describe(const mr_kernels *kernels, char *text, size_t bytes);
-/* Name of a step of preprocess ("vertical", "horizontal", "colour"). */
-const char *mr_kernel_step_name(mr_kernel_step step);
 /* The best instruction set of this processor that kernels are written for, and its name ("c", "avx2", "avx512"). */
 mr_isa mr_isa_detect(void);
 const char *mr_isa_name(mr_isa isa);

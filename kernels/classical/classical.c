@@ -1,3 +1,4 @@
+#include "kernels/choice.h"
 #include "kernels/classical/classical.h"
 
 #include <math.h>

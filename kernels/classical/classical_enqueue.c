@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "engine/device/cuda/cuda.h"
+#include "kernels/choice.h"
 #include "kernels/classical/classical.h"
 #include "kernels/cuda.h"
 #include "kernels/scratch.h"

@@ -1,6 +1,7 @@
 #include <stddef.h>
 
 #include "engine/device/cuda/cuda.h"
+#include "kernels/choice.h"
 #include "kernels/cuda.h"
 #include "kernels/preprocess/preprocess.h"
 #include "kernels/scratch.h"

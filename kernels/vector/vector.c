@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/choice.h"
 #include "kernels/kernels.h"
 #include "kernels/lanes.h"
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/choice.h"
 #include "kernels/classical/classical.h"
 #include "millrace/status.h"
 

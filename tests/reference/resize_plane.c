@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kernels/choice.h"
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/status.h"
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "kernels/choice.h"
 #include "kernels/classical/classical.h"
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/status.h"

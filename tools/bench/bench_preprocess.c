@@ -14,6 +14,7 @@
 
 #include <libswscale/swscale.h>
 
+#include "kernels/choice.h"
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/status.h"
 

@@ -1,5 +1,6 @@
 /* millrace devices --json. */
 #include "engine/device/sim/card.h"
+#include "kernels/choice.h"
 #include "kernels/kernels.h"
 #include "tools/millrace/devices/devices.h"
 

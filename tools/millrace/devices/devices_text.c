@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/base/print.h"
+#include "kernels/choice.h"
 #include "kernels/kernels.h"
 #include "tools/millrace/devices/devices.h"
 #include "tools/millrace/plan/plan.h"
