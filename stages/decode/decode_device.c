@@ -111,7 +111,7 @@ int mr_decode_device_suits(const char *codec, const mr_format_set *packets) {
     pictures.payload = MR_PAYLOAD_PICTURE;
     pictures.codec = NULL;
     if (pictures.pixels && !(pictures.pixels & carried))
-        return mr_fail(MR_ERROR_CONFIG, "NVDEC gives no layout that frames can have for %s",
+        return mr_fail(MR_ERROR_CONFIG, "frames cannot hold the layout of NVDEC's pictures for %s",
                        mr_format_set_print(&pictures, text, sizeof text));
     return MR_OK;
 }
@@ -121,7 +121,7 @@ int mr_decode_device_check(mr_hardware hardware, const char *device) {
         return MR_OK;
     return has_decoder(device) ? mr_nvdec_check()
                                : mr_fail(MR_ERROR_CONFIG,
-                                         "hardware: require needs a CUDA device, and %s is none; write "
+                                         "hardware: require needs a CUDA device, and %s is not one; write "
                                          "device: cuda:0, or hardware: auto",
                                          device);
 }
@@ -140,7 +140,7 @@ int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *pack
     *otherwise = !required;
     if (!status)
         return MR_OK;
-    return required ? mr_fail(status, "hardware: require cannot be: %s; write hardware: auto", mr_message())
+    return required ? mr_fail(status, "hardware: require is not possible: %s; write hardware: auto", mr_message())
                     : mr_fail(status, "%s: %s", by_software(packets->codec, text, sizeof text), mr_message());
 }
 
@@ -377,7 +377,7 @@ static held *find_place(mr_decode_device *device, int most) {
 static int await_place(mr_decode_device *device, int most, held **place) {
     while (!(*place = find_place(device, most))) {
         if (mr_stage_cancelled(device->self))
-            return mr_fail(MR_ERROR_CANCELLED, "the run is to end");
+            return mr_fail(MR_ERROR_CANCELLED, "the run was stopped");
         nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
     return MR_OK;

@@ -41,7 +41,7 @@ int mr_nvdec_device(AVBufferRef **device, mr_stream *stream) {
         return status;
     CUcontext context = current_context();
     if (!context)
-        return mr_fail(MR_ERROR_DEVICE, "%s has no context that NVDEC could work in", stream->device->name);
+        return mr_fail(MR_ERROR_DEVICE, "%s has no CUDA context for NVDEC", stream->device->name);
     AVBufferRef *made = av_hwdevice_ctx_alloc(AV_HWDEVICE_TYPE_CUDA);
     if (!made)
         return mr_fail(MR_ERROR_UNAVAILABLE, "this libavutil was built without CUDA devices");

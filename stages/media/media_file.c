@@ -405,8 +405,8 @@ static int next_packet(file_reader *reader) {
         if (error == AVERROR_EOF)
             return MR_END;
         if (error < 0)
-            return mr_fail(status_of(reader, error), "%s: reading ended before the file did: %s", reader->media->path,
-                           mr_av_words(error));
+            return mr_fail(status_of(reader, error), "%s: an error ended reading before the end of the file: %s",
+                           reader->media->path, mr_av_words(error));
         if (reader->packet->stream_index == reader->stream->index)
             return MR_OK;
     }
@@ -428,10 +428,10 @@ static int end_of(const file_reader *reader) {
     if (!params->stage || params->start_ns || params->end_ns || reader->packets >= announced)
         return MR_END;
     if (reader->packets == 0)
-        return mr_fail(MR_ERROR_DATA, "%s: has none of the frames that it announces (%" PRId64 ")",
+        return mr_fail(MR_ERROR_DATA, "%s: has none of the %" PRId64 " frames that its header announces",
                        reader->media->path, announced);
-    mr_stage_warn(params->stage, "%s: ended after %" PRId64 " of %" PRId64 " frames", reader->media->path,
-                  reader->packets, announced);
+    mr_stage_warn(params->stage, "%s: ended after %" PRId64 " of the %" PRId64 " frames that its header announces",
+                  reader->media->path, reader->packets, announced);
     mr_stage_miss_frames(params->stage, (uint64_t)(announced - reader->packets));
     return MR_END;
 }

@@ -133,7 +133,7 @@ static int check_name(char *name) {
     if (nearest.best)
         return mr_fail(MR_ERROR_CONFIG, "lavfi: unknown filter \"%s\"; did you mean \"%s\"?", name, nearest.best);
     return mr_fail(MR_ERROR_CONFIG,
-                   "lavfi: the filter \"%s\" is not let in: only test patterns and filters that open no "
+                   "lavfi: the filter \"%s\" is not allowed: only test patterns and filters that open no "
                    "files are",
                    name);
 }
@@ -158,7 +158,7 @@ int mr_reader_check_lavfi(const char *at) {
         if (status || *at == '\0')
             return status;
         if (*at != ',' && *at != ';')
-            return mr_fail(MR_ERROR_CONFIG, "lavfi: cannot be understood from \"%s\" on", at);
+            return mr_fail(MR_ERROR_CONFIG, "lavfi: syntax error at \"%s\"", at);
         at++;
     }
 }

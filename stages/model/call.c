@@ -109,7 +109,7 @@ static int choose_batch(mr_call *call, const mr_planned_input *first, int batch)
         return mr_fail(MR_ERROR_CONFIG, "%s takes batches of %lld; at most 4096 are supported", call->model->file,
                        (long long)fixed);
     if (batch > call->batch)
-        return mr_fail(MR_ERROR_CONFIG, "%s takes batches of %d, so a batch of %d cannot be asked of it",
+        return mr_fail(MR_ERROR_CONFIG, "%s takes batches of %d only, not of %d",
                        call->model->file, call->batch, batch);
     return MR_OK;
 }

@@ -247,7 +247,7 @@ static int make_encoder(const mr_stage *self, images_state *state, const mr_form
     const AVCodec *png = avcodec_find_encoder(AV_CODEC_ID_PNG);
     AVCodecContext *encoder = png ? avcodec_alloc_context3(png) : NULL;
     if (!encoder)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "FFmpeg has no PNG encoder here");
+        return mr_fail(MR_ERROR_UNAVAILABLE, "this FFmpeg has no PNG encoder");
     state->encoder = encoder;
     encoder->width = format->width;
     encoder->height = format->height;

@@ -158,7 +158,7 @@ class Media(harness.Case):
         whole = clips.made("still.gif", "still gif", lambda path: clips.ffmpeg("-i", picture, path))
         cut = self.file("cut.gif", whole.read_bytes()[:whole.stat().st_size // 2])
         self.assertEqual(clips.raw_times(cut), [])
-        self.refused(cut, 65, "has none of the frames")
+        self.refused(cut, 65, "frames that its header announces")
 
     def test_not_media(self):
         self.refused(self.file("text.mp4", "this is no video\n" * 100), 65)

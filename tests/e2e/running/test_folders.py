@@ -83,7 +83,7 @@ class Folders(harness.Case):
     def test_numbered_videos_are_refused(self):
         folder = self.videos("0.mp4", "1.mp4")
         run = self.run_pipeline(PIPELINE.format(sources=f'clip: {{uri: "{folder}/%d.mp4"}}', input="clip"), code=65)
-        self.assertIn("is no picture", run.err)
+        self.assertIn("is not a picture", run.err)
 
 
 if __name__ == "__main__":

@@ -333,8 +333,8 @@ static void refuse(const char *decode, const char *words) {
 
 static void required_hardware_must_be_there(void **state) {
     (void)state;
-    refuse(", hardware: require", "hardware: require needs a CUDA device, and cpu is none");
-    refuse(", hardware: require, device: 'sim:0'", "hardware: require needs a CUDA device, and sim:0 is none");
+    refuse(", hardware: require", "hardware: require needs a CUDA device, and cpu is not one");
+    refuse(", hardware: require, device: 'sim:0'", "hardware: require needs a CUDA device, and sim:0 is not one");
     mr_format_set deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_12)}, plain = {.pixels = MR_IN_SET(MR_PIXEL_I420)};
     assert_int_equal(mr_decode_device_suits("h264", &plain), MR_OK);
     assert_int_equal(mr_decode_device_suits("av1", &plain), MR_OK);

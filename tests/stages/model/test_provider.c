@@ -391,9 +391,9 @@ static void the_provider_must_suit_the_device(void **state) {
     static const struct {
         const char *options, *words;
     } cases[] = {
-        {"provider: cuda", "the provider cuda computes on CUDA devices, and cpu is none; write device: cuda:0"},
-        {"provider: tensorrt, device: 'sim:0'", "the provider tensorrt computes on CUDA devices, and sim:0 is none"},
-        {"cuda_graph: true", "cuda_graph is for CUDA devices, and cpu is none; leave it out"}};
+        {"provider: cuda", "the provider cuda computes on CUDA devices, and cpu is not one; write device: cuda:0"},
+        {"provider: tensorrt, device: 'sim:0'", "the provider tensorrt computes on CUDA devices, and sim:0 is not one"},
+        {"cuda_graph: true", "cuda_graph is for CUDA devices, and cpu is not one; leave it out"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char stages[512], message[4096];
         snprintf(stages, sizeof stages, "  network: {type: infer, input: in, model: %s, %s}\n"
