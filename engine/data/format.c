@@ -62,7 +62,9 @@ static const mr_component *component_of_plane(const mr_pixel_info *info, int pla
 mr_matrix mr_format_matrix(const mr_format *format) {
     if (format->matrix != MR_MATRIX_ANY)
         return format->matrix;
-    return format->width >= 1280 || format->height >= 720 ? MR_MATRIX_BT709 : MR_MATRIX_BT601;
+    int32_t width = format->reduced ? format->whole_width : format->width;
+    int32_t height = format->reduced ? format->whole_height : format->height;
+    return width >= 1280 || height >= 720 ? MR_MATRIX_BT709 : MR_MATRIX_BT601;
 }
 
 mr_range mr_format_range(const mr_format *format) {

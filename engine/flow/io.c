@@ -381,6 +381,12 @@ bool mr_stage_reliable(const mr_stage *self) {
     return mr_plan_is_reliable(instance->graph->plan, (int)(instance->vertex - instance->graph->plan->vertices));
 }
 
+double mr_stage_shrink(const mr_stage *self, const mr_format *picture) {
+    const mr_instance *instance = instance_of(self);
+    const mr_plan *plan = instance->graph->plan;
+    return mr_plan_shrink(plan, (int)(instance->vertex - plan->vertices), picture);
+}
+
 void mr_stage_miss_frames(const mr_stage *self, uint64_t frames) {
     const mr_instance *instance = instance_of(self);
     mr_graph_miss_frames(instance->graph, instance->self.source, frames);

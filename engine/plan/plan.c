@@ -1,5 +1,6 @@
 #include "engine/plan/plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,26 @@ bool mr_plan_is_reliable(const mr_plan *plan, int vertex) {
         reliable |= before[plan->cuts[i].in] && plan->cuts[i].cut->mode == MR_CUT_RELIABLE;
     mr_free(before);
     return reliable;
+}
+
+/* Copies bring pictures as they are to those behind them. */
+static double shrink_by(const mr_plan *plan, int v, const mr_format *picture) {
+    const mr_plan_vertex *vertex = &plan->vertices[v];
+    if (vertex->copy)
+        return mr_plan_shrink(plan, v, picture);
+    const mr_format *output = vertex->output_count ? &vertex->formats[0] : NULL;
+    return vertex->type->shrinks ? vertex->type->shrinks(vertex->options, output, picture) : 1.0;
+}
+
+double mr_plan_shrink(const mr_plan *plan, int vertex, const mr_format *picture) {
+    double least = INFINITY;
+    bool is_read = false;
+    for (size_t e = 0; e < plan->edge_count; e++)
+        if (plan->edges[e].from == vertex && plan->edges[e].from_port == 0) {
+            least = fmin(least, shrink_by(plan, plan->edges[e].to, picture));
+            is_read = true;
+        }
+    return is_read ? least : 1.0;
 }
 
 void mr_plan_destroy(mr_plan **plan) {

@@ -183,6 +183,7 @@ typedef struct mr_plan_vertex {
     const char *device_names;       /* of all of them: "sim:0, sim:1" */
     const char *device_reason;      /* why, where the YAML left a choice to the planner; else NULL */
     const char *remark;             /* what it does otherwise there than might be expected, and why; NULL: nothing */
+    const char *note;               /* the same of it on whichever device (mr_negotiation.remark); NULL: nothing */
     size_t device_count;            /* at least 1; more: frames are spread over them */
     const int *devices;             /* in plan->devices */
     int turn;                       /* several devices: so many frames in a row go to the same one */
@@ -336,6 +337,9 @@ int mr_plan_discard_output(mr_plan *plan, const char *folder);
 bool mr_plan_works_on_devices(const mr_stage_type *type);
 /* Marks the vertex and all that its frames come through, on whichever nodes; `before` has room for all vertices. */
 void mr_plan_mark_before(const mr_plan *plan, int vertex, bool *before);
+/* How many times smaller, on each axis, all that read output 0 of the vertex make such a picture at least; 1 where one of
+ * them takes it whole (mr_stage_type.shrinks), or is not on its node. */
+double mr_plan_shrink(const mr_plan *plan, int vertex, const mr_format *picture);
 /* Whether frames come to the vertex over a reliable cut, be it through other vertices. */
 bool mr_plan_is_reliable(const mr_plan *plan, int vertex);
 

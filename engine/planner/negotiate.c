@@ -273,6 +273,17 @@ void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) {
     negotiation->work.unknown = copy ? copy : "some of it is not counted";
 }
 
+void mr_remark(mr_negotiation *negotiation, const char *format, ...) {
+    const asking *ask = negotiation->planner;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    /* Where memory has run out, the plan does without. */
+    negotiation->remark = mr_arena_print(ask->b->arena, "%s", text);
+}
+
 int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
                       const mr_format_set *set) {
     asking *ask = negotiation->planner;
@@ -349,6 +360,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->retained = n->retained;
     vertex->constant_bytes = n->constant_bytes;
     vertex->work = n->work;
+    vertex->note = n->remark;
     memcpy(vertex->stream_bytes, n->stream_bytes, sizeof vertex->stream_bytes);
     vertex->library_bytes = n->library_bytes;
     vertex->scratch.bytes = n->scratch_bytes;
@@ -388,6 +400,19 @@ static bool check_files(mr_plan_builder *b, int v) {
 
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
+/* The first stage that takes what comes out of output 0 in pictures as large as those of the source; NULL: there is none.
+ * What crosses to another process is taken so. */
+static const char *whole_for(const mr_plan_builder *b, int v) {
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->out.item[i]];
+        const mr_plan_vertex *to = &b->plan->vertices[link->to];
+        bool shrinks = to->type && to->type->shrinks && to->node == b->plan->vertices[v].node;
+        if (link->from_port == 0 && !shrinks)
+            return to->id;
+    }
+    return NULL;
+}
+
 static bool ask_stage(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     asking context = {.b = b, .vertex = b->vertex[v], .v = v, .needs = b->needs[v]};
@@ -407,6 +432,7 @@ static bool ask_stage(mr_plan_builder *b, int v) {
                         .device = device->count ? device->item[0] : "cpu",
                         .sources = (int)vertex->source_count,
                         .workers = b->plan->workers,
+                        .whole_for = whole_for(b, v),
                         .takes = takes,
                         .outputs = vertex->outputs,
                         .entry = vertex->type->entry,

@@ -17,6 +17,8 @@
  *                filters reach beyond it as far as the roi goes, as in Pillow's resize(box=...).
  *   letterbox    the region is the roi; it is drawn into a centred rectangle of round(s a RW) x round(s RH) pixels,
  *                s = min(W / (a RW), H / RH), at x = floor((W - width) / 2), y alike; the rest has the colour `pad`.
+ * A picture that was reduced when it was decoded (mr_format.reduced) is seen as the whole one: OW x OH, roi and regions
+ * are the whole picture's, and only the positions of samples are divided.
  * Destination pixel i of n then covers region.start + region.length * [i, i + 1] / n. Interpolations:
  * kernels/filter.h. Chroma is resized from its own plane, at positions moved by its siting; `nearest` takes the
  * chroma sample that belongs to the luma sample. Unknown siting: left; centre where the range is full (JPEG).
@@ -62,8 +64,8 @@ typedef struct mr_preprocess_params {
     mr_layout layout;                     /* NCHW, NHWC */
 } mr_preprocess_params;
 
-/* Largest side of a picture or a destination. */
-enum { MR_PREPROCESS_MAX_SIDE = 32768 };
+/* Largest side of a picture or a destination, and most that a picture may be reduced. */
+enum { MR_PREPROCESS_MAX_SIDE = 32768, MR_PREPROCESS_MOST_REDUCED = 3 };
 
 /* All that follows from parameters and one source format: positions, filter tables, colour, amounts of memory. */
 typedef struct mr_preprocess mr_preprocess;
@@ -71,6 +73,10 @@ typedef struct mr_preprocess mr_preprocess;
 int mr_preprocess_create(mr_preprocess **plan, const mr_preprocess_params *params, const mr_format *source);
 /* NULLs; accepts a half-built plan. */
 void mr_preprocess_destroy(mr_preprocess **plan);
+
+/* How many pixels of such a picture a pixel of the destination is the mean of, on the axis where they are fewer; 1 where
+ * it enlarges, takes single pixels (nearest, or no antialiasing), or cannot be applied. */
+double mr_preprocess_shrink(const mr_preprocess_params *params, const mr_format *source);
 
 /* Format of the destination: rank 3, dense. */
 mr_format mr_preprocess_output(const mr_preprocess_params *params);

@@ -28,8 +28,10 @@ static orientation orient(const mr_preprocess_params *params, const mr_format *s
     orientation o = {.transposed = turn == 90 || turn == 270, .aspect = 1.0};
     o.reverse_x = (turn == 180 || turn == 270) != mirror;
     o.reverse_y = turn == 90 || turn == 180;
-    o.width = o.transposed ? source->height : source->width;
-    o.height = o.transposed ? source->width : source->height;
+    int width = source->reduced ? source->whole_width : source->width;
+    int height = source->reduced ? source->whole_height : source->height;
+    o.width = o.transposed ? height : width;
+    o.height = o.transposed ? width : height;
     if (params->sar && source->sar_num > 0 && source->sar_den > 0)
         o.aspect = (double)source->sar_num / source->sar_den;
     if (o.transposed)
@@ -87,7 +89,7 @@ static void apply_fit(mr_preprocess *plan, span *x, span *y, double aspect) {
 }
 
 /* OpenCV's INTER_NEAREST, with its floating point, so that ties fall the same way. */
-static int32_t *nearest_table(const span *s, int count, bool reverse) {
+static int32_t *nearest_table(const span *s, int count, bool reverse, int reduced) {
     int32_t *table = mr_alloc((size_t)count * sizeof *table);
     if (!table)
         return NULL;
@@ -96,13 +98,13 @@ static int32_t *nearest_table(const span *s, int count, bool reverse) {
         double position = floor(s->start + i * scale);
         int at = position < s->high - 1 ? (int)position : s->high - 1;
         int index = reverse ? s->whole - 1 - at : at;
-        table[i] = index;
+        table[i] = index >> reduced;
     }
     return table;
 }
 
-/* An oriented span as an axis of the stored plane. `shift` is log2 of the subsampling and `siting` how far, in chroma
- * samples, positions move because chroma sits beside luma. */
+/* An oriented span as an axis of the stored plane. `shift` is log2 of the picture's pixels to a sample, and `siting` how
+ * far, in samples, positions move because chroma sits beside luma. */
 static mr_axis stored_axis(const span *s, int count, bool reverse, int shift, double siting) {
     double ratio = 1 << shift, start = reverse ? s->whole - s->start - s->length : s->start;
     int low = reverse ? s->whole - s->high : s->low, high = reverse ? s->whole - s->low : s->high;
@@ -132,8 +134,8 @@ static int make_filters(mr_preprocess *plan, const mr_format *source, const mr_p
     const bool reverse[2] = {o->reverse_x, o->reverse_y};
     for (int kind = 0; kind < (chroma ? 2 : 1); kind++)
         for (int direction = 0; direction < 2; direction++) {
-            int shift = kind == 0 ? 0 : direction == 0 ? info->chroma_w : info->chroma_h;
-            double siting = kind == 0 ? 0.0 : siting_offset(source, info, direction == 0);
+            int shift = source->reduced + (kind == 0 ? 0 : direction == 0 ? info->chroma_w : info->chroma_h);
+            double siting = kind == 0 ? 0.0 : siting_offset(source, info, direction == 0) / (1 << source->reduced);
             mr_axis axis = stored_axis(stored[direction], count[direction], reverse[direction], shift, siting);
             axis.horizontal = direction == 0;
             axis.most_bits = direction == 0 ? 16 : 30 - info->depth;
@@ -145,9 +147,9 @@ static int make_filters(mr_preprocess *plan, const mr_format *source, const mr_p
     return MR_OK;
 }
 
-static int make_nearest(mr_preprocess *plan, const span *x, const span *y, const orientation *o) {
-    plan->nearest_x = nearest_table(o->transposed ? y : x, plan->columns, o->reverse_x);
-    plan->nearest_y = nearest_table(o->transposed ? x : y, plan->rows, o->reverse_y);
+static int make_nearest(mr_preprocess *plan, const span *x, const span *y, const orientation *o, int reduced) {
+    plan->nearest_x = nearest_table(o->transposed ? y : x, plan->columns, o->reverse_x, reduced);
+    plan->nearest_y = nearest_table(o->transposed ? x : y, plan->rows, o->reverse_y, reduced);
     if (!plan->nearest_x || !plan->nearest_y)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a table of %d positions", plan->columns + plan->rows);
     return MR_OK;
@@ -216,6 +218,10 @@ static void lay_out_scratch(mr_preprocess *plan) {
     s->narrow = take(&s->bytes, 3 * s->finished_stride * sizeof(float));
 }
 
+static int reduced_side(int whole, int reduced) {
+    return (int)(((int64_t)whole + (1 << reduced) - 1) >> reduced);
+}
+
 static int check_params(const mr_preprocess_params *p, const mr_format *source) {
     if (p->width < 1 || p->height < 1 || p->width > MR_PREPROCESS_MAX_SIDE || p->height > MR_PREPROCESS_MAX_SIDE)
         return mr_fail(MR_ERROR_CONFIG, "size %dx%d is not within 1 to %d pixels", p->width, p->height,
@@ -231,6 +237,11 @@ static int check_params(const mr_preprocess_params *p, const mr_format *source) 
         source->height > MR_PREPROCESS_MAX_SIDE)
         return mr_fail(MR_ERROR_DATA, "a picture of %dx%d is not within 1 to %d pixels", source->width,
                        source->height, MR_PREPROCESS_MAX_SIDE);
+    if (source->reduced > MR_PREPROCESS_MOST_REDUCED ||
+        (source->reduced && (source->width != reduced_side(source->whole_width, source->reduced) ||
+                             source->height != reduced_side(source->whole_height, source->reduced))))
+        return mr_fail(MR_ERROR_DATA, "a picture of %dx%d is not 1/%d of %dx%d", source->width, source->height,
+                       1 << (source->reduced & 15), source->whole_width, source->whole_height);
     return MR_OK;
 }
 
@@ -280,7 +291,7 @@ static int fill_plan(mr_preprocess *plan, const mr_format *picture) {
     plan_colors(plan, source, info);
     plan->word.down = info->shift;
     plan->word.flip = info->depth == 16 ? 0x8000 : 0;
-    status = plan->params.interpolation == MR_NEAREST ? make_nearest(plan, &x, &y, &o)
+    status = plan->params.interpolation == MR_NEAREST ? make_nearest(plan, &x, &y, &o, source->reduced)
                                                       : make_filters(plan, source, info, &x, &y, &o);
     if (status < 0)
         return status;
@@ -319,6 +330,17 @@ void mr_preprocess_destroy(mr_preprocess **plan) {
     mr_preprocess_places_destroy(&(*plan)->places);
     mr_free(*plan);
     *plan = NULL;
+}
+
+double mr_preprocess_shrink(const mr_preprocess_params *params, const mr_format *source) {
+    mr_preprocess plan = {.params = *params};
+    orientation o = orient(params, source);
+    span x, y;
+    bool averages = params->interpolation == MR_AREA || (params->interpolation != MR_NEAREST && params->antialias);
+    if (!averages || check_params(params, source) || apply_roi(&x, &y, params, &o))
+        return 1.0;
+    apply_fit(&plan, &x, &y, o.aspect);
+    return fmax(1.0, fmin(x.length / plan.inner_width, y.length / plan.inner_height));
 }
 
 mr_format mr_preprocess_output(const mr_preprocess_params *params) {

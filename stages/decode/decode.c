@@ -14,6 +14,7 @@
 #include "stages/decode/decode_needed.h"
 #include "stages/decode/decode_options.h"
 #include "stages/decode/decode_pending.h"
+#include "stages/decode/decode_reduced.h"
 #include "stages/decode/decode_still.h"
 #include "stages/list.h"
 #include "stages/media/media_input.h"
@@ -26,6 +27,7 @@ typedef enum verdict { WANTED, NOT_SELECTED, DAMAGED, AHEAD } verdict;
 
 typedef struct decode_state {
     AVCodecContext *codec;
+    AVCodecContext *other[MR_REDUCED_MOST + 1]; /* of the same media, by scale: idle, with nothing in them */
     mr_media *media;           /* that codec was opened for */
     mr_picture_pool *pool;     /* on the processors */
     mr_decode_device *device;  /* on another device */
@@ -52,6 +54,8 @@ typedef struct decode_state {
     mr_selection selection;    /* of this epoch */
     uint64_t packets, pictures, left; /* of this source: sent, and well decoded; not needed */
     mr_still_notes stills;
+    mr_reduced reduced;
+    uint64_t scaled[MR_REDUCED_MOST + 1]; /* pictures of this source that were sent to be decoded at each scale */
     bool refused, outgrown;    /* the device's decoder cannot go on with it, nor be replaced; it had too large a picture */
 } decode_state;
 
@@ -82,6 +86,8 @@ static int open_decode(mr_stage *self) {
 
 static void close_decoder(decode_state *state) {
     avcodec_free_context(&state->codec);
+    for (int scale = 0; scale <= MR_REDUCED_MOST; scale++)
+        avcodec_free_context(&state->other[scale]);
     mr_media_unref(&state->media);
 }
 
@@ -109,18 +115,36 @@ static void close_decode(mr_stage *self) {
 
 /* ---- the decoder ----------------------------------------------------------------------------------------------- */
 
-static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet) {
+static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     mr_decoder_params params = {.threads = self->threads > 1 ? self->threads : 1, .max_pixels = from->max_pixels,
                                 .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
+                                .scale = scale,
                                 .strict = from->damaged == MR_DAMAGED_DROP,
                                 .prompt = packet->deadline_ns && strcmp(from->threads, "auto") == 0,
                                 .pool = state->pool, .device = state->device, .io = io};
     int status = mr_decoder_open(&state->codec, &params, packet->media);
-    if (!status)
+    if (!status && !state->media)
         state->media = mr_media_ref(packet->media);
     return status;
+}
+
+/* Makes the decoder for the packet's scale the present one. A decoder of JPEG keeps no picture back, so that the one before
+ * it is empty. */
+static int choose_scale(mr_stage *self, mr_io *io, const mr_frame *packet) {
+    decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    if (from->reduced == MR_REDUCED_OFF || state->device)
+        return MR_OK;
+    int scale = mr_reduced_scale(&state->reduced, self, packet, from->max_pixels), present = state->codec->lowres;
+    state->scaled[scale]++;
+    if (scale == present)
+        return MR_OK;
+    state->other[present] = state->codec;
+    state->codec = state->other[scale];
+    state->other[scale] = NULL;
+    return state->codec ? MR_OK : open_decoder(self, io, packet, scale);
 }
 
 /* The first of a source is logged as a warning, the others as information. */
@@ -201,20 +225,25 @@ static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     }
 }
 
+static int lose_decoder(mr_stage *self, mr_io *io, const mr_frame *frame, int status) {
+    close_decoder(self->state);
+    mr_io_fail_source(io, frame->identity.source, status);
+    mr_io_drop(io, frame, "no decoder");
+    return status;
+}
+
 /* To a decoder that is opened anew, because the one before did not start. */
 static int send_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t number, int *error) {
     decode_state *state = self->state;
     close_decoder(state);
-    int status = open_decoder(self, io, frame);
+    int status = open_decoder(self, io, frame, 0);
     if (!status) {
         *error = mr_decoder_send(state->codec, state->packet, frame, number);
         return MR_OK;
     }
     mr_frame *packet = mr_pending_take(&state->pending, number);
-    mr_io_fail_source(io, frame->identity.source, status);
-    mr_io_drop(io, frame, "no decoder");
     mr_frame_unref(&packet);
-    return status;
+    return lose_decoder(self, io, frame, status);
 }
 
 /* After a failure there is no decoder any more, and the packet is settled. */
@@ -225,9 +254,12 @@ static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
     if (expired)
         close_receipt(self, io, expired, number);
     mr_still_note(&state->stills, self, frame);
+    int status = choose_scale(self, io, frame);
+    if (status)
+        return lose_decoder(self, io, frame, status);
     number = mr_pending_add(&state->pending, frame);
     state->packets++;
-    int error = mr_decoder_send(state->codec, state->packet, frame, number), status = MR_OK;
+    int error = mr_decoder_send(state->codec, state->packet, frame, number);
     while (!status && error < 0 && mr_decode_device_again(state->device))
         status = send_again(self, io, frame, number, &error);
     if (!status && error < 0)
@@ -515,7 +547,7 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
         begin_epoch(state, io, frame->identity.epoch);
     if (other_codec)
         close_decoder(state);
-    int status = state->codec ? MR_OK : open_decoder(self, io, frame);
+    int status = state->codec ? MR_OK : open_decoder(self, io, frame, 0);
     if (!status && !state->stretch) {
         const mr_decode_choices *from = self->options;
         mr_needed_begin(&state->needed, frame, from->skip != MR_SKIP_NONE);
@@ -602,6 +634,9 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     if (state->left > 0)
         mr_stage_info(self, "%s: %" PRIu64 " pictures were not decoded, since neither they nor what depends on them is "
                       "wanted", self->source_id, state->left);
+    if (state->scaled[2] + state->scaled[3] > 0)
+        mr_stage_info(self, "%s: %" PRIu64 " pictures were decoded at 1/8 of their size, %" PRIu64 " at 1/4, %" PRIu64
+                      " whole", self->source_id, state->scaled[3], state->scaled[2], state->scaled[0]);
     close_source(state);
     if (state->packets > 0 && state->pictures == 0 && !state->refused) {
         mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",

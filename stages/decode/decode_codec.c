@@ -29,6 +29,7 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
         codec->thread_type = FF_THREAD_SLICE;
     codec->max_pixels = mr_av_max_pixels(params->max_pixels);
     codec->skip_frame = params->skip;
+    codec->lowres = params->scale;
     /* Other decoders mark a picture that they patch up; that of JPEG fails only if it is configured to. */
     if (params->strict && parameters->codec_id == AV_CODEC_ID_MJPEG)
         codec->err_recognition |= AV_EF_EXPLODE;

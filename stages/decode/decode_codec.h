@@ -13,6 +13,7 @@ typedef struct mr_decoder_params {
     bool prompt;            /* a picture must not wait for packets behind it that are decoded beside it */
     int64_t max_pixels;
     enum AVDiscard skip;    /* pictures that the decoder leaves out */
+    int scale;              /* log2 of how many times smaller pictures are decoded; 0 unless it is JPEG */
     bool strict;            /* a JPEG that ends early is an error; else its missing part is gray */
     mr_picture_pool *pool;  /* that it writes into; outlives it */
     mr_decode_device *device; /* instead of a pool: receives the pictures; outlives it */

@@ -7,6 +7,7 @@
 
 #include "stages/decode/decode_device.h"
 #include "stages/decode/decode_pool.h"
+#include "stages/decode/decode_reduced.h"
 
 enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
 
@@ -14,6 +15,7 @@ enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
 static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
 static const char *const hardware_choices[] = {"auto", "off", "require", NULL};
 static const char *const damaged_choices[] = {"drop", "keep", NULL};
+static const char *const reduced_choices[] = {"off", "auto", NULL};
 /* In the order of mr_matrix and mr_range, whose ANY is auto. */
 static const char *const matrix_choices[] = {"auto", "bt601", "bt709", "bt2020", NULL};
 static const char *const range_choices[] = {"auto", "limited", "full", NULL};
@@ -37,6 +39,10 @@ const mr_option mr_decode_options[] = {
     {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
      .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them"},
+    {.name = "reduced", .kind = MR_OPTION_ENUM, .offset = FIELD(reduced), .fallback = "off", .choices = reduced_choices,
+     .help = "auto: JPEG is decoded at 1/4 or 1/8 of its size if every stage that reads the pictures is a preprocess that "
+             "averages (bilinear or bicubic with antialias, or area) and makes them at least twice as small again, which "
+             "is faster and changes results a little; off: at its full size. On device: cpu only"},
     {.name = "untagged", .kind = MR_OPTION_MAP, .offset = FIELD(untagged), .fields = untagged_fields,
      .brief = "matrix",
      .help = "colour matrix and range of streams that do not declare them; streams that do keep their own"},
@@ -98,6 +104,32 @@ static void expect_pictures(mr_negotiation *negotiation) {
     output->lent = !mr_picture_pool_suits(packet->codec);
 }
 
+static int64_t reduced_side(int64_t side) {
+    return (side + (1 << MR_REDUCED_MOST) - 1) >> MR_REDUCED_MOST;
+}
+
+/* What `reduced: auto` comes to, for the plan. */
+static void plan_reduced(mr_negotiation *negotiation) {
+    const mr_decode_choices *from = negotiation->options;
+    const char *codec = negotiation->inputs[0].set.codec;
+    mr_format_set *pictures = &negotiation->outputs[0].set;
+    if (from->reduced == MR_REDUCED_OFF)
+        return;
+    if (codec && strcmp(codec, "mjpeg") != 0)
+        mr_remark(negotiation, "decodes whole pictures: reduced: auto is for JPEG, and these are %s", codec);
+    else if (strcmp(negotiation->device, "cpu") != 0)
+        mr_remark(negotiation, "decodes whole pictures: reduced: auto is for device: cpu");
+    else if (negotiation->whole_for)
+        mr_remark(negotiation, "decodes whole pictures in spite of reduced: auto, since %s takes them whole",
+                  negotiation->whole_for);
+    else {
+        pictures->width.min = reduced_side(pictures->width.min);
+        pictures->height.min = reduced_side(pictures->height.min);
+        mr_remark(negotiation, "decodes JPEG at 1/8 or 1/4 of its size where those behind make that at least %d times "
+                  "smaller again", MR_REDUCED_LEAST);
+    }
+}
+
 /* Whether samples have more than eight bits, as far as it is known. */
 static bool is_deep(uint32_t pixels) {
     for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
@@ -136,6 +168,7 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
         return mr_refuse(negotiation, "hardware", "hardware: require cannot be: %s; write hardware: auto",
                          mr_message());
     expect_pictures(negotiation);
+    plan_reduced(negotiation);
     /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
     bool on_device = strcmp(negotiation->device, "cpu") != 0;
     /* NVDEC is waited for, too. */

@@ -6,11 +6,13 @@
 
 enum { MR_SKIP_NONE, MR_SKIP_NONREF, MR_SKIP_NONKEY };
 enum { MR_DAMAGED_DROP, MR_DAMAGED_KEEP };
+enum { MR_REDUCED_OFF, MR_REDUCED_AUTO };
 
 typedef struct mr_decode_choices {
     const char *threads;
     int skip;     /* MR_SKIP_... */
     int damaged;  /* MR_DAMAGED_... */
+    int reduced;  /* MR_REDUCED_... */
     int64_t max_pixels;
     int hardware; /* mr_hardware */
     struct {

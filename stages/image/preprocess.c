@@ -267,6 +267,11 @@ static int negotiate(mr_negotiation *n) {
     return MR_OK;
 }
 
+static double shrinks(const void *given, const mr_format *output, const mr_format *picture) {
+    const mr_preprocess_params params = make_params(given, output);
+    return mr_preprocess_shrink(&params, picture);
+}
+
 static int open_stage(mr_stage *self) {
     const mr_preprocess_params params = make_params(self->options, &self->outputs[0]);
     return mr_resizer_init(self->state, &params);
@@ -399,6 +404,7 @@ const mr_stage_type mr_preprocess_stage = {
     .converts = true,
     .negotiate = negotiate,
     .suggest = suggest,
+    .shrinks = shrinks,
     .open = open_stage,
     .process = process,
     .batches = true,

@@ -91,7 +91,8 @@ void mr_resizer_fini(mr_resizer *resizer) {
 static bool same_picture(const mr_format *a, const mr_format *b) {
     return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
            a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den &&
-           a->rotation == b->rotation && a->flip == b->flip;
+           a->rotation == b->rotation && a->flip == b->flip && a->reduced == b->reduced &&
+           a->whole_width == b->whole_width && a->whole_height == b->whole_height;
 }
 
 /* Finds the entry of a format, moves it to the front and counts one more work for it. Called with the lock held. */

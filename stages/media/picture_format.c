@@ -184,6 +184,11 @@ void mr_format_describe(mr_format *format, const AVFrame *picture, mr_pixel pixe
                           .range = range_of(picture, info, codec, untagged.range),
                           .siting = siting_of(picture, info, codec),
                           .sar_num = aspect.num, .sar_den = aspect.den};
+    if (codec->lowres) {
+        format->reduced = (uint8_t)codec->lowres;
+        format->whole_width = codec->coded_width;
+        format->whole_height = codec->coded_height;
+    }
     if (!info->rgb && format->matrix == MR_MATRIX_ANY)
         format->matrix = untagged.matrix;
     if (!info->rgb)

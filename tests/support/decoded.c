@@ -58,7 +58,8 @@ static void add_up(mr_pipeline *pipeline, clip_outcome *result) {
     mr_summary_destroy(&summary);
 }
 
-void clip_run_seeded(clip_outcome *result, const char *path, const char *source, const char *decode, uint64_t seed) {
+static void run(clip_outcome *result, const char *path, const char *source, const char *decode, uint64_t seed,
+                const mr_stage_type *const *types) {
     char text[2048], absolute[4096];
     if (strncmp(path, "lavfi:", 6) == 0)
         snprintf(absolute, sizeof absolute, "%s", path);
@@ -69,7 +70,7 @@ void clip_run_seeded(clip_outcome *result, const char *path, const char *source,
              "stages:\n  decode: {input: clip%s}\n  out: {type: callback, input: decode}\n",
              absolute, source, decode);
     mr_pipeline_params params = {
-        .types = mr_stage_types(), .path = "clip.yaml", .text = text, .workers = 2, .seed = seed};
+        .types = types, .path = "clip.yaml", .text = text, .workers = 2, .seed = seed};
     *result = (clip_outcome){0};
     mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "out", take, result), MR_OK);
@@ -79,6 +80,15 @@ void clip_run_seeded(clip_outcome *result, const char *path, const char *source,
     mr_pipeline_destroy(&pipeline);
     assert_true(result->balanced);
     assert_int_equal(result->delivered, result->count);
+}
+
+void clip_run_seeded(clip_outcome *result, const char *path, const char *source, const char *decode, uint64_t seed) {
+    run(result, path, source, decode, seed, mr_stage_types());
+}
+
+void clip_run_types(clip_outcome *result, const char *path, const char *source, const char *decode,
+                    const mr_stage_type *const *types) {
+    run(result, path, source, decode, 0, types);
 }
 
 void clip_run(clip_outcome *result, const char *path, const char *source, const char *decode) {

@@ -30,5 +30,8 @@ typedef struct clip_outcome {
  * balances. With a seed that is not 0 it runs on the caller's thread, with a simulated clock. */
 void clip_run(clip_outcome *result, const char *path, const char *source, const char *decode);
 void clip_run_seeded(clip_outcome *result, const char *path, const char *source, const char *decode, uint64_t seed);
+/* The same on two workers, with the sink type "callback" of that list. */
+void clip_run_types(clip_outcome *result, const char *path, const char *source, const char *decode,
+                    const mr_stage_type *const *types);
 
 #endif

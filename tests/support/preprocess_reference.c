@@ -20,6 +20,15 @@ typedef struct picture {
     bool mirror;
 } picture;
 
+/* Of the source's picture. */
+static int whole_width(const mr_format *f) {
+    return f->reduced ? f->whole_width : f->width;
+}
+
+static int whole_height(const mr_format *f) {
+    return f->reduced ? f->whole_height : f->height;
+}
+
 static double sample(const picture *p, int c, int x, int y) {
     const mr_component *component = &p->info->component[c];
     const uint8_t *at = p->source->data[component->plane] + y * p->source->stride[component->plane] +
@@ -70,7 +79,7 @@ static void weigh(const mr_preprocess_params *params, double from, double to, in
 
 /* The position of a point of the oriented picture on the stored axes. */
 static void to_stored(const picture *p, double ox, double oy, double *sx, double *sy) {
-    double w = p->format->width, h = p->format->height;
+    double w = whole_width(p->format), h = whole_height(p->format);
     switch (p->turn) {
     case 90: *sx = oy, *sy = h - ox; break;
     case 180: *sx = w - ox, *sy = h - oy; break;
@@ -89,7 +98,16 @@ static void order(double *a, double *b) {
     }
 }
 
-/* The stored luma rectangle that oriented x0..x1, y0..y1 comes from. */
+/* The whole picture's pixels to a sample of a plane, on each axis. */
+static int pixels_wide(const picture *p, int c) {
+    return 1 << (p->format->reduced + (c > 0 && !p->info->rgb ? p->info->chroma_w : 0));
+}
+
+static int pixels_high(const picture *p, int c) {
+    return 1 << (p->format->reduced + (c > 0 && !p->info->rgb ? p->info->chroma_h : 0));
+}
+
+/* The stored rectangle of the whole picture that oriented x0..x1, y0..y1 comes from. */
 static void stored_box(const picture *p, const double in[4], double box[4]) {
     to_stored(p, in[0], in[1], &box[0], &box[1]);
     to_stored(p, in[2], in[3], &box[2], &box[3]);
@@ -102,11 +120,12 @@ static void to_plane(const picture *p, int c, double box[4]) {
     mr_siting siting = p->format->siting;
     if (siting == MR_SITING_ANY)
         siting = p->format->range == MR_RANGE_FULL ? MR_SITING_CENTER : MR_SITING_LEFT;
-    double fx = chroma ? exp2(p->info->chroma_w) : 1.0, fy = chroma ? exp2(p->info->chroma_h) : 1.0;
-    double dx = fx > 1.0 && siting != MR_SITING_CENTER ? 0.25 : 0.0;
-    double dy = fy > 1.0 && siting == MR_SITING_TOPLEFT ? 0.25 : 0.0;
-    box[0] = box[0] / fx + dx, box[2] = box[2] / fx + dx;
-    box[1] = box[1] / fy + dy, box[3] = box[3] / fy + dy;
+    /* A chroma sample beside the left luma sample of its pair is half a luma sample left of where the pair's middle is. */
+    double dx = chroma && p->info->chroma_w && siting != MR_SITING_CENTER ? 0.5 : 0.0;
+    double dy = chroma && p->info->chroma_h && siting == MR_SITING_TOPLEFT ? 0.5 : 0.0;
+    double fx = pixels_wide(p, c), fy = pixels_high(p, c);
+    box[0] = (box[0] + dx) / fx, box[2] = (box[2] + dx) / fx;
+    box[1] = (box[1] + dy) / fy, box[3] = (box[3] + dy) / fy;
 }
 
 static double nearest(const picture *p, int c, int i, int j) {
@@ -115,9 +134,7 @@ static double nearest(const picture *p, int c, int i, int j) {
     const double in[4] = {ox, oy, ox + 1, oy + 1};
     double box[4];
     stored_box(p, in, box);
-    bool chroma = c > 0 && !p->info->rgb;
-    return sample(p, c, (int)box[0] >> (chroma ? p->info->chroma_w : 0),
-                  (int)box[1] >> (chroma ? p->info->chroma_h : 0));
+    return sample(p, c, (int)box[0] / pixels_wide(p, c), (int)box[1] / pixels_high(p, c));
 }
 
 static double resized(const picture *p, int c, int i, int j) {
@@ -131,8 +148,7 @@ static double resized(const picture *p, int c, int i, int j) {
     stored_box(p, in, box);
     stored_box(p, roi, all);
     to_plane(p, c, box);
-    bool chroma = c > 0 && !p->info->rgb;
-    int fx = chroma ? 1 << p->info->chroma_w : 1, fy = chroma ? 1 << p->info->chroma_h : 1;
+    int fx = pixels_wide(p, c), fy = pixels_high(p, c);
     int x0 = (int)all[0] / fx, x1 = ((int)all[2] + fx - 1) / fx;
     int y0 = (int)all[1] / fy, y1 = ((int)all[3] + fy - 1) / fy;
     weigh(p->params, box[0], box[2], x0, x1, wx);
@@ -152,7 +168,7 @@ static void colored(const picture *p, const double s[3], double rgb[3]) {
     bool limited = p->format->range == MR_RANGE_LIMITED || (p->format->range == MR_RANGE_ANY && yuv);
     mr_matrix matrix = p->format->matrix;
     if (matrix == MR_MATRIX_ANY)
-        matrix = p->format->height >= 720 || p->format->width >= 1280 ? MR_MATRIX_BT709 : MR_MATRIX_BT601;
+        matrix = whole_height(p->format) >= 720 || whole_width(p->format) >= 1280 ? MR_MATRIX_BT709 : MR_MATRIX_BT601;
     double most = (exp2(p->info->depth) - 1.0) / exp2(p->info->depth - 8), kr = k[matrix][0], kb = k[matrix][1];
     double v[3];
     for (int c = 0; c < 3; c++) {
@@ -176,8 +192,8 @@ static void fit(picture *p) {
     bool turned = p->turn % 180 != 0;
     if (turned)
         a = 1.0 / a;
-    p->x = (side){.whole = turned ? p->format->height : p->format->width, .inner = q->width};
-    p->y = (side){.whole = turned ? p->format->width : p->format->height, .inner = q->height};
+    p->x = (side){.whole = turned ? whole_height(p->format) : whole_width(p->format), .inner = q->width};
+    p->y = (side){.whole = turned ? whole_width(p->format) : whole_height(p->format), .inner = q->height};
     p->x.low = q->roi.width ? q->roi.x : 0;
     p->y.low = q->roi.width ? q->roi.y : 0;
     p->x.high = q->roi.width ? q->roi.x + q->roi.width : p->x.whole;

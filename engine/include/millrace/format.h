@@ -83,6 +83,11 @@ typedef struct mr_format {
     int32_t sar_num, sar_den;  /* sample aspect ratio; 0/0 where unknown, to be read as 1:1 */
     int16_t rotation;          /* degrees clockwise to turn the picture for display: 0, 90, 180, 270 */
     bool flip;                 /* mirrored left to right, before the rotation */
+    uint8_t reduced;           /* log2 of the scale at which it was decoded: each pixel stands for 2^reduced x 2^reduced
+                                  pixels of the source's picture; 0: as large as that. Only stages whose type has
+                                  `shrinks` get such pictures */
+    int32_t whole_width, whole_height; /* of the source's picture, in which roi and crop are measured; 0 unless it is
+                                          reduced, whose width and height are these divided by 2^reduced, rounded up */
 
     /* tensors; a dimension of 0 is not fixed. There is no batch dimension: one frame is one item. */
     mr_dtype dtype;

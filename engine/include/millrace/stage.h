@@ -97,6 +97,10 @@ typedef struct mr_stage_type {
     /* Writes which options to change so that output 0 gives `wanted`, as YAML ("size: 224x224"); false where none
      * would. For the hint where formats do not fit. May be NULL. */
     bool (*suggest)(const void *options, const mr_format_set *wanted, char *text, size_t bytes);
+    /* Of how many pixels of such a picture, on each axis, a pixel of output 0 (planned as `output`; NULL: of a sink) is at
+     * least the mean; 1: it depends on single pixels. A stage type with it takes pictures that were decoded at a part of
+     * their size (mr_format.reduced). NULL: it takes them whole. */
+    double (*shrinks)(const void *options, const mr_format *output, const mr_format *picture);
     int (*open)(mr_stage *self);
     int (*process)(mr_stage *self, mr_io *io);
     int (*shape)(mr_stage *self, const mr_frame *input, mr_format *output); /* with map; NULL: the planned output */
@@ -198,6 +202,8 @@ struct mr_negotiation {
     const char *device;        /* as the author names it, the first of a list; "auto": the planner's choice, not yet made */
     int sources;               /* how many sources reach this stage */
     int workers;               /* that the executor will have */
+    const char *whole_for;     /* the first stage that takes the pictures of output 0 whole (mr_stage_type.shrinks); NULL:
+                                  all that read them shrink them */
     /* the stage type's answer; filled with defaults before the call */
     mr_format_set *takes;      /* one for each input: what its port accepts; may be narrowed (a model's input) */
     mr_planned_output *outputs; /* one for each output port */
@@ -218,6 +224,8 @@ struct mr_negotiation {
     int64_t library_bytes;     /* what libraries take of a CUDA device for one instance, beside all buffers, at most;
                                   0: nothing, MR_BYTES_UNKNOWN: nobody knows */
     int retained;              /* output buffers that one instance keeps for itself (a decoder's references) */
+    const char *remark;        /* what it will do otherwise than might be expected, and why, for `plan`: words that stay, or
+                                  those of mr_remark; NULL: nothing */
     bool unread;               /* offline: a file that was not opened would say more of what it takes, so that nothing
                                   may be complained of that is open only for this reason */
     mr_planned_work work;      /* on a GPU */
@@ -236,6 +244,8 @@ MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_s
     __attribute__((format(printf, 4, 5)));
 /* Says what of n->work is not known, in a few words (printf style) that are copied. */
 MR_API void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) __attribute__((format(printf, 2, 3)));
+/* Fills n->remark (printf style); the words are copied. */
+MR_API void mr_remark(mr_negotiation *negotiation, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Says that frames on that output carry one more result; `name` is copied. MR_ERROR_MEMORY. */
 MR_API int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
                              const mr_format_set *set);
@@ -300,6 +310,9 @@ MR_API mr_run_state mr_stage_run_state(const mr_stage *self);
  * who watches over the process says ($MILLRACE_EPOCH); where nobody does, tenths of a second since 2026, which fit
  * until 2039. */
 MR_API uint32_t mr_stage_first_epoch(const mr_stage *self);
+/* How many times smaller, on each axis, all stages that read output 0 make such a picture at least
+ * (mr_stage_type.shrinks); 1 where one of them takes it whole. Goes through the plan: not for every frame. */
+MR_API double mr_stage_shrink(const mr_stage *self, const mr_format *picture);
 /* The name of a source by its position, and the position of a name; MR_SOURCE_NONE where there is none. */
 MR_API uint32_t mr_stage_find_source(const mr_stage *self, const char *id);
 MR_API const char *mr_stage_source_id(const mr_stage *self, uint32_t source);

@@ -91,12 +91,18 @@ static mr_format draw_format(void) {
     }
     f.rotation = turns[between(0, 4)];
     f.flip = draw() % 2;
+    if (draw() % 4 == 0) {
+        f.reduced = (uint8_t)between(1, MR_PREPROCESS_MOST_REDUCED);
+        f.whole_width = (f.width << f.reduced) - between(0, (1 << f.reduced) - 1);
+        f.whole_height = (f.height << f.reduced) - between(0, (1 << f.reduced) - 1);
+    }
     return f;
 }
 
 static void draw_roi(mr_preprocess_params *p, const mr_format *f) {
     bool turned = p->rotate && f->rotation % 180 != 0;
-    int width = turned ? f->height : f->width, height = turned ? f->width : f->height;
+    int stored_width = f->reduced ? f->whole_width : f->width, stored_height = f->reduced ? f->whole_height : f->height;
+    int width = turned ? stored_height : stored_width, height = turned ? stored_width : stored_height;
     p->roi.x = between(0, width - 1);
     p->roi.y = between(0, height - 1);
     p->roi.width = between(1, width - p->roi.x);
@@ -197,11 +203,11 @@ static void describe(int number, const mr_preprocess_params *p, const mr_format 
     fprintf(stderr,
             "case %d of seed %llu: %s %dx%d matrix %d range %d siting %d sar %d/%d turn %d flip %d -> %dx%d fit %d "
             "crop %g "
-            "roi %d,%d %dx%d interpolation %d antialias %d rotate %d sar %d dtype %d gray %d\n",
+            "roi %d,%d %dx%d interpolation %d antialias %d rotate %d sar %d dtype %d gray %d reduced %d of %dx%d\n",
             number, (unsigned long long)seed, mr_pixel_describe(f->pixel)->name, f->width, f->height, f->matrix,
             f->range, f->siting, f->sar_num, f->sar_den, f->rotation, f->flip, p->width, p->height, p->fit,
             p->crop_fraction, p->roi.x, p->roi.y, p->roi.width, p->roi.height, p->interpolation, p->antialias,
-            p->rotate, p->sar, p->dtype, p->gray);
+            p->rotate, p->sar, p->dtype, p->gray, f->reduced, f->whole_width, f->whole_height);
 }
 
 static double check_case(const mr_preprocess_params *p, const mr_format *f, made *m) {
@@ -448,9 +454,51 @@ static void wrong_parameters_are_reported(void **state) {
     p.std[1] = 0;
     assert_int_equal(mr_preprocess_create(&plan, &p, &f), MR_ERROR_CONFIG);
     p.std[1] = 1;
+    f.reduced = 2;
+    f.whole_width = 401;
+    f.whole_height = 200;
+    assert_int_equal(mr_preprocess_create(&plan, &p, &f), MR_ERROR_DATA);
+    assert_string_equal(mr_message(), "a picture of 100x50 is not 1/4 of 401x200");
     f.height = 0;
     assert_int_equal(mr_preprocess_create(&plan, &p, &f), MR_ERROR_DATA);
     assert_null(plan);
+}
+
+static void how_much_is_shrunk_is_known(void **state) {
+    (void)state;
+    static const struct {
+        mr_preprocess_params p;
+        int16_t rotation;
+        int32_t sar_num;
+        double shrink;
+    } cases[] = {
+        {{.width = 40, .height = 20, .interpolation = MR_AREA}, 0, 1, 20},
+        {{.width = 40, .height = 30, .interpolation = MR_AREA}, 0, 1, 20},
+        {{.width = 40, .height = 30, .interpolation = MR_AREA, .rotate = true}, 90, 1, 15},
+        {{.width = 40, .height = 30, .interpolation = MR_AREA}, 90, 1, 20},
+        {{.width = 40, .height = 30, .interpolation = MR_BICUBIC, .antialias = true}, 0, 1, 20},
+        {{.width = 40, .height = 30, .interpolation = MR_BILINEAR, .antialias = true}, 0, 1, 20},
+        {{.width = 40, .height = 30, .interpolation = MR_BILINEAR}, 0, 1, 1},
+        {{.width = 40, .height = 30, .interpolation = MR_BICUBIC}, 0, 1, 1},
+        {{.width = 40, .height = 30, .interpolation = MR_NEAREST, .antialias = true}, 0, 1, 1},
+        {{.width = 30, .height = 30, .interpolation = MR_AREA, .fit = MR_FIT_CENTER_CROP, .crop_fraction = 0.5}, 0, 1, 10},
+        {{.width = 40, .height = 40, .interpolation = MR_AREA, .fit = MR_FIT_LETTERBOX}, 0, 1, 20},
+        {{.width = 10, .height = 10, .interpolation = MR_AREA, .roi = {700, 0, 100, 600}}, 0, 1, 10},
+        {{.width = 10, .height = 10, .interpolation = MR_AREA, .roi = {750, 0, 100, 600}}, 0, 1, 1}, /* outside */
+        {{.width = 900, .height = 30, .interpolation = MR_AREA}, 0, 1, 1},
+        /* Pixels four times as wide as high: a square of 600 rows has 150 columns. */
+        {{.width = 30, .height = 30, .interpolation = MR_AREA, .fit = MR_FIT_CENTER_CROP, .sar = true}, 0, 4, 5},
+        {{.width = 30, .height = 30, .interpolation = MR_AREA, .fit = MR_FIT_CENTER_CROP}, 0, 4, 20},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mr_preprocess_params p = cases[i].p;
+        const mr_format f = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = 800, .height = 600,
+                             .rotation = cases[i].rotation, .sar_num = cases[i].sar_num, .sar_den = 1};
+        p.crop_fraction = p.crop_fraction > 0 ? p.crop_fraction : 1.0;
+        p.std[0] = p.std[1] = p.std[2] = 1.0;
+        if (fabs(mr_preprocess_shrink(&p, &f) - cases[i].shrink) > 1e-9)
+            fail_msg("case %zu: %g instead of %g", i, mr_preprocess_shrink(&p, &f), cases[i].shrink);
+    }
 }
 
 #ifdef MILLRACE_CUDA_HOST
@@ -523,6 +571,7 @@ int main(void) {
 #endif
         cmocka_unit_test(colours_of_the_standards),
         cmocka_unit_test(wrong_parameters_are_reported),
+        cmocka_unit_test(how_much_is_shrunk_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

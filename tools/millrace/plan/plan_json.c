@@ -129,6 +129,7 @@ static void put_devices_of(yajl_gen json, const mr_plan *plan, const mr_plan_ver
     mr_json_text(json, "device", stage->device);
     mr_json_text(json, "device_reason", stage->device_reason);
     mr_json_text(json, "remark", stage->remark);
+    mr_json_text(json, "note", stage->note);
     mr_json_open_array(json, "devices");
     for (size_t i = 0; i < stage->device_count; i++)
         mr_json_text(json, NULL, plan->devices[stage->devices[i]].name);

@@ -168,6 +168,9 @@ static int print_stages(const mr_plan *plan, int width, FILE *stream) {
         if (plan->vertices[v].remark && mr_plan_is_told(plan, &plan->vertices[v]))
             mr_print_wrapped(width, stream, "%s on %s, %s", plan->vertices[v].id, plan->vertices[v].device_names,
                              plan->vertices[v].remark);
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (plan->vertices[v].note && mr_plan_is_told(plan, &plan->vertices[v]))
+            mr_print_wrapped(width, stream, "%s %s", plan->vertices[v].id, plan->vertices[v].note);
     return status;
 }
 
