@@ -74,8 +74,10 @@ int mr_preprocess_create(mr_preprocess **plan, const mr_preprocess_params *param
 /* NULLs; accepts a half-built plan. */
 void mr_preprocess_destroy(mr_preprocess **plan);
 
-/* How many pixels of such a picture a pixel of the destination is the mean of, on the axis where they are fewer; 1 where
- * it enlarges, takes single pixels (nearest, or no antialiasing), or cannot be applied. */
+/* How many times smaller the destination is than its region of such a picture, on the axis where that is less; half of it
+ * for area, whose pixels end so sharply that they need twice as many samples to be as exact. 1 if it enlarges, takes single
+ * pixels (nearest, or no antialiasing), or cannot be applied; infinite if only the roi is outside, since no result depends
+ * on that picture. */
 double mr_preprocess_shrink(const mr_preprocess_params *params, const mr_format *source);
 
 /* Format of the destination: rank 3, dense. */

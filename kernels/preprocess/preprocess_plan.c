@@ -336,11 +336,15 @@ double mr_preprocess_shrink(const mr_preprocess_params *params, const mr_format 
     mr_preprocess plan = {.params = *params};
     orientation o = orient(params, source);
     span x, y;
-    bool averages = params->interpolation == MR_AREA || (params->interpolation != MR_NEAREST && params->antialias);
-    if (!averages || check_params(params, source) || apply_roi(&x, &y, params, &o))
+    bool area = params->interpolation == MR_AREA;
+    bool averages = area || (params->interpolation != MR_NEAREST && params->antialias);
+    if (!averages || check_params(params, source))
         return 1.0;
+    if (apply_roi(&x, &y, params, &o))
+        return INFINITY;
     apply_fit(&plan, &x, &y, o.aspect);
-    return fmax(1.0, fmin(x.length / plan.inner_width, y.length / plan.inner_height));
+    double shrink = fmin(x.length / plan.inner_width, y.length / plan.inner_height);
+    return fmax(1.0, area ? shrink / 2.0 : shrink);
 }
 
 mr_format mr_preprocess_output(const mr_preprocess_params *params) {

@@ -40,9 +40,9 @@ const mr_option mr_decode_options[] = {
      .choices = damaged_choices,
      .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them"},
     {.name = "reduced", .kind = MR_OPTION_ENUM, .offset = FIELD(reduced), .fallback = "off", .choices = reduced_choices,
-     .help = "auto: JPEG is decoded at 1/4 or 1/8 of its size if every stage that reads the pictures is a preprocess that "
-             "averages (bilinear or bicubic with antialias, or area) and makes them at least twice as small again, which "
-             "is faster and changes results a little; off: at its full size. On device: cpu only"},
+     .help = "auto: on the processors JPEG is decoded at 1/4 or 1/8 of its size if only preprocess stages read the pictures, "
+             "all of them average (bilinear or bicubic with antialias, or area) and make them at least twice as small "
+             "again (area: four times), which is faster and changes results a little; off: whole"},
     {.name = "untagged", .kind = MR_OPTION_MAP, .offset = FIELD(untagged), .fields = untagged_fields,
      .brief = "matrix",
      .help = "colour matrix and range of streams that do not declare them; streams that do keep their own"},

@@ -82,7 +82,7 @@ bool mr_jpeg_look(const uint8_t *data, size_t bytes, mr_jpeg *jpeg) {
 
 /* ---- the scale --------------------------------------------------------------------------------------------------- */
 
-/* The file may say only within its metadata that the picture is turned: the lesser of both is taken. */
+/* Only the file's metadata say whether the picture is turned: the lesser of both is taken. */
 static double shrink_of(const mr_stage *stage, const mr_jpeg *jpeg) {
     mr_format picture = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = jpeg->width,
                          .height = jpeg->height, .sar_num = jpeg->sar_num, .sar_den = jpeg->sar_den};
