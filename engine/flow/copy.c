@@ -6,6 +6,7 @@
 #include "engine/base/memory.h"
 #include "engine/data/store.h"
 #include "engine/device/device.h"
+#include "engine/flow/io.h"
 #include "millrace/status.h"
 
 /* Whether a buffer (NULL: nothing) lies in the memory of `device`, or, with NULL, in the host's. */

@@ -21,11 +21,6 @@ size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device);
 /* Whether something that has to be copied lies in host memory that is not pinned: a copy from there would hold the
  * calling thread up until the device has come to it. */
 bool mr_copy_is_lent(const mr_frame *frame, mr_device *device);
-/* Memory of the call for frames that are copied together, of uploads with the block in which the host puts them together;
- * NULL where none is free, or none is planned. */
-int mr_io_gather(mr_io *io, size_t bytes, mr_buffer **buffer, mr_buffer **block);
-/* A pinned buffer of the call for a frame that is lent; NULL where it is not, or where the plan knew of none that are. */
-int mr_io_passage(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer);
 /* Makes the copy in `buffer` by work on the call's stream; with `passage`, by way of that: what lies on the host is
  * there when this returns. Of `buffer` it takes references of its own; both are as large as mr_copy_bytes says. *copy
  * is written last. MR_ERROR_MEMORY, or what the stream answers. */

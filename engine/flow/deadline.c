@@ -4,9 +4,10 @@
  * would take the time of those behind them, which would be late in turn. Of packets only those go that no other
  * refers to: the others are still decoded, since what follows is made of them, and their pictures go behind that;
  * but where even such a packet is late by the whole deadline again, all go up to a key frame in time. */
+#include "engine/flow/deadline.h"
+
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/instance.h"
 
 /* What a frame that is begun at this stage now still needs until its last begin; 0 where that is not known. */
 static int64_t need_ns(const mr_graph *graph, const mr_plan_vertex *vertex) {
@@ -24,8 +25,8 @@ bool mr_deadline_passed(const mr_frame *frame, int64_t now_ns) {
 static bool will_be_late(mr_instance *instance, const mr_frame *frame, int64_t now_ns) {
     if (now_ns + need_ns(instance->graph, instance->vertex) <= frame->deadline_ns)
         return false;
-    instance->untried = (instance->untried + 1) % (UNTRIED + 1);
-    return instance->untried != 0;
+    instance->intake.untried = (instance->intake.untried + 1) % (UNTRIED + 1);
+    return instance->intake.untried != 0;
 }
 
 /* Whether packets of that source are passed over. */
@@ -39,7 +40,7 @@ static bool *skipping(mr_instance *instance, uint32_t source) {
         else
             high = middle;
     }
-    return &instance->skipping[low];
+    return &instance->intake.skipping[low];
 }
 
 static const char *late_packet(mr_instance *instance, const mr_frame *packet, int64_t now_ns) {
@@ -113,7 +114,7 @@ int mr_graph_create_needs(mr_graph *graph) {
     graph->needs = mr_calloc(plan->vertex_count, sizeof *graph->needs);
     int status = sheds && graph->needs ? list_behind(graph, sheds) : MR_ERROR_MEMORY;
     for (size_t i = 0; !status && i < graph->instance_count; i++)
-        graph->instances[i]->sheds = sheds[graph->instances[i]->vertex - plan->vertices];
+        graph->instances[i]->intake.sheds = sheds[graph->instances[i]->vertex - plan->vertices];
     mr_free(sheds);
     return status ? mr_fail(status, "no memory for deadlines") : MR_OK;
 }
@@ -123,7 +124,7 @@ void mr_graph_note_call(mr_graph *graph, mr_instance *instance, int64_t spent_ns
     int64_t behind_ns = 0;
     if (!need->count)
         return;
-    int64_t last = atomic_exchange_explicit(&instance->last_ns, spent_ns, memory_order_relaxed);
+    int64_t last = atomic_exchange_explicit(&instance->intake.last_ns, spent_ns, memory_order_relaxed);
     for (size_t i = 0; i < need->count; i++) {
         int64_t ns = atomic_load_explicit(&graph->needs[need->behind[i]].ns, memory_order_relaxed);
         behind_ns = ns > behind_ns ? ns : behind_ns;

@@ -7,20 +7,17 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/flow/link.h"
+#include "engine/flow/placement.h"
 #include "engine/flow/resume.h"
+#include "engine/flow/run.h"
 #include "engine/flow/run_state.h"
+#include "engine/flow/start.h"
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
 #include "millrace/log.h"
 
 /* ---- making and ending ----------------------------------------------------------------------------------------- */
-
-static void tell_room(void *context) {
-    mr_graph *graph = context;
-    pthread_mutex_lock(&graph->lock);
-    pthread_cond_broadcast(&graph->changed);
-    pthread_mutex_unlock(&graph->lock);
-}
 
 static int create_parts(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
@@ -41,7 +38,7 @@ static int create_parts(mr_graph *graph) {
     if (!status)
         status = mr_turns_create(&graph->turns, graph);
     for (size_t i = 0; !status && i < plan->source_count; i++)
-        mr_task_init(&graph->sources[i].room, graph->executor, tell_room, graph);
+        mr_task_init(&graph->sources[i].room, graph->executor, mr_graph_tell_room, graph);
     graph->running = graph->instance_count;
     return status;
 }
@@ -122,65 +119,7 @@ void mr_graph_destroy(mr_graph **graph) {
     *graph = NULL;
 }
 
-/* ---- stopping -------------------------------------------------------------------------------------------------- */
-
-void mr_graph_stop(mr_graph *graph, bool at_once) {
-    if (at_once) {
-        mr_ledger_freeze(graph->ledger);
-        atomic_store(&graph->cancelled, true);
-    }
-    if (!atomic_exchange(&graph->stopping, true))
-        atomic_store(&graph->stop_ns, mr_clock_now_ns(mr_clock_real()));
-    for (uint32_t s = 0; s < graph->plan->source_count; s++)
-        if (graph->sources[s].instance && graph->plan->vertices[s].type->external)
-            mr_graph_end_source(graph, s);
-    pthread_mutex_lock(&graph->lock);
-    bool started = graph->started;
-    pthread_mutex_unlock(&graph->lock);
-    /* Before the start there are no threads to wake; it will find what is noted here. */
-    for (size_t i = 0; started && i < graph->instance_count; i++) {
-        if (graph->instances[i]->waits && !atomic_load(&graph->instances[i]->begun))
-            continue;
-        mr_instance_tell_stop(graph->instances[i]);
-        mr_instance_wake_all(graph->instances[i]);
-    }
-    if (started)
-        mr_turns_look(graph->turns);
-    tell_room(graph);
-}
-
 /* ---- the end --------------------------------------------------------------------------------------------------- */
-
-void mr_graph_hold(mr_graph *graph) {
-    pthread_mutex_lock(&graph->lock);
-    graph->running++;
-    pthread_mutex_unlock(&graph->lock);
-}
-
-/* With the lock. */
-static void one_less(mr_graph *graph) {
-    if (--graph->running > 0)
-        return;
-    graph->ended_ns = mr_clock_now_ns(mr_clock_real());
-    graph->ended_cpu_s = mr_process_cpu_s();
-    pthread_cond_broadcast(&graph->changed);
-}
-
-void mr_graph_let_go(mr_graph *graph) {
-    pthread_mutex_lock(&graph->lock);
-    one_less(graph);
-    pthread_mutex_unlock(&graph->lock);
-}
-
-void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance) {
-    pthread_mutex_lock(&graph->lock);
-    if (instance->vertex->role == MR_ROLE_SOURCE)
-        graph->sources[instance->self.source].ended = true;
-    if (instance->waits)
-        mr_turns_note(graph->turns, instance->self.source);
-    one_less(graph);
-    pthread_mutex_unlock(&graph->lock);
-}
 
 static bool has_subscriber(const mr_graph *graph) {
     for (size_t v = 0; v < graph->plan->vertex_count; v++)
@@ -286,95 +225,7 @@ int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enable
     return MR_OK;
 }
 
-/* ---- failures -------------------------------------------------------------------------------------------------- */
-
-static void keep_first(mr_graph *graph, int status, const char *message) {
-    if (graph->status)
-        return;
-    graph->status = status;
-    snprintf(graph->message, sizeof graph->message, "%s", message);
-}
-
-void mr_graph_fail(mr_graph *graph, int status, const char *message) {
-    pthread_mutex_lock(&graph->lock);
-    keep_first(graph, status, message);
-    pthread_mutex_unlock(&graph->lock);
-    mr_ledger_freeze(graph->ledger);
-    /* What nobody reads is not waited for either. */
-    mr_graph_stop(graph, status == MR_ERROR_CLOSED);
-}
-
-void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message) {
-    const mr_plan_vertex *vertex = &graph->plan->vertices[source];
-    mr_source_state *state = &graph->sources[source];
-    mr_log(MR_LOG_ERROR, "%s: %s: %s", vertex->place, vertex->id, message);
-    pthread_mutex_lock(&graph->lock);
-    if (!state->status) {
-        state->status = status;
-        state->message = mr_strdup(message);
-    }
-    char text[sizeof graph->message];
-    snprintf(text, sizeof text, "%s: %s", vertex->id, message);
-    keep_first(graph, status, text);
-    pthread_mutex_unlock(&graph->lock);
-}
-
-/* ---- counting -------------------------------------------------------------------------------------------------- */
-
-void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames) {
-    atomic_store_explicit(&graph->sources[source].expected, frames, memory_order_relaxed);
-}
-
-void mr_graph_miss_frames(mr_graph *graph, uint32_t source, uint64_t frames) {
-    atomic_fetch_add_explicit(&graph->sources[source].unread, frames, memory_order_relaxed);
-}
-
-void mr_graph_count_seam(mr_graph *graph, uint32_t source) {
-    atomic_fetch_add_explicit(&graph->sources[source].seams, 1, memory_order_relaxed);
-}
-
-static void tally(mr_tally *tally, const mr_result *result) {
-    if (!result->count || result->classes[0].index < 0)
-        return;
-    size_t index = (size_t)result->classes[0].index;
-    /* A peer may say any index. */
-    if (index >= MR_MOST_CLASSES)
-        return;
-    if (index >= tally->room) {
-        size_t room = index + 1 + index / 2;
-        mr_tally_class *classes = mr_realloc(tally->classes, room * sizeof *classes);
-        if (!classes)
-            return; /* Only the summary's list of classes is short of memory. */
-        memset(classes + tally->room, 0, (room - tally->room) * sizeof *classes);
-        tally->classes = classes;
-        tally->room = room;
-    }
-    tally->frames++;
-    tally->classes[index].frames++;
-    tally->classes[index].score += (double)result->classes[0].score;
-    tally->classes[index].label = result->classes[0].label;
-}
-
-void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *frame, int64_t now_ns) {
-    const mr_result *classes = frame->results ? mr_frame_result(frame, MR_RESULT_CLASSES, NULL) : NULL;
-    int vertex = (int)(sink->vertex - graph->plan->vertices);
-    pthread_mutex_lock(&graph->lock);
-    mr_histogram_add(&graph->latency, now_ns - frame->born_ns);
-    graph->first_ns = graph->first_ns ? graph->first_ns : now_ns;
-    if (classes && graph->tally_vertex < 0)
-        graph->tally_vertex = vertex;
-    if (classes && graph->tally_vertex == vertex) {
-        tally(&graph->sources[frame->identity.source].tally, classes);
-        mr_truths_add(&graph->sources[frame->identity.source].truths, frame->media, classes);
-    }
-    pthread_mutex_unlock(&graph->lock);
-}
-
-/* ---- frames from the program ----------------------------------------------------------------------------------- */
-
-static mr_link *external_inlet(mr_graph *graph, uint32_t source) {
-    return graph->sources[source].instance->ports[0];
-}
+/* ---- frames from the program ------------------------------------------------------------------------------------- */
 
 int mr_graph_push(mr_graph *graph, uint32_t source, mr_frame *frame, int64_t timeout_ns) {
     mr_source_state *state = &graph->sources[source];
@@ -385,7 +236,7 @@ int mr_graph_push(mr_graph *graph, uint32_t source, mr_frame *frame, int64_t tim
             return mr_fail(MR_ERROR_CANCELLED, "the pipeline is stopping");
         item.entered_ns = mr_executor_now_ns(graph->executor);
         pthread_mutex_lock(&graph->lock);
-        bool pushed = mr_link_push(external_inlet(graph, source), &item, &state->room);
+        bool pushed = mr_link_push(mr_graph_external_inlet(graph, source), &item, &state->room);
         /* The room task needs the graph's lock to tell, so that it cannot do so before the wait begins. */
         int timed_out = 0;
         if (!pushed && timeout_ns != 0 && !graph->seed) {
@@ -402,15 +253,4 @@ int mr_graph_push(mr_graph *graph, uint32_t source, mr_frame *frame, int64_t tim
         if (timed_out || timeout_ns == 0 || graph->seed)
             return mr_fail(MR_ERROR_AGAIN, "%s has no room", graph->plan->vertices[source].id);
     }
-}
-
-int mr_graph_end_source(mr_graph *graph, uint32_t source) {
-    pthread_mutex_lock(&graph->lock);
-    bool first = !graph->sources[source].pushed_end;
-    graph->sources[source].pushed_end = true;
-    pthread_mutex_unlock(&graph->lock);
-    mr_item end = {.kind = MR_ITEM_END, .source = source};
-    if (first)
-        mr_link_push(external_inlet(graph, source), &end, NULL);
-    return MR_OK;
 }

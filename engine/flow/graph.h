@@ -1,9 +1,7 @@
 /* The running graph: every instance of a plan, wired with links, on one executor. plan -> graph.
  *
- * create wires, start opens devices and stages and lets them go as they are open; the graph has ended when every
- * instance has seen the end of all its sources. stop asks sources to end (what is in flight is delivered), or, at
- * once, drops what is in flight. Threads: create, start and destroy from one thread, in this order; all else from
- * any. */
+ * start.h makes, starts and ends it; run.h has what its instances tell it. It has ended when every instance has seen the
+ * end of all its sources. */
 #ifndef MILLRACE_FLOW_GRAPH_H
 #define MILLRACE_FLOW_GRAPH_H
 
@@ -107,46 +105,5 @@ struct mr_graph {
     char *trace_path;               /* NULL: no trace */
     struct mr_tracing *tracing;     /* NULL where there is none; tracing.h */
 };
-
-int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed);
-void mr_graph_destroy(mr_graph **graph);
-/* start.c. On failure all has ended: nothing was delivered, and what had come in was dropped. */
-int mr_graph_start(mr_graph *graph);
-void mr_graph_stop(mr_graph *graph, bool at_once);
-/* MR_ERROR_AGAIN while it runs; else the first failure. */
-int mr_graph_wait(mr_graph *graph, int64_t timeout_ns);
-
-/* See mr_pipeline_enable_device. */
-int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enabled);
-
-/* wiring.c: instances, links and routes. */
-int mr_graph_wire(mr_graph *graph);
-void mr_graph_unwire(mr_graph *graph);
-
-/* For instances. */
-/* start.c: one that its own thread opens has been opened, or has failed to, with the message of mr_fail. */
-void mr_graph_instance_opened(mr_graph *graph, const mr_instance *instance, int status);
-void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance);
-/* The graph ends only once that was let go: a cut whose other end may not know yet what became of its frames. */
-void mr_graph_hold(mr_graph *graph);
-void mr_graph_let_go(mr_graph *graph);
-void mr_graph_fail(mr_graph *graph, int status, const char *message);
-void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message);
-/* The container says how many frames will come in from a source. */
-void mr_graph_miss_frames(mr_graph *graph, uint32_t source, uint64_t frames);
-void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames);
-/* Counts an interruption of the source's stream. Any thread. */
-void mr_graph_count_seam(mr_graph *graph, uint32_t source);
-/* deadline.c: which stages drop what is late, and room for what frames need; routes are made. */
-int mr_graph_create_needs(mr_graph *graph);
-void mr_graph_destroy_needs(mr_graph *graph);
-/* A call of that instance, which sheds, took so long. */
-void mr_graph_note_call(mr_graph *graph, mr_instance *instance, int64_t spent_ns);
-/* Counts a delivered frame: latency, classes. */
-void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *frame, int64_t now_ns);
-
-/* For programs: frames of an external source. mr_graph_push takes the frame's reference on success only. */
-int mr_graph_push(mr_graph *graph, uint32_t source, mr_frame *frame, int64_t timeout_ns);
-int mr_graph_end_source(mr_graph *graph, uint32_t source);
 
 #endif

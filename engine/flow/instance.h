@@ -14,7 +14,7 @@
  * its consumer or its producers, an event or a pool whoever asked for it.
  *
  * On several devices each has a part of the instance: the stage type's state there, and pools. A slot goes to the
- * device where its first frame lies, else to the one that will be done with it first (shares.c); what lies elsewhere
+ * device where its first frame lies, else to the one that will be done with it first (placement.c); what lies elsewhere
  * its entry brings in, as the first work of the call. There a slot lets go of all it holds as soon as its own device is
  * done, and only its place in the ring waits for those before it: a slow device does not hold up the others.
  *
@@ -88,6 +88,20 @@ struct mr_io {
     int64_t now_ns;
 };
 
+/* What an entry has done. Read by any thread; written by the entry. */
+typedef struct mr_meter {
+    _Atomic uint64_t in, out;
+    _Atomic uint64_t times; /* it was called */
+    _Atomic int64_t busy_ns;
+    _Atomic uint64_t most_frames; /* of one call */
+    _Atomic int64_t cpu_ns;       /* where the run is profiled: of this entry's thread, inside the stage */
+    unsigned calls, stride;       /* one call of `stride` is measured; the others are taken to be like it */
+    unsigned stretch, unclocked;  /* so many short calls are timed as one; so many were made since the clock was read */
+    unsigned entered;             /* frames that those consumed, and when each had entered the queue */
+    int64_t entered_ns[MR_STRETCH];
+    mr_histogram latency;
+} mr_meter;
+
 /* One entry: a task that may be inside the stage type. */
 typedef struct mr_entry_task {
     mr_instance *instance;
@@ -101,16 +115,7 @@ typedef struct mr_entry_task {
     struct mr_call_trace *traced; /* NULL: nobody traces */
     mr_stream **streams; /* one for each part */
     mr_stream **staging; /* likewise, where there are several: on it inputs are brought in */
-    _Atomic uint64_t in, out;
-    _Atomic uint64_t times; /* it was called */
-    _Atomic int64_t busy_ns;
-    _Atomic uint64_t most_frames; /* of one call */
-    _Atomic int64_t cpu_ns;       /* where the run is profiled: of this entry's thread, inside the stage */
-    unsigned calls, stride;       /* one call of `stride` is measured; the others are taken to be like it */
-    unsigned stretch, unclocked;  /* so many short calls are timed as one; so many were made since the clock was read */
-    unsigned entered;             /* frames that those consumed, and when each had entered the queue */
-    int64_t entered_ns[MR_STRETCH];
-    mr_histogram latency;
+    mr_meter meter;
 } mr_entry_task;
 
 typedef struct mr_port_pools {
@@ -145,37 +150,10 @@ typedef struct mr_part {
     mr_port_pools *pools; /* one an output port, then the others above */
 } mr_part;
 
-struct mr_instance {
-    mr_stage self;           /* of its first part, without its state: what all have in common */
-    size_t part_count;
-    size_t working;          /* parts but the one in reserve, which is the last */
-    mr_part *parts;
-    uint64_t spread;         /* frames that calls had room for so far */
-    uint64_t turn;           /* number of the frames in a row that go to one part, from 1; 0: none yet */
-    size_t turn_part;        /* which one */
-    size_t follower_count;
-    mr_instance **followers; /* instances behind, on the same devices, that what comes from here stays there for */
-    mr_graph *graph;
-    const mr_plan_vertex *vertex;
-    pthread_mutex_t lock;
-    bool shared;             /* several entries: the lock is taken */
-    bool tells_gone;         /* a join comes behind, or what restores order: what goes no further leaves a mark */
-    bool hands_on;           /* one stage on the same device takes all that it gives: their work may be one */
-    bool sheds;              /* frames that are late are dropped; not where nothing comes behind: there they are
-                                delivered */
-    bool passes_settled;     /* what an earlier run has settled (resume.h) is worked on once more, since it, or what
-                                comes behind, remembers */
-    bool *skipping;          /* for each source here: packets are passed over until a key frame in time */
-    int untried;             /* frames dropped since they would be late, though they are not yet */
-    _Atomic int64_t last_ns; /* that the last call took */
-    bool waits;              /* its source is opened when its turn comes (turns.h), and it with that */
-    atomic_bool begun;       /* likewise: it may open itself */
-    bool opens_itself;       /* by its own thread, when that first runs */
-    bool tried;              /* it has done so */
-    atomic_bool ready;       /* it may run: it is open, and has been let go. Until then wakes are for nothing */
-    atomic_bool failed;      /* it cannot open, or is a sink that cannot write any more: what comes is dropped */
-    atomic_bool complained;  /* its first error was logged */
+/* ---- the parts of an instance ------------------------------------------------------------------------------------- */
 
+/* Frames and marks on their way into slots (intake.h). */
+typedef struct mr_intake {
     size_t port_count;
     mr_link **ports;         /* input links, one a port */
     mr_item inbox[MR_BURST]; /* popped, not yet in a slot */
@@ -185,29 +163,80 @@ struct mr_instance {
     int64_t batch_due_ns;    /* when the batch that is gathered leaves; INT64_MAX: not set */
     size_t ends_left;        /* sources that have not ended here */
     bool ended;
+    bool sheds;              /* frames that are late are dropped; not where nothing comes behind: there they are
+                                delivered */
+    bool passes_settled;     /* what an earlier run has settled (resume.h) is worked on once more, since it, or what
+                                comes behind, remembers */
+    bool *skipping;          /* for each source here: packets are passed over until a key frame in time */
+    int untried;             /* frames dropped since they would be late, though they are not yet */
+    _Atomic int64_t last_ns; /* that the last call took */
+    uint32_t first_epoch;    /* of a source whose frames are pushed by the program */
+} mr_intake;
 
+/* The ring of slots, and where their outputs go (slots.h, outputs.h). */
+typedef struct mr_slot_ring {
     size_t in_flight;        /* slots that may hold anything at once: the pools are planned for so many */
     size_t slot_count;       /* at least as many; a power of two */
     mr_slot *slots;
-    uint32_t first_epoch;              /* of a source whose frames are pushed by the program */
     uint64_t freed, pushed, claimed; /* slots, ever; freed <= pushed <= claimed */
     uint64_t released;       /* slots, ever, that hold nothing any more; at least those that are freed */
     bool stuck;              /* an output found no room */
-    struct mr_instance_trace *traced; /* NULL: nobody traces */
     bool reported;           /* its end was reported to the graph */
-
+    bool tells_gone;         /* a join comes behind, or what restores order: what goes no further leaves a mark */
+    bool hands_on;           /* one stage on the same device takes all that it gives: their work may be one */
     mr_route *routes;        /* one an output port; owned by the graph */
-    pthread_mutex_t pool_lock;
-    size_t abandoned_count, abandoned_room;
-    mr_abandoned *abandoned; /* under pool_lock */
+} mr_slot_ring;
+
+/* Its devices, and which of them takes the next call (placement.h). */
+typedef struct mr_placement {
+    size_t part_count;
+    size_t working;          /* parts but the one in reserve, which is the last */
+    mr_part *parts;
+    uint64_t spread;         /* frames that calls had room for so far */
+    uint64_t turn;           /* number of the frames in a row that go to one part, from 1; 0: none yet */
+    size_t turn_part;        /* which one */
+    size_t follower_count;
+    mr_instance **followers; /* instances behind, on the same devices, that what comes from here stays there for */
+} mr_placement;
+
+/* Memory beside the pools of its devices: what a device may use for as long as its streams are there. */
+typedef struct mr_abandonment {
+    pthread_mutex_t lock;    /* also of the pools */
+    size_t count, room;
+    mr_abandoned *items;
+} mr_abandonment;
+
+/* How it comes to run (lifecycle.h). */
+typedef struct mr_opening {
+    bool waits;              /* its source is opened when its turn comes (turns.h), and it with that */
+    atomic_bool begun;       /* likewise: it may open itself */
+    bool opens_itself;       /* by its own thread, when that first runs */
+    bool tried;              /* it has done so */
+    atomic_bool ready;       /* it may run: it is open, and has been let go. Until then wakes are for nothing */
+} mr_opening;
+
+struct mr_instance {
+    mr_stage self;           /* of its first part, without its state: what all have in common */
+    mr_graph *graph;
+    const mr_plan_vertex *vertex;
+    pthread_mutex_t lock;
+    bool shared;             /* several entries: the lock is taken */
+    atomic_bool failed;      /* it cannot open, or is a sink that cannot write any more: what comes is dropped */
+    atomic_bool complained;  /* its first error was logged */
     size_t entry_count;
     mr_entry_task *entries;
     _Atomic int64_t wake_ns; /* sources: when process asked to be called again */
+    mr_slot_ring ring;
+    mr_intake intake;
+    mr_placement placement;
+    mr_opening opening;
+    mr_abandonment abandoned;
     mr_cut_tally cut;        /* of an end of a cut */
+    struct mr_instance_trace *traced; /* NULL: nobody traces */
 };
 
 static inline mr_part *mr_slot_part(const mr_instance *instance, const mr_slot *slot) {
-    return &instance->parts[slot->part];
+    return &instance->placement.parts[slot->part];
 }
 
 /* Pools of a part: one for each output port, and those behind. */
@@ -216,7 +245,7 @@ static inline size_t mr_instance_pools(const mr_instance *instance) {
 }
 
 static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) {
-    return &instance->slots[number & (instance->slot_count - 1)];
+    return &instance->ring.slots[number & (instance->ring.slot_count - 1)];
 }
 
 /* Adds a frame to the slot's inputs, of which it has room for a batch or one for each port. */
@@ -226,135 +255,24 @@ static inline void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
     slot->settled[slot->frame_count++] = false;
 }
 
-int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source);
-/* Waits for its devices' work and closes their streams. All instances come to this before the first is destroyed: a
- * device may still be telling one that another's work is done. */
-void mr_instance_finish(mr_instance *instance);
-/* Calls the stage type's close. The executor must have stopped. */
-void mr_instance_destroy(mr_instance **instance);
-/* Tells it its devices, which are open. */
-void mr_instance_set_devices(mr_instance *instance);
-/* Makes its streams on its devices and calls the stage type's open for each. */
-int mr_instance_open(mr_instance *instance);
 /* Whether frames that reach it may be delivered: nothing comes behind it, or not behind all of its outputs. */
-bool mr_instance_delivers(const mr_instance *instance);
-/* Lets it run from now on, and wakes it: whatever came before found nobody. Any thread. */
-void mr_instance_let_go(mr_instance *instance);
-/* What is open is ready to run; its task is woken by others. */
-void mr_instance_set_ready(mr_instance *instance);
-/* Tells the stage type, if it is open, that the run is being stopped. Any thread. */
-void mr_instance_tell_stop(mr_instance *instance);
-/* Of an instance of a source that waits, which has ended here and elsewhere: ends its thread, gives its buffers back
- * and, if it is the source itself, closes it. Not from its own thread. */
-void mr_instance_put_away(mr_instance *instance);
-/* The task of an entry: does what can be done now. */
-void mr_instance_run(void *entry);
-/* Wakes an entry: something has changed. Any thread. */
-void mr_instance_wake(void *instance);
-/* Wakes all: also those that wait with a call that is not over. */
-void mr_instance_wake_all(mr_instance *instance);
-/* mr_slot_next_output where there is no room yet. */
-mr_output *mr_slot_grow_outputs(mr_instance *instance, mr_slot *slot, mr_frame *frame);
-/* The place of the next output of a call, to be filled in by the caller. Where there is no memory for it, `frame`
- * (may be NULL) is dropped in the stage's name and the answer is NULL. */
-static inline mr_output *mr_slot_next_output(mr_instance *instance, mr_slot *slot, mr_frame *frame) {
-    bool room = slot->output_count < slot->output_room;
-    return room ? &slot->outputs[slot->output_count++] : mr_slot_grow_outputs(instance, slot, frame);
-}
-/* Adds a mark for one output port. */
-int mr_slot_add_mark_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *mark);
-/* Keeps a reference to the frame until the slot's device work is done. MR_ERROR_MEMORY. */
-int mr_slot_keep(mr_slot *slot, mr_frame *frame);
-int mr_slot_keep_result(mr_slot *slot, mr_result *result);
-int mr_slot_add_mark(mr_slot *slot, const mr_item *mark);
-/* Leaves that mark on all outputs where something behind wants to know. */
-void mr_instance_tell_gone(mr_instance *instance, mr_slot *slot, const mr_item *gone);
-/* Notes what becomes of a frame that goes no further, and leaves a gone mark for joins behind. */
-void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
-                        const char *reason);
-
-/* Whether the frame was settled by an earlier run, and is to go no further. */
-bool mr_instance_leaves_out(const mr_instance *instance, const mr_frame *frame);
-/* deadline.c, for instances that shed: why no work is to be begun on a frame that is next, "late" or "gop"; NULL where
- * it is in time. */
-const char *mr_deadline_refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task);
-/* deadline.c: whether a frame that was in time when it was taken is late now. Never true of packets. */
-bool mr_deadline_passed(const mr_frame *frame, int64_t now_ns);
-/* inputs.c: collects the next call's inputs in `slot`. True where it is complete; else something was asked to wake the
- * entry. */
-bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry);
-/* join.c: the same for stages with several ports: one frame of each, matched by identity. */
-bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry);
-/* mr_input_ready of what has an event. */
-int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place);
-/* Readiness of an input for a call of that slot's device: 1 it may be used, 0 not yet (the entry will be woken, and
- * waits in that place of its `waits`), negative: its producer's device work failed. */
-static inline int mr_input_ready(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place) {
-    return frame->ready ? mr_input_await(slot, frame, entry, place) : 1;
+static inline bool mr_instance_delivers(const mr_instance *instance) {
+    for (size_t port = 0; port < instance->vertex->output_count; port++)
+        if (instance->ring.routes[port].consumer_count == 0)
+            return true;
+    return !instance->self.type->outputs;
 }
 
-/* outputs.c: pushes what finished slots hold, in order, and frees slots whose device work is done. Called with the
- * lock. */
-void mr_instance_retire(mr_instance *instance, mr_entry_task *entry);
-/* Drops the slot's references and makes it free. */
-void mr_slot_reset(mr_slot *slot);
-
-/* seal.c: ends a call that answered so, and whose first output is that one. The answer, or what went wrong at the
- * end. */
-int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer);
-/* What the ledger says of frames that such a failure has dropped. */
-const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status);
-/* Once its streams are gone. */
-void mr_instance_release_abandoned(mr_instance *instance);
-
-/* io.c: takes input `index` of port 0 from the call, which nothing more is done with: its reference, and what becomes
- * of it, are the caller's. */
-mr_frame *mr_io_take(mr_io *io, size_t index);
-/* io.c: has the entry woken when the pool has `count` buffers; it waits in that place of its `pool_waits`.
- * MR_ERROR_AGAIN, or MR_ERROR_CANCELLED where the run is stopped at once. */
-int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place);
-/* pools.c: a buffer of a pool, by output port or behind them. Where there is none the answer of mr_io_park. */
-int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
-/* The same, but the entry is not woken. */
-int mr_io_try_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
-/* Makes the buffers that are planned for that part ahead. MR_ERROR_MEMORY, and how much is missing. */
-int mr_instance_fill_pools(mr_instance *instance, size_t part);
-/* How many buffers with what came out of port 0 are in use on that part's device. */
-uint64_t mr_instance_lying(mr_instance *instance, const mr_part *part);
-/* A buffer for what is brought in. */
-int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer);
-
-/* Whether calls bring their inputs in themselves: where there are several devices. */
-static inline bool mr_instance_brings_in(const mr_instance *instance) {
-    return instance->part_count > 1 && !instance->vertex->copy;
-}
-/* staging.c: brings the call's inputs into the memory of its device, in such an instance. MR_ERROR_AGAIN: call again
- * when woken. */
-int mr_io_bring_in(mr_io *io);
-
-/* shares.c, for instances with several parts but copies, which go where a frame lies: who does what.
- *
- * Frames go to the part that, by what its last ones have cost, will be done with them first; to one that has its fill
- * only when all have. One that is so slow that the others would have to wait for the order to be restored gets none,
- * but for a try now and then. So each device does as much as it can, whatever it is capable of at the time. */
-
-/* The part that a call works on whose first frame that is. With the lock. */
-size_t mr_instance_choose_part(mr_instance *instance, const mr_frame *frame);
-/* The part that takes over from that one: itself, unless its device has failed or is disabled, and others are there. */
-size_t mr_instance_part_now(mr_instance *instance, size_t part);
-/* Whether calls are counted: not those of the host alone, which are done when they return. */
-static inline bool mr_instance_shares(const mr_instance *instance) {
-    return instance->part_count > 1 || !instance->parts[0].on_host;
-}
-/* Of calls that are counted: one begins, or another part takes it over before it has begun; its work is done. */
-void mr_share_begin(mr_instance *instance, mr_slot *slot, int64_t now_ns);
-void mr_share_move(mr_instance *instance, mr_slot *slot, size_t part);
-void mr_share_end(mr_instance *instance, mr_slot *slot, int64_t now_ns);
-/* The device of the slot's part has failed: the next calls go elsewhere, if there is anywhere. */
-void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot);
-/* Whether calls could go on without that device; true where none go there. */
-bool mr_instance_can_spare(const mr_instance *instance, const mr_device *device);
-/* Lets calls go to that device, where they may have failed before, or no more. Any thread. */
-void mr_instance_enable(mr_instance *instance, const mr_device *device, bool enabled);
+/* What the engine's own stage types (mr_stage_type.hooks) do beside what a stage can do: the ends of cuts see marks, and
+ * links. Each may be NULL. */
+typedef struct mr_stage_hooks {
+    /* Passes a mark on, in its place among the frames. MR_ERROR_AGAIN: to be called again with the same mark when the
+     * instance's first entry is woken. The instance has one entry. */
+    int (*mark)(mr_stage *self, const mr_item *mark);
+    /* The entry's run is over: no more frames come before it is woken again. */
+    void (*idle)(mr_stage *self);
+    /* The instance will not be opened, and its sources will not be ended by others. Any thread. */
+    void (*never_opened)(mr_instance *instance);
+} mr_stage_hooks;
 
 #endif

@@ -1,4 +1,6 @@
 /* What a stage type may ask of the engine while it runs: mr_io_* and mr_stage_* of stage.h. */
+#include "engine/flow/io.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +12,11 @@
 #include "engine/data/pool.h"
 #include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/instance.h"
+#include "engine/flow/pools.h"
 #include "engine/flow/resume.h"
+#include "engine/flow/run.h"
 #include "engine/flow/run_state.h"
+#include "engine/flow/slots.h"
 #include "millrace/log.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
@@ -22,12 +26,12 @@ mr_frame *mr_io_input(const mr_io *io) {
 }
 
 mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index) {
-    size_t at = io->instance->port_count > 1 ? port : index;
+    size_t at = io->instance->intake.port_count > 1 ? port : index;
     return at < io->slot->frame_count ? io->slot->frames[at] : NULL;
 }
 
 size_t mr_io_count(const mr_io *io) {
-    return io->instance->port_count > 1 ? io->slot->frame_count > 0 : io->slot->frame_count;
+    return io->instance->intake.port_count > 1 ? io->slot->frame_count > 0 : io->slot->frame_count;
 }
 
 int mr_io_entry(const mr_io *io) {
@@ -44,29 +48,8 @@ int64_t mr_io_now_ns(const mr_io *io) {
 
 /* ---- buffers --------------------------------------------------------------------------------------------------- */
 
-/* Whoever has the buffers may keep them for ever: a run that is stopped at once does not wait for that. */
-int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place) {
-    if (atomic_load(&io->instance->graph->cancelled))
-        return mr_fail(MR_ERROR_CANCELLED, "the run is stopped");
-    mr_pool_notify(pool, count, &io->entry->pool_waits[place], mr_task_waker, &io->entry->task);
-    return MR_ERROR_AGAIN;
-}
-
 int mr_io_await_pool(mr_io *io, mr_pool *pool, int count) {
     return mr_io_park(io, pool, count, mr_instance_pools(io->instance));
-}
-
-static bool hold(mr_slot *slot, mr_buffer *buffer) {
-    if (slot->held_count == slot->held_room) {
-        size_t room = slot->held_room ? slot->held_room * 2 : 4;
-        mr_buffer **held = mr_realloc(slot->held, room * sizeof(mr_buffer *));
-        if (!held)
-            return false;
-        slot->held = held;
-        slot->held_room = room;
-    }
-    slot->held[slot->held_count++] = mr_buffer_ref(buffer);
-    return true;
 }
 
 /* A buffer that the slot holds until its device work is done. */
@@ -75,7 +58,7 @@ static int take(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     int status = mr_io_take_buffer(io, which, bytes, &taken);
     if (status)
         return status;
-    if (!hold(io->slot, taken)) {
+    if (!mr_slot_hold(io->slot, taken)) {
         mr_buffer_unref(&taken);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer of %s", io->instance->self.id);
     }
@@ -109,7 +92,7 @@ static int try(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     int status = mr_io_try_buffer(io, io->instance->vertex->output_count + which, bytes, &taken);
     if (status)
         return status == MR_ERROR_AGAIN ? MR_OK : status;
-    if (!hold(io->slot, taken)) {
+    if (!mr_slot_hold(io->slot, taken)) {
         mr_buffer_unref(&taken);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer of %s", io->instance->self.id);
     }
@@ -278,7 +261,7 @@ static int emit(mr_io *io, size_t port, mr_frame *frame, bool made) {
         mr_graph_expect_frames(instance->graph, frame->identity.source, frame->media->frames);
     if (instance->vertex->role == MR_ROLE_SOURCE && frame->flags & MR_FRAME_SEAM)
         mr_graph_count_seam(instance->graph, frame->identity.source);
-    atomic_store_explicit(&entry->out, atomic_load_explicit(&entry->out, memory_order_relaxed) + 1,
+    atomic_store_explicit(&entry->meter.out, atomic_load_explicit(&entry->meter.out, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     mr_output *output = mr_slot_next_output(instance, io->slot, frame);
     if (!output)

@@ -1,9 +1,13 @@
 /* Making, opening and destroying instances. */
+#include "engine/flow/lifecycle.h"
+
 #include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/instance.h"
+#include "engine/flow/link.h"
+#include "engine/flow/pools.h"
+#include "engine/flow/slots.h"
 #include "engine/flow/tracing.h"
 
 static size_t power_of_two(size_t least) {
@@ -15,48 +19,48 @@ static size_t power_of_two(size_t least) {
 
 static int create_slots(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    instance->in_flight = (size_t)vertex->in_flight;
+    instance->ring.in_flight = (size_t)vertex->in_flight;
     /* What is done before others may wait for them in the ring; a copy takes the frames of a batch one by one. */
     size_t several = vertex->device_count > 1 ? vertex->device_count : 0;
     size_t done = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->turn : 1);
-    instance->slot_count = power_of_two(instance->in_flight + done);
-    instance->slots = mr_calloc(instance->slot_count, sizeof *instance->slots);
-    size_t room = instance->port_count > (size_t)vertex->batch ? instance->port_count : (size_t)vertex->batch;
-    for (size_t i = 0; instance->slots && i < instance->slot_count; i++) {
-        mr_slot *slot = &instance->slots[i];
+    instance->ring.slot_count = power_of_two(instance->ring.in_flight + done);
+    instance->ring.slots = mr_calloc(instance->ring.slot_count, sizeof *instance->ring.slots);
+    size_t room = instance->intake.port_count > (size_t)vertex->batch ? instance->intake.port_count : (size_t)vertex->batch;
+    for (size_t i = 0; instance->ring.slots && i < instance->ring.slot_count; i++) {
+        mr_slot *slot = &instance->ring.slots[i];
         slot->frames = mr_calloc(room + 1, sizeof(mr_frame *));
         slot->entered_ns = mr_calloc(room + 1, sizeof *slot->entered_ns);
         slot->settled = mr_calloc(room + 1, sizeof *slot->settled);
         if (!slot->frames || !slot->entered_ns || !slot->settled)
             return MR_ERROR_MEMORY;
     }
-    return instance->slots ? MR_OK : MR_ERROR_MEMORY;
+    return instance->ring.slots ? MR_OK : MR_ERROR_MEMORY;
 }
 
 /* The stage type has a state, and the engine pools, on each device. */
 static int create_parts(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    instance->parts = mr_calloc(mr_plan_parts(vertex), sizeof *instance->parts);
-    instance->part_count = instance->parts ? mr_plan_parts(vertex) : 0;
-    instance->working = vertex->device_count;
-    for (size_t i = 0; i < instance->part_count; i++) {
-        mr_part *part = &instance->parts[i];
+    instance->placement.parts = mr_calloc(mr_plan_parts(vertex), sizeof *instance->placement.parts);
+    instance->placement.part_count = instance->placement.parts ? mr_plan_parts(vertex) : 0;
+    instance->placement.working = vertex->device_count;
+    for (size_t i = 0; i < instance->placement.part_count; i++) {
+        mr_part *part = &instance->placement.parts[i];
         part->self = instance->self;
         part->pools = mr_calloc(mr_instance_pools(instance), sizeof *part->pools);
         if (!part->pools ||
             (vertex->type->state_bytes && !(part->self.state = mr_calloc(1, vertex->type->state_bytes))))
             return MR_ERROR_MEMORY;
     }
-    return instance->parts ? MR_OK : MR_ERROR_MEMORY;
+    return instance->placement.parts ? MR_OK : MR_ERROR_MEMORY;
 }
 
-static int create_entry(mr_instance *instance, mr_entry_task *entry) {
+static int create_entry(mr_instance *instance, mr_entry_task *entry, void (*run)(void *entry)) {
     const mr_plan_vertex *vertex = instance->vertex;
     size_t parts = mr_plan_parts(vertex);
-    bool joins = instance->port_count > 1 && instance->self.source == MR_SOURCE_NONE;
+    bool joins = instance->intake.port_count > 1 && instance->self.source == MR_SOURCE_NONE;
     entry->instance = instance;
     entry->wait_count = (joins ? vertex->source_count : 1) + 1;
-    mr_task_init(&entry->task, instance->graph->executor, mr_instance_run, entry);
+    mr_task_init(&entry->task, instance->graph->executor, run, entry);
     entry->io = (mr_io){.instance = instance, .entry = entry};
     entry->waits = mr_calloc(entry->wait_count, sizeof *entry->waits);
     entry->pool_waits = mr_calloc(mr_instance_pools(instance) + 1, sizeof *entry->pool_waits);
@@ -65,38 +69,39 @@ static int create_entry(mr_instance *instance, mr_entry_task *entry) {
     return entry->waits && entry->pool_waits && entry->streams && entry->staging ? MR_OK : MR_ERROR_MEMORY;
 }
 
-static int create_entries(mr_instance *instance) {
+static int create_entries(mr_instance *instance, void (*run)(void *entry)) {
     const mr_plan_vertex *vertex = instance->vertex;
     instance->entry_count = vertex->entries > 1 ? (size_t)vertex->entries : 1;
     instance->shared = instance->entry_count > 1;
-    instance->burst = instance->shared ? 1 : MR_BURST;
+    instance->intake.burst = instance->shared ? 1 : MR_BURST;
     instance->entries = mr_calloc(instance->entry_count, sizeof *instance->entries);
-    instance->ports = mr_calloc(instance->port_count + 1, sizeof(mr_link *));
-    if (!instance->entries || !instance->ports)
+    instance->intake.ports = mr_calloc(instance->intake.port_count + 1, sizeof(mr_link *));
+    if (!instance->entries || !instance->intake.ports)
         return MR_ERROR_MEMORY;
     size_t sources = instance->self.source == MR_SOURCE_NONE ? vertex->source_count : 1;
-    instance->skipping = mr_calloc(sources + 1, sizeof *instance->skipping);
-    instance->away_told = mr_calloc(vertex->source_count + 1, sizeof *instance->away_told);
-    if (!instance->skipping || !instance->away_told)
+    instance->intake.skipping = mr_calloc(sources + 1, sizeof *instance->intake.skipping);
+    instance->intake.away_told = mr_calloc(vertex->source_count + 1, sizeof *instance->intake.away_told);
+    if (!instance->intake.skipping || !instance->intake.away_told)
         return MR_ERROR_MEMORY;
     int status = MR_OK;
     for (size_t i = 0; i < instance->entry_count && !status; i++)
-        status = create_entry(instance, &instance->entries[i]);
+        status = create_entry(instance, &instance->entries[i], run);
     return status;
 }
 
-int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source) {
+int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source,
+                       void (*run)(void *entry)) {
     mr_instance *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_mutex_init(&made->pool_lock, NULL);
+    pthread_mutex_init(&made->abandoned.lock, NULL);
     made->graph = graph;
     made->vertex = vertex;
-    made->waits = source != MR_SOURCE_NONE && graph->plan->vertices[source].waits;
-    made->port_count = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
-    made->batch_due_ns = INT64_MAX;
-    made->ends_left = source == MR_SOURCE_NONE ? vertex->source_count : 1;
+    made->opening.waits = source != MR_SOURCE_NONE && graph->plan->vertices[source].waits;
+    made->intake.port_count = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
+    made->intake.batch_due_ns = INT64_MAX;
+    made->intake.ends_left = source == MR_SOURCE_NONE ? vertex->source_count : 1;
     made->self = (mr_stage){
         .id = vertex->id,
         .type = vertex->type,
@@ -116,7 +121,7 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
         .output_most_bytes = vertex->output_count ? vertex->pools[0].most : 0,
         .flow = made,
     };
-    if (create_parts(made) || create_entries(made) || create_slots(made)) {
+    if (create_parts(made) || create_entries(made, run) || create_slots(made)) {
         mr_instance_destroy(&made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
     }
@@ -151,10 +156,10 @@ static bool hands_on(const mr_plan *plan, const mr_plan_vertex *vertex) {
 void mr_instance_set_devices(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     mr_device **devices = instance->graph->devices;
-    for (size_t i = 0; i < instance->part_count; i++) {
-        mr_stage *self = &instance->parts[i].self;
+    for (size_t i = 0; i < instance->placement.part_count; i++) {
+        mr_stage *self = &instance->placement.parts[i].self;
         self->device = devices[mr_plan_part(vertex, i)];
-        instance->parts[i].on_host = self->device->type->kind == MR_DEVICE_CPU;
+        instance->placement.parts[i].on_host = self->device->type->kind == MR_DEVICE_CPU;
         if (vertex->output_count == 0)
             continue;
         self->output_memory = vertex->pools[0].memory;
@@ -164,16 +169,16 @@ void mr_instance_set_devices(mr_instance *instance) {
         if (self->output_device->type->kind == MR_DEVICE_CPU && self->output_memory != MR_MEMORY_SHARED)
             self->output_memory = MR_MEMORY_HOST;
     }
-    instance->self.device = instance->parts[0].self.device;
-    instance->hands_on = hands_on(instance->graph->plan, vertex);
+    instance->self.device = instance->placement.parts[0].self.device;
+    instance->ring.hands_on = hands_on(instance->graph->plan, vertex);
 }
 
 static int open_part(mr_instance *instance, size_t number) {
-    mr_part *part = &instance->parts[number];
+    mr_part *part = &instance->placement.parts[number];
     for (size_t i = 0; i < instance->entry_count; i++) {
         int status = mr_stream_create_for(part->self.device, instance->self.type->urgent,
                                           &instance->entries[i].streams[number]);
-        if (!status && instance->part_count > 1 && !instance->vertex->copy)
+        if (!status && instance->placement.part_count > 1 && !instance->vertex->copy)
             status = mr_stream_create(part->self.device, &instance->entries[i].staging[number]);
         if (status)
             return status;
@@ -189,35 +194,28 @@ static int open_part(mr_instance *instance, size_t number) {
 int mr_instance_open(mr_instance *instance) {
     int status = MR_OK;
     if (instance->self.type->external)
-        instance->first_epoch = mr_stage_first_epoch(&instance->self);
-    for (size_t i = 0; i < instance->part_count && !status; i++)
+        instance->intake.first_epoch = mr_stage_first_epoch(&instance->self);
+    for (size_t i = 0; i < instance->placement.part_count && !status; i++)
         status = open_part(instance, i);
     return status;
 }
 
-bool mr_instance_delivers(const mr_instance *instance) {
-    for (size_t port = 0; port < instance->vertex->output_count; port++)
-        if (instance->routes[port].consumer_count == 0)
-            return true;
-    return !instance->self.type->outputs;
-}
-
 void mr_instance_tell_stop(mr_instance *instance) {
-    if (!instance->self.type->stop || !atomic_load(&instance->ready))
+    if (!instance->self.type->stop || !atomic_load(&instance->opening.ready))
         return;
-    if (instance->waits)
+    if (instance->opening.waits)
         pthread_mutex_lock(&instance->lock);
-    for (size_t i = 0; i < instance->part_count; i++)
-        if (instance->parts[i].opened)
-            instance->self.type->stop(&instance->parts[i].self);
-    if (instance->waits)
+    for (size_t i = 0; i < instance->placement.part_count; i++)
+        if (instance->placement.parts[i].opened)
+            instance->self.type->stop(&instance->placement.parts[i].self);
+    if (instance->opening.waits)
         pthread_mutex_unlock(&instance->lock);
 }
 
 /* Who stops the run notes that and then looks for what is ready; here it is the other way round, so that one of both
  * tells. */
 void mr_instance_set_ready(mr_instance *instance) {
-    atomic_store(&instance->ready, true);
+    atomic_store(&instance->opening.ready, true);
     if (atomic_load(&instance->graph->stopping))
         mr_instance_tell_stop(instance);
 }
@@ -228,8 +226,8 @@ void mr_instance_let_go(mr_instance *instance) {
 }
 
 static void destroy_slots(mr_instance *instance) {
-    for (size_t i = 0; instance->slots && i < instance->slot_count; i++) {
-        mr_slot *slot = &instance->slots[i];
+    for (size_t i = 0; instance->ring.slots && i < instance->ring.slot_count; i++) {
+        mr_slot *slot = &instance->ring.slots[i];
         if (slot->frames)
             mr_slot_reset(slot);
         mr_free(slot->frames);
@@ -241,36 +239,46 @@ static void destroy_slots(mr_instance *instance) {
         mr_free(slot->kept);
         mr_free(slot->results);
     }
-    mr_free(instance->slots);
+    mr_free(instance->ring.slots);
 }
 
 static void destroy_inputs(mr_instance *instance) {
-    for (size_t i = 0; i < instance->inbox_count; i++) {
-        mr_item *item = &instance->inbox[instance->inbox_first + i];
+    for (size_t i = 0; i < instance->intake.inbox_count; i++) {
+        mr_item *item = &instance->intake.inbox[instance->intake.inbox_first + i];
         if (item->kind == MR_ITEM_FRAME)
             mr_frame_unref(&item->frame);
     }
-    for (size_t i = 0; instance->ports && i < instance->port_count; i++)
-        mr_link_destroy(&instance->ports[i]);
-    mr_free(instance->ports);
+    for (size_t i = 0; instance->intake.ports && i < instance->intake.port_count; i++)
+        mr_link_destroy(&instance->intake.ports[i]);
+    mr_free(instance->intake.ports);
+}
+
+static void release_abandoned(mr_instance *instance) {
+    for (size_t i = 0; i < instance->abandoned.count; i++) {
+        mr_buffer_unref(&instance->abandoned.items[i].buffer);
+        mr_result_unref(&instance->abandoned.items[i].result);
+    }
+    instance->abandoned.count = 0;
+    mr_free(instance->abandoned.items);
+    instance->abandoned.items = NULL;
 }
 
 void mr_instance_finish(mr_instance *instance) {
     for (size_t i = 0; instance->entries && i < instance->entry_count; i++) {
         mr_entry_task *entry = &instance->entries[i];
-        for (size_t part = 0; entry->staging && part < instance->part_count; part++)
+        for (size_t part = 0; entry->staging && part < instance->placement.part_count; part++)
             mr_stream_destroy(&entry->staging[part]);
-        for (size_t part = 0; entry->streams && part < instance->part_count; part++)
+        for (size_t part = 0; entry->streams && part < instance->placement.part_count; part++)
             mr_stream_destroy(&entry->streams[part]);
     }
-    mr_instance_release_abandoned(instance);
+    release_abandoned(instance);
 }
 
 static void close_parts(mr_instance *instance) {
-    for (size_t i = 0; i < instance->part_count; i++) {
-        if (instance->parts[i].opened && instance->self.type->close)
-            instance->self.type->close(&instance->parts[i].self);
-        instance->parts[i].opened = false;
+    for (size_t i = 0; i < instance->placement.part_count; i++) {
+        if (instance->placement.parts[i].opened && instance->self.type->close)
+            instance->self.type->close(&instance->placement.parts[i].self);
+        instance->placement.parts[i].opened = false;
     }
 }
 
@@ -291,18 +299,18 @@ void mr_instance_put_away(mr_instance *instance) {
         pthread_mutex_unlock(&instance->lock);
     }
     /* Those of several devices are asked how much lies there. */
-    if (instance->part_count == 1)
-        release_pools(&instance->parts[0], mr_instance_pools(instance));
+    if (instance->placement.part_count == 1)
+        release_pools(&instance->placement.parts[0], mr_instance_pools(instance));
 }
 
 static void destroy_parts(mr_instance *instance) {
-    for (size_t i = 0; i < instance->part_count; i++) {
-        mr_part *part = &instance->parts[i];
+    for (size_t i = 0; i < instance->placement.part_count; i++) {
+        mr_part *part = &instance->placement.parts[i];
         release_pools(part, mr_instance_pools(instance));
         mr_free(part->pools);
         mr_free(part->self.state);
     }
-    mr_free(instance->parts);
+    mr_free(instance->placement.parts);
 }
 
 static void destroy_entry(mr_instance *instance, mr_entry_task *entry) {
@@ -332,11 +340,26 @@ void mr_instance_destroy(mr_instance **instance) {
         destroy_entry(gone, &gone->entries[i]);
     destroy_parts(gone);
     mr_free(gone->entries);
-    mr_free(gone->skipping);
-    mr_free(gone->away_told);
-    mr_free(gone->followers);
+    mr_free(gone->intake.skipping);
+    mr_free(gone->intake.away_told);
+    mr_free(gone->placement.followers);
     pthread_mutex_destroy(&gone->lock);
-    pthread_mutex_destroy(&gone->pool_lock);
+    pthread_mutex_destroy(&gone->abandoned.lock);
     mr_free(gone);
     *instance = NULL;
+}
+
+/* ---- waking ------------------------------------------------------------------------------------------------------ */
+
+void mr_instance_wake(void *context) {
+    mr_instance *instance = context;
+    for (size_t i = 0; instance->shared && i < instance->entry_count; i++)
+        if (mr_task_wake_idle(&instance->entries[i].task))
+            return;
+    mr_task_wake(&instance->entries[0].task);
+}
+
+void mr_instance_wake_all(mr_instance *instance) {
+    for (size_t i = 0; i < instance->entry_count; i++)
+        mr_task_wake(&instance->entries[i].task);
 }

@@ -5,14 +5,173 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "engine/flow/lane.h"
+#include "engine/data/receipt.h"
+#include "engine/flow/ledger/ledger.h"
+
+/* ---- lanes ------------------------------------------------------------------------------------------------------- */
+
+/* One source's queue in a link: a ring of items that grows for marks, and who waits for room in it. Not locked: the
+ * link does that. */
+typedef struct lane_queue {
+    mr_item *ring;
+    uint32_t room;           /* of the ring; a power of two */
+    uint32_t first, count;   /* items */
+    uint32_t frames;         /* of them, frames */
+    uint32_t most_frames;    /* that there ever were */
+    uint32_t told;           /* frames, when the trace was last told of them */
+    uint32_t ends_expected;  /* producers that have not sent their end mark */
+    bool cut_short;          /* as one of the ends that have come says */
+    bool waits_for_key;      /* packets are dropped until the next key frame */
+    bool listed;             /* among the link's lanes that have items */
+    struct lane_queue *next;
+    mr_task **waiter;        /* producers that found it full, the first first */
+    uint32_t waiter_count, waiter_room;
+} lane_queue;
+
+/* Makes the ring twice as large, or, without memory for that, discards the gone marks in it. */
+static void make_room(lane_queue *lane);
+
+static mr_item *item_at(const lane_queue *lane, uint32_t index) {
+    return &lane->ring[(lane->first + index) & (lane->room - 1)];
+}
+
+/* Adds an item at the end. The ring has room for all the frames of a full lane and its end; it grows for gone marks,
+ * which are only hints: where there is no memory for that, those queued are discarded, and nothing else is lost. */
+static void append(lane_queue *lane, const mr_item *item) {
+    if (lane->count == lane->room)
+        make_room(lane);
+    lane->frames += item->kind == MR_ITEM_FRAME;
+    lane->most_frames = lane->frames > lane->most_frames ? lane->frames : lane->most_frames;
+    *item_at(lane, lane->count++) = *item;
+}
+
+static void take_item(lane_queue *lane, mr_item *item) {
+    *item = *item_at(lane, 0);
+    lane->first = (lane->first + 1) & (lane->room - 1);
+    lane->count--;
+    lane->frames -= item->kind == MR_ITEM_FRAME;
+}
+
+/* Makes room by the policy's rules in the name of `stage`. True: the new item may be appended (drop-oldest made
+ * room); false: the new item itself was turned into a gone mark, which is to be appended instead. */
+static bool shed(lane_queue *lane, mr_policy policy, const char *stage, mr_item *incoming);
+/* A packet that comes while the lane waits for a key frame: true where it must be dropped. */
+static bool skips(lane_queue *lane, const char *stage, mr_item *incoming);
+
+static bool grow(lane_queue *lane) {
+    uint32_t room = lane->room ? lane->room * 2 : 8;
+    mr_item *ring = mr_alloc(room * sizeof *ring);
+    if (!ring)
+        return false;
+    for (uint32_t i = 0; i < lane->count; i++)
+        ring[i] = *item_at(lane, i);
+    mr_free(lane->ring);
+    lane->ring = ring;
+    lane->room = room;
+    lane->first = 0;
+    return true;
+}
+
+static void discard_gone_marks(lane_queue *lane) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < lane->count; i++)
+        if (item_at(lane, i)->kind != MR_ITEM_GONE)
+            *item_at(lane, kept++) = *item_at(lane, i);
+    lane->count = kept;
+}
+
+static void make_room(lane_queue *lane) {
+    if (!grow(lane))
+        discard_gone_marks(lane);
+}
+
+/* ---- dropping -------------------------------------------------------------------------------------------------- */
+
+static void turn_into_gone(mr_item *item, const char *stage, const char *reason) {
+    mr_receipt_note(item->frame->receipt, MR_NOTE_DROPPED, stage, reason);
+    mr_frame_unref(&item->frame);
+    item->kind = MR_ITEM_GONE;
+}
+
+static void drop_at(lane_queue *lane, uint32_t index, const char *stage, const char *reason) {
+    turn_into_gone(item_at(lane, index), stage, reason);
+    lane->frames--;
+}
+
+static bool is_packet(const mr_item *item) {
+    return item->kind == MR_ITEM_FRAME && item->frame->format.payload == MR_PAYLOAD_PACKET;
+}
+
+static bool is_key(const mr_item *item) {
+    return item->frame->flags & MR_FRAME_KEY;
+}
+
+static bool skips(lane_queue *lane, const char *stage, mr_item *incoming) {
+    if (!lane->waits_for_key || !is_packet(incoming))
+        return false;
+    if (is_key(incoming)) {
+        lane->waits_for_key = false;
+        return false;
+    }
+    turn_into_gone(incoming, stage, "gop");
+    return true;
+}
+
+/* Drops the oldest packet that no other refers to; false where there is none. */
+static bool drop_disposable(lane_queue *lane, const char *stage) {
+    for (uint32_t i = 0; i < lane->count; i++)
+        if (is_packet(item_at(lane, i)) && item_at(lane, i)->frame->flags & MR_FRAME_DISPOSABLE) {
+            drop_at(lane, i, stage, "queue full");
+            return true;
+        }
+    return false;
+}
+
+/* Drops queued packets up to the next key frame behind the first one. */
+static void drop_gop(lane_queue *lane, const char *stage) {
+    bool first = true;
+    for (uint32_t i = 0; i < lane->count; i++) {
+        mr_item *item = item_at(lane, i);
+        if (!is_packet(item))
+            continue;
+        if (!first && is_key(item))
+            return;
+        drop_at(lane, i, stage, first ? "queue full" : "gop");
+        first = false;
+    }
+    lane->waits_for_key = true;
+}
+
+static void drop_oldest(lane_queue *lane, const char *stage) {
+    for (uint32_t i = 0; i < lane->count; i++)
+        if (item_at(lane, i)->kind == MR_ITEM_FRAME) {
+            drop_at(lane, i, stage, "queue full");
+            return;
+        }
+}
+
+static bool shed(lane_queue *lane, mr_policy policy, const char *stage, mr_item *incoming) {
+    bool packet = is_packet(incoming);
+    if (policy == MR_POLICY_DROP_NEWEST) {
+        lane->waits_for_key = packet && !(incoming->frame->flags & MR_FRAME_DISPOSABLE);
+        turn_into_gone(incoming, stage, "queue full");
+        return false;
+    }
+    if (!packet)
+        drop_oldest(lane, stage);
+    else if (!drop_disposable(lane, stage))
+        drop_gop(lane, stage);
+    return !skips(lane, stage, incoming);
+}
+
+/* ---- links ------------------------------------------------------------------------------------------------------- */
 
 struct mr_link {
     pthread_mutex_t lock;
     mr_link_params params;
     int32_t *lane_of; /* by source; -1: it does not come here */
-    mr_lane *lanes;
-    mr_lane *head, *tail; /* lanes that have items, in the order in which they are served */
+    lane_queue *lanes;
+    lane_queue *head, *tail; /* lanes that have items, in the order in which they are served */
     size_t items;         /* in all lanes */
     size_t open;          /* lanes whose end has not been taken */
     size_t later;         /* of them, those of sources that have not begun */
@@ -57,10 +216,10 @@ int mr_link_create(mr_link **link, const mr_link_params *params) {
     return MR_OK;
 }
 
-static void empty_lane(mr_lane *lane) {
+static void empty_lane(lane_queue *lane) {
     mr_item item;
     while (lane->count) {
-        mr_lane_take(lane, &item);
+        take_item(lane, &item);
         if (item.kind == MR_ITEM_FRAME)
             mr_frame_unref(&item.frame);
     }
@@ -85,7 +244,7 @@ bool mr_link_has_source(const mr_link *link, uint32_t source) {
     return link->lane_of[source] >= 0;
 }
 
-static mr_lane *lane_of(mr_link *link, uint32_t source) {
+static lane_queue *lane_of(mr_link *link, uint32_t source) {
     return &link->lanes[link->lane_of[source]];
 }
 
@@ -103,7 +262,7 @@ void mr_link_begin(mr_link *link, uint32_t source) {
     pthread_mutex_unlock(&link->lock);
 }
 
-static void list_lane(mr_link *link, mr_lane *lane) {
+static void list_lane(mr_link *link, lane_queue *lane) {
     if (lane->listed)
         return;
     lane->listed = true;
@@ -117,7 +276,7 @@ static void list_lane(mr_link *link, mr_lane *lane) {
 
 /* The next lane is served; the first comes again behind all others, if it has items. */
 static void pass_turn(mr_link *link) {
-    mr_lane *lane = link->head;
+    lane_queue *lane = link->head;
     link->head = lane->next;
     if (!link->head)
         link->tail = NULL;
@@ -126,7 +285,7 @@ static void pass_turn(mr_link *link) {
         list_lane(link, lane);
 }
 
-static bool room_for_waiter(mr_lane *lane) {
+static bool room_for_waiter(lane_queue *lane) {
     if (lane->waiter_count < lane->waiter_room)
         return true;
     uint32_t room = lane->waiter_room ? lane->waiter_room * 2 : 4;
@@ -139,7 +298,7 @@ static bool room_for_waiter(mr_lane *lane) {
 }
 
 /* Without memory to remember it by, a producer comes back by itself. */
-static void add_waiter(mr_lane *lane, mr_task *producer) {
+static void add_waiter(lane_queue *lane, mr_task *producer) {
     static const int64_t again_ns = 1000000;
     for (uint32_t i = 0; i < lane->waiter_count; i++)
         if (lane->waiter[i] == producer)
@@ -151,15 +310,15 @@ static void add_waiter(mr_lane *lane, mr_task *producer) {
 }
 
 /* Applies the policy to a frame that finds its lane full. False: the producer must wait. */
-static bool admit(mr_link *link, mr_lane *lane, mr_item *item, mr_task *producer) {
-    if ((lane->waits_for_key && mr_lane_skips(lane, link->params.stage, item)) ||
+static bool admit(mr_link *link, lane_queue *lane, mr_item *item, mr_task *producer) {
+    if ((lane->waits_for_key && skips(lane, link->params.stage, item)) ||
         (int)lane->frames < link->params.capacity)
         return true;
     if (link->params.policy == MR_POLICY_BLOCK) {
         add_waiter(lane, producer);
         return false;
     }
-    mr_lane_shed(lane, link->params.policy, link->params.stage, item);
+    shed(lane, link->params.policy, link->params.stage, item);
     return true;
 }
 
@@ -172,7 +331,7 @@ const char *mr_link_awaited(const mr_link *link) {
 }
 
 /* Tells how many frames there are, after a change to one lane. Called with the lock, so that times are in order. */
-static void trace_lane(mr_link *link, mr_lane *lane) {
+static void trace_lane(mr_link *link, lane_queue *lane) {
     if (lane->frames == lane->told)
         return;
     link->frames += (int64_t)lane->frames - lane->told;
@@ -186,8 +345,8 @@ static void trace_popped(mr_link *link, const mr_item *items, size_t count) {
 }
 
 /* A lane whose producers were away gets something: the mark that said so is over. */
-static void end_absence(mr_link *link, mr_lane *lane) {
-    const mr_item *last = lane->count ? mr_lane_at(lane, lane->count - 1) : NULL;
+static void end_absence(mr_link *link, lane_queue *lane) {
+    const mr_item *last = lane->count ? item_at(lane, lane->count - 1) : NULL;
     if (!last || last->kind != MR_ITEM_GONE || !mr_identity_is_away(&last->identity))
         return;
     lane->count--;
@@ -196,7 +355,7 @@ static void end_absence(mr_link *link, mr_lane *lane) {
 
 bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
     pthread_mutex_lock(&link->lock);
-    mr_lane *lane = lane_of(link, item->source);
+    lane_queue *lane = lane_of(link, item->source);
     bool enters = true, admitted = true;
     if (item->kind == MR_ITEM_END) {
         enters = --lane->ends_expected == 0; /* The end of one of several producers says nothing to the consumer. */
@@ -206,7 +365,7 @@ bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
     *news |= enters && (link->items == 0 || link->params.wake_always);
     if (enters) {
         end_absence(link, lane);
-        mr_lane_append(lane, item);
+        append(lane, item);
         list_lane(link, lane);
         link->items++;
     }
@@ -229,7 +388,7 @@ bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
 
 /* Takes those that are to be woken, at most `room`, which the caller wakes without the lock; others, if there are any,
  * are woken here. All of them, since those that are first may have nothing to give any more. */
-static uint32_t take_waiters(mr_link *link, mr_lane *lane, mr_task **tasks, uint32_t room) {
+static uint32_t take_waiters(mr_link *link, lane_queue *lane, mr_task **tasks, uint32_t room) {
     if ((int)lane->frames > link->params.refill)
         return 0;
     uint32_t count = lane->waiter_count < room ? lane->waiter_count : room;
@@ -240,8 +399,8 @@ static uint32_t take_waiters(mr_link *link, mr_lane *lane, mr_task **tasks, uint
     return count;
 }
 
-static void take_first(mr_link *link, mr_lane *lane, mr_item *item) {
-    mr_lane_take(lane, item);
+static void take_first(mr_link *link, lane_queue *lane, mr_item *item) {
+    take_item(lane, item);
     link->items--;
     if (item->kind == MR_ITEM_END)
         link->open--;
@@ -255,7 +414,7 @@ size_t mr_link_pop(mr_link *link, mr_item *items, size_t count) {
     size_t popped = 0;
     pthread_mutex_lock(&link->lock);
     while (popped < count && link->head) {
-        mr_lane *lane = link->head;
+        lane_queue *lane = link->head;
         take_first(link, lane, &items[popped++]);
         if (lane->next || !lane->count)
             pass_turn(link);
@@ -274,10 +433,10 @@ bool mr_link_head(mr_link *link, uint32_t source, mr_item *item) {
     if (!mr_link_has_source(link, source))
         return false;
     pthread_mutex_lock(&link->lock);
-    mr_lane *lane = lane_of(link, source);
+    lane_queue *lane = lane_of(link, source);
     bool some = lane->count > 0;
     if (some)
-        *item = *mr_lane_at(lane, 0);
+        *item = *item_at(lane, 0);
     pthread_mutex_unlock(&link->lock);
     return some;
 }
@@ -285,7 +444,7 @@ bool mr_link_head(mr_link *link, uint32_t source, mr_item *item) {
 void mr_link_take(mr_link *link, uint32_t source, mr_item *item) {
     mr_task *tasks[WAKE_AT_ONCE];
     pthread_mutex_lock(&link->lock);
-    mr_lane *lane = lane_of(link, source);
+    lane_queue *lane = lane_of(link, source);
     take_first(link, lane, item);
     if (link->tracing.trace)
         trace_lane(link, lane);

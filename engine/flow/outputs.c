@@ -1,108 +1,168 @@
-/* Slots: what a call has given is pushed in order of the calls, and a slot is free again when its device work is
- * done. */
+/* The end of a call, and the ring of slots: outputs are pushed in order of the calls, and a slot is free again when its device
+ * work is done. */
+#include "engine/flow/outputs.h"
+
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/data/pool.h"
+#include "engine/data/store.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/hooks.h"
 #include "engine/flow/instance.h"
+#include "engine/flow/link.h"
+#include "engine/flow/placement.h"
+#include "engine/flow/run.h"
+#include "engine/flow/slots.h"
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
 
-/* ---- filling a slot -------------------------------------------------------------------------------------------- */
+/* ---- the end of a call ------------------------------------------------------------------------------------------- */
 
-/* Makes room for one more element in an array of a slot. */
-static bool room_for(void **array, size_t count, size_t *room, size_t element) {
-    if (count < *room)
-        return true;
-    size_t wanted = *room ? *room * 2 : 4;
-    void *grown = mr_realloc(*array, wanted * element);
-    if (!grown)
-        return false;
-    *array = grown;
-    *room = wanted;
-    return true;
+/* The end of a call: what was given to the device ends with an event, which what was emitted is ready behind and what
+ * was used is held until. Where the call failed, what it emitted goes no further. Where there can be no event,
+ * because the device takes no more calls, nobody will ever be told when it has let go: the memory is kept until the
+ * streams end. */
+/* ---- what a device may still use ------------------------------------------------------------------------------- */
+
+/* Takes over the references, also where there is no room to note them: what is never given back can do no harm. */
+static void keep(mr_instance *instance, mr_buffer *buffer, mr_result *result) {
+    if (buffer && buffer->pool)
+        mr_pool_replace(buffer->pool);
+    pthread_mutex_lock(&instance->abandoned.lock);
+    if (instance->abandoned.count == instance->abandoned.room) {
+        size_t room = 2 * instance->abandoned.room + 16;
+        mr_abandoned *wider = mr_realloc(instance->abandoned.items, room * sizeof *wider);
+        instance->abandoned.items = wider ? wider : instance->abandoned.items;
+        instance->abandoned.room = wider ? room : instance->abandoned.room;
+    }
+    if (instance->abandoned.count < instance->abandoned.room)
+        instance->abandoned.items[instance->abandoned.count++] = (mr_abandoned){buffer, result};
+    pthread_mutex_unlock(&instance->abandoned.lock);
 }
 
-mr_output *mr_slot_grow_outputs(mr_instance *instance, mr_slot *slot, mr_frame *frame) {
-    if (room_for((void **)&slot->outputs, slot->output_count, &slot->output_room, sizeof *slot->outputs))
-        return &slot->outputs[slot->output_count++];
-    if (frame)
-        mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, instance->self.id, "out of memory");
-    mr_frame_unref(&frame);
-    mr_fail(MR_ERROR_MEMORY, "no memory for the outputs of %s", instance->self.id);
-    return NULL;
+/* Not the frame itself, whose receipt has to close. */
+static void keep_frame(mr_instance *instance, const mr_frame *frame) {
+    for (int i = 0; frame && i < MR_MAX_PLANES; i++)
+        if (frame->plane[i].buffer)
+            keep(instance, mr_buffer_ref(frame->plane[i].buffer), NULL);
+    if (frame && frame->results)
+        keep(instance, NULL, mr_result_ref(frame->results));
 }
 
-int mr_slot_add_mark_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *mark) {
-    mr_output *output = mr_slot_next_output(instance, slot, NULL);
-    if (!output)
-        return MR_ERROR_MEMORY;
-    *output = (mr_output){.port = port, .item = *mark};
-    return MR_OK;
-}
-
-int mr_slot_add_mark(mr_slot *slot, const mr_item *mark) {
-    if (!room_for((void **)&slot->marks, slot->mark_count, &slot->mark_room, sizeof *slot->marks))
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a mark");
-    slot->marks[slot->mark_count++] = *mark;
-    return MR_OK;
-}
-
-int mr_slot_keep(mr_slot *slot, mr_frame *frame) {
-    if (!room_for((void **)&slot->kept, slot->kept_count, &slot->kept_room, sizeof(mr_frame *)))
-        return mr_fail(MR_ERROR_MEMORY, "no memory for what a device works on");
-    slot->kept[slot->kept_count++] = mr_frame_ref(frame);
-    return MR_OK;
-}
-
-int mr_slot_keep_result(mr_slot *slot, mr_result *result) {
-    if (!room_for((void **)&slot->results, slot->result_count, &slot->result_room, sizeof(mr_result *)))
-        return mr_fail(MR_ERROR_MEMORY, "no memory for what a device works on");
-    slot->results[slot->result_count++] = mr_result_ref(result);
-    return MR_OK;
-}
-
-void mr_instance_tell_gone(mr_instance *instance, mr_slot *slot, const mr_item *gone) {
-    /* A stage on the other node asks. Its end here has one entry, so that everything before the mark was passed on. */
-    const mr_stage_hooks *hooks = instance->self.type->hooks;
-    if (instance->tells_gone && hooks && hooks->mark)
-        hooks->mark(&instance->parts[0].self, gone);
-    for (size_t port = 0; instance->tells_gone && port < instance->vertex->output_count; port++)
-        mr_slot_add_mark_output(instance, slot, (uint32_t)port, gone);
-}
-
-void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
-                        const char *reason) {
-    mr_receipt_note(frame->receipt, note, stage, reason);
-    /* A packet is numbered otherwise than the pictures that come of it: joins behind do not wait for its number. */
-    mr_item gone = {.kind = MR_ITEM_GONE, .source = frame->identity.source, .identity = frame->identity};
-    if (frame->format.payload != MR_PAYLOAD_PACKET)
-        mr_instance_tell_gone(instance, slot, &gone);
-}
-
-void mr_slot_reset(mr_slot *slot) {
+static void abandon(mr_instance *instance, mr_slot *slot) {
     for (size_t i = 0; i < slot->frame_count; i++)
-        if (slot->frames[i])
-            mr_frame_unref(&slot->frames[i]);
-    for (size_t i = 0; i < slot->held_count; i++)
-        mr_buffer_unref(&slot->held[i]);
+        keep_frame(instance, slot->frames[i]);
     for (size_t i = 0; i < slot->kept_count; i++)
-        mr_frame_unref(&slot->kept[i]);
-    for (size_t i = 0; i < slot->result_count; i++)
-        mr_result_unref(&slot->results[i]);
+        keep_frame(instance, slot->kept[i]);
     for (size_t i = slot->output_next; i < slot->output_count; i++)
-        mr_frame_unref(&slot->outputs[i].item.frame);
-    if (slot->wait.event)
-        mr_event_forget(&slot->wait);
-    if (slot->event)
-        mr_event_unref(&slot->event);
-    slot->frame_count = slot->held_count = slot->kept_count = slot->result_count = 0;
-    slot->mark_count = slot->mark_next = 0;
-    slot->output_count = slot->output_next = 0;
-    slot->processed = slot->staged = slot->counted = slot->lost = false;
-    slot->part = 0;
-    slot->state = MR_SLOT_FREE;
+        if (slot->outputs[i].made)
+            keep_frame(instance, slot->outputs[i].item.frame);
+    for (size_t i = 0; i < slot->held_count; i++)
+        keep(instance, mr_buffer_ref(slot->held[i]), NULL);
+    for (size_t i = 0; i < slot->result_count; i++)
+        keep(instance, NULL, mr_result_ref(slot->results[i]));
+}
+
+/* ---- the event ------------------------------------------------------------------------------------------------- */
+
+/* The host has done its work, but copies to it may have been given to other devices and not been waited for. */
+static void abandon_copies(mr_entry_task *entry, mr_slot *slot) {
+    bool some = false;
+    for (size_t i = 0; i < entry->instance->placement.part_count; i++)
+        some = some || (entry->staging[i] && entry->staging[i]->unrecorded);
+    if (some)
+        abandon(entry->instance, slot);
+}
+
+/* Nobody would take over what goes nowhere. */
+static bool gives_frames(const mr_slot *slot) {
+    for (size_t i = slot->output_next; i < slot->output_count; i++)
+        if (slot->outputs[i].made)
+            return true;
+    return false;
+}
+
+static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
+    mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
+    const mr_stream *staging = entry->staging[slot->part];
+    if (mr_slot_part(entry->instance, slot)->on_host) {
+        abandon_copies(entry, slot);
+        return MR_OK;
+    }
+    /* An event of an earlier call of the slot is behind this one's. */
+    mr_event *event = NULL;
+    bool hands_on = entry->instance->ring.hands_on && gives_frames(slot);
+    int status = mr_event_create(&event, self->device, self);
+    if (!status)
+        status = (hands_on ? mr_stream_hand_on : mr_stream_record)(entry->streams[slot->part], event);
+    /* What was brought in, and not waited for, has no end either. */
+    if (!status && staging && staging->unrecorded)
+        status = mr_fail(MR_ERROR_DEVICE, "%s: inputs could not be brought in", self->device->name);
+    if (status) {
+        mr_event_unref(&event);
+        if (entry->streams[slot->part]->unrecorded || (staging && staging->unrecorded))
+            abandon(entry->instance, slot);
+        return status;
+    }
+    mr_event_unref(&slot->event);
+    slot->event = event;
+    for (size_t i = slot->output_next; i < slot->output_count; i++) {
+        mr_frame *frame = slot->outputs[i].item.frame;
+        if (!slot->outputs[i].made)
+            continue;
+        mr_event_unref(&frame->ready);
+        frame->ready = mr_event_ref(event);
+        if (mr_slot_keep(slot, frame)) {
+            keep_frame(entry->instance, frame);
+            status = MR_ERROR_MEMORY;
+        }
+        slot->outputs[i].made = false;
+    }
+    return status;
+}
+
+/* Outputs of a call that failed: as its inputs, they are dropped. */
+static void discard(mr_instance *instance, mr_slot *slot, size_t first, const char *reason) {
+    size_t kept = first;
+    for (size_t i = first; i < slot->output_count; i++) {
+        mr_output *output = &slot->outputs[i];
+        if (output->item.kind == MR_ITEM_FRAME) {
+            bool tells = instance->ring.tells_gone && output->item.frame->format.payload != MR_PAYLOAD_PACKET;
+            mr_receipt_note(output->item.frame->receipt, MR_NOTE_DROPPED, instance->self.id, reason);
+            mr_frame_unref(&output->item.frame);
+            output->item.kind = MR_ITEM_GONE;
+            output->made = false;
+            if (!tells)
+                continue;
+        }
+        slot->outputs[kept++] = *output;
+    }
+    slot->output_count = kept;
+}
+
+const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status) {
+    const mr_stage *self = &mr_slot_part(instance, slot)->self;
+    /* Pinned memory is a device's too. */
+    bool there = (self->device && self->device->type->kind != MR_DEVICE_CPU) ||
+                 self->output_memory == MR_MEMORY_PINNED || self->output_memory == MR_MEMORY_DEVICE;
+    if (status == MR_ERROR_DEVICE || (status == MR_ERROR_MEMORY && there))
+        return "device error";
+    return status == MR_ERROR_IO ? "io error" : "error";
+}
+
+int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer) {
+    if (answer == MR_ERROR_AGAIN) {
+        /* Others wait for what it has taken over. */
+        if (!mr_slot_part(entry->instance, slot)->on_host)
+            mr_stream_settle(entry->streams[slot->part]);
+        return answer;
+    }
+    /* Also a call that failed may have given work to the device, which must not outlive what it works on. */
+    int status = mark_ready(entry, slot);
+    answer = answer >= 0 && status ? status : answer;
+    if (answer < 0)
+        discard(entry->instance, slot, first, mr_failure_reason(entry->instance, slot, answer));
+    return answer;
 }
 
 /* ---- pushing --------------------------------------------------------------------------------------------------- */
@@ -138,7 +198,7 @@ static void end_here(mr_instance *instance, mr_output *output, int64_t now_ns) {
 
 /* Pushes to the consumers that have not got it. False: one has no room. */
 static bool push_output(mr_instance *instance, mr_output *output, mr_entry_task *entry) {
-    const mr_route *route = &instance->routes[output->port];
+    const mr_route *route = &instance->ring.routes[output->port];
     output->item.entered_ns = entry->io.now_ns;
     for (; output->next < route->consumer_count; output->next++) {
         mr_link *link = route->links[output->next][output->item.source];
@@ -163,28 +223,28 @@ static void count_ends(mr_instance *instance, const mr_slot *slot) {
     for (size_t i = 0; i < slot->mark_count; i++) {
         if (slot->marks[i].kind != MR_ITEM_END)
             continue;
-        instance->ends_left--;
+        instance->intake.ends_left--;
         mr_turns_note(instance->graph->turns, slot->marks[i].source);
     }
 }
 
 static void push_done(mr_instance *instance, mr_entry_task *entry) {
-    instance->stuck = false;
-    while (instance->pushed < instance->claimed) {
-        mr_slot *slot = mr_instance_slot(instance, instance->pushed);
+    instance->ring.stuck = false;
+    while (instance->ring.pushed < instance->ring.claimed) {
+        mr_slot *slot = mr_instance_slot(instance, instance->ring.pushed);
         bool mine = slot->state == MR_SLOT_DONE;
         /* What an unfinished call has given so far goes on too, unless another worker may be adding to it. */
         if (!mine && instance->shared)
             return;
         if (!push_slot(instance, slot, entry)) {
-            instance->stuck = true;
+            instance->ring.stuck = true;
             return;
         }
         if (!mine)
             return;
         count_ends(instance, slot);
         slot->state = MR_SLOT_HELD;
-        instance->pushed++;
+        instance->ring.pushed++;
     }
 }
 
@@ -208,19 +268,19 @@ static bool release(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
     if (slot->state == MR_SLOT_RUNNING || !is_done(instance, slot, entry) || slot->state == MR_SLOT_DONE)
         return false;
     mr_slot_reset(slot);
-    instance->released++;
+    instance->ring.released++;
     return true;
 }
 
 /* Calls of one device are done in order; one device does not wait for another. */
 static void free_held(mr_instance *instance, mr_entry_task *entry) {
     bool done = true;
-    for (uint64_t n = instance->freed; n < instance->claimed && (done || instance->part_count > 1); n++)
+    for (uint64_t n = instance->ring.freed; n < instance->ring.claimed && (done || instance->placement.part_count > 1); n++)
         done = release(instance, mr_instance_slot(instance, n), entry);
-    while (instance->freed < instance->pushed && mr_instance_slot(instance, instance->freed)->state == MR_SLOT_FREE)
-        instance->freed++;
-    if (instance->ends_left == 0 && instance->freed == instance->claimed && !instance->reported) {
-        instance->reported = true;
+    while (instance->ring.freed < instance->ring.pushed && mr_instance_slot(instance, instance->ring.freed)->state == MR_SLOT_FREE)
+        instance->ring.freed++;
+    if (instance->intake.ends_left == 0 && instance->ring.freed == instance->ring.claimed && !instance->ring.reported) {
+        instance->ring.reported = true;
         mr_graph_instance_ended(instance->graph, instance);
     }
 }

@@ -1,11 +1,12 @@
 /* The pools of an instance: one for each output port and for what calls work in, on each of its devices, and for each
  * size of buffers that was asked for lately. Those of device and pinned memory whose size is planned are full before
  * the instance runs, so that nothing is allocated there while frames pass; others grow as they are needed. */
+#include "engine/flow/pools.h"
+
 #include <string.h>
 
 #include "engine/data/pool.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/instance.h"
 #include "engine/text/value.h"
 
 enum { VALUE_TEXT = 32 };
@@ -14,12 +15,12 @@ enum { VALUE_TEXT = 32 };
 
 static void lock_pools(mr_instance *instance) {
     if (instance->shared)
-        pthread_mutex_lock(&instance->pool_lock);
+        pthread_mutex_lock(&instance->abandoned.lock);
 }
 
 static void unlock_pools(mr_instance *instance) {
     if (instance->shared)
-        pthread_mutex_unlock(&instance->pool_lock);
+        pthread_mutex_unlock(&instance->abandoned.lock);
 }
 
 /* Moves the pool at `index` to the front. */
@@ -42,7 +43,7 @@ static const mr_plan_pool *planned(const mr_instance *instance, size_t which) {
 static int create_pool(const mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
     const mr_plan_pool *plan = planned(instance, which);
     bool output = which < instance->vertex->output_count;
-    int count = output ? instance->self.output_buffers : plan->count ? plan->count : (int)instance->in_flight;
+    int count = output ? instance->self.output_buffers : plan->count ? plan->count : (int)instance->ring.in_flight;
     mr_device *device =
         plan->memory == MR_MEMORY_DEVICE ? part->self.device : instance->graph->devices[plan->device];
     /* The processors, in reserve for a device, have the host's memory. */
@@ -56,7 +57,7 @@ static int create_pool(const mr_instance *instance, const mr_part *part, size_t 
  * of many sizes share a pool. */
 static int find_pool(mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
     /* Host memory is one for all devices. */
-    part = planned(instance, which)->memory == MR_MEMORY_DEVICE ? part : &instance->parts[0];
+    part = planned(instance, which)->memory == MR_MEMORY_DEVICE ? part : &instance->placement.parts[0];
     mr_port_pools *pools = &part->pools[which];
     size_t most = planned(instance, which)->bytes;
     bytes = bytes < most ? most : bytes;
@@ -75,11 +76,19 @@ static int find_pool(mr_instance *instance, const mr_part *part, size_t which, s
     return MR_OK;
 }
 
-uint64_t mr_instance_lying(mr_instance *instance, const mr_part *part) {
+uint64_t mr_instance_in_use(mr_instance *instance, const mr_part *part) {
     lock_pools(instance);
     int in_use = part->pools[0].pool[0] ? mr_pool_in_use(part->pools[0].pool[0]) : 0;
     unlock_pools(instance);
     return (uint64_t)in_use;
+}
+
+/* Whoever has the buffers may keep them for ever: a run that is stopped at once does not wait for that. */
+int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place) {
+    if (atomic_load(&io->instance->graph->cancelled))
+        return mr_fail(MR_ERROR_CANCELLED, "the run is stopped");
+    mr_pool_notify(pool, count, &io->entry->pool_waits[place], mr_task_waker, &io->entry->task);
+    return MR_ERROR_AGAIN;
 }
 
 /* A buffer, or, where all are in use, MR_ERROR_AGAIN: with `parks` the entry is woken when one is free. */
@@ -113,13 +122,13 @@ static bool is_ahead(const mr_instance *instance, size_t number, size_t which) {
     if (!plan->ahead || own)
         return false;
     /* Host memory is one for all devices; the processors, in reserve, have no memory of their own. */
-    return plan->memory == MR_MEMORY_DEVICE ? !instance->parts[number].on_host : number == 0;
+    return plan->memory == MR_MEMORY_DEVICE ? !instance->placement.parts[number].on_host : number == 0;
 }
 
 static int tell_missing(const mr_instance *instance, size_t number, const mr_plan_pool *plan, int made, int status) {
     const mr_graph *graph = instance->graph;
     const bool there = plan->memory == MR_MEMORY_DEVICE;
-    const mr_device *device = there ? instance->parts[number].self.device : graph->devices[plan->device];
+    const mr_device *device = there ? instance->placement.parts[number].self.device : graph->devices[plan->device];
     const char *lower = graph->plan->devices[there ? mr_plan_part(instance->vertex, number) : 0].lower;
     char each[VALUE_TEXT], missing[VALUE_TEXT];
     if (status != MR_ERROR_MEMORY)
@@ -136,7 +145,7 @@ static int fill_pool(mr_instance *instance, size_t number, size_t which) {
     const mr_plan_pool *plan = planned(instance, which);
     mr_pool *pool = NULL;
     int made = 0;
-    int status = find_pool(instance, &instance->parts[number], which, plan->bytes, &pool);
+    int status = find_pool(instance, &instance->placement.parts[number], which, plan->bytes, &pool);
     if (!status)
         status = mr_pool_fill(pool, &made);
     return status ? tell_missing(instance, number, plan, made, status) : MR_OK;

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include "engine/base/memory.h"
+#include "engine/flow/graph.h"
 #include "engine/text/options.h"
 
 /* ---- what cannot be continued ---------------------------------------------------------------------------------- */
@@ -150,7 +151,7 @@ int mr_resume_mark(mr_graph *graph) {
     }
     for (size_t i = 0; i < graph->instance_count; i++) {
         mr_instance *instance = graph->instances[i];
-        instance->passes_settled = needs[instance->vertex - plan->vertices] || instance->vertex->role == MR_ROLE_SOURCE;
+        instance->intake.passes_settled = needs[instance->vertex - plan->vertices] || instance->vertex->role == MR_ROLE_SOURCE;
     }
     mr_free(needs);
     return MR_OK;

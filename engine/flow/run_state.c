@@ -1,6 +1,7 @@
 #include "engine/flow/run_state.h"
 
 #include "engine/base/memory.h"
+#include "engine/flow/graph.h"
 #include "engine/flow/resume.h"
 
 /* By vertex: what a cut in has heard. Sources and stages have nothing to wait for: of themselves they begin. */

@@ -6,6 +6,8 @@
  * delivered: where any instance cannot be opened, no file has been touched but the trace's, and nothing was delivered.
  * Sources that wait for their turn, and what works for them alone, open when all else is open (turns.h).
  * Deterministic: the caller's thread opens all, and in between whatever can run runs. */
+#include "engine/flow/start.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +15,10 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/hooks.h"
+#include "engine/flow/instance.h"
+#include "engine/flow/lifecycle.h"
 #include "engine/flow/resume.h"
+#include "engine/flow/run.h"
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
 
@@ -40,7 +44,7 @@ static turn turn_of(const mr_instance *instance, const bool *late) {
         return SINKS;
     if (instance->vertex->role == MR_ROLE_SOURCE && late[instance->self.source])
         return LATE_SOURCES;
-    return instance->opens_itself ? AT_ONCE : IN_ORDER;
+    return instance->opening.opens_itself ? AT_ONCE : IN_ORDER;
 }
 
 /* ---- devices and threads --------------------------------------------------------------------------------------- */
@@ -83,10 +87,10 @@ static int open_devices(mr_graph *graph) {
 static int start_threads(mr_graph *graph, const bool *late) {
     for (size_t i = 0; !graph->seed && i < graph->instance_count; i++) {
         mr_instance *instance = graph->instances[i];
-        if (!instance->vertex->blocking || instance->waits)
+        if (!instance->vertex->blocking || instance->opening.waits)
             continue;
-        instance->opens_itself = turn_of(instance, late) == IN_ORDER && !mr_instance_delivers(instance);
-        graph->opening += instance->opens_itself;
+        instance->opening.opens_itself = turn_of(instance, late) == IN_ORDER && !mr_instance_delivers(instance);
+        graph->opening += instance->opening.opens_itself;
         int status = mr_task_detach(&instance->entries[0].task, instance->self.id);
         if (status)
             return status;
@@ -95,19 +99,6 @@ static int start_threads(mr_graph *graph, const bool *late) {
 }
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
-
-void mr_graph_instance_opened(mr_graph *graph, const mr_instance *instance, int status) {
-    pthread_mutex_lock(&graph->lock);
-    /* What fails later may only have been interrupted, since all is being given up. */
-    if (status && !graph->open_status) {
-        graph->open_status = status;
-        snprintf(graph->open_message, sizeof graph->open_message, "%s: %s: %s", instance->self.place,
-                 instance->self.id, mr_message());
-    }
-    graph->opening -= instance->opens_itself;
-    pthread_cond_broadcast(&graph->changed);
-    pthread_mutex_unlock(&graph->lock);
-}
 
 static int failure(mr_graph *graph) {
     pthread_mutex_lock(&graph->lock);
@@ -130,7 +121,7 @@ static int open_those(mr_graph *graph, turn now, const bool *late) {
     int status = failure(graph);
     for (size_t i = 0; !status && i < graph->instance_count; i++) {
         mr_instance *instance = graph->instances[i];
-        if (instance->waits || turn_of(instance, late) != now)
+        if (instance->opening.waits || turn_of(instance, late) != now)
             continue;
         mr_graph_instance_opened(graph, instance, mr_instance_open(instance));
         status = failure(graph);
@@ -144,7 +135,7 @@ static int open_those(mr_graph *graph, turn now, const bool *late) {
 
 static int open_all(mr_graph *graph, const bool *late) {
     for (size_t i = 0; i < graph->instance_count; i++)
-        if (graph->instances[i]->opens_itself)
+        if (graph->instances[i]->opening.opens_itself)
             mr_instance_wake(graph->instances[i]);
     int status = open_those(graph, IN_ORDER, late);
     if (!status)
@@ -157,7 +148,7 @@ static int open_all(mr_graph *graph, const bool *late) {
 /* Lets those go that had to wait for all the others. */
 static void let_all_go(mr_graph *graph) {
     for (size_t i = 0; i < graph->instance_count; i++)
-        if (!graph->instances[i]->waits && !atomic_load_explicit(&graph->instances[i]->ready, memory_order_relaxed))
+        if (!graph->instances[i]->opening.waits && !atomic_load_explicit(&graph->instances[i]->opening.ready, memory_order_relaxed))
             mr_instance_let_go(graph->instances[i]);
 }
 
@@ -167,7 +158,7 @@ static void let_all_go(mr_graph *graph) {
 static void end_unopened(mr_graph *graph) {
     for (size_t i = 0; i < graph->instance_count; i++) {
         const mr_stage_hooks *hooks = graph->instances[i]->self.type->hooks;
-        if (hooks && hooks->never_opened && !graph->instances[i]->parts[0].opened)
+        if (hooks && hooks->never_opened && !graph->instances[i]->placement.parts[0].opened)
             hooks->never_opened(graph->instances[i]);
     }
 }
@@ -181,7 +172,7 @@ static int give_up(mr_graph *graph) {
     memcpy(graph->message, graph->open_message, sizeof graph->message);
     pthread_mutex_unlock(&graph->lock);
     for (size_t i = 0; i < graph->instance_count; i++)
-        if (!graph->instances[i]->waits && !atomic_load_explicit(&graph->instances[i]->ready, memory_order_acquire))
+        if (!graph->instances[i]->opening.waits && !atomic_load_explicit(&graph->instances[i]->opening.ready, memory_order_acquire))
             atomic_store(&graph->instances[i]->failed, true);
     end_unopened(graph);
     let_all_go(graph);

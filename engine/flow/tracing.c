@@ -5,6 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/link.h"
 #include "millrace/log.h"
 
 /* Streams of one device may work at the same time: what overlaps is shown in rows of its own, as far as there are. They
@@ -124,21 +125,21 @@ void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) 
 
 /* The queue that has no room for what comes next. */
 static const char *full_queue(mr_instance *instance) {
-    const mr_slot *slot = mr_instance_slot(instance, instance->pushed);
+    const mr_slot *slot = mr_instance_slot(instance, instance->ring.pushed);
     const mr_output *output = &slot->outputs[slot->output_next];
-    const mr_link *link = instance->routes[output->port].links[output->next][output->item.source];
+    const mr_link *link = instance->ring.routes[output->port].links[output->next][output->item.source];
     return mr_link_awaited(link);
 }
 
 /* What keeps it from going on: room behind it, a buffer, or a device that has as much work as it may be given. */
 static const char *awaited(mr_instance *instance) {
-    if (instance->stuck)
+    if (instance->ring.stuck)
         return full_queue(instance);
     if (atomic_load_explicit(&instance->traced->starved, memory_order_relaxed))
         return "a buffer";
-    if (instance->freed == instance->pushed || instance->claimed - instance->released < instance->in_flight)
+    if (instance->ring.freed == instance->ring.pushed || instance->ring.claimed - instance->ring.released < instance->ring.in_flight)
         return NULL;
-    const mr_slot *oldest = mr_instance_slot(instance, instance->freed);
+    const mr_slot *oldest = mr_instance_slot(instance, instance->ring.freed);
     return oldest->event ? mr_event_device(oldest->event)->name : NULL;
 }
 
@@ -263,13 +264,13 @@ static int add_queues(mr_graph *graph, const mr_instance *instance) {
     const char *room = made->rooms[instance->vertex - graph->plan->vertices];
     char text[LABEL], name[2 * LABEL];
     int status = MR_OK;
-    for (size_t port = 0; !status && port < instance->port_count; port++) {
-        const char *of = instance->port_count > 1 ? instance->vertex->inputs[port].port : NULL;
+    for (size_t port = 0; !status && port < instance->intake.port_count; port++) {
+        const char *of = instance->intake.port_count > 1 ? instance->vertex->inputs[port].port : NULL;
         mr_track *queue;
         snprintf(name, sizeof name, "queue of %s%s%s", label(instance, text), of ? "." : "", of ? of : "");
         status = mr_trace_add_track(made->trace, queues, name, &queue);
         if (!status)
-            mr_link_trace(instance->ports[port], &(mr_link_tracing){made->trace, queue, room});
+            mr_link_trace(instance->intake.ports[port], &(mr_link_tracing){made->trace, queue, room});
     }
     return status;
 }
@@ -277,7 +278,7 @@ static int add_queues(mr_graph *graph, const mr_instance *instance) {
 /* Room for the frames of one call, by which others may be told too. */
 static int add_calls(mr_instance *instance, mr_trace *trace) {
     size_t batch = (size_t)instance->self.batch;
-    size_t room = instance->port_count > batch ? instance->port_count : batch;
+    size_t room = instance->intake.port_count > batch ? instance->intake.port_count : batch;
     for (size_t e = 0; e < instance->entry_count; e++) {
         mr_call_trace *traced = mr_calloc(1, sizeof *traced);
         if (!traced || !(traced->arrows = mr_calloc(room, sizeof *traced->arrows))) {

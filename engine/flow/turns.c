@@ -1,6 +1,10 @@
 #include "engine/flow/turns.h"
 
 #include "engine/base/memory.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/lifecycle.h"
+#include "engine/flow/link.h"
+#include "engine/flow/run.h"
 
 /* A source that waits, or has begun. */
 typedef struct turn {
@@ -29,8 +33,8 @@ static bool works_for(const mr_instance *instance, uint32_t source) {
 /* From now on frames of it may come. */
 static void tell_links(mr_graph *graph, uint32_t source) {
     for (size_t i = 0; i < graph->instance_count; i++)
-        for (size_t port = 0; port < graph->instances[i]->port_count; port++)
-            mr_link_begin(graph->instances[i]->ports[port], source);
+        for (size_t port = 0; port < graph->instances[i]->intake.port_count; port++)
+            mr_link_begin(graph->instances[i]->intake.ports[port], source);
 }
 
 static int give_threads(mr_graph *graph, uint32_t source) {
@@ -49,7 +53,7 @@ static void leave_shut(mr_graph *graph, uint32_t source) {
         if (!works_for(graph->instances[i], source))
             continue;
         atomic_store(&graph->instances[i]->failed, true);
-        atomic_store(&graph->instances[i]->ready, true);
+        atomic_store(&graph->instances[i]->opening.ready, true);
     }
 }
 
@@ -63,7 +67,7 @@ static void begin(mr_graph *graph, uint32_t source) {
     tell_links(graph, source);
     for (size_t i = 0; i < graph->instance_count; i++)
         if (works_for(graph->instances[i], source))
-            atomic_store(&graph->instances[i]->begun, true);
+            atomic_store(&graph->instances[i]->opening.begun, true);
     mr_instance_wake(graph->sources[source].instance);
 }
 
@@ -120,8 +124,8 @@ static void expect(mr_turns *turns, const mr_instance *instance) {
         if (!turns->graph->plan->vertices[sources[i]].waits)
             continue;
         turns->turns[turns->turn_of[sources[i]]].left += 1 + alone;
-        for (size_t port = 0; port < instance->port_count; port++)
-            mr_link_expect_later(instance->ports[port], sources[i]);
+        for (size_t port = 0; port < instance->intake.port_count; port++)
+            mr_link_expect_later(instance->intake.ports[port], sources[i]);
     }
 }
 

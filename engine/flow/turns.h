@@ -1,4 +1,4 @@
-/* Turns: of the sources that wait (plan_jobs.c) so many as the plan says are open at a time, in their order.
+/* Turns: of the sources that wait (planner/jobs.c) so many as the plan says are open at a time, in their order.
  *
  * One is opened, with the stages that work for it alone, on threads that begin then. When its end has passed all stages,
  * so that no frame of it is anywhere, its threads end, its file is closed, its buffers are given back, and the next one

@@ -3,7 +3,12 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/flow/deadline.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/lifecycle.h"
+#include "engine/flow/link.h"
+#include "engine/flow/start.h"
+#include "engine/flow/step.h"
 
 static bool is_per_source(const mr_plan_vertex *vertex) {
     return vertex->role != MR_ROLE_SOURCE && vertex->entry == MR_ENTRY_PER_SOURCE;
@@ -30,7 +35,7 @@ static int add_instance(mr_graph *graph, size_t vertex, uint32_t source) {
         graph->instance_room = room;
     }
     mr_instance **instance = &graph->instances[graph->instance_count];
-    int status = mr_instance_create(instance, graph, &graph->plan->vertices[vertex], source);
+    int status = mr_instance_create(instance, graph, &graph->plan->vertices[vertex], source, mr_instance_run);
     if (!status)
         graph->instance_count++;
     return status;
@@ -102,12 +107,12 @@ static int add_link(mr_graph *graph, mr_instance *instance, size_t port, const u
         .policy = vertex->policy,
         .stage = vertex->id,
         .wake = mr_instance_wake,
-        .wake_always = instance->shared || instance->port_count > 1,
+        .wake_always = instance->shared || instance->intake.port_count > 1,
         .context = instance,
     };
-    int status = mr_link_create(&instance->ports[port], &params);
+    int status = mr_link_create(&instance->intake.ports[port], &params);
     for (size_t i = 0; !status && i < count; i++)
-        inlet(graph, v, port)[sources[i]] = instance->ports[port];
+        inlet(graph, v, port)[sources[i]] = instance->intake.ports[port];
     return status;
 }
 
@@ -191,7 +196,7 @@ static int create_routes(mr_graph *graph) {
             return status;
     }
     for (size_t i = 0; i < graph->instance_count; i++)
-        graph->instances[i]->routes = graph->routes[graph->instances[i]->vertex - plan->vertices];
+        graph->instances[i]->ring.routes = graph->routes[graph->instances[i]->vertex - plan->vertices];
     return MR_OK;
 }
 
@@ -209,7 +214,7 @@ static void mark_tellers(mr_graph *graph) {
             if (plan->edges[e].from == (int)v)
                 tells[v] |= tells[plan->edges[e].to] || asks_for_gone(&plan->vertices[plan->edges[e].to]);
     for (size_t i = 0; tells && i < graph->instance_count; i++)
-        graph->instances[i]->tells_gone = tells[graph->instances[i]->vertex - plan->vertices];
+        graph->instances[i]->ring.tells_gone = tells[graph->instances[i]->vertex - plan->vertices];
     mr_free(tells);
 }
 
@@ -240,11 +245,11 @@ static int find_followers(mr_graph *graph) {
         if (instance->vertex->device_count == 1 || instance->vertex->copy)
             continue;
         size_t count = mark_followers(plan, v, follows);
-        if (!(instance->followers = mr_calloc(count + 1, sizeof(mr_instance *))))
+        if (!(instance->placement.followers = mr_calloc(count + 1, sizeof(mr_instance *))))
             status = MR_ERROR_MEMORY;
         for (size_t j = i + 1; j < graph->instance_count && !status; j++)
             if (follows[graph->instances[j]->vertex - plan->vertices])
-                instance->followers[instance->follower_count++] = graph->instances[j];
+                instance->placement.followers[instance->placement.follower_count++] = graph->instances[j];
     }
     mr_free(follows);
     return status ? mr_fail(status, "no memory for the graph") : MR_OK;

@@ -7,6 +7,8 @@
 #include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/resume.h"
+#include "engine/flow/run.h"
+#include "engine/flow/start.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "engine/transport/cut/cut_stages.h"

@@ -6,6 +6,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/link.h"
 #include "engine/pipeline/pipeline.h"
 
 const char *mr_version(void) {
@@ -71,21 +72,21 @@ static void summarize_source(mr_graph *graph, uint32_t source, mr_source_summary
 /* ---- stages ---------------------------------------------------------------------------------------------------- */
 
 static void add_entry(const mr_entry_task *entry, mr_stage_summary *summary, uint64_t *latency) {
-    int most_frames = (int)atomic_load_explicit(&entry->most_frames, memory_order_relaxed);
+    int most_frames = (int)atomic_load_explicit(&entry->meter.most_frames, memory_order_relaxed);
     summary->batch_peak = most_frames > summary->batch_peak ? most_frames : summary->batch_peak;
-    summary->cpu_ns += atomic_load_explicit(&entry->cpu_ns, memory_order_relaxed);
-    summary->in += atomic_load_explicit(&entry->in, memory_order_relaxed);
-    summary->out += atomic_load_explicit(&entry->out, memory_order_relaxed);
-    summary->calls += atomic_load_explicit(&entry->times, memory_order_relaxed);
-    summary->busy_ns += atomic_load_explicit(&entry->busy_ns, memory_order_relaxed);
-    mr_histogram_sum(&entry->latency, latency);
+    summary->cpu_ns += atomic_load_explicit(&entry->meter.cpu_ns, memory_order_relaxed);
+    summary->in += atomic_load_explicit(&entry->meter.in, memory_order_relaxed);
+    summary->out += atomic_load_explicit(&entry->meter.out, memory_order_relaxed);
+    summary->calls += atomic_load_explicit(&entry->meter.times, memory_order_relaxed);
+    summary->busy_ns += atomic_load_explicit(&entry->meter.busy_ns, memory_order_relaxed);
+    mr_histogram_sum(&entry->meter.latency, latency);
 }
 
 static void add_instance(const mr_instance *instance, mr_stage_summary *summary, uint64_t *latency) {
     for (size_t e = 0; e < instance->entry_count; e++)
         add_entry(&instance->entries[e], summary, latency);
-    for (size_t port = 0; port < instance->port_count; port++) {
-        int most_frames = mr_link_most_frames(instance->ports[port]);
+    for (size_t port = 0; port < instance->intake.port_count; port++) {
+        int most_frames = mr_link_most_frames(instance->intake.ports[port]);
         summary->queue_peak = most_frames > summary->queue_peak ? most_frames : summary->queue_peak;
     }
 }
@@ -93,7 +94,7 @@ static void add_instance(const mr_instance *instance, mr_stage_summary *summary,
 /* What each device has done for the instances of a vertex. */
 static void add_shares(const mr_instance *instance, mr_stage_summary *summary) {
     for (size_t i = 0; i < summary->share_count; i++) {
-        const mr_part *part = &instance->parts[i];
+        const mr_part *part = &instance->placement.parts[i];
         mr_share_summary *share = &summary->shares[i];
         share->frames += atomic_load_explicit(&part->frames, memory_order_relaxed);
         share->busy_ns += atomic_load_explicit(&part->busy_ns, memory_order_relaxed);

@@ -26,7 +26,7 @@
  * reads it, and else shared where a cut to another process of this host does, be it through stages that send frames on
  * in the buffers they came in; the same holds of pinned memory. What a library or the program has lent goes through
  * pinned memory of the copy. Several devices: one instance, each of whose calls goes to one of them: to that on which
- * its first frame lies, else to that which will be done with it first (flow/shares.c). What lies elsewhere the call
+ * its first frame lies, else to that which will be done with it first (flow/placement.c). What lies elsewhere the call
  * brings into that device's memory itself, as its first work (`staging`): only then is it known where a frame goes, and
  * a batch stays whole. So there is no copy before such a stage; one behind it, with the same list of devices, brings
  * each frame home from where it lies.
@@ -87,7 +87,7 @@ typedef enum mr_copy_kind {
 /* Bytes that pools may take: an upper bound, where all sizes are known. */
 typedef struct mr_plan_bytes {
     uint64_t bytes;  /* of all whose size is known */
-    uint64_t likely; /* of them, what a run is expected to take (plan_account.c) */
+    uint64_t likely; /* of them, what a run is expected to take (planner/account.c) */
     bool unknown;    /* there are others: frames without a bound on their size */
 } mr_plan_bytes;
 
@@ -159,7 +159,7 @@ typedef struct mr_plan_node {
     const char *key, *public_key; /* files; NULL: none */
     size_t source_count, stage_count; /* of the author's */
     mr_plan_bytes host, pinned, shared; /* upper bounds of what pools of one of its processes take */
-    mr_plan_bytes queues;   /* beside them: what ZeroMQ holds of its cuts at most, see plan_memory.c */
+    mr_plan_bytes queues;   /* beside them: what ZeroMQ holds of its cuts at most, see planner/plan_memory.c */
     const mr_plan_bytes *devices;       /* the same of each of the plan's devices, by index; of the first: all of those */
 } mr_plan_node;
 
@@ -211,7 +211,7 @@ typedef struct mr_plan_vertex {
     int output_buffers;             /* for output 0 of one instance (Buffers, above) */
     int least_buffers;              /* with so many of them the pipeline still gets on: one call in each stage, and in
                                        each queue no more than that call takes */
-    int likely_buffers;             /* so many are expected to be in use (plan_sizes.c) */
+    int likely_buffers;             /* so many are expected to be in use (planner/sizes.c) */
     size_t input_count;
     const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
     const mr_format_set *takes;     /* one for each of them: what it, and all that its frames go on to, can take; NULL
@@ -220,7 +220,7 @@ typedef struct mr_plan_vertex {
     bool paced;                     /* sources: it keeps to that rate */
     int64_t frames;                 /* sources: how many will come; 0: unknown */
     bool endless;                   /* sources: it begins anew at its end, for ever */
-    bool waits;                     /* sources: it is opened when its turn comes (plan_jobs.c), and if it cannot be, the
+    bool waits;                     /* sources: it is opened when its turn comes (planner/jobs.c), and if it cannot be, the
                                        run goes on without it */
     bool unreadable;                /* sources: it could not be opened for the plan; only where others like it could */
     int64_t deadline_ns;            /* sources: from when a frame is due until no work is begun on it; 0: none */
@@ -293,7 +293,7 @@ typedef struct mr_plan_params {
     const char *runtime;            /* folder for sockets of nodes that do not say where they listen; NULL: that of
                                        $MILLRACE_RUNTIME, else one of the pipeline's own */
     int workers;                    /* 0: as the spec says, else one for each usable core */
-    int jobs;                       /* 0: as the spec says, else by plan_jobs.c */
+    int jobs;                       /* 0: as the spec says, else by planner/jobs.c */
     int64_t grace_ns;               /* 0: ten seconds */
     bool offline;
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */

@@ -2,7 +2,7 @@
  * printed adds up.
  *
  * What is likely: buffers of a pool that is filled when the pipeline starts are all there. Of the others so many as are
- * expected to be in use at once (plan_sizes.c), each of the mean size of what comes. What libraries and ZeroMQ take is
+ * expected to be in use at once (sizes.c), each of the mean size of what comes. What libraries and ZeroMQ take is
  * not foreseen: their bound counts. */
 #include "engine/planner/account.h"
 

@@ -179,7 +179,7 @@ static int lint_outputs(mr_plan_builder *b) {
 /* Pools that would have to be larger than a pool may be.
  *
  * A pool is planned for all the places that may hold its buffers at once (plan.h); with fewer, stages would wait
- * for each other. The sizes of plan_sizes.c count a place once for each way to it, and stop at the limit. Where
+ * for each other. The sizes of sizes.c count a place once for each way to it, and stop at the limit. Where
  * one has met the limit, each place is counted here once. */
 /* What may hold the output of one vertex, and the queue or the calls that hold most of it. */
 typedef struct count {

@@ -30,14 +30,14 @@ bool mr_plan_passes_on(const mr_plan_builder *b, const mr_plan_link *link) {
     return passes_through(&b->plan->vertices[link->to], &b->plan->vertices[link->from].outputs[link->from_port].set);
 }
 
-/* Sums stop here; lint_pools.c looks closer at those that do. */
+/* Sums stop here; lint.c looks closer at those that do. */
 static int64_t cap(int64_t value) {
     return value < MR_PLAN_MOST_BUFFERS ? value : MR_PLAN_MOST_BUFFERS;
 }
 
 /* Where one way to a join gathers batches, the other must hold as many frames meanwhile: with less room in its queue
  * it would stop the stage that feeds both, and the batch would never fill. What the author wrote stands
- * (lint_batches.c). */
+ * (lint_timing.c). */
 static void lengthen_joins(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];

@@ -86,7 +86,6 @@ tools/millrace/plan/plan.c -> tools/millrace/run/signals.h
 KNOWN_CIRCLES = """
 engine/device/device.h 20
 engine/flow/executor/executor.h 9
-engine/flow/graph.h 28
 kernels/classical/classical.h 26
 kernels/kernels.h 10
 tools/millrace/run/supervisor.h 9

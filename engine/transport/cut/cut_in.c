@@ -4,7 +4,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/flow/hooks.h"
+#include "engine/flow/instance.h"
+#include "engine/flow/link.h"
+#include "engine/flow/run.h"
 #include "engine/flow/run_state.h"
 #include "engine/transport/cut/arrivals.h"
 #include "engine/transport/cut/cut_end.h"
@@ -60,7 +62,7 @@ static int64_t now(void) {
 static void end_sources(mr_instance *instance) {
     for (size_t i = 0; i < instance->vertex->source_count; i++) {
         mr_item end = {.kind = MR_ITEM_END, .source = instance->vertex->sources[i]};
-        mr_link_push(instance->ports[0], &end, NULL);
+        mr_link_push(instance->intake.ports[0], &end, NULL);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "engine/transport/cut/cut_lanes.h"
 
 #include "engine/base/memory.h"
+#include "engine/flow/link.h"
 #include "engine/transport/cut/cut_end.h"
 
 /* A frame that a process had when it died is sent to another once that process was silent for a while; later frames
@@ -42,7 +43,7 @@ struct mr_cut_lanes {
 /* ---- into the inlet ---------------------------------------------------------------------------------------------- */
 
 static bool push(mr_cut_lanes *lanes, mr_item *item, uint64_t ticket, bool counted) {
-    if (!mr_link_put(lanes->instance->ports[0], item, lanes->room, &lanes->news))
+    if (!mr_link_put(lanes->instance->intake.ports[0], item, lanes->room, &lanes->news))
         return false;
     if (counted)
         mr_receiver_take(lanes->receiver, ticket);
@@ -52,7 +53,7 @@ static bool push(mr_cut_lanes *lanes, mr_item *item, uint64_t ticket, bool count
 
 void mr_cut_lanes_report(mr_cut_lanes *lanes) {
     if (lanes->news)
-        mr_link_tell(lanes->instance->ports[0]);
+        mr_link_tell(lanes->instance->intake.ports[0]);
     lanes->news = false;
 }
 
@@ -134,7 +135,7 @@ void mr_cut_lanes_end(mr_cut_lanes *lanes, uint32_t source, bool cut_short, int6
     enter_ordered(lanes, source, now_ns);
     mr_item end = {.kind = MR_ITEM_END, .source = source, .cut_short = cut_short};
     if (!lanes->lane[source].ended && !enter(lanes, &end, 0, false, now_ns))
-        mr_link_push(lanes->instance->ports[0], &end, NULL); /* An end needs no room: it only comes too early. */
+        mr_link_push(lanes->instance->intake.ports[0], &end, NULL); /* An end needs no room: it only comes too early. */
     lanes->ends += !lanes->lane[source].ended;
     lanes->lane[source].ended = true;
 }
@@ -191,7 +192,7 @@ static void drop_lane(mr_cut_lanes *lanes, lane *of) {
                             MR_REASON_STOPPED);
         mr_frame_unref(&gone->item.frame);
         if (gone->item.kind == MR_ITEM_END)
-            mr_link_push(lanes->instance->ports[0], &gone->item, NULL);
+            mr_link_push(lanes->instance->intake.ports[0], &gone->item, NULL);
         mr_free(gone);
     }
     of->last = &of->first;
@@ -240,7 +241,7 @@ int mr_cut_lanes_create(mr_cut_lanes **lanes, mr_instance *instance, const mr_cu
         made->lane[vertex->sources[i]].comes = true;
     int64_t silence_ns = mr_cut_times_of(cut).session.silence_ns;
     int64_t patience_ns = mr_cut_restores_order(cut) ? PATIENT_SILENCES * silence_ns : silence_ns;
-    made->patience_ns = cut->mode == MR_CUT_LIVE && instance->tells_gone ? patience_ns : 0;
+    made->patience_ns = cut->mode == MR_CUT_LIVE && instance->ring.tells_gone ? patience_ns : 0;
     int status = create_order(made, cut, patience_ns);
     if (status)
         mr_cut_lanes_destroy(&made);

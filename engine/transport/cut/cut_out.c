@@ -10,8 +10,10 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "engine/flow/hooks.h"
+#include "engine/flow/instance.h"
+#include "engine/flow/io.h"
 #include "engine/flow/ledger/ledger.h"
+#include "engine/flow/run.h"
 #include "engine/flow/run_state.h"
 #include "engine/transport/cut/cut_end.h"
 #include "engine/transport/cut/cut_stages.h"
@@ -511,7 +513,7 @@ static int create_shares(cut_out *out) {
 /* With a live cut anywhere, knowledge of losses may be lost with a process, whichever cuts it has. Packets are numbered
  * differently from their pictures, so that nothing behind waits for their numbers. */
 static bool reports_lost(const cut_out *out) {
-    return mr_cut_any_is_live(out->instance->graph->plan) && out->instance->tells_gone &&
+    return mr_cut_any_is_live(out->instance->graph->plan) && out->instance->ring.tells_gone &&
            out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;
 }
 

@@ -1,13 +1,20 @@
-#include "engine/flow/instance.h"
+#include "engine/flow/step.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/flow/deadline.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/hooks.h"
+#include "engine/flow/instance.h"
+#include "engine/flow/intake.h"
+#include "engine/flow/lifecycle.h"
+#include "engine/flow/outputs.h"
+#include "engine/flow/placement.h"
 #include "engine/flow/resume.h"
+#include "engine/flow/run.h"
+#include "engine/flow/slots.h"
 #include "engine/flow/tracing.h"
 #include "millrace/log.h"
 
@@ -30,15 +37,15 @@ static void unlock(mr_instance *instance) {
 }
 
 static bool is_source(const mr_instance *instance) {
-    return instance->port_count == 0;
+    return instance->intake.port_count == 0;
 }
 
 /* ---- claiming -------------------------------------------------------------------------------------------------- */
 
 static bool gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     if (is_source(instance))
-        return !instance->ended;
-    if (instance->port_count > 1)
+        return !instance->intake.ended;
+    if (instance->intake.port_count > 1)
         return mr_instance_join(instance, slot, entry);
     return mr_instance_gather(instance, slot, entry);
 }
@@ -46,23 +53,23 @@ static bool gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
 /* The next slot with its inputs, or NULL: something is missing, and what supplies it wakes the instance. */
 static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
     const mr_executor *executor = entry->task.executor;
-    if (instance->stuck || instance->claimed - instance->released == instance->in_flight ||
-        instance->claimed - instance->freed == instance->slot_count)
+    if (instance->ring.stuck || instance->ring.claimed - instance->ring.released == instance->ring.in_flight ||
+        instance->ring.claimed - instance->ring.freed == instance->ring.slot_count)
         return NULL;
-    mr_slot *slot = mr_instance_slot(instance, instance->claimed);
+    mr_slot *slot = mr_instance_slot(instance, instance->ring.claimed);
     if (!gather(instance, slot, entry))
         return NULL;
     slot->state = MR_SLOT_RUNNING;
-    if (instance->sheds)
+    if (instance->intake.sheds)
         slot->begun_ns = mr_executor_now_ns(executor);
     if (slot->frame_count == 0)
         slot->part = mr_instance_part_now(instance, 0);
     if (slot->frame_count) {
         if (mr_instance_shares(instance))
             mr_share_begin(instance, slot, mr_executor_now_ns(executor));
-        instance->spread += (uint64_t)instance->self.batch;
+        instance->placement.spread += (uint64_t)instance->self.batch;
     }
-    instance->claimed++;
+    instance->ring.claimed++;
     return slot;
 }
 
@@ -99,7 +106,7 @@ static void fail_call(mr_instance *instance, mr_slot *slot, int status) {
     }
     if (!type->inputs) {
         mr_graph_fail_source(instance->graph, instance->self.source, status, mr_message());
-        instance->ended = true;
+        instance->intake.ended = true;
         return;
     }
     complain(instance, status);
@@ -140,7 +147,7 @@ static int call_map(mr_stage *self, mr_io *io) {
 static int call_external(mr_instance *instance, mr_io *io) {
     mr_frame *frame = mr_io_input(io);
     frame->identity = (mr_identity){
-        .source = instance->self.source, .epoch = instance->first_epoch, .seq = instance->claimed - 1};
+        .source = instance->self.source, .epoch = instance->intake.first_epoch, .seq = instance->ring.claimed - 1};
     frame->born_ns = io->now_ns;
     mr_io_set_due(io, frame, io->now_ns);
     int status = mr_ledger_open(instance->graph->ledger, &frame->identity, &frame->receipt);
@@ -216,7 +223,7 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     size_t first = slot->output_count;
     /* Its device may have failed since the inputs were gathered; what has begun there stays there. */
-    if (instance->part_count > 1 && !first && !slot->held_count && !slot->event) {
+    if (instance->placement.part_count > 1 && !first && !slot->held_count && !slot->event) {
         mr_share_move(instance, slot, mr_instance_part_now(instance, slot->part));
         entry->io.stream = entry->streams[slot->part];
     }
@@ -237,14 +244,14 @@ enum { SHORT_STRIDE = 16 };
 
 /* A call, with the processor time that its thread spends in it where the run is profiled. */
 static int measure_process(mr_entry_task *entry, mr_slot *slot) {
-    if (!entry->instance->graph->profiled || (entry->stride && entry->calls++ % entry->stride))
+    if (!entry->instance->graph->profiled || (entry->meter.stride && entry->meter.calls++ % entry->meter.stride))
         return call_process(entry, slot);
     int64_t before = mr_thread_cpu_ns();
     int answer = call_process(entry, slot);
     int64_t spent = mr_thread_cpu_ns() - before;
-    int64_t known = atomic_load_explicit(&entry->cpu_ns, memory_order_relaxed);
-    entry->stride = spent < SHORT_CPU_NS ? SHORT_STRIDE : 1;
-    atomic_store_explicit(&entry->cpu_ns, known + spent * entry->stride, memory_order_relaxed);
+    int64_t known = atomic_load_explicit(&entry->meter.cpu_ns, memory_order_relaxed);
+    entry->meter.stride = spent < SHORT_CPU_NS ? SHORT_STRIDE : 1;
+    atomic_store_explicit(&entry->meter.cpu_ns, known + spent * entry->meter.stride, memory_order_relaxed);
     return answer;
 }
 
@@ -254,24 +261,24 @@ static void add_relaxed(_Atomic uint64_t *counter, uint64_t more) {
 
 /* Counts one consumed call: frames, time inside, latency since each frame entered the queue. */
 static void count_call(mr_entry_task *entry, const mr_slot *slot, int64_t now_ns) {
-    add_relaxed(&entry->in, slot->frame_count);
-    if (slot->frame_count > atomic_load_explicit(&entry->most_frames, memory_order_relaxed))
-        atomic_store_explicit(&entry->most_frames, slot->frame_count, memory_order_relaxed);
-    if (entry->unclocked) {
-        entry->entered_ns[entry->entered++] = slot->entered_ns[0];
+    add_relaxed(&entry->meter.in, slot->frame_count);
+    if (slot->frame_count > atomic_load_explicit(&entry->meter.most_frames, memory_order_relaxed))
+        atomic_store_explicit(&entry->meter.most_frames, slot->frame_count, memory_order_relaxed);
+    if (entry->meter.unclocked) {
+        entry->meter.entered_ns[entry->meter.entered++] = slot->entered_ns[0];
         return;
     }
-    if (entry->instance->sheds)
+    if (entry->instance->intake.sheds)
         mr_graph_note_call(entry->instance->graph, entry->instance, now_ns - slot->begun_ns);
     for (size_t i = 0; i < slot->frame_count; i++)
-        mr_histogram_add(&entry->latency, now_ns - slot->entered_ns[i]);
+        mr_histogram_add(&entry->meter.latency, now_ns - slot->entered_ns[i]);
 }
 
 /* Whether frames are at their end here, so that their time is taken. */
 static bool ends_frames(const mr_instance *instance) {
     size_t led_on = 0;
     for (size_t port = 0; port < instance->vertex->output_count; port++)
-        led_on += instance->routes[port].consumer_count > 0;
+        led_on += instance->ring.routes[port].consumer_count > 0;
     return !instance->vertex->output_count || led_on < instance->vertex->output_count;
 }
 
@@ -279,7 +286,7 @@ static bool ends_frames(const mr_instance *instance) {
  * through a stage. Not where somebody needs the time of each, nor where a call may wait. */
 static unsigned stretch_of(const mr_entry_task *entry, int64_t spent_ns) {
     const mr_instance *instance = entry->instance;
-    bool alone = entry->traced || instance->sheds || instance->vertex->blocking || is_source(instance) ||
+    bool alone = entry->traced || instance->intake.sheds || instance->vertex->blocking || is_source(instance) ||
                  ends_frames(instance);
     return alone || spent_ns >= SHORT_NS ? 1 : MR_STRETCH;
 }
@@ -287,25 +294,25 @@ static unsigned stretch_of(const mr_entry_task *entry, int64_t spent_ns) {
 static void read_clock(mr_entry_task *entry, unsigned calls) {
     int64_t now = mr_executor_now_ns(entry->task.executor);
     int64_t spent = now - entry->io.now_ns;
-    atomic_store_explicit(&entry->busy_ns, atomic_load_explicit(&entry->busy_ns, memory_order_relaxed) + spent,
+    atomic_store_explicit(&entry->meter.busy_ns, atomic_load_explicit(&entry->meter.busy_ns, memory_order_relaxed) + spent,
                           memory_order_relaxed);
     spent /= calls;
     if (!entry->instance->shared)
-        entry->instance->burst = spent < FAST_NS ? MR_BURST : 1;
-    entry->stretch = stretch_of(entry, spent);
+        entry->instance->intake.burst = spent < FAST_NS ? MR_BURST : 1;
+    entry->meter.stretch = stretch_of(entry, spent);
     entry->io.now_ns = now;
-    for (unsigned i = 0; i < entry->entered; i++)
-        mr_histogram_add(&entry->latency, now - entry->entered_ns[i]);
-    entry->entered = entry->unclocked = 0;
+    for (unsigned i = 0; i < entry->meter.entered; i++)
+        mr_histogram_add(&entry->meter.latency, now - entry->meter.entered_ns[i]);
+    entry->meter.entered = entry->meter.unclocked = 0;
 }
 
 /* After a call. One of several frames is timed by itself, since their times have no place. */
 static void clock_call(mr_entry_task *entry, const mr_slot *slot) {
-    add_relaxed(&entry->times, 1);
-    if (entry->unclocked + 1 < entry->stretch && slot->frame_count == 1)
-        entry->unclocked++;
+    add_relaxed(&entry->meter.times, 1);
+    if (entry->meter.unclocked + 1 < entry->meter.stretch && slot->frame_count == 1)
+        entry->meter.unclocked++;
     else
-        read_clock(entry, entry->unclocked + 1);
+        read_clock(entry, entry->meter.unclocked + 1);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------------------------ */
@@ -341,7 +348,7 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
                 fail_call(instance, slot, answer);
         }
         const mr_stage_hooks *hooks = instance->self.type->hooks;
-        int answer = hooks && hooks->mark ? hooks->mark(&instance->parts[0].self, mark) : MR_DONE;
+        int answer = hooks && hooks->mark ? hooks->mark(&instance->placement.parts[0].self, mark) : MR_DONE;
         if (answer == MR_ERROR_AGAIN)
             return answer;
         pass_mark_on(instance, slot, mark);
@@ -351,7 +358,7 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
 
 static int end_source(mr_instance *instance, mr_slot *slot, bool cut_short) {
     mr_item end = {.kind = MR_ITEM_END, .source = instance->self.source, .cut_short = cut_short};
-    instance->ended = true;
+    instance->intake.ended = true;
     int status = mr_slot_add_mark(slot, &end);
     return status ? status : MR_DONE;
 }
@@ -422,12 +429,12 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
 static bool begin(mr_instance *instance, mr_entry_task *entry) {
     bool blocked = false;
     lock(instance);
-    if (instance->freed != instance->claimed)
+    if (instance->ring.freed != instance->ring.claimed)
         mr_instance_retire(instance, entry);
     if (!entry->slot)
         entry->slot = claim(instance, entry);
     /* What an unfinished call has given so far must go before it may give more. */
-    blocked = instance->stuck && !instance->shared;
+    blocked = instance->ring.stuck && !instance->shared;
     unlock(instance);
     return entry->slot && !blocked;
 }
@@ -444,9 +451,9 @@ static void end(mr_instance *instance, mr_entry_task *entry, int answer) {
 
 /* Opens what its own thread is to open. False where it cannot be opened. */
 static bool open_itself(mr_instance *instance) {
-    if (instance->tried)
+    if (instance->opening.tried)
         return false;
-    instance->tried = true;
+    instance->opening.tried = true;
     int status = mr_instance_open(instance);
     if (!status)
         mr_instance_set_ready(instance);
@@ -482,9 +489,9 @@ static void open_late(mr_instance *instance) {
 
 /* False: it is not to run yet. */
 static bool get_ready(mr_instance *instance) {
-    if (!instance->waits)
-        return instance->opens_itself && open_itself(instance);
-    if (!atomic_load(&instance->begun))
+    if (!instance->opening.waits)
+        return instance->opening.opens_itself && open_itself(instance);
+    if (!atomic_load(&instance->opening.begun))
         return false;
     open_late(instance);
     return true;
@@ -493,7 +500,7 @@ static bool get_ready(mr_instance *instance) {
 void mr_instance_run(void *context) {
     mr_entry_task *entry = context;
     mr_instance *instance = entry->instance;
-    if (!atomic_load_explicit(&instance->ready, memory_order_acquire) && !get_ready(instance))
+    if (!atomic_load_explicit(&instance->opening.ready, memory_order_acquire) && !get_ready(instance))
         return;
     int64_t begun = mr_executor_now_ns(entry->task.executor);
     entry->io.now_ns = begun;
@@ -507,22 +514,9 @@ void mr_instance_run(void *context) {
             again = false;
         }
     }
-    if (entry->unclocked)
-        read_clock(entry, entry->unclocked);
+    if (entry->meter.unclocked)
+        read_clock(entry, entry->meter.unclocked);
     const mr_stage_hooks *hooks = instance->self.type->hooks;
     if (hooks && hooks->idle)
-        hooks->idle(&instance->parts[0].self);
-}
-
-void mr_instance_wake(void *context) {
-    mr_instance *instance = context;
-    for (size_t i = 0; instance->shared && i < instance->entry_count; i++)
-        if (mr_task_wake_idle(&instance->entries[i].task))
-            return;
-    mr_task_wake(&instance->entries[0].task);
-}
-
-void mr_instance_wake_all(mr_instance *instance) {
-    for (size_t i = 0; i < instance->entry_count; i++)
-        mr_task_wake(&instance->entries[i].task);
+        hooks->idle(&instance->placement.parts[0].self);
 }

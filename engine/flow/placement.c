@@ -1,8 +1,14 @@
-/* Which of its devices a stage's next frames go to, by what the last ones have cost there. */
+/* Stages on several devices: which of them takes the next call, and how its inputs come there. */
+#include "engine/flow/placement.h"
+
 #include "engine/flow/copy.h"
-#include "engine/flow/graph.h"
-#include "engine/flow/instance.h"
+#include "engine/flow/intake.h"
+#include "engine/flow/io.h"
+#include "engine/flow/pools.h"
+#include "engine/flow/slots.h"
 #include "millrace/log.h"
+
+/* ---- shares: the device of the next frames, by what the last ones have cost there -------------------------------- */
 
 /* So many calls in a row that go elsewhere make an idle device worth a try: it may have become faster. */
 enum { PATIENCE = 256 };
@@ -19,15 +25,15 @@ static bool is_usable(const mr_part *part) {
 /* ---- what a device has to do, and how fast it is --------------------------------------------------------------- */
 
 static double cost_here(const mr_instance *instance, size_t part) {
-    int64_t cost = atomic_load_explicit(&instance->parts[part].cost_ns, memory_order_relaxed);
+    int64_t cost = atomic_load_explicit(&instance->placement.parts[part].cost_ns, memory_order_relaxed);
     return (double)cost / instance->self.batch;
 }
 
 /* Nanoseconds for a frame, here and in what stays on the device behind; 0: not known yet of all of them. */
 static double cost_of(const mr_instance *instance, size_t part) {
     double cost = cost_here(instance, part);
-    for (size_t i = 0; i < instance->follower_count && cost > 0; i++) {
-        double more = cost_here(instance->followers[i], part);
+    for (size_t i = 0; i < instance->placement.follower_count && cost > 0; i++) {
+        double more = cost_here(instance->placement.followers[i], part);
         cost = more > 0 ? cost + more : 0;
     }
     return cost;
@@ -41,15 +47,15 @@ static uint64_t calls_of(const mr_part *part) {
 /* Frames that are yet to be done there. Where stages behind work on the same device, what lies there for them counts:
  * what comes out of this one stays in use until they are done. */
 static uint64_t backlog(mr_instance *instance, size_t number) {
-    const mr_part *part = &instance->parts[number];
+    const mr_part *part = &instance->placement.parts[number];
     uint64_t frames = calls_of(part) * (uint64_t)instance->self.batch, lying = 0;
-    if (instance->follower_count && instance->vertex->pools[0].memory == MR_MEMORY_DEVICE)
-        lying = mr_instance_lying(instance, part);
+    if (instance->placement.follower_count && instance->vertex->pools[0].memory == MR_MEMORY_DEVICE)
+        lying = mr_instance_in_use(instance, part);
     return frames > lying ? frames : lying;
 }
 
 static bool has_room(const mr_instance *instance, uint64_t frames) {
-    uint64_t calls = (instance->in_flight + instance->working - 1) / instance->working;
+    uint64_t calls = (instance->ring.in_flight + instance->placement.working - 1) / instance->placement.working;
     uint64_t here = calls * (uint64_t)instance->self.batch, behind = KEEPS_BUSY * (uint64_t)instance->vertex->turn;
     return frames < (here > behind ? here : behind);
 }
@@ -67,7 +73,7 @@ static bid bid_of(mr_instance *instance, size_t part, double fastest) {
     uint64_t frames = backlog(instance, part);
     return (bid){has_room(instance, frames),
                  (double)(frames + (uint64_t)instance->self.batch) * (cost > 0 ? cost : fastest),
-                 atomic_load_explicit(&instance->parts[part].given, memory_order_relaxed)};
+                 atomic_load_explicit(&instance->placement.parts[part].given, memory_order_relaxed)};
 }
 
 static bool beats(const bid *one, const bid *other) {
@@ -83,8 +89,8 @@ typedef struct field {
 
 static field survey(const mr_instance *instance) {
     field all = {.fastest = 1};
-    for (size_t i = 0; i < instance->working; i++) {
-        double cost = is_usable(&instance->parts[i]) ? cost_of(instance, i) : 0;
+    for (size_t i = 0; i < instance->placement.working; i++) {
+        double cost = is_usable(&instance->placement.parts[i]) ? cost_of(instance, i) : 0;
         if (cost > 0 && (all.frames_a_ns == 0 || cost < all.fastest))
             all.fastest = cost;
         all.frames_a_ns += cost > 0 ? 1 / cost : 0;
@@ -94,75 +100,75 @@ static field survey(const mr_instance *instance) {
 
 /* It has had nothing to do for so long that it is tried again. */
 static bool is_due(const mr_instance *instance, size_t part) {
-    return atomic_load_explicit(&instance->parts[part].passed, memory_order_relaxed) >= PATIENCE;
+    return atomic_load_explicit(&instance->placement.parts[part].passed, memory_order_relaxed) >= PATIENCE;
 }
 
 /* While it does one frame the others do more than can wait for it, to be put in order behind. */
 static bool is_too_slow(const mr_instance *instance, size_t part, const field *all) {
     double cost = cost_of(instance, part);
     return cost > 0 && !is_due(instance, part) &&
-           cost * all->frames_a_ns - 1 > (double)(MR_PLAN_REORDERED * instance->working) / KEEPS_BUSY;
+           cost * all->frames_a_ns - 1 > (double)(MR_PLAN_REORDERED * instance->placement.working) / KEEPS_BUSY;
 }
 
 /* The best of those that can be used; `working` where there is none. */
 static size_t best_part(mr_instance *instance, bool any_speed) {
     const field all = survey(instance);
-    size_t best = instance->working;
+    size_t best = instance->placement.working;
     bid highest = {0};
-    for (size_t i = 0; i < instance->working; i++) {
-        if (!is_usable(&instance->parts[i]) || (!any_speed && is_too_slow(instance, i, &all)))
+    for (size_t i = 0; i < instance->placement.working; i++) {
+        if (!is_usable(&instance->placement.parts[i]) || (!any_speed && is_too_slow(instance, i, &all)))
             continue;
         const bid made = bid_of(instance, i, all.fastest);
         if (is_due(instance, i) && made.room)
             return i;
-        if (best == instance->working || beats(&made, &highest)) {
+        if (best == instance->placement.working || beats(&made, &highest)) {
             best = i;
             highest = made;
         }
     }
-    return best == instance->working && !any_speed ? best_part(instance, true) : best;
+    return best == instance->placement.working && !any_speed ? best_part(instance, true) : best;
 }
 
 static size_t instead_of(mr_instance *instance, size_t part) {
     size_t best = best_part(instance, false);
-    if (best < instance->working)
+    if (best < instance->placement.working)
         return best;
-    if (instance->working < instance->part_count &&
-        !atomic_load_explicit(&instance->parts[instance->working].disabled, memory_order_relaxed))
-        return instance->working;
+    if (instance->placement.working < instance->placement.part_count &&
+        !atomic_load_explicit(&instance->placement.parts[instance->placement.working].disabled, memory_order_relaxed))
+        return instance->placement.working;
     return part;
 }
 
 size_t mr_instance_part_now(mr_instance *instance, size_t part) {
-    bool fixed = instance->part_count == 1 || instance->vertex->copy || part >= instance->working;
-    return fixed || is_usable(&instance->parts[part]) ? part : instead_of(instance, part);
+    bool fixed = instance->placement.part_count == 1 || instance->vertex->copy || part >= instance->placement.working;
+    return fixed || is_usable(&instance->placement.parts[part]) ? part : instead_of(instance, part);
 }
 
 static uint64_t turn_now(const mr_instance *instance) {
-    return instance->spread / (uint64_t)instance->vertex->turn + 1;
+    return instance->placement.spread / (uint64_t)instance->vertex->turn + 1;
 }
 
 size_t mr_instance_choose_part(mr_instance *instance, const mr_frame *frame) {
     const mr_device *device = mr_copy_device(frame);
-    size_t reserve = instance->working, part = reserve;
-    for (size_t i = 0; i < instance->working && part == reserve; i++)
-        part = instance->parts[i].self.device == device ? i : reserve;
+    size_t reserve = instance->placement.working, part = reserve;
+    for (size_t i = 0; i < instance->placement.working && part == reserve; i++)
+        part = instance->placement.parts[i].self.device == device ? i : reserve;
     /* A copy has only to look where a frame lies. */
     if (instance->vertex->copy)
-        return part < reserve || reserve < instance->part_count ? part : 0;
+        return part < reserve || reserve < instance->placement.part_count ? part : 0;
     if (part < reserve)
         return mr_instance_part_now(instance, part);
     /* A batch behind stays whole where all of its frames went to one device. */
-    if (instance->turn == turn_now(instance) && is_usable(&instance->parts[instance->turn_part]))
-        return instance->turn_part;
+    if (instance->placement.turn == turn_now(instance) && is_usable(&instance->placement.parts[instance->placement.turn_part]))
+        return instance->placement.turn_part;
     return instead_of(instance, 0);
 }
 
 /* ---- counting -------------------------------------------------------------------------------------------------- */
 
 static void count_passed(mr_instance *instance, size_t chosen) {
-    for (size_t i = 0; i < instance->working; i++) {
-        mr_part *part = &instance->parts[i];
+    for (size_t i = 0; i < instance->placement.working; i++) {
+        mr_part *part = &instance->placement.parts[i];
         unsigned passed = atomic_load_explicit(&part->passed, memory_order_relaxed);
         passed = i == chosen || calls_of(part) ? 0 : passed + 1;
         atomic_store_explicit(&part->passed, passed, memory_order_relaxed);
@@ -177,9 +183,9 @@ static void count_in(mr_part *part, uint64_t calls, uint64_t frames) {
 void mr_share_begin(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
     slot->counted = true;
     slot->begun_ns = now_ns;
-    if (slot->part < instance->working)
-        instance->turn_part = slot->part;
-    instance->turn = slot->part < instance->working ? turn_now(instance) : 0;
+    if (slot->part < instance->placement.working)
+        instance->placement.turn_part = slot->part;
+    instance->placement.turn = slot->part < instance->placement.working ? turn_now(instance) : 0;
     count_passed(instance, slot->part);
     count_in(mr_slot_part(instance, slot), 1, slot->frame_count);
 }
@@ -187,7 +193,7 @@ void mr_share_begin(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
 void mr_share_move(mr_instance *instance, mr_slot *slot, size_t part) {
     if (part != slot->part && slot->counted) {
         count_in(mr_slot_part(instance, slot), (uint64_t)-1, (uint64_t)-(int64_t)slot->frame_count);
-        count_in(&instance->parts[part], 1, slot->frame_count);
+        count_in(&instance->placement.parts[part], 1, slot->frame_count);
     }
     slot->part = part;
 }
@@ -236,19 +242,19 @@ void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot) {
     mr_part *part = mr_slot_part(instance, slot);
     if (came_failed(slot))
         return;
-    if (instance->part_count == 1 || instance->vertex->copy) {
+    if (instance->placement.part_count == 1 || instance->vertex->copy) {
         tell_failure(instance, part);
         return;
     }
-    if (slot->part >= instance->working || atomic_exchange(&part->failed, true))
+    if (slot->part >= instance->placement.working || atomic_exchange(&part->failed, true))
         return;
     size_t other = instead_of(instance, slot->part);
     if (other == slot->part)
         mr_log(MR_LOG_WARNING, "%s: %s: %s has failed, and no other device is left", instance->self.place,
                instance->self.id, part->self.device->name);
-    else if (other >= instance->working || instance->working == 1)
+    else if (other >= instance->placement.working || instance->placement.working == 1)
         mr_log(MR_LOG_WARNING, "%s: %s: %s has failed; from now on the work is done on %s", instance->self.place,
-               instance->self.id, part->self.device->name, instance->parts[other].self.device->name);
+               instance->self.id, part->self.device->name, instance->placement.parts[other].self.device->name);
     else
         mr_log(MR_LOG_WARNING, "%s: %s: %s has failed; the other devices take its share over", instance->self.place,
                instance->self.id, part->self.device->name);
@@ -256,23 +262,127 @@ void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot) {
 
 bool mr_instance_can_spare(const mr_instance *instance, const mr_device *device) {
     bool needed = false, other = false;
-    for (size_t i = 0; i < instance->part_count; i++) {
-        const mr_part *part = &instance->parts[i];
+    for (size_t i = 0; i < instance->placement.part_count; i++) {
+        const mr_part *part = &instance->placement.parts[i];
         if (part->self.device != device)
             other = other || is_usable(part);
-        else if (i < instance->working)
+        else if (i < instance->placement.working)
             needed = needed || is_usable(part);
     }
     return instance->vertex->copy || !needed || other;
 }
 
 void mr_instance_enable(mr_instance *instance, const mr_device *device, bool enabled) {
-    for (size_t i = 0; i < instance->part_count && !instance->vertex->copy; i++) {
-        mr_part *part = &instance->parts[i];
+    for (size_t i = 0; i < instance->placement.part_count && !instance->vertex->copy; i++) {
+        mr_part *part = &instance->placement.parts[i];
         if (part->self.device != device)
             continue;
         if (enabled)
             atomic_store(&part->failed, false);
         atomic_store(&part->disabled, !enabled);
     }
+}
+
+/* ---- staging ----------------------------------------------------------------------------------------------------- */
+
+/* Stages on several devices, or with one in reserve, bring their inputs in themselves: only when a call begins is it
+ * known where its work goes. Copies go through streams of their own, so that they run beside the work of earlier
+ * calls, which the call's own stream, or the host, is made to wait for. */
+static bool works_on_host(const mr_stage *self) {
+    return self->device->type->kind == MR_DEVICE_CPU;
+}
+
+/* The stream that copies to the call's device; home from a device it is one of that device. */
+static mr_stream *stream_for(const mr_io *io, const mr_frame *frame) {
+    const mr_instance *instance = io->instance;
+    const mr_stage *self = &mr_slot_part(instance, io->slot)->self;
+    size_t part = io->slot->part;
+    for (size_t i = 0; works_on_host(self) && i < instance->placement.part_count; i++)
+        if (instance->placement.parts[i].self.device == mr_copy_device(frame))
+            part = i;
+    return io->entry->staging[part];
+}
+
+/* Ends what was copied for one frame with an event, and makes whoever needs it wait for that. */
+static int join(mr_io *io, mr_stream *stream, mr_frame *copy) {
+    mr_slot *slot = io->slot;
+    const mr_stage *self = &mr_slot_part(io->instance, slot)->self;
+    mr_event *event = NULL;
+    int status = mr_event_create(&event, stream->device, self);
+    /* The slot keeps one event: the last is behind the others. */
+    if (!status && works_on_host(self) && slot->event)
+        status = mr_stream_wait(stream, slot->event);
+    if (!status)
+        status = mr_stream_record(stream, event);
+    if (!status && !works_on_host(self)) {
+        status = mr_stream_wait(io->entry->streams[slot->part], event);
+        /* An event that nothing waits for ends nothing. */
+        stream->unrecorded += status != MR_OK;
+    }
+    if (!status && works_on_host(self)) {
+        mr_event_unref(&slot->event);
+        slot->event = mr_event_ref(event);
+        mr_event_unref(&copy->ready);
+        copy->ready = mr_event_ref(event);
+    }
+    mr_event_unref(&event);
+    return status;
+}
+
+/* Puts a copy in the memory of the call's device in the place of an input. */
+static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
+    mr_slot *slot = io->slot;
+    mr_frame *frame = slot->frames[index], *copy = NULL;
+    mr_stream *stream = stream_for(io, frame), *own = io->stream;
+    mr_buffer *buffer = NULL, *passage = NULL;
+    int status = mr_io_staging(io, bytes, &buffer);
+    if (!status)
+        status = mr_io_passage(io, frame, device, bytes, &passage);
+    if (!status)
+        status = mr_slot_keep(slot, frame);
+    stream->stage = own->stage;
+    stream->frame = frame->identity;
+    /* Also of what is done the stream takes over whether it failed. */
+    if (!status && frame->ready)
+        status = mr_stream_wait(stream, frame->ready);
+    io->stream = stream;
+    if (!status)
+        status = mr_copy_frame(io, frame, device, buffer, passage, &copy);
+    io->stream = own;
+    if (!status)
+        status = join(io, stream, copy);
+    mr_buffer_unref(&passage);
+    mr_buffer_unref(&buffer);
+    if (status) {
+        mr_frame_unref(&copy);
+        return status;
+    }
+    mr_frame_unref(&slot->frames[index]);
+    slot->frames[index] = copy;
+    slot->staged = true;
+    return MR_OK;
+}
+
+/* What does not come through the call's stream has to be there before. */
+static int await(mr_io *io) {
+    mr_entry_task *entry = io->entry;
+    int status = MR_OK;
+    for (size_t i = 0; i < io->slot->frame_count && status >= 0; i++) {
+        const mr_frame *frame = io->slot->frames[i];
+        int ready = mr_input_ready(io->slot, frame, entry, entry->wait_count - 1);
+        status = ready > 0 ? MR_OK : ready < 0 ? ready : MR_ERROR_AGAIN;
+    }
+    return status;
+}
+
+int mr_io_bring_in(mr_io *io) {
+    const mr_instance *instance = io->instance;
+    const mr_stage *self = &mr_slot_part(instance, io->slot)->self;
+    mr_device *device = works_on_host(self) ? NULL : self->device;
+    int status = MR_OK;
+    for (size_t i = 0; i < io->slot->frame_count && !status; i++) {
+        size_t bytes = mr_copy_bytes(io->slot->frames[i], device);
+        status = bytes ? bring_in(io, i, device, bytes) : MR_OK;
+    }
+    return status ? status : await(io);
 }

@@ -1,0 +1,355 @@
+/* Inputs of a call: a batch from one link, or one frame of each port. */
+#include "engine/flow/intake.h"
+
+#include <string.h>
+
+#include "engine/flow/copy.h"
+#include "engine/flow/deadline.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/link.h"
+#include "engine/flow/placement.h"
+#include "engine/flow/resume.h"
+#include "engine/flow/slots.h"
+
+/* ---- one port ---------------------------------------------------------------------------------------------------- */
+
+/* What a call gets: frames are taken from the link until the batch is full, its time is up, or nothing more can join.
+ * What is late by then is dropped, before work is spent on it. */
+int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place) {
+    if (mr_event_done(frame->ready))
+        return mr_event_status(frame->ready) < 0 ? mr_event_status(frame->ready) : 1;
+    /* The same device orders the work itself; the host must not look before the device is done. */
+    if (mr_event_device(frame->ready) == mr_slot_part(entry->instance, slot)->self.device)
+        return 1;
+    mr_event_notify(frame->ready, &entry->waits[place], mr_task_waker, &entry->task);
+    return 0;
+}
+
+bool mr_instance_leaves_out(const mr_instance *instance, const mr_frame *frame) {
+    return instance->graph->resume && !instance->intake.passes_settled && frame->receipt &&
+           frame->receipt->page < instance->graph->plan->source_count &&
+           mr_resume_settled(instance->graph->resume, &frame->receipt->frame);
+}
+
+/* Why a frame is not to be processed; NULL where it is. */
+static const char *refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task) {
+    if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed))
+        return MR_REASON_STOPPED;
+    if (atomic_load_explicit(&instance->failed, memory_order_relaxed))
+        return "failed";
+    return instance->intake.sheds ? mr_deadline_refusal(instance, frame, task) : NULL;
+}
+
+/* Drops an input that is not to be processed, or cannot be. */
+static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const char *stage, const char *reason) {
+    mr_instance_settle(instance, slot, item->frame, MR_NOTE_DROPPED, stage, reason);
+    mr_frame_unref(&item->frame);
+}
+
+static bool fill_inbox(mr_instance *instance, size_t wanted) {
+    if (instance->intake.inbox_count)
+        return true;
+    size_t count = wanted > instance->intake.burst ? wanted : instance->intake.burst;
+    instance->intake.inbox_first = 0;
+    instance->intake.inbox_count = mr_link_pop(instance->intake.ports[0], instance->intake.inbox, count > MR_BURST ? MR_BURST : count);
+    return instance->intake.inbox_count > 0;
+}
+
+static void take_from_inbox(mr_instance *instance) {
+    instance->intake.inbox_first++;
+    instance->intake.inbox_count--;
+}
+
+/* Moves the first frame of the inbox into the slot, or drops it. False: it is not ready; the entry will be woken. */
+static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
+    mr_item *item = &instance->intake.inbox[instance->intake.inbox_first];
+    const char *reason = refusal(instance, item->frame, &entry->task);
+    if (!reason && mr_instance_leaves_out(instance, item->frame)) {
+        mr_instance_settle(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
+        mr_frame_unref(&item->frame);
+    } else if (reason && !instance->self.type->external) {
+        refuse(instance, slot, item, instance->self.id, reason);
+    } else {
+        if (slot->frame_count == 0 && instance->placement.part_count > 1)
+            slot->part = mr_instance_choose_part(instance, item->frame);
+        int ready = mr_input_ready(slot, item->frame, entry, 0);
+        if (ready == 0)
+            return false;
+        if (ready < 0)
+            refuse(instance, slot, item, mr_event_stage(item->frame->ready)->id, "device error");
+        else
+            mr_slot_add_frame(slot, item);
+    }
+    take_from_inbox(instance);
+    return true;
+}
+
+/* Drops what has become late while its batch gathered. */
+static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *task) {
+    size_t kept = 0;
+    int64_t now = mr_executor_now_ns(task->executor);
+    for (size_t i = 0; i < slot->frame_count; i++) {
+        mr_item item = {.frame = slot->frames[i], .entered_ns = slot->entered_ns[i]};
+        if (mr_deadline_passed(item.frame, now)) {
+            refuse(instance, slot, &item, instance->self.id, "late");
+            continue;
+        }
+        slot->frames[kept] = item.frame;
+        slot->entered_ns[kept++] = item.entered_ns;
+    }
+    slot->frame_count = kept;
+}
+
+/* Before a join, what is gone counts as if it were there: the other ways to the join hold as many frames as the
+ * batches on the way there may gather, and no more. Where nobody knows how much that is, nothing more is waited for. */
+static bool is_full(const mr_instance *instance, const mr_slot *slot) {
+    size_t gone = instance->ring.tells_gone ? slot->mark_count + slot->output_count : 0;
+    return slot->lost || slot->frame_count + gone >= (size_t)instance->self.batch;
+}
+
+/* A copy takes frames together that are there together: those that one event makes ready, so that work that fails takes
+ * none along but its own. */
+static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const mr_item *item) {
+    return instance->vertex->copy && slot->frame_count && item->frame->ready != slot->frames[0]->ready;
+}
+
+/* A batch that is not full leaves when its time is up or when every source has ended; that of a copy at once. */
+static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
+    if (slot->frame_count == 0)
+        return slot->mark_count > 0 || slot->output_count > 0;
+    if (is_full(instance, slot) || mr_link_ended(instance->intake.ports[0]) || instance->vertex->copy)
+        return true;
+    if (instance->vertex->batch_timeout_ns <= 0)
+        return false;
+    int64_t now = mr_executor_now_ns(task->executor);
+    if (instance->intake.batch_due_ns == INT64_MAX)
+        instance->intake.batch_due_ns = now + instance->vertex->batch_timeout_ns;
+    if (now >= instance->intake.batch_due_ns)
+        return true;
+    mr_task_wake_at(task, instance->intake.batch_due_ns);
+    return false;
+}
+
+static void add_mark(mr_slot *slot, const mr_item *mark) {
+    mr_slot_add_mark(slot, mark);
+    slot->lost |= mark->kind == MR_ITEM_GONE && mr_identity_is_lost(&mark->identity);
+}
+
+bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
+    size_t batch = (size_t)instance->self.batch;
+    if (instance->intake.sheds && slot->frame_count)
+        shed_gathered(instance, slot, &entry->task);
+    while (!is_full(instance, slot) && fill_inbox(instance, batch - slot->frame_count)) {
+        mr_item *item = &instance->intake.inbox[instance->intake.inbox_first];
+        if (item->kind == MR_ITEM_FRAME) {
+            if (goes_alone(instance, slot, item))
+                break;
+            if (!take_frame(instance, slot, entry))
+                return false;
+        } else {
+            if (item->kind == MR_ITEM_END || instance->ring.tells_gone)
+                add_mark(slot, item);
+            take_from_inbox(instance);
+        }
+        if (slot->mark_count && slot->frame_count == 0)
+            break;
+    }
+    if (!leaves(instance, slot, &entry->task))
+        return false;
+    instance->intake.batch_due_ns = INT64_MAX;
+    return true;
+}
+
+/* ---- joins ------------------------------------------------------------------------------------------------------- */
+
+/* Joins: a stage with several input ports gets one frame of each, matched by identity.
+ *
+ * Within a source every port's frames come in the order of their identities, so it is enough to compare the first of
+ * each lane: if all are equal they go together; otherwise the smallest can find no partner any more. A gone mark says
+ * so before a later frame arrives, and an end says it for all that could follow. A port whose lane is `away` (gone.h)
+ * has no partner for anything as long as that mark stands there: what comes to the others is passed over at once, and
+ * the mark stays until something takes its place. */
+typedef enum verdict { WAITS, TAKEN, PASSED } verdict;
+
+/* Where each port stands with one source. */
+typedef struct heads {
+    mr_item item[MR_MAX_PORTS];
+    size_t missing; /* ports that have nothing queued */
+    size_t ended;   /* ports at their end */
+    size_t away;    /* ports whose last mark is away */
+    const mr_identity *first; /* the smallest identity among frames and other gone marks; NULL: none */
+} heads;
+
+static void look(mr_instance *instance, uint32_t source, heads *at) {
+    *at = (heads){0};
+    for (size_t port = 0; port < instance->intake.port_count; port++) {
+        mr_item *item = &at->item[port];
+        item->kind = MR_ITEM_END;
+        bool comes = mr_link_has_source(instance->intake.ports[port], source);
+        if (comes && !mr_link_head(instance->intake.ports[port], source, item))
+            at->missing++;
+        else if (item->kind == MR_ITEM_END)
+            at->ended++;
+        else if (item->kind == MR_ITEM_GONE && mr_identity_is_away(&item->identity))
+            at->away++;
+        else if (!at->first || mr_identity_compare(&item->identity, at->first) < 0)
+            at->first = &item->identity;
+    }
+}
+
+static bool stands_at(const mr_item *item, const mr_identity *identity) {
+    return item->kind != MR_ITEM_END && mr_identity_compare(&item->identity, identity) == 0;
+}
+
+/* True where every port's first item is the frame `first`. */
+static bool all_match(const mr_instance *instance, const heads *at) {
+    for (size_t port = 0; port < instance->intake.port_count; port++)
+        if (at->item[port].kind != MR_ITEM_FRAME || !stands_at(&at->item[port], at->first))
+            return false;
+    return true;
+}
+
+/* Takes what stands at `first` from its ports; it has no partner in the others. */
+static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, heads *at) {
+    mr_identity first = *at->first;
+    for (size_t port = 0; port < instance->intake.port_count; port++) {
+        mr_item item;
+        if (!stands_at(&at->item[port], &first))
+            continue;
+        mr_link_take(instance->intake.ports[port], source, &item);
+        if (item.kind != MR_ITEM_FRAME)
+            continue;
+        mr_receipt_note(item.frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "unmatched");
+        mr_frame_unref(&item.frame);
+    }
+    mr_item gone = {.kind = MR_ITEM_GONE, .source = source, .identity = first};
+    if (instance->ring.tells_gone)
+        mr_slot_add_mark(slot, &gone);
+}
+
+/* Readiness of all frames that match: as mr_input_ready, of the first that is not 1. */
+static int all_ready(const mr_instance *instance, const mr_slot *slot, const heads *at, mr_entry_task *entry,
+                     size_t place, const mr_frame **failed) {
+    for (size_t port = 0; port < instance->intake.port_count; port++) {
+        int ready = mr_input_ready(slot, at->item[port].frame, entry, place);
+        if (ready != 1) {
+            *failed = at->item[port].frame;
+            return ready;
+        }
+    }
+    return 1;
+}
+
+/* What has been to another node and come back has a receipt of its own, and what goes on holds only one of them: that
+ * they were joined is what becomes of the others, and of all where nothing graver does. */
+static void note_joined(const mr_instance *instance, mr_receipt *first, mr_receipt *other) {
+    if (other == first)
+        return;
+    mr_receipt_note(first, MR_NOTE_ABSORBED, instance->self.id, "joined");
+    mr_receipt_note(other, MR_NOTE_ABSORBED, instance->self.id, "joined");
+}
+
+/* With a reason: they go no further, as noted. */
+static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, mr_note note, const char *stage,
+                     const char *reason) {
+    mr_receipt *first = NULL;
+    for (size_t port = 0; port < instance->intake.port_count; port++) {
+        mr_item item;
+        mr_link_take(instance->intake.ports[port], source, &item);
+        if (!reason) {
+            first = port == 0 ? item.frame->receipt : first;
+            note_joined(instance, first, item.frame->receipt);
+            mr_slot_add_frame(slot, &item);
+            continue;
+        }
+        mr_receipt_note(item.frame->receipt, note, stage, reason);
+        if (port == 0)
+            mr_instance_settle(instance, slot, item.frame, note, stage, reason);
+        mr_frame_unref(&item.frame);
+    }
+}
+
+static verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, const heads *at, mr_entry_task *entry) {
+    uint32_t source = instance->vertex->sources[turn];
+    size_t place = instance->self.source == MR_SOURCE_NONE ? turn : 0;
+    const mr_frame *failed = NULL;
+    if (instance->placement.part_count > 1)
+        slot->part = mr_instance_choose_part(instance, at->item[0].frame);
+    int ready = all_ready(instance, slot, at, entry, place, &failed);
+    if (ready == 0)
+        return WAITS;
+    const char *stage = instance->self.id, *reason = NULL;
+    if (instance->intake.sheds)
+        reason = mr_deadline_refusal(instance, at->item[0].frame, &entry->task);
+    if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed)) {
+        reason = MR_REASON_STOPPED;
+    } else if (ready < 0) {
+        stage = mr_event_stage(failed->ready)->id;
+        reason = "device error";
+    }
+    mr_note note = MR_NOTE_DROPPED;
+    if (!reason && mr_instance_leaves_out(instance, at->item[0].frame)) {
+        note = MR_NOTE_ABSORBED;
+        reason = MR_REASON_DONE_BEFORE;
+    }
+    take_all(instance, slot, source, note, stage, reason);
+    return reason ? PASSED : TAKEN;
+}
+
+static void take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
+    mr_item end;
+    for (size_t port = 0; port < instance->intake.port_count; port++)
+        if (mr_link_has_source(instance->intake.ports[port], source))
+            mr_link_take(instance->intake.ports[port], source, &end);
+    mr_slot_add_mark(slot, &end);
+}
+
+/* Nothing is here, and every port is away: joins behind need not wait for it either. They are told once. */
+static void pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t source, bool *told) {
+    mr_item away = {.kind = MR_ITEM_GONE, .source = source, .identity = mr_identity_away(source)};
+    if (instance->ring.tells_gone && !*told)
+        mr_slot_add_mark(slot, &away);
+    *told = true;
+}
+
+/* Moves one source on by one identity. */
+static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_entry_task *entry) {
+    uint32_t source = instance->vertex->sources[turn];
+    heads at;
+    look(instance, source, &at);
+    if (at.missing)
+        return WAITS;
+    if (at.away && !at.first) {
+        pass_absence_on(instance, slot, source, &instance->intake.away_told[turn]);
+        return WAITS;
+    }
+    instance->intake.away_told[turn] = false;
+    if (at.ended == instance->intake.port_count) {
+        take_ends(instance, slot, source);
+        return TAKEN;
+    }
+    if (all_match(instance, &at))
+        return take_match(instance, slot, turn, &at, entry);
+    pass_over(instance, slot, source, &at);
+    return PASSED;
+}
+
+bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
+    size_t count = instance->vertex->source_count;
+    for (size_t i = 0; i < count; i++) {
+        /* Sources take turns: the search starts behind the one that was served last. */
+        size_t turn = (instance->intake.join_turn + i) % count;
+        uint32_t source = instance->vertex->sources[turn];
+        if (instance->self.source != MR_SOURCE_NONE && source != instance->self.source)
+            continue;
+        verdict found;
+        while ((found = advance(instance, slot, turn, entry)) == PASSED)
+            ;
+        if (found == TAKEN) {
+            instance->intake.join_turn = (turn + 1) % count;
+            return true;
+        }
+    }
+    /* What a drop here has left for joins behind must not wait for the next match. */
+    return slot->mark_count > 0 || slot->output_count > 0;
+}

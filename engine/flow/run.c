@@ -1,0 +1,197 @@
+/* What instances, the ends of cuts and programs tell a running graph. */
+#include "engine/flow/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/lifecycle.h"
+#include "engine/flow/link.h"
+#include "engine/flow/turns.h"
+#include "millrace/log.h"
+
+/* ---- external sources -------------------------------------------------------------------------------------------- */
+
+void mr_graph_tell_room(void *context) {
+    mr_graph *graph = context;
+    pthread_mutex_lock(&graph->lock);
+    pthread_cond_broadcast(&graph->changed);
+    pthread_mutex_unlock(&graph->lock);
+}
+
+mr_link *mr_graph_external_inlet(mr_graph *graph, uint32_t source) {
+    return graph->sources[source].instance->intake.ports[0];
+}
+
+int mr_graph_end_source(mr_graph *graph, uint32_t source) {
+    pthread_mutex_lock(&graph->lock);
+    bool first = !graph->sources[source].pushed_end;
+    graph->sources[source].pushed_end = true;
+    pthread_mutex_unlock(&graph->lock);
+    mr_item end = {.kind = MR_ITEM_END, .source = source};
+    if (first)
+        mr_link_push(mr_graph_external_inlet(graph, source), &end, NULL);
+    return MR_OK;
+}
+
+/* ---- stopping -------------------------------------------------------------------------------------------------- */
+
+void mr_graph_stop(mr_graph *graph, bool at_once) {
+    if (at_once) {
+        mr_ledger_freeze(graph->ledger);
+        atomic_store(&graph->cancelled, true);
+    }
+    if (!atomic_exchange(&graph->stopping, true))
+        atomic_store(&graph->stop_ns, mr_clock_now_ns(mr_clock_real()));
+    for (uint32_t s = 0; s < graph->plan->source_count; s++)
+        if (graph->sources[s].instance && graph->plan->vertices[s].type->external)
+            mr_graph_end_source(graph, s);
+    pthread_mutex_lock(&graph->lock);
+    bool started = graph->started;
+    pthread_mutex_unlock(&graph->lock);
+    /* Before the start there are no threads to wake; it will find what is noted here. */
+    for (size_t i = 0; started && i < graph->instance_count; i++) {
+        if (graph->instances[i]->opening.waits && !atomic_load(&graph->instances[i]->opening.begun))
+            continue;
+        mr_instance_tell_stop(graph->instances[i]);
+        mr_instance_wake_all(graph->instances[i]);
+    }
+    if (started)
+        mr_turns_look(graph->turns);
+    mr_graph_tell_room(graph);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
+
+void mr_graph_hold(mr_graph *graph) {
+    pthread_mutex_lock(&graph->lock);
+    graph->running++;
+    pthread_mutex_unlock(&graph->lock);
+}
+
+/* With the lock. */
+static void one_less(mr_graph *graph) {
+    if (--graph->running > 0)
+        return;
+    graph->ended_ns = mr_clock_now_ns(mr_clock_real());
+    graph->ended_cpu_s = mr_process_cpu_s();
+    pthread_cond_broadcast(&graph->changed);
+}
+
+void mr_graph_let_go(mr_graph *graph) {
+    pthread_mutex_lock(&graph->lock);
+    one_less(graph);
+    pthread_mutex_unlock(&graph->lock);
+}
+
+void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance) {
+    pthread_mutex_lock(&graph->lock);
+    if (instance->vertex->role == MR_ROLE_SOURCE)
+        graph->sources[instance->self.source].ended = true;
+    if (instance->opening.waits)
+        mr_turns_note(graph->turns, instance->self.source);
+    one_less(graph);
+    pthread_mutex_unlock(&graph->lock);
+}
+
+/* ---- failures -------------------------------------------------------------------------------------------------- */
+
+static void keep_first(mr_graph *graph, int status, const char *message) {
+    if (graph->status)
+        return;
+    graph->status = status;
+    snprintf(graph->message, sizeof graph->message, "%s", message);
+}
+
+void mr_graph_fail(mr_graph *graph, int status, const char *message) {
+    pthread_mutex_lock(&graph->lock);
+    keep_first(graph, status, message);
+    pthread_mutex_unlock(&graph->lock);
+    mr_ledger_freeze(graph->ledger);
+    /* What nobody reads is not waited for either. */
+    mr_graph_stop(graph, status == MR_ERROR_CLOSED);
+}
+
+void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message) {
+    const mr_plan_vertex *vertex = &graph->plan->vertices[source];
+    mr_source_state *state = &graph->sources[source];
+    mr_log(MR_LOG_ERROR, "%s: %s: %s", vertex->place, vertex->id, message);
+    pthread_mutex_lock(&graph->lock);
+    if (!state->status) {
+        state->status = status;
+        state->message = mr_strdup(message);
+    }
+    char text[sizeof graph->message];
+    snprintf(text, sizeof text, "%s: %s", vertex->id, message);
+    keep_first(graph, status, text);
+    pthread_mutex_unlock(&graph->lock);
+}
+
+/* ---- openings ---------------------------------------------------------------------------------------------------- */
+
+void mr_graph_instance_opened(mr_graph *graph, const mr_instance *instance, int status) {
+    pthread_mutex_lock(&graph->lock);
+    /* What fails later may only have been interrupted, since all is being given up. */
+    if (status && !graph->open_status) {
+        graph->open_status = status;
+        snprintf(graph->open_message, sizeof graph->open_message, "%s: %s: %s", instance->self.place,
+                 instance->self.id, mr_message());
+    }
+    graph->opening -= instance->opening.opens_itself;
+    pthread_cond_broadcast(&graph->changed);
+    pthread_mutex_unlock(&graph->lock);
+}
+
+/* ---- counting -------------------------------------------------------------------------------------------------- */
+
+void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames) {
+    atomic_store_explicit(&graph->sources[source].expected, frames, memory_order_relaxed);
+}
+
+void mr_graph_miss_frames(mr_graph *graph, uint32_t source, uint64_t frames) {
+    atomic_fetch_add_explicit(&graph->sources[source].unread, frames, memory_order_relaxed);
+}
+
+void mr_graph_count_seam(mr_graph *graph, uint32_t source) {
+    atomic_fetch_add_explicit(&graph->sources[source].seams, 1, memory_order_relaxed);
+}
+
+static void tally(mr_tally *tally, const mr_result *result) {
+    if (!result->count || result->classes[0].index < 0)
+        return;
+    size_t index = (size_t)result->classes[0].index;
+    /* A peer may say any index. */
+    if (index >= MR_MOST_CLASSES)
+        return;
+    if (index >= tally->room) {
+        size_t room = index + 1 + index / 2;
+        mr_tally_class *classes = mr_realloc(tally->classes, room * sizeof *classes);
+        if (!classes)
+            return; /* Only the summary's list of classes is short of memory. */
+        memset(classes + tally->room, 0, (room - tally->room) * sizeof *classes);
+        tally->classes = classes;
+        tally->room = room;
+    }
+    tally->frames++;
+    tally->classes[index].frames++;
+    tally->classes[index].score += (double)result->classes[0].score;
+    tally->classes[index].label = result->classes[0].label;
+}
+
+void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *frame, int64_t now_ns) {
+    const mr_result *classes = frame->results ? mr_frame_result(frame, MR_RESULT_CLASSES, NULL) : NULL;
+    int vertex = (int)(sink->vertex - graph->plan->vertices);
+    pthread_mutex_lock(&graph->lock);
+    mr_histogram_add(&graph->latency, now_ns - frame->born_ns);
+    graph->first_ns = graph->first_ns ? graph->first_ns : now_ns;
+    if (classes && graph->tally_vertex < 0)
+        graph->tally_vertex = vertex;
+    if (classes && graph->tally_vertex == vertex) {
+        tally(&graph->sources[frame->identity.source].tally, classes);
+        mr_truths_add(&graph->sources[frame->identity.source].truths, frame->media, classes);
+    }
+    pthread_mutex_unlock(&graph->lock);
+}

@@ -1,0 +1,23 @@
+/* From a plan to a running graph (graph.h), and its end. Threads: create, start and destroy from one thread, in this
+ * order; all else from any. */
+#ifndef MILLRACE_FLOW_START_H
+#define MILLRACE_FLOW_START_H
+
+#include "engine/flow/graph.h"
+
+int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed);
+void mr_graph_destroy(mr_graph **graph);
+/* On failure all has ended: nothing was delivered, and what had come in was dropped. */
+int mr_graph_start(mr_graph *graph);
+/* MR_ERROR_AGAIN while it runs; else the first failure. */
+int mr_graph_wait(mr_graph *graph, int64_t timeout_ns);
+/* See mr_pipeline_enable_device. */
+int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enabled);
+/* A frame of an external source; takes the frame's reference on success only. */
+int mr_graph_push(mr_graph *graph, uint32_t source, mr_frame *frame, int64_t timeout_ns);
+
+/* Private to start.c and graph.c: instances, links and routes. */
+int mr_graph_wire(mr_graph *graph);
+void mr_graph_unwire(mr_graph *graph);
+
+#endif
