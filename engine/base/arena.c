@@ -90,7 +90,7 @@ static uint32_t hash_text(const char *text) {
     return hash;
 }
 
-/* The slot that holds `key`, or the free one where it belongs. There is always a free one. */
+/* The slot that holds `key`, or the free slot for it. There is always a free one. */
 static mr_index_slot *slot_of(const mr_index *index, const char *key, uint32_t hash) {
     size_t at = hash & (index->capacity - 1);
     for (;; at = (at + 1) & (index->capacity - 1)) {

@@ -2,7 +2,7 @@
  * it.
  *
  * Everything read from YAML (nodes, strings, filled options, plans) is small and lives equally long, so nothing is
- * freed by itself. One thread at a time. Functions answer NULL or MR_ERROR_MEMORY where memory is out, with
+ * freed by itself. One thread at a time. Functions answer NULL or MR_ERROR_MEMORY if memory is out, with
  * mr_message set. */
 #ifndef MILLRACE_BASE_ARENA_H
 #define MILLRACE_BASE_ARENA_H
@@ -20,7 +20,7 @@ typedef struct mr_arena {
 
 /* Zeroed memory, aligned for anything. */
 void *mr_arena_alloc(mr_arena *arena, size_t bytes);
-/* `count` elements of `size` bytes; also where that overflows the answer is NULL. */
+/* `count` elements of `size` bytes; NULL also if that overflows. */
 void *mr_arena_array(mr_arena *arena, size_t count, size_t size);
 /* `length` bytes of text and a zero. */
 char *mr_arena_text(mr_arena *arena, const char *text, size_t length);
@@ -42,7 +42,7 @@ typedef struct mr_index {
 
 /* Adds a key, or replaces its value. */
 int mr_index_put(mr_index *index, mr_arena *arena, const char *key, void *value);
-/* NULL where the key is not there. */
+/* NULL if the key is not there. */
 void *mr_index_get(const mr_index *index, const char *key);
 
 #endif

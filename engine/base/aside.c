@@ -14,8 +14,7 @@
 
 #include "millrace/status.h"
 
-/* Others may have folders of such names; with this file in it, which is locked by who uses the folder, it is one of
- * ours. */
+/* Other programs may have folders of such names. A folder is ours if it holds this file, which its user locks. */
 static const char prefix[] = "millrace-", pattern[] = "millrace-XXXXXX", mark[] = ".held";
 
 static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
@@ -28,16 +27,16 @@ static void remove_all(const char *folder) {
     nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* ---- what others have left ------------------------------------------------------------------------------------- */
+/* ---- folders that others have left ----------------------------------------------------------------------------- */
 
-/* Nobody else could have put anything into it. */
+/* True if no other user could have written into it. */
 static bool is_own(const char *folder) {
     struct stat of;
     return !lstat(folder, &of) && S_ISDIR(of.st_mode) && of.st_uid == geteuid() &&
            !(of.st_mode & (S_IRWXG | S_IRWXO));
 }
 
-/* With the lock: whoever is making this one just now will see that it is gone. */
+/* With the lock: a process that is making this folder at the moment will find it removed. */
 static void remove_left(const char *folder) {
     char path[MR_ASIDE + sizeof mark];
     snprintf(path, sizeof path, "%s/%s", folder, mark);
@@ -62,7 +61,7 @@ static void remove_what_is_left(const char *parent) {
 
 /* ---- one's own ------------------------------------------------------------------------------------------------- */
 
-/* Makes a folder; where that fails, none is named. */
+/* Makes a folder; if that fails, the name is empty. */
 static bool make_folder(mr_aside *aside, const char *parent) {
     int length = snprintf(aside->folder, sizeof aside->folder, "%s/%s", parent, pattern);
     errno = ENAMETOOLONG;
@@ -72,7 +71,7 @@ static bool make_folder(mr_aside *aside, const char *parent) {
     return false;
 }
 
-/* Holds it. False: somebody took it for one that was left, or (with errno) it cannot be. */
+/* Locks it. False: another process removed it as abandoned, or, with errno, it cannot be locked. */
 static bool hold(mr_aside *aside) {
     char path[MR_ASIDE + sizeof mark];
     struct stat of;

@@ -1,5 +1,5 @@
-/* Folders for what must be written somewhere and nobody wants: gone with who made them. One that is killed cannot take
- * its own away, so whoever makes the next takes away those beside it that nobody holds any more. */
+/* Temporary folders, removed by the process that made them. A killed process cannot remove its folder, so each call that
+ * makes one also removes those beside it that no process holds any more. */
 #ifndef MILLRACE_BASE_ASIDE_H
 #define MILLRACE_BASE_ASIDE_H
 
@@ -12,7 +12,7 @@ typedef struct mr_aside {
 
 /* Makes one in `parent`; NULL: in TMPDIR, else /tmp. MR_ERROR_IO, and there is none. */
 int mr_aside_make(mr_aside *aside, const char *parent);
-/* Removes it with all that is in it; where there is none, nothing. */
+/* Removes the folder with all its files; does nothing if there is none. */
 void mr_aside_remove(mr_aside *aside);
 
 #endif

@@ -13,7 +13,7 @@
 
 int mr_file_fail(const char *verb, const char *path) {
     int error = errno;
-    const char *hint = error == ENXIO ? " (a FIFO that nobody reads)" : "";
+    const char *hint = error == ENXIO ? " (a FIFO without a reader)" : "";
     int status = error == EACCES || error == EPERM || error == EROFS ? MR_ERROR_PERMISSION : MR_ERROR_IO;
     return mr_fail(status, "cannot %s %s: %s%s", verb, path, strerror(error), hint);
 }
@@ -61,7 +61,7 @@ int mr_file_continue(const char *path, int *fd) {
         return mr_file_fail("write to", path);
     int status = look(path, opened, &regular);
     if (!status && !regular)
-        status = mr_fail(MR_ERROR_IO, "%s is no regular file", path);
+        status = mr_fail(MR_ERROR_IO, "%s is not a regular file", path);
     if (status)
         close(opened);
     else
@@ -73,8 +73,8 @@ int mr_file_continue(const char *path, int *fd) {
 
 enum { PATH_BYTES = 4096 };
 
-/* What stands there was left behind by a process that died, or put there by somebody else; a link is removed, and not
- * what it leads to. */
+/* The existing file was left by a process that died, or made by another program. A link itself is removed, not its
+ * target. */
 static int open_new(const char *path) {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
     int fd = open(path, flags, 0666);
@@ -143,7 +143,7 @@ int mr_file_replace(const char *path, const void *content, size_t bytes) {
 
 /* ---- locking --------------------------------------------------------------------------------------------------- */
 
-/* Whether the path still leads to the file: who held its lock before may have removed it. */
+/* True if the path still leads to the file: the lock's previous holder may have removed it. */
 static bool is_there(const char *path, int fd) {
     struct stat open_one, named;
     return !fstat(fd, &open_one) && !lstat(path, &named) && open_one.st_dev == named.st_dev &&
@@ -159,7 +159,7 @@ static int refuse_locked(const char *path, int fd) {
                    path, digits ? " (process " : "", owner, digits ? ")" : "");
 }
 
-/* Opens and locks "NAME.lock"; *fd is -1 where it was removed in between. */
+/* Opens and locks "NAME.lock"; *fd is -1 if it was removed in between. */
 static int try_lock(const char *path, const char *lock, int *fd) {
     char owner[24];
     int opened = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
@@ -191,7 +191,7 @@ int mr_file_lock(const char *path, int *fd) {
     return status;
 }
 
-/* Removed while it is locked, so that it is nobody else's. */
+/* Removed while it is locked, so that no other process owns it. */
 void mr_file_unlock(const char *path, int fd) {
     char lock[PATH_BYTES];
     if (fd < 0)
@@ -210,7 +210,7 @@ static int judge(const char *what, const char *path, int fd, size_t most, size_t
     if (S_ISDIR(found.st_mode))
         return mr_fail(MR_ERROR_DATA, "%s %s is a folder, not a file", what, path);
     if (!S_ISREG(found.st_mode))
-        return mr_fail(MR_ERROR_DATA, "%s %s is no file", what, path);
+        return mr_fail(MR_ERROR_DATA, "%s %s is not a file", what, path);
     if (found.st_size == 0)
         return mr_fail(MR_ERROR_DATA, "%s %s is an empty file", what, path);
     if ((uint64_t)found.st_size > most)

@@ -39,7 +39,7 @@ void mr_json_key(yajl_gen json, const char *key) {
         yajl_gen_string(json, (const unsigned char *)key, strlen(key));
 }
 
-/* A text that is not UTF-8, such as the name of a file: what is not ASCII becomes a question mark. */
+/* A text that is not UTF-8, such as the name of a file: bytes that are not ASCII become question marks. */
 static void put_plain(yajl_gen json, const char *text) {
     char *plain = strdup(text);
     for (char *at = plain; at && *at; at++)

@@ -1,6 +1,6 @@
-/* Writing JSON: members of objects in one line each, over yajl's generator.
+/* Writing JSON: members of objects on one line each, over yajl's generator.
  *
- * A generator belongs to who made it, one thread at a time. What cannot be written shows in mr_json_finish. */
+ * One thread uses a generator at a time. Errors are reported by mr_json_finish. */
 #ifndef MILLRACE_BASE_JSON_H
 #define MILLRACE_BASE_JSON_H
 
@@ -9,20 +9,20 @@
 #include <stdio.h>
 #include <yajl/yajl_gen.h>
 
-/* NULL where memory is out, with mr_message set. `pretty`: over several lines. */
+/* NULL if memory is out, with mr_message set. `pretty`: over several lines. */
 yajl_gen mr_json_create(bool pretty);
-/* Writes what was made, with a newline, and frees the generator in any case. MR_ERROR_IO; MR_ERROR_CLOSED where
- * standard output is a pipe that nobody reads any more. */
+/* Writes the document with a newline and frees the generator, also on failure. MR_ERROR_IO; MR_ERROR_CLOSED if standard
+ * output is a pipe without a reader. */
 int mr_json_finish(yajl_gen json, FILE *stream);
 
-/* With key NULL: an element of an array. A NULL text and a number that is not finite become null;
- * in a text that is not UTF-8 what is not ASCII becomes "?". */
+/* If `key` is NULL: an element of an array. A NULL text and a number that is not finite become null; in a text that is
+ * not UTF-8, bytes that are not ASCII become "?". */
 void mr_json_key(yajl_gen json, const char *key);
 void mr_json_text(yajl_gen json, const char *key, const char *text);
 void mr_json_integer(yajl_gen json, const char *key, int64_t value);
 /* Whole numbers exactly, others with six significant digits. */
 void mr_json_number(yajl_gen json, const char *key, double value);
-/* null unless it is above 0, which stands for what is not known. */
+/* null unless it is above 0: 0 means not known. */
 void mr_json_known(yajl_gen json, const char *key, double value);
 void mr_json_bool(yajl_gen json, const char *key, bool value);
 void mr_json_open_map(yajl_gen json, const char *key);

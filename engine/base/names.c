@@ -15,7 +15,7 @@ struct mr_names {
     size_t slots; /* a power of two, at least twice `count` */
     size_t count;
     size_t most, most_bytes; /* of a share */
-    mr_names_share own;      /* of nobody in particular */
+    mr_names_share own;      /* of no known process */
 };
 
 int mr_names_create(mr_names **names, size_t most, size_t most_bytes) {
@@ -47,7 +47,7 @@ void mr_names_destroy(mr_names **names) {
     mr_free(gone);
 }
 
-/* The slot that holds the text, or the free one where it belongs. There always is one: at most half are taken. */
+/* The slot that holds the text, or the free slot for it. There is always one: at most half are used. */
 static char **find(mr_names *names, const char *text, size_t bytes) {
     size_t at = (size_t)XXH3_64bits(text, bytes) & (names->slots - 1);
     while (names->slot[at] && (strncmp(names->slot[at], text, bytes) != 0 || names->slot[at][bytes]))

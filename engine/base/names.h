@@ -1,6 +1,6 @@
-/* Strings that are kept once and for as long as the table is: ids of stages, labels and reasons that came from another
- * process. What each process may add is bounded, since it may be hostile, and so that none takes the room of others; what
- * is there already costs nobody anything. Any thread. */
+/* Strings that are kept once, for as long as the table: ids of stages, labels and reasons that came from another process.
+ * The amount that each process may add is bounded, since it may be hostile, so that no process uses the room of others. A
+ * string that is in the table already costs no share. Any thread. */
 #ifndef MILLRACE_BASE_NAMES_H
 #define MILLRACE_BASE_NAMES_H
 
@@ -8,7 +8,7 @@
 
 typedef struct mr_names mr_names;
 
-/* What one process has added. Zeroed at first, guarded by the table. */
+/* The amount that one process has added. Zeroed at first; guarded by the table. */
 typedef struct mr_names_share {
     size_t count, bytes;
 } mr_names_share;
@@ -17,8 +17,8 @@ typedef struct mr_names_share {
 int mr_names_create(mr_names **names, size_t most, size_t most_bytes);
 void mr_names_destroy(mr_names **names);
 
-/* The string of these bytes, which hold no zero; the same pointer for the same bytes. `share` is of whom it came from;
- * NULL: of nobody in particular. MR_ERROR_MEMORY; MR_ERROR_PROTOCOL where the share is used up. */
+/* The string of these bytes, which hold no zero; the same pointer for the same bytes. `share` is that of its sender;
+ * NULL: no known process. MR_ERROR_MEMORY; MR_ERROR_PROTOCOL if the share is used up. */
 int mr_names_keep(mr_names *names, mr_names_share *share, const char *text, size_t bytes, const char **kept);
 
 #endif

@@ -15,11 +15,11 @@ static bool same_letter(char a, char b) {
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-/* Optimal string alignment distance, without regard to case, or anything above `limit` where it is more; both at most
- * LONGEST long. */
+/* Optimal string alignment distance, without regard to case; any number above `limit` if it exceeds that. Both are at
+ * most LONGEST long. */
 static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length, size_t limit) {
     size_t row[3][LONGEST + 1];
-    /* What both begin or end with costs nothing, and is most of what similar names consist of. */
+    /* A common beginning or end costs nothing, and similar names consist mostly of those. */
     for (; a_length && b_length && same_letter(*a, *b); a++, b++)
         a_length--, b_length--;
     for (; a_length && b_length && same_letter(a[a_length - 1], b[b_length - 1]); a_length--)

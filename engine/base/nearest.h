@@ -12,12 +12,13 @@ typedef struct mr_nearest {
     const char *wanted;
     const char *best; /* NULL: nothing is near */
     size_t distance;
-    size_t length;    /* private: of `wanted`, and what letters are in it */
+    size_t length;    /* private: the length of `wanted`, and its letters */
     uint64_t letters;
 } mr_nearest;
 
 void mr_nearest_offer(mr_nearest *nearest, const char *name);
-/* "did you mean "NAME"?" in `text`, or `otherwise` (which may be NULL) where nothing is near. */
+/* Writes "did you mean "NAME"?" into `text` and returns it, or returns `otherwise` (which may be NULL) if no name is
+ * near. */
 const char *mr_nearest_hint(const mr_nearest *nearest, char *text, size_t bytes, const char *otherwise);
 
 #endif

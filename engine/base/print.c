@@ -11,7 +11,7 @@ enum { ESCAPE = 8, NUMBER = 512, SPEC = 64, USUAL = 1024 };
 
 typedef struct text {
     char *at;
-    size_t room, kept, length; /* the length counts what there was no room for as well */
+    size_t room, kept, length; /* the length counts characters without room, too */
     bool cut;
 } text;
 
@@ -153,7 +153,7 @@ static modifier read_length(const char **at) {
     return INT;
 }
 
-/* Reads one that begins behind the percent sign; what stands behind it. */
+/* Reads a conversion after the percent sign; returns the text after it. */
 static const char *read_conversion(conversion *to, const char *at, arguments *from) {
     char flags[8] = "", precision[16] = "", width[16] = "";
     size_t count = strspn(at, "-+ #0");
@@ -198,7 +198,7 @@ static void put_string(text *to, const conversion *how, const char *from) {
     put_text(to, how, from, how->precision < 0 ? strlen(from) : strnlen(from, (size_t)how->precision));
 }
 
-/* The formats of numbers are made here, of parts that were checked at compile time where they were written. */
+/* Formats of numbers are assembled here, from parts that the compiler checked at the call. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 

@@ -1,5 +1,5 @@
-/* Reference counts of public structs. They are plain ints there, since C++ has no atomic_int; all that counts goes
- * through here, with the compiler's atomic operations, which cost what those of stdatomic.h do. Any thread. */
+/* Reference counts of public structs. They are plain ints there, since C++ has no atomic_int; all counting goes through
+ * these functions, which use the compiler's atomic operations at the cost of stdatomic.h's. Any thread. */
 #ifndef MILLRACE_BASE_REFERENCES_H
 #define MILLRACE_BASE_REFERENCES_H
 
@@ -14,12 +14,12 @@ static inline void mr_references_take(int *references) {
     __atomic_fetch_add(references, 1, __ATOMIC_RELAXED);
 }
 
-/* True if it was the last one: what was written under all others is seen then. */
+/* True if it was the last one: all writes under other references are then visible. */
 static inline bool mr_references_drop(int *references) {
     return __atomic_fetch_sub(references, 1, __ATOMIC_ACQ_REL) == 1;
 }
 
-/* Whether the caller's is the only one, so that nobody else can take another. */
+/* True if the caller's reference is the only one, so that no other thread can take one. */
 static inline bool mr_references_alone(const int *references) {
     return __atomic_load_n(references, __ATOMIC_ACQUIRE) == 1;
 }

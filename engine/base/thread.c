@@ -23,8 +23,7 @@ int mr_thread_create(pthread_t *thread, void *(*function)(void *context), void *
     return error;
 }
 
-/* The cores granted by `quota` microseconds of processor time in each period, rounded up; 0 where there is no
- * limit. */
+/* The cores granted by `quota` microseconds of processor time in each period, rounded up; 0 if there is no limit. */
 static int granted(long long quota, long long period) {
     if (quota <= 0 || period <= 0)
         return 0;
@@ -52,7 +51,7 @@ static long long read_number(const char *folder, const char *name) {
     return value;
 }
 
-/* Version 2 has one file with both numbers; its quota reads "max" where there is no limit. */
+/* Version 2 has one file with both numbers; its quota reads "max" if there is no limit. */
 static int limit_v2(const char *folder) {
     char path[PATH_BYTES];
     if ((size_t)snprintf(path, sizeof path, "%s/cpu.max", folder) >= sizeof path)

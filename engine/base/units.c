@@ -20,7 +20,7 @@ bool mr_units_number(const char *text, double *value, const char **end) {
     size_t length = strspn(text, "+-.0123456789eE");
     if (length == 0 || length >= 64)
         return false;
-    /* A unit may begin with an e or E; what strtod does not take is left to the caller. */
+    /* A unit may begin with an e or E; a character that strtod does not accept is left to the caller. */
     char number[64];
     memcpy(number, text, length);
     number[length] = 0;
@@ -45,7 +45,7 @@ bool mr_units_read(const char *text, const mr_unit *units, int64_t *value) {
     for (; units->name; units++)
         if (strcmp(units->name, end) == 0) {
             number *= units->factor;
-            /* What is below zero stays so, and what is below one becomes zero: both are seen as out of range. */
+            /* A number below zero stays below zero, and one below one becomes zero: both are reported as out of range. */
             number = number < 1 ? floor(number) : round(number);
             if (fabs(number) >= 9.2e18)
                 return false;

@@ -1,9 +1,8 @@
-/* Lists of those who wait for something. A waiter brings its own place in the list, embedded in its owner, so that to
- * wait cannot fail, allocates nothing, and has no limit.
+/* Lists of waiters. A waiter is embedded in its owner, so that waiting cannot fail, allocates nothing, and has no limit.
  *
- * Threads: a list, and the waiters in it, are touched under the lock of what is waited for. A waiter is taken out of
- * the list before its function is called, without the lock, and not touched after that: from then on its owner may
- * use it again. */
+ * Threads: a list, and the waiters in it, are accessed under the lock of the object that they wait for. A waiter is
+ * removed from the list before its function is called, without the lock, and not accessed after that: from then on its
+ * owner may use it again. */
 #ifndef MILLRACE_BASE_WAITER_H
 #define MILLRACE_BASE_WAITER_H
 
@@ -13,14 +12,14 @@ typedef void mr_waiter_function(void *context);
 
 /* Zero: in no list. */
 typedef struct mr_waiter {
-    struct mr_waiter *next, **link; /* link: what points to this one; NULL: it is in no list */
+    struct mr_waiter *next, **link; /* link: the pointer to this one; NULL: not in a list */
     mr_waiter_function *function;
     void *context;
 } mr_waiter;
 
 /* In the order in which they came. Zero: empty. */
 typedef struct mr_waiters {
-    mr_waiter *first, **end; /* end: where the next one is hung; NULL: at `first` */
+    mr_waiter *first, **end; /* end: the link for the next waiter; NULL: `first` */
 } mr_waiters;
 
 /* The waiter is in no list. */

@@ -56,7 +56,7 @@ static bool members_hold(uint32_t whole, uint32_t part) {
     return !whole || (part && !(part & ~whole));
 }
 
-/* The only member; 0 where there are several, or all. */
+/* The only member; 0 if there are several, or all. */
 static int only_member(uint32_t members) {
     return members && !(members & (members - 1)) ? __builtin_ctz(members) : 0;
 }
@@ -104,7 +104,7 @@ bool mr_format_set_is_fixed(const mr_format_set *set) {
 
 /* ---- operations ------------------------------------------------------------------------------------------------ */
 
-/* Where both say something of a picture's look, the first, which is the producer, is believed. */
+/* If both say something of a picture's look, the first, which is the producer, is believed. */
 static void meet_looks(mr_format *met, const mr_format *b) {
     met->matrix = met->matrix ? met->matrix : b->matrix;
     met->range = met->range ? met->range : b->range;
@@ -218,7 +218,7 @@ static size_t most_tensor_bytes(const mr_format_set *set) {
             continue;
         size_t bytes = mr_format_bytes(&format);
         if (bytes == 0)
-            return 0; /* Not fixed, or too large to count: what smaller members take bounds nothing. */
+            return 0; /* Not fixed, or too large to count: the size of smaller members is not a bound. */
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -232,7 +232,7 @@ size_t mr_format_set_most_bytes(const mr_format_set *set) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------ */
 
-/* A text that is being written; what does not fit is cut. */
+/* A text being written; it is cut if it does not fit. */
 typedef struct writer {
     char *text;
     size_t bytes, used;

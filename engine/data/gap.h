@@ -1,17 +1,16 @@
-/* Identities of gone marks that say more than that one frame will not come.
+/* Identities of gap marks that report more than one missing frame.
  *
- * What comes over a live cut may be lost where nobody sees it: while a connection is broken, or with the process that
- * was giving it. So that joins behind need not wait for it, two marks tell of what is not known one by one:
+ * A live cut may lose frames unseen: while a connection is broken, or with the process that sent them. So that joins
+ * downstream need not wait for those frames, two marks report frames that are not known one by one:
  *
- * - **lost**, once a connection is there again: nothing of the source up to this number, which has not come, is on its
- *   way any more. It stands behind all that is. Nobody knows how many frames are missing, so a batch that counts those
- *   that are gone (mr_instance_gather) leaves with it.
- * - **away**, while there is none: nothing comes until there is one again. A join passes over whatever else it has of
- *   the source, until anything follows this mark, which takes its place (mr_link_put): so it is always the last of
- *   its lane.
+ * - **lost**, once a connection is back: no frame of the source up to this number that has not arrived is still on its
+ * way. The mark follows all frames that are. The number of missing frames is not known, so a batch that counts missing
+ * frames (mr_instance_gather) leaves when it sees the mark.
+ * - **away**, while there is no connection: no frame arrives until there is one. A join passes over its other frames of
+ * the source until anything follows this mark and replaces it (mr_link_put): so the mark is always the last of its lane.
  *
- * Frames that come after all, when others have gone on without them, find no partner any more: they are absorbed as
- * "unmatched", as every frame is that a join passes over. */
+ * A frame that arrives after all, when others have gone on without it, finds no partner any more: it is absorbed as
+ * "unmatched", like every frame that a join passes over. */
 #ifndef MILLRACE_DATA_GAP_H
 #define MILLRACE_DATA_GAP_H
 
@@ -21,7 +20,7 @@
 
 /* As `sub`: no frame with a later number will come in its epoch. */
 #define MR_SUB_REST UINT32_MAX
-/* As `sub`: lost, as above, behind whatever was derived from the frame of that number. */
+/* As `sub`: lost (see above), after everything that was derived from the frame of that number. */
 #define MR_SUB_LOST (UINT32_MAX - 1)
 
 /* The mark `lost` for a frame and all before it. */

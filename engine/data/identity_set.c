@@ -26,7 +26,7 @@ static int compare(const mr_identity_lane *lane, const mr_identity *frame) {
     return lane->sub == frame->sub ? 0 : lane->sub < frame->sub ? -1 : 1;
 }
 
-/* The place of the frame's lane, or where it belongs. */
+/* The index of the frame's lane, or the index to insert it at. */
 static size_t place_of(const mr_identity_set *set, const mr_identity *frame) {
     size_t low = 0, high = set->lane_count;
     while (low < high) {
@@ -105,7 +105,7 @@ static int insert(mr_identity_set *set, mr_identity_lane *lane, size_t at, uint6
     return MR_OK;
 }
 
-/* The interval at `at` now begins where the one before it ends. */
+/* The interval at `at` now begins at the end of the one before it. */
 static void join(mr_identity_set *set, mr_identity_lane *lane, size_t at) {
     lane->intervals[at - 1].last = lane->intervals[at].last;
     lane->count--;

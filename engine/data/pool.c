@@ -16,13 +16,13 @@ struct mr_pool {
     pthread_mutex_t lock;
     mr_device *device;
     mr_memory memory;
-    mr_slab *slab; /* of shared memory; NULL elsewhere, and where there is none */
+    mr_slab *slab; /* of shared memory; NULL elsewhere, and if there is none */
     size_t bytes;  /* of the largest buffer */
     uint64_t most; /* bytes of all buffers together at most */
     int count;   /* most buffers */
     int made;    /* buffers that exist */
     int out;     /* buffers in use */
-    int holders; /* beside the buffers in use: its owner, until it is released, who waits, and who is inside just now */
+    int holders; /* beside the buffers in use: the owner, until it releases the pool, waiters, and calls in progress */
     int telling; /* waiters that are being called just now */
     uint64_t made_bytes, out_bytes;
     bool released;
@@ -30,14 +30,14 @@ struct mr_pool {
     mr_waiters waiters; /* each in a mr_pool_wait */
 };
 
-/* Pools of plain memory serve as well: what crosses to another process is then copied. */
+/* Plain memory serves as well: data that cross to another process are then copied. */
 static void tell_once(void) {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&told))
         mr_log(MR_LOG_WARNING, "frames go to other processes as copies: %s", mr_message());
 }
 
-/* A free buffer is given out for what needs at least this part of it. */
+/* A free buffer serves a request that needs at least this part of it. */
 enum { LARGEST_EXCESS = 4 };
 
 int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count) {
@@ -124,7 +124,7 @@ static int make_buffer(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
     void *data = NULL;
     mr_memory memory = pool->memory;
     int status = allocate(pool, bytes, &data);
-    /* Where memory cannot be pinned or shared, plain memory is only slower. */
+    /* If memory cannot be pinned or shared, plain memory is only slower. */
     if (status && memory != MR_MEMORY_HOST && memory != MR_MEMORY_DEVICE) {
         memory = MR_MEMORY_HOST;
         status = mr_device_allocate(mr_device_cpu(), memory, bytes, &data);
@@ -145,7 +145,7 @@ static int make_buffer(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
 
 /* ---- taking ---------------------------------------------------------------------------------------------------- */
 
-/* Only plain memory is worth making anew where a buffer is far too large: others take long to allocate. */
+/* If a buffer is far too large, only plain memory is worth allocating anew: other kinds take long to allocate. */
 static bool suits(const mr_pool *pool, const mr_buffer *buffer, size_t bytes) {
     return buffer->bytes >= bytes && (pool->memory != MR_MEMORY_HOST || buffer->bytes / LARGEST_EXCESS <= bytes);
 }
@@ -177,7 +177,7 @@ static void make_room(mr_pool *pool, size_t bytes) {
     }
 }
 
-/* Takes a free buffer, or the right to make one (NULL); false where there is no room. */
+/* Takes a free buffer, or the right to make one (NULL); false if there is no room. */
 static bool take(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
     pthread_mutex_lock(&pool->lock);
     *buffer = find(pool, bytes);

@@ -5,17 +5,16 @@
 #include "engine/base/waiter.h"
 #include "millrace/frame.h"
 
-/* A place among those who wait for buffers of a pool, embedded in its owner; zero: it waits for none. Used by one thread
- * at a time. */
+/* A waiter for buffers of a pool, embedded in its owner; zero: waits for none. Used by one thread at a time. */
 typedef struct mr_pool_wait {
     mr_waiter waiter;
     mr_pool *pool; /* kept until mr_pool_forget or the next pool */
     int free_count;
 } mr_pool_wait;
 
-/* Calls function(context) once when at least `free_count` buffers can be taken (at once where they can now), from the
- * thread that gives the last of them back. Any number may wait, each in a place of its own; a place that waits already
- * only changes what it waits for. Any thread; the function must not call the pool, nor wait for whoever calls this. */
+/* Calls function(context) once when at least `free_count` buffers can be taken (at once if they can now), on the thread
+ * that returns the last of them. Any number may wait, each with a waiter of its own; a waiter that waits already only
+ * changes its count. Any thread. The function must not call the pool, nor wait for the caller of this function. */
 void mr_pool_notify(mr_pool *pool, int free_count, mr_pool_wait *wait, mr_waiter_function *function, void *context);
 /* It waits no more: the function is not called from now on, nor being called. Place and context may go. Not from the
  * function. */
@@ -36,8 +35,8 @@ void mr_pool_replace(mr_pool *pool);
 /* How many buffers are in use. Any thread. */
 int mr_pool_in_use(mr_pool *pool);
 
-/* What a pool of shared memory lies in, the pool's; NULL for others, and where shared memory was not to be had. Single
- * buffers of such a pool may lie in plain memory: see mr_buffer.memory. */
+/* The slab of a pool of shared memory, owned by the pool; NULL for other pools, and if shared memory was not available.
+ * Single buffers of such a pool may be in plain memory: see mr_buffer.memory. */
 struct mr_slab *mr_pool_slab(const mr_pool *pool);
 
 /* For mr_buffer_unref. */

@@ -63,7 +63,7 @@ int mr_slab_open_file(const char *name, size_t bytes, int *fd) {
     return status;
 }
 
-/* The seal against writers spares what is mapped before. */
+/* The seal against writers does not affect existing mappings. */
 static int map_and_seal(mr_slab *slab) {
     void *base = mmap(NULL, slab->layout.total, PROT_READ | PROT_WRITE, MAP_SHARED, slab->fd, 0);
     if (base == MAP_FAILED)

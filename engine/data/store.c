@@ -42,7 +42,7 @@ void mr_store_pin(mr_store *store, mr_device *device) {
 
 /* ---- room of results ------------------------------------------------------------------------------------------- */
 
-/* What stands before it. */
+/* The header before it. */
 typedef union head {
     mr_device *device; /* that pinned it; NULL: none */
     char unit[64];
@@ -56,8 +56,8 @@ static void free_room(mr_class *classes) {
         mr_free(room);
 }
 
-/* Of a device that works; of plain memory where all have failed: what devices write is then written no more. NULL where
- * there is no memory. */
+/* Memory of the first device that works, or plain memory if all have failed: they then no longer write. NULL if there is
+ * no memory. */
 static mr_class *take_room(mr_store *store, size_t capacity) {
     size_t bytes = sizeof(head) + capacity * sizeof(mr_class);
     mr_device *from = NULL;

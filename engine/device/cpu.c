@@ -52,9 +52,9 @@ static int cpu_record(mr_stream *stream, mr_event *event) {
 
 static int cpu_wait(mr_stream *stream, mr_event *event) {
     cpu_stream *self = (cpu_stream *)stream;
-    /* There is nothing here that could be put off: who gives work to the cpu waits for its inputs first. */
+    /* The cpu cannot put work off: its callers wait for their inputs first. */
     if (!mr_event_done(event))
-        return mr_fail(MR_ERROR_INTERNAL, "cpu: told to wait for an event of %s that is not done",
+        return mr_fail(MR_ERROR_INTERNAL, "cpu: asked to wait for an event of %s that is not done",
                        mr_event_device(event)->name);
     if (mr_event_status(event))
         self->status = mr_event_status(event);

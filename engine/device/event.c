@@ -86,7 +86,7 @@ void *mr_event_point(const mr_event *event) {
     return event->point;
 }
 
-/* False: the event is done; where it has not come to tell this waiter yet, it will not any more. */
+/* False: the event is done. If it has not called this waiter yet, it will not any more. */
 static bool add_waiter(mr_event *event, mr_event_wait *wait, mr_waiter_function *function, void *context) {
     pthread_mutex_lock(&event->lock);
     bool waits = !mr_event_done(event);

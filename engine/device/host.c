@@ -9,7 +9,7 @@
 
 #include "engine/base/thread.h"
 
-/* What stands behind the first "key   :" of a file of such lines, without the newline; "" where none does. */
+/* The value after the first "key   :" in a file of such lines, without the newline; "" if there is none. */
 static void read_line(const char *path, const char *key, char *text, size_t bytes) {
     char line[512];
     FILE *file = fopen(path, "re");

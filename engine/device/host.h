@@ -1,4 +1,4 @@
-/* What the host's processors are. One call; what the system does not tell stays "" or 0. Any thread. */
+/* The host's processors and memory. One call; values that the system does not report stay "" or 0. Any thread. */
 #ifndef MILLRACE_DEVICE_HOST_H
 #define MILLRACE_DEVICE_HOST_H
 
@@ -8,7 +8,7 @@ typedef struct mr_host {
     char model[128];
     int cores;                /* online in the machine */
     int usable;               /* of them, that this process may keep busy (mr_usable_cores) */
-    int nodes;                /* of NUMA; 1 where there is no such thing */
+    int nodes;                /* of NUMA; 1 if the machine is not divided */
     uint64_t memory_bytes;    /* of the machine */
     uint64_t available_bytes; /* that can be taken now without swapping */
 } mr_host;

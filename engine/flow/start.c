@@ -14,6 +14,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/device/open/open.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 #include "engine/flow/lifecycle.h"

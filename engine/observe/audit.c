@@ -21,7 +21,7 @@ enum { CLOSED = -1, TIME_TEXT = 32 };
 /* How often another process that holds the file's lock is waited for: a millisecond each time. */
 enum { MOST_WAITS = 1000 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the fields below */
 static int fd = CLOSED;
 static bool regular; /* it is a regular file, of which the end can be read, and locked against others */
 static bool torn;    /* it is not, and has taken the beginning of an entry */
@@ -76,7 +76,7 @@ static const char *time_text(char text[TIME_TEXT]) {
     return text;
 }
 
-/* False where another process keeps it: a line is one write all the same, though what it leaves of one stays. */
+/* False if another process keeps the lock: a line is still one write, but a partial one stays. */
 static bool lock_file(void) {
     const struct timespec while_others_write = {.tv_nsec = 1000000};
     for (int i = 0; i < MOST_WAITS; i++) {
@@ -92,8 +92,9 @@ static bool ends_within_line(off_t bytes) {
     return bytes > 0 && pread(fd, &last, 1, bytes - 1) == 1 && last != '\n';
 }
 
-/* Behind what others have left of a line, another one is begun. What is left of this one, where the disk is full, is
- * taken away again: no other process has written meanwhile. Otherwise the next entry, by whichever process, finds it. */
+/* If another process has left a partial line, a new line is begun. If the disk is full, the part that was written of this
+ * one is removed again: no other process has written meanwhile. If it cannot be removed, the next entry of any process
+ * begins a new line. */
 static int write_line(const unsigned char *line, size_t bytes) {
     bool alone = regular && lock_file();
     off_t before = regular ? lseek(fd, 0, SEEK_END) : 0;
@@ -136,7 +137,7 @@ static yajl_gen compose(const char *event, const mr_audit_field *fields) {
     return json;
 }
 
-/* Called with the lock. What it has come to, as errno has it. */
+/* With the lock. The result as errno. */
 static int append(const char *event, const mr_audit_field *fields) {
     const unsigned char *line = NULL;
     size_t bytes = 0;

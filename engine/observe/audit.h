@@ -1,29 +1,28 @@
-/* The audit log: who connected with which key or was refused, what ran, and what was changed while it ran.
+/* The audit log: connections with their keys, refusals, runs, and changes to a run.
  *
- * It is the process's, as the log is: one file for all pipelines, opened before they are. An entry is one line of
+ * It belongs to the process, like the log: one file for all pipelines, opened before they are. An entry is one line of
  * JSON,
  *
  *     {"time":"2026-11-21T11:19:39.123456Z","pid":4711,"event":"peer refused","pipeline":"...",...}
  *
- * with `time` in UTC and the fields of the event behind `event`, each a text, a whole number or null. Lines are only
+ * with `time` in UTC and the fields of the event after `event`, each a text, a whole number or null. Lines are only
  * ever appended (O_APPEND), each with one write(2) under the file's lock (flock), so that several processes may share a
- * file, and each is on the disk (fdatasync) before mr_audit returns: events are rare, and one that is lost with the
- * machine is one that matters. A line is whole or not there: what a full disk took of one is taken away again, and if
- * that cannot be, or a process died over it, the next entry begins on a line of its own. What cannot be written is
- * logged once, counted ("entries lost", as soon as there is room again), and never stops a run.
+ * file, and each is on the disk (fdatasync) before mr_audit returns: events are rare, and the last one before a crash of
+ * the machine matters. A line is whole or absent: if the disk is full, the part that was written is removed again; if that
+ * fails, or a process died while writing, the next entry begins on a line of its own. Entries that cannot be written are
+ * logged once and counted ("entries lost", as soon as there is room again), and never stop a run.
  *
- * Any thread, except that open and close are called while nothing else is. Without an open log mr_audit does
- * nothing. */
+ * Any thread, but no other call may run during open and close. Without an open log mr_audit does nothing. */
 #ifndef MILLRACE_OBSERVE_AUDIT_H
 #define MILLRACE_OBSERVE_AUDIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Opens, or makes (for its owner and group: 0640), the file. What is there stays. MR_ERROR_PERMISSION, MR_ERROR_IO. */
+/* Opens the file to append to it, or makes it (mode 0640). MR_ERROR_PERMISSION, MR_ERROR_IO. */
 int mr_audit_open(const char *path);
 void mr_audit_close(void);
-/* Whether there is a log: where making the values costs something. */
+/* True if there is a log; to be asked before values are computed that cost time. */
 bool mr_audit_wanted(void);
 
 typedef struct mr_audit_field {
@@ -58,8 +57,8 @@ mr_audit_allowance mr_audit_allowance_at(int64_t now_ns);
 bool mr_audit_may(mr_audit_allowance *allowance, int64_t now_ns);
 /* How many were left out since that was asked last: a field of the next entry. */
 uint64_t mr_audit_left_out(mr_audit_allowance *allowance);
-/* At the end: enters how many were left out and not told, if any were: "left out", with the event that they would have
- * been, and where, such as "stage" and its id. */
+/* At the end: if entries were left out since the last one, writes "left out" with their number, their event, and their place,
+ * such as "stage" and its id. */
 void mr_audit_settle(mr_audit_allowance *allowance, const char *of, const char *where, const char *id);
 
 #endif

@@ -29,7 +29,7 @@ static inline void mr_histogram_add(mr_histogram *histogram, int64_t duration_ns
 
 /* Adds all of `from`'s counts to plain sums. */
 void mr_histogram_sum(const mr_histogram *from, uint64_t sums[MR_HISTOGRAM_BUCKETS]);
-/* The duration below which `fraction` (0..1) of the sums lie: the middle of its bucket; 0 where there are none. */
+/* The duration below which `fraction` (0..1) of the sums lie: the middle of its bucket; 0 if there are none. */
 int64_t mr_histogram_percentile(const uint64_t sums[MR_HISTOGRAM_BUCKETS], double fraction);
 
 #endif

@@ -8,8 +8,8 @@
 #include "millrace/log.h"
 #include "millrace/status.h"
 
-/* A ring holds what a busy thread tells in many times the writer's pause. Where there are very many threads, those that
- * come late have less. */
+/* A ring holds the events of a busy thread for many times the writer's pause. If there are very many threads, late ones
+ * have smaller rings. */
 enum { ROOM = 8192, ROOM_LATE = 512, LATE = 64, PAUSE_NS = 5000000 };
 
 static _Thread_local struct {
@@ -90,7 +90,7 @@ static void put(mr_trace *trace, const mr_trace_event *event) {
     atomic_store_explicit(&ring->written, written + 1, memory_order_release);
 }
 
-/* ---- what is told ------------------------------------------------------------------------------------------------ */
+/* ---- events ----------------------------------------------------------------------------------------------------- */
 
 void mr_trace_span(mr_trace *trace, mr_track *track, const char *name, int64_t begin_ns, int64_t end_ns,
                    const mr_trace_about *about) {

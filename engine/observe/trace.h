@@ -1,17 +1,17 @@
-/* Traces: what each thread and each engine of a device did when, in Chrome's trace event format, as Perfetto and
- * chrome://tracing open it. A graph without one has NULL in its place, and each place that could tell something looks
- * only at that.
+/* Traces: the activity of each thread and each engine of a device over time, in Chrome's trace event format, which
+ * Perfetto and chrome://tracing open. A graph without a trace has NULL in its place, so an untraced event costs one
+ * comparison.
  *
- * Telling never blocks and takes no lock: each thread has a ring, which a thread of the trace empties into the file.
- * An event that finds its ring full is lost, and counted. What is in the file is complete JSON after each write, so
- * that a run which was killed leaves a trace too. Without a writer thread (deterministic runs) the thread that fills
- * a ring empties it, and nothing is lost.
+ * Recording never blocks and takes no lock: each thread has a ring, which a thread of the trace empties into the file. If
+ * a ring is full the event is lost, and counted. The file is complete JSON after each write, so that a killed run leaves
+ * a trace too. Without a writer thread (deterministic runs) the thread that fills a ring empties it, and nothing is lost.
  *
- * Threads: create, finish and destroy from one thread; all else from any. Nobody tells any more when it is destroyed.
+ * Threads: create, finish and destroy from one thread; all other functions from any. No thread may record during or after
+ * destroy.
  * Units: nanoseconds on the clock of the trace; times in the file count from its creation.
  * Memory: at most MR_TRACE_RINGS rings, whatever the length of the run. All texts are kept by pointer and must outlive
- * the trace, but the names of tracks, which are copied.
- * Errors: MR_ERROR_PERMISSION, MR_ERROR_IO (also a full disk, told by mr_trace_finish), MR_ERROR_MEMORY. */
+ * the trace, except the names of tracks, which are copied.
+ * Errors: MR_ERROR_PERMISSION, MR_ERROR_IO (also a full disk, reported by mr_trace_finish), MR_ERROR_MEMORY. */
 #ifndef MILLRACE_OBSERVE_TRACE_H
 #define MILLRACE_OBSERVE_TRACE_H
 
@@ -35,8 +35,8 @@ typedef struct mr_trace_params {
 
 /* Empties the file and takes it. */
 int mr_trace_create(mr_trace **trace, const mr_trace_params *params);
-/* Writes all that was told so far and closes the file; what is told later is for nothing. Answers the first failure of
- * writing, every time it is called. */
+/* Writes all recorded events and closes the file; later events are ignored. Returns the first write error, at every
+ * call. */
 int mr_trace_finish(mr_trace *trace);
 void mr_trace_destroy(mr_trace **trace);
 
@@ -48,9 +48,9 @@ uint64_t mr_trace_lost(mr_trace *trace);
  * row; rows are shown in the order in which they were added, those in which something happens. */
 int mr_trace_add_track(mr_trace *trace, const char *group, const char *name, mr_track **track);
 
-/* What an event is about. All zero: nothing more is known. */
+/* The subject of an event. All zero: not known. */
 typedef struct mr_trace_about {
-    const char *stage;  /* id; NULL where the name of the event says it */
+    const char *stage;  /* id; NULL if the name of the event says it */
     const char *source; /* id of the source of `frame`; NULL: no frame */
     mr_identity frame;  /* of a batch the first */
     uint32_t frames;    /* of the batch; 0: not told */

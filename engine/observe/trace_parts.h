@@ -1,4 +1,4 @@
-/* Between the files of the trace: trace.c takes what is told into rings, trace_write.c brings it into the file. */
+/* Shared by the files of the trace: trace.c records events into rings, trace_write.c writes them to the file. */
 #ifndef MILLRACE_OBSERVE_TRACE_PARTS_H
 #define MILLRACE_OBSERVE_TRACE_PARTS_H
 
@@ -62,7 +62,7 @@ struct mr_trace {
     int64_t origin_ns;
     bool threaded, writing, finished;
     pthread_t writer;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
     bool ending;
     int ring_count, track_count;
@@ -70,7 +70,7 @@ struct mr_trace {
     mr_trace_group *groups;
     mr_track *tracks;
     _Atomic uint64_t lost; /* of threads without a ring */
-    mr_trace_file file;    /* of the writer, or of who drains where there is none */
+    mr_trace_file file;    /* of the writer, or of the draining thread if there is none */
 };
 
 /* trace_write.c */

@@ -1,5 +1,5 @@
-/* The file of a trace: an object with one event a line, which is closed behind the last one at all times. What comes
- * next is written over the end, together with a new end. */
+/* The file of a trace: an object with one event a line, closed after the last one at all times. New events overwrite the
+ * end, together with a new end. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -91,8 +91,8 @@ static void put_about(yajl_gen json, const mr_trace_about *about) {
     yajl_gen_map_close(json);
 }
 
-/* Of what tells frames apart: 13 bits of the source, 8 of the epoch, 32 of the number, which is all that readers take
- * for an integer. */
+/* The identity of a frame in one number: 13 bits of the source, 8 of the epoch, 32 of the number, which is all that
+ * readers accept as an integer. */
 static int64_t arrow_id(const mr_identity *frame) {
     uint64_t source = frame->source & 0x1fff, epoch = frame->epoch & 0xff, seq = frame->seq & 0xffffffff;
     return (int64_t)(source << 40 | epoch << 32 | seq);
@@ -156,7 +156,7 @@ static void fail(mr_trace_file *file) {
     snprintf(file->message, sizeof file->message, "%s", mr_message());
 }
 
-/* A pipe may be full for a while; whoever opened it may not expect the signal of one whose reader has gone. */
+/* A pipe may be full for a while; the program may not expect the signal of a pipe whose reader has gone. */
 static int await_reader(const mr_trace_file *file) {
     sigset_t set;
     struct pollfd one = {.fd = file->fd, .events = POLLOUT};
@@ -182,13 +182,13 @@ static bool write_all(const mr_trace_file *file, const unsigned char *text, size
     return true;
 }
 
-/* Where the disk is full, what fitted before stays readable. */
+/* If the disk is full, the part that fitted before stays readable. */
 static void restore(const mr_trace_file *file, const char *tail) {
     if (file->regular && ftruncate(file->fd, (off_t)file->end) == 0)
         write_all(file, (const unsigned char *)tail, strlen(tail));
 }
 
-/* Writes what the generator holds and, where it can be written over or is the last, what closes the file. */
+/* Writes the generator's text and, if the end can be overwritten or this is the last write, the end of the file. */
 static void write_text(mr_trace_file *file, const char *tail) {
     const unsigned char *text;
     size_t bytes = 0, before = 0;

@@ -8,6 +8,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "engine/plan/assumption.h"
 #include "engine/planner/builder.h"
 #include "engine/planner/nodes.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "engine/planner/builder.h"
 #include "engine/planner/devices.h"
 

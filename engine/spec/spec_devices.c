@@ -6,6 +6,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "engine/spec/spec_id.h"
 #include "engine/spec/spec_parser.h"
 #include "engine/text/synonyms.h"

@@ -82,7 +82,7 @@ static const char *complain(expansion *e, const char *name, size_t length, const
     return at + message;
 }
 
-/* Behind "${"; answers where the text goes on behind "}". `silent`: the value is not wanted, only where it ends. */
+/* After "${": returns the text after "}". `silent`: only that, not the value. */
 static const char *expand_variable(expansion *e, const char *at, bool silent, int nesting) {
     const char *name = at;
     size_t length = name_length(at);
@@ -116,7 +116,7 @@ static const char *expand_variable(expansion *e, const char *at, bool silent, in
     return at + strlen(at);
 }
 
-/* Expands up to the end, or where it stands `inside` a variable's default up to the closing brace. */
+/* Expands up to the end of the text, or, `inside` a variable's default, up to its closing brace. */
 static const char *expand_text(expansion *e, const char *at, bool inside, bool silent, int nesting) {
     if (nesting > MAX_NESTING) {
         refuse(e, NULL, "defaults of variables are nested too deep%.*s", "", 0);

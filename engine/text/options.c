@@ -35,7 +35,7 @@ static const char *map_name(const mr_option_reader *reader) {
 
 /* ---- complaints ---------------------------------------------------------------------------------------------- */
 
-/* One value being read: where it is for messages, and whether anything was wrong. */
+/* A value being read: its place, for messages, and whether anything was wrong. */
 typedef struct reading {
     const mr_option_reader *reader;
     const mr_option *option;
@@ -440,7 +440,7 @@ static int set_default(const mr_option_reader *reader, const mr_option *option, 
     if (several)
         status = mr_yaml_parse(&value, reader->arena, "default", option->fallback, strlen(option->fallback), false,
                                reader->diagnostics);
-    /* A default that its own table refuses is a mistake of who wrote the stage; the diagnostic says which. */
+    /* A default that its own table refuses is a bug in the stage; the diagnostic names it. */
     return status ? status : read_value(&(reading){.reader = reader, .option = option, .value = value}, options);
 }
 

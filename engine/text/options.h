@@ -1,4 +1,4 @@
-/* Option tables at work: filling an options struct from a YAML map, and telling people what an option is.
+/* Option tables at work: filling an options struct from a YAML map, and describing options to people.
  *
  * Filling collects all errors of a map. Strings and lists that options point to live in the reader's arena. */
 #ifndef MILLRACE_TEXT_OPTIONS_H
@@ -8,7 +8,7 @@
 #include "millrace/option.h"
 #include "millrace/stage.h"
 
-/* What filling needs beside the table. */
+/* The context of filling, beside the table. */
 typedef struct mr_option_reader {
     mr_arena *arena;
     mr_diagnostics *diagnostics;
@@ -16,41 +16,40 @@ typedef struct mr_option_reader {
                               command line (place.line 0) start in the working directory */
     const char *where;     /* how messages name the map, such as "stages.preprocess"; "" for the whole file */
     const mr_stage_type *const *types; /* among whose options an unknown key may be; NULL: none */
-    const char *more;      /* hint where a key is unknown and too many are known to list them; may be NULL */
+    const char *more;      /* hint if a key is unknown and too many are known to list them; may be NULL */
 } mr_option_reader;
 
-/* Fills every field of `options` (`bytes` long) with its default; what has none is zero. */
+/* Fills every field of `options` (`bytes` long) with its default, or zero. */
 int mr_options_default(const mr_option_reader *reader, const mr_option *table, void *options, size_t bytes);
 
-/* Reads the entries of `map` over the defaults in `options`. What the table says is read elsewhere is left to the
- * caller, as are the keys of the table `known` (may be NULL). Unknown keys, wrong values and missing required options
- * are diagnosed. MR_OK, or MR_ERROR_CONFIG where anything was diagnosed. */
+/* Reads the entries of `map` over the defaults in `options`. Entries that the table marks as read elsewhere are left to
+ * the caller, as are the keys of the table `known` (may be NULL). Unknown keys, wrong values and missing required options
+ * are diagnosed. MR_OK, or MR_ERROR_CONFIG if anything was diagnosed. */
 int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                     const mr_yaml *map, void *options);
 
-/* The entry by which `name` was meant: it is not among the keys of `map`, but one is that both tables lack and that
- * comes near it. That is an unknown key, which is diagnosed, so that nothing need be said of what is missing. NULL
- * where there is none. */
+/* The misspelt entry for `name`: `name` is not among the keys of `map`, but a key that both tables lack comes near it.
+ * That key is diagnosed as unknown, so the missing `name` need not be. NULL if there is none. */
 const mr_yaml *mr_option_misspelt(const char *name, const mr_option *table, const mr_option *known,
                                   const mr_yaml *map);
 
-/* The entry of that name; NULL where there is none. `table` may be NULL. */
+/* The entry of that name; NULL if there is none. `table` may be NULL. */
 const mr_option *mr_option_find(const mr_option *table, const char *name);
 
 /* Whether "auto" stands for 0x0: a SIZE whose default it is. */
 bool mr_option_takes_auto(const mr_option *option);
 
-/* What a filled options struct holds for a STRING, PATH or URI; NULL where it has none. */
+/* The text of a STRING, PATH or URI in a filled options struct; NULL if it has none. */
 const char *mr_option_string(const mr_option *option, const void *options);
 /* Whether `text`, the value of a PATH or URI, names a file and does not begin at the root; not so of other kinds. */
 bool mr_option_is_relative(const mr_option *option, const char *text);
-/* A uri without "file:" and what belongs to it. */
+/* A URI without "file:" and its slashes. */
 const char *mr_option_without_scheme(const char *text);
-/* The path of a PATH or URI; NULL where it has none, or what a URI names is no file. */
+/* The path of a PATH or URI; NULL if it has none, or the URI does not name a file. */
 const char *mr_option_path(const mr_option *option, const void *options);
 
-/* What was meant by a value of another form ("87.5%", "224 x 224", a time without its unit), or by a key that nobody
- * knows ("input:cam", "batch_size", an option of another type). Each writes into `text` and returns it, or NULL. */
+/* The likely meaning of a value in another form ("87.5%", "224 x 224", a time without its unit), or of an unknown key
+ * ("input:cam", "batch_size", an option of another type). Each writes into `text` and returns it, or NULL. */
 const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, char *text, size_t bytes);
 const char *mr_option_key_hint(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                                const mr_yaml *entry, char *text, size_t bytes);
@@ -63,10 +62,10 @@ const char *mr_option_type_text(const mr_option *option, char *text, size_t byte
 const char *mr_option_range_text(const mr_option *option, char *text, size_t bytes);
 /* All of that at once: "whole number, 1 to 64 frames; default 8". */
 const char *mr_option_describe(const mr_option *option, char *text, size_t bytes);
-/* What may be written, as YAML text: the option's own example, a telling default, or what its kind shows; NULL behind
- * the last one. */
+/* An accepted value as YAML text: the option's own example, a telling default, or an example of its kind; NULL after the
+ * last one. */
 const char *mr_option_example(const mr_option *option, int index);
-/* What to write, with an example: "a duration such as 20ms". */
+/* The value to write, with an example: "a duration such as 20ms". */
 const char *mr_option_expected_text(const mr_option *option, char *text, size_t bytes);
 
 #endif

@@ -38,7 +38,7 @@ const char *mr_path_plain(mr_arena *arena, const char *path) {
     return plain;
 }
 
-/* Whether it stands where the pipelines that come with millrace look for their models. */
+/* True if it is in the folder where the installed pipelines look for their models. */
 static bool is_of_demo(const char *path) {
     const char *models = getenv("MODELS");
     size_t length = models ? strlen(models) : 0;
@@ -57,7 +57,7 @@ const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *opt
         return NULL;
     if (said->text[0] == '~' && (said->text[1] == '/' || !said->text[1]))
         return mr_arena_print(arena, "\"~\" stands for no folder here; write \"${HOME}%s\"", said->text + 1);
-    /* What the command line says, or a pipeline from standard input, has no folder of its own. */
+    /* The command line, and a pipeline from standard input, have no folder. */
     bool in_file = said->place.line > 0 && strchr(file, '<') != file;
     const char *folder = in_file ? mr_path_folder(arena, file) : ".";
     const char *plain = folder ? mr_path_plain(arena, folder) : NULL;

@@ -1,5 +1,5 @@
 /* Paths as the author of a pipeline means them. Nothing is opened; one thread at a time. Texts live in the arena;
- * NULL where memory is out. */
+ * NULL if memory is out. */
 #ifndef MILLRACE_TEXT_PATHS_H
 #define MILLRACE_TEXT_PATHS_H
 
@@ -12,8 +12,8 @@ const char *mr_path_folder(mr_arena *arena, const char *path);
 /* An absolute path without ".", ".." and doubled slashes. */
 const char *mr_path_plain(mr_arena *arena, const char *path);
 
-/* For messages about files that are not there: where the relative path `said`, the value of `option`, starts. `file`
- * is the pipeline's; NULL also for what is no relative path. */
+/* For messages about missing files: the folder that the relative path `said`, the value of `option`, starts from. `file`
+ * is the pipeline's. NULL also if the path is not relative. */
 const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *option, const mr_yaml *said);
 
 #endif

@@ -42,7 +42,7 @@ static const mr_synonym table[] = {
     SOURCE("rtspsrc rtsp rtmp rtmpsrc hls hlsdemux souphttpsrc http https udpsrc srtsrc webrtc ndi stream", NULL, NULL,
            NETWORK),
     SOURCE("kafka mqtt amqp redis", NULL, NULL,
-           "brokers are not supported yet: push what they bring to a source of type zmq.pull"),
+           "brokers are not supported yet: push their messages to a source of type zmq.pull"),
     /* ---- stages ---- */
     STAGE("decodebin decodebin3 decoder videodecoder video_decoder avdec_h264 avdec_h265 nvv4l2decoder nvh264dec "
           "nvh265dec vaapih264dec vah264dec v4l2h264dec jpegdec nvjpegdec pngdec imdecode av1dec dav1ddec",
@@ -84,17 +84,17 @@ static const mr_synonym table[] = {
     STAGE("videorate fps framerate", NULL, NULL, "write fps: 10 in the source"),
     STAGE("tensor_aggregator smooth smoothing vote", NULL, NULL, "write window: 8 in the stage of type classify"),
     STAGE("nvtracker gvatrack tracker track sort deepsort bytetrack", NULL, NULL,
-          "tracking is not part of millrace; write what infer gives with jsonl, and track behind it"),
+          "tracking is not part of millrace; write the output of infer with jsonl, and track in a program of your own"),
     STAGE("nvdsosd nvosd overlay textoverlay gvawatermark draw rectangle putText nvmultistreamtiler tiler compositor",
           NULL, NULL, "millrace draws nothing into pictures"),
     STAGE("VideoWriter cv2.VideoWriter x264enc x265enc nvv4l2h264enc mp4mux matroskamux encoder_h264 encode "
           "autovideosink xvimagesink ximagesink nveglglessink glimagesink imshow display rtspclientsink hlssink",
           NULL, NULL, "millrace neither encodes nor shows video; a stage of type images writes pictures"),
     STAGE("nms non_max_suppression", NULL, NULL,
-          "boxes are not part of millrace; write what infer gives with jsonl and tensors: true"),
+          "boxes are not part of millrace; write the output of infer with jsonl and tensors: true"),
     /* ---- keys ---- */
     SAME("name title", "pipeline", "pipeline: classify-lobby"),
-    KEY("name id label title", NULL, NULL, "what stands before the colon is its name"),
+    KEY("name id label title", NULL, NULL, "the key before the colon is its name"),
     SAME("threads num_threads n_threads thread_count max_threads num_workers", "workers", "workers: 4"),
     SAME("num_threads n_threads thread_count max_threads", "threads", "threads: 4"),
     KEY("workers num_workers", NULL, NULL, "it is a key of the whole file: workers: 4"),
@@ -324,7 +324,7 @@ const char *mr_synonym_sink(const mr_stage_type *const *types, const char *word)
 
 /* ---- keys ----------------------------------------------------------------------------------------------------- */
 
-/* What the value that stands there is for the option that was meant; NULL where it is none that is taken. */
+/* The meaning of the given value for the option that was meant; NULL if the option would not accept it. */
 static const char *carried(const mr_option *option, const mr_yaml *value) {
     int64_t whole;
     double number;

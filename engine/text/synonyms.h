@@ -1,6 +1,6 @@
-/* Words of other programs (GStreamer, DeepStream, OpenCV, FFmpeg, PyTorch) and what is written here in their place:
- * one table, synonyms.c. It only makes hints: no synonym is accepted in a pipeline. Pure functions; what they answer
- * stands in `text`, or is NULL where nothing is known. */
+/* Words of other programs (GStreamer, DeepStream, OpenCV, FFmpeg, PyTorch) and millrace's words for them: one table,
+ * synonyms.c. It only makes hints: a pipeline may not use synonyms. Pure functions; each returns `text`, or NULL if it
+ * knows nothing. */
 #ifndef MILLRACE_TEXT_SYNONYMS_H
 #define MILLRACE_TEXT_SYNONYMS_H
 
@@ -23,14 +23,14 @@ typedef struct mr_synonym {
     const char *value;   /* of a KEY: only with this value; NULL: with any */
     const char *instead; /* the type or key that is meant; NULL: there is none. Of a FILE: whose it is */
     const char *write;   /* YAML that may be written: "std: 255", "{type: null, input: decode}"; NULL: take it away */
-    const char *note;    /* what else to say; NULL: nothing */
+    const char *note;    /* further advice; NULL: none */
     bool carry;          /* of a KEY: its value may stand behind `instead` as it is */
 } mr_synonym;
 
 /* The table, which ends with a row without words. */
 const mr_synonym *mr_synonyms(void);
 
-/* For a type that nobody knows. `types`: only what is among them is offered. */
+/* For an unknown stage type. Only names among `types` are offered. */
 const char *mr_synonym_type(const mr_stage_type *const *types, bool is_source, const char *word, char *text,
                             size_t bytes);
 /* The sink among `types` that is meant by a word, such as the ending of a file's name. */
@@ -43,9 +43,9 @@ const char *mr_synonym_choice(const char *key, const char *const *choices, const
                               size_t bytes);
 /* For the value of a path or URI that could not be opened. */
 const char *mr_synonym_uri(const char *value, char *text, size_t bytes);
-/* Whether a key that nobody knows stands for `name`. */
+/* True if the unknown key is a synonym of `name`. */
 bool mr_synonym_means(const mr_yaml *entry, const char *name);
-/* Whose file it is: by a key of its top level, or by how its text begins. NULL: nobody's that is known. */
+/* The program that a file is for: by a key of its top level, or by the beginning of its text. NULL: not known. */
 const mr_synonym *mr_synonym_file(const mr_yaml *root);
 const mr_synonym *mr_synonym_text(const char *text);
 

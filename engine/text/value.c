@@ -63,7 +63,7 @@ bool mr_value_rate(const char *text, double *value) {
     return isfinite(*value);
 }
 
-/* Up to `room` whole numbers with an x between them; how many, or 0 where it is something else. */
+/* Up to `room` whole numbers with an x between them; how many, or 0 if it is something else. */
 static size_t dimensions(const char *text, int64_t *value, size_t room) {
     size_t count = 0;
     for (;; text++) {

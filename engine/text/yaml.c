@@ -36,7 +36,7 @@ static mr_place place_of(const builder *b, const yaml_mark_t *mark) {
     return place;
 }
 
-/* For what is said of the whole text. */
+/* For messages about the whole text. */
 static mr_place start_of(const builder *b) {
     return place_of(b, &(yaml_mark_t){0});
 }
@@ -64,7 +64,7 @@ static void append(mr_yaml *parent, mr_yaml *child) {
     parent->count++;
 }
 
-/* Puts `child` where `old` stands among its parent's children; the index is the caller's to mend. */
+/* Puts `child` at the place of `old` among its parent's children; the caller mends the index. */
 static void replace_child(mr_yaml *parent, const mr_yaml *old, mr_yaml *child) {
     mr_yaml **link = &parent->first;
     while (*link != old)
@@ -101,7 +101,7 @@ static void refuse_duplicate(const builder *b, const mr_yaml *first, mr_place pl
                     first->key_place.column);
 }
 
-/* Puts a value where the text stands: at the root, at the end of a list, or behind the key that waits. */
+/* Puts a value at the current place: at the root, at the end of a list, or after the pending key. */
 static int place_value(builder *b, mr_yaml *value) {
     if (b->depth == 0) {
         b->root = value;
@@ -156,7 +156,7 @@ static int on_scalar(builder *b, const yaml_event_t *event, mr_place place) {
     return place_value(b, node);
 }
 
-/* Before on_start, which refuses what is too deep. */
+/* Before on_start, which refuses nesting that is too deep. */
 static void note_bracket(builder *b, const yaml_event_t *event, bool bracketed) {
     if (b->depth == MR_YAML_MAX_DEPTH)
         return;
@@ -218,7 +218,7 @@ static int on_event(builder *b, const yaml_event_t *event) {
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (b->documents++ > 0)
-            return refuse(b, place, "remove the \"---\" and what follows", "there is a second document");
+            return refuse(b, place, "remove the \"---\" and everything after it", "there is a second document");
         return 0;
     case YAML_SCALAR_EVENT:
         note_quote(b, event);
@@ -245,7 +245,7 @@ static int on_event(builder *b, const yaml_event_t *event) {
     }
 }
 
-/* What people usually meant where libyaml stops. */
+/* The usual mistakes behind libyaml's errors. */
 static const char *syntax_hint(const char *problem) {
     static const struct {
         const char *problem, *hint;
@@ -267,19 +267,19 @@ static const char *syntax_hint(const char *problem) {
     return NULL;
 }
 
-/* Where the mistake is. libyaml stops where it cannot read on, which for a quote or bracket that is not closed is a
- * line that is right; where the quote or bracket opens is the context then. */
+/* The place of the mistake. libyaml stops where it cannot read on; for a quote or bracket that is not closed that is a
+ * correct line, and the opening quote or bracket is in the error's context. */
 static yaml_mark_t mistake_of(const builder *b) {
     const yaml_parser_t *parser = &b->parser;
     bool unclosed = parser->problem && (strstr(parser->problem, "unexpected end of stream") ||
                                         strstr(parser->problem, "expected ',' or"));
     bool earlier = unclosed && parser->context && parser->context_mark.line < parser->problem_mark.line;
     yaml_mark_t mark = earlier ? parser->context_mark : parser->problem_mark;
-    /* Where the text ends in the middle of a list nothing tells of the bracket but that it is open. */
+    /* If the text ends in the middle of a list, only the open bracket shows the mistake. */
     if (b->depth > 0 && b->bracketed[b->depth - 1] && parser->problem &&
         strstr(parser->problem, "expected node content") && b->bracket[b->depth - 1].line < mark.line)
         mark = b->bracket[b->depth - 1];
-    /* A quote that is left open swallows what follows up to the next quote, behind which nothing makes sense. */
+    /* An open quote swallows the text up to the next quote, and the text after that makes no sense. */
     bool swallowed = b->quote_end.line > b->quote.line &&
                      (mark.line == b->quote_end.line || parser->problem_mark.line == b->quote_end.line);
     return swallowed ? b->quote : mark;
@@ -316,7 +316,7 @@ static int read_events(builder *b) {
     }
 }
 
-/* Refuses what is too long or not text, before libyaml sees it. */
+/* Refuses a text that is too long or not text, before libyaml reads it. */
 static int check_text(const builder *b, const char *text, size_t bytes) {
     const unsigned char *at = (const unsigned char *)text;
     mr_place place = start_of(b);
@@ -345,7 +345,7 @@ int mr_yaml_parse(mr_yaml **root, mr_arena *arena, const char *file, const char 
                  .file = file,
                  .override = override};
     *root = NULL;
-    /* libyaml knows the mark only where it may guess the encoding itself. */
+    /* libyaml knows the mark only if it may guess the encoding itself. */
     size_t mark = mr_utf8_mark(text, bytes);
     text += mark;
     bytes -= mark;

@@ -1,12 +1,12 @@
 /* YAML as a tree with the place of every key and value.
  *
- * Only what configuration needs: one document of maps, lists and scalars. Anchors, aliases, tags, duplicate keys and
- * a second document are refused, as are texts over 1 MiB, nesting over 32, more than 200,000 keys and values, and
- * bytes that are not UTF-8. All nodes live in the caller's arena. Scalars keep their text; what it means is decided
- * by who reads it (option.h, value.h).
+ * Supports no more than configuration needs: one document of maps, lists and scalars. Anchors, aliases, tags, duplicate
+ * keys and a second document are refused, as are texts over 1 MiB, nesting over 32, more than 200,000 keys and values,
+ * and bytes that are not UTF-8. All nodes live in the caller's arena. Scalars keep their text; their readers decide its
+ * meaning (option.h, value.h).
  *
- * Errors go to the diagnostics, as many at once as the text allows. A tree belongs to one thread at a time; once nobody
- * changes it any more, any may read it. */
+ * Errors go to the diagnostics, as many at once as the text allows. A tree belongs to one thread at a time; once it no
+ * longer changes, any thread may read it. */
 #ifndef MILLRACE_TEXT_YAML_H
 #define MILLRACE_TEXT_YAML_H
 
@@ -23,7 +23,7 @@ typedef struct mr_yaml {
     mr_yaml_kind kind;
     bool quoted;           /* scalars: written in quotes or as a block */
     bool expanded;         /* scalars: variables are replaced; `$` has no meaning any more */
-    bool broken;           /* scalars: diagnosed already; who reads it passes it by in silence */
+    bool broken;           /* scalars: diagnosed already; readers ignore it */
     mr_place place;        /* of the value */
     const char *key;       /* of a map's child; else NULL */
     mr_place key_place;
@@ -35,21 +35,21 @@ typedef struct mr_yaml {
 } mr_yaml;
 
 /* Reads `bytes` of `text`; `file` names it in places and is borrowed (it must live as long as the arena). With
- * `override` the places have line 0. *root is NULL where nothing usable came of it, which also holds for a text that
+ * `override` the places have line 0. *root is NULL if nothing usable came of it, which also holds for a text that
  * says nothing. MR_OK, MR_ERROR_CONFIG (diagnosed) or MR_ERROR_MEMORY. */
 int mr_yaml_parse(mr_yaml **root, mr_arena *arena, const char *file, const char *text, size_t bytes, bool override,
                   mr_diagnostics *diagnostics);
 
-/* Replaces ${VAR}, ${VAR:-default}, ${VAR:?message} and $$ in every scalar below `node` (not in keys) from the
- * process's environment. A default may hold variables itself. What a variable holds is never read as YAML nor
- * expanded again. Scalars whose variables are wrong are diagnosed and marked as broken. */
+/* Replaces ${VAR}, ${VAR:-default}, ${VAR:?message} and $$ in every scalar below `node` (not in keys) from the process's
+ * environment. A default may contain variables. The value of a variable is never read as YAML nor expanded again. Scalars
+ * whose variables are wrong are diagnosed and marked as broken. */
 int mr_yaml_expand(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics);
 
-/* A map's child; NULL where there is none or `map` is no map. */
+/* A map's child; NULL if there is none or `map` is no map. */
 mr_yaml *mr_yaml_get(const mr_yaml *map, const char *key);
 /* The node at a dotted path below `node`, or the deepest on the way that there is. */
 const mr_yaml *mr_yaml_nearest(const mr_yaml *node, const char *path);
-/* Where element `i` of what is written under `key` stands: of a list, or of the only element, which needs none. */
+/* The place of element `i` under `key`: in a list, or the only element, which needs no list. */
 mr_place mr_yaml_item_place(const mr_yaml *map, const char *key, size_t i);
 /* Nothing was written: `key:`, `key: ~` or `key: null`. */
 bool mr_yaml_is_null(const mr_yaml *node);

@@ -7,6 +7,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "engine/device/probe/gpu.h"
 #include "millrace/status.h"
 

@@ -12,6 +12,8 @@
 #include "engine/base/memory.h"
 #include "engine/data/pool.h"
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
+#include "engine/device/sim/sim.h"
 
 static void count_call(void *context) {
     atomic_fetch_add((atomic_int *)context, 1);

@@ -11,6 +11,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "tests/support/device_work.h"
 #include "tests/support/worker_counts.h"
 

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "engine/pipeline/pipeline.h"
 #include "millrace/log.h"
 #include "millrace/millrace.h"

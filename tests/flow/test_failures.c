@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/device/device.h"
+#include "engine/device/sim/sim.h"
 #include "engine/flow/graph.h"
 #include "engine/pipeline/pipeline.h"
 #include "tests/support/flow_run.h"

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/device/sim/sim.h"
 #include "engine/flow/graph.h"
 #include "engine/pipeline/pipeline.h"
 #include "tests/support/flow_run.h"

@@ -16,6 +16,7 @@
 #endif
 
 #include "engine/device/cuda/cuda.h"
+#include "engine/device/sim/sim.h"
 #include "kernels/choice.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"

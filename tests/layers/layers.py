@@ -27,14 +27,15 @@ engine/device/probe: engine/base
 engine/device: engine/base engine/device/probe
 engine/device/sim: engine/base engine/device
 engine/device/cuda: engine/base engine/device engine/device/probe
+engine/device/open: engine/base engine/device engine/device/probe engine/device/sim engine/device/cuda
 engine/data: engine/base engine/device
 engine/observe: engine/base
-engine/spec: engine/base engine/device engine/text
+engine/spec: engine/base engine/device engine/device/sim engine/device/open engine/text
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
-engine/planner: engine/base engine/device engine/device/sim engine/text engine/spec engine/plan
+engine/planner: engine/base engine/device engine/device/sim engine/device/open engine/text engine/spec engine/plan
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
-engine/flow: engine/base engine/data engine/device engine/observe engine/text engine/plan engine/flow/executor engine/flow/ledger
+engine/flow: engine/base engine/data engine/device engine/device/open engine/observe engine/text engine/plan engine/flow/executor engine/flow/ledger
 engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
@@ -51,7 +52,7 @@ stages: engine/base engine/device
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
 stages/media: engine/base stages
-stages/decode: engine/base engine/data engine/device engine/device/probe engine/device/cuda stages stages/media
+stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/sink
@@ -61,7 +62,7 @@ tools/millrace/plan: engine/base engine/text engine/plan engine/planner engine/f
 tools/millrace/run: engine/base engine/text engine/observe engine/plan engine/flow engine/pipeline stages/sink tools/millrace/cli
     tools/millrace/plan
 tools/millrace/graph: engine/base engine/plan engine/flow engine/pipeline tools/millrace/cli tools/millrace/plan
-tools/millrace/verify: engine/base engine/text engine/device engine/device/probe engine/plan engine/flow engine/pipeline
+tools/millrace/verify: engine/base engine/text engine/device engine/device/open engine/device/probe engine/plan engine/flow engine/pipeline
     tools/millrace/cli tools/millrace/plan tools/millrace/run
 tools/millrace/deploy: engine/base engine/plan engine/flow engine/pipeline tools/millrace/cli tools/millrace/plan tools/millrace/run
 tools/millrace/devices: engine/base engine/device engine/device/probe engine/device/sim kernels tools/millrace/cli
@@ -74,8 +75,6 @@ tools/millrace/help: engine/base tools/millrace/cli
 
 # Includes that LAYERS does not allow: FILE -> INCLUDED.
 KNOWN_INCLUDES = """
-engine/device/device.c -> engine/device/sim/sim.h
-engine/device/device.h -> engine/device/sim/card.h
 kernels/cuda.h -> kernels/classical/classical_cuda.h
 kernels/cuda.h -> kernels/preprocess/preprocess_cuda.h
 kernels/cuda.h -> kernels/vector/vector_cuda.h
@@ -84,8 +83,6 @@ tools/millrace/plan/plan.c -> tools/millrace/run/signals.h
 
 # Circles of more than MOST_IN_CIRCLE files, or across folders, by one of their files: FILE COUNT.
 KNOWN_CIRCLES = """
-engine/device/device.h 20
-engine/flow/executor/executor.h 9
 kernels/classical/classical.h 26
 kernels/kernels.h 10
 tools/millrace/run/supervisor.h 9

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "engine/text/options.h"
@@ -185,7 +186,7 @@ static void values_are_carried_over_where_they_fit(void **state) {
         {"infer: {input: decode, model: m, batch-size: 16}", "write batch: 16"},
         {"infer: {input: decode, model: m, batch-size: many}", "write batch: 8"},
         {"infer: {input: decode, model: m, gpu-id: 1}", "write device: cuda:0"},
-        {"infer: {input: decode, model: m, name: primary}", "take it away: what stands before the colon is its name"},
+        {"infer: {input: decode, model: m, name: primary}", "take it away: the key before the colon is its name"},
         {"jsonl: {input: decode, location: out.jsonl}", "write path: out.jsonl"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <time.h>
+#include "engine/device/sim/sim.h"
 
 int work_add_note(void *arguments) {
     const work_note *add = arguments;

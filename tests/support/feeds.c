@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/device/device.h"
+#include "engine/device/sim/sim.h"
 #include "engine/pipeline/pipeline.h"
 #include "tests/support/opened.h"
 

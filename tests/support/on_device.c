@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <time.h>
 #include <cmocka.h>
+#include "engine/device/open/open.h"
 
 bool on_device_open(on_device *d, const char *name) {
     int status = mr_device_open(&d->device, name, 1, false);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/device/sim/sim.h"
 #include "millrace/log.h"
 
 static void throw_away(void *context, mr_log_level level, const char *line) {

@@ -111,7 +111,7 @@ static void what_configuration_does_not_need_is_refused(void **state) {
                 "f.yaml:3:4: error: tags (tag:yaml.org,2002:str) are not accepted\n"
                 "    hint: remove the tag\n");
     expect_text("a: 1\n---\nb: 2\n", "f.yaml:2:1: error: there is a second document\n"
-                                     "    hint: remove the \"---\" and what follows\n");
+                                     "    hint: remove the \"---\" and everything after it\n");
     expect_text("{[a]: 1}", "f.yaml:1:2: error: a key cannot be a list or a map\n"
                             "    hint: write the key as plain text\n");
 }

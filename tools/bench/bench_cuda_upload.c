@@ -15,6 +15,7 @@
 
 #include "engine/flow/copy.h"
 #include "engine/device/cuda/cuda.h"
+#include "engine/device/open/open.h"
 #include "millrace/status.h"
 
 enum {

@@ -15,6 +15,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/device/cuda/cuda.h"
+#include "engine/device/open/open.h"
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/millrace.h"
 #include "stages/list.h"

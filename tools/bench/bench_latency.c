@@ -14,6 +14,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/device/cuda/cuda.h"
+#include "engine/device/open/open.h"
 #include "kernels/classical/classical.h"
 #include "kernels/preprocess/preprocess.h"
 #include "kernels/vector/vector.h"

@@ -18,8 +18,8 @@ int mr_cuda_failed(const mr_device *device, cudaError_t error, const char *what)
     return mr_fail(status, "%s: cannot %s: %s", device->name, what, cudaGetErrorString(error));
 }
 
-/* A library that records a graph on one thread may forbid to all others what could disturb that, even to ask for an
- * event; what a thread does here is about streams of its own. */
+/* A library that records a graph on one thread may forbid calls on all other threads that could disturb it, even queries
+ * of events. The calls of this thread concern streams of its own. */
 static void leave_others_alone(void) {
     static _Thread_local bool done;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
@@ -84,7 +84,7 @@ bool mr_cuda_has_several(void) {
     return atomic_load_explicit(&opened_count, memory_order_relaxed) > 1;
 }
 
-/* Copies from one device to the other take the direct way from now on, where there is one; else the driver brings them
+/* Copies from one device to the other take the direct way from now on, if there is one; else the driver brings them
  * through the host. The thread's current device becomes `device`. */
 static void reach(int device, int other) {
     int can = 0;
@@ -182,7 +182,7 @@ static int refuse_driver(int index) {
                    index, driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 }
 
-/* Says what is missing: a driver, any device, or this one. */
+/* Reports what is missing: a driver, any device, or this one. */
 static int find_device(int index) {
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
@@ -218,7 +218,7 @@ static int ask(int index, struct cudaDeviceProp *about) {
         return status;
     cudaError_t error = cudaGetDeviceProperties(about, index);
     cudaGetLastError();
-    return error ? mr_fail(MR_ERROR_DEVICE, "cuda:%d: cannot be asked what it is: %s", index, cudaGetErrorString(error))
+    return error ? mr_fail(MR_ERROR_DEVICE, "cuda:%d: its properties cannot be read: %s", index, cudaGetErrorString(error))
                  : check_code(index, about);
 }
 
@@ -238,13 +238,13 @@ mr_cuda_facts mr_cuda_about(const mr_device *device) {
     return ((const cuda_device *)device)->facts;
 }
 
-/* Graphs do what launches do, so this is for comparing the two, and for tools that want to see launches. */
+/* Graphs do the same as launches, so this is for comparing the two, and for tools that need to see launches. */
 static bool wants_graphs(void) {
     const char *said = getenv("MILLRACE_CUDA_GRAPHS");
     return !said || strcmp(said, "0") != 0;
 }
 
-/* What the driver gives a program that says nothing of it; 0 where something is said. */
+/* The driver's default number of queues if the program does not set one; 0 if it does. */
 static int queues_unsaid(void) {
     enum { UNSAID = 8 };
     return getenv(MR_GPU_CONNECTIONS) ? 0 : UNSAID;

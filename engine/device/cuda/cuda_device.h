@@ -1,13 +1,13 @@
-/* What the files of CUDA devices share: cuda.c (the device, its memory), cuda_stream.c (what is given to a stream) and
- * cuda_record.c (events, the thread that finds out when they are done, and what one stream takes over from another).
+/* Shared by the files of CUDA devices: cuda.c (the device, its memory), cuda_stream.c (the work of a stream) and
+ * cuda_record.c (events, the device's thread, which completes them, and work that one stream takes over from another).
  *
- * An event of ours is a CUDA event that a thread of the device asks for, so that a device that fails still completes
- * what was recorded on it (host functions are not called any more once a context has failed). Work on the host is a
- * host function of the stream; it and what was waited for belong to the next record, which takes its status from them.
+ * A millrace event is a CUDA event that a thread of the device polls, so that a failed device still completes the events
+ * recorded on it (host functions are no longer called once a context has failed). Work on the host is a host function of
+ * the stream. That work and the waits belong to the next record, which takes its status from them.
  *
- * Threads: a stream is used by one thread at a time; of a device all that changes is guarded by its lock, but for what
- * only the device's thread knows. That thread asks the runtime without the lock, and only for the oldest record of each
- * stream: a stream reaches its records in order. */
+ * Threads: a stream is used by one thread at a time. The lock of a device guards all its changing state, except the state
+ * of the device's thread. That thread polls the runtime without the lock, and only the oldest record of each stream: a
+ * stream reaches its records in order. */
 #ifndef MILLRACE_DEVICE_CUDA_CUDA_DEVICE_H
 #define MILLRACE_DEVICE_CUDA_CUDA_DEVICE_H
 
@@ -40,13 +40,13 @@ typedef struct cuda_stream {
     cuda_events waited; /* that it was told to wait for, since the last record */
     size_t waits;       /* of them, the handle waits for so many; for the others once something is given to it */
     cuda_events taken;  /* those of calls of other streams whose work it has taken over, since the last record */
-    int status;         /* what is known to have failed since the last record */
+    int status;         /* known failure since the last record */
     bool given;         /* the call has given something to the handle, or works in its memory */
     atomic_int plain;   /* so many of the next calls are not handed on */
     void *scratch;
     size_t scratch_bytes;
     mr_cuda_launches launches;
-    mr_cuda_piece *piece; /* that it is at; NULL where nobody traces */
+    mr_cuda_piece *piece; /* the current one; NULL if not traced */
     int pending;          /* records that are not done; under the device's lock */
     /* Of the device's thread: the records that it has to ask for, the oldest first, and other streams that have some. */
     struct cuda_record *first, *last;
@@ -54,11 +54,11 @@ typedef struct cuda_stream {
     bool asked; /* in this round, and not reached */
 } cuda_stream;
 
-/* MR_CUDA_LATE: its work is handed on, but nobody came to take it, so that the device's thread is about to give it. */
+/* MR_CUDA_LATE: its work is handed on, but no stream took it over, so the device's thread is about to submit it. */
 typedef enum cuda_state { MR_CUDA_RECORDED, MR_CUDA_HELD, MR_CUDA_LATE, MR_CUDA_TAKEN } cuda_state;
 
-/* A point in a stream that is not known to be reached yet, or that is not in use; or the end of a call that is handed
- * on, with all that it would have given. It is what stands for its events. */
+/* A point in a stream that is not known to be reached yet, or an unused record; or the end of a call that is handed on,
+ * with all work that it would have submitted. Its events refer to it. */
 typedef struct cuda_record {
     cuda_state state;   /* under the device's lock */
     cudaEvent_t point;
@@ -66,7 +66,7 @@ typedef struct cuda_record {
     cuda_events events; /* that are done with it, the oldest first */
     cuda_work *work;    /* on the host, since the record before */
     cuda_events waited; /* since the record before */
-    int status;         /* what is known to have failed already */
+    int status;         /* known failure so far */
     mr_cuda_launches launches; /* handed on */
     int64_t held_ns;    /* since when */
     struct cuda_record *next;
@@ -80,14 +80,14 @@ typedef struct cuda_device {
     pthread_t thread;
     bool has_thread, ending;
     bool asleep; /* the thread is, until `changed`; under the lock */
-    bool graphs; /* streams make CUDA graphs of what recurs */
+    bool graphs; /* streams record recurring launches as CUDA graphs */
     int queues;  /* of the hardware's, that streams share; 0: the program has said how many, or was told */
     int streams; /* that there are; under the lock */
     atomic_bool refused; /* to record a graph, which was said */
     bool told;   /* that it has failed: after that all fails; only of the device's thread */
     cuda_record *arrived, **arrived_end; /* in the order of recording: those that the device's thread has not seen */
     cuda_record *held; /* handed on, and not taken over yet */
-    cudaStream_t late; /* what nobody takes over is given to; of the device's thread */
+    cudaStream_t late; /* for work that no stream takes over; of the device's thread */
     cuda_stream *busy; /* those with records that it has seen; only of the thread */
     cuda_record *unused_records;
     cuda_work *unused_work;
@@ -96,7 +96,7 @@ typedef struct cuda_device {
 
 /* ---- cuda.c ----------------------------------------------------------------------------------------------------- */
 
-/* Fails with what the runtime says, and takes it off the runtime's mind. */
+/* Fails with the runtime's message, and resets the runtime's error. */
 int mr_cuda_failed(const mr_device *device, cudaError_t error, const char *what);
 /* Every call of the runtime is about the thread's current device: from now on this one. */
 int mr_cuda_use(const mr_device *device);
@@ -114,12 +114,12 @@ int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const vo
                       size_t bytes, size_t rows);
 
 /* All of a list of work is done: calls the functions that want to know, those that came first before the others, and
- * returns the status of the last piece that failed, MR_OK where none has. Without the lock. */
+ * returns the status of the last piece that failed, MR_OK if none has. Without the lock. */
 int mr_cuda_finish_work(cuda_work **list);
 /* Empties the list into the free list. With the lock. */
 void mr_cuda_recycle_work(cuda_device *device, cuda_work **list);
 
-/* Makes the device the thread's current one and gives it what was put off; before anything else on the stream. */
+/* Makes the device the thread's current one and submits deferred launches; before any other call on the stream. */
 int mr_cuda_flush(cuda_stream *stream);
 
 /* ---- cuda_record.c ---------------------------------------------------------------------------------------------- */
@@ -130,17 +130,17 @@ int mr_cuda_wait(mr_stream *stream, mr_event *event);
 int mr_cuda_give_waits(cuda_stream *stream);
 /* Makes room for so many more, so that adding them cannot fail. MR_ERROR_MEMORY. */
 int mr_cuda_widen_events(cuda_events *list, size_t more);
-/* Moves all behind what is in `to`, which has room for them. */
+/* Appends all of `from` to `to`, which has room for them. */
 void mr_cuda_move_events(cuda_events *to, cuda_events *from);
 void mr_cuda_forget_events(cuda_events *list);
-/* What the end of a call is noted in: with the work, waits and events of the stream, which has none then. */
+/* A record for the end of a call. Filling it moves the work, waits and events of the stream into it. */
 int mr_cuda_take_record(cuda_device *device, cuda_record **record);
 void mr_cuda_fill_record(cuda_record *record, cuda_stream *stream);
 /* With the lock. */
 void mr_cuda_recycle_record(cuda_device *device, cuda_record *record);
 /* The device's thread learns of a record, or of something handed on. With the lock. */
 void mr_cuda_wake(cuda_device *device);
-/* What stands for all events of a record: itself, or something else. With the lock. */
+/* Makes all events of a record refer to it, or to another record. With the lock. */
 void mr_cuda_point_events(const cuda_events *events, cuda_record *record);
 /* Makes the handle wait for an event, if it is not done; else its status. */
 int mr_cuda_wait_for_point(mr_device *device, cudaStream_t handle, mr_event *event);
@@ -149,8 +149,8 @@ int mr_cuda_reserve_records(cuda_device *device, int count);
 /* As the functions of mr_device_type are. */
 int mr_cuda_hand_on(mr_stream *stream, mr_event *event);
 int mr_cuda_settle(mr_stream *stream);
-/* A stream takes over what stands for an event that it is to wait for. With the lock of the device, which is that of
- * both. MR_ERROR_MEMORY. */
+/* A stream takes over the record of an event that it is to wait for. With the lock of the device of both.
+ * MR_ERROR_MEMORY. */
 int mr_cuda_take_over(cuda_stream *stream, cuda_record *held);
 /* Of the device's thread. With the lock: those that have been held for too long, which are late now. */
 cuda_record *mr_cuda_find_late(cuda_device *device);
@@ -159,7 +159,7 @@ void mr_cuda_give_late(cuda_device *device, cuda_record *late);
 /* How long a call is held; for tests. */
 extern _Atomic int64_t mr_cuda_patience_ns;
 
-/* The device's thread: tells the events of what is reached, until `ending`. */
+/* The device's thread: completes the events of reached records, until `ending`. */
 void *mr_cuda_ask(void *device);
 
 #endif

@@ -5,28 +5,28 @@
 #include <xxhash.h>
 
 #include "engine/base/memory.h"
-#include "engine/device/cuda/cuda_device.h"
 #include "millrace/log.h"
 
-/* One call is no faster as a graph. So many graphs, and so few launches of each, that recording them does not pay. */
+/* A single call is no faster as a graph. The others: the number of graphs with so few launches each that recording does
+ * not pay. */
 enum { LEAST_CALLS = 2, TRIED = 4 * MR_CUDA_GRAPHS, LEAST_LAUNCHES = 4 };
 
-/* What stands in front of the arguments of a launch. */
+/* The header before the arguments of a launch. */
 typedef struct head {
     mr_cuda_launch_function *function;
-    size_t bytes; /* of the arguments, and what fills them up to whole units */
+    size_t bytes; /* of the arguments, with their padding to whole units */
 } head;
 
 enum { UNIT = 16 };
 _Static_assert(sizeof(head) % UNIT == 0 && alignof(max_align_t) <= UNIT, "arguments behind a head are aligned");
 
-/* ---- what is put off -------------------------------------------------------------------------------------------- */
+/* ---- deferred launches ------------------------------------------------------------------------------------------ */
 
 static int widen(mr_cuda_launches *self, size_t bytes) {
     size_t capacity = 2 * self->capacity > bytes ? 2 * self->capacity : bytes;
     uint8_t *wider = mr_realloc(self->room, capacity);
     if (!wider)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for what is launched");
+        return mr_fail(MR_ERROR_MEMORY, "no memory for launches");
     self->room = wider;
     self->capacity = capacity;
     return MR_OK;
@@ -95,7 +95,7 @@ static int launch(const launches *put_off, cudaStream_t handle) {
     return status;
 }
 
-/* ---- what is kept ----------------------------------------------------------------------------------------------- */
+/* ---- kept series ------------------------------------------------------------------------------------------------ */
 
 /* A graph that is under way is freed once it is done. */
 static void forget(mr_cuda_series *series) {
@@ -155,7 +155,7 @@ static void part(mr_cuda_launches *self, const mr_device *device) {
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
-/* Records what the functions launch. Nothing is done by that, so what cannot be recorded can still be launched. */
+/* Records the launches of the functions. Recording runs nothing, so if it fails they can still be launched. */
 static cudaError_t capture(const launches *put_off, cudaStream_t handle, cudaGraphExec_t *graph) {
     cudaGraph_t recorded = NULL;
     cudaError_t error = cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal);
@@ -174,7 +174,7 @@ static cudaError_t capture(const launches *put_off, cudaStream_t handle, cudaGra
 
 /* Of the streams of a device only the first one says it. */
 static void refuse(mr_cuda_launches *self, mr_device *device, cudaError_t error) {
-    bool said = atomic_exchange(&((cuda_device *)device)->refused, true);
+    bool said = atomic_exchange(self->refused, true);
     cudaGetLastError();
     self->counts.refused++;
     stop(self, device, said ? MR_LOG_DEBUG : MR_LOG_WARNING, cudaGetErrorString(error));
@@ -186,7 +186,7 @@ static bool recurs_too_seldom(const mr_cuda_launches *self) {
 }
 
 /* Makes the graph of a series that has come before. The first time all that is launched was loaded, which a graph
- * cannot. NULL where there is none. */
+ * cannot. NULL if there is none. */
 static cudaGraphExec_t make_graph(mr_cuda_launches *self, mr_device *device, cudaStream_t handle,
                                   const launches *put_off, mr_cuda_series *kept) {
     cudaError_t error = capture(put_off, handle, &kept->graph);
@@ -201,11 +201,11 @@ static cudaGraphExec_t make_graph(mr_cuda_launches *self, mr_device *device, cud
     if (self->part_count && !self->apart)
         part(self, device);
     else
-        stop(self, device, MR_LOG_DEBUG, "what is launched recurs too seldom");
+        stop(self, device, MR_LOG_DEBUG, "launches recur too seldom");
     return NULL;
 }
 
-/* The graph of what is put off; NULL where there is none. */
+/* The graph of the deferred launches; NULL if there is none. */
 static cudaGraphExec_t graph_of(mr_cuda_launches *self, mr_device *device, cudaStream_t handle,
                                 const launches *put_off) {
     if (!self->graphs || put_off->calls < LEAST_CALLS)

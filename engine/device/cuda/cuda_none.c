@@ -1,4 +1,4 @@
-/* What stands in for CUDA in a build without it. */
+/* Stands in for CUDA in a build without it. */
 #include "engine/device/cuda/cuda.h"
 
 static int missing(int index) {

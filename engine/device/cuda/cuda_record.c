@@ -1,16 +1,16 @@
 /* Events of CUDA devices, and calls that are handed on.
  *
- * Stages that follow each other on a device become one series of launches.
+ * Consecutive stages on a device become one series of launches.
  *
- * A call that has only launched kernels leaves them, at its end, with what stands for its event, and has not given the
- * device anything. The stream of the next stage, told to wait for that event, takes all of it over in place of waiting:
- * it launches what both stages put off, as one graph if they have come before, and its own event is that of both. So a
- * chain of stages is given to the device by one call, and recorded by one.
+ * A call that has only launched kernels leaves them, at its end, in the record of its event, and submits nothing to the
+ * device. If the stream of the next stage is to wait for that event, it takes the launches over in place of waiting: it
+ * submits those of both stages, as one graph if they have occurred before, and its own event completes both. So a chain
+ * of stages is submitted by one call, and recorded by one.
  *
- * What nobody has come for after a while is given to the device by its thread, on a stream of its own and launch by
- * launch; the next calls of that stream are not handed on. Only work that is free of the order of its stream can be
- * (mr_stream_hand_on), which work in memory of the stream is not. Where somebody traces, each stage's work is told
- * apart, and nothing is handed on. */
+ * If no stream takes the launches over for a while, the device's thread submits them, on a stream of its own and launch
+ * by launch; the next calls of that stream are not handed on. Only work that is independent of the order of its stream
+ * can be handed on (mr_stream_hand_on); work in memory of the stream is not. If the device is traced, each stage's work
+ * is timed separately, and nothing is handed on. */
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -142,7 +142,7 @@ void mr_cuda_wake(cuda_device *self) {
         pthread_cond_broadcast(&self->changed);
 }
 
-/* What was put off and cannot be launched fails the next event: others may have been launched before it. */
+/* A deferred launch that fails, fails the next event: others may have been launched before it. */
 static int flush(cuda_stream *self) {
     int status = mr_cuda_use(self->stream.device);
     if (status)
@@ -195,7 +195,8 @@ int mr_cuda_settle(mr_stream *stream) {
     return self->taken.count ? record(self, NULL) : MR_OK;
 }
 
-/* Whose thread tells the event; what is of no CUDA device is done before anybody could wait for it here. */
+/* The device whose thread completes the event. An event of another kind of device is done before a stream could wait for
+ * it here. */
 static cuda_device *teller_of(const mr_event *event, mr_device *device) {
     mr_device *its = mr_event_device(event);
     return (cuda_device *)(its->type == device->type ? its : device);
@@ -219,7 +220,7 @@ int mr_cuda_give_waits(cuda_stream *self) {
     return status;
 }
 
-/* It has what the event stands for already: the wait was given, or is put off until something is. */
+/* The stream has the event's record already: the wait was submitted, or is deferred until something is. */
 static bool waits_already(const cuda_stream *self, const mr_event *event) {
     return has_event(&self->waited, event) || has_event(&self->taken, event);
 }
@@ -228,7 +229,7 @@ static bool waits_already(const cuda_stream *self, const mr_event *event) {
 static int wait_for_pending(cuda_stream *self, const cuda_device *teller, mr_event *event) {
     cuda_record *found = mr_event_point(event);
     if (!found)
-        return mr_fail(MR_ERROR_INTERNAL, "%s: told to wait for an event that is neither done nor recorded",
+        return mr_fail(MR_ERROR_INTERNAL, "%s: asked to wait for an event that is neither done nor recorded",
                        self->stream.device->name);
     if (found->state == MR_CUDA_RECORDED)
         return keep_event(&self->waited, event);
@@ -252,8 +253,8 @@ int mr_cuda_wait(mr_stream *stream, mr_event *event) {
     return status;
 }
 
-/* MOST_BYTES: of launches that wait to be taken over; their number is that of calls in flight. PLAIN: calls that are not
- * handed on after one that nobody came for. */
+/* MOST_BYTES: of launches that wait to be taken over; their number is that of calls in flight. PLAIN: the number of calls
+ * that are not handed on after one that no stream took over. */
 enum { MOST_BYTES = 1 << 17, PLAIN = 64 };
 
 /* Longer than a stage makes calls before the next one runs on the same worker. */
@@ -322,7 +323,7 @@ static void unlink_held(cuda_device *self, const cuda_record *record) {
     *link = record->next;
 }
 
-/* Behind what the stream has, whose newest comes first. */
+/* After the stream's own, which are newest first. */
 static void add_work(cuda_stream *to, cuda_work *list) {
     cuda_work **end = &list;
     while (*end)
@@ -352,7 +353,7 @@ int mr_cuda_take_over(cuda_stream *self, cuda_record *held) {
     return MR_OK;
 }
 
-/* ---- what nobody takes over -------------------------------------------------------------------------------------- */
+/* ---- work that no stream takes over ----------------------------------------------------------------------------- */
 
 cuda_record *mr_cuda_find_late(cuda_device *self) {
     cuda_record *late = NULL;
@@ -371,7 +372,7 @@ cuda_record *mr_cuda_find_late(cuda_device *self) {
     return late;
 }
 
-/* What fails is told with the event. */
+/* A failure is reported by the event. */
 static int give(cuda_device *self, cuda_record *late) {
     int status = MR_OK;
     for (size_t i = 0; i < late->waited.count && !status; i++)
@@ -399,7 +400,7 @@ void mr_cuda_give_late(cuda_device *self, cuda_record *late) {
 
 /* ---- the thread that asks --------------------------------------------------------------------------------------- */
 
-/* What the runtime says of work that failed is heard here only. */
+/* Only here does the runtime report failed work. */
 static int tell_failure(cuda_device *self, const cuda_record *asked, cudaError_t error) {
     const mr_stage *stage = mr_event_stage(asked->events.event[0]);
     int status = mr_cuda_failed(&self->device, error, "go on");
@@ -434,7 +435,7 @@ static int status_of(cuda_record *done) {
     return done->status ? done->status : status;
 }
 
-/* Adds what has arrived to the queues of its streams. */
+/* Adds new records to the queues of their streams. */
 static void sort_in(cuda_device *self, cuda_record *arrived) {
     while (arrived) {
         cuda_record *next = arrived->next;
@@ -458,7 +459,7 @@ static void tell(cuda_record *done) {
         mr_event_complete(done->events.event[i], status);
 }
 
-/* Tells what a stream has reached, and adds it to a list. */
+/* Adds the reached records of a stream to a list. */
 static void tell_reached(cuda_device *self, cuda_stream *stream, cuda_record **told) {
     while (stream->first && !stream->asked && !is_behind_others(stream->first)) {
         cuda_record *oldest = stream->first;
@@ -472,7 +473,7 @@ static void tell_reached(cuda_device *self, cuda_stream *stream, cuda_record **t
     }
 }
 
-/* Those of whom nothing is left are busy no more: they may be destroyed once what was told is recycled. */
+/* Streams without records are no longer busy: they may be destroyed once their records are recycled. */
 static void forget_idle(cuda_device *self) {
     for (cuda_stream **link = &self->busy; *link;) {
         cuda_stream *stream = *link;
@@ -484,8 +485,8 @@ static void forget_idle(cuda_device *self) {
     }
 }
 
-/* What one stream has reached may be what another waits for, which is therefore looked at again; but none is asked again
- * that was not there yet. Returns what was told. */
+/* A record that one stream has reached may be one that another waits for, so that one is polled again; but none is polled
+ * again that was not reached before. Returns the reached records. */
 static cuda_record *ask_all(cuda_device *self) {
     cuda_record *told = NULL, *before;
     do {
@@ -497,7 +498,7 @@ static cuda_record *ask_all(cuda_device *self) {
     return told;
 }
 
-/* With the lock. Their events are done, so that nobody looks for what stands for them any more. */
+/* With the lock. Their events are done, so no reader looks for their record any more. */
 static void recycle_told(cuda_device *self, cuda_record *told) {
     while (told) {
         cuda_record *next = told->next;

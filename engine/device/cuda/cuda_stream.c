@@ -1,4 +1,4 @@
-/* What is given to the streams of CUDA devices: work on the host, copies, launches, and what kernels need. */
+/* The work of streams on CUDA devices: host functions, copies, launches, and memory for kernels. */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -19,7 +19,7 @@ static cuda_work *take_work(cuda_device *self) {
     return taken ? taken : mr_alloc(sizeof *taken);
 }
 
-/* The newest is put in front; what came first is told first. */
+/* The newest is put in front; the oldest is reported first. */
 static void reverse(cuda_work **list) {
     cuda_work *reversed = NULL;
     while (*list) {
@@ -109,7 +109,7 @@ int mr_cuda_submit(mr_stream *stream, mr_work_function *function, const void *ar
         memcpy(added->arguments, arguments, bytes);
     trace_work(self);
     cudaError_t error = cudaLaunchHostFunc(self->handle, run_work, added);
-    /* What was not launched stays in the list with status MR_OK, to be recycled with the rest. */
+    /* Work that was not launched stays in the list with status MR_OK, to be recycled with the rest. */
     return error ? mr_cuda_failed(stream->device, error, "take work") : MR_OK;
 }
 
@@ -179,7 +179,7 @@ static void count_stream(cuda_device *self) {
                self->device.name, queues, MR_GPU_CONNECTIONS, MR_GPU_MOST_CONNECTIONS);
 }
 
-/* On a device without priorities both ends of the range are 0, which is what streams have by themselves. */
+/* On a device without priorities both ends of the range are 0, the default of streams. */
 static cudaError_t create_handle(cudaStream_t *handle, bool urgent) {
     int least = 0, greatest = 0;
     cudaError_t error = urgent ? cudaDeviceGetStreamPriorityRange(&least, &greatest) : cudaSuccess;
@@ -195,6 +195,7 @@ static int create(mr_device *device, bool urgent, mr_stream **stream) {
         return mr_fail(MR_ERROR_MEMORY, "%s: no memory for a stream", device->name);
     made->stream.device = device;
     made->launches.graphs = ((cuda_device *)device)->graphs;
+    made->launches.refused = &((cuda_device *)device)->refused;
     cudaError_t error = create_handle(&made->handle, urgent);
     if (error)
         status = mr_cuda_failed(device, error, "create a stream");
@@ -231,7 +232,7 @@ static void finish(cuda_stream *stream) {
     cudaGetLastError();
 }
 
-/* What could not be recorded; the device has done with it by now. */
+/* Work that could not be recorded; the device is done with it by now. */
 static void give_up_taken(cuda_stream *stream) {
     for (size_t i = 0; i < stream->taken.count; i++)
         mr_event_complete(stream->taken.event[i], MR_ERROR_DEVICE);
@@ -281,7 +282,7 @@ int mr_cuda_enter(mr_stream *stream, void **handle) {
     ((cuda_stream *)stream)->given = true;
     if (!status)
         trace_work((cuda_stream *)stream);
-    stream->unrecorded++; /* What is launched there is not seen here. */
+    stream->unrecorded++; /* Work that bypasses this header is not counted otherwise. */
     return status;
 }
 
@@ -303,7 +304,7 @@ int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data) {
     cudaError_t error = cudaSuccess;
     self->given = true;
     if (bytes > self->scratch_bytes) {
-        /* What was put off still works in the old one. */
+        /* Deferred launches still use the old memory. */
         int status = mr_cuda_flush(self);
         if (status)
             return status;

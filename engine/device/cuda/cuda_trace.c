@@ -54,7 +54,7 @@ static void recycle(mr_cuda_piece *piece) {
 
 /* ---- times ------------------------------------------------------------------------------------------------------ */
 
-/* The device comes to the event between two looks at the clock. Where the thread lost its processor in between, they
+/* The device comes to the event between two looks at the clock. If the thread lost its processor in between, they
  * are too far apart to say when, and it is tried again. */
 static bool compare_clocks(mr_cuda_timeline *self, cudaStream_t handle) {
     int64_t apart_ns = INT64_MAX;
@@ -82,7 +82,7 @@ static int64_t rounded_ns(float ms) {
     return (int64_t)llround((double)ms * 1e6);
 }
 
-/* What begins where another piece ends does not begin before, though times are only so exact. */
+/* A piece that begins at the end of another does not begin before it, although times are inexact. */
 static void set_times(mr_cuda_timeline *self, mr_work_note *note, float before_ms, float took_ms) {
     int64_t *ended_ns = &self->ended_ns[note->engine];
     note->begin_ns = self->anchor_ns + rounded_ns(before_ms);
@@ -116,7 +116,7 @@ static void tell(void *context) {
     pthread_mutex_unlock(self->lock);
 }
 
-/* ---- what a stream is at ---------------------------------------------------------------------------------------- */
+/* ---- the current piece of a stream ------------------------------------------------------------------------------ */
 
 void mr_cuda_trace_end(mr_cuda_piece **piece, mr_stream *stream, cudaStream_t handle) {
     mr_cuda_piece *ended = *piece;

@@ -1,10 +1,10 @@
-/* What CUDA devices tell those who look: a trace (device.h) and NVIDIA's profilers. Only for cuda.c.
+/* Tracing of CUDA devices (device.h) and ranges for NVIDIA's profilers. Only for cuda.c.
  *
- * A stream is at one piece of work at a time, or at none. Between the two events around a piece lies all that was given
- * to the stream in the meantime. It is told when the next record of the stream is done. What cannot be timed is not
- * told.
+ * A stream runs one piece of work at a time, or none. The two events around a piece enclose all work that was submitted
+ * to the stream in the meantime. A piece is reported when the next record of the stream is done; a piece that cannot be
+ * timed is not reported.
  *
- * A copy that waits for its engine counts as copying, since a stream does not tell when it got there. */
+ * A copy that waits for its engine counts as copying, since a stream does not report when the copy starts. */
 #ifndef MILLRACE_DEVICE_CUDA_CUDA_TRACE_H
 #define MILLRACE_DEVICE_CUDA_CUDA_TRACE_H
 

@@ -52,7 +52,7 @@ int mr_gpu_index_of(const mr_gpu_access *access, const char *uuid, int *index) {
     char other[MR_GPU_UUID];
     int count = 0, device;
     if (!access->has_driver)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%s: there is no NVIDIA driver; \"millrace devices\" tells more",
+        return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%s: there is no NVIDIA driver; see \"millrace devices\"",
                        uuid);
     int error = access->cuInit(0);
     if (!error)
@@ -82,7 +82,7 @@ static int attribute(const mr_gpu_access *access, int attribute, int device) {
     return access->cuDeviceGetAttribute(&value, attribute, device) ? 0 : value;
 }
 
-/* With 4:2:0, which is what most streams have. */
+/* With 4:2:0, the format of most streams. */
 static void read_codecs(const mr_gpu_access *access, mr_gpu *gpu) {
     mr_gpu_decoders decoders;
     if (mr_gpu_read_decoders(access, gpu->index, &decoders))
@@ -111,7 +111,7 @@ static bool find_handle(const mr_gpu_access *access, mr_gpu *gpu, void **handle)
     return true;
 }
 
-/* What only NVML knows. `errors` is set to the uncorrected errors of its memory. */
+/* The facts that only NVML reports. `errors` is set to the uncorrected errors of its memory. */
 static void read_management(const mr_gpu_access *access, mr_gpu *gpu, unsigned long long *errors) {
     void *handle = NULL;
     mr_nvml_memory memory;
@@ -193,7 +193,7 @@ static int read_all(const mr_gpu_access *access, mr_gpus *found, int count, bool
     return MR_OK;
 }
 
-/* The version of the driver as people know it, from whatever tells it. */
+/* The version of the driver in its usual form, from the first source that reports it. */
 static void read_version(const mr_gpu_access *access, bool managed, mr_gpus *found) {
     if (access->has_driver && access->cuDriverGetVersion(&found->driver_cuda))
         found->driver_cuda = 0;

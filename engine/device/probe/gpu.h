@@ -1,10 +1,10 @@
-/* What there is of NVIDIA GPUs, and why one cannot be used: asked of the driver and of NVML, not of the CUDA runtime,
- * so that a build without CUDA and a machine without a driver have an answer too.
+/* The NVIDIA GPUs of this machine, and why one cannot be used: read from the driver and NVML, not from the CUDA runtime,
+ * so that a build without CUDA and a machine without a driver get an answer too.
  *
- * All is asked through a table of calls, which holds what the libraries of the driver export (a call that a library
- * lacks is NULL, and what it would tell stays unknown) and how the rest of the machine is looked at.
- * mr_gpu_access_open fills it from this machine; tests fill it with answers of their own. Prototypes and numbers are
- * those of NVIDIA's documentation: CUDA Driver API, NVML API Reference, Video Codec SDK (cuviddec.h).
+ * All queries go through a table of calls: the functions that the driver's libraries export (a call that a library lacks
+ * is NULL, and its facts stay unknown), and those that inspect the rest of the machine. mr_gpu_access_open fills it from
+ * this machine; tests fill it with answers of their own. Prototypes and numbers are those of NVIDIA's documentation: CUDA
+ * Driver API, NVML API Reference, Video Codec SDK (cuviddec.h).
  *
  * Threads: one at a time. */
 #ifndef MILLRACE_DEVICE_PROBE_GPU_H
@@ -26,7 +26,7 @@ typedef struct mr_nvml_utilization {
     unsigned gpu, memory; /* per cent of the last second or less */
 } mr_nvml_utilization;
 
-/* CUVIDDECODECAPS: what NVDEC can do with one codec, chroma format and depth. */
+/* CUVIDDECODECAPS: NVDEC's limits for one codec, chroma format and depth. */
 typedef struct mr_nvdec_caps {
     int codec, chroma; /* asked: cudaVideoCodec, cudaVideoChromaFormat (1: 4:2:0) */
     unsigned depth_minus_8;
@@ -40,7 +40,7 @@ typedef struct mr_nvdec_caps {
     unsigned reserved3[10];
 } mr_nvdec_caps;
 
-/* A CUdevice is an int, a CUcontext and an nvmlDevice_t are pointers; answers are CUresult and nvmlReturn_t, 0 where
+/* A CUdevice is an int, a CUcontext and an nvmlDevice_t are pointers; answers are CUresult and nvmlReturn_t, 0 if
  * all went well. */
 typedef struct mr_gpu_access {
     bool has_driver; /* libcuda.so.1 could be opened */
@@ -76,7 +76,7 @@ typedef struct mr_gpu_access {
 
     int (*count_cards)(void);                            /* display and 3D controllers of NVIDIA on the PCI bus */
     bool (*module_version)(char *version, size_t bytes); /* of the driver in the kernel; false: there is none */
-    int (*check_node)(const char *path);                 /* 0 where it can be read and written, else an errno */
+    int (*check_node)(const char *path);                 /* 0 if it can be read and written, else an errno */
     const char *(*environment)(const char *name);
     int runtime;              /* CUDA that this build is made with, as 13000; 0: none */
     const int *architectures; /* compiled for: 75, ..., ended by 0; code for the last also
@@ -87,7 +87,7 @@ typedef struct mr_gpu_access {
 void mr_gpu_access_open(mr_gpu_access *access);
 void mr_gpu_access_close(mr_gpu_access *access);
 
-/* ---- what there is --------------------------------------------------------------------------------------------- */
+/* ---- the GPUs --------------------------------------------------------------------------------------------------- */
 
 /* Something that is wrong, and how to mend it. */
 typedef struct mr_gpu_finding {
@@ -123,20 +123,20 @@ typedef struct mr_gpu {
 typedef struct mr_gpus {
     char driver[80];          /* its version: "580.65.06"; "" unknown */
     int driver_cuda, runtime; /* CUDA that the driver can run, and that this build is made with: 13000; 0: none */
-    int cards;                /* on the PCI bus; 0 also where that cannot be seen */
+    int cards;                /* on the PCI bus; 0 also if that cannot be seen */
     int count;
     mr_gpu *gpu;
     int finding_count;
     mr_gpu_finding findings[MR_GPU_FINDINGS];
 } mr_gpus;
 
-/* Asks everything. What goes wrong is among the findings; MR_ERROR_MEMORY is the only failure. mr_gpus_fini frees. */
+/* Reads everything. Problems are among the findings; MR_ERROR_MEMORY is the only failure. mr_gpus_fini frees. */
 int mr_gpus_probe(const mr_gpu_access *access, mr_gpus *found);
 void mr_gpus_fini(mr_gpus *found);
 /* Whether nothing stands against using it. */
 bool mr_gpu_usable(const mr_gpus *found, const mr_gpu *gpu);
 
-/* ---- what NVDEC takes ------------------------------------------------------------------------------------------ */
+/* ---- NVDEC ------------------------------------------------------------------------------------------------------ */
 
 /* cudaVideoChromaFormat, and bits of a sample: 8, 10 and 12. */
 enum { MR_GPU_MONO, MR_GPU_420, MR_GPU_422, MR_GPU_444, MR_GPU_CHROMAS };
@@ -152,11 +152,11 @@ typedef struct mr_gpu_decoders {
 } mr_gpu_decoders;
 
 /* Asks the decoder of cuda:index for all of them; its primary context is made for as long as that takes.
- * MR_ERROR_UNAVAILABLE where it cannot be asked. */
+ * MR_ERROR_UNAVAILABLE if it cannot be asked. */
 int mr_gpu_read_decoders(const mr_gpu_access *access, int index, mr_gpu_decoders *found);
-/* A codec as libavcodec calls it; NULL where that has no decoder of its own name for it. */
+/* A codec as libavcodec calls it; NULL if that has no decoder of its own name for it. */
 const char *mr_gpu_codec_name(int codec);
-/* What NVDEC says of a codec of that name (NULL: it knows none), with that chroma format and depth. */
+/* NVDEC's limits for a codec of that name (NULL: unknown to it), with that chroma format and depth. */
 const mr_gpu_decoder *mr_gpu_decoder_for(const mr_gpu_decoders *decoders, const char *codec, int chroma, int depth);
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */
@@ -164,8 +164,8 @@ const mr_gpu_decoder *mr_gpu_decoder_for(const mr_gpu_decoders *decoders, const 
 /* "GPU-..." or, of an instance of a divided one, "MIG-...", as nvidia-smi -L writes them: eight, four, four, four and
  * twelve hexadecimal digits. */
 bool mr_gpu_is_uuid(const char *text);
-/* The N of cuda:N for a UUID; letters of either case are alike. MR_ERROR_UNAVAILABLE where there is no such GPU, or
- * no GPU can be asked. */
+/* The N of cuda:N for a UUID, in upper or lower case. MR_ERROR_UNAVAILABLE if there is no such GPU, or no GPU can be
+ * queried. */
 int mr_gpu_index_of(const mr_gpu_access *access, const char *uuid, int *index);
 
 /* The words of each reason in mr_gpu.slowed that costs speed ("heat", "power"), from the first; NULL behind the last.
@@ -174,9 +174,9 @@ const char *mr_gpu_slowed_by(uint64_t slowed, int i);
 
 /* ---- for gpu.c and gpu_findings.c ------------------------------------------------------------------------------ */
 
-/* Nothing could be asked since cuInit (answer `error`), or there is no driver, or it shows no GPU (`error` 0). */
+/* cuInit failed with `error`; or, if `error` is 0, there is no driver, or it shows no GPU. */
 void mr_gpus_diagnose(const mr_gpu_access *access, mr_gpus *found, int error);
-/* What stands against one GPU. `mode`: its compute mode; `errors`: uncorrected memory errors since it was reset. */
+/* Problems of one GPU. `mode`: its compute mode; `errors`: uncorrected memory errors since it was reset. */
 void mr_gpu_diagnose(const mr_gpu_access *access, mr_gpu *gpu, int mode, unsigned long long errors);
 /* Whether the architectures, ended by 0, have code for a compute capability (90: 9.0). */
 bool mr_gpu_has_code(const int *architectures, int capability);
@@ -184,7 +184,7 @@ bool mr_gpu_has_code(const int *architectures, int capability);
 const char *mr_gpu_print_architectures(const int *architectures, char *text, size_t bytes);
 /* Those that this build has kernels for; none in a build without CUDA. */
 const int *mr_gpu_architectures(void);
-/* Whether the driver can run what this build is made with. */
+/* True if the driver can run code of this build's CUDA version. */
 bool mr_gpu_driver_suffices(int driver_cuda, int runtime);
 
 /* ---- the environment ------------------------------------------------------------------------------------------- */
@@ -193,8 +193,8 @@ bool mr_gpu_driver_suffices(int driver_cuda, int runtime);
  * and wait for each other without need. The driver reads it when it is first used. */
 #define MR_GPU_CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
 #define MR_GPU_MOST_CONNECTIONS "32"
-/* Asks for as many as there are, where nothing is said yet. It writes the environment, which other threads may be
- * reading: for a program's first lines. The library itself never does; it logs where streams share queues. */
+/* Sets the number of hardware queues to the maximum, unless it is set. It writes the environment, which other threads may
+ * be reading: for a program's first lines. The library itself never does; it logs if streams share queues. */
 void mr_gpu_want_connections(void);
 
 #endif

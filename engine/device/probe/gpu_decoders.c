@@ -1,4 +1,4 @@
-/* What the video decoder of a GPU takes, as its library tells. */
+/* The formats that a GPU's video decoder accepts, as its library reports them. */
 #include <string.h>
 
 #include "engine/device/probe/gpu.h"
@@ -37,7 +37,7 @@ int mr_gpu_read_decoders(const mr_gpu_access *access, int index, mr_gpu_decoders
     *found = (mr_gpu_decoders){0};
     if (!can_ask(access) || access->cuInit(0) || access->cuDeviceGet(&device, index) ||
         access->cuDevicePrimaryCtxRetain(&context, device))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%d cannot be asked what its decoder takes", index);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%d the formats of its decoder cannot be read", index);
     bool current = !access->cuCtxPushCurrent(context);
     for (int codec = 0; codec < MR_GPU_CODECS && current; codec++)
         for (int chroma = 0; chroma < MR_GPU_CHROMAS; chroma++)

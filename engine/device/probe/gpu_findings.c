@@ -1,4 +1,4 @@
-/* What stands against using GPUs, in words, with what mends it. Codes of findings, for scripts:
+/* Problems that prevent the use of GPUs, in words, each with its remedy. Codes of findings, for scripts:
  *
  * about all   no-gpu, no-driver, no-driver-library, driver-mismatch, driver-old, no-permission, hidden, no-device,
  *             not-ready, mig, driver-error, no-cuda
@@ -45,7 +45,7 @@ static mr_gpu_finding *add_finding(mr_gpu_finding *findings, int *count, const c
 
 /* ---- versions -------------------------------------------------------------------------------------------------- */
 
-/* A driver runs what was made with its own major version of CUDA or an older one, whatever the minor ones are (CUDA
+/* A driver runs code made with its own major version of CUDA or an older one, whatever the minor versions (CUDA
  * Compatibility, "Minor Version Compatibility"). */
 bool mr_gpu_driver_suffices(int driver_cuda, int runtime) {
     return driver_cuda / 1000 >= runtime / 1000;
@@ -109,7 +109,7 @@ static void diagnose_no_driver(const mr_gpu_access *access, mr_gpus *found) {
              container);
     } else {
         MEND(ALL("no-gpu", true, "no NVIDIA driver, and no NVIDIA card on the PCI bus"),
-             "use cpu or sim:N; where there is a GPU, install its driver; %s", container);
+             "use cpu or sim:N; if there is a GPU, install its driver; %s", container);
     }
 }
 
@@ -146,7 +146,7 @@ static void diagnose_no_device(const mr_gpu_access *access, mr_gpus *found) {
         MEND(ALL("mig", true, "MIG is on, and no instance of it can be used for computing"),
              "make one (nvidia-smi mig -cgi 0 -C), or turn MIG off (nvidia-smi -mig 0)");
     else
-        MEND(ALL("no-device", true, "the driver shows no GPU"), "see what nvidia-smi says, and dmesg | grep -i nvrm");
+        MEND(ALL("no-device", true, "the driver shows no GPU"), "run nvidia-smi, and dmesg | grep -i nvrm");
 }
 
 static void diagnose_error(const mr_gpu_access *access, mr_gpus *found, int error) {
@@ -171,7 +171,7 @@ static void diagnose_error(const mr_gpu_access *access, mr_gpus *found, int erro
              "start nvidia-fabricmanager of the driver's version (systemctl start nvidia-fabricmanager)");
     } else {
         MEND(ALL("driver-error", true, "the driver cannot be started: %s (%d)", name ? name : "error", error),
-             "see what nvidia-smi says, and dmesg | grep -i nvrm; restart the machine if the driver was updated");
+             "run nvidia-smi, and dmesg | grep -i nvrm; restart the machine if the driver was updated");
     }
 }
 
@@ -186,13 +186,13 @@ void mr_gpus_diagnose(const mr_gpu_access *access, mr_gpus *found, int error) {
         diagnose_version(found);
     else if (access->has_driver || found->cards > 0)
         MEND(ALL("no-cuda", true, "this build of millrace has no CUDA"),
-             "configure it with -DMILLRACE_CUDA=ON, where a CUDA toolkit is installed");
+             "configure it with -DMILLRACE_CUDA=ON on a machine with a CUDA toolkit");
 }
 
 /* ---- one GPU --------------------------------------------------------------------------------------------------- */
 
-/* Code for an architecture serves those of the same major version and a minor one that is not lower; what is kept as
- * intermediate code, the last, all that come after it (CUDA C++ Programming Guide, "Application Compatibility"). */
+/* Code for an architecture runs on those of the same major version with the same or a higher minor version; intermediate
+ * code, kept for the last one, runs on all later ones (CUDA C++ Programming Guide, "Application Compatibility"). */
 bool mr_gpu_has_code(const int *architectures, int capability) {
     for (const int *one = architectures; *one; one++)
         if ((*one / 10 == capability / 10 && *one <= capability) || (!one[1] && *one <= capability))
@@ -229,7 +229,7 @@ static void diagnose_mode(mr_gpu *gpu, int mode) {
         MEND(ONE("exclusive", false,
                  "its compute mode is \"exclusive process\": it can be used only while no other process "
                  "does"),
-             "nvidia-smi -i %s -c DEFAULT, as root, where several shall", gpu->uuid);
+             "nvidia-smi -i %s -c DEFAULT, as root, if several processes are to use it", gpu->uuid);
 }
 
 void mr_gpu_diagnose(const mr_gpu_access *access, mr_gpu *gpu, int mode, unsigned long long errors) {
@@ -259,7 +259,7 @@ void mr_gpu_diagnose(const mr_gpu_access *access, mr_gpu *gpu, int mode, unsigne
     }
 }
 
-/* nvmlClocksEventReasons, but those that are nothing to mend: idle, and clocks that somebody has set. */
+/* nvmlClocksEventReasons, except those that need no action: idle, and clocks that a user has set. */
 const char *mr_gpu_slowed_by(uint64_t slowed, int i) {
     static const struct {
         uint64_t bit;

@@ -1,6 +1,6 @@
-/* The simulated accelerator: streams of work that is done later, in order. Its memory is the host's, but looked after
- * (sim_memory.c); what is ordered behind what is in sim_order.c, when work is done in sim_run.c. */
-#include "engine/device/sim/sim.h"
+/* The simulated accelerator: streams of work that runs later, in order. Its memory is the host's, but checked
+ * (sim_memory.c). sim_order.c tracks the order between streams, sim_run.c runs the work. */
+#include "engine/device/sim/sim_parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -103,7 +103,7 @@ static void sim_stream_destroy(mr_stream *stream) {
 
 /* ---- adding to a stream ---------------------------------------------------------------------------------------- */
 
-/* An item for a stream, not yet in it; NULL where there is no memory. It holds a reference to `event`. */
+/* An item for a stream, not yet in it; NULL if there is no memory. It holds a reference to `event`. */
 static sim_item *make_item(mr_stream *stream, sim_kind kind, mr_event *event) {
     sim_device *self = (sim_device *)stream->device;
     pthread_mutex_lock(&self->lock);
@@ -143,7 +143,7 @@ static void append(sim_item *added) {
     pthread_mutex_unlock(&self->lock);
 }
 
-/* Work whose memory was looked at; `status` where it must not be done. */
+/* Appends work whose memory was checked, or fails with the `status` of the check. */
 static int append_work(sim_item *work, int status) {
     sim_device *self = (sim_device *)work->stream->stream.device;
     if (status) {
@@ -271,6 +271,7 @@ static const mr_device_type sim_type = {
     .is_pinned = mr_sim_is_pinned,
     .reuse = mr_sim_reuse,
     .host_reads = mr_sim_host_reads,
+    .advance = mr_sim_advance,
     .destroy = sim_destroy,
 };
 

@@ -1,147 +1,62 @@
-/* Between the files of the simulated accelerator; nobody else includes this.
+/* The simulated accelerator: its memory is the host's, and its work runs later, on a thread of its own or, if `manual` is
+ * set, in simulated time (mr_device_advance).
  *
- * Streams are lists of items: work, records and waits. What streams have in common with those of other simulated
- * devices (which memory there is, what is ordered behind what) is guarded by one lock for all of them, which is taken
- * last. */
+ * Times: without rates, any number of streams work at once, and each piece of work takes a time drawn from `seed`, uniform
+ * in [min_delay_ns, max_delay_ns]. With a rate or a time per call, the device has three engines (upload, compute,
+ * download) that work side by side, each in order. A copy takes its bytes at the rate of its engine; a copy from another
+ * device uses the upload engine. Other work takes `call_ns` plus, at `compute_rate`, the bytes of all buffers whose
+ * addresses are in its arguments. Delays are added if they are set. If `copies` is 1, both copy engines are one. If
+ * `kernels` is above 1, that many pieces of other work spend their `call_ns` side by side; their bytes share one memory
+ * and pass one after the other. Work that is joined to the piece before it (mr_stream.joined) takes no `call_ns`, and a
+ * buffer that both use counts once.
+ *
+ * Misuse fails the call, or the event behind the work if it has run by then, with MR_ERROR_INTERNAL. The message names stage
+ * and frame, is logged as an error and counted by mr_sim_misuses. Misuse is: memory of another device, an address beyond a
+ * buffer, work that was not made to wait for the writer of its memory, memory that was freed or handed to another user
+ * before the work on it was done.
+ *
+ * Threads: as for devices (device.h); mr_sim_advance from one thread at a time. */
 #ifndef MILLRACE_DEVICE_SIM_SIM_H
 #define MILLRACE_DEVICE_SIM_SIM_H
 
-#include <pthread.h>
-
 #include "engine/device/device.h"
+#include "engine/device/sim/card.h"
 
-typedef struct sim_device sim_device;
-typedef struct sim_stream sim_stream;
-typedef struct sim_block sim_block;
+/* Each field has a name after the `?` of a device name ("sim:0?copy=12GB/s&call=50us&memory=64MiB"). Times are written
+ * "20us" (bare numbers are nanoseconds), bytes "64MiB", rates "12GB/s". `copy` sets the rates of both directions. `like`
+ * names a card (card.h), which sets all rates, call, copies, kernels and memory; a parameter beside it has precedence, in
+ * any order. 0: not set. */
+typedef struct mr_sim_params {
+    int index;
+    uint64_t seed;
+    bool manual;
+    int64_t min_delay_ns, max_delay_ns;  /* min_delay, max_delay; 1us and 200us if no time and no rate is set */
+    int64_t upload_rate, download_rate;  /* upload, download: bytes a second */
+    int64_t compute_rate;                /* compute: bytes a second */
+    int64_t call_ns;                     /* call: for each piece of work that is not a copy */
+    int64_t copies, kernels;             /* how many engines copy, and how many kernels run side by side */
+    int64_t memory_bytes;                /* memory: device memory beyond this is refused (MR_ERROR_MEMORY) */
+    int64_t fail_after;                  /* every piece of work from the Nth on fails (MR_ERROR_DEVICE) */
+    int64_t fail_every;                  /* every Nth piece of work fails */
+    int64_t fail_allocation;             /* the Nth allocation fails (MR_ERROR_MEMORY) */
+    int64_t fail_call;                   /* the Nth call fails: allocate, create, submit, copy, record or wait */
+    int64_t lose_after, lose_call;       /* everything fails from the Nth piece of work, or call, on: a lost device */
+    int64_t slow_after, slow;            /* work from the Nth piece on takes `slow` times as long */
+    int64_t corrupt;                     /* flips one bit, once, in device memory that work other than a copy wrote for the
+                                            Nth frame of a source: 0x40 of the third byte of a word, which is 64 in an
+                                            8-bit value and 2^22 units in the last place of a float */
+    mr_card card;                        /* like: with the other parameters applied; empty name: none */
+} mr_sim_params;
 
-enum { SIM_LANES = 128, SIM_COUNTED = 8 };
-
-typedef enum sim_kind { SIM_WORK, SIM_RECORD, SIM_WAIT } sim_kind;
-
-/* A piece of work's hold on a block of memory: as it was when the work was submitted. */
-typedef struct sim_touch {
-    sim_block *block;
-    uint64_t generation;
-} sim_touch;
-
-/* All work of a stream up to one piece. */
-typedef struct sim_point {
-    uint64_t stream; /* its id */
-    uint64_t tick;
-} sim_point;
-
-enum { SIM_TOUCHES = MR_WORK_BYTES / sizeof(void *), SIM_KNOWN = MR_WORK_BYTES / sizeof(sim_point) };
-
-typedef struct sim_item {
-    sim_kind kind;
-    sim_stream *stream;
-    struct sim_item *next;
-    /* work */
-    mr_work_function *function;
-    mr_engine engine;
-    const mr_stage *stage;
-    mr_identity frame;
-    uint64_t tick;       /* which piece of its stream's work it is */
-    bool joined;         /* part of the launch before it */
-    size_t copied_bytes; /* by a copy */
-    size_t touched_bytes;
-    int64_t submitted_ns, begin_ns;
-    int64_t due_ns; /* once at the head of its stream: when it is done; -1: not set yet */
-    size_t touch_count;
-    sim_touch touch[SIM_TOUCHES];
-    /* records and waits */
-    mr_event *event; /* one reference */
-    mr_event_wait wait; /* WAIT */
-    bool arrived;       /* WAIT: the event has told that it is done */
-    struct sim_item *next_record;
-    size_t known_count;
-    bool knows_all;
-    union {
-        _Alignas(16) unsigned char arguments[MR_WORK_BYTES];
-        sim_point known[SIM_KNOWN]; /* RECORD: what is done when this is */
-    } u;
-} sim_item;
-
-struct sim_stream {
-    mr_stream stream;
-    sim_item *head, *tail;
-    int status;    /* of the work since the last event */
-    bool busy;     /* its head is being done without the lock */
-    int64_t at_ns; /* when its last work was done, on the device's clock */
-    sim_stream *next;
-    /* Under the lock for all: */
-    uint64_t id;
-    uint64_t submitted, done; /* pieces of work */
-    const sim_block *counted[SIM_COUNTED]; /* whose bytes the launch has, the last ones; only compared */
-    size_t counted_count;
-    size_t known_count;
-    bool knows_all; /* there was no room to note what it waits for */
-    sim_point known[SIM_KNOWN];
-    sim_stream *next_alive;
-};
-
-struct sim_device {
-    mr_device device;
-    mr_sim_params params;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    pthread_t thread;
-    bool ending;
-    bool timed; /* it has rates */
-    bool lost, corrupted;
-    sim_stream *streams;
-    sim_item *unused;
-    uint64_t random;
-    int64_t free_ns[MR_ENGINES]; /* when each engine has done what it was given */
-    int64_t lane_ns[SIM_LANES];  /* with `kernels`: when each of those that run side by side ends */
-    int64_t call_count, allocation_count, begun_count, work_count;
-    /* Under the lock for all: */
-    int64_t allocated_bytes;       /* of device memory */
-    sim_block *freed, *freed_last; /* kept for a while, so that later use of them is noticed */
-    size_t freed_bytes;
-};
-
-/* sim_parameters.c: what stands behind the index in a name, "?key=value&key=value". MR_ERROR_CONFIG. */
+/* Reads the parameters in `text`, "?key=value&key=value" or "". MR_ERROR_CONFIG. */
 int mr_sim_parse(const char *text, mr_sim_params *params);
-
-/* sim_run.c: the thread of a device that is not manual. */
-void *mr_sim_run(void *device);
-void mr_sim_recycle(sim_device *self, sim_item *gone);
-
-/* sim_memory.c */
-void mr_sim_lock(void);
-void mr_sim_unlock(void);
-int mr_sim_allocate(sim_device *self, mr_memory memory, size_t bytes, void **data);
-void mr_sim_free(sim_device *self, mr_memory memory, void *data);
-void mr_sim_reuse(mr_device *device, void *data);
-bool mr_sim_is_pinned(mr_device *device, const void *data);
-int mr_sim_host_reads(mr_device *device, const void *data, const mr_stage *stage, const mr_identity *frame);
-/* Gives back all that the device has; there is no work any more. */
-void mr_sim_forget_memory(sim_device *self);
-/* Notes what work that is about to be submitted touches, and its engine. MR_ERROR_INTERNAL where it must not. */
-int mr_sim_touch_copy(sim_item *item, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
-                      size_t bytes, size_t rows);
-int mr_sim_touch_arguments(sim_item *item, const void *arguments, size_t bytes);
-/* Whether the work may still be done. */
-int mr_sim_check_touched(const sim_item *item);
-void mr_sim_untouch(sim_item *item);
-/* All device memory that the work touches, one block behind the other, to be freed; NULL where memory is out. */
-uint8_t *mr_sim_keep_touched(const sim_item *item);
-/* Makes one bit wrong in what has changed since; false where nothing has. */
-bool mr_sim_corrupt_touched(const sim_item *item, const uint8_t *before);
-
-/* sim_order.c; all with the lock for all, but misuse */
-void mr_sim_order_add(sim_stream *stream);
-void mr_sim_order_remove(sim_stream *stream);
-uint64_t mr_sim_order_submit(sim_stream *stream);
-void mr_sim_order_record(sim_item *record);
-void mr_sim_order_recorded(sim_item *record);
-void mr_sim_order_wait(sim_stream *stream, const mr_event *event);
-/* Whether all that the stream is given from now on comes behind that point, whatever the devices do. */
-bool mr_sim_order_covers(const sim_stream *stream, sim_point point);
-/* Whether that work is done. */
-bool mr_sim_order_done(sim_point point);
-/* Logs and counts misuse and answers MR_ERROR_INTERNAL with the message. */
-int mr_sim_misuse(const mr_device *device, const mr_stage *stage, const mr_identity *frame, const char *what);
+/* MR_ERROR_MEMORY: no memory, or no thread. */
+int mr_sim_create(mr_device **device, const mr_sim_params *params);
+/* mr_device_advance of a simulated device whose `manual` is set. */
+int64_t mr_sim_advance(mr_device *device, int64_t now_ns);
+/* Calls of a simulated device so far, as fail_call counts them. */
+int64_t mr_sim_calls(mr_device *device);
+/* How many misuses of simulated devices this process has found. */
+uint64_t mr_sim_misuses(void);
 
 #endif

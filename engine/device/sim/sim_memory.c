@@ -1,18 +1,18 @@
-/* The memory of simulated devices: which blocks there are, whose, and whether work that touches them may.
+/* The memory of simulated devices: the blocks, their owners, and the check of work that touches them.
  *
- * All blocks of all simulated devices of the process stand in one table by address, so that every address in a copy
- * or among the arguments of work can be looked up; other addresses are the host's and nobody's business here. What is
- * freed is kept for a while, so that work with an old address finds it gone. A block that goes back to its pool
- * begins a new generation: work that was submitted in an earlier one and is not done was forgotten by its owner.
+ * All blocks of all simulated devices of the process are in one table by address, so that every address in a copy or
+ * among the arguments of work can be looked up; other addresses are the host's and are not checked. Freed blocks are kept
+ * for a while, so that work with an old address is found. A block that returns to its pool begins a new generation: work
+ * that was submitted in an earlier one and is not done was forgotten by its owner.
  *
- * Who writes: a copy to where it goes; other work what it is the first to touch in a generation. That is an output of
- * a call, and until another stream touches it, all that its stream does there counts as writing. Everybody else must
- * come behind that. */
+ * Writers: a copy writes its destination; other work writes each block that it is the first to touch in a generation.
+ * That is an output of a call, and until another stream touches it, all work of its stream there counts as writing. Work
+ * of every other stream must be ordered behind that. */
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/device/sim/sim.h"
+#include "engine/device/sim/sim_parts.h"
 #include "millrace/status.h"
 
 struct sim_block {
@@ -23,7 +23,7 @@ struct sim_block {
     bool freed, shared;
     uint64_t generation;
     size_t pending;   /* pieces of work that touch it and are not done */
-    sim_point writer; /* stream 0: nobody yet */
+    sim_point writer; /* stream 0: none yet */
     sim_block *next_freed;
 };
 
@@ -101,7 +101,7 @@ static int refuse(const sim_device *self, size_t bytes, const char *why) {
     return mr_fail(MR_ERROR_MEMORY, "%s: no memory for %zu bytes%s", self->device.name, bytes, why);
 }
 
-/* Counts device memory; false where the limit would be passed. */
+/* Counts device memory; false if the limit would be passed. */
 static bool reserve(sim_device *self, mr_memory memory, size_t bytes) {
     if (memory != MR_MEMORY_DEVICE)
         return true;
@@ -138,7 +138,7 @@ int mr_sim_allocate(sim_device *self, mr_memory memory, size_t bytes, void **dat
     return MR_OK;
 }
 
-/* Gives back what was freed first, until no more is kept than may be. */
+/* Frees the oldest kept blocks until no more are kept than allowed. */
 static void forget_oldest(sim_device *self, size_t kept) {
     while (self->freed && self->freed_bytes > kept && !self->freed->pending) {
         sim_block *gone = self->freed;
@@ -175,7 +175,7 @@ void mr_sim_free(sim_device *self, mr_memory memory, void *data) {
         keep_freed(self, block);
     mr_sim_unlock();
     if (!right)
-        mr_sim_misuse(&self->device, NULL, &(mr_identity){0}, "it frees what is not allocated there");
+        mr_sim_misuse(&self->device, NULL, &(mr_identity){0}, "it frees memory that is not allocated there");
 }
 
 void mr_sim_forget_memory(sim_device *self) {
@@ -221,7 +221,7 @@ static void hold(sim_item *item, sim_block *block) {
     block->pending++;
 }
 
-/* Whether the item may touch the block, as far as can be said when it is submitted; NULL where it may. */
+/* Whether the item may touch the block, as far as can be said when it is submitted; NULL if it may. */
 static const char *objection(const sim_item *item, const sim_block *block, access how) {
     const mr_device *device = item->stream->stream.device;
     bool elsewhere = block->memory == MR_MEMORY_DEVICE && &block->device->device != device;
@@ -265,7 +265,7 @@ static int answer(sim_item *item, const char *wrong) {
     return mr_sim_misuse(item->stream->stream.device, item->stage, &item->frame, wrong);
 }
 
-/* What lies between the first and the last byte of so many rows. */
+/* The bytes from the first to the last byte of so many rows. */
 typedef struct range {
     const uint8_t *begin, *end;
 } range;

@@ -1,12 +1,12 @@
-/* What is ordered behind what on simulated devices: by streams, by records and waits, and by what is done already.
+/* The order between work on simulated devices: by streams, by records and waits, and by work that is done already.
  *
- * A point is all work of a stream up to one piece. A stream knows the points that it was made to wait for, and a
- * record holds all that its stream knew; so what a wait brings is known as soon as it is asked for, and work that
- * nobody has made to wait is found whether or not it would have been in time. */
+ * A point is all work of a stream up to one piece. A stream knows the points that it was made to wait for, and a record
+ * holds all points that its stream knew. So the effect of a wait is known as soon as it is requested, and work without a
+ * wait is found even if it would have run in time. */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "engine/device/sim/sim.h"
+#include "engine/device/sim/sim_parts.h"
 #include "millrace/log.h"
 
 static sim_stream *alive;
@@ -48,7 +48,7 @@ bool mr_sim_order_covers(const sim_stream *stream, sim_point point) {
     return false;
 }
 
-/* Forgets what is done, so that there is room for what is not. */
+/* Forgets points that are done, to make room for others. */
 static void forget_done(sim_stream *stream) {
     size_t kept = 0;
     for (size_t i = 0; i < stream->known_count; i++)
@@ -106,12 +106,12 @@ void mr_sim_order_wait(sim_stream *stream, const mr_event *event) {
 }
 
 int mr_sim_misuse(const mr_device *device, const mr_stage *stage, const mr_identity *frame, const char *what) {
-    char who[160];
-    snprintf(who, sizeof who, "%s, frame %" PRIu32 "/%" PRIu32 "/%" PRIu64 "/%" PRIu32,
-             stage && stage->id ? stage->id : "nobody's work", frame->source, frame->epoch, frame->seq, frame->sub);
+    char work[160];
+    snprintf(work, sizeof work, "%s, frame %" PRIu32 "/%" PRIu32 "/%" PRIu64 "/%" PRIu32,
+             stage && stage->id ? stage->id : "work without a stage", frame->source, frame->epoch, frame->seq, frame->sub);
     atomic_fetch_add(&misuses, 1);
-    mr_log(MR_LOG_ERROR, "%s: misuse by %s: %s", device->name, who, what);
-    return mr_fail(MR_ERROR_INTERNAL, "%s: misuse by %s: %s", device->name, who, what);
+    mr_log(MR_LOG_ERROR, "%s: misuse by %s: %s", device->name, work, what);
+    return mr_fail(MR_ERROR_INTERNAL, "%s: misuse by %s: %s", device->name, work, what);
 }
 
 uint64_t mr_sim_misuses(void) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/units.h"
-#include "engine/device/sim/sim.h"
+#include "engine/device/sim/sim_parts.h"
 #include "millrace/status.h"
 
 typedef enum value_kind { COUNT, DURATION, BYTES, RATE, CARD } value_kind;
@@ -98,8 +98,8 @@ static int be_like(mr_sim_params *params, const char *name) {
     return MR_OK;
 }
 
-/* "key=value", so many characters of it. What a card says comes `first`, and all else behind it, so that what is
- * written out holds. */
+/* One "key=value" of `length` characters. The `first` pass applies the card, the second all other parameters, so that
+ * those have precedence. */
 static int set_parameter(mr_sim_params *params, const char *text, size_t length, bool first) {
     static const char *const examples[] = {[COUNT] = "a whole number",
                                            [DURATION] = "a time such as 20us",
@@ -139,7 +139,7 @@ static int set_all(const char *text, mr_sim_params *params, bool first) {
     return *text ? mr_fail(MR_ERROR_CONFIG, "unexpected \"%s\" in the name of a simulated device", text) : MR_OK;
 }
 
-/* The card as it is with what was written beside it. */
+/* The card with the parameters that were written beside it. */
 static void settle_card(mr_sim_params *params) {
     params->card.upload_rate = (double)params->upload_rate;
     params->card.download_rate = (double)params->download_rate;

@@ -4,7 +4,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/device/sim/sim.h"
+#include "engine/device/sim/sim_parts.h"
 #include "millrace/status.h"
 
 /* xorshift64*, as in the executor, so that a seed gives the same delays everywhere. */
@@ -113,7 +113,7 @@ static int64_t head_due_ns(sim_device *self, sim_item *head, int64_t now_ns) {
     return now_ns;
 }
 
-/* True where the head of a stream can be done now; else *next_ns is moved up to when it can, if that is known. */
+/* True if the head of a stream can be done now; else *next_ns is moved up to when it can, if that is known. */
 static bool can_go(sim_device *self, sim_stream *stream, int64_t now_ns, int64_t *next_ns) {
     if (!stream->head || stream->busy)
         return false;
@@ -161,11 +161,11 @@ static void tell_trace(const sim_device *self, const sim_item *work) {
     self->device.trace(self->device.trace_context, &self->device, &note);
 }
 
-/* What the parameter `corrupt` asks for. */
+/* The parameter `corrupt`. */
 static int do_wrong(sim_device *self, sim_item *work) {
     uint8_t *before = mr_sim_keep_touched(work);
     if (!before)
-        return mr_fail(MR_ERROR_MEMORY, "%s: no memory to find what work changes", self->device.name);
+        return mr_fail(MR_ERROR_MEMORY, "%s: no memory to find the bytes that work changes", self->device.name);
     int status = work->function(work->u.arguments);
     self->corrupted = !status && mr_sim_corrupt_touched(work, before);
     mr_free(before);

@@ -38,12 +38,12 @@ static void run_one(mr_executor *executor) {
     mr_task_run(task);
 }
 
-/* Does what is due now; returns when the next timer or device is. */
+/* Advances the devices and queues the tasks that are due. Returns the time of the next timer or device completion. */
 static int64_t settle(mr_executor *executor) {
     int64_t now = mr_executor_now_ns(executor);
     int64_t next = INT64_MAX;
     for (int i = 0; i < executor->device_count; i++) {
-        int64_t due = mr_sim_advance(executor->devices[i], now);
+        int64_t due = mr_device_advance(executor->devices[i], now);
         next = due < next ? due : next;
     }
     mr_task *task = mr_executor_take_due(executor, now);

@@ -10,15 +10,15 @@
 #include "engine/flow/executor/executor_parts.h"
 
 enum { LONGEST_CHAIN = 64 };
-/* Workers that look out at once: as many as it takes that nobody need be woken when one of them has found work. */
-enum { LOOKERS = 2 };
-/* Between two glances of workers that have enough to do. */
-static const int64_t GLANCE_NS = 1000000;
+/* Workers that wait in epoll at once: if one of them finds work, no other worker need be woken to replace it. */
+enum { MOST_IN_EPOLL = 2 };
+/* Busy workers read epoll once in this time. */
+static const int64_t EPOLL_TRY_NS = 1000000;
 
 static _Thread_local mr_worker *this_worker;
 
-/* No wait lasts longer than a tenth of a second: glibc before 2.41 can lose a pthread_cond_signal (its bug 25847),
- * and whoever waits looks again anyway. */
+/* No wait lasts longer than a tenth of a second: glibc before 2.41 can lose a pthread_cond_signal (its bug 25847), and each
+ * caller checks its condition again anyway. */
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t time_ns) {
     int64_t longest = mr_clock_now_ns(mr_clock_real()) + 100000000;
     time_ns = time_ns < longest ? time_ns : longest;
@@ -38,9 +38,9 @@ int mr_executor_create(mr_executor **executor, int workers, uint64_t seed) {
     atomic_init(&made->next_due_ns, INT64_MAX);
     made->worker_count = workers;
     made->random = seed;
-    made->lookout = made->call = made->alarm = -1;
-    made->alarm_ns = INT64_MAX;
-    int status = seed ? mr_clock_create_simulated(&made->clock, 0) : mr_executor_open_lookout(made);
+    made->epoll = made->eventfd = made->timerfd = -1;
+    made->timerfd_ns = INT64_MAX;
+    int status = seed ? mr_clock_create_simulated(&made->clock, 0) : mr_executor_open_poller(made);
     if (status) {
         mr_executor_destroy(&made);
         return status;
@@ -58,11 +58,11 @@ void mr_executor_destroy(mr_executor **executor) {
     if (!gone)
         return;
     mr_executor_stop(gone);
-    while (atomic_load_explicit(&gone->calls, memory_order_acquire))
-        sched_yield(); /* Some other thread is about to return from waking a task. */
+    while (atomic_load_explicit(&gone->signalling, memory_order_acquire))
+        sched_yield(); /* Another thread is about to return from waking a task. */
     mr_clock_destroy(&gone->clock);
     mr_timers_fini(&gone->timers);
-    mr_executor_close_lookout(gone);
+    mr_executor_close_poller(gone);
     pthread_cond_destroy(&gone->work);
     pthread_mutex_destroy(&gone->polls);
     pthread_mutex_destroy(&gone->lock);
@@ -91,54 +91,54 @@ void mr_executor_keep_polling(void) {
 
 /* ---- queues ---------------------------------------------------------------------------------------------------- */
 
-/* How an idle worker is called. */
-typedef enum call { CALL_NOBODY, CALL_IDLE, CALL_LOOKER, CALL_POLLER } call;
+/* How an idle worker is woken. */
+typedef enum wakeup { WAKE_NONE, WAKE_IDLE, WAKE_EPOLL, WAKE_POLLER } wakeup;
 
-/* A worker that is to look for work, of those that do not look out: any that is not on its way already. Called with the
- * lock. */
-static call call_idle(mr_executor *executor) {
+/* For an idle worker that does not wait in epoll, unless all of them are already being woken. With the lock. */
+static wakeup choose_idle(mr_executor *executor) {
     if (executor->idle <= executor->waking)
-        return CALL_NOBODY;
+        return WAKE_NONE;
     executor->waking++;
-    return CALL_IDLE;
+    return WAKE_IDLE;
 }
 
-/* One that is to look at what is watched and at the timers anew. Called with the lock. */
-static call call_looker(mr_executor *executor) {
-    return executor->looking ? CALL_LOOKER : call_idle(executor);
+/* For a worker that reads the watched descriptors and the timers again. With the lock. */
+static wakeup choose_epoll(mr_executor *executor) {
+    return executor->in_epoll ? WAKE_EPOLL : choose_idle(executor);
 }
 
-/* One for a task that was just queued, unless as many are on their way as there are tasks. Called with the lock. */
-static call call_worker(mr_executor *executor) {
-    const bool poked = executor->polling && executor->poked;
-    const int coming = executor->waking + (executor->looking && executor->called) + poked;
+/* For a worker that takes a queued task, unless as many workers are being woken as tasks are queued. With the lock. */
+static wakeup choose_worker(mr_executor *executor) {
+    const bool stopped = executor->polling && executor->stop_poll;
+    const int coming = executor->waking + (executor->in_epoll && executor->eventfd_set) + stopped;
     if ((size_t)coming >= executor->queued)
-        return CALL_NOBODY;
-    if (executor->polling && !poked)
-        return CALL_POLLER;
-    const call called = call_idle(executor);
-    return called == CALL_NOBODY ? call_looker(executor) : called;
+        return WAKE_NONE;
+    if (executor->polling && !stopped)
+        return WAKE_POLLER;
+    const wakeup chosen = choose_idle(executor);
+    return chosen == WAKE_NONE ? choose_epoll(executor) : chosen;
 }
 
-/* Who is woken needs the lock first of all, so that is given back before. Until the call is out the executor stays. */
-static void unlock_and_call(mr_executor *executor, call called) {
-    if (called == CALL_LOOKER && executor->called)
-        called = CALL_NOBODY;
-    executor->called |= called == CALL_LOOKER;
-    if (called == CALL_POLLER) {
-        executor->poked = true;
-        called = CALL_NOBODY;
+/* Unlocks before it signals, since the woken worker takes the lock first of all. `signalling` keeps the executor alive until
+ * the signal is sent. */
+static void unlock_and_wake(mr_executor *executor, wakeup how) {
+    if (how == WAKE_EPOLL && executor->eventfd_set)
+        how = WAKE_NONE;
+    executor->eventfd_set |= how == WAKE_EPOLL;
+    if (how == WAKE_POLLER) {
+        executor->stop_poll = true;
+        how = WAKE_NONE;
     }
-    if (called != CALL_NOBODY)
-        atomic_fetch_add_explicit(&executor->calls, 1, memory_order_relaxed);
+    if (how != WAKE_NONE)
+        atomic_fetch_add_explicit(&executor->signalling, 1, memory_order_relaxed);
     pthread_mutex_unlock(&executor->lock);
-    if (called == CALL_NOBODY)
+    if (how == WAKE_NONE)
         return;
-    if (called == CALL_LOOKER)
-        mr_executor_ring(executor);
+    if (how == WAKE_EPOLL)
+        mr_executor_set_eventfd(executor);
     else
         pthread_cond_signal(&executor->work);
-    atomic_fetch_sub_explicit(&executor->calls, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&executor->signalling, 1, memory_order_release);
 }
 
 static void append(mr_executor *executor, mr_task *task) {
@@ -154,10 +154,10 @@ static void append(mr_executor *executor, mr_task *task) {
 static void queue_task(mr_executor *executor, mr_task *task) {
     pthread_mutex_lock(&executor->lock);
     append(executor, task);
-    unlock_and_call(executor, call_worker(executor));
+    unlock_and_wake(executor, choose_worker(executor));
 }
 
-/* Hands a task that is queued to whoever will run it; `last` puts it behind all others. */
+/* Hands a queued task to the thread, queue or worker that runs it; `last`: behind all other tasks. */
 static void dispatch(mr_task *task, bool last) {
     mr_executor *executor = task->executor;
     mr_worker *here = this_worker;
@@ -175,12 +175,12 @@ static void dispatch(mr_task *task, bool last) {
     }
 }
 
-/* Wakes the task: true where it was idle, and is now to be queued by whoever called. */
+/* Wakes the task. True if it was idle: the caller must queue it. */
 static bool claim(mr_task *task) {
     int state = atomic_load_explicit(&task->state, memory_order_relaxed);
     for (;;) {
         if (state == MR_TASK_QUEUED || state == MR_TASK_RUNNING_AGAIN) {
-            /* Others may have published what they changed through a plain store: this exchange orders it. */
+            /* The waker may have published its change with a plain store: this exchange orders it. */
             if (atomic_compare_exchange_weak_explicit(&task->state, &state, state, memory_order_acq_rel,
                                                       memory_order_relaxed))
                 return false;
@@ -204,7 +204,7 @@ void mr_executor_queue(mr_executor *executor, mr_task *task) {
         append(executor, task);
 }
 
-void mr_task_wake_behind(mr_task *task, bool quietly) {
+void mr_task_wake_behind(mr_task *task, bool low_priority) {
     mr_executor *executor = task->executor;
     if (task->thread || executor->random) {
         mr_task_wake(task);
@@ -213,7 +213,7 @@ void mr_task_wake_behind(mr_task *task, bool quietly) {
     const bool here = this_worker && this_worker->executor == executor;
     pthread_mutex_lock(&executor->lock);
     mr_executor_queue(executor, task);
-    unlock_and_call(executor, quietly && here ? CALL_NOBODY : call_worker(executor));
+    unlock_and_wake(executor, low_priority && here ? WAKE_NONE : choose_worker(executor));
 }
 
 void mr_task_waker(void *task) {
@@ -246,37 +246,37 @@ void mr_executor_note_next_due(mr_executor *executor) {
     atomic_store_explicit(&executor->next_due_ns, mr_timers_next(&executor->timers), memory_order_relaxed);
 }
 
-void mr_executor_unlock_and_call_looker(mr_executor *executor) {
-    unlock_and_call(executor, call_looker(executor));
+void mr_executor_unlock_and_wake_epoll(mr_executor *executor) {
+    unlock_and_wake(executor, choose_epoll(executor));
 }
 
 void mr_task_wake_at(mr_task *task, int64_t time_ns) {
     mr_executor *executor = task->executor;
-    call called = CALL_NOBODY;
+    wakeup how = WAKE_NONE;
     pthread_mutex_lock(&executor->lock);
     if (task->thread) {
-        task->due_ns = time_ns;
+        task->timer.due_ns = time_ns;
         pthread_cond_signal(&task->thread->woken);
     } else {
         int64_t before = mr_timers_next(&executor->timers);
-        bool set = mr_timers_set(&executor->timers, task, time_ns);
+        bool set = mr_timers_set(&executor->timers, &task->timer, time_ns);
         mr_executor_note_next_due(executor);
-        if (time_ns < before && executor->looking)
-            mr_executor_set_alarm(executor);
+        if (time_ns < before && executor->in_epoll)
+            mr_executor_set_timerfd(executor);
         else if (time_ns < before && !executor->polling)
-            called = call_idle(executor);
+            how = choose_idle(executor);
         if (!set)
             time_ns = INT64_MIN; /* Without memory for a timer, the task polls. */
     }
-    unlock_and_call(executor, called);
+    unlock_and_wake(executor, how);
     if (time_ns == INT64_MIN)
         mr_task_wake(task);
 }
 
-/* Takes all tasks that are due; returns them as a list. Called with the lock. */
 mr_task *mr_executor_take_due(mr_executor *executor, int64_t now_ns) {
     mr_task *list = NULL, **end = &list;
-    for (mr_task *task; (task = mr_timers_take(&executor->timers, now_ns));) {
+    for (mr_timer *timer; (timer = mr_timers_take(&executor->timers, now_ns));) {
+        mr_task *task = (mr_task *)((char *)timer - offsetof(mr_task, timer));
         if (!claim(task))
             continue;
         task->next = NULL;
@@ -287,7 +287,7 @@ mr_task *mr_executor_take_due(mr_executor *executor, int64_t now_ns) {
     return list;
 }
 
-/* Queues what is due. Called with the lock. */
+/* Queues the tasks that are due. With the lock. */
 static void fire_timers(mr_executor *executor, int64_t now_ns) {
     mr_task *task = mr_executor_take_due(executor, now_ns);
     while (task) {
@@ -310,7 +310,7 @@ static mr_task *take_queued(mr_executor *executor) {
     return task;
 }
 
-static bool has_lookout(const mr_executor *executor) {
+static bool needs_epoll(const mr_executor *executor) {
     return executor->timers.count || executor->watched_count;
 }
 
@@ -322,13 +322,13 @@ static void wait_for_work(mr_executor *executor) {
         executor->waking--;
 }
 
-/* Sleeps until there may be work, or polls for it, while others look out: who polls may find work that takes long.
- * Called with the lock. */
+/* Sleeps until there may be work, or polls for it. Other workers wait in epoll meanwhile: the polling worker may pick up a
+ * long task. With the lock. */
 static void rest(mr_executor *executor) {
     if (executor->poll_ns && !executor->polling && mr_executor_poll(executor))
         return;
-    if (has_lookout(executor) && executor->looking < LOOKERS)
-        mr_executor_look_out(executor);
+    if (needs_epoll(executor) && executor->in_epoll < MOST_IN_EPOLL)
+        mr_executor_epoll_wait(executor);
     else
         wait_for_work(executor);
 }
@@ -337,7 +337,7 @@ static void rest(mr_executor *executor) {
 static mr_task *next_queued(mr_worker *self) {
     mr_executor *executor = self->executor;
     mr_task *task = NULL;
-    call called = CALL_NOBODY;
+    wakeup how = WAKE_NONE;
     pthread_mutex_lock(&executor->lock);
     if (executor->poll_ns && self->worked)
         executor->poll_until_ns = mr_executor_now_ns(executor) + executor->poll_ns;
@@ -346,22 +346,22 @@ static mr_task *next_queued(mr_worker *self) {
         if (executor->timers.count)
             fire_timers(executor, mr_executor_now_ns(executor));
         if (executor->watched_count)
-            mr_executor_glance(executor, GLANCE_NS);
+            mr_executor_epoll_try(executor, EPOLL_TRY_NS);
         if ((task = take_queued(executor)))
             break;
         rest(executor);
     }
-    /* Whoever leaves with work while more is queued, or nobody is left to look out, sees to it that somebody does.
-     * Where workers poll, an alarm may be too early until they do so again: to set it takes longer than most work. */
-    if (executor->looking && !executor->poll_ns)
-        mr_executor_set_alarm(executor);
+    /* A worker that leaves with a task ensures that another worker takes queued tasks and waits in epoll. If workers poll,
+     * the timerfd may stay too early until they poll again: setting it takes longer than most tasks. */
+    if (executor->in_epoll && !executor->poll_ns)
+        mr_executor_set_timerfd(executor);
     if (task && executor->queued)
-        called = call_worker(executor);
-    else if (task && !executor->looking && !executor->polling && has_lookout(executor))
-        called = call_idle(executor);
-    else if (!task && executor->looking)
-        called = CALL_LOOKER;
-    unlock_and_call(executor, called);
+        how = choose_worker(executor);
+    else if (task && !executor->in_epoll && !executor->polling && needs_epoll(executor))
+        how = choose_idle(executor);
+    else if (!task && executor->in_epoll)
+        how = WAKE_EPOLL;
+    unlock_and_wake(executor, how);
     return task;
 }
 
@@ -372,7 +372,7 @@ static void check_timers(mr_executor *executor) {
         return;
     pthread_mutex_lock(&executor->lock);
     fire_timers(executor, mr_executor_now_ns(executor));
-    unlock_and_call(executor, executor->queued ? call_worker(executor) : CALL_NOBODY);
+    unlock_and_wake(executor, executor->queued ? choose_worker(executor) : WAKE_NONE);
 }
 
 static void *work(void *context) {
@@ -426,9 +426,9 @@ int64_t mr_executor_cpu_ns(const mr_executor *executor) {
 void mr_executor_stop(mr_executor *executor) {
     pthread_mutex_lock(&executor->lock);
     executor->stopping = true;
-    executor->poked = true;
+    executor->stop_poll = true;
     pthread_cond_broadcast(&executor->work);
-    unlock_and_call(executor, executor->looking ? CALL_LOOKER : CALL_NOBODY);
+    unlock_and_wake(executor, executor->in_epoll ? WAKE_EPOLL : WAKE_NONE);
     while (executor->started > 0)
         pthread_join(executor->workers[--executor->started].thread, NULL);
 }

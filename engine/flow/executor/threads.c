@@ -17,10 +17,10 @@ static void *run_thread(void *context) {
     for (;;) {
         pthread_mutex_lock(&executor->lock);
         while (!task->thread->ending && atomic_load(&task->state) != MR_TASK_QUEUED) {
-            mr_condition_wait(&task->thread->woken, &executor->lock, task->due_ns);
-            if (task->due_ns != INT64_MAX && mr_executor_now_ns(executor) >= task->due_ns) {
+            mr_condition_wait(&task->thread->woken, &executor->lock, task->timer.due_ns);
+            if (task->timer.due_ns != INT64_MAX && mr_executor_now_ns(executor) >= task->timer.due_ns) {
                 int state = MR_TASK_IDLE;
-                task->due_ns = INT64_MAX;
+                task->timer.due_ns = INT64_MAX;
                 atomic_compare_exchange_strong(&task->state, &state, MR_TASK_QUEUED);
             }
         }
@@ -37,7 +37,7 @@ static void *run_thread(void *context) {
 }
 
 void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context) {
-    *task = (mr_task){.executor = executor, .function = function, .context = context, .due_ns = INT64_MAX};
+    *task = (mr_task){.executor = executor, .function = function, .context = context, .timer.due_ns = INT64_MAX};
     atomic_init(&task->state, MR_TASK_IDLE);
 }
 
@@ -46,7 +46,7 @@ int mr_task_detach(mr_task *task, const char *name) {
     if (!thread)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a thread");
     mr_condition_init(&thread->woken);
-    /* Others may ask what it has used. */
+    /* Other threads may call mr_task_cpu_ns. */
     pthread_mutex_lock(&task->executor->lock);
     task->thread = thread;
     bool failed = mr_thread_create(&thread->thread, run_thread, task);
@@ -89,7 +89,7 @@ void mr_task_fini(mr_task *task) {
     if (!executor)
         return;
     pthread_mutex_lock(&executor->lock);
-    mr_timers_remove(&executor->timers, task);
+    mr_timers_remove(&executor->timers, &task->timer);
     mr_executor_note_next_due(executor);
     pthread_mutex_unlock(&executor->lock);
     if (!task->thread)

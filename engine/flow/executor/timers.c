@@ -2,39 +2,39 @@
 
 #include "engine/base/memory.h"
 
-static void place(mr_timers *timers, size_t position, mr_task *task) {
-    timers->item[position] = task;
-    task->heap_position = position;
+static void place(mr_timers *timers, size_t position, mr_timer *timer) {
+    timers->item[position] = timer;
+    timer->position = position;
 }
 
-static void rise(mr_timers *timers, size_t position, mr_task *task) {
-    while (position > 1 && timers->item[position / 2]->due_ns > task->due_ns) {
+static void rise(mr_timers *timers, size_t position, mr_timer *timer) {
+    while (position > 1 && timers->item[position / 2]->due_ns > timer->due_ns) {
         place(timers, position, timers->item[position / 2]);
         position /= 2;
     }
-    place(timers, position, task);
+    place(timers, position, timer);
 }
 
-static void sink(mr_timers *timers, size_t position, mr_task *task) {
+static void sink(mr_timers *timers, size_t position, mr_timer *timer) {
     for (;;) {
         size_t child = position * 2;
         if (child > timers->count)
             break;
         if (child < timers->count && timers->item[child + 1]->due_ns < timers->item[child]->due_ns)
             child++;
-        if (timers->item[child]->due_ns >= task->due_ns)
+        if (timers->item[child]->due_ns >= timer->due_ns)
             break;
         place(timers, position, timers->item[child]);
         position = child;
     }
-    place(timers, position, task);
+    place(timers, position, timer);
 }
 
 static bool grow(mr_timers *timers) {
     if (timers->count + 1 < timers->room)
         return true;
     size_t room = timers->room ? timers->room * 2 : 64;
-    mr_task **item = mr_realloc(timers->item, room * sizeof *item);
+    mr_timer **item = mr_realloc(timers->item, room * sizeof *item);
     if (!item)
         return false;
     timers->item = item;
@@ -42,31 +42,31 @@ static bool grow(mr_timers *timers) {
     return true;
 }
 
-bool mr_timers_set(mr_timers *timers, mr_task *task, int64_t due_ns) {
-    if (task->heap_position) {
-        bool earlier = due_ns < task->due_ns;
-        task->due_ns = due_ns;
+bool mr_timers_set(mr_timers *timers, mr_timer *timer, int64_t due_ns) {
+    if (timer->position) {
+        bool earlier = due_ns < timer->due_ns;
+        timer->due_ns = due_ns;
         if (earlier)
-            rise(timers, task->heap_position, task);
+            rise(timers, timer->position, timer);
         else
-            sink(timers, task->heap_position, task);
+            sink(timers, timer->position, timer);
         return true;
     }
     if (!grow(timers))
         return false;
-    task->due_ns = due_ns;
-    rise(timers, ++timers->count, task);
+    timer->due_ns = due_ns;
+    rise(timers, ++timers->count, timer);
     return true;
 }
 
-void mr_timers_remove(mr_timers *timers, mr_task *task) {
-    size_t position = task->heap_position;
+void mr_timers_remove(mr_timers *timers, mr_timer *timer) {
+    size_t position = timer->position;
     if (!position)
         return;
-    task->heap_position = 0;
-    task->due_ns = INT64_MAX;
-    mr_task *last = timers->item[timers->count--];
-    if (last == task)
+    timer->position = 0;
+    timer->due_ns = INT64_MAX;
+    mr_timer *last = timers->item[timers->count--];
+    if (last == timer)
         return;
     if (position > 1 && timers->item[position / 2]->due_ns > last->due_ns)
         rise(timers, position, last);
@@ -74,12 +74,12 @@ void mr_timers_remove(mr_timers *timers, mr_task *task) {
         sink(timers, position, last);
 }
 
-mr_task *mr_timers_take(mr_timers *timers, int64_t now_ns) {
+mr_timer *mr_timers_take(mr_timers *timers, int64_t now_ns) {
     if (mr_timers_next(timers) > now_ns)
         return NULL;
-    mr_task *task = timers->item[1];
-    mr_timers_remove(timers, task);
-    return task;
+    mr_timer *timer = timers->item[1];
+    mr_timers_remove(timers, timer);
+    return timer;
 }
 
 int64_t mr_timers_next(const mr_timers *timers) {

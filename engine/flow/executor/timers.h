@@ -1,20 +1,30 @@
-/* A heap of tasks by the time they are due. Not locked: the executor does that. */
+/* A binary heap of timers by due time. Not locked: its owner does that. */
 #ifndef MILLRACE_FLOW_EXECUTOR_TIMERS_H
 #define MILLRACE_FLOW_EXECUTOR_TIMERS_H
 
-#include "engine/flow/executor/executor.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
+/* Embedded in its owner. */
+typedef struct mr_timer {
+    int64_t due_ns;  /* INT64_MAX: not set */
+    size_t position; /* in the heap, from 1; 0: not in it */
+} mr_timer;
+
+/* Zero: empty. */
 typedef struct mr_timers {
-    mr_task **item; /* from 1 */
+    mr_timer **item; /* from 1 */
     size_t count, room;
 } mr_timers;
 
-/* Sets or moves the task's timer; false where there is no memory. */
-bool mr_timers_set(mr_timers *timers, mr_task *task, int64_t due_ns);
-void mr_timers_remove(mr_timers *timers, mr_task *task);
-/* Takes the earliest task that is due by then; NULL where none is. */
-mr_task *mr_timers_take(mr_timers *timers, int64_t now_ns);
-/* When the earliest is due; INT64_MAX where there is none. */
+/* Sets or moves a timer. False if memory is out: it is not set. */
+bool mr_timers_set(mr_timers *timers, mr_timer *timer, int64_t due_ns);
+/* Does nothing if the timer is not set. */
+void mr_timers_remove(mr_timers *timers, mr_timer *timer);
+/* Removes and returns the earliest timer that is due by now_ns; NULL if there is none. */
+mr_timer *mr_timers_take(mr_timers *timers, int64_t now_ns);
+/* When the earliest timer is due; INT64_MAX if there is none. */
 int64_t mr_timers_next(const mr_timers *timers);
 void mr_timers_fini(mr_timers *timers);
 

@@ -124,7 +124,7 @@ void mr_receiver_table_clear(mr_receiver *receiver) {
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
 
-/* As good as without a bound, and what is granted over a whole session still fits into 64 bits. */
+/* Large enough to be no bound, while the grants of a whole session still fit into 64 bits. */
 static const uint64_t MOST_CREDIT_BYTES = UINT64_C(1) << 56;
 
 static bool create_origins(mr_receiver *receiver) {
@@ -147,7 +147,7 @@ int mr_receiver_create(mr_receiver **receiver, const mr_receiver_params *params)
     made->params = *params;
     if (params->credit_bytes > MOST_CREDIT_BYTES)
         made->params.credit_bytes = MOST_CREDIT_BYTES;
-    made->places = params->memory * 2; /* half of them for what is held */
+    made->places = params->memory * 2; /* half of them for retained items */
     made->buckets = 64;
     while (made->buckets < made->places)
         made->buckets *= 2;
@@ -187,9 +187,9 @@ void mr_receiver_destroy(mr_receiver **receiver) {
     mr_free(gone);
 }
 
-/* ---- what the graph did ------------------------------------------------------------------------------------------ */
+/* ---- the graph's progress ---------------------------------------------------------------------------------------- */
 
-/* The frame of a ticket; NULL where that is forgotten. */
+/* The frame of a ticket; NULL if that is forgotten. */
 static entry *entry_of(mr_receiver *receiver, uint64_t ticket) {
     uint32_t place = (uint32_t)ticket;
     if (place >= receiver->places)
@@ -365,8 +365,7 @@ static mr_cut_message *address(mr_receiver *receiver, origin *from, mr_message_k
     return &action->message;
 }
 
-/* Whether enough of what was granted has not been told that the sender should know: half of it all, or anything where
- * it could otherwise send nothing. */
+/* True if the unreported grants are worth a message: half of all, or any if the sender could otherwise send nothing. */
 static bool credit_pending(const mr_receiver *receiver, const origin *from) {
     uint64_t frames = from->granted_frames - from->reported_frames, bytes = from->granted_bytes - from->reported_bytes;
     return frames * 2 > receiver->params.credit_frames || bytes * 2 > receiver->params.credit_bytes ||
@@ -412,7 +411,7 @@ static void report(mr_receiver *receiver, origin *from, mr_action *action) {
     from->urgent = from->ends_changed = false;
 }
 
-/* When the connection is to be renewed. Not again and again where it is the other end that sends garbage. */
+/* When the connection is to be renewed. Not repeatedly if it is the other end that sends garbage. */
 static int64_t renewal_ns(const mr_receiver *receiver, const origin *from) {
     const mr_session_timing *timing = &receiver->params.self.timing;
     int64_t patience_ns = timing->silence_ns, longest_ns = PATIENCE * timing->hello_ns;

@@ -46,7 +46,7 @@ typedef struct origin {
     int64_t before_ns;     /* that, before the last HELLO */
     bool spoilt;           /* garbage goes over it */
     uint64_t used_frames, used_bytes, granted_frames, granted_bytes; /* of the session */
-    uint64_t reported_frames, reported_bytes; /* of what was granted */
+    uint64_t reported_frames, reported_bytes; /* of the grant */
     uint64_t untaken_frames, untaken_bytes; /* in the graph's queue, from any session of it */
     mr_settled *pending;   /* to be reported */
     size_t pending_count;

@@ -44,7 +44,7 @@ static void begin_run(mr_receiver *receiver, uint64_t run) {
     receiver->run = run;
 }
 
-/* The first report of a session: all that is claimed, in whatever order. */
+/* The first report of a session: all that is claimed, in any order. */
 static void report_all(mr_receiver *receiver, origin *from) {
     uint32_t sender = (uint32_t)(from - receiver->origins);
     from->pending_count = 0;
@@ -152,7 +152,7 @@ static const char *find_fault(const mr_receiver *receiver, const origin *from, c
         frames += item->kind == MR_CUT_FRAME;
         bytes += item->kind == MR_CUT_FRAME ? item->bytes : 0;
     }
-    /* Sums of what one message can hold do not overflow. */
+    /* Sums over one message do not overflow. */
     if (frames > from->reported_frames - from->used_frames || bytes > from->reported_bytes - from->used_bytes)
         return "more frames or bytes than were granted";
     if (message->items.count > receiver->params.memory || receiver->held + frames > receiver->params.memory)

@@ -58,7 +58,7 @@ void mr_sender_schedule_loss_reports(mr_sender *sender) {
         schedule_loss_report(sender, source);
 }
 
-/* Where the source has ended the end says more. */
+/* If the source has ended, the end mark says more. */
 static bool may_queue_loss_report(const mr_sender *sender, uint32_t source) {
     enum { MARKS = 2 };
     const lane *from = &sender->lanes[source];

@@ -20,7 +20,7 @@ typedef struct slot {
     bool vouched;    /* in a first report: its peer has it */
     bool set_aside;
     uint32_t deaths; /* of processes that had it in hand; above 0 it goes alone */
-    uint32_t fatal;  /* where nothing is set aside: of processes that had it first in hand */
+    uint32_t fatal;  /* if nothing is set aside: of processes that had it first in hand */
     uint32_t peer;   /* LEASED */
     uint64_t had;    /* bit n: peer n has been sent it */
     uint64_t blamed; /* bit n: of `deaths`, one is that of peer n as it is known now */
@@ -53,7 +53,7 @@ typedef struct peer {
     mr_run_state reported; /* in this session */
 } peer;
 
-/* What the processes of one name have delivered, per replica. */
+/* The frames that the processes of one name have delivered, per replica. */
 typedef struct served {
     uint64_t incarnation; /* of the last process that delivered anything; 0: none */
     bool earlier;         /* another one before it had */
@@ -128,7 +128,7 @@ static inline uint32_t index_of(const mr_sender *sender, const peer *p) {
     return (uint32_t)(p - sender->peers);
 }
 
-/* ---- sender.c: what becomes of items ----------------------------------------------------------------------------- */
+/* ---- sender.c: settling items ------------------------------------------------------------------------------------ */
 
 /* Every source has ended, everything is settled, and as many receivers as are planned know. */
 bool mr_sender_is_done(const mr_sender *sender);

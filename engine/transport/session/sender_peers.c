@@ -207,7 +207,7 @@ static bool is_planned(const mr_sender *sender, const char *name) {
     return strtoul(number, &end, 10) < sender->params.receivers && !*end;
 }
 
-/* Why a HELLO is not for this cut; MR_REJECT_UNKNOWN where it is. */
+/* Why a HELLO is not for this cut; MR_REJECT_UNKNOWN if it is. */
 static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *message, char *text, size_t bytes) {
     const mr_session_self *self = &sender->params.self;
     text[0] = 0;
@@ -379,7 +379,7 @@ static int break_protocol(mr_sender *sender, peer *p, const char *what) {
 
 static int receive_report(mr_sender *sender, peer *p, const mr_cut_message *message) {
     if (!is_sound(sender, p, message))
-        return break_protocol(sender, p, "its report takes back credit, or settles what was never sent, or the same many times");
+        return break_protocol(sender, p, "its report withdraws credit, or settles a frame that was never sent, or one frame many times");
     bool first = !p->resumed;
     p->stalled = p->stalled && message->report.progress == p->stalled_at;
     for (size_t i = 0; i < message->report.settled_count; i++)
@@ -464,7 +464,7 @@ void mr_sender_malformed(mr_sender *sender, uint32_t route) {
     }
 }
 
-/* ---- who is lost ------------------------------------------------------------------------------------------------- */
+/* ---- lost peers -------------------------------------------------------------------------------------------------- */
 
 void mr_sender_lost(mr_sender *sender, uint32_t route, int64_t now_ns) {
     sender->now_ns = now_ns;

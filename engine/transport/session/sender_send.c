@@ -95,7 +95,7 @@ static void put(mr_sender *sender, peer *p, uint64_t position, mr_cut_message *m
     message->items.item[message->items.count++] = s->item;
 }
 
-/* Fills a message with items in order, as long as the peer may take them. Where several peers wait, each gets its
+/* Fills a message with items in order, as long as the peer may take them. If several peers wait, each gets its
  * share. */
 static void fill(mr_sender *sender, peer *p, uint64_t position, uint32_t share, mr_cut_message *message) {
     uint64_t bytes = 0;

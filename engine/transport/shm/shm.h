@@ -40,24 +40,24 @@
 #include "engine/transport/shm/shm_limits.h"
 #include "millrace/frame.h"
 
-/* Where (a part of) a buffer lies. Valid on one link and once. */
+/* The place of (a part of) a buffer. Valid on one link and once. */
 typedef struct mr_shm_reference {
     uint32_t pool;       /* number of the pool on this link, below MR_SHM_POOLS */
     uint32_t slot;       /* in the pool */
-    uint64_t generation; /* of what the slot holds */
+    uint64_t generation; /* of the slot's contents */
     uint32_t lease;      /* number of the lease on this link, below MR_SHM_LEASES */
     uint64_t offset;     /* in the slot, bytes */
     uint64_t bytes;
 } mr_shm_reference;
 
-/* Where an export is to be found: what the producer tells all that may become its peers. */
+/* The address of an export: the producer sends it to all possible peers. */
 typedef struct mr_shm_offer {
     char host[40];  /* which start of which machine: a path means nothing elsewhere */
     char path[108]; /* of the unix socket */
 } mr_shm_offer;
 
-/* Who a consumer will say it is when it comes: it chooses a token at random and tells the producer by the way the two
- * talk anyway, so that the producer knows which of its peers has come. */
+/* The identity of a consumer: it chooses a random token and sends it to the producer over their ordinary connection, so
+ * that the producer can tell which of its peers connects. */
 typedef struct mr_shm_guest {
     char host[40];
     uint8_t token[16];
@@ -79,16 +79,16 @@ void mr_shm_host(char host[40]);
 typedef struct mr_shm_export mr_shm_export;
 typedef struct mr_shm_peer mr_shm_peer; /* the export's; from invite to drop */
 
-/* `folder`: where to make the folder of the socket; NULL: $XDG_RUNTIME_DIR, else /tmp. */
+/* `folder`: the parent of the socket's folder; NULL: $XDG_RUNTIME_DIR, else /tmp. */
 int mr_shm_export_create(mr_shm_export **export, const char *folder);
 /* Drops all peers. Their buffers are in use no longer. */
 void mr_shm_export_destroy(mr_shm_export **export);
 
 /* Readable when mr_shm_export_drive has something to do, which hears the bell, or notes are to be fetched. */
 int mr_shm_export_fd(const mr_shm_export *export);
-/* Accepts peers, takes back what they have let go of and what dead ones held. To be called in each turn of the
- * caller's loop; `sleeps` says that it is going to wait for the descriptor, which then becomes readable when
- * something comes back, or notes do. Failures are of single peers and logged. */
+/* Accepts peers, and takes back the memory that they released or that dead ones held. Called in each turn of the caller's
+ * loop. `sleeps`: the caller is about to wait for the descriptor, which becomes readable if something is released or a
+ * record arrives. Failures concern single peers and are logged. */
 void mr_shm_export_drive(mr_shm_export *export, bool sleeps);
 
 void mr_shm_export_offer(const mr_shm_export *export, mr_shm_offer *offer);
@@ -106,10 +106,10 @@ int mr_shm_export_lend(mr_shm_export *export, mr_shm_peer *peer, mr_buffer *buff
 /* Leases that the peer holds. */
 size_t mr_shm_export_leased(mr_shm_export *export, mr_shm_peer *peer);
 
-/* Where the next note for a peer is to be written, and how many bytes it may have, at most MR_SHM_RECORD_BYTES. 0: not
- * attached, or no room; go the other way. The consumer sends notes likewise. */
+/* The place of the next record for a peer, and the most bytes that it may have, up to MR_SHM_RECORD_BYTES. 0: not attached,
+ * or no room: send the message over the socket. The consumer sends records likewise (mr_shm_import_room). */
 size_t mr_shm_export_room(mr_shm_export *export, mr_shm_peer *peer, uint8_t **place);
-/* Sends so many bytes, at least 1, of what was written there, with no call for that peer between. */
+/* Sends `bytes` bytes, at least 1, of the record written there, with no call for that peer in between. */
 void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes);
 /* The next note of a peer, of at most `room` bytes (MR_SHM_RECORD_BYTES is enough). MR_ERROR_AGAIN, without a message:
  * none now; else there will be none: MR_ERROR_UNAVAILABLE: it is gone, MR_ERROR_PROTOCOL. */
@@ -139,9 +139,9 @@ void mr_shm_import_close(mr_shm_import **import);
  * refused: not within its pool, of a former generation, or held already; nothing was taken. */
 int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference, mr_buffer **buffer);
 
-/* The next note, of at most `room` bytes (MR_SHM_RECORD_BYTES is enough); hears by the way of pools that are gone.
- * MR_ERROR_AGAIN, without a message: none now; MR_ERROR_UNAVAILABLE: the producer was gone before it knew who has come;
- * MR_ERROR_PROTOCOL. That a producer with which notes were exchanged is gone is not told. */
+/* Reads the next record, of at most `room` bytes (MR_SHM_RECORD_BYTES is enough); also handles withdrawn pools.
+ * MR_ERROR_AGAIN, without a message: none now; MR_ERROR_UNAVAILABLE: the producer was gone before it identified this
+ * consumer; MR_ERROR_PROTOCOL. If a producer is gone after records were exchanged, that is not reported here. */
 int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes);
 /* Whether the producer has closed its end of the socket, or was killed. One that was is not heard of otherwise, and its
  * ring still takes notes. */

@@ -123,7 +123,7 @@ void mr_shm_ring_doorbell(int fd) {
     (void)written; /* It fails if the counter of the eventfd is full: then it is readable anyway. */
 }
 
-/* Only its name tells what it is. */
+/* Only its name identifies it. */
 int mr_shm_check_doorbell(int fd) {
     char path[64], name[64] = "";
     int flags = fcntl(fd, F_GETFL);

@@ -10,7 +10,7 @@
 /* Bytes of the record rings: down to the consumer (items), and up (reports). */
 enum { MR_SHM_DOWN_BYTES = 1 << 20, MR_SHM_UP_BYTES = 1 << 18 };
 
-/* What the file begins with; behind it, at a multiple of any size of pages, the bytes of the rings. */
+/* The beginning of the file; after it, at a multiple of any page size, the bytes of the rings. */
 typedef struct mr_shm_head {
     mr_shm_ring leases;
     mr_shm_channel down, up;

@@ -204,8 +204,8 @@ void mr_shm_export_watch(mr_shm_export *export, mr_shm_peer *peer, bool watch) {
 
 /* ---- pools ------------------------------------------------------------------------------------------------------- */
 
-/* Tells a peer that a pool was withdrawn, and announces that message by an empty record. If there is no room it is
- * tried again later. */
+/* Sends a peer the withdrawal of a pool, and announces that message by an empty record. If there is no room it is tried
+ * again later. */
 static bool withdraw(mr_shm_export *self, mr_shm_peer *peer, passed_pool *pool) {
     const mr_shm_message gone = {.kind = MR_SHM_GONE, .number = pool->number};
     uint8_t *place;

@@ -80,7 +80,7 @@ static void release(void *context) {
     drop(self);
 }
 
-/* ---- what the producer says -------------------------------------------------------------------------------------- */
+/* ---- messages of the producer ------------------------------------------------------------------------------------ */
 
 static int map_slab(const mr_shm_received *got, mapping *made) {
     int seals = F_SEAL_SHRINK | F_SEAL_GROW;

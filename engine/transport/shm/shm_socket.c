@@ -50,7 +50,7 @@ static void hold_spare(mr_shm_listener *listener) {
 
 int mr_shm_listen(mr_shm_listener *listener, const char *parent) {
     *listener = (mr_shm_listener){.fd = -1, .spare = -1};
-    /* Where it cannot be made, the folder in it says so. */
+    /* If it cannot be made, the folder in it says so. */
     mkdir(parent, 0700);
     int status = mr_aside_make(&listener->aside, parent);
     int length = status ? 0 : snprintf(listener->path, sizeof listener->path, "%s/shm", listener->aside.folder);

@@ -46,7 +46,7 @@ typedef struct mr_wire_writer mr_wire_writer;
 typedef struct mr_wire_writer_params {
     mr_compression compression;
     bool checksum; /* of payloads, too */
-    /* Lends `bytes` bytes of a buffer, from `offset` on, to the peer that the message is for; false where that cannot
+    /* Lends `bytes` bytes of a buffer, from `offset` on, to the peer that the message is for; false if that cannot
      * be: they go inline. Called last of all that could fail. NULL: nothing is shared. */
     bool (*share)(void *context, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot);
     void *context;
@@ -81,7 +81,7 @@ typedef struct mr_wire_reader_params {
      * only as far as their kind. Not set: one peer. */
     mr_names_share *(*whose)(void *context, uint64_t session);
     void *whose_context;
-    mr_store *store;            /* where frames and results come from */
+    mr_store *store;            /* the source of frames and results */
     /* Maps those bytes of shared memory as a buffer, with a reference. NULL: such payloads are refused.
      * MR_ERROR_PROTOCOL if there is no such slot, or it is smaller. */
     int (*map)(void *context, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer);
@@ -92,12 +92,12 @@ typedef struct mr_wire_reader_params {
 int mr_wire_reader_create(mr_wire_reader **reader, const mr_wire_reader_params *params);
 void mr_wire_reader_destroy(mr_wire_reader **reader);
 
-/* Reads a message of `count` parts, the envelope first. Parts are borrowed; a part with a buffer is referred to by
- * the frames that point into it, which keep it; bytes without one, or that do not lie at a multiple of 8, are copied.
+/* Reads a message of `count` parts, the envelope first. Parts are borrowed; a part with a buffer is referred to by the
+ * frames that point into it, which keep it; bytes without one, or not at a multiple of 8, are copied.
  *
- * The message stays until the reader's next call. The frames of its items are new, with one reference each, which is
- * the caller's; their receipts are NULL, their times by the clock that says `now_ns`. Nothing is left to be freed
- * where it fails: MR_ERROR_PROTOCOL, MR_ERROR_MEMORY. */
+ * The message stays until the reader's next call. The frames of its items are new, with one reference each, which is the
+ * caller's; their receipts are NULL, their times by the clock that reads `now_ns`. On failure nothing is left to be
+ * freed: MR_ERROR_PROTOCOL, MR_ERROR_MEMORY. */
 int mr_wire_read(mr_wire_reader *reader, const mr_wire_part *parts, size_t count, int64_t now_ns,
                  mr_cut_message *message);
 

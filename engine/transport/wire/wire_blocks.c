@@ -114,7 +114,7 @@ int mr_wire_put(mr_wire_writer *writer, mr_buffer *buffer, const uint8_t *data, 
     return MR_OK;
 }
 
-/* Compresses a part into the arena; leaves it as it is where that saves nothing. */
+/* Compresses a part into the arena; leaves it as it is if that saves nothing. */
 static int compress(mr_wire_writer *writer, mr_wire_part *part, Millrace__V1__Block *block) {
     bool lz4 = writer->params.compression == MR_COMPRESSION_LZ4;
     if (writer->params.compression == MR_COMPRESSION_NONE || part->bytes < LEAST_TO_COMPRESS ||

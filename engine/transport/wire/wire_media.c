@@ -78,7 +78,7 @@ static int pack(mr_wire_writer *writer, const mr_media *from, packed_media *to) 
     return MR_OK;
 }
 
-/* The packed form of a media, from those of former messages where it was used of late. */
+/* The packed form of a media, reused from recent messages if possible. */
 static int packed_form(mr_wire_writer *writer, mr_media *media, const packed_media **form) {
     for (int i = 0; i < WIRE_MEDIA_KEPT; i++)
         if (writer->media[i].media == media) {
@@ -206,8 +206,8 @@ static void forget(mr_wire_reader *reader, known_media *known) {
     *known = (known_media){0};
 }
 
-/* The oldest make room. One that is larger than all of them may be is read again the next time; so is one for which
- * there is no memory. */
+/* The oldest entries make room. An entry above the limit for all is not kept and is read again the next time; so is one
+ * if memory is out. */
 static void keep(mr_wire_reader *reader, mr_media *media, uint64_t hash, const ProtobufCBinaryData *packed) {
     uint8_t *data = packed->len <= reader->params.most_media_bytes ? mr_alloc(packed->len + 1) : NULL;
     if (!data)

@@ -72,7 +72,7 @@ struct mr_wire_writer {
     size_t slot_count;
     char **name;             /* of this message, in the arena of the writer */
     size_t name_count, name_room;
-    const mr_format **format_of; /* of this message: what is asked for, and how it is written, in the arena */
+    const mr_format **format_of; /* of this message: the requested items and their written form, in the arena */
     Millrace__V1__Format **format;
     size_t format_count, format_room;
     uint64_t message;
@@ -89,7 +89,7 @@ struct mr_wire_writer {
 int mr_wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number);
 void mr_wire_forget_media(mr_wire_writer *writer);
 
-/* Where bytes are: numbers of blocks from 1, 0: nowhere. */
+/* Places of bytes: numbers of blocks from 1, 0: none. */
 typedef struct wire_spot {
     uint32_t block;
     uint64_t offset;
@@ -117,7 +117,7 @@ struct mr_wire_reader {
     wire_arena arena;
     known_media *known;
     size_t known_count, known_turn;
-    size_t known_bytes;      /* of what is known, in all */
+    size_t known_bytes;      /* of all known entries */
     mr_names_share *share;   /* of the present message's peer */
     void *zstd;
     int64_t now_ns;

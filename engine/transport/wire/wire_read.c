@@ -38,7 +38,7 @@ static int read_name(const mr_wire_reader *reader, uint32_t number, const char *
 
 /* ---- blocks of payload ------------------------------------------------------------------------------------------- */
 
-/* What every element of a payload is aligned to at most, and large parts of libzmq always are. */
+/* The largest alignment of any element of a payload; large parts of libzmq always have it. */
 enum { ALIGNMENT = 8 };
 
 static int unpack(mr_wire_reader *reader, const Millrace__V1__Block *block, const mr_wire_part *part, uint8_t *to) {
@@ -51,7 +51,7 @@ static int unpack(mr_wire_reader *reader, const Millrace__V1__Block *block, cons
         size_t got = ZSTD_decompressDCtx(reader->zstd, to, block->bytes, part->data, part->bytes);
         whole = !ZSTD_isError(got) && got == block->bytes;
     }
-    return whole ? MR_OK : mr_fail(MR_ERROR_PROTOCOL, "a compressed payload that is not what was compressed");
+    return whole ? MR_OK : mr_fail(MR_ERROR_PROTOCOL, "a compressed payload that does not expand to its stated size");
 }
 
 static int read_part(mr_wire_reader *reader, const Millrace__V1__Block *block, const mr_wire_part *part,
@@ -228,7 +228,7 @@ static int check_plane(const mr_wire_reader *reader, const mr_format *format, in
     return MR_OK;
 }
 
-/* How many planes a frame of that format has at least and at most; false where no frame has that format. */
+/* How many planes a frame of that format has at least and at most; false if no frame has that format. */
 static bool count_planes(const mr_format *format, size_t *least, size_t *most) {
     *least = *most = 1;
     if (format->payload == MR_PAYLOAD_PICTURE) {

@@ -63,7 +63,7 @@ static int write_name(mr_wire_writer *writer, const char *name, uint32_t *number
     return MR_OK;
 }
 
-/* Bytes from the first to the last of a plane's rows, and of one of them; both 0 where it has none. */
+/* Bytes from the first to the last of a plane's rows, and of one of them; both 0 if it has none. */
 static size_t plane_span(const mr_format *format, int plane, size_t stride, size_t *row_bytes) {
     int32_t rows = mr_plane_rows(format->pixel, plane, format->height);
     *row_bytes = mr_plane_row_bytes(format->pixel, plane, format->width);
@@ -186,8 +186,8 @@ static int write_picture_plane(mr_wire_writer *writer, const mr_frame *frame, in
     return gather_rows(writer, from, row_bytes, rows, spot);
 }
 
-/* Bytes from the first plane's first to the last one's last, where all planes lie in one buffer in order; so that
- * they become one part, and not one each. */
+/* The bytes from the beginning of the first plane to the end of the last one, if all planes are in one buffer in order:
+ * they then become one part in place of one each. */
 static int write_picture_at_once(mr_wire_writer *writer, const mr_frame *frame, int planes) {
     const mr_plane *first = &frame->plane[0], *last = &frame->plane[planes - 1];
     size_t row_bytes;

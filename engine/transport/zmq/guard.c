@@ -32,7 +32,7 @@ struct mr_zmq_guard {
     bool running;
 };
 
-/* ---- who connects (https://rfc.zeromq.org/spec/27) --------------------------------------------------------------- */
+/* ---- authentication (https://rfc.zeromq.org/spec/27) ------------------------------------------------------------- */
 
 /* In the order of a request; the credentials of CURVE are one key. */
 enum { VERSION, REQUEST, DOMAIN, ADDRESS, ROUTING, MECHANISM, CREDENTIALS, PARTS };
@@ -70,7 +70,7 @@ static void reply(void *socket, const part *request, const char *why, const char
     zmq_send(socket, "", 0, 0);
 }
 
-/* Why the peer is refused; NULL where it may connect. */
+/* Why the peer is refused; NULL if it may connect. */
 static const char *refusal(mr_zmq_guard *guard, const part parts[PARTS], int count) {
     if (count < CREDENTIALS || strcmp(parts[VERSION].data, "1.0") != 0)
         return "malformed request";

@@ -1,12 +1,11 @@
 /* The guard of a ZeroMQ socket that binds: a thread that answers libzmq's authentication requests (ZAP), follows
- * connections as they open and close, and limits their number and how long they may stay silent. Each answer goes to
- * the audit log; many refusals are sampled, but all are counted, and entries report the count. Internal to
- * engine/transport.
+ * connections as they open and close, and limits their number and how long they may stay silent. Each answer goes to the
+ * audit log; many refusals are sampled, but all are counted, and entries report the count. Internal to engine/transport.
  *
- * Anybody who can reach the socket can connect without ever completing a handshake; so the limits apply to connections
- * that completed one. If the socket's owner learns which peer a connection belongs to, it reports it here, and all
- * others are strangers: they are closed when their time is over, and earlier if there are too many, in random order. So
- * strangers do not keep a known peer out, and delay a new one only until libzmq's next attempt. */
+ * Any program that can reach the socket can connect without ever completing a handshake; so the limits apply to
+ * connections that completed one. If the socket's owner learns which peer a connection belongs to, it reports it here,
+ * and all others are strangers: they are closed when their time is over, and earlier if there are too many, in random
+ * order. So strangers do not keep a known peer out, and delay a new one only until libzmq's next attempt. */
 #ifndef MILLRACE_TRANSPORT_ZMQ_GUARD_H
 #define MILLRACE_TRANSPORT_ZMQ_GUARD_H
 

@@ -27,7 +27,7 @@ static const int64_t NS_PER_S = 1000000000;
 struct mr_io_thread {
     mr_io_thread_params params;
     mr_zmq **sockets;
-    struct pollfd *polled;  /* the sockets' descriptors, then the eventfd, then what is watched */
+    struct pollfd *polled;  /* the sockets' descriptors, then the eventfd, then the watched ones */
     nfds_t polled_count;
     bool routed;            /* one ROUTER */
     mr_routes routes;
@@ -140,7 +140,7 @@ static bool receive_parts(mr_io_thread *io_thread, void *socket) {
     return fits;
 }
 
-/* Over which connection it has come libzmq says of each part, but not of the id where it has read that ahead. */
+/* libzmq reports the connection of each part, but not for the id if it has read that ahead. */
 static uint32_t receive_from(mr_io_thread *io_thread, zmq_msg_t *id) {
     uint32_t forgotten;
     int fd = io_thread->part_count ? zmq_msg_get(&io_thread->messages[0], ZMQ_SRCFD) : -1;

@@ -43,8 +43,8 @@ void mr_io_thread_watch(mr_io_thread *io_thread, int fd);
 /* Starts the thread. MR_ERROR_MEMORY. */
 int mr_io_thread_start(mr_io_thread *io_thread);
 void mr_io_thread_wake(mr_io_thread *io_thread);
-/* The same, but where it sleeps the caller does the work itself, at once, and lets it sleep on. Any thread but its own
- * that holds no lock which `work` may take. */
+/* The same, but if the thread sleeps, the caller does its work at once and lets it sleep on. Any other thread that holds
+ * no lock which `work` may take. */
 void mr_io_thread_work_inline(mr_io_thread *io_thread);
 /* Likewise, but only calls `listen`, so that the caller can go on with received frames at once. True if it did: call
  * mr_io_thread_work_inline soon. */

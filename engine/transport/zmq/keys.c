@@ -44,8 +44,8 @@ void mr_key_pair_forget(mr_key_pair *pair) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Opens a file to read; as mr_file_fail, but a file that is not there is an input that is missing. What is no file,
- * such as a FIFO that nobody writes to, is not waited for. */
+/* Opens a file to read; fails as mr_file_fail, but with MR_ERROR_NO_INPUT if it does not exist. A file of another kind,
+ * such as a FIFO without a writer, is not waited for. */
 static int open_file(const char *path, FILE **file) {
     struct stat found;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -238,7 +238,7 @@ static int write_new(const char *path, mode_t mode, const char *text) {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0 && errno == EEXIST)
         return mr_fail(MR_ERROR_IO, "%s is there already, and keys are not written over: take another name, or remove "
-                       "it where no peer trusts it any more", path);
+                       "it if no peer trusts it any more", path);
     if (fd < 0)
         return mr_file_fail("write to", path);
     size_t bytes = strlen(text);
@@ -252,7 +252,7 @@ static int write_new(const char *path, mode_t mode, const char *text) {
 
 static int write_private(const mr_key_pair *pair, const char *path) {
     char text[LINE_BYTES];
-    snprintf(text, sizeof text, "# A private key of CURVE: whoever has it is taken for its owner.\nmetadata\ncurve\n"
+    snprintf(text, sizeof text, "# A private key of CURVE: any program that has it passes for its owner.\nmetadata\ncurve\n"
              "    public-key = \"%s\"\n    secret-key = \"%s\"\n", pair->public_key, pair->secret_key);
     int status = write_new(path, 0600, text);
     explicit_bzero(text, sizeof text);

@@ -24,8 +24,8 @@ typedef struct mr_key_pair {
 } mr_key_pair;
 
 int mr_key_pair_generate(mr_key_pair *pair);
-/* Writes FOLDER/NAME.key, which only its owner may read, and FOLDER/NAME.pub. The folder is made where it is not there,
- * for its owner alone. MR_ERROR_IO where one of the files exists: nothing is written over, and none is left alone. */
+/* Writes FOLDER/NAME.key, which only its owner may read, and FOLDER/NAME.pub. The folder is made if it is not there,
+ * for its owner alone. MR_ERROR_IO if one of the files exists: nothing is written over, and none is left alone. */
 int mr_key_pair_write(const mr_key_pair *pair, const char *folder, const char *name);
 int mr_key_pair_read(mr_key_pair *pair, const char *path);
 /* Overwrites the secret before its memory is given away. */

@@ -17,14 +17,14 @@ static const char ipc[] = "ipc://";
 
 /* ---- the path of an ipc socket ----------------------------------------------------------------------------------- */
 
-/* Any user who may enter the folder can connect. */
+/* Any user with access to the folder can connect. */
 static int check_owner(const mr_zmq_params *params, const char *folder, const struct stat *found) {
     if (!S_ISDIR(found->st_mode))
         return mr_fail(MR_ERROR_IO, "%s is not a folder, and %s would be in it: name another path", folder,
                        params->endpoint);
     if (found->st_uid != geteuid() && !params->key)
         return mr_fail(MR_ERROR_PERMISSION,
-                       "%s belongs to another user (%u), who may connect to %s: take a folder of your own (chmod 700), "
+                       "%s belongs to another user (%u), so that user may connect to %s: take a folder of your own (chmod 700), "
                        "or give both ends keys (millrace keygen)", folder, (unsigned)found->st_uid, params->endpoint);
     if (found->st_mode & 077 && !params->key)
         return mr_fail(MR_ERROR_PERMISSION,
@@ -81,7 +81,7 @@ void mr_zmq_place_leave(const char *endpoint) {
 
 /* ---- file descriptors -------------------------------------------------------------------------------------------- */
 
-/* A context, a socket, a listener and a guard take eleven with libzmq 4.3; a few more for what a peer brings along. */
+/* A context, a socket, a listener and a guard take eleven with libzmq 4.3; a few more for those of a peer. */
 enum { DESCRIPTORS = 16 };
 
 int mr_zmq_room_check(const mr_zmq_params *params) {

@@ -5,9 +5,9 @@
 
 #include "engine/transport/zmq/socket.h"
 
-/* Whether a socket at ipc://PATH may be bound: in a folder that only this user may enter (unless keys restrict who may
- * connect; created if missing), and not if another process listens already. A file that a dead process left is ignored.
- * MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE, MR_ERROR_IO. Other endpoints: MR_OK. */
+/* Checks that a socket at ipc://PATH may be bound: it must be in a folder that only this user may enter (unless keys
+ * restrict the peers; created if missing), and no other process may be listening there. A file that a dead process left
+ * is ignored. MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE, MR_ERROR_IO. Other endpoints: MR_OK. */
 int mr_zmq_place_check(const mr_zmq_params *params);
 /* Removes the file of an ipc endpoint that this process has bound, before it stops listening: then the path is free for
  * others. Other endpoints: nothing. */

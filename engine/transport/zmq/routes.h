@@ -1,6 +1,6 @@
-/* Peers of a ROUTER: a number for each routing id, which libzmq assigns to connections (or peers choose; ids are any 1
- * to 255 bytes). Bounded, since anybody may connect: the route that was silent for longest is forgotten, identified
- * ones last. One thread. */
+/* Peers of a ROUTER: a number for each routing id, which libzmq assigns to connections (or peers choose; ids are any 1 to
+ * 255 bytes). Bounded, since any program may connect: the route that was silent for longest is forgotten, identified ones
+ * last. One thread. */
 #ifndef MILLRACE_TRANSPORT_ROUTES_H
 #define MILLRACE_TRANSPORT_ROUTES_H
 
@@ -33,7 +33,7 @@ void mr_routes_fini(mr_routes *routes);
 /* The number of that id, from which a message was received over that connection (-1: not known). If it is new and there
  * is no room, another route is forgotten, and *forgotten is its number; else MR_NO_ROUTE. */
 uint32_t mr_routes_receive(mr_routes *routes, const void *id, size_t bytes, int fd, uint32_t *forgotten);
-/* That one is that peer's from now on, and no other is. Its entry; NULL where it was forgotten. */
+/* That one is that peer's from now on, and no other is. Its entry; NULL if it was forgotten. */
 const mr_route_entry *mr_routes_know(mr_routes *routes, uint32_t number, uint32_t peer);
 /* The entry of that number; NULL if it was forgotten. */
 const mr_route_entry *mr_routes_find(const mr_routes *routes, uint32_t number);

@@ -22,11 +22,11 @@ static const char tcp[] = "tcp://", ipc[] = "ipc://";
 struct mr_zmq {
     mr_zmq_params params; /* its strings only until it is attached */
     void *context, *socket;
-    mr_zmq_guard *guard; /* NULL where it connects */
+    mr_zmq_guard *guard; /* NULL if it connects */
     char endpoint[ENDPOINT_BYTES];
 };
 
-/* ---- what may be opened ------------------------------------------------------------------------------------------ */
+/* ---- sockets of a type ------------------------------------------------------------------------------------------- */
 
 static bool starts_with(const char *text, const char *begin) {
     return strncmp(text, begin, strlen(begin)) == 0;
@@ -101,7 +101,7 @@ static int check_curve(const mr_zmq_params *params, bool local, const char **wro
         return wrong_with(wrong, params->bind ? "server" : "allow");
     }
     if (!params->key && !local) {
-        mr_fail(MR_ERROR_CONFIG, "%s leaves this machine, where anybody could read and write: give a `key` and `%s`, "
+        mr_fail(MR_ERROR_CONFIG, "%s leaves this machine, and any program could read and write it: give a `key` and `%s`, "
                 "or use tcp://127.0.0.1:PORT", params->endpoint, partner);
         return wrong_with(wrong, "endpoint");
     }
@@ -115,7 +115,7 @@ int mr_zmq_check(const mr_zmq_params *params, const char **wrong) {
     return check_curve(params, local, wrong);
 }
 
-/* Reads the pair, and what it needs of the other end: `allow` or `server`. */
+/* Reads the key pair, and the keys of the other end: `allow` or `server`. */
 static int read_keys(const mr_zmq_params *params, mr_key_pair *pair, mr_allow_list *allow, char server[MR_KEY_TEXT],
                      const char **wrong) {
     if (!params->key)

@@ -15,7 +15,7 @@
 
 typedef struct mr_zmq mr_zmq;
 
-/* Threads behind one socket: those of its context, and the guard's where it binds. */
+/* Threads of one socket: those of its context, and the guard's if it binds. */
 enum { MR_ZMQ_THREADS = 2, MR_ZMQ_GUARDED_THREADS = 3 };
 enum { MR_ZMQ_MOST_KNOWN = 64 };
 

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "engine/device/probe/gpu.h"
 #include "millrace/log.h"
 

@@ -10,6 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 
 enum { BYTES = 1 << 16, MOST = 16, WORK_NS = 2000000, CLOCK_NS = 1000000 };
 

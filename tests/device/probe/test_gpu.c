@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "engine/device/probe/gpu.h"
 #include "millrace/status.h"
 #include "tests/support/gpu_machine.h"

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "tests/support/fakes.h"

@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
+#include "engine/device/sim/sim.h"
 #include "millrace/status.h"
 #include "tests/support/quiet.h"
 #include "tests/support/temporary.h"

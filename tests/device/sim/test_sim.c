@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
+#include "engine/device/sim/sim.h"
 #include "millrace/status.h"
 #include "tests/support/quiet.h"
 

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/device/sim/sim.h"
 #include "tests/support/device_work.h"
 
 static mr_device *make_sim(mr_sim_params params) {

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/device/sim/sim.h"
 #include "kernels/choice.h"
 #include "kernels/classical/classical.h"
 #include "kernels/classical/classical_pixel.h"

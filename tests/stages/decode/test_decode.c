@@ -14,6 +14,7 @@
 #include <libavutil/imgutils.h>
 
 #include "engine/device/device.h"
+#include "engine/device/sim/sim.h"
 #include "millrace/millrace.h"
 #include "stages/decode/decode_device.h"
 #include "stages/media/picture_format.h"

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "millrace/millrace.h"
 #include "stages/decode/decode_caps.h"
 #include "stages/decode/decode_device.h"

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "kernels/choice.h"
 #include "kernels/classical/classical.h"
 #include "kernels/preprocess/preprocess.h"

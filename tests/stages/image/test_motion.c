@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "millrace/millrace.h"
 #include "tests/support/feeds.h"
 #include "tests/support/opened.h"

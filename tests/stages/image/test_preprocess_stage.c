@@ -10,6 +10,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
+#include "engine/device/sim/sim.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "kernels/preprocess/preprocess.h"

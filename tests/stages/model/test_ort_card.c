@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "millrace/status.h"
 #include "stages/model/runtime.h"
 #include "tests/support/models.h"

@@ -20,6 +20,8 @@
 #include "engine/base/memory.h"
 #include "engine/base/nvidia.h"
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
+#include "engine/device/sim/sim.h"
 #include "engine/pipeline/pipeline.h"
 #include "kernels/vector/cublas.h"
 #include "millrace/log.h"

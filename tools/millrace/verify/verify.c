@@ -10,6 +10,7 @@
 
 #include "engine/base/aside.h"
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "engine/device/probe/gpu.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/text/options.h"

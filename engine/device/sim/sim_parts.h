@@ -1,0 +1,144 @@
+/* Shared by the files of the simulated accelerator; internal to this folder.
+ *
+ * A stream is a list of items: work, records and waits. One lock for all simulated devices, which is taken last, guards the
+ * state that they share: the blocks of memory and the order between streams. */
+#ifndef MILLRACE_DEVICE_SIM_SIM_PARTS_H
+#define MILLRACE_DEVICE_SIM_SIM_PARTS_H
+
+#include <pthread.h>
+
+#include "engine/device/sim/sim.h"
+
+typedef struct sim_device sim_device;
+typedef struct sim_stream sim_stream;
+typedef struct sim_block sim_block;
+
+enum { SIM_LANES = 128, SIM_COUNTED = 8 };
+
+typedef enum sim_kind { SIM_WORK, SIM_RECORD, SIM_WAIT } sim_kind;
+
+/* A piece of work's hold on a block of memory: as it was when the work was submitted. */
+typedef struct sim_touch {
+    sim_block *block;
+    uint64_t generation;
+} sim_touch;
+
+/* All work of a stream up to one piece. */
+typedef struct sim_point {
+    uint64_t stream; /* its id */
+    uint64_t tick;
+} sim_point;
+
+enum { SIM_TOUCHES = MR_WORK_BYTES / sizeof(void *), SIM_KNOWN = MR_WORK_BYTES / sizeof(sim_point) };
+
+typedef struct sim_item {
+    sim_kind kind;
+    sim_stream *stream;
+    struct sim_item *next;
+    /* work */
+    mr_work_function *function;
+    mr_engine engine;
+    const mr_stage *stage;
+    mr_identity frame;
+    uint64_t tick;       /* which piece of its stream's work it is */
+    bool joined;         /* part of the launch before it */
+    size_t copied_bytes; /* by a copy */
+    size_t touched_bytes;
+    int64_t submitted_ns, begin_ns;
+    int64_t due_ns; /* once at the head of its stream: when it is done; -1: not set yet */
+    size_t touch_count;
+    sim_touch touch[SIM_TOUCHES];
+    /* records and waits */
+    mr_event *event; /* one reference */
+    mr_event_wait wait; /* WAIT */
+    bool arrived;       /* WAIT: the event has told that it is done */
+    struct sim_item *next_record;
+    size_t known_count;
+    bool knows_all;
+    union {
+        _Alignas(16) unsigned char arguments[MR_WORK_BYTES];
+        sim_point known[SIM_KNOWN]; /* RECORD: the points that are done when this is */
+    } u;
+} sim_item;
+
+struct sim_stream {
+    mr_stream stream;
+    sim_item *head, *tail;
+    int status;    /* of the work since the last event */
+    bool busy;     /* its head is being done without the lock */
+    int64_t at_ns; /* when its last work was done, on the device's clock */
+    sim_stream *next;
+    /* Under the lock for all: */
+    uint64_t id;
+    uint64_t submitted, done; /* pieces of work */
+    const sim_block *counted[SIM_COUNTED]; /* whose bytes the launch has, the last ones; only compared */
+    size_t counted_count;
+    size_t known_count;
+    bool knows_all; /* it waits for more points than there is room for */
+    sim_point known[SIM_KNOWN];
+    sim_stream *next_alive;
+};
+
+struct sim_device {
+    mr_device device;
+    mr_sim_params params;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool ending;
+    bool timed; /* it has rates */
+    bool lost, corrupted;
+    sim_stream *streams;
+    sim_item *unused;
+    uint64_t random;
+    int64_t free_ns[MR_ENGINES]; /* when each engine has finished its work */
+    int64_t lane_ns[SIM_LANES];  /* with `kernels`: when each of those that run side by side ends */
+    int64_t call_count, allocation_count, begun_count, work_count;
+    /* Under the lock for all: */
+    int64_t allocated_bytes;       /* of device memory */
+    sim_block *freed, *freed_last; /* kept for a while, so that later use of them is noticed */
+    size_t freed_bytes;
+};
+
+/* sim_run.c: the thread of a device that is not manual. */
+void *mr_sim_run(void *device);
+void mr_sim_recycle(sim_device *self, sim_item *gone);
+
+/* sim_memory.c */
+void mr_sim_lock(void);
+void mr_sim_unlock(void);
+int mr_sim_allocate(sim_device *self, mr_memory memory, size_t bytes, void **data);
+void mr_sim_free(sim_device *self, mr_memory memory, void *data);
+void mr_sim_reuse(mr_device *device, void *data);
+bool mr_sim_is_pinned(mr_device *device, const void *data);
+int mr_sim_host_reads(mr_device *device, const void *data, const mr_stage *stage, const mr_identity *frame);
+/* Frees all blocks of the device, which has no work any more. */
+void mr_sim_forget_memory(sim_device *self);
+/* Records the blocks that the work to be submitted touches, and its engine. MR_ERROR_INTERNAL if it must not touch
+ * them. */
+int mr_sim_touch_copy(sim_item *item, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
+                      size_t bytes, size_t rows);
+int mr_sim_touch_arguments(sim_item *item, const void *arguments, size_t bytes);
+/* Whether the work may still be done. */
+int mr_sim_check_touched(const sim_item *item);
+void mr_sim_untouch(sim_item *item);
+/* All device memory that the work touches, one block behind the other, to be freed; NULL if memory is out. */
+uint8_t *mr_sim_keep_touched(const sim_item *item);
+/* Flips one bit in a byte that has changed since `before`; false if none has. */
+bool mr_sim_corrupt_touched(const sim_item *item, const uint8_t *before);
+
+/* sim_order.c; all with the lock for all, but misuse */
+void mr_sim_order_add(sim_stream *stream);
+void mr_sim_order_remove(sim_stream *stream);
+uint64_t mr_sim_order_submit(sim_stream *stream);
+void mr_sim_order_record(sim_item *record);
+void mr_sim_order_recorded(sim_item *record);
+void mr_sim_order_wait(sim_stream *stream, const mr_event *event);
+/* True if all future work of the stream is ordered behind that point, whatever the devices do. */
+bool mr_sim_order_covers(const sim_stream *stream, sim_point point);
+/* Whether that work is done. */
+bool mr_sim_order_done(sim_point point);
+/* Logs and counts misuse and answers MR_ERROR_INTERNAL with the message. */
+int mr_sim_misuse(const mr_device *device, const mr_stage *stage, const mr_identity *frame, const char *what);
+
+#endif
