@@ -76,14 +76,19 @@ static int open_pipeline(mr_pipeline **pipeline, const mr_pipeline_params *param
     return status;
 }
 
+int mr_pipeline_params_copy(mr_pipeline_params *own, const mr_pipeline_params *given, size_t given_bytes,
+                            mr_diagnostics *diagnostics) {
+    int status = mr_sized_copy(own, sizeof *own, given, given_bytes, MR_SIZE_THROUGH(mr_pipeline_params, path),
+                               "mr_pipeline_params");
+    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message()) : MR_OK;
+}
+
 int mr_pipeline_open_sized(mr_pipeline **pipeline, const mr_pipeline_params *params, size_t params_bytes,
                            mr_diagnostics *diagnostics) {
     mr_pipeline_params own;
-    int status = mr_sized_copy(&own, sizeof own, params, params_bytes, MR_SIZE_THROUGH(mr_pipeline_params, path),
-                               "mr_pipeline_params");
     *pipeline = NULL;
-    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message())
-                  : open_pipeline(pipeline, &own, diagnostics);
+    int status = mr_pipeline_params_copy(&own, params, params_bytes, diagnostics);
+    return status ? status : open_pipeline(pipeline, &own, diagnostics);
 }
 
 void mr_pipeline_destroy(mr_pipeline **pipeline) {

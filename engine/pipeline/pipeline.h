@@ -17,6 +17,9 @@ struct mr_pipeline {
     bool offline;
 };
 
+/* Parameters of a program that may know an earlier or a later struct (base/sized.h). */
+int mr_pipeline_params_copy(mr_pipeline_params *own, const mr_pipeline_params *given, size_t given_bytes,
+                            mr_diagnostics *diagnostics);
 /* The plan that a pipeline opened with these parameters would run. */
 int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics);
 

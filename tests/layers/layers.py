@@ -43,7 +43,8 @@ engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/transport/cut: engine/base engine/observe engine/plan engine/flow engine/flow/ledger engine/transport
     engine/transport/session engine/transport/wire engine/transport/shm engine/transport/zmq
-engine/pipeline: engine/base engine/data engine/plan engine/planner engine/flow engine/transport/cut
+engine/pipeline: engine/base engine/data engine/text engine/plan engine/planner engine/flow engine/flow/executor
+    engine/transport/cut engine/transport/zmq
 kernels: engine/base engine/device
 kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels
@@ -57,18 +58,15 @@ stages/image: engine/base engine/device kernels/preprocess kernels/classical sta
 stages/sink: engine/base engine/data stages stages/media
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/sink
 tools/millrace/cli: engine/base engine/device/probe engine/spec engine/plan engine/transport/zmq
-tools/millrace/plan: engine/base engine/text engine/plan engine/planner engine/flow engine/pipeline engine/flow/executor engine/transport/zmq
-    tools/millrace/cli
-tools/millrace/run: engine/base engine/text engine/observe engine/plan engine/flow engine/pipeline stages/sink tools/millrace/cli
+tools/millrace/plan: engine/base engine/text tools/millrace/cli
+tools/millrace/run: engine/base engine/text engine/observe engine/pipeline stages/sink tools/millrace/cli
     tools/millrace/plan
-tools/millrace/graph: engine/base engine/plan engine/flow engine/pipeline tools/millrace/cli tools/millrace/plan
-tools/millrace/verify: engine/base engine/text engine/device engine/device/open engine/device/probe engine/plan engine/flow engine/pipeline
-    tools/millrace/cli tools/millrace/plan tools/millrace/run
-tools/millrace/deploy: engine/base engine/plan engine/flow engine/pipeline tools/millrace/cli tools/millrace/plan tools/millrace/run
-tools/millrace/devices: engine/base engine/device engine/device/probe engine/device/sim kernels tools/millrace/cli
-    tools/millrace/plan
-tools/millrace/inspect: engine/base engine/text engine/spec engine/plan engine/planner engine/pipeline stages stages/model stages/model/onnx
-    tools/millrace/cli
+tools/millrace/graph: engine/base tools/millrace/cli tools/millrace/plan
+tools/millrace/verify: engine/base engine/text engine/device engine/device/open engine/device/probe tools/millrace/cli tools/millrace/plan
+    tools/millrace/run
+tools/millrace/deploy: engine/base tools/millrace/cli tools/millrace/plan tools/millrace/run
+tools/millrace/devices: engine/base engine/device engine/device/probe kernels tools/millrace/cli tools/millrace/plan
+tools/millrace/inspect: engine/base engine/text engine/spec stages stages/model stages/model/onnx tools/millrace/cli
 tools/millrace/bench: engine/base tools/millrace/cli
 tools/millrace/help: engine/base tools/millrace/cli
 """

@@ -23,14 +23,15 @@ static const char two_eyes[] = "version: 1\npipeline: eyes\n"
                                "  out: {type: trash, input: both}\n";
 
 static void make(mr_chart *chart, const char *text) {
-    mr_plan *plan;
+    const mr_plan_view *plan;
     mr_diagnostics diagnostics = {0};
-    int status = fake_load(&plan, text, &diagnostics);
+    const mr_pipeline_params params = {.types = fake_types, .path = "fake.yaml", .text = text, .workers = 3};
+    int status = mr_plan_view_open(&plan, &params, &diagnostics);
     mr_diagnostics_print(&diagnostics, stderr);
     assert_int_equal(status, MR_OK);
     assert_int_equal(mr_chart_make(chart, plan), MR_OK);
     /* A chart does not need its plan. */
-    mr_plan_destroy(&plan);
+    mr_plan_view_close(&plan);
     mr_diagnostics_fini(&diagnostics);
 }
 

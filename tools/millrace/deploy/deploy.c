@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
-#include "engine/pipeline/pipeline.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/plan/plan.h"
@@ -108,7 +107,7 @@ int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *f
     return failed ? mr_fail(MR_ERROR_MEMORY, "no memory for a deployment") : MR_OK;
 }
 
-int mr_deploy_gpus(const mr_plan *plan, int node) {
+int mr_deploy_gpus(const mr_plan_view *plan, int node) {
     int count = 0;
     for (size_t d = 1; d < plan->device_count; d++)
         count += strncmp(plan->devices[d].name, "cuda:", 5) == 0 && mr_plan_node_uses(plan, node, (int)d);
@@ -180,7 +179,7 @@ static int write_files(const arguments *from) {
     return status ? status : from->target->write(of);
 }
 
-static int write_all(arguments *from, const mr_plan *plan) {
+static int write_all(arguments *from, const mr_plan_view *plan) {
     mr_deployment *of = &from->of;
     char *name = mr_deploy_name(plan->name), *path = realpath(from->path, NULL), *image = NULL;
     char *self = realpath("/proc/self/exe", NULL);
@@ -206,17 +205,17 @@ static int write_all(arguments *from, const mr_plan *plan) {
 /* The machines are not known yet, and neither are the files there: what is planned is the text alone. */
 static int deploy(arguments *from) {
     static const char *const somewhere[] = {"host"};
-    mr_plan *plan = NULL;
+    const mr_plan_view *plan = NULL;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {.path = from->path, .offline = true, .cuts = true,
                                  .host_count = 1, .hosts = somewhere};
     mr_overrides_apply(&from->overrides, &params);
-    int status = mr_complaints_tell(&wrong, mr_pipeline_plan(&plan, &params, &wrong), false);
+    int status = mr_complaints_tell(&wrong, mr_plan_view_open(&plan, &params, &wrong), false);
     mr_diagnostics_fini(&wrong);
     int code = mr_status_exit_code(status);
     if (!status && (status = write_all(from, plan)))
         code = mr_command_failed(status);
-    mr_plan_destroy(&plan);
+    mr_plan_view_close(&plan);
     return code;
 }
 

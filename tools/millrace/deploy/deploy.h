@@ -8,11 +8,11 @@
 
 #include <stdio.h>
 
-#include "engine/plan/plan.h"
+#include "millrace/plan.h"
 #include "tools/millrace/cli/overrides.h"
 
 typedef struct mr_deployment {
-    const mr_plan *plan;
+    const mr_plan_view *plan;
     const mr_overrides *overrides;
     const char *name;     /* of the pipeline, of small letters, digits and - only */
     const char *path;     /* of the pipeline's file, absolute */
@@ -38,7 +38,7 @@ int mr_deploy_close(mr_deploy_file *file);
 typedef int mr_deploy_word(void *context, const char *word);
 int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context);
 /* How many different GPUs stages of a node name. */
-int mr_deploy_gpus(const mr_plan *plan, int node);
+int mr_deploy_gpus(const mr_plan_view *plan, int node);
 
 /* deploy_names.c: the name of a pipeline as names of units, jobs and hosts may be; to be freed. NULL: no memory. */
 char *mr_deploy_name(const char *name);

@@ -34,7 +34,7 @@ static bool is_label(const char *name, size_t room) {
 }
 
 /* Small letters, digits and -. */
-static char *name_node(const mr_deployment *of, const mr_plan_node *node) {
+static char *name_node(const mr_deployment *of, const mr_view_node *node) {
     char *name = NULL;
     if (asprintf(&name, "%s-%s", of->name, node->id) < 0)
         return NULL;
@@ -53,7 +53,7 @@ static int check_pipeline(const mr_deployment *of) {
 
 /* Pods of a job are hosts, and have the number of the process behind a dash. */
 static int check_node(const mr_deployment *of, int n, char *const *name) {
-    const mr_plan_node *node = &of->plan->nodes[n];
+    const mr_view_node *node = &of->plan->nodes[n];
     int number = snprintf(NULL, 0, "-%d", node->replicas - 1);
     if (!is_label(name[n], MOST_LABEL - (size_t)number))
         return mr_fail(MR_ERROR_CONFIG, "nodes.%s: it would be called \"%s\" in Kubernetes, where a name has at most %d "
@@ -133,7 +133,7 @@ static void put_variable(yajl_gen json, const char *name, const char *value) {
 static char *list_hosts(const manifests *m) {
     char *text = NULL;
     size_t bytes;
-    const mr_plan *plan = m->of->plan;
+    const mr_plan_view *plan = m->of->plan;
     FILE *stream = open_memstream(&text, &bytes);
     for (size_t n = 0; n < plan->node_count && stream; n++)
         for (int r = 0; r < plan->nodes[n].replicas; r++)
@@ -175,7 +175,7 @@ static void put_resources(yajl_gen json, const mr_deployment *of, int n) {
         mr_json_text(json, "nvidia.com/gpu", text);
         yajl_gen_map_close(json);
     }
-    snprintf(text, sizeof text, "%d", of->plan->spec->workers ? of->plan->spec->workers : 1);
+    snprintf(text, sizeof text, "%d", of->plan->asked_workers ? of->plan->asked_workers : 1);
     mr_json_open_map(json, "requests");
     mr_json_text(json, "cpu", text);
     yajl_gen_map_close(json);
@@ -184,7 +184,7 @@ static void put_resources(yajl_gen json, const mr_deployment *of, int n) {
 
 static int put_container(yajl_gen json, const manifests *m, int n) {
     const mr_deployment *of = m->of;
-    const mr_plan_node *node = &of->plan->nodes[n];
+    const mr_view_node *node = &of->plan->nodes[n];
     bool resumes = mr_run_resumes(of->plan, n);
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", "millrace");
@@ -217,7 +217,7 @@ static int put_container(yajl_gen json, const manifests *m, int n) {
 }
 
 static void put_volumes(yajl_gen json, const mr_deployment *of, int n, const char *secret) {
-    const mr_plan_node *node = &of->plan->nodes[n];
+    const mr_view_node *node = &of->plan->nodes[n];
     mr_json_open_array(json, "volumes");
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", "pipeline");
@@ -247,7 +247,7 @@ static void put_volumes(yajl_gen json, const mr_deployment *of, int n, const cha
 
 static int put_job(yajl_gen json, const manifests *m, int n) {
     const mr_deployment *of = m->of;
-    const mr_plan_node *node = &of->plan->nodes[n];
+    const mr_view_node *node = &of->plan->nodes[n];
     begin(json, "batch/v1", "Job", m->name[n], of);
     mr_json_text(json, "completionMode", "Indexed");
     mr_json_integer(json, "completions", node->replicas);
@@ -276,7 +276,7 @@ static int put_job(yajl_gen json, const manifests *m, int n) {
 /* Pods share no folder, and each has an address of its own. */
 static int check(const mr_deployment *of) {
     for (size_t n = 0; n < of->plan->node_count; n++) {
-        const mr_plan_node *node = &of->plan->nodes[n];
+        const mr_view_node *node = &of->plan->nodes[n];
         if (node->listen && strncmp(node->listen, "tcp://*:", 8) != 0)
             return mr_fail(MR_ERROR_CONFIG, "nodes.%s: pods reach each other by name only: write listen: "
                            "tcp://*:7001, without `address`, and a key, in place of %s", node->id, node->listen);
@@ -285,7 +285,7 @@ static int check(const mr_deployment *of) {
 }
 
 static char *read_pipeline(const char *path) {
-    enum { MOST = MR_YAML_MAX_BYTES + 1 };
+    enum { MOST = 1024 * 1024 + 1 }; /* a pipeline has at most a MiB */
     FILE *file = fopen(path, "re");
     char *text = calloc(1, MOST + 1);
     size_t got = file && text ? fread(text, 1, MOST, file) : 0;

@@ -45,7 +45,7 @@ static int check_command(const char *command) {
                    "\"%s\"", command);
 }
 
-static int check_nodes(const mr_plan *plan) {
+static int check_nodes(const mr_plan_view *plan) {
     for (size_t n = 0; n < plan->node_count; n++) {
         const char *id = plan->nodes[n].id;
         if (strspn(id, id_letters) != strlen(id))

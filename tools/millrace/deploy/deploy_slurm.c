@@ -12,14 +12,14 @@ static int put_word(void *context, const char *word) {
     return 0;
 }
 
-static int count_tasks(const mr_plan *plan) {
+static int count_tasks(const mr_plan_view *plan) {
     int tasks = 0;
     for (size_t n = 0; n < plan->node_count; n++)
         tasks += plan->nodes[n].replicas;
     return tasks;
 }
 
-static int most_gpus(const mr_plan *plan) {
+static int most_gpus(const mr_plan_view *plan) {
     int most = 0;
     for (int n = 0; n < (int)plan->node_count; n++) {
         int gpus = mr_deploy_gpus(plan, n);
@@ -28,10 +28,10 @@ static int most_gpus(const mr_plan *plan) {
     return most;
 }
 
-static void put_tasks(const mr_plan *plan, FILE *file) {
+static void put_tasks(const mr_plan_view *plan, FILE *file) {
     int task = 0;
     for (size_t n = 0; n < plan->node_count; n++) {
-        const mr_plan_node *node = &plan->nodes[n];
+        const mr_view_node *node = &plan->nodes[n];
         if (node->replicas == 1)
             fprintf(file, "#   task %d: %s\n", task, node->id);
         else
@@ -41,7 +41,7 @@ static void put_tasks(const mr_plan *plan, FILE *file) {
 }
 
 int mr_deploy_slurm(const mr_deployment *of) {
-    const mr_plan *plan = of->plan;
+    const mr_plan_view *plan = of->plan;
     mr_deploy_file script;
     int status = mr_deploy_open(of, &script, "%s.sbatch", of->name);
     if (status)
@@ -51,8 +51,8 @@ int mr_deploy_slurm(const mr_deployment *of) {
                   "# Made by \"millrace deploy\" from %s: sbatch %s.sbatch\n", of->path, of->name);
     put_tasks(plan, file);
     fprintf(file, "#SBATCH --job-name=%s\n#SBATCH --ntasks=%d\n", of->name, count_tasks(plan));
-    if (plan->spec->workers)
-        fprintf(file, "#SBATCH --cpus-per-task=%d\n", plan->spec->workers);
+    if (plan->asked_workers)
+        fprintf(file, "#SBATCH --cpus-per-task=%d\n", plan->asked_workers);
     if (most_gpus(plan))
         fprintf(file, "#SBATCH --gpus-per-task=%d\n", most_gpus(plan));
     /* Frames in flight are delivered when the job is cancelled or its time is over. */

@@ -43,7 +43,7 @@ static void put_description(const mr_deployment *of, FILE *file) {
 /* ---- a node ---------------------------------------------------------------------------------------------------- */
 
 /* A service that failed and is started again goes on where it was; one that has ended in order begins anew. */
-static void put_checkpoint(const mr_deployment *of, const mr_plan_node *node, FILE *file) {
+static void put_checkpoint(const mr_deployment *of, const mr_view_node *node, FILE *file) {
     const char *of_process = node->replicas > 1 ? ".%i" : "";
     if (!mr_run_resumes(of->plan, (int)(node - of->plan->nodes))) {
         fputc('\n', file);
@@ -76,7 +76,7 @@ static int put_command(const mr_deployment *of, FILE *file) {
     return status;
 }
 
-static int put_service(const mr_deployment *of, const mr_plan_node *node, FILE *file) {
+static int put_service(const mr_deployment *of, const mr_view_node *node, FILE *file) {
     fprintf(file, "# Made by \"millrace deploy\" from %s.\n"
                   "[Unit]\n"
                   "Description=Node %s of ", of->path, node->id);
@@ -98,7 +98,7 @@ static int put_service(const mr_deployment *of, const mr_plan_node *node, FILE *
     return status;
 }
 
-static int write_service(const mr_deployment *of, const mr_plan_node *node) {
+static int write_service(const mr_deployment *of, const mr_view_node *node) {
     mr_deploy_file unit;
     int status = mr_deploy_open(of, &unit, "%s-%s%s.service", of->name, node->id, node->replicas > 1 ? "@" : "");
     if (status)
@@ -114,7 +114,7 @@ static int check(const mr_deployment *of) {
     if (strpbrk(of->command, "\"'\\"))
         return mr_fail(MR_ERROR_USAGE, "--command: systemd takes no path with quotes or backslashes: %s", of->command);
     for (size_t n = 0; n < of->plan->node_count; n++) {
-        const mr_plan_node *node = &of->plan->nodes[n];
+        const mr_view_node *node = &of->plan->nodes[n];
         int bytes = snprintf(NULL, 0, "%s-%s.service", of->name, node->id);
         if (node->replicas > 1)
             bytes += snprintf(NULL, 0, "@%d", node->replicas - 1);
@@ -136,7 +136,7 @@ static int write_target(const mr_deployment *of) {
     put_description(of, file);
     fputs("\nWants=", file);
     for (size_t n = 0; n < of->plan->node_count; n++) {
-        const mr_plan_node *node = &of->plan->nodes[n];
+        const mr_view_node *node = &of->plan->nodes[n];
         for (int r = 0; r < node->replicas && node->replicas > 1; r++)
             fprintf(file, "%s-%s@%d.service ", of->name, node->id, r);
         if (node->replicas == 1)

@@ -1,22 +1,21 @@
 /* millrace devices --models: the cards that `like` and `--assume` know by name. */
-#include "engine/device/sim/card.h"
+#include "millrace/plan.h"
 #include "millrace/status.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/devices/devices.h"
 #include "tools/millrace/plan/plan.h"
 
 void mr_devices_put_models(yajl_gen json) {
-    mr_card card;
     mr_json_open_array(json, "models");
-    for (size_t i = 0; mr_card_name(i) && mr_card_find(mr_card_name(i), &card); i++) {
+    for (size_t i = 0; mr_view_model(i); i++) {
         mr_json_open_map(json, NULL);
-        mr_plan_put_card(json, &card);
+        mr_plan_put_card(json, mr_view_model(i));
         yajl_gen_map_close(json);
     }
     yajl_gen_array_close(json);
 }
 
-static void add_model(mr_table *table, const mr_card *card) {
+static void add_model(mr_table *table, const mr_view_card *card) {
     mr_table_add(table, "%s", card->name);
     mr_table_add(table, "%s", card->title);
     mr_table_add(table, "%.0f GiB", (double)card->memory_bytes / (1 << 30));
@@ -35,9 +34,8 @@ int mr_devices_print_models(FILE *stream) {
                                         {0}};
     mr_table table = {.columns = columns};
     int width = mr_terminal_width(stream);
-    mr_card card;
-    for (size_t i = 0; mr_card_name(i) && mr_card_find(mr_card_name(i), &card); i++)
-        add_model(&table, &card);
+    for (size_t i = 0; mr_view_model(i); i++)
+        add_model(&table, mr_view_model(i));
     int status = mr_table_print(&table, width, stream);
     if (status)
         return status;

@@ -4,7 +4,6 @@
 #include <locale.h>
 #include <string.h>
 
-#include "engine/pipeline/pipeline.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/cli/verbs.h"
@@ -157,19 +156,19 @@ static int write_file(const order *job, const mr_chart *graph) {
 
 /* Plans the pipeline, says all that is wrong with it, and makes what is drawn. */
 static int load(const order *job, const char *path, mr_chart *graph) {
-    mr_plan *plan = NULL;
+    const mr_plan_view *plan = NULL;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {
         .path = path, .offline = !job->online,
         .cuts = true};
     mr_overrides_apply(&job->overrides, &params);
-    int status = mr_pipeline_plan(&plan, &params, &wrong);
+    int status = mr_plan_view_open(&plan, &params, &wrong);
     mr_diagnostics_print(&wrong, stderr);
     bool told = wrong.errors > 0;
     mr_diagnostics_fini(&wrong);
     if (!status)
         status = mr_chart_make(graph, plan);
-    mr_plan_destroy(&plan);
+    mr_plan_view_close(&plan);
     return status && !told ? mr_command_failed(status) : mr_status_exit_code(status);
 }
 

@@ -8,7 +8,8 @@
 
 #include <stdio.h>
 
-#include "engine/plan/plan.h"
+#include "engine/base/arena.h"
+#include "millrace/plan.h"
 
 typedef enum mr_chart_kind { MR_CHART_SOURCE, MR_CHART_STAGE, MR_CHART_SINK, MR_CHART_COPY } mr_chart_kind;
 
@@ -46,7 +47,7 @@ typedef struct mr_chart_view {
 enum { MR_CHART_MIN_WIDTH = 20, MR_CHART_MAX_WIDTH = 1000 };
 
 /* MR_OK or MR_ERROR_MEMORY, as all of these. */
-int mr_chart_make(mr_chart *graph, const mr_plan *plan);
+int mr_chart_make(mr_chart *graph, const mr_plan_view *plan);
 void mr_chart_fini(mr_chart *graph);
 
 /* Write to the stream, whose errors are the caller's to look for. */

@@ -13,7 +13,7 @@ enum { FEW = 3, UNUSED = -1 };
 
 typedef struct maker {
     mr_chart *graph;
-    const mr_plan *plan;
+    const mr_plan_view *plan;
     int *start; /* edges of vertex v: positions start[v] to start[v + 1] - 1 of by_from */
     int *by_from;
     int *node;    /* of each vertex */
@@ -24,10 +24,10 @@ typedef struct maker {
 
 /* "cuda:0", "fast (cuda:0)" where the YAML has a name for it, or several of them, with commas, where frames are
  * spread over several. */
-static const char *device_of(maker *m, const mr_plan_vertex *vertex) {
+static const char *device_of(maker *m, const mr_view_stage *vertex) {
     const char *names = "";
     for (size_t i = 0; names && i < vertex->device_count; i++) {
-        const mr_plan_device *device = &m->plan->devices[vertex->devices[i]];
+        const mr_view_device *device = &m->plan->devices[vertex->devices[i]];
         const char *alias = device->alias;
         names = mr_arena_print(&m->graph->arena, "%s%s%s%s%s%s", names, i ? ", " : "", alias ? alias : "",
                                alias ? " (" : "", device->name, alias ? ")" : "");
@@ -36,47 +36,46 @@ static const char *device_of(maker *m, const mr_plan_vertex *vertex) {
 }
 
 /* What the box stands in a frame with: where there are nodes, those of its node, and of each device there. */
-static const char *frame_of(maker *m, const mr_plan_vertex *vertex, const char *devices) {
+static const char *frame_of(maker *m, const mr_view_stage *vertex, const char *devices) {
     if (m->plan->node_count == 0)
         return devices;
-    const mr_plan_node *node = &m->plan->nodes[vertex->node];
+    const mr_view_node *node = &m->plan->nodes[vertex->node];
     bool host = vertex->device_count == 1 && vertex->devices[0] == 0;
     return mr_arena_print(&m->graph->arena, "node %s%s%s%s", node->id, host ? "" : " (", host ? "" : devices,
                           host ? "" : ")");
 }
 
-static const char *format_of(maker *m, const mr_plan_edge *edge) {
+static const char *format_of(maker *m, const mr_view_link *edge) {
     char text[MR_FORMAT_SET_TEXT];
-    mr_format_set_print(&m->plan->vertices[edge->from].outputs[edge->from_port].set, text, sizeof text);
+    mr_format_set_print(&m->plan->stages[edge->from].outputs[edge->from_port].set, text, sizeof text);
     return mr_arena_text(&m->graph->arena, text, strlen(text));
 }
 
-static mr_chart_kind kind_of(const mr_plan_vertex *vertex) {
-    if (vertex->role == MR_ROLE_SOURCE)
+static mr_chart_kind kind_of(const mr_view_stage *vertex) {
+    if (vertex->role == MR_VIEW_SOURCE)
         return MR_CHART_SOURCE;
     if (!mr_plan_is_authored(vertex))
         return MR_CHART_COPY;
     return vertex->output_count == 0 ? MR_CHART_SINK : MR_CHART_STAGE;
 }
 
-static const char *from_name(const mr_plan_vertex *vertex, int port) {
+static const char *from_name(const mr_view_stage *vertex, int port) {
     return vertex->output_count > 1 ? vertex->type->outputs[port].name : "";
 }
 
-static const char *to_name(const mr_plan_vertex *vertex, int port) {
+static const char *to_name(const mr_view_stage *vertex, int port) {
     return vertex->input_count > 1 ? vertex->inputs[port].port : "";
 }
 
 /* Between the ends of a cut nothing is queued but what is under way. */
-static const char *queue_of(maker *m, const mr_plan_vertex *from, const mr_plan_vertex *to) {
-    const mr_cut *cut = mr_plan_cut_of(from);
+static const char *queue_of(maker *m, const mr_view_stage *from, const mr_view_stage *to) {
+    const mr_view_cut *cut = from->cut;
     if (cut && from->node != to->node)
-        return mr_arena_print(&m->graph->arena, "window %d, %s", cut->window,
-                              cut->mode == MR_CUT_LIVE ? "live" : "reliable");
-    return mr_arena_print(&m->graph->arena, "queue %d, %s", to->queue, mr_plan_policy_name(to->policy));
+        return mr_arena_print(&m->graph->arena, "window %d, %s", cut->window, cut->mode);
+    return mr_arena_print(&m->graph->arena, "queue %d, %s", to->queue, to->when_full);
 }
 
-static const char *entry_words(const mr_plan_vertex *vertex) {
+static const char *entry_words(const mr_view_stage *vertex) {
     switch (vertex->entry) {
     case MR_ENTRY_STATELESS:
         return "one instance, several workers at once";
@@ -96,15 +95,14 @@ static const char *copy_words(maker *m, const char *what, uint64_t bytes) {
 
 /* What a copy moves; or the type where the name does not tell it, the batch, and what is copied on entering a stage
  * of several devices. */
-static const char *about_of(maker *m, const mr_plan_vertex *vertex) {
+static const char *about_of(maker *m, const mr_view_stage *vertex) {
     mr_arena *arena = &m->graph->arena;
-    const mr_cut *cut = mr_plan_cut_of(vertex);
+    const mr_view_cut *cut = vertex->cut;
     if (cut)
         return vertex->type->outputs ? ""
-                                     : mr_arena_print(arena, "%s, %d at most",
-                                                      cut->mode == MR_CUT_LIVE ? "live" : "reliable", cut->window);
-    if (vertex->copy != MR_COPY_NONE)
-        return copy_words(m, "copy", mr_plan_output_bytes(vertex, 0));
+                                     : mr_arena_print(arena, "%s, %d at most", cut->mode, cut->window);
+    if (mr_plan_is_copy(vertex))
+        return copy_words(m, "copy", vertex->output_bytes[0]);
     const char *about = strcmp(vertex->id, vertex->type->name) == 0 ? "" : vertex->type->name;
     if (vertex->batch > 1)
         about = mr_arena_print(arena, "%s%sbatch %d", about, *about ? ", " : "", vertex->batch);
@@ -115,12 +113,12 @@ static const char *about_of(maker *m, const mr_plan_vertex *vertex) {
 }
 
 /* Everything else, for who asks. */
-static const char *facts_of(maker *m, const mr_plan_vertex *vertex, const char *devices) {
+static const char *facts_of(maker *m, const mr_view_stage *vertex, const char *devices) {
     mr_arena *arena = &m->graph->arena;
     const char *reason = vertex->device_reason;
     const char *device = mr_arena_print(arena, "type: %s\ndevice: %s%s%s%s", vertex->type->name, devices,
                                         reason ? " (" : "", reason ? reason : "", reason ? ")" : "");
-    if (!device || vertex->role == MR_ROLE_SOURCE)
+    if (!device || vertex->role == MR_VIEW_SOURCE)
         return device;
     const char *batch = vertex->batch > 1 ? mr_arena_print(arena, "\nbatch: %d", vertex->batch) : "";
     const char *threads = "";
@@ -135,7 +133,7 @@ static const char *facts_of(maker *m, const mr_plan_vertex *vertex, const char *
 
 /* ---- sources that are alike ------------------------------------------------------------------------------------ */
 
-static int compare_edges(const mr_plan_edge *a, const mr_plan_edge *b) {
+static int compare_edges(const mr_view_link *a, const mr_view_link *b) {
     if (a->to != b->to)
         return a->to < b->to ? -1 : 1;
     if (a->to_port != b->to_port)
@@ -143,7 +141,7 @@ static int compare_edges(const mr_plan_edge *a, const mr_plan_edge *b) {
     return (a->from_port > b->from_port) - (a->from_port < b->from_port);
 }
 
-static int compare_outputs(const mr_plan_vertex *a, const mr_plan_vertex *b) {
+static int compare_outputs(const mr_view_stage *a, const mr_view_stage *b) {
     char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
     int order = (a->output_count > b->output_count) - (a->output_count < b->output_count);
     for (size_t i = 0; order == 0 && i < a->output_count; i++)
@@ -153,13 +151,13 @@ static int compare_outputs(const mr_plan_vertex *a, const mr_plan_vertex *b) {
 }
 
 static int compare_sources(const maker *m, int a, int b) {
-    const mr_plan_vertex *left = &m->plan->vertices[a], *right = &m->plan->vertices[b];
+    const mr_view_stage *left = &m->plan->stages[a], *right = &m->plan->stages[b];
     int count = m->start[a + 1] - m->start[a], others = m->start[b + 1] - m->start[b];
     if (count != others)
         return count < others ? -1 : 1;
     for (int i = 0; i < count; i++) {
         int order =
-            compare_edges(&m->plan->edges[m->by_from[m->start[a] + i]], &m->plan->edges[m->by_from[m->start[b] + i]]);
+            compare_edges(&m->plan->links[m->by_from[m->start[a] + i]], &m->plan->links[m->by_from[m->start[b] + i]]);
         if (order)
             return order;
     }
@@ -194,11 +192,11 @@ static int fold(maker *m) {
 
 /* How many letters all members of a fold begin with, numbers at their end not counted. */
 static size_t shared_letters(const maker *m, int first) {
-    const char *name = m->plan->vertices[first].id;
+    const char *name = m->plan->stages[first].id;
     size_t length = strlen(name);
     for (size_t s = 0; s < m->plan->source_count; s++)
         for (size_t i = 0; m->node[s] == first && i < length; i++)
-            if (m->plan->vertices[s].id[i] != name[i])
+            if (m->plan->stages[s].id[i] != name[i])
                 length = i;
     size_t named = length;
     while (named > 0 && name[named - 1] >= '0' && name[named - 1] <= '9')
@@ -209,7 +207,7 @@ static size_t shared_letters(const maker *m, int first) {
 /* "camera-*" where that means the members and no others; else from which to which. */
 static const char *fold_name(maker *m, int first) {
     mr_arena *arena = &m->graph->arena;
-    const mr_plan_vertex *vertices = m->plan->vertices;
+    const mr_view_stage *vertices = m->plan->stages;
     size_t letters = shared_letters(m, first), last = (size_t)first;
     bool means_others = false;
     for (size_t s = 0; s < m->plan->source_count; s++) {
@@ -237,7 +235,7 @@ static int group_of(mr_chart *graph, const char *device) {
 }
 
 static int add_node(maker *m, int v) {
-    const mr_plan_vertex *vertex = &m->plan->vertices[v];
+    const mr_view_stage *vertex = &m->plan->stages[v];
     mr_chart *graph = m->graph;
     mr_chart_node *node = &graph->node[graph->node_count];
     bool folded = m->members[v] > 1;
@@ -254,7 +252,7 @@ static int add_node(maker *m, int v) {
 /* Nodes in the order of the plan, and from then on node[v] is the node's number. */
 static int make_nodes(maker *m) {
     mr_chart *graph = m->graph;
-    int count = (int)m->plan->vertex_count;
+    int count = (int)m->plan->stage_count;
     for (int v = 0; v < count; v++)
         m->members[m->node[v]]++;
     graph->node = mr_arena_array(&graph->arena, (size_t)count + 1, sizeof *graph->node);
@@ -272,9 +270,9 @@ static int make_nodes(maker *m) {
     return MR_OK;
 }
 
-static int make_edge(maker *m, const mr_plan_edge *edge, mr_chart_edge *made) {
+static int make_edge(maker *m, const mr_view_link *edge, mr_chart_edge *made) {
     mr_arena *arena = &m->graph->arena;
-    const mr_plan_vertex *from = &m->plan->vertices[edge->from], *to = &m->plan->vertices[edge->to];
+    const mr_view_stage *from = &m->plan->stages[edge->from], *to = &m->plan->stages[edge->to];
     const char *leaving = from_name(from, edge->from_port);
     *made = (mr_chart_edge){.from = m->node[edge->from],
                             .from_port = edge->from_port,
@@ -292,11 +290,11 @@ static int make_edge(maker *m, const mr_plan_edge *edge, mr_chart_edge *made) {
 
 static int make_edges(maker *m) {
     mr_chart *graph = m->graph;
-    graph->edge = mr_arena_array(&graph->arena, m->plan->edge_count, sizeof *graph->edge);
+    graph->edge = mr_arena_array(&graph->arena, m->plan->link_count, sizeof *graph->edge);
     if (!graph->edge)
         return MR_ERROR_MEMORY;
-    for (size_t e = 0; e < m->plan->edge_count; e++) {
-        const mr_plan_edge *edge = &m->plan->edges[e];
+    for (size_t e = 0; e < m->plan->link_count; e++) {
+        const mr_view_link *edge = &m->plan->links[e];
         /* Those of the other members of a fold are the same. */
         if (m->node[edge->from] == UNUSED)
             continue;
@@ -313,17 +311,17 @@ static int make_edges(maker *m) {
 
 /* Edges by where they come from; of one vertex in the order of the plan. */
 static int sort_edges(maker *m) {
-    const mr_plan *plan = m->plan;
-    m->start = mr_arena_array(&m->graph->arena, plan->vertex_count + 2, sizeof *m->start);
-    m->by_from = mr_arena_array(&m->graph->arena, plan->edge_count, sizeof *m->by_from);
+    const mr_plan_view *plan = m->plan;
+    m->start = mr_arena_array(&m->graph->arena, plan->stage_count + 2, sizeof *m->start);
+    m->by_from = mr_arena_array(&m->graph->arena, plan->link_count, sizeof *m->by_from);
     if (!m->start || !m->by_from)
         return MR_ERROR_MEMORY;
-    for (size_t e = 0; e < plan->edge_count; e++)
-        m->start[plan->edges[e].from + 2]++;
-    for (size_t v = 0; v < plan->vertex_count; v++)
+    for (size_t e = 0; e < plan->link_count; e++)
+        m->start[plan->links[e].from + 2]++;
+    for (size_t v = 0; v < plan->stage_count; v++)
         m->start[v + 2] += m->start[v + 1];
-    for (size_t e = 0; e < plan->edge_count; e++)
-        m->by_from[m->start[plan->edges[e].from + 1]++] = (int)e;
+    for (size_t e = 0; e < plan->link_count; e++)
+        m->by_from[m->start[plan->links[e].from + 1]++] = (int)e;
     return MR_OK;
 }
 
@@ -335,15 +333,15 @@ static char *shown_name(mr_arena *arena, const char *name) {
     return shown;
 }
 
-int mr_chart_make(mr_chart *graph, const mr_plan *plan) {
+int mr_chart_make(mr_chart *graph, const mr_plan_view *plan) {
     *graph = (mr_chart){0};
     maker m = {.graph = graph, .plan = plan};
-    m.node = mr_arena_array(&graph->arena, plan->vertex_count, sizeof *m.node);
-    m.members = mr_arena_array(&graph->arena, plan->vertex_count, sizeof *m.members);
+    m.node = mr_arena_array(&graph->arena, plan->stage_count, sizeof *m.node);
+    m.members = mr_arena_array(&graph->arena, plan->stage_count, sizeof *m.members);
     graph->name = shown_name(&graph->arena, plan->name);
     if (!m.node || !m.members || !graph->name || sort_edges(&m))
         goto fail;
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+    for (size_t v = plan->source_count; v < plan->stage_count; v++)
         m.node[v] = (int)v;
     if (fold(&m) || make_nodes(&m) || make_edges(&m))
         goto fail;

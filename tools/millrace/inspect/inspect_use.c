@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "engine/base/print.h"
-#include "engine/pipeline/pipeline.h"
-#include "engine/planner/planner.h"
+#include "millrace/plan.h"
 #include "millrace/status.h"
 #include "stages/list.h"
 #include "tools/millrace/inspect/inspect_file.h"
@@ -326,12 +325,12 @@ static void put_use(FILE *yaml, const mr_onnx_report *model, const char *path) {
 /* Whether it can be planned here, as `millrace plan` would. */
 static bool is_planned(const char *text, char *why) {
     mr_diagnostics said = {0};
-    mr_plan *plan = NULL;
-    const mr_spec_params spec = {.types = mr_stage_types(), .path = "inspect.yaml", .text = text};
-    int status = mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types}, &said);
+    const mr_plan_view *plan = NULL;
+    const mr_pipeline_params params = {.types = mr_stage_types(), .path = "inspect.yaml", .text = text};
+    int status = mr_plan_view_open(&plan, &params, &said);
     if (status)
         mr_print_into(why, MR_INSPECT_WHY, "%s", said.count ? said.item[0].message : mr_message());
-    mr_plan_destroy(&plan);
+    mr_plan_view_close(&plan);
     mr_diagnostics_fini(&said);
     return status == MR_OK;
 }

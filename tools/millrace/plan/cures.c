@@ -13,6 +13,7 @@
 
 #include "engine/base/thread.h"
 #include "engine/text/options.h"
+#include "tools/millrace/plan/plan.h"
 #include "tools/millrace/plan/profile.h"
 
 /* A share from which on something is a limit; and how much more of the processors' time a stage must have than all
@@ -31,20 +32,20 @@ typedef struct shares {
 
 /* ---- what is used ---------------------------------------------------------------------------------------------- */
 
-static double worker_share(const mr_profile *profile, const mr_plan *plan) {
+static double worker_share(const mr_profile *profile, const mr_plan_view *plan) {
     double inside = 0;
-    for (size_t v = 0; v < plan->vertex_count; v++)
-        if (!plan->vertices[v].blocking)
+    for (size_t v = 0; v < plan->stage_count; v++)
+        if (!plan->stages[v].blocking)
             inside += profile->costs[v].inside_ns * (double)profile->costs[v].frames;
     return profile->seconds > 0 ? inside / (profile->seconds * 1e9 * plan->workers) : 0;
 }
 
 /* Of the time of the devices of a stage, with what others do on the same ones. */
-static double device_share(const mr_profile *profile, const mr_plan *plan, size_t v) {
-    const mr_plan_vertex *stage = &plan->vertices[v];
+static double device_share(const mr_profile *profile, const mr_plan_view *plan, size_t v) {
+    const mr_view_stage *stage = &plan->stages[v];
     double busy = 0;
-    for (size_t i = 0; i < plan->vertex_count; i++)
-        if (strcmp(plan->vertices[i].device_names, stage->device_names) == 0)
+    for (size_t i = 0; i < plan->stage_count; i++)
+        if (strcmp(plan->stages[i].device_names, stage->device_names) == 0)
             busy += profile->costs[i].device_ns * (double)profile->costs[i].frames;
     return profile->seconds > 0 ? busy / (profile->seconds * 1e9 * (double)stage->device_count) : 0;
 }
@@ -55,11 +56,11 @@ static double stage_share(const mr_stage_cost *cost) {
     return cost->few && cost->inside > cost->utilisation ? cost->inside : cost->utilisation;
 }
 
-static shares find_shares(const mr_profile *profile, const mr_plan *plan) {
+static shares find_shares(const mr_profile *profile, const mr_plan_view *plan) {
     double all = mr_usable_cores();
     shares found = {.cores = profile->cores / all, .workers = worker_share(profile, plan)};
     found.crowded = (profile->cores + profile->waiting) / all;
-    for (size_t v = 0; v < plan->vertex_count; v++) {
+    for (size_t v = 0; v < plan->stage_count; v++) {
         const mr_stage_cost *cost = profile->costs;
         double device = device_share(profile, plan, v);
         bool more = device > found.device || cost[v].device_ns > cost[found.on_device].device_ns;
@@ -73,23 +74,23 @@ static shares find_shares(const mr_profile *profile, const mr_plan *plan) {
     return found;
 }
 
-void mr_profile_find_bottleneck(mr_profile *profile, const mr_plan *plan, bool keeps_up) {
+void mr_profile_find_bottleneck(mr_profile *profile, const mr_plan_view *plan, bool keeps_up) {
     shares used = find_shares(profile, plan);
     double stage = stage_share(&profile->costs[used.stage]);
     double highest = used.cores > stage ? used.cores : stage;
     highest = used.device > highest ? used.device : highest;
     profile->most_rate = highest > 0 && highest < 1 ? profile->rate / highest : profile->rate;
-    profile->stage = plan->vertices[used.of_cpu].id;
+    profile->stage = plan->stages[used.of_cpu].id;
     if (keeps_up && highest < BUSY) {
         profile->bottleneck = MR_BOTTLENECK_SOURCES;
         return;
     }
     if (used.device >= BUSY && used.device > used.cores) {
         profile->bottleneck = MR_BOTTLENECK_DEVICE;
-        profile->stage = plan->vertices[used.on_device].id;
+        profile->stage = plan->stages[used.on_device].id;
     } else if (profile->costs[used.stage].few && stage >= BUSY && stage > CLEARLY * used.cores) {
         profile->bottleneck = MR_BOTTLENECK_STAGE;
-        profile->stage = plan->vertices[used.stage].id;
+        profile->stage = plan->stages[used.stage].id;
     } else if (used.cores >= BUSY) {
         profile->bottleneck = MR_BOTTLENECK_PROCESSORS;
     } else if (plan->workers < mr_usable_cores() && used.workers >= BUSY) {
@@ -98,7 +99,7 @@ void mr_profile_find_bottleneck(mr_profile *profile, const mr_plan *plan, bool k
         profile->bottleneck = MR_BOTTLENECK_OTHERS;
     } else {
         profile->bottleneck = MR_BOTTLENECK_UNCLEAR;
-        profile->stage = plan->vertices[stage > used.device ? used.stage : used.on_device].id;
+        profile->stage = plan->stages[stage > used.device ? used.stage : used.on_device].id;
     }
 }
 
@@ -120,14 +121,14 @@ static double sped_up(double share, double factor, double other_limit) {
     return next > 0 && next < share ? share / next : 1;
 }
 
-static const mr_plan_vertex *find(const mr_plan *plan, const char *id, size_t *at) {
-    for (*at = 0; *at < plan->vertex_count; ++*at)
-        if (strcmp(plan->vertices[*at].id, id) == 0)
-            return &plan->vertices[*at];
+static const mr_view_stage *find(const mr_plan_view *plan, const char *id, size_t *at) {
+    for (*at = 0; *at < plan->stage_count; ++*at)
+        if (strcmp(plan->stages[*at].id, id) == 0)
+            return &plan->stages[*at];
     return NULL;
 }
 
-static const char *file_of(const mr_plan_vertex *vertex, const char *name) {
+static const char *file_of(const mr_view_stage *vertex, const char *name) {
     const mr_option *option = mr_option_find(vertex->type->options, name);
     return option && option->file == MR_FILE_READ ? mr_option_string(option, vertex->options) : NULL;
 }
@@ -152,7 +153,7 @@ static bool is_quantised(const char *path) {
 
 /* A network of integers takes about half the time: EfficientNet-Lite0 took 3.8 to 5.4 ms in place of 7.9. What
  * it gives is not the same, so that its factor is a rule of thumb and no measurement of this network. */
-static void cure_network(mr_profile *profile, const mr_plan_vertex *stage) {
+static void cure_network(mr_profile *profile, const mr_view_stage *stage) {
     const char *model = file_of(stage, "model");
     if (!model || strcmp(stage->device, "cpu") != 0 || is_quantised(model))
         return;
@@ -162,45 +163,45 @@ static void cure_network(mr_profile *profile, const mr_plan_vertex *stage) {
 }
 
 /* The processor time that is spent before frames are left out: reading and decoding. */
-static double share_before(const mr_profile *profile, const mr_plan *plan) {
+static double share_before(const mr_profile *profile, const mr_plan_view *plan) {
     double sum = 0;
-    for (size_t v = 0; v < plan->vertex_count; v++) {
-        const mr_plan_vertex *vertex = &plan->vertices[v];
+    for (size_t v = 0; v < plan->stage_count; v++) {
+        const mr_view_stage *vertex = &plan->stages[v];
         bool decodes = vertex->input_count && vertex->inputs[0].set.payload == MR_PAYLOAD_PACKET;
-        sum += vertex->role == MR_ROLE_SOURCE || decodes ? profile->costs[v].cpu_share : 0;
+        sum += vertex->role == MR_VIEW_SOURCE || decodes ? profile->costs[v].cpu_share : 0;
     }
     return sum;
 }
 
 /* Half of the frames; where all sources can leave some out. */
-static void cure_by_fewer_frames(mr_profile *profile, const mr_plan *plan, double share, double other_limit) {
+static void cure_by_fewer_frames(mr_profile *profile, const mr_plan_view *plan, double share, double other_limit) {
     double before = share_before(profile, plan);
     for (size_t s = 0; s < plan->source_count; s++)
-        if (!mr_option_find(plan->vertices[s].type->options, "every"))
+        if (!mr_option_find(plan->stages[s].type->options, "every"))
             return;
     if (before > 1 - MUCH)
         return;
     char set[MR_CURE_TEXT];
     int64_t every = 1;
-    const mr_option *option = mr_option_find(plan->vertices[0].type->options, "every");
+    const mr_option *option = mr_option_find(plan->stages[0].type->options, "every");
     if (option->kind == MR_OPTION_INT)
-        memcpy(&every, (const char *)plan->vertices[0].options + option->offset, sizeof every);
+        memcpy(&every, (const char *)plan->stages[0].options + option->offset, sizeof every);
     snprintf(set, sizeof set, "every: %lld", 2 * (long long)(every > 0 ? every : 1));
-    add_cure(profile, plan->source_count == 1 ? plan->vertices[0].id : "each source", set,
+    add_cure(profile, plan->source_count == 1 ? plan->stages[0].id : "each source", set,
              sped_up(share, before + (1 - before) / 2, other_limit),
              "half as many pictures go on behind the decoder, which decodes all");
 }
 
-static void cure_processors(mr_profile *profile, const mr_plan *plan, const shares *used) {
-    const mr_plan_vertex *stage = &plan->vertices[used->of_cpu];
+static void cure_processors(mr_profile *profile, const mr_plan_view *plan, const shares *used) {
+    const mr_view_stage *stage = &plan->stages[used->of_cpu];
     double share = used->crowded > used->cores ? used->crowded : used->cores;
     if (profile->costs[used->of_cpu].cpu_share >= MUCH)
         cure_network(profile, stage);
     cure_by_fewer_frames(profile, plan, share, used->device);
 }
 
-static void cure_stage(mr_profile *profile, const mr_plan *plan, const shares *used) {
-    const mr_plan_vertex *stage = &plan->vertices[used->stage];
+static void cure_stage(mr_profile *profile, const mr_plan_view *plan, const shares *used) {
+    const mr_view_stage *stage = &plan->stages[used->stage];
     double share = stage_share(&profile->costs[used->stage]);
     int cores = mr_usable_cores(), calls = stage->entries;
     int most = plan->workers < cores ? plan->workers : cores;
@@ -215,7 +216,7 @@ static void cure_stage(mr_profile *profile, const mr_plan *plan, const shares *u
     }
 }
 
-static void cure_workers(mr_profile *profile, const mr_plan *plan, const shares *used) {
+static void cure_workers(mr_profile *profile, const mr_plan_view *plan, const shares *used) {
     char set[MR_CURE_TEXT];
     int cores = mr_usable_cores();
     double next = used->device > used->cores ? used->device : used->cores;
@@ -225,23 +226,23 @@ static void cure_workers(mr_profile *profile, const mr_plan *plan, const shares 
 }
 
 /* A device that is named under `devices:` and that no stage is on. */
-static const char *find_idle(const mr_plan *plan) {
+static const char *find_idle(const mr_plan_view *plan) {
     for (size_t d = 1; d < plan->device_count; d++) {
         bool taken = !plan->devices[d].enabled;
-        for (size_t v = 0; v < plan->vertex_count && !taken; v++)
-            for (size_t i = 0; i < mr_plan_parts(&plan->vertices[v]); i++)
-                taken = taken || mr_plan_part(&plan->vertices[v], i) == (int)d;
+        for (size_t v = 0; v < plan->stage_count && !taken; v++)
+            for (size_t i = 0; i < mr_view_parts(&plan->stages[v]); i++)
+                taken = taken || mr_view_part(&plan->stages[v], i) == (int)d;
         if (!taken)
             return plan->devices[d].alias ? plan->devices[d].alias : plan->devices[d].name;
     }
     return NULL;
 }
 
-static void cure_device(mr_profile *profile, const mr_plan *plan, const shares *used) {
-    const mr_plan_vertex *stage = &plan->vertices[used->on_device];
+static void cure_device(mr_profile *profile, const mr_plan_view *plan, const shares *used) {
+    const mr_view_stage *stage = &plan->stages[used->on_device];
     double cpu = used->cores;
     char set[MR_CURE_TEXT];
-    if (stage->copy)
+    if (mr_plan_is_copy(stage))
         return;
     if (stage->type->batches && stage->batch < MR_CURE_BATCH) {
         snprintf(set, sizeof set, "batch: {size: %d, timeout: 20ms}", MR_CURE_BATCH);
@@ -257,7 +258,7 @@ static void cure_device(mr_profile *profile, const mr_plan *plan, const shares *
     }
 }
 
-void mr_profile_find_cures(mr_profile *profile, const mr_plan *plan) {
+void mr_profile_find_cures(mr_profile *profile, const mr_plan_view *plan) {
     shares used = find_shares(profile, plan);
     size_t at;
     if (!find(plan, profile->stage, &at))

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "engine/base/aside.h"
-#include "engine/pipeline/pipeline.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/table.h"
@@ -135,7 +134,7 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     return 0;
 }
 
-static int print_json(const mr_plan *plan, const mr_profile *profile, const mr_plan *measured) {
+static int print_json(const mr_plan_view *plan, const mr_profile *profile, const mr_plan_view *measured) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;
@@ -148,7 +147,7 @@ static int print_json(const mr_plan *plan, const mr_profile *profile, const mr_p
 }
 
 /* `profile` may be NULL, with the plan by which it was measured. */
-static int print(const arguments *from, const mr_plan *plan, const mr_profile *profile, const mr_plan *measured) {
+static int print(const arguments *from, const mr_plan_view *plan, const mr_profile *profile, const mr_plan_view *measured) {
     int width = mr_terminal_width(stdout);
     if (from->json)
         return print_json(plan, profile, measured);
@@ -176,52 +175,53 @@ static mr_pipeline_params params_of(const arguments *from) {
 /* ---- the plan alone -------------------------------------------------------------------------------------------- */
 
 static int show(const arguments *from) {
-    mr_plan *plan = NULL;
+    const mr_plan_view *plan = NULL;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = params_of(from);
-    int status = mr_complaints_tell(&wrong, mr_pipeline_plan(&plan, &params, &wrong), from->deny);
+    int status = mr_complaints_tell(&wrong, mr_plan_view_open(&plan, &params, &wrong), from->deny);
     mr_diagnostics_fini(&wrong);
     int code = mr_status_exit_code(status);
     if (!status && (status = print(from, plan, NULL, NULL)))
         code = mr_command_failed(status);
-    mr_plan_destroy(&plan);
+    mr_plan_view_close(&plan);
     return code;
 }
 
 /* ---- with a profile -------------------------------------------------------------------------------------------- */
 
-static int measure(const arguments *from, mr_pipeline *pipeline, mr_profile *profile) {
-    int status = mr_plan_refuse_external(pipeline->plan);
+static int measure(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan, mr_profile *profile) {
+    int status = mr_plan_refuse_external(plan);
     if (status)
         return status;
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "millrace: profiling for %g s\n", from->seconds);
     mr_signals_watch(pipeline);
-    status = mr_profile_measure(profile, pipeline, from->seconds);
+    status = mr_profile_measure(profile, pipeline, plan, from->seconds);
     mr_signals_watch(NULL);
     return status;
 }
 
 /* What is measured in one process may run in several: the plan of these, for which all that was said of the one has
  * been said. NULL where there are no nodes. */
-static int plan_nodes(const arguments *from, const mr_plan *measured, mr_plan **plan) {
+static int plan_nodes(const arguments *from, const mr_plan_view *measured, const mr_plan_view **plan) {
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = params_of(from);
     params.cuts = true;
     *plan = NULL;
-    if (measured->spec->node_count == 0)
+    if (measured->written_nodes == 0)
         return MR_OK;
-    int status = mr_pipeline_plan(plan, &params, &wrong);
+    int status = mr_plan_view_open(plan, &params, &wrong);
     if (status)
         mr_complaints_tell(&wrong, status, from->deny);
     mr_diagnostics_fini(&wrong);
     return status;
 }
 
-static int measure_and_print(const arguments *from, mr_pipeline *pipeline, const mr_plan *nodes) {
+static int measure_and_print(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan,
+                             const mr_plan_view *nodes) {
     mr_profile profile = {0};
-    int status = measure(from, pipeline, &profile);
-    status = status ? status : print(from, nodes ? nodes : pipeline->plan, &profile, pipeline->plan);
+    int status = measure(from, pipeline, plan, &profile);
+    status = status ? status : print(from, nodes ? nodes : plan, &profile, plan);
     int code = status ? mr_command_failed(status)
                       : mr_status_exit_code(mr_complaints_tell(&profile.late, MR_OK, from->deny));
     mr_profile_fini(&profile);
@@ -230,15 +230,17 @@ static int measure_and_print(const arguments *from, mr_pipeline *pipeline, const
 
 static int profile_in(const arguments *from, const char *folder) {
     mr_pipeline *pipeline = NULL;
-    mr_plan *nodes = NULL;
+    const mr_plan_view *plan = NULL, *nodes = NULL;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = params_of(from);
     params.profile = folder;
     int status = mr_complaints_tell(&wrong, mr_pipeline_open(&pipeline, &params, &wrong), from->deny);
     mr_diagnostics_fini(&wrong);
-    status = status ? status : plan_nodes(from, pipeline->plan, &nodes);
-    int code = status ? mr_status_exit_code(status) : measure_and_print(from, pipeline, nodes);
-    mr_plan_destroy(&nodes);
+    status = status ? status : mr_pipeline_view(pipeline, &plan);
+    status = status ? status : plan_nodes(from, plan, &nodes);
+    int code = status ? mr_status_exit_code(status) : measure_and_print(from, pipeline, plan, nodes);
+    mr_plan_view_close(&nodes);
+    mr_plan_view_close(&plan);
     mr_pipeline_destroy(&pipeline);
     return code;
 }

@@ -1,6 +1,6 @@
 /* What the files of `millrace plan` share: the plan as rows, in words and as JSON.
  *
- * Everything is read from the plan (engine/plan/plan.h); nothing is worked out here that a run would work out
+ * Everything is read from the view of a plan (millrace/plan.h); nothing is worked out here that a run would work out
  * anew. */
 #ifndef MILLRACE_TOOLS_PLAN_PLAN_H
 #define MILLRACE_TOOLS_PLAN_PLAN_H
@@ -8,70 +8,69 @@
 #include <stdio.h>
 
 #include "engine/base/json.h"
-#include "engine/flow/executor/executor.h"
-#include "engine/plan/plan.h"
+#include "millrace/plan.h"
 
 /* How many sources' frames come over a link. */
-size_t mr_plan_edge_sources(const mr_plan *plan, const mr_plan_edge *edge);
+size_t mr_plan_link_sources(const mr_plan_view *plan, const mr_view_link *edge);
 /* What a link carries. */
-const mr_format_set *mr_plan_edge_set(const mr_plan *plan, const mr_plan_edge *edge);
-/* Bytes of one frame at most that comes out of a port, tensors among its results included; 0 where it has none, or
- * nobody has bounded them. */
-uint64_t mr_plan_output_bytes(const mr_plan_vertex *vertex, size_t port);
-uint64_t mr_plan_edge_bytes(const mr_plan *plan, const mr_plan_edge *edge);
+const mr_format_set *mr_plan_link_set(const mr_plan_view *plan, const mr_view_link *edge);
+/* Bytes of one frame at most that it carries, tensors among its results included; 0 where it has none, or no bound is
+ * known. */
+uint64_t mr_plan_link_bytes(const mr_plan_view *plan, const mr_view_link *edge);
 /* Frames a second that the sources offer a vertex; 0 where that of one is not known. */
-double mr_plan_rate(const mr_plan *plan, const mr_plan_vertex *vertex);
-/* "block", "drop-oldest", "drop-newest". */
-const char *mr_plan_policy_name(mr_policy policy);
-
-/* A thread of the process that runs the plan, or several of one name. */
-typedef struct mr_plan_thread {
-    char name[MR_THREAD_NAME]; /* as the system shows it; "" where a library names it */
-    int count;
-    const char *what;  /* "main", "signals", "worker", "source", "stage", "cut", "device", "library" */
-    const char *stage; /* whose it is; NULL: of all. Of a device or cut: its name */
-} mr_plan_thread;
-
-/* Calls for each of a process of that node, in an order that depends on the plan only. */
-typedef void mr_plan_thread_function(void *context, const mr_plan_thread *thread);
-void mr_plan_threads(const mr_plan *plan, int node, mr_plan_thread_function *function, void *context);
+double mr_plan_rate(const mr_plan_view *plan, const mr_view_stage *vertex);
+/* Calls for each of a process of that node, with an element of plan->threads. */
+typedef void mr_plan_thread_function(void *context, const mr_view_thread *thread);
+void mr_plan_threads(const mr_plan_view *plan, int node, mr_plan_thread_function *function, void *context);
 
 /* How many nodes are to be told of: one where there are none, or only one of them is planned for; and the i-th. */
-size_t mr_plan_told_nodes(const mr_plan *plan);
-int mr_plan_told_node(const mr_plan *plan, size_t i);
+size_t mr_plan_told_nodes(const mr_plan_view *plan);
+int mr_plan_told_node(const mr_plan_view *plan, size_t i);
 /* Whether the vertex belongs to one of them, and whether it is the author's own. */
-bool mr_plan_is_told(const mr_plan *plan, const mr_plan_vertex *vertex);
-bool mr_plan_is_authored(const mr_plan_vertex *vertex);
+bool mr_plan_is_told(const mr_plan_view *plan, const mr_view_stage *vertex);
+static inline bool mr_plan_is_authored(const mr_view_stage *stage) {
+    return stage->role == MR_VIEW_STAGE || stage->role == MR_VIEW_SOURCE;
+}
+static inline bool mr_plan_is_copy(const mr_view_stage *stage) {
+    return stage->role == MR_VIEW_UPLOAD || stage->role == MR_VIEW_DOWNLOAD || stage->role == MR_VIEW_PEER;
+}
+/* The devices that a stage is on: its own, and behind them the one in reserve. */
+static inline size_t mr_view_parts(const mr_view_stage *stage) {
+    return stage->device_count + stage->has_reserve;
+}
+static inline int mr_view_part(const mr_view_stage *stage, size_t part) {
+    return part < stage->device_count ? stage->devices[part] : stage->reserve;
+}
 /* Whether a link lies within a process: that from one end of a cut to the other is told of as a cut. */
-bool mr_plan_is_inner(const mr_plan *plan, const mr_plan_edge *edge);
+bool mr_plan_is_inner(const mr_plan_view *plan, const mr_view_link *edge);
 /* Whether a stage of the node computes there. */
-bool mr_plan_node_uses(const mr_plan *plan, int node, int device);
+bool mr_plan_node_uses(const mr_plan_view *plan, int node, int device);
 /* Calls for each file or folder that stages of a node name. */
-typedef void mr_plan_file_function(void *context, const mr_plan_vertex *vertex, const mr_option *option,
+typedef void mr_plan_file_function(void *context, const mr_view_stage *vertex, const mr_option *option,
                                    const char *path);
-void mr_plan_files(const mr_plan *plan, int node, mr_plan_file_function *function, void *context);
+void mr_plan_files(const mr_plan_view *plan, int node, mr_plan_file_function *function, void *context);
 
 /* A source that a program is to push frames into would be waited for without end: MR_ERROR_USAGE. */
-int mr_plan_refuse_external(const mr_plan *plan);
+int mr_plan_refuse_external(const mr_plan_view *plan);
 
 /* plan_text.c: tables no wider than `width`. MR_OK or MR_ERROR_MEMORY. */
-int mr_plan_print(const mr_plan *plan, int width, FILE *stream);
+int mr_plan_print(const mr_plan_view *plan, int width, FILE *stream);
 /* plan_memory.c: every row of the account of memory, with its sums; and as a member of one JSON object. */
-int mr_plan_print_account(const mr_plan *plan, int width, FILE *stream);
-void mr_plan_put_account(yajl_gen json, const mr_plan *plan);
+int mr_plan_print_account(const mr_plan_view *plan, int width, FILE *stream);
+void mr_plan_put_account(yajl_gen json, const mr_plan_view *plan);
 /* plan_nodes.c: cuts, and what each process needs; nothing where there are no nodes. */
-int mr_plan_print_cuts(const mr_plan *plan, int width, FILE *stream);
-void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream);
-void mr_plan_put_cuts(yajl_gen json, const mr_plan *plan);
-void mr_plan_put_needs(yajl_gen json, const mr_plan *plan, int node);
+int mr_plan_print_cuts(const mr_plan_view *plan, int width, FILE *stream);
+void mr_plan_print_needs(const mr_plan_view *plan, int node, int width, FILE *stream);
+void mr_plan_put_cuts(yajl_gen json, const mr_plan_view *plan);
+void mr_plan_put_needs(yajl_gen json, const mr_plan_view *plan, int node);
 /* plan_expected.c: what it is expected to reach; nothing if no device is like a card. */
-int mr_plan_print_expected(const mr_plan *plan, int width, FILE *stream);
-void mr_plan_put_expected(yajl_gen json, const mr_plan *plan);
+int mr_plan_print_expected(const mr_plan_view *plan, int width, FILE *stream);
+void mr_plan_put_expected(yajl_gen json, const mr_plan_view *plan);
 /* The members of one object: what is known of a card. */
-void mr_plan_put_card(yajl_gen json, const mr_card *card);
+void mr_plan_put_card(yajl_gen json, const mr_view_card *card);
 /* plan_json.c: a bound; and the members of one JSON object. */
-void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_plan_bytes *bound);
-void mr_plan_put_json(yajl_gen json, const mr_plan *plan);
+void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_view_bytes *bound);
+void mr_plan_put_json(yajl_gen json, const mr_plan_view *plan);
 
 /* 1536 -> "1.5 KiB"; three digits or whole bytes. Each writes into `text` and returns it. */
 enum { MR_WORDS = 48 };

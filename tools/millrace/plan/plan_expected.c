@@ -8,12 +8,12 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-static double busy_ns(const mr_expected_part *p) {
+static double busy_ns(const mr_view_work *p) {
     return larger(p->memory_ns, larger(p->instruction_ns, p->operation_ns));
 }
 
 /* All that a frame takes of a card, one after the other. */
-static double whole_ns(const mr_expected_part *p) {
+static double whole_ns(const mr_view_work *p) {
     return p->upload_ns + p->download_ns + p->launch_ns + busy_ns(p) + p->decode_ns;
 }
 
@@ -28,20 +28,20 @@ static const char *time_or_none(double ns, char text[MR_WORDS]) {
 }
 
 /* Whether a stage is told of: one on a card, or the host's that were measured. */
-static bool is_expected(const mr_plan *plan, size_t v) {
-    const mr_expected_stage *of = &plan->expected->stages[v];
-    const mr_plan_vertex *vertex = &plan->vertices[v];
-    bool ours = mr_plan_is_authored(vertex) || vertex->copy != MR_COPY_NONE;
-    return vertex->role != MR_ROLE_SOURCE && ours && mr_plan_is_told(plan, vertex) && (of->device >= 0 || of->host_ns > 0);
+static bool is_expected(const mr_plan_view *plan, size_t v) {
+    const mr_view_expected_stage *of = &plan->expected->stages[v];
+    const mr_view_stage *vertex = &plan->stages[v];
+    bool ours = mr_plan_is_authored(vertex) || mr_plan_is_copy(vertex);
+    return vertex->role != MR_VIEW_SOURCE && ours && mr_plan_is_told(plan, vertex) && (of->device >= 0 || of->host_ns > 0);
 }
 
 /* ---- in words ---------------------------------------------------------------------------------------------------- */
 
-static void add_stage(mr_table *table, const mr_plan *plan, size_t v) {
-    const mr_expected_stage *of = &plan->expected->stages[v];
-    const mr_expected_part *p = &of->part;
+static void add_stage(mr_table *table, const mr_plan_view *plan, size_t v) {
+    const mr_view_expected_stage *of = &plan->expected->stages[v];
+    const mr_view_work *p = &of->part;
     char text[MR_WORDS];
-    mr_table_add(table, "%s", plan->vertices[v].id);
+    mr_table_add(table, "%s", plan->stages[v].id);
     mr_table_add(table, "%s", time_or_none(p->upload_ns + p->download_ns, text));
     mr_table_add(table, "%s", time_or_none(p->launch_ns, text));
     mr_table_add(table, "%s", time_or_none(busy_ns(p), text));
@@ -50,7 +50,7 @@ static void add_stage(mr_table *table, const mr_plan *plan, size_t v) {
     mr_table_add(table, "%s", of->limit ? of->limit : "-");
 }
 
-static int print_stages(const mr_plan *plan, int width, FILE *stream) {
+static int print_stages(const mr_plan_view *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"expected", .cut = MR_CUT_MIDDLE},
                                         {"copy", .right = true},
                                         {"launch", .right = true},
@@ -60,31 +60,31 @@ static int print_stages(const mr_plan *plan, int width, FILE *stream) {
                                         {"by", .cut = MR_CUT_LINES},
                                         {0}};
     mr_table table = {.columns = columns};
-    for (size_t v = 0; v < plan->vertex_count; v++)
+    for (size_t v = 0; v < plan->stage_count; v++)
         if (is_expected(plan, v) && plan->expected->stages[v].device >= 0)
             add_stage(&table, plan, v);
     return mr_table_print(&table, width, stream);
 }
 
-static void print_cards(const mr_plan *plan, int width, FILE *stream) {
+static void print_cards(const mr_plan_view *plan, int width, FILE *stream) {
     for (size_t d = 1; d < plan->device_count; d++) {
-        const mr_card *card = plan->devices[d].card;
+        const mr_view_card *card = plan->devices[d].card;
         if (card && plan->devices[d].used)
             mr_print_wrapped(width, stream, "%s is taken to be %s (%s)%s", plan->devices[d].name, card->title,
                              card->source, card->measured ? "" : ", at the share of its figures that is usually reached");
     }
 }
 
-static void print_missing(const mr_plan *plan, int width, FILE *stream) {
-    for (size_t v = 0; v < plan->vertex_count; v++) {
-        const mr_plan_vertex *vertex = &plan->vertices[v];
+static void print_missing(const mr_plan_view *plan, int width, FILE *stream) {
+    for (size_t v = 0; v < plan->stage_count; v++) {
+        const mr_view_stage *vertex = &plan->stages[v];
         if (plan->expected->stages[v].missing && mr_plan_is_told(plan, vertex))
             mr_print_wrapped(width, stream, "not modelled: %s, %s", vertex->id, plan->expected->stages[v].missing);
     }
 }
 
-int mr_plan_print_expected(const mr_plan *plan, int width, FILE *stream) {
-    const mr_expectation *all = plan->expected;
+int mr_plan_print_expected(const mr_plan_view *plan, int width, FILE *stream) {
+    const mr_view_expected *all = plan->expected;
     char rate[MR_WORDS];
     if (!all)
         return MR_OK;
@@ -92,7 +92,7 @@ int mr_plan_print_expected(const mr_plan *plan, int width, FILE *stream) {
     print_cards(plan, width, stream);
     int status = print_stages(plan, width, stream);
     const char *device = all->device >= 0 ? plan->devices[all->device].name : NULL;
-    const char *stage = all->stage >= 0 ? plan->vertices[all->stage].id : NULL;
+    const char *stage = all->stage >= 0 ? plan->stages[all->stage].id : NULL;
     if (all->rate > 0)
         mr_print_wrapped(width, stream, "expected by this model, not measured: %s%s, limited by %s%s%s%s%s",
                          all->missing ? "at most " : "", mr_words_rate(all->rate, rate), all->limit,
@@ -105,7 +105,7 @@ int mr_plan_print_expected(const mr_plan *plan, int width, FILE *stream) {
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
 
-void mr_plan_put_card(yajl_gen json, const mr_card *card) {
+void mr_plan_put_card(yajl_gen json, const mr_view_card *card) {
     mr_json_text(json, "like", card->name);
     mr_json_text(json, "name", card->title);
     mr_json_text(json, "source", card->source);
@@ -122,23 +122,23 @@ void mr_plan_put_card(yajl_gen json, const mr_card *card) {
     mr_json_known(json, "kernels", card->kernels);
     mr_json_known(json, "decoders", card->decoders);
     mr_json_open_map(json, "decode_fps");
-    for (int codec = 0; codec < MR_CARD_CODECS; codec++)
-        mr_json_known(json, mr_card_codec_name((mr_card_codec)codec), card->decode_fps[codec]);
+    for (size_t i = 0; i < card->codec_count; i++)
+        mr_json_known(json, card->codecs[i].name, card->codecs[i].decode_fps);
     yajl_gen_map_close(json);
 }
 
-static void put_card(yajl_gen json, const char *name, const mr_card *card) {
+static void put_card(yajl_gen json, const char *name, const mr_view_card *card) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "device", name);
     mr_plan_put_card(json, card);
     yajl_gen_map_close(json);
 }
 
-static void put_stage(yajl_gen json, const mr_plan *plan, size_t v) {
-    const mr_expected_stage *of = &plan->expected->stages[v];
-    const mr_expected_part *p = &of->part;
+static void put_stage(yajl_gen json, const mr_plan_view *plan, size_t v) {
+    const mr_view_expected_stage *of = &plan->expected->stages[v];
+    const mr_view_work *p = &of->part;
     mr_json_open_map(json, NULL);
-    mr_json_text(json, "id", plan->vertices[v].id);
+    mr_json_text(json, "id", plan->stages[v].id);
     mr_json_text(json, "device", of->device >= 0 ? plan->devices[of->device].name : NULL);
     mr_json_number(json, "upload_ns", p->upload_ns);
     mr_json_number(json, "download_ns", p->download_ns);
@@ -155,7 +155,7 @@ static void put_stage(yajl_gen json, const mr_plan *plan, size_t v) {
     yajl_gen_map_close(json);
 }
 
-static void put_device(yajl_gen json, const char *name, const mr_expected_device *device) {
+static void put_device(yajl_gen json, const char *name, const mr_view_expected_device *device) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", name);
     mr_json_number(json, "upload_ns", device->upload_ns);
@@ -165,16 +165,16 @@ static void put_device(yajl_gen json, const char *name, const mr_expected_device
     yajl_gen_map_close(json);
 }
 
-static void put_limit(yajl_gen json, const mr_plan *plan) {
-    const mr_expectation *all = plan->expected;
+static void put_limit(yajl_gen json, const mr_plan_view *plan) {
+    const mr_view_expected *all = plan->expected;
     mr_json_open_map(json, "limit");
     mr_json_text(json, "what", all->limit);
     mr_json_text(json, "device", all->device >= 0 ? plan->devices[all->device].name : NULL);
-    mr_json_text(json, "stage", all->stage >= 0 ? plan->vertices[all->stage].id : NULL);
+    mr_json_text(json, "stage", all->stage >= 0 ? plan->stages[all->stage].id : NULL);
     yajl_gen_map_close(json);
 }
 
-void mr_plan_put_expected(yajl_gen json, const mr_plan *plan) {
+void mr_plan_put_expected(yajl_gen json, const mr_plan_view *plan) {
     if (!plan->expected) {
         mr_json_text(json, "expected", NULL);
         return;
@@ -195,8 +195,8 @@ void mr_plan_put_expected(yajl_gen json, const mr_plan *plan) {
             put_device(json, plan->devices[d].name, &plan->expected->devices[d]);
     yajl_gen_array_close(json);
     mr_json_open_array(json, "stages");
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (mr_plan_is_told(plan, &plan->vertices[v]))
+    for (size_t v = plan->source_count; v < plan->stage_count; v++)
+        if (mr_plan_is_told(plan, &plan->stages[v]))
             put_stage(json, plan, v);
     yajl_gen_array_close(json);
     yajl_gen_map_close(json);

@@ -65,13 +65,13 @@ static void put_format(yajl_gen json, const char *key, const mr_format_set *set)
     yajl_gen_map_close(json);
 }
 
-static void put_node(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *vertex) {
+static void put_node(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *vertex) {
     mr_json_text(json, "node", plan->node_count > 0 ? plan->nodes[vertex->node].id : NULL);
 }
 
 /* ---- sources and stages ---------------------------------------------------------------------------------------- */
 
-static void put_source(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *source) {
+static void put_source(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *source) {
     bool lasts = source->frames > 0 && source->rate > 0;
     mr_json_open_map(json, NULL);
     mr_json_text(json, "id", source->id);
@@ -92,7 +92,7 @@ static void put_source(yajl_gen json, const mr_plan *plan, const mr_plan_vertex 
     yajl_gen_map_close(json);
 }
 
-static void put_pool(yajl_gen json, const char *key, const mr_plan *plan, const mr_plan_pool *pool) {
+static void put_pool(yajl_gen json, const char *key, const mr_plan_view *plan, const mr_view_pool *pool) {
     static const char *const kinds[] = {
         [MR_MEMORY_HOST] = "host",
         [MR_MEMORY_PINNED] = "pinned",
@@ -113,19 +113,19 @@ static void put_pool(yajl_gen json, const char *key, const mr_plan *plan, const 
     yajl_gen_map_close(json);
 }
 
-static void put_instances(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {
+static void put_instances(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
     /* One that sources take in turn is of none of them. */
     bool each = stage->entry == MR_ENTRY_PER_SOURCE && (size_t)stage->instances == stage->source_count;
     mr_json_open_array(json, "instances");
     for (int i = 0; i < stage->instances; i++) {
         mr_json_open_map(json, NULL);
-        mr_json_text(json, "source", each ? plan->vertices[stage->sources[i]].id : NULL);
+        mr_json_text(json, "source", each ? plan->stages[stage->sources[i]].id : NULL);
         yajl_gen_map_close(json);
     }
     yajl_gen_array_close(json);
 }
 
-static void put_devices_of(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {
+static void put_devices_of(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
     mr_json_text(json, "device", stage->device);
     mr_json_text(json, "device_reason", stage->device_reason);
     mr_json_text(json, "remark", stage->remark);
@@ -137,7 +137,7 @@ static void put_devices_of(yajl_gen json, const mr_plan *plan, const mr_plan_ver
     mr_json_text(json, "on_device_error", stage->has_reserve ? plan->devices[stage->reserve].name : NULL);
 }
 
-static void put_pools(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {
+static void put_pools(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
     mr_json_open_array(json, "pools");
     for (size_t port = 0; port < stage->output_count; port++)
         put_pool(json, NULL, plan, &stage->pools[port]);
@@ -151,7 +151,7 @@ static void put_pools(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *
     mr_json_integer(json, "constant_bytes", (int64_t)stage->constant_bytes);
 }
 
-static void put_stage(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {
+static void put_stage(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
     static const char *const entries[] = {[MR_ENTRY_STATELESS] = "stateless",
                                           [MR_ENTRY_PER_SOURCE] = "per-source",
                                           [MR_ENTRY_SHARED] = "shared"};
@@ -169,38 +169,38 @@ static void put_stage(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *
     mr_json_integer(json, "batch", stage->batch);
     put_known(json, "batch_timeout_ns", stage->batch_timeout_ns);
     mr_json_integer(json, "in_flight", stage->in_flight);
-    mr_json_text(json, "on_error", stage->on_error == MR_ON_ERROR_FAIL ? "fail" : "drop");
+    mr_json_text(json, "on_error", stage->on_error);
     put_pools(json, plan, stage);
     yajl_gen_map_close(json);
 }
 
 /* ---- links and copies ------------------------------------------------------------------------------------------ */
 
-static void put_link(yajl_gen json, const mr_plan *plan, const mr_plan_edge *edge) {
-    const mr_plan_vertex *from = &plan->vertices[edge->from], *to = &plan->vertices[edge->to];
-    uint64_t bytes = mr_plan_edge_bytes(plan, edge), sources = mr_plan_edge_sources(plan, edge);
+static void put_link(yajl_gen json, const mr_plan_view *plan, const mr_view_link *edge) {
+    const mr_view_stage *from = &plan->stages[edge->from], *to = &plan->stages[edge->to];
+    uint64_t bytes = mr_plan_link_bytes(plan, edge), sources = mr_plan_link_sources(plan, edge);
     mr_json_open_map(json, NULL);
     mr_json_text(json, "from", from->id);
     mr_json_text(json, "output", from->type->outputs[edge->from_port].name);
     mr_json_text(json, "to", to->id);
     mr_json_text(json, "input", to->inputs[edge->to_port].port);
-    put_format(json, "format", mr_plan_edge_set(plan, edge));
+    put_format(json, "format", mr_plan_link_set(plan, edge));
     put_known(json, "frame_bytes", (int64_t)bytes);
     mr_json_integer(json, "queue", to->queue);
     mr_json_integer(json, "sources", (int64_t)sources);
-    mr_json_text(json, "when_full", mr_plan_policy_name(to->policy));
+    mr_json_text(json, "when_full", to->when_full);
     put_known(json, "memory_bytes", (int64_t)(bytes * sources * (uint64_t)to->queue));
     yajl_gen_map_close(json);
 }
 
-static void put_copy(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *copy) {
+static void put_copy(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *copy) {
     static const char *const kinds[] = {
-        [MR_COPY_UPLOAD] = "upload", [MR_COPY_DOWNLOAD] = "download", [MR_COPY_PEER] = "peer"};
-    uint64_t bytes = mr_plan_output_bytes(copy, 0);
+        [MR_VIEW_UPLOAD] = "upload", [MR_VIEW_DOWNLOAD] = "download", [MR_VIEW_PEER] = "peer"};
+    uint64_t bytes = copy->output_bytes[0];
     double rate = mr_plan_rate(plan, copy);
     mr_json_open_map(json, NULL);
     mr_json_text(json, "id", copy->id);
-    mr_json_text(json, "kind", kinds[copy->copy]);
+    mr_json_text(json, "kind", kinds[copy->role]);
     mr_json_text(json, "device", copy->device);
     put_format(json, "format", &copy->outputs[0].set);
     put_known(json, "frame_bytes", (int64_t)bytes);
@@ -210,7 +210,7 @@ static void put_copy(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *c
 
 /* ---- the process and its memory -------------------------------------------------------------------------------- */
 
-static void put_thread(void *context, const mr_plan_thread *thread) {
+static void put_thread(void *context, const mr_view_thread *thread) {
     yajl_gen json = context;
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", thread->name[0] ? thread->name : NULL);
@@ -220,7 +220,7 @@ static void put_thread(void *context, const mr_plan_thread *thread) {
     yajl_gen_map_close(json);
 }
 
-static void put_processes(yajl_gen json, const mr_plan *plan) {
+static void put_processes(yajl_gen json, const mr_plan_view *plan) {
     mr_json_open_array(json, "processes");
     for (size_t i = 0; i < mr_plan_told_nodes(plan); i++) {
         int node = mr_plan_told_node(plan, i);
@@ -235,7 +235,7 @@ static void put_processes(yajl_gen json, const mr_plan *plan) {
     yajl_gen_array_close(json);
 }
 
-void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_plan_bytes *bound) {
+void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_view_bytes *bound) {
     mr_json_open_map(json, key);
     mr_json_integer(json, "bytes", (int64_t)bound->bytes);
     mr_json_integer(json, "likely", (int64_t)bound->likely);
@@ -243,7 +243,7 @@ void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_plan_bytes *boun
     yajl_gen_map_close(json);
 }
 
-static void put_device(yajl_gen json, const mr_plan_device *device) {
+static void put_device(yajl_gen json, const mr_view_device *device) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", device->name);
     mr_json_text(json, "alias", device->alias);
@@ -257,7 +257,7 @@ static void put_device(yajl_gen json, const mr_plan_device *device) {
     yajl_gen_map_close(json);
 }
 
-static void put_memory(yajl_gen json, const mr_plan *plan) {
+static void put_memory(yajl_gen json, const mr_plan_view *plan) {
     mr_json_open_array(json, "devices");
     for (size_t i = 0; i < plan->device_count; i++)
         put_device(json, &plan->devices[i]);
@@ -272,40 +272,40 @@ static void put_memory(yajl_gen json, const mr_plan *plan) {
 }
 
 /* Of how many sources so many are open at a time. */
-static void put_jobs(yajl_gen json, const mr_plan *plan) {
+static void put_jobs(yajl_gen json, const mr_plan_view *plan) {
     mr_json_open_map(json, "jobs");
     mr_json_integer(json, "at_a_time", plan->jobs);
-    mr_json_integer(json, "of", (int64_t)mr_plan_waiting(plan));
+    mr_json_integer(json, "of", (int64_t)plan->waiting);
     yajl_gen_map_close(json);
 }
 
-void mr_plan_put_json(yajl_gen json, const mr_plan *plan) {
+void mr_plan_put_json(yajl_gen json, const mr_plan_view *plan) {
     mr_json_text(json, "pipeline", plan->name);
-    mr_json_text(json, "file", plan->spec->file);
-    mr_json_text(json, "digest", plan->spec->digest);
+    mr_json_text(json, "file", plan->file);
+    mr_json_text(json, "digest", plan->digest);
     mr_json_integer(json, "workers", plan->workers);
     mr_json_integer(json, "busy_poll_ns", plan->busy_poll_ns);
     put_jobs(json, plan);
     mr_json_bool(json, "assumed", plan->assumed);
     mr_json_open_array(json, "sources");
     for (size_t v = 0; v < plan->source_count; v++)
-        if (mr_plan_is_told(plan, &plan->vertices[v]))
-            put_source(json, plan, &plan->vertices[v]);
+        if (mr_plan_is_told(plan, &plan->stages[v]))
+            put_source(json, plan, &plan->stages[v]);
     yajl_gen_array_close(json);
     mr_json_open_array(json, "stages");
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (mr_plan_is_authored(&plan->vertices[v]) && mr_plan_is_told(plan, &plan->vertices[v]))
-            put_stage(json, plan, &plan->vertices[v]);
+    for (size_t v = plan->source_count; v < plan->stage_count; v++)
+        if (mr_plan_is_authored(&plan->stages[v]) && mr_plan_is_told(plan, &plan->stages[v]))
+            put_stage(json, plan, &plan->stages[v]);
     yajl_gen_array_close(json);
     mr_json_open_array(json, "links");
-    for (size_t e = 0; e < plan->edge_count; e++)
-        if (mr_plan_is_inner(plan, &plan->edges[e]))
-            put_link(json, plan, &plan->edges[e]);
+    for (size_t e = 0; e < plan->link_count; e++)
+        if (mr_plan_is_inner(plan, &plan->links[e]))
+            put_link(json, plan, &plan->links[e]);
     yajl_gen_array_close(json);
     mr_json_open_array(json, "copies");
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].copy != MR_COPY_NONE && mr_plan_is_told(plan, &plan->vertices[v]))
-            put_copy(json, plan, &plan->vertices[v]);
+    for (size_t v = plan->source_count; v < plan->stage_count; v++)
+        if (mr_plan_is_copy(&plan->stages[v]) && mr_plan_is_told(plan, &plan->stages[v]))
+            put_copy(json, plan, &plan->stages[v]);
     yajl_gen_array_close(json);
     mr_plan_put_cuts(json, plan);
     put_processes(json, plan);

@@ -8,18 +8,18 @@
 /* Rows of one kind of memory, beyond which the rest stands in one. */
 enum { MOST_ROWS = 24, NAME = 160 };
 
-static bool is_of_same(const mr_plan_row *a, const mr_plan_row *b) {
-    bool on_device = a->kind == MR_PLAN_DEVICE || a->kind == MR_PLAN_LIBRARIES;
+static bool is_of_same(const mr_view_row *a, const mr_view_row *b) {
+    bool on_device = a->kind == MR_VIEW_DEVICE || a->kind == MR_VIEW_LIBRARIES;
     return a->node == b->node && a->kind == b->kind && (!on_device || a->device == b->device);
 }
 
 /* "host", "sim:0", "cuda:0 libraries". */
-static const char *memory_name(const mr_plan *plan, const mr_plan_row *row, char text[NAME]) {
+static const char *memory_name(const mr_plan_view *plan, const mr_view_row *row, char text[NAME]) {
     static const char *const kinds[] = {
-        [MR_PLAN_HOST] = "host", [MR_PLAN_PINNED] = "pinned", [MR_PLAN_SHARED] = "shared", [MR_PLAN_QUEUES] = "ZeroMQ"};
-    if (row->kind < MR_PLAN_DEVICE)
+        [MR_VIEW_HOST] = "host", [MR_VIEW_PINNED] = "pinned", [MR_VIEW_SHARED] = "shared", [MR_VIEW_QUEUES] = "ZeroMQ"};
+    if (row->kind < MR_VIEW_DEVICE)
         return kinds[row->kind];
-    snprintf(text, NAME, "%s%s", plan->devices[row->device].name, row->kind == MR_PLAN_DEVICE ? "" : " libraries");
+    snprintf(text, NAME, "%s%s", plan->devices[row->device].name, row->kind == MR_VIEW_DEVICE ? "" : " libraries");
     return text;
 }
 
@@ -38,14 +38,14 @@ static const char *exact(uint64_t bytes, char text[MR_WORDS]) {
 
 /* ---- for people ------------------------------------------------------------------------------------------------ */
 
-static void add_bytes(mr_table *table, const mr_plan_bytes *bytes) {
+static void add_bytes(mr_table *table, const mr_view_bytes *bytes) {
     char text[MR_WORDS];
     bool known = bytes->bytes || !bytes->unknown;
     mr_table_add(table, "%s", known ? mr_words_bytes(bytes->likely, text) : "?");
     mr_table_add(table, "%s%s", known ? exact(bytes->bytes, text) : "?", known && bytes->unknown ? " + ?" : "");
 }
 
-static void add_row(mr_table *table, const mr_plan *plan, const mr_plan_row *row) {
+static void add_row(mr_table *table, const mr_plan_view *plan, const mr_view_row *row) {
     char name[NAME], text[MR_WORDS];
     bool plain = strcmp(row->what, "output") == 0;
     if (plan->node_count)
@@ -60,9 +60,9 @@ static void add_row(mr_table *table, const mr_plan *plan, const mr_plan_row *row
     add_bytes(table, &row->most);
 }
 
-static void add_sum(mr_table *table, const mr_plan *plan, const mr_plan_row *first, size_t count, const char *name) {
+static void add_sum(mr_table *table, const mr_plan_view *plan, const mr_view_row *first, size_t count, const char *name) {
     char memory[NAME];
-    mr_plan_bytes sum = {0};
+    mr_view_bytes sum = {0};
     for (size_t i = 0; i < count; i++) {
         sum.bytes += first[i].most.bytes;
         sum.likely += first[i].most.likely;
@@ -78,7 +78,7 @@ static void add_sum(mr_table *table, const mr_plan *plan, const mr_plan_row *fir
 }
 
 /* One kind of memory of one process, with its sum. */
-static void add_group(mr_table *table, const mr_plan *plan, const mr_plan_row *first, size_t count) {
+static void add_group(mr_table *table, const mr_plan_view *plan, const mr_view_row *first, size_t count) {
     size_t shown = count > MOST_ROWS ? MOST_ROWS : count;
     char others[NAME];
     for (size_t i = 0; i < shown; i++)
@@ -90,18 +90,18 @@ static void add_group(mr_table *table, const mr_plan *plan, const mr_plan_row *f
         add_sum(table, plan, first, count, "all of these");
 }
 
-static bool is_told(const mr_plan *plan, const mr_plan_row *row) {
+static bool is_told(const mr_plan_view *plan, const mr_view_row *row) {
     return plan->node < 0 || row->node == plan->node;
 }
 
-int mr_plan_print_account(const mr_plan *plan, int width, FILE *stream) {
+int mr_plan_print_account(const mr_plan_view *plan, int width, FILE *stream) {
     static const mr_column all[] = {{"node", .cut = MR_CUT_MIDDLE},     {"memory", .cut = MR_CUT_LINES},
                                     {"buffers of", .cut = MR_CUT_LINES}, {"count", .right = true},
                                     {"one", .right = true},              {"likely", .right = true},
                                     {"bytes at most", .right = true},    {0}};
     mr_table table = {.columns = plan->node_count ? all : all + 1};
     for (size_t at = 0, count; at < plan->row_count; at += count) {
-        const mr_plan_row *first = &plan->rows[at];
+        const mr_view_row *first = &plan->rows[at];
         for (count = 1; at + count < plan->row_count && is_of_same(first, &first[count]); count++)
             ;
         if (is_told(plan, first))
@@ -116,10 +116,10 @@ int mr_plan_print_account(const mr_plan *plan, int width, FILE *stream) {
 
 /* ---- for programs ---------------------------------------------------------------------------------------------- */
 
-static void put_row(yajl_gen json, const mr_plan *plan, const mr_plan_row *row) {
-    static const char *const kinds[] = {[MR_PLAN_HOST] = "host",     [MR_PLAN_PINNED] = "pinned",
-                                        [MR_PLAN_SHARED] = "shared", [MR_PLAN_QUEUES] = "queues",
-                                        [MR_PLAN_DEVICE] = "device", [MR_PLAN_LIBRARIES] = "libraries"};
+static void put_row(yajl_gen json, const mr_plan_view *plan, const mr_view_row *row) {
+    static const char *const kinds[] = {[MR_VIEW_HOST] = "host",     [MR_VIEW_PINNED] = "pinned",
+                                        [MR_VIEW_SHARED] = "shared", [MR_VIEW_QUEUES] = "queues",
+                                        [MR_VIEW_DEVICE] = "device", [MR_VIEW_LIBRARIES] = "libraries"};
     mr_json_open_map(json, NULL);
     mr_json_text(json, "node", plan->node_count ? plan->nodes[row->node].id : NULL);
     mr_json_text(json, "memory", kinds[row->kind]);
@@ -134,7 +134,7 @@ static void put_row(yajl_gen json, const mr_plan *plan, const mr_plan_row *row) 
     yajl_gen_map_close(json);
 }
 
-void mr_plan_put_account(yajl_gen json, const mr_plan *plan) {
+void mr_plan_put_account(yajl_gen json, const mr_plan_view *plan) {
     mr_json_open_array(json, "memory_rows");
     for (size_t i = 0; i < plan->row_count; i++)
         if (is_told(plan, &plan->rows[i]))

@@ -4,17 +4,8 @@
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/plan/plan.h"
 
-static const char *mode_name(const mr_cut *cut) {
-    return cut->mode == MR_CUT_LIVE ? "live" : "reliable";
-}
-
-static const char *compression_name(const mr_cut *cut) {
-    static const char *const names[] = {[MR_CUT_PLAIN] = "none", [MR_CUT_LZ4] = "lz4", [MR_CUT_ZSTD] = "zstd"};
-    return names[cut->compression];
-}
-
 /* Whether the cut begins or ends in what is told of. */
-static bool is_told(const mr_plan *plan, const mr_plan_cut *cut) {
+static bool is_told(const mr_plan_view *plan, const mr_view_cut *cut) {
     return plan->node < 0 || cut->from == plan->node || cut->to == plan->node;
 }
 
@@ -25,24 +16,23 @@ static void add_bytes(mr_table *table, uint64_t bytes) {
     mr_table_add(table, "%s", bytes ? mr_words_bytes(bytes, text) : "-");
 }
 
-static void add_cut(mr_table *table, const mr_plan *plan, const mr_plan_cut *entry) {
+static void add_cut(mr_table *table, const mr_plan_view *plan, const mr_view_cut *cut) {
     char text[MR_FORMAT_SET_TEXT];
-    const mr_cut *cut = entry->cut;
-    mr_format_set_print(&plan->vertices[entry->out].inputs[0].set, text, sizeof text);
+    mr_format_set_print(&plan->stages[cut->out].inputs[0].set, text, sizeof text);
     const char *space = strchr(text, ' ');
     mr_table_add(table, "%s", cut->name);
-    mr_table_add(table, "%s", cut->from_node);
+    mr_table_add(table, "%s", plan->nodes[cut->from].id);
     mr_table_add(table, "%s", space ? space + 1 : text);
     add_bytes(table, cut->frame_bytes);
-    mr_table_add(table, "%s", mode_name(cut));
+    mr_table_add(table, "%s", cut->mode);
     mr_table_add(table, "%d", cut->window);
     add_bytes(table, cut->window_bytes);
     mr_table_add(table, "%s", cut->shared_memory                       ? "shared"
-                              : cut->compression == MR_CUT_PLAIN ? "inline"
-                                                                 : compression_name(cut));
+                              : strcmp(cut->compression, "none") == 0 ? "inline"
+                                                                 : cut->compression);
 }
 
-int mr_plan_print_cuts(const mr_plan *plan, int width, FILE *stream) {
+int mr_plan_print_cuts(const mr_plan_view *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"cut", .cut = MR_CUT_MIDDLE},
                                         {"from", .cut = MR_CUT_MIDDLE},
                                         {"carries", .cut = MR_CUT_LINES},
@@ -67,21 +57,21 @@ int mr_plan_print_cuts(const mr_plan *plan, int width, FILE *stream) {
     return status;
 }
 
-void mr_plan_put_cuts(yajl_gen json, const mr_plan *plan) {
+void mr_plan_put_cuts(yajl_gen json, const mr_plan_view *plan) {
     mr_json_open_array(json, "cuts");
     for (size_t i = 0; i < plan->cut_count; i++) {
-        const mr_cut *cut = plan->cuts[i].cut;
+        const mr_view_cut *cut = &plan->cuts[i];
         if (!is_told(plan, &plan->cuts[i]))
             continue;
         mr_json_open_map(json, NULL);
         mr_json_text(json, "name", cut->name);
-        mr_json_text(json, "from", cut->from_node);
-        mr_json_text(json, "to", cut->to_node);
-        mr_json_text(json, "mode", mode_name(cut));
-        mr_json_text(json, "compress", compression_name(cut));
+        mr_json_text(json, "from", plan->nodes[cut->from].id);
+        mr_json_text(json, "to", plan->nodes[cut->to].id);
+        mr_json_text(json, "mode", cut->mode);
+        mr_json_text(json, "compress", cut->compression);
         mr_json_text(json, "checksum", cut->checksum_payload ? "payload" : "envelope");
         mr_json_bool(json, "shared_memory", cut->shared_memory);
-        mr_json_bool(json, "keys", cut->key != NULL);
+        mr_json_bool(json, "keys", cut->keys);
         mr_json_integer(json, "window", cut->window);
         mr_json_integer(json, "frame_bytes", (int64_t)cut->frame_bytes);
         mr_json_integer(json, "window_bytes", (int64_t)cut->window_bytes);
@@ -98,7 +88,7 @@ void mr_plan_put_cuts(yajl_gen json, const mr_plan *plan) {
 /* ---- what a process needs -------------------------------------------------------------------------------------- */
 
 typedef struct needs {
-    const mr_plan *plan;
+    const mr_plan_view *plan;
     int width;
     FILE *stream;
     yajl_gen json;
@@ -109,13 +99,13 @@ static bool is_read(const mr_option *option) {
     return option->file == MR_FILE_READ;
 }
 
-static void print_file(void *context, const mr_plan_vertex *vertex, const mr_option *option, const char *path) {
+static void print_file(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
     const needs *to = context;
     mr_print_wrapped(to->width, to->stream, "  %s %s, %s of %s", is_read(option) ? "reads" : "writes",
                      strcmp(path, "-") == 0 ? "to standard output" : path, option->name, vertex->id);
 }
 
-static void put_file(void *context, const mr_plan_vertex *vertex, const mr_option *option, const char *path) {
+static void put_file(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
     const needs *to = context;
     if (is_read(option) != to->reads)
         return;
@@ -126,18 +116,18 @@ static void put_file(void *context, const mr_plan_vertex *vertex, const mr_optio
     yajl_gen_map_close(to->json);
 }
 
-static void print_cut_ends(const mr_plan *plan, int node, int width, FILE *stream) {
+static void print_cut_ends(const mr_plan_view *plan, int node, int width, FILE *stream) {
     for (size_t i = 0; i < plan->cut_count; i++) {
-        const mr_cut *cut = plan->cuts[i].cut;
+        const mr_view_cut *cut = &plan->cuts[i];
         if (plan->cuts[i].from == node)
-            mr_print_wrapped(width, stream, "  listens at %s for %s", cut->listen, cut->to_node);
+            mr_print_wrapped(width, stream, "  listens at %s for %s", cut->listen, plan->nodes[cut->to].id);
         else if (plan->cuts[i].to == node)
-            mr_print_wrapped(width, stream, "  connects to %s of %s%s", cut->connect[0], cut->from_node,
+            mr_print_wrapped(width, stream, "  connects to %s of %s%s", cut->connect[0], plan->nodes[cut->from].id,
                              cut->connect_count > 1 ? ", to each of its processes" : "");
     }
 }
 
-static void print_bound(const char *what, const mr_plan_bytes *most, int width, FILE *stream) {
+static void print_bound(const char *what, const mr_view_bytes *most, int width, FILE *stream) {
     char text[MR_WORDS], likely[MR_WORDS];
     if (most->bytes)
         mr_print_wrapped(width, stream, "  %s: at most %s, likely %s%s", what, mr_words_bytes(most->bytes, text),
@@ -147,16 +137,16 @@ static void print_bound(const char *what, const mr_plan_bytes *most, int width, 
         mr_print_wrapped(width, stream, "  %s: of a size that is not known", what);
 }
 
-static void print_bytes(const char *kind, const mr_plan_bytes *most, int width, FILE *stream) {
+static void print_bytes(const char *kind, const mr_view_bytes *most, int width, FILE *stream) {
     char text[128];
     snprintf(text, sizeof text, "%s memory for frames", kind);
     print_bound(text, most, width, stream);
 }
 
 /* The file by which a node knows another that it gives frames to, or takes them from; NULL: it needs none. */
-static const char *key_of_peer(const mr_plan *plan, int node, int peer) {
+static const char *key_of_peer(const mr_plan_view *plan, int node, int peer) {
     for (size_t i = 0; i < plan->cut_count; i++) {
-        const mr_plan_cut *cut = &plan->cuts[i];
+        const mr_view_cut *cut = &plan->cuts[i];
         bool between = (cut->from == node && cut->to == peer) || (cut->from == peer && cut->to == node);
         if (between && plan->nodes[cut->from].key)
             return plan->nodes[peer].public_key;
@@ -164,7 +154,7 @@ static const char *key_of_peer(const mr_plan *plan, int node, int peer) {
     return NULL;
 }
 
-static void print_keys(const mr_plan *plan, int node, int width, FILE *stream) {
+static void print_keys(const mr_plan_view *plan, int node, int width, FILE *stream) {
     if (plan->nodes[node].key)
         mr_print_wrapped(width, stream, "  needs the secret key %s", plan->nodes[node].key);
     for (int peer = 0; peer < (int)plan->node_count; peer++) {
@@ -174,7 +164,7 @@ static void print_keys(const mr_plan *plan, int node, int width, FILE *stream) {
     }
 }
 
-static void put_keys(yajl_gen json, const mr_plan *plan, int node) {
+static void put_keys(yajl_gen json, const mr_plan_view *plan, int node) {
     mr_json_text(json, "key", plan->nodes[node].key);
     mr_json_open_array(json, "public_keys");
     for (int peer = 0; peer < (int)plan->node_count; peer++)
@@ -183,11 +173,11 @@ static void put_keys(yajl_gen json, const mr_plan *plan, int node) {
     yajl_gen_array_close(json);
 }
 
-void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream) {
+void mr_plan_print_needs(const mr_plan_view *plan, int node, int width, FILE *stream) {
     const needs to = {.plan = plan, .width = width, .stream = stream};
     if (plan->node_count == 0)
         return;
-    const mr_plan_node *of = &plan->nodes[node];
+    const mr_view_node *of = &plan->nodes[node];
     print_cut_ends(plan, node, width, stream);
     print_keys(plan, node, width, stream);
     mr_plan_files(plan, node, print_file, (void *)&to);
@@ -199,14 +189,14 @@ void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream)
         print_bytes(plan->devices[d].name, &of->devices[d], width, stream);
 }
 
-static void put_files(yajl_gen json, const mr_plan *plan, int node, const char *key, bool reads) {
+static void put_files(yajl_gen json, const mr_plan_view *plan, int node, const char *key, bool reads) {
     needs to = {.plan = plan, .json = json, .reads = reads};
     mr_json_open_array(json, key);
     mr_plan_files(plan, node, put_file, &to);
     yajl_gen_array_close(json);
 }
 
-static void put_devices(yajl_gen json, const mr_plan *plan, int node) {
+static void put_devices(yajl_gen json, const mr_plan_view *plan, int node) {
     mr_json_open_array(json, "devices");
     for (size_t d = 0; d < plan->device_count; d++)
         if (mr_plan_node_uses(plan, node, (int)d))
@@ -214,7 +204,7 @@ static void put_devices(yajl_gen json, const mr_plan *plan, int node) {
     yajl_gen_array_close(json);
 }
 
-static void put_memory(yajl_gen json, const mr_plan *plan, const mr_plan_node *of) {
+static void put_memory(yajl_gen json, const mr_plan_view *plan, const mr_view_node *of) {
     mr_json_open_map(json, "memory");
     mr_plan_put_bytes(json, "host", &of->host);
     mr_plan_put_bytes(json, "pinned", &of->pinned);
@@ -226,16 +216,16 @@ static void put_memory(yajl_gen json, const mr_plan *plan, const mr_plan_node *o
     yajl_gen_map_close(json);
 }
 
-void mr_plan_put_needs(yajl_gen json, const mr_plan *plan, int node) {
+void mr_plan_put_needs(yajl_gen json, const mr_plan_view *plan, int node) {
     if (plan->node_count == 0)
         return;
-    const mr_plan_node *of = &plan->nodes[node];
+    const mr_view_node *of = &plan->nodes[node];
     mr_json_integer(json, "replicas", of->replicas);
     mr_json_integer(json, "busy_poll_ns", of->busy_poll_ns);
     mr_json_open_array(json, "listens");
     for (size_t i = 0; i < plan->cut_count; i++)
         if (plan->cuts[i].from == node)
-            mr_json_text(json, NULL, plan->cuts[i].cut->listen);
+            mr_json_text(json, NULL, plan->cuts[i].listen);
     yajl_gen_array_close(json);
     put_keys(json, plan, node);
     put_files(json, plan, node, "reads", true);

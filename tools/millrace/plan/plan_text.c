@@ -33,12 +33,12 @@ static const char *bytes_or_none(uint64_t bytes, char text[MR_WORDS]) {
 
 /* ---- sources --------------------------------------------------------------------------------------------------- */
 
-static bool alike(const mr_plan_vertex *a, const mr_plan_vertex *b) {
+static bool alike(const mr_view_stage *a, const mr_view_stage *b) {
     return a->type == b->type && a->node == b->node && a->rate == b->rate && a->paced == b->paced &&
            a->frames == b->frames && same_set(&a->outputs[0].set, &b->outputs[0].set);
 }
 
-static const char *rate_text(const mr_plan_vertex *source, char text[MR_WORDS]) {
+static const char *rate_text(const mr_view_stage *source, char text[MR_WORDS]) {
     if (source->rate <= 0)
         return source->paced ? "by the clock" : "as taken";
     mr_words_rate(source->rate, text);
@@ -47,7 +47,7 @@ static const char *rate_text(const mr_plan_vertex *source, char text[MR_WORDS]) 
     return text;
 }
 
-static void add_source(mr_table *table, const mr_plan_vertex *first, const mr_plan_vertex *last) {
+static void add_source(mr_table *table, const mr_view_stage *first, const mr_view_stage *last) {
     char text[MR_WORDS], format[MR_FORMAT_SET_TEXT];
     if (first == last)
         mr_table_add(table, "%s", first->id);
@@ -65,7 +65,7 @@ static void add_source(mr_table *table, const mr_plan_vertex *first, const mr_pl
                  known ? mr_words_duration((int64_t)((double)first->frames / first->rate * 1e9), text) : "?");
 }
 
-static int print_sources(const mr_plan *plan, int width, FILE *stream) {
+static int print_sources(const mr_plan_view *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"source", .cut = MR_CUT_MIDDLE},
                                         {.title = "type"},
                                         {"gives", .cut = MR_CUT_LINES},
@@ -77,21 +77,21 @@ static int print_sources(const mr_plan *plan, int width, FILE *stream) {
     size_t rows = 0, at = 0;
     while (at < plan->source_count && rows < MOST_ROWS) {
         size_t last = at;
-        if (!mr_plan_is_told(plan, &plan->vertices[at])) {
+        if (!mr_plan_is_told(plan, &plan->stages[at])) {
             at++;
             continue;
         }
         rows++;
-        while (last + 1 < plan->source_count && alike(&plan->vertices[at], &plan->vertices[last + 1]))
+        while (last + 1 < plan->source_count && alike(&plan->stages[at], &plan->stages[last + 1]))
             last++;
-        add_source(&table, &plan->vertices[at], &plan->vertices[last]);
+        add_source(&table, &plan->stages[at], &plan->stages[last]);
         at = last + 1;
     }
     /* A node need not read any. */
     int status = rows ? mr_table_print(&table, width, stream) : MR_OK;
     if (at < plan->source_count)
         fprintf(stream, "  and %zu more sources (--json has all)\n", plan->source_count - at);
-    size_t waiting = mr_plan_waiting(plan);
+    size_t waiting = plan->waiting;
     if ((size_t)plan->jobs < waiting)
         mr_print(stream, "  %d of %zu sources at a time (jobs)\n", plan->jobs, waiting);
     if (rows)
@@ -101,7 +101,7 @@ static int print_sources(const mr_plan *plan, int width, FILE *stream) {
 
 /* ---- stages ---------------------------------------------------------------------------------------------------- */
 
-static void add_threads(mr_table *table, const mr_plan_vertex *stage) {
+static void add_threads(mr_table *table, const mr_view_stage *stage) {
     const char *each = stage->instances > 1 ? " each" : "";
     if (stage->blocking && stage->threads)
         mr_table_add(table, "own + %d of library%s", stage->threads, each);
@@ -116,7 +116,7 @@ static void add_threads(mr_table *table, const mr_plan_vertex *stage) {
 }
 
 /* "cuda:0", or "cuda:0 cuda:1" where frames are spread. */
-static const char *devices_text(const mr_plan *plan, const mr_plan_vertex *stage, char text[NAME]) {
+static const char *devices_text(const mr_plan_view *plan, const mr_view_stage *stage, char text[NAME]) {
     snprintf(text, NAME, "%s", stage->device);
     for (size_t i = 1; i < stage->device_count; i++) {
         size_t length = strlen(text);
@@ -128,7 +128,7 @@ static const char *devices_text(const mr_plan *plan, const mr_plan_vertex *stage
     return text;
 }
 
-static void add_stage(mr_table *table, const mr_plan *plan, const mr_plan_vertex *stage) {
+static void add_stage(mr_table *table, const mr_plan_view *plan, const mr_view_stage *stage) {
     char text[MR_WORDS], devices[NAME];
     mr_table_add(table, "%s", stage->id);
     mr_table_add(table, "%s", stage->type->name);
@@ -144,7 +144,7 @@ static void add_stage(mr_table *table, const mr_plan *plan, const mr_plan_vertex
         mr_table_add(table, "%s", plan->nodes[stage->node].id);
 }
 
-static int print_stages(const mr_plan *plan, int width, FILE *stream) {
+static int print_stages(const mr_plan_view *plan, int width, FILE *stream) {
     /* The last one only where there are nodes. */
     const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE},
                                  {"type", .cut = MR_CUT_MIDDLE},
@@ -156,72 +156,72 @@ static int print_stages(const mr_plan *plan, int width, FILE *stream) {
                                  {.title = plan->node_count > 0 ? "node" : NULL},
                                  {0}};
     mr_table table = {.columns = columns};
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (mr_plan_is_authored(&plan->vertices[v]) && mr_plan_is_told(plan, &plan->vertices[v]))
-            add_stage(&table, plan, &plan->vertices[v]);
+    for (size_t v = plan->source_count; v < plan->stage_count; v++)
+        if (mr_plan_is_authored(&plan->stages[v]) && mr_plan_is_told(plan, &plan->stages[v]))
+            add_stage(&table, plan, &plan->stages[v]);
     int status = mr_table_print(&table, width, stream);
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].device_reason && mr_plan_is_told(plan, &plan->vertices[v]))
-            mr_print_wrapped(width, stream, "%s is on %s: %s", plan->vertices[v].id,
-                             plan->vertices[v].device_names, plan->vertices[v].device_reason);
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].remark && mr_plan_is_told(plan, &plan->vertices[v]))
-            mr_print_wrapped(width, stream, "%s on %s, %s", plan->vertices[v].id, plan->vertices[v].device_names,
-                             plan->vertices[v].remark);
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].note && mr_plan_is_told(plan, &plan->vertices[v]))
-            mr_print_wrapped(width, stream, "%s %s", plan->vertices[v].id, plan->vertices[v].note);
+    for (size_t v = plan->source_count; v < plan->stage_count; v++)
+        if (plan->stages[v].device_reason && mr_plan_is_told(plan, &plan->stages[v]))
+            mr_print_wrapped(width, stream, "%s is on %s: %s", plan->stages[v].id,
+                             plan->stages[v].device_names, plan->stages[v].device_reason);
+    for (size_t v = plan->source_count; v < plan->stage_count; v++)
+        if (plan->stages[v].remark && mr_plan_is_told(plan, &plan->stages[v]))
+            mr_print_wrapped(width, stream, "%s on %s, %s", plan->stages[v].id, plan->stages[v].device_names,
+                             plan->stages[v].remark);
+    for (size_t v = plan->source_count; v < plan->stage_count; v++)
+        if (plan->stages[v].note && mr_plan_is_told(plan, &plan->stages[v]))
+            mr_print_wrapped(width, stream, "%s %s", plan->stages[v].id, plan->stages[v].note);
     return status;
 }
 
 /* ---- links ----------------------------------------------------------------------------------------------------- */
 
 /* "decode", or "split.left" where there is a choice of ports; of either end of a cut, the cut. */
-static const char *from_name(const mr_plan *plan, const mr_plan_edge *edge, char text[NAME]) {
-    const mr_plan_vertex *from = &plan->vertices[edge->from];
-    const mr_cut *cut = mr_plan_cut_of(from);
+static const char *from_name(const mr_plan_view *plan, const mr_view_link *edge, char text[NAME]) {
+    const mr_view_stage *from = &plan->stages[edge->from];
+    const mr_view_cut *cut = from->cut;
     bool several = from->output_count > 1;
     snprintf(text, NAME, "%s%s%s", cut ? cut->name : from->id, several ? "." : "",
              several ? from->type->outputs[edge->from_port].name : "");
     return text;
 }
 
-static const char *to_name(const mr_plan *plan, const mr_plan_edge *edge, char text[NAME]) {
-    const mr_plan_vertex *to = &plan->vertices[edge->to];
+static const char *to_name(const mr_plan_view *plan, const mr_view_link *edge, char text[NAME]) {
+    const mr_view_stage *to = &plan->stages[edge->to];
     bool several = to->input_count > 1;
     snprintf(text, NAME, "%s%s%s", to->id, several ? "." : "", several ? to->inputs[edge->to_port].port : "");
     return text;
 }
 
 /* Sources that go the same way with the same thing are one row. */
-static bool like_links(const mr_plan *plan, const mr_plan_edge *a, const mr_plan_edge *b) {
+static bool like_links(const mr_plan_view *plan, const mr_view_link *a, const mr_view_link *b) {
     return mr_plan_is_inner(plan, b) && a->to == b->to && a->to_port == b->to_port &&
-           plan->vertices[a->from].role == MR_ROLE_SOURCE && plan->vertices[b->from].role == MR_ROLE_SOURCE &&
-           same_set(mr_plan_edge_set(plan, a), mr_plan_edge_set(plan, b));
+           plan->stages[a->from].role == MR_VIEW_SOURCE && plan->stages[b->from].role == MR_VIEW_SOURCE &&
+           same_set(mr_plan_link_set(plan, a), mr_plan_link_set(plan, b));
 }
 
-static void add_link(mr_table *table, const mr_plan *plan, const mr_plan_edge *first, const mr_plan_edge *last) {
+static void add_link(mr_table *table, const mr_plan_view *plan, const mr_view_link *first, const mr_view_link *last) {
     char from[NAME], to[NAME], format[MR_FORMAT_SET_TEXT], text[MR_WORDS];
-    const mr_plan_vertex *consumer = &plan->vertices[first->to];
-    const mr_format_set *set = mr_plan_edge_set(plan, first);
+    const mr_view_stage *consumer = &plan->stages[first->to];
+    const mr_format_set *set = mr_plan_link_set(plan, first);
     size_t sources = 0;
-    for (const mr_plan_edge *edge = first; edge <= last; edge++)
-        sources += mr_plan_edge_sources(plan, edge);
+    for (const mr_view_link *edge = first; edge <= last; edge++)
+        sources += mr_plan_link_sources(plan, edge);
     if (first == last)
         mr_table_add(table, "%s", from_name(plan, first, from));
     else
         mr_table_add(table, "%td sources", last - first + 1);
     mr_table_add(table, "%s", to_name(plan, first, to));
     mr_table_add(table, "%s", set_text(set, format));
-    mr_table_add(table, "%s", bytes_or_none(mr_plan_edge_bytes(plan, first), text));
+    mr_table_add(table, "%s", bytes_or_none(mr_plan_link_bytes(plan, first), text));
     if (sources == 1)
         mr_table_add(table, "%d", consumer->queue);
     else
         mr_table_add(table, "%d x %zu", consumer->queue, sources);
-    mr_table_add(table, "%s", mr_plan_policy_name(consumer->policy));
+    mr_table_add(table, "%s", consumer->when_full);
 }
 
-static int print_links(const mr_plan *plan, int width, FILE *stream) {
+static int print_links(const mr_plan_view *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"from", .cut = MR_CUT_MIDDLE},
                                         {"to", .cut = MR_CUT_MIDDLE},
                                         {"carries", .cut = MR_CUT_LINES},
@@ -231,17 +231,17 @@ static int print_links(const mr_plan *plan, int width, FILE *stream) {
                                         {0}};
     mr_table table = {.columns = columns};
     size_t rows = 0, left_out = 0;
-    for (size_t at = 0; at < plan->edge_count; at++) {
+    for (size_t at = 0; at < plan->link_count; at++) {
         size_t first = at;
-        if (!mr_plan_is_inner(plan, &plan->edges[at]))
+        if (!mr_plan_is_inner(plan, &plan->links[at]))
             continue;
-        if (plan->vertices[plan->edges[at].from].role == MR_ROLE_SOURCE && rows++ >= MOST_ROWS) {
+        if (plan->stages[plan->links[at].from].role == MR_VIEW_SOURCE && rows++ >= MOST_ROWS) {
             left_out++;
             continue;
         }
-        while (at + 1 < plan->edge_count && like_links(plan, &plan->edges[first], &plan->edges[at + 1]))
+        while (at + 1 < plan->link_count && like_links(plan, &plan->links[first], &plan->links[at + 1]))
             at++;
-        add_link(&table, plan, &plan->edges[first], &plan->edges[at]);
+        add_link(&table, plan, &plan->links[first], &plan->links[at]);
     }
     int status = mr_table_print(&table, width, stream);
     if (left_out)
@@ -252,16 +252,16 @@ static int print_links(const mr_plan *plan, int width, FILE *stream) {
 /* ---- copies ---------------------------------------------------------------------------------------------------- */
 
 /* A copy; or what a stage on several devices brings to them itself. */
-static void add_copy(mr_table *table, const mr_plan *plan, const mr_plan_vertex *copy) {
-    static const char *const kinds[] = {[MR_COPY_NONE] = "to its devices",
-                                        [MR_COPY_UPLOAD] = "host to device",
-                                        [MR_COPY_DOWNLOAD] = "device to host",
-                                        [MR_COPY_PEER] = "device to device"};
+static void add_copy(mr_table *table, const mr_plan_view *plan, const mr_view_stage *copy) {
+    static const char *const kinds[] = {[MR_VIEW_STAGE] = "to its devices",
+                                        [MR_VIEW_UPLOAD] = "host to device",
+                                        [MR_VIEW_DOWNLOAD] = "device to host",
+                                        [MR_VIEW_PEER] = "device to device"};
     char format[MR_FORMAT_SET_TEXT], text[MR_WORDS];
-    uint64_t bytes = copy->copy ? mr_plan_output_bytes(copy, 0) : copy->staging.bytes;
+    uint64_t bytes = mr_plan_is_copy(copy) ? copy->output_bytes[0] : copy->staging.bytes;
     double rate = mr_plan_rate(plan, copy);
     mr_table_add(table, "%s", copy->id);
-    mr_table_add(table, "%s", kinds[copy->copy]);
+    mr_table_add(table, "%s", kinds[copy->role]);
     mr_table_add(table, "%s", set_text(&copy->inputs[0].set, format));
     mr_table_add(table, "%s", bytes_or_none(bytes, text));
     if (rate > 0 && bytes)
@@ -272,16 +272,16 @@ static void add_copy(mr_table *table, const mr_plan *plan, const mr_plan_vertex 
 
 /* Whether a stage on several devices brings its frames there itself: not where those before it have left them
  * there. */
-static bool brings_in(const mr_plan *plan, int v) {
-    const mr_plan_vertex *to = &plan->vertices[v];
-    for (size_t e = 0; e < plan->edge_count && to->staging.count; e++)
-        if (plan->edges[e].to == v &&
-            strcmp(plan->vertices[plan->edges[e].from].device_names, to->device_names) != 0)
+static bool brings_in(const mr_plan_view *plan, int v) {
+    const mr_view_stage *to = &plan->stages[v];
+    for (size_t e = 0; e < plan->link_count && to->staging.count; e++)
+        if (plan->links[e].to == v &&
+            strcmp(plan->stages[plan->links[e].from].device_names, to->device_names) != 0)
             return true;
     return false;
 }
 
-static int print_copies(const mr_plan *plan, int width, FILE *stream) {
+static int print_copies(const mr_plan_view *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"copy", .cut = MR_CUT_MIDDLE},
                                         {.title = "from and to"},
                                         {"of", .cut = MR_CUT_LINES},
@@ -289,10 +289,10 @@ static int print_copies(const mr_plan *plan, int width, FILE *stream) {
                                         {"a second", .right = true},
                                         {0}};
     mr_table table = {.columns = columns};
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (mr_plan_is_told(plan, &plan->vertices[v]) &&
-            (plan->vertices[v].copy != MR_COPY_NONE || brings_in(plan, (int)v)))
-            add_copy(&table, plan, &plan->vertices[v]);
+    for (size_t v = plan->source_count; v < plan->stage_count; v++)
+        if (mr_plan_is_told(plan, &plan->stages[v]) &&
+            (mr_plan_is_copy(&plan->stages[v]) || brings_in(plan, (int)v)))
+            add_copy(&table, plan, &plan->stages[v]);
     if (table.count == 0 && !table.out_of_memory) {
         mr_print_wrapped(width, stream, "no copies: every stage reads what the one before it has written");
         if (plan->node_count)
@@ -308,18 +308,17 @@ static int print_copies(const mr_plan *plan, int width, FILE *stream) {
 
 /* What all threads are called, one after the other, as it grows. */
 typedef struct thread_list {
-    const mr_plan *plan;
+    const mr_plan_view *plan;
     char *text;
     size_t bytes;
     FILE *stream; /* into `text` */
     int threads, workers, sources;
 } thread_list;
 
-static void list_thread(void *context, const mr_plan_thread *thread) {
+static void list_thread(void *context, const mr_view_thread *thread) {
     thread_list *list = context;
     const char *before = list->threads ? ", " : "";
     bool worker = strcmp(thread->what, "worker") == 0;
-    char last[MR_THREAD_NAME];
     list->threads += thread->count;
     if (worker && list->workers++ > 0)
         return;
@@ -329,7 +328,7 @@ static void list_thread(void *context, const mr_plan_thread *thread) {
         return;
     }
     if (worker && list->plan->workers > 1)
-        mr_print(list->stream, "%s%s to %s", before, thread->name, mr_worker_name(list->plan->workers - 1, last));
+        mr_print(list->stream, "%s%s to %s", before, thread->name, thread[list->plan->workers - 1].name);
     else if (thread->name[0] == 0)
         mr_print(list->stream, "%s%d of libraries for %s", before, thread->count, thread->stage);
     else if (thread->count > 1)
@@ -345,7 +344,7 @@ static void print_busy_poll(int64_t poll_ns, int width, FILE *stream) {
                          mr_words_duration(poll_ns, text));
 }
 
-static int print_process(const mr_plan *plan, int node, int width, FILE *stream) {
+static int print_process(const mr_plan_view *plan, int node, int width, FILE *stream) {
     thread_list list = {.plan = plan};
     list.stream = open_memstream(&list.text, &list.bytes);
     if (!list.stream)
@@ -367,7 +366,7 @@ static int print_process(const mr_plan *plan, int node, int width, FILE *stream)
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 /* "at most 64 MiB, likely 20 MiB", "none". */
-static const char *bound_text(const mr_plan_bytes *bound, char text[NAME]) {
+static const char *bound_text(const mr_view_bytes *bound, char text[NAME]) {
     char bytes[MR_WORDS], likely[MR_WORDS];
     const char *unknown = bound->unknown ? "frames of a size that is not known" : "none";
     if (!bound->bytes)
@@ -378,12 +377,12 @@ static const char *bound_text(const mr_plan_bytes *bound, char text[NAME]) {
     return text;
 }
 
-static void print_bound(const char *of, const mr_plan_bytes *bound, int width, FILE *stream) {
+static void print_bound(const char *of, const mr_view_bytes *bound, int width, FILE *stream) {
     char text[NAME];
     mr_print_wrapped(width, stream, "  %-6s  %s", of, bound_text(bound, text));
 }
 
-static void print_device(const mr_plan_device *device, int width, FILE *stream) {
+static void print_device(const mr_view_device *device, int width, FILE *stream) {
     char text[NAME], room[MR_WORDS], limit[NAME] = "";
     if (device->limit_bytes)
         snprintf(limit, NAME, " of %s that it may take", mr_words_bytes(device->limit_bytes, room));
@@ -399,11 +398,11 @@ static void print_device(const mr_plan_device *device, int width, FILE *stream) 
         mr_print_wrapped(width, stream, "          and what models take: provider_memory limits it");
 }
 
-static void print_memory(const mr_plan *plan, int width, FILE *stream) {
+static void print_memory(const mr_plan_view *plan, int width, FILE *stream) {
     mr_print_wrapped(width, stream, "memory for frames that millrace allocates%s:",
                      plan->node < 0 ? ", in the process that takes most" : "");
     print_bound("host", &plan->host, width, stream);
-    const mr_plan_bytes *const others[] = {&plan->pinned, &plan->shared, &plan->queues};
+    const mr_view_bytes *const others[] = {&plan->pinned, &plan->shared, &plan->queues};
     static const char *const names[] = {"pinned", "shared", "ZeroMQ"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i]->bytes || others[i]->unknown)
@@ -415,10 +414,10 @@ static void print_memory(const mr_plan *plan, int width, FILE *stream) {
 
 /* ---- the whole ------------------------------------------------------------------------------------------------- */
 
-int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
-    mr_print(stream, "%s: %s, %d worker%s%s\n", plan->name, plan->spec->file, plan->workers,
+int mr_plan_print(const mr_plan_view *plan, int width, FILE *stream) {
+    mr_print(stream, "%s: %s, %d worker%s%s\n", plan->name, plan->file, plan->workers,
              plan->workers == 1 ? "" : "s", plan->assumed ? ", for hardware that is assumed" : "");
-    mr_print(stream, "digest %.*s\n\n", SHOWN_DIGEST, plan->spec->digest);
+    mr_print(stream, "digest %.*s\n\n", SHOWN_DIGEST, plan->digest);
     int status = print_sources(plan, width, stream);
     status = status ? status : print_stages(plan, width, stream);
     fputc('\n', stream);

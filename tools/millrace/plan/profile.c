@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
-#include "engine/pipeline/pipeline.h"
-#include "engine/planner/lint_timing.h"
 #include "tools/millrace/plan/plan.h"
 
 /* How often it is looked whether a frame was delivered, and how long that is waited for. */
@@ -94,7 +92,7 @@ static void forget(mr_summary *summary) {
 }
 
 /* Workers that can be inside a stage at once, or its own threads, as far as there are cores for them. */
-static double parallel(const mr_plan *plan, const mr_plan_vertex *vertex) {
+static double parallel(const mr_plan_view *plan, const mr_view_stage *vertex) {
     int instances = vertex->instances, cores = mr_usable_cores();
     int most =
         vertex->blocking ? instances * (vertex->threads > 1 ? vertex->threads : 1) : instances * vertex->entries;
@@ -104,15 +102,15 @@ static double parallel(const mr_plan *plan, const mr_plan_vertex *vertex) {
     return most > cores && !waits ? cores : most;
 }
 
-static bool has_foreign_threads(const mr_plan_vertex *vertex) {
+static bool has_foreign_threads(const mr_view_stage *vertex) {
     return vertex->threads > 0 || strcmp(vertex->device, "cpu") != 0;
 }
 
 /* Time inside stages whose libraries, or devices, have threads of their own. */
-static double foreign_weight(const mr_plan *plan, const mr_summary *first, const mr_summary *last) {
+static double foreign_weight(const mr_plan_view *plan, const mr_summary *first, const mr_summary *last) {
     double sum = 0;
-    for (size_t v = 0; v < plan->vertex_count; v++)
-        if (has_foreign_threads(&plan->vertices[v]))
+    for (size_t v = 0; v < plan->stage_count; v++)
+        if (has_foreign_threads(&plan->stages[v]))
             sum += (double)(last->stages[v].busy_ns - first->stages[v].busy_ns);
     return sum;
 }
@@ -124,21 +122,21 @@ static double device_ns(const mr_stage_summary *stage) {
     return sum;
 }
 
-static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_summary *first,
+static void work_out_costs(mr_profile *profile, const mr_plan_view *plan, const mr_summary *first,
                            const mr_summary *last) {
     double cpu_ns = (last->cpu_s - first->cpu_s) * 1e9;
     double foreign_ns = cpu_ns - (last->threads_cpu_s - first->threads_cpu_s) * 1e9;
     double weight = foreign_weight(plan, first, last), known_ns = 0;
-    for (size_t v = 0; v < plan->vertex_count; v++) {
+    for (size_t v = 0; v < plan->stage_count; v++) {
         const mr_stage_summary *from = &first->stages[v], *to = &last->stages[v];
-        const mr_plan_vertex *vertex = &plan->vertices[v];
+        const mr_view_stage *vertex = &plan->stages[v];
         mr_stage_cost *cost = &profile->costs[v];
         double inside = (double)(to->busy_ns - from->busy_ns), cpu = (double)(to->cpu_ns - from->cpu_ns);
         if (has_foreign_threads(vertex) && weight > 0 && foreign_ns > 0)
             cpu += foreign_ns * inside / weight;
-        cost->frames = vertex->role == MR_ROLE_SOURCE ? to->out - from->out : to->in - from->in;
+        cost->frames = vertex->role == MR_VIEW_SOURCE ? to->out - from->out : to->in - from->in;
         double frames = cost->frames ? (double)cost->frames : 1;
-        uint64_t ever = vertex->role == MR_ROLE_SOURCE ? to->out : to->in;
+        uint64_t ever = vertex->role == MR_VIEW_SOURCE ? to->out : to->in;
         /* A stage that only waits for the system is busy all the same. */
         bool waits = vertex->blocking && vertex->threads == 0;
         cost->cpu_ns = cpu / frames;
@@ -157,21 +155,21 @@ static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_su
         cost->utilisation = (waits ? inside : cpu) / (profile->seconds * 1e9 * parallel(plan, vertex));
     }
     /* Calls that were under way at the first look count as a whole when they end. */
-    for (size_t v = 0; known_ns > cpu_ns && v < plan->vertex_count; v++)
+    for (size_t v = 0; known_ns > cpu_ns && v < plan->stage_count; v++)
         profile->costs[v].cpu_share *= cpu_ns / known_ns;
 }
 
 /* ---- deadlines ------------------------------------------------------------------------------------------------- */
 
-static int check_deadlines(mr_profile *profile, const mr_plan *plan) {
-    int64_t *cost_ns = calloc(plan->vertex_count + 1, sizeof *cost_ns);
+static int check_deadlines(mr_profile *profile, const mr_plan_view *plan) {
+    int64_t *cost_ns = calloc(plan->stage_count + 1, sizeof *cost_ns);
     if (!cost_ns)
         return mr_fail(MR_ERROR_MEMORY, "no memory to compare deadlines");
-    for (size_t v = 0; v < plan->vertex_count; v++) {
+    for (size_t v = 0; v < plan->stage_count; v++) {
         cost_ns[v] = (int64_t)profile->costs[v].inside_ns;
-        profile->deadlines += plan->vertices[v].deadline_ns > 0;
+        profile->deadlines += plan->stages[v].deadline_ns > 0;
     }
-    int status = profile->deadlines ? mr_lint_costs(plan, cost_ns, &profile->late) : MR_OK;
+    int status = profile->deadlines ? mr_plan_view_check_costs(plan, cost_ns, &profile->late) : MR_OK;
     mr_diagnostics_sort(&profile->late);
     free(cost_ns);
     return status;
@@ -180,28 +178,28 @@ static int check_deadlines(mr_profile *profile, const mr_plan *plan) {
 /* ---- what is to be expected ------------------------------------------------------------------------------------ */
 
 /* Frames a second that all sources together give by the clock; 0 where one of them keeps to none. */
-static double offered(const mr_plan *plan) {
+static double offered(const mr_plan_view *plan) {
     double rate = 0;
     for (size_t s = 0; s < plan->source_count; s++) {
-        if (!plan->vertices[s].paced || plan->vertices[s].rate <= 0)
+        if (!plan->stages[s].paced || plan->stages[s].rate <= 0)
             return 0;
-        rate += plan->vertices[s].rate;
+        rate += plan->stages[s].rate;
     }
     return rate;
 }
 
 /* All frames that will come; 0 where that is not known. */
-static double planned_frames(const mr_plan *plan) {
+static double planned_frames(const mr_plan_view *plan) {
     double frames = 0;
     for (size_t s = 0; s < plan->source_count; s++) {
-        if (plan->vertices[s].frames <= 0)
+        if (plan->stages[s].frames <= 0)
             return 0;
-        frames += (double)plan->vertices[s].frames;
+        frames += (double)plan->stages[s].frames;
     }
     return frames;
 }
 
-static void expect(mr_profile *profile, const mr_plan *plan, const mr_summary *last) {
+static void expect(mr_profile *profile, const mr_plan_view *plan, const mr_summary *last) {
     double by_clock = offered(plan), frames = planned_frames(plan);
     profile->rate = profile->seconds > 0 ? (double)profile->frames / profile->seconds : 0;
     if (by_clock > 0 && profile->rate > by_clock)
@@ -215,10 +213,9 @@ static void expect(mr_profile *profile, const mr_plan *plan, const mr_summary *l
     mr_profile_find_cures(profile, plan);
 }
 
-int mr_profile_measure(mr_profile *profile, mr_pipeline *pipeline, double seconds) {
-    const mr_plan *plan = pipeline->plan;
+int mr_profile_measure(mr_profile *profile, mr_pipeline *pipeline, const mr_plan_view *plan, double seconds) {
     mr_summary *first = NULL, *last = NULL;
-    *profile = (mr_profile){.costs = calloc(plan->vertex_count + 1, sizeof *profile->costs)};
+    *profile = (mr_profile){.costs = calloc(plan->stage_count + 1, sizeof *profile->costs)};
     if (!profile->costs)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a profile");
     int64_t waited_ns = 0;

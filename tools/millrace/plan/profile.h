@@ -12,8 +12,8 @@
 #define MILLRACE_TOOLS_PLAN_PROFILE_H
 
 #include "engine/base/json.h"
-#include "engine/plan/plan.h"
 #include "millrace/millrace.h"
+#include "millrace/plan.h"
 
 /* What a vertex of the plan has cost. */
 typedef struct mr_stage_cost {
@@ -68,15 +68,15 @@ typedef struct mr_profile {
 } mr_profile;
 
 /* Runs it. `pipeline` was opened with mr_pipeline_params.profile and is not started; it has ended afterwards. */
-int mr_profile_measure(mr_profile *profile, mr_pipeline *pipeline, double seconds);
+int mr_profile_measure(mr_profile *profile, mr_pipeline *pipeline, const mr_plan_view *plan, double seconds);
 void mr_profile_fini(mr_profile *profile);
 
 /* cures.c: from what was measured. `keeps_up`: sources keep to a clock, and (nearly) no frame was dropped. */
-void mr_profile_find_bottleneck(mr_profile *profile, const mr_plan *plan, bool keeps_up);
-void mr_profile_find_cures(mr_profile *profile, const mr_plan *plan);
+void mr_profile_find_bottleneck(mr_profile *profile, const mr_plan_view *plan, bool keeps_up);
+void mr_profile_find_cures(mr_profile *profile, const mr_plan_view *plan);
 
 /* profile_text.c: tables for people, and the member "profile" of an object. */
-int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, FILE *stream);
-void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan *plan);
+int mr_profile_print(const mr_profile *profile, const mr_plan_view *plan, int width, FILE *stream);
+void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan_view *plan);
 
 #endif

@@ -29,7 +29,7 @@ static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost,
 }
 
 /* Sources together, where there are several: one of a thousand says nothing. */
-static mr_stage_cost sum_sources(const mr_profile *profile, const mr_plan *plan) {
+static mr_stage_cost sum_sources(const mr_profile *profile, const mr_plan_view *plan) {
     mr_stage_cost sum = {0};
     for (size_t s = 0; s < plan->source_count; s++) {
         const mr_stage_cost *cost = &profile->costs[s];
@@ -44,14 +44,14 @@ static mr_stage_cost sum_sources(const mr_profile *profile, const mr_plan *plan)
     return sum;
 }
 
-static bool has_devices(const mr_profile *profile, const mr_plan *plan) {
+static bool has_devices(const mr_profile *profile, const mr_plan_view *plan) {
     bool some = false;
-    for (size_t v = 0; v < plan->vertex_count; v++)
+    for (size_t v = 0; v < plan->stage_count; v++)
         some = some || profile->costs[v].device_ns > 0;
     return some;
 }
 
-static int print_costs(const mr_profile *profile, const mr_plan *plan, int width, FILE *stream) {
+static int print_costs(const mr_profile *profile, const mr_plan_view *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"measured", .cut = MR_CUT_MIDDLE},
                                         {"frames", .right = true},
                                         {"CPU a frame", .right = true},
@@ -71,9 +71,9 @@ static int print_costs(const mr_profile *profile, const mr_plan *plan, int width
     mr_table table = {.columns = devices ? with_devices : columns};
     mr_stage_cost sources = sum_sources(profile, plan);
     double known = sources.cpu_share;
-    add_cost(&table, plan->source_count > 1 ? "all sources" : plan->vertices[0].id, &sources, devices);
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++) {
-        add_cost(&table, plan->vertices[v].id, &profile->costs[v], devices);
+    add_cost(&table, plan->source_count > 1 ? "all sources" : plan->stages[0].id, &sources, devices);
+    for (size_t v = plan->source_count; v < plan->stage_count; v++) {
+        add_cost(&table, plan->stages[v].id, &profile->costs[v], devices);
         known += profile->costs[v].cpu_share;
     }
     int status = mr_table_print(&table, width, stream);
@@ -138,7 +138,7 @@ static void print_expected(const mr_profile *profile, int width, FILE *stream) {
                      profile->run_s > 0 ? ", the end after " : "", profile->run_s > 0 ? end : "");
 }
 
-int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, FILE *stream) {
+int mr_profile_print(const mr_profile *profile, const mr_plan_view *plan, int width, FILE *stream) {
     char peak[MR_WORDS], frames[MR_WORDS], rest[MR_WORDS];
     fputc('\n', stream);
     int status = print_costs(profile, plan, width, stream);
@@ -186,7 +186,7 @@ static void put_cures(yajl_gen json, const mr_profile *profile) {
     yajl_gen_array_close(json);
 }
 
-void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan *plan) {
+void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan_view *plan) {
     mr_json_open_map(json, "profile");
     mr_json_number(json, "seconds", profile->seconds);
     mr_json_bool(json, "ended", profile->ended);
@@ -195,8 +195,8 @@ void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan
     mr_json_number(json, "cores", profile->cores);
     mr_json_number(json, "waiting", profile->waiting);
     mr_json_open_array(json, "costs");
-    for (size_t v = 0; v < plan->vertex_count; v++)
-        put_cost(json, plan->vertices[v].id, &profile->costs[v]);
+    for (size_t v = 0; v < plan->stage_count; v++)
+        put_cost(json, plan->stages[v].id, &profile->costs[v]);
     yajl_gen_array_close(json);
     mr_json_open_map(json, "bottleneck");
     mr_json_text(json, "kind", bottlenecks[profile->bottleneck]);

@@ -196,6 +196,7 @@ static bool wants_progress(const arguments *from) {
 /* What is told while it runs: to the terminal, to whoever watches over this process, to a service manager. */
 typedef struct audience {
     mr_pipeline *pipeline;
+    const mr_plan_view *plan;
     const mr_report *report;
     mr_progress progress;
     bool show;
@@ -221,7 +222,7 @@ static void give_signs(audience *to, const mr_summary *summary) {
 /* A run that was asked to end ends soon, however long what is in flight would take; sooner where it is one of several,
  * and was asked only once those that read sources had some time. */
 static void keep_drain_short(const audience *to) {
-    const mr_plan *plan = to->pipeline->plan;
+    const mr_plan_view *plan = to->plan;
     bool asked_last = to->report->stream && plan->nodes[plan->node].source_count == 0;
     /* See supervisor.c for the rest of it. */
     mr_pipeline_keep_short(to->pipeline, plan->grace_ns / 100 * (asked_last ? 35 : 70));
@@ -278,36 +279,30 @@ static void end_audit(mr_pipeline *pipeline, int status) {
     mr_summary_destroy(&summary);
 }
 
-static int run(const arguments *from) {
-    mr_pipeline *pipeline = NULL;
-    int status = open_pipeline(&pipeline, from);
-    if (status)
-        return mr_status_exit_code(status);
-    if (pipeline->plan->node < 0) {
-        /* From here on the supervisor takes the signals, and each node is controlled by itself. */
-        mr_signals_end();
-        mr_control_close();
-        status = mr_run_audit_open(from->audit);
-        int code = status ? mr_command_failed(status) : mr_run_supervise(from, pipeline->plan);
-        mr_pipeline_destroy(&pipeline);
-        return code;
-    }
-    status = mr_plan_refuse_external(pipeline->plan);
+/* From here on the supervisor takes the signals, and each node is controlled by itself. */
+static int run_nodes(const arguments *from, const mr_plan_view *plan) {
+    mr_signals_end();
+    mr_control_close();
+    int status = mr_run_audit_open(from->audit);
+    return status ? mr_command_failed(status) : mr_run_supervise(from, plan);
+}
+
+/* Answers an exit code. */
+static int run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan) {
+    int status = mr_plan_refuse_external(plan);
     if (!status)
         status = mr_run_audit_open(from->audit);
     if (!status)
-        mr_run_audit_begin(pipeline, from->path);
+        mr_run_audit_begin(plan, from->path);
     if (!status)
         status = mr_pipeline_start(pipeline);
     if (status) {
         mr_run_audit_end(NULL, status);
-        int code = mr_command_failed(status);
-        mr_pipeline_destroy(&pipeline);
-        return code;
+        return mr_command_failed(status);
     }
     mr_signals_watch(pipeline);
     mr_notify("READY=1");
-    audience to = {.pipeline = pipeline, .report = &from->report, .show = wants_progress(from)};
+    audience to = {.pipeline = pipeline, .plan = plan, .report = &from->report, .show = wants_progress(from)};
     status = await_end(&to);
     int failed = report(pipeline, from, &status);
     /* It has ended by itself: who asks it to end from now on gets what it has come to. */
@@ -319,6 +314,20 @@ static int run(const arguments *from) {
         mr_command_failed(failed);
     int code = mr_status_exit_code(status ? status : failed);
     mr_signals_leave(code);
+    return code;
+}
+
+static int run(const arguments *from) {
+    mr_pipeline *pipeline = NULL;
+    const mr_plan_view *plan = NULL;
+    int status = open_pipeline(&pipeline, from);
+    if (status)
+        return mr_status_exit_code(status);
+    status = mr_pipeline_view(pipeline, &plan);
+    int code = status           ? mr_command_failed(status)
+               : plan->node < 0 ? run_nodes(from, plan)
+                                : run_here(from, pipeline, plan);
+    mr_plan_view_close(&plan);
     mr_pipeline_destroy(&pipeline);
     return code;
 }

@@ -8,20 +8,19 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "engine/pipeline/pipeline.h"
 #include "engine/observe/audit.h"
 
 int mr_run_audit_open(const char *path) {
     return path ? mr_audit_open(path) : MR_OK;
 }
 
-void mr_run_audit_begin(const mr_pipeline *pipeline, const char *file) {
+void mr_run_audit_begin(const mr_plan_view *plan, const char *file) {
     char whole[PATH_MAX];
     if (!mr_audit_wanted())
         return;
     const char *path = strcmp(file, "-") == 0 ? "standard input" : realpath(file, whole);
-    mr_audit("run begins", mr_audit_text("pipeline", pipeline->plan->name),
-             mr_audit_text("digest", pipeline->plan->spec->digest), mr_audit_text("file", path ? path : file),
+    mr_audit("run begins", mr_audit_text("pipeline", plan->name),
+             mr_audit_text("digest", plan->digest), mr_audit_text("file", path ? path : file),
              mr_audit_number("user", getuid()), mr_audit_text("version", mr_version()));
 }
 

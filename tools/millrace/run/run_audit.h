@@ -3,12 +3,12 @@
 #ifndef MILLRACE_TOOLS_RUN_RUN_AUDIT_H
 #define MILLRACE_TOOLS_RUN_RUN_AUDIT_H
 
-#include "millrace/millrace.h"
+#include "millrace/plan.h"
 
 /* Opens the log; NULL is none. */
 int mr_run_audit_open(const char *path);
-/* A pipeline was read from `file` ("-": standard input) and starts. */
-void mr_run_audit_begin(const mr_pipeline *pipeline, const char *file);
+/* The pipeline with that plan was read from `file` ("-": standard input) and starts. */
+void mr_run_audit_begin(const mr_plan_view *plan, const char *file);
 /* A signal has come that ends the run: it `does` so. Any thread; nothing without a log. */
 #define MR_SIGNAL_DRAINS "drains"
 #define MR_SIGNAL_EXITS "exits at once"

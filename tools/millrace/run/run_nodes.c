@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/flow/resume_plan.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/plan/plan.h"
 #include "tools/millrace/run/supervisor.h"
@@ -27,7 +26,7 @@ void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params
 }
 
 /* What has gone into a pipe, or to a terminal, is not there any more. */
-static void look_for_stream(void *context, const mr_plan_vertex *vertex, const mr_option *option, const char *path) {
+static void look_for_stream(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
     bool *found = context;
     struct stat status;
     (void)vertex;
@@ -36,20 +35,20 @@ static void look_for_stream(void *context, const mr_plan_vertex *vertex, const m
                   (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
 }
 
-bool mr_run_resumes(const mr_plan *plan, int node) {
+bool mr_run_resumes(const mr_plan_view *plan, int node) {
     bool stream = false;
     mr_plan_files(plan, node, look_for_stream, &stream);
-    return !stream && mr_resume_serves(plan, node);
+    return !stream && plan->nodes[node].restarts_continue;
 }
 
 /* Whether any stage of the plan writes to standard output. */
-static void look_for_stdout(void *context, const mr_plan_vertex *vertex, const mr_option *option, const char *path) {
+static void look_for_stdout(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
     bool *found = context;
     (void)vertex;
     *found = *found || (option->file == MR_FILE_WRITTEN && strcmp(path, "-") == 0);
 }
 
-static bool writes_stdout(const mr_plan *plan) {
+static bool writes_stdout(const mr_plan_view *plan) {
     bool found = false;
     for (int n = 0; n < (int)plan->node_count; n++)
         mr_plan_files(plan, n, look_for_stdout, &found);
@@ -105,7 +104,7 @@ static int refuse(const char *why) {
     return mr_command_failed(MR_ERROR_USAGE);
 }
 
-int mr_run_supervise(const mr_run_arguments *from, const mr_plan *plan) {
+int mr_run_supervise(const mr_run_arguments *from, const mr_plan_view *plan) {
     child_command command = {0};
     bool taken = writes_stdout(plan);
     if (strcmp(from->path, "-") == 0)

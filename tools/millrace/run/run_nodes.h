@@ -2,7 +2,7 @@
 #ifndef MILLRACE_TOOLS_RUN_RUN_NODES_H
 #define MILLRACE_TOOLS_RUN_RUN_NODES_H
 
-#include "engine/plan/plan.h"
+#include "millrace/plan.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/run/launch.h"
 #include "tools/millrace/run/loss.h"
@@ -25,8 +25,8 @@ void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params
 /* Whether a process of that node that is started again, by whoever does that, can go on where it was: it reads
  * sources or writes something, and all of that can be continued (flow/resume.h). Where `run` itself does that, pipes
  * can be, too. */
-bool mr_run_resumes(const mr_plan *plan, int node);
+bool mr_run_resumes(const mr_plan_view *plan, int node);
 /* Starts all nodes of the plan that are on this machine, and answers the exit code. Nobody else waits for signals. */
-int mr_run_supervise(const mr_run_arguments *from, const mr_plan *plan);
+int mr_run_supervise(const mr_run_arguments *from, const mr_plan_view *plan);
 
 #endif

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/flow/resume_plan.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/run/launch.h"
 #include "tools/millrace/run/notify.h"
@@ -24,7 +23,7 @@ static const int64_t second_ns = 1000000000, tick_ns = 250000000;
 /* Hundredths of the time for an end, from when sources were asked to: all nodes are, and all are ended. */
 enum { ASK_ALL = 25, END_ALL = 95 };
 
-const mr_plan_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child) {
+const mr_view_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child) {
     return &s->how->plan->nodes[child->node];
 }
 
@@ -33,9 +32,9 @@ bool mr_supervisor_reads(const mr_supervisor *s, const mr_child *child) {
 }
 
 bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child) {
-    const mr_plan *plan = s->how->plan;
+    const mr_plan_view *plan = s->how->plan;
     for (size_t v = 0; v < plan->source_count; v++)
-        if (plan->vertices[v].node == child->node && !plan->vertices[v].type->repeats)
+        if (plan->stages[v].node == child->node && !plan->stages[v].type->repeats)
             return false;
     return true;
 }
@@ -79,7 +78,7 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
 
 /* Whether some node gives frames to this one, and none does any more. Of those that have ended in order it knows. */
 static bool is_abandoned(const mr_supervisor *s, const mr_child *child) {
-    const mr_plan *plan = s->how->plan;
+    const mr_plan_view *plan = s->how->plan;
     bool any = false;
     for (size_t i = 0; i < plan->cut_count; i++) {
         if (plan->cuts[i].to != child->node || mr_supervisor_ended(s, plan->cuts[i].from))
@@ -236,7 +235,7 @@ static int watch(mr_supervisor *s) {
 /* ---- together -------------------------------------------------------------------------------------------------- */
 
 static int make_children(mr_supervisor *s) {
-    const mr_plan *plan = s->how->plan;
+    const mr_plan_view *plan = s->how->plan;
     size_t all = 0;
     for (size_t n = 0; n < plan->node_count; n++)
         all += (size_t)plan->nodes[n].replicas;
@@ -244,7 +243,7 @@ static int make_children(mr_supervisor *s) {
     if (!s->children)
         return mr_fail(MR_ERROR_MEMORY, "no memory for nodes");
     for (int n = 0; n < (int)plan->node_count; n++) {
-        const mr_plan_node *node = &plan->nodes[n];
+        const mr_view_node *node = &plan->nodes[n];
         if (!mr_launch_is_here(node->address)) {
             mr_print(stderr, "millrace: node %s is on another machine (%s): start it there with --node %s\n", node->id,
                      node->address, node->id);
@@ -253,11 +252,11 @@ static int make_children(mr_supervisor *s) {
         for (int r = 0; r < node->replicas; r++) {
             mr_child *child = &s->children[s->count++];
             *child = (mr_child){.node = n, .replica = r, .report = -1,
-                                .resumes = s->how->resume ? mr_resume_concerns(plan, n) : mr_resume_serves(plan, n)};
+                                .resumes = s->how->resume ? node->restarts_matter : node->restarts_continue};
             snprintf(child->name, sizeof child->name, node->replicas > 1 ? "%s.%d" : "%s", node->id, r);
         }
     }
-    return s->count ? MR_OK : mr_fail(MR_ERROR_CONFIG, "no node of %s is on this machine", plan->spec->file);
+    return s->count ? MR_OK : mr_fail(MR_ERROR_CONFIG, "no node of %s is on this machine", plan->file);
 }
 
 static int catch_signals(mr_supervisor *s) {

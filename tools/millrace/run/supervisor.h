@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <yajl/yajl_tree.h>
 
-#include "engine/plan/plan.h"
+#include "millrace/plan.h"
 #include "tools/millrace/run/loss.h"
 
 enum { MR_CHILD_STARTS = 5 /* within a minute */ };
@@ -47,7 +47,7 @@ typedef struct mr_child {
 } mr_child;
 
 typedef struct mr_supervision {
-    const mr_plan *plan;
+    const mr_plan_view *plan;
     const char *const *command; /* what a child is started with, ended by NULL; its node and number are added */
     const char *resume;       /* of each node that reads sources or has sinks: checkpoints are kept in this file, with
                                  the node's name behind it; NULL: only until the end of the run, where they can be */
@@ -84,8 +84,8 @@ mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count);
 mr_loss mr_children_loss(const mr_child *children, size_t count);
 
 /* supervisor_table.c: all nodes in one table, or as one object of JSON. */
-int mr_children_print(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, FILE *stream);
-int mr_children_print_json(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
+int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, FILE *stream);
+int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
                            const char *error, FILE *stream);
 
 #endif

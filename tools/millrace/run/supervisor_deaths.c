@@ -7,7 +7,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/print.h"
-#include "engine/flow/resume_plan.h"
 #include "tools/millrace/run/supervisor_parts.h"
 
 static const int64_t second_ns = 1000000000, minute_ns = 60000000000, first_wait_ns = 100000000;
@@ -19,12 +18,16 @@ static void fail_with(mr_supervisor *s, int exit_code) {
     s->exit_code = s->exit_code ? s->exit_code : code;
 }
 
+static bool is_reliable(const mr_view_cut *cut) {
+    return strcmp(cut->mode, "reliable") == 0;
+}
+
 /* Whether a cut in one of both directions makes one node wait for the other. */
-static bool wait_for_each_other(const mr_plan *plan, int a, int b) {
+static bool wait_for_each_other(const mr_plan_view *plan, int a, int b) {
     for (size_t i = 0; i < plan->cut_count; i++) {
-        const mr_plan_cut *cut = &plan->cuts[i];
+        const mr_view_cut *cut = &plan->cuts[i];
         bool between = (cut->from == a && cut->to == b) || (cut->from == b && cut->to == a);
-        if (between && cut->cut->mode == MR_CUT_RELIABLE)
+        if (between && is_reliable(cut))
             return true;
     }
     return false;
@@ -39,14 +42,14 @@ static bool lives(const mr_supervisor *s, int node) {
 }
 
 /* Marks those that give frames to a node which has ended in failure: it takes no more. */
-static void mark_givers(const mr_plan *plan, int node, bool *stuck) {
+static void mark_givers(const mr_plan_view *plan, int node, bool *stuck) {
     for (size_t i = 0; i < plan->cut_count; i++)
-        stuck[plan->cuts[i].from] |= plan->cuts[i].to == node && plan->cuts[i].cut->mode == MR_CUT_RELIABLE;
+        stuck[plan->cuts[i].from] |= plan->cuts[i].to == node && is_reliable(&plan->cuts[i]);
 }
 
 /* Marks the nodes that wait, directly or through others, for one of which no process is left. */
 static void mark_stuck(const mr_supervisor *s, bool *stuck) {
-    const mr_plan *plan = s->how->plan;
+    const mr_plan_view *plan = s->how->plan;
     for (size_t i = 0; i < s->count; i++) {
         const mr_child *child = &s->children[i];
         if (lives(s, child->node))
@@ -63,7 +66,7 @@ static void mark_stuck(const mr_supervisor *s, bool *stuck) {
 
 /* Where all that is left waits for what was given up, nothing more will come of it. */
 static void end_what_is_stuck(mr_supervisor *s) {
-    bool stuck[MR_SPEC_MAX_NODES] = {false}, any = false, free = false;
+    bool stuck[MR_VIEW_MOST_NODES] = {false}, any = false, free = false;
     mark_stuck(s, stuck);
     for (size_t i = 0; i < s->count; i++) {
         bool left = !s->children[i].done && !s->children[i].finished;
@@ -130,14 +133,14 @@ static void tell_end(const mr_supervisor *s, int node) {
 }
 
 /* Whether frames come to their end in this vertex. */
-static bool delivers(const mr_plan *plan, size_t v) {
-    const mr_plan_vertex *vertex = &plan->vertices[v];
+static bool delivers(const mr_plan_view *plan, size_t v) {
+    const mr_view_stage *vertex = &plan->stages[v];
     bool taken = false;
     if (!vertex->output_count)
-        return vertex->role != MR_ROLE_CUT_OUT;
+        return vertex->role != MR_VIEW_CUT_OUT;
     for (size_t port = 0; port < vertex->output_count; port++, taken = false) {
-        for (size_t e = 0; e < plan->edge_count; e++)
-            taken |= plan->edges[e].from == (int)v && plan->edges[e].from_port == (int)port;
+        for (size_t e = 0; e < plan->link_count; e++)
+            taken |= plan->links[e].from == (int)v && plan->links[e].from_port == (int)port;
         if (!taken)
             return true;
     }
@@ -147,14 +150,14 @@ static bool delivers(const mr_plan *plan, size_t v) {
 /* Whether all that a process was there for is done: the nodes that took its frames have ended in order, and nothing
  * comes to its end in itself. What can give the same frames again is started all the same, to account for them. */
 static bool has_given_all(const mr_supervisor *s, const mr_child *child) {
-    const mr_plan *plan = s->how->plan;
+    const mr_plan_view *plan = s->how->plan;
     if (mr_supervisor_repeats(s, child))
         return false;
     for (size_t i = 0; i < plan->cut_count; i++)
         if (plan->cuts[i].from == child->node && !mr_supervisor_ended(s, plan->cuts[i].to))
             return false;
-    for (size_t v = 0; v < plan->vertex_count; v++)
-        if (plan->vertices[v].node == child->node && delivers(plan, v))
+    for (size_t v = 0; v < plan->stage_count; v++)
+        if (plan->stages[v].node == child->node && delivers(plan, v))
             return false;
     return true;
 }
@@ -197,8 +200,8 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
     int64_t wait_ns = s->draining ? 0 : first_wait_ns << (recent - 1);
     child->restarts++;
     child->start_ns = now_ns + wait_ns;
-    bool anew = !child->resumes && mr_resume_concerns(s->how->plan, child->node);
-    bool told = !anew || child->restarts > 1 || mr_resume_serves(s->how->plan, child->node);
+    bool anew = !child->resumes && s->how->plan->nodes[child->node].restarts_matter;
+    bool told = !anew || child->restarts > 1 || s->how->plan->nodes[child->node].restarts_continue;
     snprintf(text, sizeof text, "warning: node %s %s; it is started again in %.1f s%s%s%s", child->name, why,
              (double)wait_ns / (double)second_ns, anew ? ", and begins anew" : "", told ? "" : ": ",
              told ? "" : mr_message());

@@ -18,7 +18,7 @@ typedef struct mr_supervisor {
     char checkpoint[MR_ASIDE + 16]; /* there; names of nodes come behind it */
 } mr_supervisor;
 
-const mr_plan_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child);
+const mr_view_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child);
 bool mr_supervisor_reads(const mr_supervisor *s, const mr_child *child);
 /* Whether a process that is started again gives the same frames, with the same numbers. */
 bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child);

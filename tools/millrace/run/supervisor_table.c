@@ -237,7 +237,7 @@ static sum_of_truths sum_truths(const mr_child *children, size_t count) {
 
 /* ---- the whole ------------------------------------------------------------------------------------------------- */
 
-int mr_children_print(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, FILE *stream) {
+int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, FILE *stream) {
     const mr_tally_of_nodes all = mr_children_tally(children, count);
     uint64_t done = all.delivered + all.dropped + all.absorbed;
     int width = mr_terminal_width(stream);
@@ -258,7 +258,7 @@ int mr_children_print(const mr_plan *plan, const mr_child *children, size_t coun
     return status;
 }
 
-static void put_child(yajl_gen json, const mr_plan *plan, const mr_child *child) {
+static void put_child(yajl_gen json, const mr_plan_view *plan, const mr_child *child) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "node", plan->nodes[child->node].id);
     mr_json_integer(json, "replica", child->replica);
@@ -350,14 +350,14 @@ static void put_ledger(yajl_gen json, const mr_child *children, size_t count) {
     yajl_gen_map_close(json);
 }
 
-int mr_children_print_json(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
+int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
                            const char *error, FILE *stream) {
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
     mr_json_open_map(json, NULL);
     mr_json_text(json, "pipeline", plan->name);
-    mr_json_text(json, "digest", plan->spec->digest);
+    mr_json_text(json, "digest", plan->digest);
     mr_json_integer(json, "exit_code", exit_code);
     mr_json_text(json, "error", error);
     mr_json_number(json, "wall_s", wall_s);

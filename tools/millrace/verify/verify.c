@@ -12,7 +12,6 @@
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/device/probe/gpu.h"
-#include "engine/pipeline/pipeline.h"
 #include "engine/text/options.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
@@ -186,7 +185,7 @@ static bool is_set(const settings *by, const char *id, const char *option) {
 
 /* A GPU's decoder lays its pictures out in another way than decoding by software does, so that they cannot be compared
  * as they are: both sides decode by software, unless the command line says otherwise. */
-static int set_hardware(settings *to, const mr_plan_vertex *vertex) {
+static int set_hardware(settings *to, const mr_view_stage *vertex) {
     const mr_option *hardware = mr_option_find(vertex->type->options, "hardware");
     if (!hardware || hardware->kind != MR_OPTION_ENUM || is_set(to, vertex->id, "hardware"))
         return MR_OK;
@@ -194,15 +193,15 @@ static int set_hardware(settings *to, const mr_plan_vertex *vertex) {
 }
 
 /* The stage computes on the device where it can, and loses nothing. */
-static int set_stage(settings *to, const mr_plan_vertex *vertex, const char *device) {
+static int set_stage(settings *to, const mr_view_stage *vertex, const char *device) {
     char quoted[MR_DEVICE_NAME + 2];
     int status = MR_OK;
-    snprintf(quoted, sizeof quoted, "\"%s\"", mr_verify_moves(vertex->type, device) ? device : "cpu");
-    if (mr_plan_works_on_devices(vertex->type))
+    snprintf(quoted, sizeof quoted, "\"%s\"", mr_verify_moves(vertex, device) ? device : "cpu");
+    if (vertex->works_on_devices)
         status = set(to, quoted, "stages.", vertex->id, ".device");
     if (!status)
         status = set_hardware(to, vertex);
-    if (!status && vertex->policy != MR_POLICY_BLOCK)
+    if (!status && strcmp(vertex->when_full, "block") != 0)
         status = set(to, "block", "stages.", vertex->id, ".queue.when_full");
     return status;
 }
@@ -214,27 +213,25 @@ static int set_tap(settings *to, const mr_verify_tap *tap) {
 }
 
 /* The longest deadline there is, under the name that the source has in the file. */
-static int set_source(settings *to, const mr_plan *plan, const mr_plan_vertex *vertex) {
-    const char *id = plan->spec->all_sources ? plan->spec->all_sources
-                                             : mr_spec_source_name(plan->spec, vertex->source);
-    return vertex->deadline_ns ? set(to, "1h", "sources.", id, ".deadline") : MR_OK;
+static int set_source(settings *to, const mr_view_stage *source) {
+    return source->deadline_ns ? set(to, "1h", "sources.", source->written, ".deadline") : MR_OK;
 }
 
-static int settings_init(settings *to, const arguments *from, const mr_verify *verify, const mr_plan *plan,
+static int settings_init(settings *to, const arguments *from, const mr_verify *verify, const mr_plan_view *plan,
                          int side) {
-    *to = (settings){.room = from->overrides.override_count + verify->tap_count + 3 * plan->vertex_count + 1};
+    *to = (settings){.room = from->overrides.override_count + verify->tap_count + 3 * plan->stage_count + 1};
     to->item = calloc(to->room + 1, sizeof *to->item);
     if (!to->item)
         return mr_fail(MR_ERROR_MEMORY, "no memory for settings");
     for (size_t i = 0; i < from->overrides.override_count; i++)
         to->item[to->count++] = from->overrides.override[i];
     /* The types of plugins are among those that both sides are given. */
-    int status = mr_yaml_get(plan->spec->root, "plugins") ? set(to, "[]", "plugins", "", "") : MR_OK;
-    for (size_t v = 0; v < plan->vertex_count && !status; v++)
-        if (plan->vertices[v].role == MR_ROLE_SOURCE)
-            status = set_source(to, plan, &plan->vertices[v]);
-        else if (!plan->vertices[v].copy)
-            status = set_stage(to, &plan->vertices[v], from->device[side]);
+    int status = plan->plugins ? set(to, "[]", "plugins", "", "") : MR_OK;
+    for (size_t v = 0; v < plan->stage_count && !status; v++)
+        if (plan->stages[v].role == MR_VIEW_SOURCE)
+            status = set_source(to, &plan->stages[v]);
+        else if (!mr_plan_is_copy(&plan->stages[v]))
+            status = set_stage(to, &plan->stages[v], from->device[side]);
     for (size_t i = 0; i < verify->tap_count && !status; i++)
         status = set_tap(to, &verify->tap[i]);
     return status;
@@ -260,7 +257,7 @@ static int open_with(mr_pipeline **pipeline, const arguments *from, const mr_ver
     return status;
 }
 
-static int open_side(mr_pipeline **pipeline, const arguments *from, mr_verify *verify, const mr_plan *plan, int side,
+static int open_side(mr_pipeline **pipeline, const arguments *from, mr_verify *verify, const mr_plan_view *plan, int side,
                      const char *folder) {
     settings with;
     int status = settings_init(&with, from, verify, plan, side);
@@ -327,7 +324,7 @@ static uint64_t compared(const mr_verify *verify) {
 }
 
 /* Answers an exit code. */
-static int report(const arguments *from, mr_verify *verify, const mr_plan *plan, int status) {
+static int report(const arguments *from, mr_verify *verify, const mr_plan_view *plan, int status) {
     mr_verify_finish(verify, plan);
     if (!status && compared(verify) == 0)
         status = mr_fail(MR_ERROR_DATA, "no frame came, so nothing was compared");
@@ -336,14 +333,14 @@ static int report(const arguments *from, mr_verify *verify, const mr_plan *plan,
     return status ? mr_command_failed(status) : mr_verify_within(verify) ? 0 : DIFFERENT;
 }
 
-static int compare_in(const arguments *from, mr_verify *verify, const mr_plan *plan, const char *folder) {
+static int compare_in(const arguments *from, mr_verify *verify, const mr_plan_view *plan, const char *folder) {
     mr_pipeline *pipeline[MR_SIDES] = {0};
     int status = MR_OK, code = 0;
     for (int side = 0; side < MR_SIDES && !status; side++)
         status = open_side(&pipeline[side], from, verify, plan, side, folder);
     code = mr_status_exit_code(status);
     if (!status) {
-        status = mr_plan_refuse_external(pipeline[0]->plan);
+        status = mr_plan_refuse_external(plan);
         code = report(from, verify, plan, status ? status : run_both(verify, pipeline));
     }
     mr_pipeline_destroy(&pipeline[0]);
@@ -351,7 +348,7 @@ static int compare_in(const arguments *from, mr_verify *verify, const mr_plan *p
     return code;
 }
 
-static int compare_aside(const arguments *from, const mr_plan *plan) {
+static int compare_aside(const arguments *from, const mr_plan_view *plan) {
     mr_aside aside;
     mr_verify verify = {.device = {from->device[0], from->device[1]},
                         .tolerance = from->tolerance,
@@ -359,7 +356,7 @@ static int compare_aside(const arguments *from, const mr_plan *plan) {
                         .lock = PTHREAD_MUTEX_INITIALIZER};
     int status = mr_verify_tap_plan(&verify, plan), code;
     if (!status)
-        status = mr_verify_wrap_sources(&verify, plan->spec->types, plan->source_count);
+        status = mr_verify_wrap_sources(&verify, plan->types, plan->source_count);
     if (!status)
         status = mr_aside_make(&aside, NULL);
     if (status) {
@@ -374,16 +371,16 @@ static int compare_aside(const arguments *from, const mr_plan *plan) {
 
 /* The pipeline as it is written tells its stages; its devices need not be here. */
 static int verify(const arguments *from) {
-    mr_plan *plan = NULL;
+    const mr_plan_view *plan = NULL;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {.path = from->path, .offline = true};
     mr_overrides_apply(&from->overrides, &params);
-    int status = mr_pipeline_plan(&plan, &params, &wrong);
+    int status = mr_plan_view_open(&plan, &params, &wrong);
     if (status)
         mr_complaints_tell(&wrong, status, false);
     mr_diagnostics_fini(&wrong);
     int code = status ? mr_status_exit_code(status) : compare_aside(from, plan);
-    mr_plan_destroy(&plan);
+    mr_plan_view_close(&plan);
     return code;
 }
 

@@ -17,8 +17,9 @@
 #include <stdio.h>
 
 #include "engine/base/json.h"
-#include "engine/plan/plan.h"
 #include "millrace/millrace.h"
+#include "millrace/plan.h"
+#include "tools/millrace/plan/plan.h"
 #include "tools/millrace/verify/verify_compare.h"
 
 enum { MR_SIDES = 2 };
@@ -78,13 +79,13 @@ struct mr_verify {
 };
 
 /* Whether a stage of that type is put on the device; else it stays on the processors. */
-bool mr_verify_moves(const mr_stage_type *type, const char *device);
+bool mr_verify_moves(const mr_view_stage *stage, const char *device);
 /* verify_taps.c: makes the taps of a plan. MR_ERROR_MEMORY, and MR_ERROR_CONFIG where no stage works on devices. */
-int mr_verify_tap_plan(mr_verify *verify, const mr_plan *plan);
+int mr_verify_tap_plan(mr_verify *verify, const mr_plan_view *plan);
 /* Lets the taps of one side look. */
 int mr_verify_subscribe(mr_verify *verify, mr_pipeline *pipeline, int side);
 /* Both have ended: what still waits has no twin. `plan` names the sources. */
-void mr_verify_finish(mr_verify *verify, const mr_plan *plan);
+void mr_verify_finish(mr_verify *verify, const mr_plan_view *plan);
 /* Whether all that was compared is within the tolerance. */
 bool mr_verify_within(const mr_verify *verify);
 bool mr_verify_tap_within(const mr_verify_tap *tap);

@@ -10,26 +10,26 @@ enum { ID_ROOM = 24 };
 /* ---- which
  * ---------------------------------------------------------------------------------------------------------- */
 
-bool mr_verify_moves(const mr_stage_type *type, const char *device) {
-    return strcmp(device, "cpu") != 0 && mr_plan_works_on_devices(type) &&
-           (type->cuda || strncmp(device, "cuda", 4) != 0);
+bool mr_verify_moves(const mr_view_stage *stage, const char *device) {
+    return strcmp(device, "cpu") != 0 && stage->works_on_devices &&
+           (stage->type->cuda || strncmp(device, "cuda", 4) != 0);
 }
 
-static bool id_taken(const mr_plan *plan, const char *id) {
-    for (size_t v = 0; v < plan->vertex_count; v++)
-        if (strcmp(plan->vertices[v].id, id) == 0)
+static bool id_taken(const mr_plan_view *plan, const char *id) {
+    for (size_t v = 0; v < plan->stage_count; v++)
+        if (strcmp(plan->stages[v].id, id) == 0)
             return true;
     return false;
 }
 
-static char *new_id(const mr_plan *plan, size_t number) {
+static char *new_id(const mr_plan_view *plan, size_t number) {
     char *id = malloc(ID_ROOM);
     for (int tries = 0; id && (tries == 0 || id_taken(plan, id)); tries++)
         snprintf(id, ID_ROOM, tries ? "verify-%zu-%d" : "verify-%zu", number, tries);
     return id;
 }
 
-static int add_tap(mr_verify *verify, const mr_plan *plan, const mr_plan_vertex *vertex, size_t port) {
+static int add_tap(mr_verify *verify, const mr_plan_view *plan, const mr_view_stage *vertex, size_t port) {
     mr_verify_tap *tap = &verify->tap[verify->tap_count];
     *tap = (mr_verify_tap){
         .verify = verify,
@@ -37,7 +37,7 @@ static int add_tap(mr_verify *verify, const mr_plan *plan, const mr_plan_vertex 
         .stage = strdup(vertex->id),
         .port = strdup(vertex->output_count > 1 ? vertex->type->outputs[port].name : ""),
         .type = vertex->type->name,
-        .moved = mr_verify_moves(vertex->type, verify->device[0]) || mr_verify_moves(vertex->type, verify->device[1]),
+        .moved = mr_verify_moves(vertex, verify->device[0]) || mr_verify_moves(vertex, verify->device[1]),
         .payload = vertex->outputs[port].follows < 0,
     };
     tap->end[0] = &tap->waiting[0];
@@ -46,20 +46,20 @@ static int add_tap(mr_verify *verify, const mr_plan *plan, const mr_plan_vertex 
     return tap->id && tap->stage && tap->port ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for what is compared");
 }
 
-int mr_verify_tap_plan(mr_verify *verify, const mr_plan *plan) {
+int mr_verify_tap_plan(mr_verify *verify, const mr_plan_view *plan) {
     size_t outputs = 0;
     bool moved = false;
     int status = MR_OK;
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        outputs += plan->vertices[v].copy ? 0 : plan->vertices[v].output_count;
+    for (size_t v = plan->source_count; v < plan->stage_count; v++)
+        outputs += mr_plan_is_copy(&plan->stages[v]) ? 0 : plan->stages[v].output_count;
     verify->tap = calloc(outputs + 1, sizeof *verify->tap);
     if (!verify->tap)
         return mr_fail(MR_ERROR_MEMORY, "no memory for what is compared");
-    for (size_t v = plan->source_count; v < plan->vertex_count && !status; v++) {
-        const mr_plan_vertex *vertex = &plan->vertices[v];
-        moved = moved || mr_verify_moves(vertex->type, verify->device[0]) ||
-                mr_verify_moves(vertex->type, verify->device[1]);
-        for (size_t port = 0; port < vertex->output_count && !vertex->copy && !status; port++)
+    for (size_t v = plan->source_count; v < plan->stage_count && !status; v++) {
+        const mr_view_stage *vertex = &plan->stages[v];
+        moved = moved || mr_verify_moves(vertex, verify->device[0]) ||
+                mr_verify_moves(vertex, verify->device[1]);
+        for (size_t port = 0; port < vertex->output_count && !mr_plan_is_copy(vertex) && !status; port++)
             status = add_tap(verify, plan, vertex, port);
     }
     if (!status && !moved)
@@ -222,14 +222,14 @@ static void finish_side(mr_verify_tap *tap, int side) {
     tap->end[side] = &tap->waiting[side];
 }
 
-void mr_verify_finish(mr_verify *verify, const mr_plan *plan) {
+void mr_verify_finish(mr_verify *verify, const mr_plan_view *plan) {
     for (size_t i = 0; i < verify->tap_count; i++) {
         mr_verify_tap *tap = &verify->tap[i];
         finish_side(tap, 0);
         finish_side(tap, 1);
         if (tap->first.known)
             snprintf(tap->first.source, sizeof tap->first.source, "%s",
-                     plan->vertices[tap->first.identity.source].id);
+                     plan->stages[tap->first.identity.source].id);
     }
 }
 

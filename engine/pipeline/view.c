@@ -1,0 +1,247 @@
+/* millrace/plan.h: the view of a plan, and its devices, nodes, memory and expectation. */
+#include "engine/pipeline/view.h"
+
+#include "engine/base/memory.h"
+#include "engine/base/sized.h"
+#include "engine/flow/resume_plan.h"
+#include "engine/pipeline/pipeline.h"
+#include "engine/planner/lint_timing.h"
+#include "engine/text/yaml.h"
+
+mr_view_bytes mr_view_bytes_of(const mr_plan_bytes *bytes) {
+    return (mr_view_bytes){.bytes = bytes->bytes, .likely = bytes->likely, .unknown = bytes->unknown};
+}
+
+/* ---- devices --------------------------------------------------------------------------------------------------- */
+
+static int fill_devices(mr_view *view, const mr_plan *plan) {
+    mr_view_device *made = mr_arena_array(&view->arena, plan->device_count, sizeof *made);
+    if (!made)
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < plan->device_count; i++) {
+        const mr_plan_device *device = &plan->devices[i];
+        made[i] = (mr_view_device){
+            .name = device->name,
+            .alias = device->alias,
+            .enabled = device->enabled,
+            .assumed = device->assumed,
+            .used = device->used,
+            .limit_bytes = device->limit_bytes,
+            .memory_bytes = device->memory_bytes,
+            .memory = mr_view_bytes_of(&device->memory),
+            .libraries = mr_view_bytes_of(&device->libraries),
+        };
+        if (device->card && !(made[i].card = mr_view_make_card(&view->arena, device->card)))
+            return MR_ERROR_MEMORY;
+    }
+    view->shown.device_count = plan->device_count;
+    view->shown.devices = made;
+    return MR_OK;
+}
+
+/* ---- nodes and memory ------------------------------------------------------------------------------------------ */
+
+static const mr_view_bytes *make_bytes(mr_view *view, const mr_plan_bytes *bytes, size_t count) {
+    mr_view_bytes *made = mr_arena_array(&view->arena, count, sizeof *made);
+    for (size_t i = 0; made && i < count; i++)
+        made[i] = mr_view_bytes_of(&bytes[i]);
+    return made;
+}
+
+_Static_assert((int)MR_VIEW_MOST_NODES == MR_SPEC_MAX_NODES, "the view promises as many nodes as there may be");
+
+static int fill_nodes(mr_view *view, const mr_plan *plan) {
+    mr_view_node *made = mr_arena_array(&view->arena, plan->node_count, sizeof *made);
+    if (!made)
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < plan->node_count; i++) {
+        const mr_plan_node *node = &plan->nodes[i];
+        made[i] = (mr_view_node){
+            .id = node->id,
+            .replicas = node->replicas,
+            .busy_poll_ns = node->busy_poll_ns,
+            .listen = node->listen,
+            .address = node->address,
+            .key = node->key,
+            .public_key = node->public_key,
+            .source_count = node->source_count,
+            .stage_count = node->stage_count,
+            .host = mr_view_bytes_of(&node->host),
+            .pinned = mr_view_bytes_of(&node->pinned),
+            .shared = mr_view_bytes_of(&node->shared),
+            .queues = mr_view_bytes_of(&node->queues),
+            .devices = make_bytes(view, node->devices, plan->device_count),
+            .restarts_matter = mr_resume_concerns(plan, (int)i),
+            .restarts_continue = mr_resume_serves(plan, (int)i),
+        };
+        if (!made[i].devices)
+            return MR_ERROR_MEMORY;
+    }
+    view->shown.node_count = plan->node_count;
+    view->shown.nodes = made;
+    return MR_OK;
+}
+
+static int fill_rows(mr_view *view, const mr_plan *plan) {
+    static const mr_view_kind kinds[] = {[MR_PLAN_HOST] = MR_VIEW_HOST,     [MR_PLAN_PINNED] = MR_VIEW_PINNED,
+                                         [MR_PLAN_SHARED] = MR_VIEW_SHARED, [MR_PLAN_QUEUES] = MR_VIEW_QUEUES,
+                                         [MR_PLAN_DEVICE] = MR_VIEW_DEVICE, [MR_PLAN_LIBRARIES] = MR_VIEW_LIBRARIES};
+    mr_view_row *made = mr_arena_array(&view->arena, plan->row_count, sizeof *made);
+    if (!made)
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < plan->row_count; i++) {
+        const mr_plan_row *row = &plan->rows[i];
+        made[i] = (mr_view_row){
+            .node = row->node,
+            .kind = kinds[row->kind],
+            .device = row->device,
+            .of = row->of,
+            .what = row->what,
+            .buffers = row->buffers,
+            .each = row->each,
+            .most = mr_view_bytes_of(&row->most),
+        };
+    }
+    view->shown.row_count = plan->row_count;
+    view->shown.rows = made;
+    return MR_OK;
+}
+
+/* ---- what is expected ------------------------------------------------------------------------------------------ */
+
+static const mr_view_expected_stage *make_expected_stages(mr_view *view, const mr_plan *plan) {
+    mr_view_expected_stage *made = mr_arena_array(&view->arena, plan->vertex_count, sizeof *made);
+    for (size_t i = 0; made && i < plan->vertex_count; i++) {
+        const mr_expected_stage *stage = &plan->expected->stages[i];
+        const mr_expected_part *part = &stage->part;
+        made[i] = (mr_view_expected_stage){
+            .device = stage->device,
+            .part = {.upload_ns = part->upload_ns,
+                     .download_ns = part->download_ns,
+                     .launch_ns = part->launch_ns,
+                     .memory_ns = part->memory_ns,
+                     .instruction_ns = part->instruction_ns,
+                     .operation_ns = part->operation_ns,
+                     .decode_ns = part->decode_ns},
+            .host_ns = stage->host_ns,
+            .rate = stage->rate,
+            .limit = stage->limit,
+            .missing = stage->missing,
+        };
+    }
+    return made;
+}
+
+static const mr_view_expected_device *make_expected_devices(mr_view *view, const mr_plan *plan) {
+    mr_view_expected_device *made = mr_arena_array(&view->arena, plan->device_count, sizeof *made);
+    for (size_t i = 0; made && i < plan->device_count; i++) {
+        const mr_expected_device *device = &plan->expected->devices[i];
+        made[i] = (mr_view_expected_device){.upload_ns = device->upload_ns,
+                                            .download_ns = device->download_ns,
+                                            .compute_ns = device->compute_ns,
+                                            .decode_ns = device->decode_ns};
+    }
+    return made;
+}
+
+static int fill_expected(mr_view *view, const mr_plan *plan) {
+    const mr_expectation *expected = plan->expected;
+    if (!expected)
+        return MR_OK;
+    mr_view_expected *made = mr_arena_alloc(&view->arena, sizeof *made);
+    if (!made)
+        return MR_ERROR_MEMORY;
+    *made = (mr_view_expected){
+        .stages = make_expected_stages(view, plan),
+        .devices = make_expected_devices(view, plan),
+        .rate = expected->rate,
+        .limit = expected->limit,
+        .device = expected->device,
+        .stage = expected->stage,
+        .missing = expected->missing,
+    };
+    view->shown.expected = made;
+    return made->stages && made->devices ? MR_OK : MR_ERROR_MEMORY;
+}
+
+/* ---- together -------------------------------------------------------------------------------------------------- */
+
+static void fill_plan(mr_plan_view *shown, const mr_plan *plan) {
+    *shown = (mr_plan_view){
+        .name = plan->name,
+        .file = plan->spec->file,
+        .digest = plan->spec->digest,
+        .types = plan->spec->types,
+        .plugins = mr_yaml_get(plan->spec->root, "plugins") != NULL,
+        .workers = plan->workers,
+        .asked_workers = plan->spec->workers,
+        .jobs = plan->jobs,
+        .waiting = mr_plan_waiting(plan),
+        .busy_poll_ns = plan->busy_poll_ns,
+        .grace_ns = plan->grace_ns,
+        .assumed = plan->assumed,
+        .source_count = plan->source_count,
+        .host = mr_view_bytes_of(&plan->host),
+        .pinned = mr_view_bytes_of(&plan->pinned),
+        .shared = mr_view_bytes_of(&plan->shared),
+        .queues = mr_view_bytes_of(&plan->queues),
+        .written_nodes = plan->spec->node_count,
+        .node = plan->node,
+        .replica = plan->replica,
+    };
+}
+
+/* The view takes the plan if it is its own, also on failure. */
+static int make(const mr_plan_view **view, const mr_plan *plan, mr_plan *own) {
+    mr_view *made = mr_calloc(1, sizeof *made);
+    *view = NULL;
+    if (!made) {
+        mr_plan_destroy(&own);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the view of a plan");
+    }
+    made->plan = plan;
+    made->own = own;
+    fill_plan(&made->shown, plan);
+    int status = fill_devices(made, plan);
+    status = status ? status : fill_nodes(made, plan);
+    status = status ? status : fill_rows(made, plan);
+    status = status ? status : fill_expected(made, plan);
+    status = status ? status : mr_view_fill_stages(made, plan);
+    status = status ? status : mr_view_fill_threads(made, plan);
+    status = status ? status : mr_view_fill_files(made);
+    *view = &made->shown;
+    if (status)
+        mr_plan_view_close(view);
+    return status;
+}
+
+int mr_plan_view_open_sized(const mr_plan_view **view, const mr_pipeline_params *params, size_t params_bytes,
+                            mr_diagnostics *diagnostics) {
+    mr_pipeline_params own;
+    mr_plan *plan = NULL;
+    *view = NULL;
+    int status = mr_pipeline_params_copy(&own, params, params_bytes, diagnostics);
+    status = status ? status : mr_pipeline_plan(&plan, &own, diagnostics);
+    if (status)
+        return status;
+    status = make(view, plan, plan);
+    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message()) : MR_OK;
+}
+
+int mr_pipeline_view(const mr_pipeline *pipeline, const mr_plan_view **view) {
+    return make(view, pipeline->plan, NULL);
+}
+
+int mr_plan_view_check_costs(const mr_plan_view *view, const int64_t *cost_ns, mr_diagnostics *diagnostics) {
+    return mr_lint_costs(((const mr_view *)view)->plan, cost_ns, diagnostics);
+}
+
+void mr_plan_view_close(const mr_plan_view **view) {
+    mr_view *gone = (mr_view *)(uintptr_t)*view;
+    if (gone) {
+        mr_arena_fini(&gone->arena);
+        mr_plan_destroy(&gone->own);
+        mr_free(gone);
+    }
+    *view = NULL;
+}

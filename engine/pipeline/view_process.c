@@ -1,0 +1,130 @@
+/* What the processes of a plan have: threads, and files that stages name. */
+#include <string.h>
+
+#include "engine/flow/executor/executor.h"
+#include "engine/pipeline/view.h"
+#include "engine/text/options.h"
+#include "engine/transport/zmq/socket.h"
+
+/* ---- threads --------------------------------------------------------------------------------------------------- */
+
+/* First they are counted, then written. */
+typedef struct thread_list {
+    mr_view *view;
+    mr_view_thread *threads; /* NULL: they are counted */
+    size_t count;
+    int node;
+    bool failed;
+} thread_list;
+
+static void add(thread_list *list, const char *name, int count, const char *what, const char *stage) {
+    if (count <= 0)
+        return;
+    if (list->threads) {
+        const char *shown = mr_arena_print(&list->view->arena, "%.*s", MR_THREAD_NAME - 1, name);
+        list->failed = list->failed || !shown;
+        list->threads[list->count] = (mr_view_thread){list->node, shown, count, what, stage};
+    }
+    list->count++;
+}
+
+static bool uses(const mr_plan *plan, int node, int device) {
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        for (size_t i = 0; plan->vertices[v].node == node && i < mr_plan_parts(&plan->vertices[v]); i++)
+            if (mr_plan_part(&plan->vertices[v], i) == device)
+                return true;
+    return false;
+}
+
+/* What an end of a cut starts: its I/O thread, and what libzmq and the guard start for each socket. */
+static void add_cut(thread_list *list, const mr_plan_vertex *end) {
+    const mr_cut *cut = mr_plan_cut_of(end);
+    bool sends = end->role == MR_ROLE_CUT_OUT;
+    add(list, cut->name, 1, "cut", cut->name);
+    add(list, "mr-zmq-guard", sends, "cut", cut->name);
+    add(list, "", MR_ZMQ_THREADS * (sends ? 1 : (int)cut->connect_count), "library", cut->name);
+}
+
+static void add_process(thread_list *list, const mr_plan *plan) {
+    int begun = 0; /* of the sources that wait for their turn */
+    add(list, "millrace", 1, "main", NULL);
+    add(list, "mr-signals", 1, "signals", NULL);
+    for (int i = 0; i < plan->workers; i++) {
+        char name[MR_THREAD_NAME];
+        add(list, mr_worker_name(i, name), 1, "worker", NULL);
+    }
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        const mr_plan_vertex *vertex = &plan->vertices[v];
+        int instances =
+            vertex->node == list->node && (!vertex->waits || begun++ < plan->jobs) ? vertex->instances : 0;
+        add(list, vertex->id, vertex->blocking ? instances : 0, vertex->role == MR_ROLE_SOURCE ? "source" : "stage",
+            vertex->id);
+        add(list, "", vertex->threads * instances, "library", vertex->id);
+        if (instances && mr_plan_cut_of(vertex))
+            add_cut(list, vertex);
+    }
+    for (size_t d = 1; d < plan->device_count; d++)
+        add(list, plan->devices[d].name, uses(plan, list->node, (int)d), "device", plan->devices[d].name);
+}
+
+static void add_all(thread_list *list, const mr_plan *plan) {
+    list->count = 0;
+    for (size_t n = 0; n < (plan->node_count ? plan->node_count : 1); n++) {
+        list->node = (int)n;
+        add_process(list, plan);
+    }
+}
+
+int mr_view_fill_threads(mr_view *view, const mr_plan *plan) {
+    thread_list list = {.view = view};
+    add_all(&list, plan);
+    if (!(list.threads = mr_arena_array(&view->arena, list.count, sizeof *list.threads)))
+        return MR_ERROR_MEMORY;
+    add_all(&list, plan);
+    view->shown.thread_count = list.count;
+    view->shown.threads = list.threads;
+    return list.failed ? MR_ERROR_MEMORY : MR_OK;
+}
+
+/* ---- files ----------------------------------------------------------------------------------------------------- */
+
+typedef struct file_list {
+    mr_view_file *files; /* NULL: they are counted */
+    size_t count;
+    int stage;
+} file_list;
+
+static void add_files(file_list *list, const mr_option *table, const char *fields) {
+    for (const mr_option *option = table; option && option->name; option++) {
+        if (option->elsewhere)
+            continue;
+        if (option->kind == MR_OPTION_MAP)
+            add_files(list, option->fields, fields + option->offset);
+        else if (option->file != MR_FILE_NONE && option->file != MR_FILE_NAME && mr_option_string(option, fields)) {
+            if (list->files)
+                list->files[list->count] = (mr_view_file){list->stage, option, mr_option_string(option, fields)};
+            list->count++;
+        }
+    }
+}
+
+static void add_all_files(file_list *list, const mr_plan_view *view) {
+    list->count = 0;
+    for (size_t v = 0; v < view->stage_count; v++) {
+        const mr_view_stage *stage = &view->stages[v];
+        list->stage = (int)v;
+        if (stage->role == MR_VIEW_STAGE || stage->role == MR_VIEW_SOURCE)
+            add_files(list, stage->type->options, stage->options);
+    }
+}
+
+int mr_view_fill_files(mr_view *view) {
+    file_list list = {0};
+    add_all_files(&list, &view->shown);
+    if (!(list.files = mr_arena_array(&view->arena, list.count, sizeof *list.files)))
+        return MR_ERROR_MEMORY;
+    add_all_files(&list, &view->shown);
+    view->shown.file_count = list.count;
+    view->shown.files = list.files;
+    return MR_OK;
+}

@@ -1,0 +1,194 @@
+/* Stages of a view: what each does, with its pools, links and cuts. */
+#include <string.h>
+
+#include "engine/pipeline/view.h"
+
+static mr_view_role role_of(const mr_plan_vertex *vertex) {
+    static const mr_view_role copies[] = {[MR_COPY_NONE] = MR_VIEW_STAGE,
+                                          [MR_COPY_UPLOAD] = MR_VIEW_UPLOAD,
+                                          [MR_COPY_DOWNLOAD] = MR_VIEW_DOWNLOAD,
+                                          [MR_COPY_PEER] = MR_VIEW_PEER};
+    switch (vertex->role) {
+    case MR_ROLE_SOURCE:
+        return MR_VIEW_SOURCE;
+    case MR_ROLE_CUT_OUT:
+        return MR_VIEW_CUT_OUT;
+    case MR_ROLE_CUT_IN:
+        return MR_VIEW_CUT_IN;
+    default:
+        return copies[vertex->copy];
+    }
+}
+
+static mr_view_pool pool_of(const mr_plan_pool *pool) {
+    return (mr_view_pool){
+        .memory = pool->memory,
+        .device = pool->device,
+        .count = pool->count,
+        .likely = pool->likely,
+        .bytes = pool->bytes,
+        .mean = pool->mean,
+        .most = pool->most,
+        .ahead = pool->ahead,
+    };
+}
+
+/* A batch may share one buffer; a decoder's is larger than its picture. */
+static uint64_t output_bytes(const mr_plan_vertex *vertex, size_t port) {
+    const mr_plan_pool *pool = &vertex->pools[port];
+    uint64_t bytes = mr_format_set_most_bytes(&vertex->outputs[port].set);
+    uint64_t part = pool->count > 0 ? pool->bytes / (uint64_t)vertex->batch : 0;
+    return part > bytes ? part : bytes;
+}
+
+static int fill_pools(mr_view *view, mr_view_stage *stage, const mr_plan_vertex *vertex) {
+    mr_view_pool *pools = mr_arena_array(&view->arena, vertex->output_count, sizeof *pools);
+    uint64_t *bytes = mr_arena_array(&view->arena, vertex->output_count, sizeof *bytes);
+    if (!pools || !bytes)
+        return MR_ERROR_MEMORY;
+    for (size_t port = 0; port < vertex->output_count; port++) {
+        pools[port] = pool_of(&vertex->pools[port]);
+        bytes[port] = output_bytes(vertex, port);
+    }
+    stage->pools = pools;
+    stage->output_bytes = bytes;
+    stage->scratch = pool_of(&vertex->scratch);
+    stage->staging = pool_of(&vertex->staging);
+    stage->batches = pool_of(&vertex->batches);
+    stage->block = pool_of(&vertex->block);
+    stage->results = pool_of(&vertex->results);
+    stage->pinned = pool_of(&vertex->pinned);
+    return MR_OK;
+}
+
+/* ---- cuts ------------------------------------------------------------------------------------------------------ */
+
+static mr_view_cut cut_of(const mr_plan_cut *entry, const mr_cut *cut) {
+    static const char *const compressions[] = {
+        [MR_CUT_PLAIN] = "none", [MR_CUT_LZ4] = "lz4", [MR_CUT_ZSTD] = "zstd"};
+    return (mr_view_cut){
+        .name = cut->name,
+        .from = entry->from,
+        .to = entry->to,
+        .out = entry->out,
+        .in = entry->in,
+        .mode = cut->mode == MR_CUT_LIVE ? "live" : "reliable",
+        .compression = compressions[cut->compression],
+        .checksum_payload = cut->checksum_payload,
+        .shared_memory = cut->shared_memory,
+        .keys = cut->key != NULL,
+        .window = cut->window,
+        .frame_bytes = cut->frame_bytes,
+        .window_bytes = cut->window_bytes,
+        .listen = cut->listen,
+        .connect_count = cut->connect_count,
+        .connect = cut->connect,
+    };
+}
+
+static int fill_cuts(mr_view *view, const mr_plan *plan) {
+    mr_view_cut *made = mr_arena_array(&view->arena, plan->cut_count, sizeof *made);
+    if (!made)
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < plan->cut_count; i++)
+        made[i] = cut_of(&plan->cuts[i], plan->cuts[i].cut);
+    view->shown.cut_count = plan->cut_count;
+    view->shown.cuts = made;
+    return MR_OK;
+}
+
+/* The cut that a vertex is an end of, as that end's process sees it; NULL with *failed where memory is out. */
+static const mr_view_cut *end_of(mr_view *view, const mr_plan *plan, int v, bool *failed) {
+    const mr_cut *cut = mr_plan_cut_of(&plan->vertices[v]);
+    for (size_t i = 0; cut && i < plan->cut_count; i++) {
+        if (plan->cuts[i].out != v && plan->cuts[i].in != v)
+            continue;
+        mr_view_cut *made = mr_arena_alloc(&view->arena, sizeof *made);
+        *failed = !made;
+        if (made)
+            *made = cut_of(&plan->cuts[i], cut);
+        return made;
+    }
+    return NULL;
+}
+
+/* ---- stages ---------------------------------------------------------------------------------------------------- */
+
+static mr_view_stage stage_of(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    static const char *const policies[] = {[MR_POLICY_BLOCK] = "block",
+                                           [MR_POLICY_DROP_OLDEST] = "drop-oldest",
+                                           [MR_POLICY_DROP_NEWEST] = "drop-newest"};
+    bool source = vertex->role == MR_ROLE_SOURCE;
+    return (mr_view_stage){
+        .id = vertex->id,
+        .type = vertex->type,
+        .options = vertex->options,
+        .place = vertex->place,
+        .role = role_of(vertex),
+        .source = vertex->source,
+        .written = !source                   ? NULL
+                   : plan->spec->all_sources ? plan->spec->all_sources
+                                             : mr_spec_source_name(plan->spec, vertex->source),
+        .node = vertex->node,
+        .device = vertex->device,
+        .device_names = vertex->device_names,
+        .device_reason = vertex->device_reason,
+        .remark = vertex->remark,
+        .note = vertex->note,
+        .device_count = vertex->device_count,
+        .devices = vertex->devices,
+        .has_reserve = vertex->has_reserve,
+        .reserve = vertex->reserve,
+        .instances = vertex->instances,
+        .entry = vertex->entry,
+        .blocking = vertex->blocking,
+        .threads = vertex->threads,
+        .entries = vertex->entries,
+        .in_flight = vertex->in_flight,
+        .batch = vertex->batch,
+        .batch_timeout_ns = vertex->batch_timeout_ns,
+        .queue = vertex->queue,
+        .when_full = policies[vertex->policy],
+        .on_error = vertex->on_error == MR_ON_ERROR_FAIL ? "fail" : "drop",
+        .works_on_devices = mr_plan_works_on_devices(vertex->type),
+        .constant_bytes = vertex->constant_bytes,
+        .input_count = vertex->input_count,
+        .inputs = vertex->inputs,
+        .output_count = vertex->output_count,
+        .outputs = vertex->outputs,
+        .rate = vertex->rate,
+        .paced = vertex->paced,
+        .frames = vertex->frames,
+        .deadline_ns = vertex->deadline_ns,
+        .source_count = vertex->source_count,
+        .sources = vertex->sources,
+    };
+}
+
+static int fill_links(mr_view *view, const mr_plan *plan) {
+    mr_view_link *made = mr_arena_array(&view->arena, plan->edge_count, sizeof *made);
+    if (!made)
+        return MR_ERROR_MEMORY;
+    for (size_t e = 0; e < plan->edge_count; e++) {
+        const mr_plan_edge *edge = &plan->edges[e];
+        made[e] = (mr_view_link){edge->from, edge->from_port, edge->to, edge->to_port};
+    }
+    view->shown.link_count = plan->edge_count;
+    view->shown.links = made;
+    return MR_OK;
+}
+
+int mr_view_fill_stages(mr_view *view, const mr_plan *plan) {
+    mr_view_stage *made = mr_arena_array(&view->arena, plan->vertex_count, sizeof *made);
+    bool failed = false;
+    int status = made ? MR_OK : MR_ERROR_MEMORY;
+    for (size_t v = 0; v < plan->vertex_count && !status; v++) {
+        made[v] = stage_of(plan, &plan->vertices[v]);
+        made[v].cut = end_of(view, plan, (int)v, &failed);
+        status = failed ? MR_ERROR_MEMORY : fill_pools(view, &made[v], &plan->vertices[v]);
+    }
+    view->shown.stage_count = plan->vertex_count;
+    view->shown.stages = made;
+    status = status ? status : fill_links(view, plan);
+    return status ? status : fill_cuts(view, plan);
+}
