@@ -65,7 +65,8 @@ tools/millrace/graph: engine/base tools/millrace/cli tools/millrace/plan
 tools/millrace/verify: engine/base engine/text engine/device engine/device/open engine/device/probe tools/millrace/cli tools/millrace/plan
     tools/millrace/run
 tools/millrace/deploy: engine/base tools/millrace/cli tools/millrace/plan tools/millrace/run
-tools/millrace/devices: engine/base engine/device engine/device/probe kernels tools/millrace/cli tools/millrace/plan
+tools/millrace/devices: engine/base engine/device engine/device/probe engine/device/sim kernels tools/millrace/cli
+    tools/millrace/plan
 tools/millrace/inspect: engine/base engine/text engine/spec stages stages/model stages/model/onnx tools/millrace/cli
 tools/millrace/bench: engine/base tools/millrace/cli
 tools/millrace/help: engine/base tools/millrace/cli
