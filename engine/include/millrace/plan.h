@@ -124,7 +124,7 @@ typedef struct mr_view_stage {
     const char *device_names;       /* of all of them: "sim:0, sim:1" */
     const char *device_reason;      /* why, where the choice was the planner's; else NULL */
     const char *remark;             /* what it does otherwise on that device, and why; else NULL */
-    const char *note;               /* what the type says of the plan, to be read behind its id; else NULL */
+    const char *note;               /* what it does otherwise on whichever device, and why; else NULL */
     size_t device_count;            /* more than one: frames are spread over them */
     const int *devices;
     bool has_reserve;
