@@ -51,7 +51,7 @@ typedef struct arguments {
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
-/* Answers an exit code. */
+/* Returns an exit code. */
 static int take_option(void *given, int option) {
     arguments *to = given;
     static const char *const formats[] = {[TEXT] = "text", [JSON] = "json", [GITHUB] = "github"};
@@ -70,7 +70,7 @@ static int take_option(void *given, int option) {
     return mr_usage_error(&usage, "--format takes text, json or github, not \"%s\"", optarg);
 }
 
-/* Answers an exit code; *done where there is nothing to check. */
+/* Returns an exit code; *done if there is nothing to check. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
     int code = 0;
     *done = true;

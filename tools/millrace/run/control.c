@@ -16,16 +16,16 @@
 #include "millrace/log.h"
 #include "tools/millrace/run/control_answer.h"
 
-/* What is not taken of an answer within so long is not given any more; and so long no client is accepted where there
- * are no descriptors: the socket stays readable, and poll would return at once. */
+/* A client that has not read its answer within ANSWER_NS is disconnected. If accept runs out of descriptors it pauses
+ * for ACCEPT_NS: the socket stays readable, and poll would return at once. */
 static const int64_t ANSWER_NS = 3000000000, ACCEPT_NS = 100000000, NS_PER_MS = 1000000;
 
 typedef struct client {
     int fd; /* 0: the place is free */
-    bool ended; /* it sends no more */
+    bool ended; /* end of file was read */
     size_t length;
     char text[MR_CONTROL_REQUEST];
-    char *answer; /* on its way; NULL: none is */
+    char *answer; /* being sent; NULL: none */
     size_t answer_length, sent;
     int64_t until_ns;
 } client;
@@ -39,7 +39,7 @@ static struct {
 
 /* ---- the socket ------------------------------------------------------------------------------------------------ */
 
-/* Opens the folder of the socket, made where it is missing, if nobody else can enter it. */
+/* Opens the folder of the socket, and creates it if it is missing. Fails if other users can enter it. */
 static int open_folder(const char *path, int *folder) {
     char copy[MR_CONTROL_PATH];
     struct stat found;
@@ -65,7 +65,7 @@ static int open_folder(const char *path, int *folder) {
     return MR_OK;
 }
 
-/* Takes away what a run that is gone has left. */
+/* Removes the socket that a dead run has left. */
 static int make_room(const char *path) {
     struct stat found;
     int other;
@@ -87,7 +87,7 @@ static int listen_at(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* What is allowed is so from the beginning: the socket takes it from its descriptor. */
+    /* The socket inherits the mode of its descriptor, so it is never open to others. */
     if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&address, sizeof address) ||
         listen(fd, MR_CONTROL_CLIENTS)) {
         int status = mr_fail(MR_ERROR_IO, "cannot listen at %s: %s", path, strerror(errno));
@@ -106,7 +106,7 @@ static int open_at(const char *path) {
     int status = open_folder(path, &folder);
     if (status)
         return status;
-    /* Two runs that begin at once do not take each other for gone. */
+    /* The lock keeps two runs that begin at once from taking each other's socket for a dead one. */
     if (flock(folder, LOCK_EX))
         status = mr_fail(MR_ERROR_IO, "cannot lock the folder of %s: %s", path, strerror(errno));
     if (!status)
@@ -128,7 +128,7 @@ int mr_control_open(const char *path) {
         return open_at(path);
     if (!mr_control_folder(folder))
         return MR_OK;
-    /* Nobody has asked for this one. */
+    /* This socket was not asked for, so the run goes on without it. */
     if (mr_control_name(folder, getpid(), name) || open_at(name))
         mr_log(MR_LOG_INFO, "this run cannot be controlled: %s", mr_message());
     return MR_OK;
@@ -171,7 +171,7 @@ static void take_client(int64_t now_ns) {
         close(fd);
 }
 
-/* False where the client is to be let go. */
+/* False if the client must be disconnected. */
 static bool send_more(client *one, int64_t now_ns) {
     ssize_t sent = send(one->fd, one->answer + one->sent, one->answer_length - one->sent, MSG_NOSIGNAL);
     if (sent < 0 && errno != EAGAIN && errno != EINTR)
@@ -188,7 +188,7 @@ static bool has_request(const client *one) {
     return !one->answer && memchr(one->text, '\n', one->length);
 }
 
-/* Answers the first request that waits; others wait until that is sent. */
+/* Answers the first request in the buffer; later ones wait until that answer is sent. */
 static bool answer(client *one, mr_pipeline *pipeline, int64_t now_ns) {
     char *end = memchr(one->text, '\n', one->length);
     *end = 0;
@@ -221,7 +221,7 @@ static void serve_client(client *one, bool ready, mr_pipeline *pipeline, int64_t
         let_go(one);
 }
 
-/* ---- for the thread that serves -------------------------------------------------------------------------------- */
+/* ---- for the serving thread ------------------------------------------------------------------------------------ */
 
 static int earlier_ms(int wait_ms, int64_t at_ns, int64_t now_ns) {
     int64_t left_ms = at_ns > now_ns ? (at_ns - now_ns) / NS_PER_MS + 1 : 0;

@@ -18,7 +18,7 @@ typedef struct request {
     mr_pipeline *pipeline;
 } request;
 
-/* ---- what can be done ------------------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------------------------- */
 
 static int enable(const request *asked) {
     return mr_pipeline_enable_device(asked->pipeline, asked->argument, true);
@@ -52,7 +52,7 @@ static int look(const request *asked) {
 }
 
 static const struct deed {
-    const char *name, *argument; /* argument: what it is called; NULL: it has none */
+    const char *name, *argument; /* argument: its kind, for messages; NULL: it takes none */
     int (*function)(const request *asked);
 } deeds[] = {
     {"status", NULL, look},       {"disable", "device", disable}, {"enable", "device", enable},
@@ -94,7 +94,7 @@ static int parse(request *asked, const char *line, const struct deed **deed) {
     return MR_OK;
 }
 
-/* What changes a run is entered, also where it is refused. */
+/* A request that changes the run is entered into the audit log, also if it is refused. */
 static void enter(const request *asked, int status) {
     mr_summary *summary = NULL;
     if (!mr_audit_wanted() || strcmp(asked->what, "status") == 0 || mr_pipeline_summarize(asked->pipeline, &summary))

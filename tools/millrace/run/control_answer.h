@@ -1,4 +1,4 @@
-/* What a run answers to a request at its control socket (control.h), and does for it. */
+/* Handles requests at the control socket of a run (control.h). */
 #ifndef MILLRACE_TOOLS_RUN_CONTROL_ANSWER_H
 #define MILLRACE_TOOLS_RUN_CONTROL_ANSWER_H
 
@@ -6,8 +6,8 @@
 
 #include "millrace/millrace.h"
 
-/* Does what one line asks for. The answer ends with a newline and is the caller's to free; NULL: no memory. `pipeline`
- * NULL: nothing runs yet, or any more. */
+/* Does one request, a line. Returns the answer, which ends with a newline and which the caller frees; NULL: no memory.
+ * `pipeline` NULL: it does not run yet, or not any more. */
 char *mr_control_answer(const char *request, mr_pipeline *pipeline, size_t *length);
 
 #endif

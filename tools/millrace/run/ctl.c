@@ -1,4 +1,4 @@
-/* millrace ctl: asks a run what it does, and changes it while it runs. */
+/* millrace ctl: prints the status of a run, and changes it while it runs. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -70,7 +70,7 @@ static int take_option(void *given, int option) {
     }
 }
 
-/* Answers an exit code; *done where the command is over. What there is to do, the run knows. */
+/* Returns an exit code; *done if the command is over. The request itself is checked by the run. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
     int code = 0;
     *done = true;
@@ -92,10 +92,10 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 
 typedef struct search {
     int fd, count;
-    char lines[800]; /* one for each: its process, and what it was started with */
+    char lines[800]; /* one for each: its process, and its command line */
 } search;
 
-/* What a process was started with, without its own name: which of several nodes it is; "" where that cannot be told. */
+/* The command line of a process without its own name, which tells several nodes apart; "" if it cannot be read. */
 static void read_words(long long pid, char *text, size_t bytes) {
     char path[32];
     snprintf(path, sizeof path, "/proc/%lld/cmdline", pid);
@@ -111,7 +111,7 @@ static void read_words(long long pid, char *text, size_t bytes) {
     memmove(text, text + name, length + 1 - name);
 }
 
-/* Looks whether a run listens there, and takes away what one that is gone has left. */
+/* Checks if a run listens there, and removes the socket of a dead one. */
 static void look_at(search *s, const char *folder, const char *name) {
     char path[MR_CONTROL_PATH];
     long long pid;
@@ -137,7 +137,7 @@ static void look_at(search *s, const char *folder, const char *name) {
         s->fd = fd;
 }
 
-/* If there are several, they are printed behind the message: `lines` is to be freed. */
+/* If there are several, they are printed behind the message; the caller frees `lines`. */
 static int find_only(int *fd, char **lines) {
     char folder[MR_CONTROL_PATH];
     if (!mr_control_folder(folder))
@@ -199,7 +199,7 @@ static int send_request(const arguments *from, int fd) {
     return status;
 }
 
-/* One line, without its end, which the caller frees. */
+/* One line, without its newline; the caller frees it. */
 static int receive_answer(int fd, char **answer) {
     size_t length = 0, room = 0;
     char *text = NULL;
@@ -233,7 +233,7 @@ static yajl_val member(yajl_val tree, const char *key, yajl_type type) {
     return yajl_tree_get(tree, way, type);
 }
 
-/* What lines hold is shown as text, whoever it is that has answered. */
+/* Prints each line as text: control characters of the answer do not reach the terminal. */
 static void print_lines(const char *text) {
     for (size_t length; *text; text += length + (text[length] == '\n')) {
         length = strcspn(text, "\n");
@@ -241,7 +241,7 @@ static void print_lines(const char *text) {
     }
 }
 
-/* Tells people what has come of it; answers an exit code. */
+/* Prints the answer for people; returns an exit code. */
 static int tell(const arguments *from, const char *answer) {
     char why[256] = "";
     yajl_val tree = yajl_tree_parse(answer, why, sizeof why);

@@ -11,7 +11,7 @@
 
 #include "tools/millrace/cli/command.h"
 
-/* A number of the environment; as it is where that is not set. */
+/* A number of the environment; unchanged if the variable is not set. */
 static int take_number(const char *variable, int *number) {
     const char *said = getenv(variable);
     long long value;
@@ -81,8 +81,8 @@ static int expand_hosts(mr_launch *launch, const char *list) {
     return MR_OK;
 }
 
-/* "2(x3),1": two tasks on each of the first three machines, one on the fourth. Each machine is named as often as it
- * has tasks, one behind the other, as srun numbers them unless told otherwise. */
+/* "2(x3),1": two tasks on each of the first three machines, one on the fourth. Each machine is listed as often as it
+ * has tasks, consecutively, as srun numbers tasks by default. */
 static int repeat_hosts(mr_launch *launch, const char *tasks) {
     mr_launch each = {0};
     size_t host = 0;
@@ -121,9 +121,9 @@ static int find_slurm(mr_launch *launch) {
     return status || !tasks ? status : repeat_hosts(launch, tasks);
 }
 
-/* ---- others ---------------------------------------------------------------------------------------------------- */
+/* ---- other launchers ------------------------------------------------------------------------------------------- */
 
-/* "classify-worker-2" is the third of its kind. */
+/* "classify-worker-2" is replica 2. */
 static int ordinal_of(const char *host) {
     const char *dash = host ? strrchr(host, '-') : NULL;
     long long value;
@@ -164,7 +164,7 @@ int mr_launch_find(mr_launch *launch) {
     if (!status && launch->processes && launch->process >= launch->processes)
         status = mr_fail(MR_ERROR_USAGE, "%s says that this is process %d of %d", launch->by, launch->process,
                          launch->processes);
-    /* A batch script, or a step of one task, is told its number too: it runs all nodes. */
+    /* A batch script, or a step of one task, has SLURM_PROCID too: it runs all nodes. */
     if (launch->processes == 1 && !launch->node)
         launch->by = NULL;
     return status;

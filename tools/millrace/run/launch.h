@@ -1,13 +1,13 @@
-/* Which of a pipeline's processes this one is, as whoever started it says.
+/* Determines from the environment which process of a pipeline this one is.
  *
  *     MILLRACE_NODE, MILLRACE_REPLICA    the node by its name, and which of its processes: 0, 1, ... (a pod, a unit);
  *                                        without the second, JOB_COMPLETION_INDEX, or the number that ends HOSTNAME,
- *                                        where the name of the pod has one
+ *                                        if the name of the pod has one
  *     MILLRACE_HOSTS                     the machines of all processes, in order, with commas
  *     SLURM_PROCID, SLURM_NTASKS         a task of a Slurm step, with SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE
  *     OMPI_COMM_WORLD_RANK, _SIZE; PMI_RANK, PMI_SIZE    a process of an MPI launcher
  *
- * A launcher that counts processes counts those of the first node, then those of the second. */
+ * A launcher that numbers processes numbers those of the first node first, then those of the second. */
 #ifndef MILLRACE_TOOLS_RUN_LAUNCH_H
 #define MILLRACE_TOOLS_RUN_LAUNCH_H
 
@@ -16,20 +16,20 @@
 enum { MR_LAUNCH_MOST = 4096 /* processes */ };
 
 typedef struct mr_launch {
-    const char *by;       /* "Slurm", "MPI", "MILLRACE_NODE"; NULL: nobody says anything */
+    const char *by;       /* "Slurm", "MPI", "MILLRACE_NODE"; NULL: none is set */
     const char *node;     /* its name; NULL: only its number is known */
     int replica;
     int process;          /* 0, 1, ... of `processes` */
     int processes;        /* 0: not known */
-    size_t host_count;    /* of each process, where they are known; else 0 */
+    size_t host_count;    /* of each process, if they are known; else 0 */
     char **hosts;
 } mr_launch;
 
-/* Reads the environment. MR_ERROR_USAGE where it contradicts itself. */
+/* Reads the environment. MR_ERROR_USAGE if it contradicts itself. */
 int mr_launch_find(mr_launch *launch);
 void mr_launch_fini(mr_launch *launch);
 
-/* Whether the host of an endpoint is this machine. */
+/* True if the host of an endpoint is this machine. */
 bool mr_launch_is_here(const char *endpoint);
 
 #endif

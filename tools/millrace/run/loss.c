@@ -42,7 +42,7 @@ int mr_loss_join(int argc, char **argv, char **made) {
     return argc;
 }
 
-/* ---- what was lost --------------------------------------------------------------------------------------------- */
+/* ---- lost frames ----------------------------------------------------------------------------------------------- */
 
 static bool is_part(const mr_loss *loss, size_t i, const char *stage, const char *reason) {
     const char *other = loss->part[i].reason;
@@ -80,7 +80,7 @@ mr_loss mr_loss_of(const mr_summary *summary) {
     return loss;
 }
 
-/* The part that has lost the most of those that have lost less than `below`, or as many and stand behind `after`. */
+/* The part with the most lost frames among those with fewer than `below`, or with as many and behind `after`. */
 static size_t next_part(const mr_loss *loss, uint64_t below, size_t after) {
     size_t best = loss->count;
     for (size_t i = 0; i < loss->count; i++) {

@@ -1,5 +1,5 @@
-/* Frames that were lost: dropped, by whatever stage and for whatever reason, or announced by a file that ends before them.
- * What a stage absorbs is not lost. */
+/* Lost frames: dropped, by any stage and for any reason, or announced by a file that ends before them. A frame that a
+ * stage absorbs is not lost. */
 #ifndef MILLRACE_TOOLS_RUN_LOSS_H
 #define MILLRACE_TOOLS_RUN_LOSS_H
 
@@ -10,9 +10,9 @@
 #include "millrace/millrace.h"
 #include "tools/millrace/cli/command.h"
 
-/* --fail-on-loss: how many frames, or how many percent of those that came in, may be lost. */
+/* --fail-on-loss: the number, or the percentage of incoming frames, that may be lost. */
 typedef struct mr_loss_limit {
-    const char *text; /* as it was given; NULL: it was not */
+    const char *text; /* the option's text; NULL: it was not given */
     double most;
     bool percent;
 } mr_loss_limit;
@@ -23,19 +23,19 @@ enum { MR_LOSS_OPTION = 1536 };
     "  --fail-on-loss [N]   exits with 65 if more than N frames, or more than N% of all, were dropped, or not read\n" \
     "                     since a file ends early; without N if any was. What a stage absorbs is not lost\n"
 
-/* Joins "--fail-on-loss" with a number that stands behind it as an argument of its own, which getopt would leave over.
- * Answers how many arguments are left, or a negative status. What it makes is to be freed with mr_loss_forget. */
+/* Joins "--fail-on-loss" with a number that follows it as a separate argument, which getopt would leave over. Returns
+ * the number of arguments left, or a negative status. *made is freed with mr_loss_forget. */
 int mr_loss_join(int argc, char **argv, char **made);
-/* NULL is 0. False: it is no number of frames or percent. */
+/* NULL is 0. False if the text is not a number of frames or a percentage. */
 bool mr_loss_parse(mr_loss_limit *limit, const char *text);
 
-/* By stage and reason, as far as there is room; `lost` counts all. */
+/* By stage and reason, as long as there is room; `lost` counts all. */
 enum { MR_LOSS_PARTS = 64 };
 typedef struct mr_loss {
-    uint64_t in, lost; /* in: those that were announced and did not come as well */
+    uint64_t in, lost; /* in: includes frames that were announced and not read */
     size_t count;
     struct {
-        const char *stage, *reason; /* reason NULL: of a source, those that did not come */
+        const char *stage, *reason; /* reason NULL: `stage` is a source, and the frames were not read */
         uint64_t frames;
     } part[MR_LOSS_PARTS];
 } mr_loss;

@@ -11,11 +11,11 @@
 
 static struct {
     struct sockaddr_un to;
-    socklen_t length; /* 0: nobody asked */
+    socklen_t length; /* 0: no service manager */
     int64_t watchdog_ns;
 } manager;
 
-/* WATCHDOG_PID, where it is set, says whom the manager means. */
+/* If WATCHDOG_PID is set it names the process that the watchdog is for. */
 static int64_t read_watchdog(void) {
     const char *every = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
     if (!every || (pid && atol(pid) != (long)getpid()))
@@ -30,7 +30,7 @@ void mr_notify_begin(void) {
     if (path && (*path == '/' || *path == '@') && strlen(path) < sizeof manager.to.sun_path) {
         manager.to = (struct sockaddr_un){.sun_family = AF_UNIX};
         memcpy(manager.to.sun_path, path, strlen(path));
-        /* What begins with @ is a name in the abstract namespace, which begins with a zero. */
+        /* A name that begins with @ is abstract: its first byte is zero. */
         if (*path == '@')
             manager.to.sun_path[0] = 0;
         manager.length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
@@ -52,7 +52,7 @@ void mr_notify(const char *format, ...) {
     if (to < 0 || length <= 0)
         return;
     size_t bytes = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
-    /* A manager that is not there any more misses nothing. */
+    /* The manager may be gone: errors are ignored. */
     sendto(to, text, bytes, MSG_NOSIGNAL, (const struct sockaddr *)&manager.to, manager.length);
     close(to);
 }

@@ -37,7 +37,7 @@ void mr_progress_begin(mr_progress *progress) {
     mr_log_to(log_above, NULL);
 }
 
-/* Frames announced by all sources together; 0 where one says nothing. */
+/* Frames announced by all sources together; 0 if one announces none. */
 static uint64_t total_of(const mr_summary *summary) {
     uint64_t total = 0;
     for (size_t i = 0; i < summary->source_count; i++) {

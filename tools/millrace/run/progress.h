@@ -1,4 +1,4 @@
-/* One line on a terminal that says how a run is getting on. Log lines pass above it while it stands there.
+/* One line on a terminal with the progress of a run. Log lines are printed above it.
  *
  * One progress at a time; show and hide from one thread, log lines from any. */
 #ifndef MILLRACE_TOOLS_RUN_PROGRESS_H
@@ -9,18 +9,18 @@
 #include "millrace/millrace.h"
 
 typedef struct mr_progress {
-    double since_s;     /* of the run, at `since_frames`: where the rate is measured from */
+    double since_s;     /* of the run, at `since_frames`: the rate is measured from there */
     uint64_t since_frames;
     double rate;        /* frames a second, over the last few seconds */
 } mr_progress;
 
-/* Whether a line can be written over there: standard error is a terminal, and not a dumb one (TERM). */
+/* True if a line can be overwritten: standard error is a terminal, and not a dumb one (TERM). */
 bool mr_progress_suits_terminal(void);
-/* Takes the log over, so that its lines do not run into this one. */
+/* Redirects the log, so that its lines do not run into this one. */
 void mr_progress_begin(mr_progress *progress);
-/* Frames, frames a second, done of total where it is known, drops, time left. */
+/* Frames, frames a second, done of total if it is known, drops, time left. */
 void mr_progress_show(mr_progress *progress, const mr_summary *summary);
-/* Removes the line and gives the log back. */
+/* Removes the line and restores the log. */
 void mr_progress_end(mr_progress *progress);
 
 #endif

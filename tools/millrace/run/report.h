@@ -1,7 +1,7 @@
-/* What the process of a node tells the one that watches over it: its summary, as one line of JSON, when it has started,
+/* Reports from the process of a node to its supervisor: the summary, as one line of JSON, when the process has started,
  * twice a second, and once more with the exit code when it has ended.
  *
- * It writes to the descriptor that MILLRACE_REPORT_FD names; without that nothing is told. One thread. */
+ * Written to the descriptor that MILLRACE_REPORT_FD names; without it nothing is reported. One thread. */
 #ifndef MILLRACE_TOOLS_RUN_REPORT_H
 #define MILLRACE_TOOLS_RUN_REPORT_H
 
@@ -12,11 +12,11 @@
 #define MR_REPORT_VARIABLE "MILLRACE_REPORT_FD"
 
 typedef struct mr_report {
-    FILE *stream; /* NULL: nobody wants to know */
+    FILE *stream; /* NULL: there is no supervisor */
 } mr_report;
 
 void mr_report_begin(mr_report *report);
-/* A supervisor that is gone misses nothing. */
+/* The supervisor may be gone: errors are ignored. */
 void mr_report_send(const mr_report *report, const mr_summary *summary, bool finished, int status);
 void mr_report_end(mr_report *report);
 

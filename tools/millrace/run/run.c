@@ -23,9 +23,9 @@
 enum {
     TRACE = 256, AUDIT, RESUME, CONTROL, LOG, QUIET, JSON, NODE, REPLICA, ONE_PROCESS, GRACE
 };
-/* How often the progress line is renewed. */
+/* The interval of the progress line. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;
-/* What --grace may be. */
+/* The range of --grace. */
 static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000;
 
 static const struct option options[] = {
@@ -101,7 +101,7 @@ typedef mr_run_arguments arguments;
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
-/* Where an option that is a name of something is kept; NULL for the others. */
+/* The field that an option with a name as its value is kept in; NULL for all other options. */
 static const char **name_for(arguments *to, int option) {
     return option == TRACE     ? &to->trace
            : option == RESUME  ? &to->resume
@@ -111,7 +111,7 @@ static const char **name_for(arguments *to, int option) {
                                : NULL;
 }
 
-/* Answers an exit code. */
+/* Returns an exit code. */
 static int take_option(void *given, int option) {
     arguments *to = given;
     long long replica = 0;
@@ -157,7 +157,7 @@ static int take_option(void *given, int option) {
     }
 }
 
-/* Answers an exit code; *done where the command is over. */
+/* Returns an exit code; *done if the command is over. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
     int code = 0;
     *done = true;
@@ -187,13 +187,13 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     return status;
 }
 
-/* Lines on the same terminal as the results would only get in their way. */
+/* If the results go to the same terminal, a progress line would only be in their way. */
 static bool wants_progress(const arguments *from) {
     bool results_on_terminal = mr_output_takes_stdout() && isatty(STDOUT_FILENO);
     return !from->report.stream && !from->quiet && mr_progress_suits_terminal() && !results_on_terminal;
 }
 
-/* What is told while it runs: to the terminal, to whoever watches over this process, to a service manager. */
+/* Reports while the pipeline runs: to the terminal, to the supervisor, to a service manager. */
 typedef struct audience {
     mr_pipeline *pipeline;
     const mr_plan_view *plan;
@@ -219,12 +219,12 @@ static void give_signs(audience *to, const mr_summary *summary) {
     }
 }
 
-/* A run that was asked to end ends soon, however long what is in flight would take; sooner where it is one of several,
- * and was asked only once those that read sources had some time. */
+/* A run that was asked to end ends within the grace time, even if the frames in flight would take longer; sooner if it
+ * is one of several nodes and was asked only after those with sources. */
 static void keep_drain_short(const audience *to) {
     const mr_plan_view *plan = to->plan;
     bool asked_last = to->report->stream && plan->nodes[plan->node].source_count == 0;
-    /* See supervisor.c for the rest of it. */
+    /* supervisor.c has the rest of the time. */
     mr_pipeline_keep_short(to->pipeline, plan->grace_ns / 100 * (asked_last ? 35 : 70));
 }
 
@@ -245,14 +245,14 @@ static int await_end(audience *to) {
     return status;
 }
 
-/* In a pipe only results are printed; but a failure is never left without its ledger, and lost frames are told of. They
- * may make *status a failure. Answers a status of its own. */
+/* In a pipe only results are printed; but a failure always comes with its ledger, and lost frames are reported. They
+ * may make *status a failure. Returns a status of its own. */
 static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
     mr_summary *summary = NULL;
     int failed = mr_pipeline_summarize(pipeline, &summary);
     if (failed)
         return failed;
-    /* Whoever has seen enough is told nothing more. */
+    /* Standard output was closed by its reader: print nothing. */
     bool watched = from->report.stream != NULL, quiet = watched || from->quiet || *status == MR_ERROR_CLOSED;
     const mr_loss loss = mr_loss_of(summary);
     int lost = *status ? MR_OK : mr_loss_check(&loss, &from->loss);
@@ -271,7 +271,7 @@ static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
     return failed;
 }
 
-/* Once nobody can change the run any more: what was changed last is entered before its end. */
+/* Called when the run cannot be changed any more: the last change is logged before the run's end. */
 static void end_audit(mr_pipeline *pipeline, int status) {
     mr_summary *summary = NULL;
     int failed = mr_pipeline_summarize(pipeline, &summary);
@@ -305,9 +305,9 @@ static int run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_
     audience to = {.pipeline = pipeline, .plan = plan, .report = &from->report, .show = wants_progress(from)};
     status = await_end(&to);
     int failed = report(pipeline, from, &status);
-    /* It has ended by itself: who asks it to end from now on gets what it has come to. */
+    /* The run has ended by itself: a signal from now on gets its exit code. */
     mr_signals_end();
-    /* Results may be on their way for a while yet, and nobody answers who asks. */
+    /* Results may be in transit for a while, and the control socket is closed. */
     mr_control_close();
     end_audit(pipeline, status);
     if (failed)

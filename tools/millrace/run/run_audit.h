@@ -1,5 +1,4 @@
-/* What a run enters into the audit log: that it began, with which pipeline, who asked it to end, and
- * how it ended. */
+/* Entries of a run in the audit log: its start, with the pipeline, the signals that end it, and its end. */
 #ifndef MILLRACE_TOOLS_RUN_RUN_AUDIT_H
 #define MILLRACE_TOOLS_RUN_RUN_AUDIT_H
 
@@ -14,7 +13,7 @@ void mr_run_audit_begin(const mr_plan_view *plan, const char *file);
 #define MR_SIGNAL_EXITS "exits at once"
 struct signalfd_siginfo;
 void mr_run_audit_signal(const struct signalfd_siginfo *signal, const char *does);
-/* It has ended so; `summary` may be NULL. Ends the log. */
+/* The run has ended with this status; `summary` may be NULL. Ends the log. */
 void mr_run_audit_end(const mr_summary *summary, int status);
 
 #endif

@@ -55,7 +55,7 @@ static bool writes_stdout(const mr_plan_view *plan) {
     return found;
 }
 
-/* What each child is started with: this command, as far as it is for all of them. */
+/* The command line of each child: that of this process, without the options that are not for all of them. */
 typedef struct child_command {
     char *words[2048];
     size_t count;

@@ -1,4 +1,4 @@
-/* What `millrace run` does with nodes: which of them this process is, and watching over all of them. */
+/* `millrace run` with nodes: which of them this process runs, or supervision of all of them. */
 #ifndef MILLRACE_TOOLS_RUN_RUN_NODES_H
 #define MILLRACE_TOOLS_RUN_RUN_NODES_H
 
@@ -8,19 +8,19 @@
 #include "tools/millrace/run/loss.h"
 #include "tools/millrace/run/report.h"
 
-/* The command line of `millrace run`, and what else decides what it does. */
+/* The command line of `millrace run`, and the other things that decide how it runs. */
 typedef struct mr_run_arguments {
     const char *path, *trace, *audit, *resume, *control, *log, *node, *grace;
     mr_overrides overrides;
     int replica;
-    int64_t grace_ns;  /* 0: not said */
+    int64_t grace_ns;  /* 0: not given */
     mr_loss_limit loss;
     bool quiet, json, deny, one_process;
-    mr_launch launch;  /* what the environment says */
-    mr_report report;  /* to whoever watches over this process */
+    mr_launch launch;  /* from the environment */
+    mr_report report;  /* to a supervisor */
 } mr_run_arguments;
 
-/* The command line decides which node this process runs, then whoever started it. */
+/* The command line decides which node this process runs; if it does not, the launcher does. */
 void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params);
 /* Whether a process of that node that is started again, by whoever does that, can go on where it was: it reads
  * sources or writes something, and all of that can be continued (flow/resume.h). Where `run` itself does that, pipes

@@ -20,9 +20,9 @@
 #include "tools/millrace/run/run_audit.h"
 #include "tools/millrace/run/summary.h"
 
-/* Who is asked to end before it runs may take so long to begin: models are loaded, cameras looked for. */
+/* The default time to end. A pipeline that is still starting may need as long: it loads models and opens cameras. */
 static const int64_t PATIENCE_NS = 10000000000;
-/* How long what this thread says may take. */
+/* The longest time for one message of this thread. */
 static const int64_t SAYING_NS = 500000000;
 enum { MOST_TO_TERMINAL = 64 };
 static const int64_t NS_PER_S = 1000000000, NS_PER_MS = 1000000;
@@ -30,21 +30,21 @@ static const int64_t NS_PER_S = 1000000000, NS_PER_MS = 1000000;
 static struct {
     pthread_mutex_t lock;
     pthread_t thread;
-    mr_pipeline *pipeline; /* NULL: not running yet, or no more */
-    int fd;                /* of signals */
+    mr_pipeline *pipeline; /* NULL: not running yet, or not any more */
+    int fd;                /* the signalfd */
     int asked;             /* the first signal that asked for the end; 0: none */
-    bool timed;            /* what the process does before it ends is waited for until then: there is nothing to drain */
-    int64_t until_ns;      /* the first signal's time, and patience_ns */
+    bool timed;            /* nothing to drain: exit at until_ns if the process has not ended by itself */
+    int64_t until_ns;      /* the first signal's time plus patience_ns */
     int64_t patience_ns;
-    int code;              /* what the run has come to; -1: it is not over */
+    int code;              /* the run's exit code; -1: it has not ended */
     bool begun, over;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Writes to standard error past its buffer, whose lock others may hold while they wait for its reader. A terminal that
- * was stopped, or a pipe that nobody reads, does not keep signals waiting: what it does not take in time is left out. */
+/* Writes to standard error past its buffer, whose lock another thread may hold while it waits for the reader. A stopped
+ * terminal, or a pipe that is not read, does not block signals: text that is not accepted in time is left out. */
 static void say(const char *text, size_t bytes) {
     const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + SAYING_NS;
-    /* So much goes in at once where poll says that there is room. */
+    /* If poll reports room, so many bytes can be written at once. */
     const size_t most = isatty(STDERR_FILENO) ? MOST_TO_TERMINAL : PIPE_BUF;
     struct pollfd one = {.fd = STDERR_FILENO, .events = POLLOUT};
     for (ssize_t done = 0; bytes > 0; text += done, bytes -= (size_t)done) {
@@ -88,7 +88,7 @@ static void exit_at_once(int signal) {
     _exit(128 + signal);
 }
 
-/* What does not run yet is to begin, and to end at once: so there is a summary, and the end is a good one. */
+/* A pipeline that is still starting starts, and then ends at once: so there is a summary, and a clean end. */
 static void interrupt(const struct signalfd_siginfo *signal) {
     if (watch.asked && signal->ssi_signo == SIGHUP)
         return;
@@ -116,7 +116,7 @@ static void give_up(void) {
     _exit(watch.code);
 }
 
-/* Milliseconds for poll. */
+/* The timeout for poll, in milliseconds. */
 static int patience_ms(void) {
     if (!watch.timed)
         return -1;
@@ -126,7 +126,7 @@ static int patience_ms(void) {
     return (int)(left_ns / NS_PER_MS) + 1;
 }
 
-/* Takes the signal that has come; false where it only ends the thread. */
+/* Handles the signal that has arrived; false if it only ends the thread. */
 static bool take_signal(int fd) {
     struct signalfd_siginfo signal;
     if (read(fd, &signal, sizeof signal) != sizeof signal)

@@ -1,9 +1,9 @@
 /* Signals of a run, on a thread of their own: SIGINT and SIGTERM drain, the second of them exits at once; SIGHUP (the
- * terminal is gone) drains, unless it is ignored, as under nohup, and never more than that; SIGUSR1 prints the summary
- * so far. The same thread serves the control socket, if one was opened before (control.h).
+ * terminal was closed) drains, but never exits, and does nothing if it is ignored, as under nohup; SIGUSR1 prints the
+ * summary so far. The same thread serves the control socket, if one was opened before (control.h).
  *
- * begin comes before any other thread is started, since threads inherit what is blocked; end before the pipeline
- * is destroyed, and leave while it is, which may take as long as its sinks linger. One run at a time. */
+ * begin is called before any other thread is started, since threads inherit the signal mask; end before the pipeline is
+ * destroyed, and leave while it is destroyed, which may take as long as its sinks linger. One run at a time. */
 #ifndef MILLRACE_TOOLS_RUN_SIGNALS_H
 #define MILLRACE_TOOLS_RUN_SIGNALS_H
 
@@ -11,18 +11,18 @@
 
 #include "millrace/millrace.h"
 
-/* A first signal that comes before a pipeline is watched drains the one that then is; after `patience_ns`, or ten
- * seconds where that is 0, it exits. */
+/* If a first signal arrives before a pipeline is watched, that pipeline is drained once it is. If none is by
+ * `patience_ns` (0: ten seconds) after the signal, the process exits. */
 int mr_signals_begin(int64_t patience_ns);
 void mr_signals_watch(mr_pipeline *pipeline);
-/* Signals stay blocked, and one that no pipeline was drained for is pending again, for who takes signals next. Once
- * more does nothing. */
+/* Signals stay blocked; a signal for which no pipeline was drained is pending again, for the next thread that takes
+ * signals. A second call does nothing. */
 void mr_signals_end(void);
-/* After end, and with the control socket closed: what the run has come to, the exit code, is told, and results may be
- * on their way for a while. That is waited for as long as begin says, from the first signal on; then, or with one more,
- * the process exits. */
+/* After end, and with the control socket closed. `code` is the run's exit code; results may be in transit for a while.
+ * If the process has not ended patience_ns (see begin) after the first signal, or when another one arrives, it
+ * exits. */
 void mr_signals_leave(int code);
-/* Those that a run takes; who takes them blocks them first. Added to `set`. */
+/* Adds the signals that a run takes to `set`; a thread that takes them blocks them first. */
 void mr_signals_add(sigset_t *set);
 
 #endif

@@ -46,7 +46,7 @@ const char *mr_device_state_name(mr_device_state state) {
     return names[state];
 }
 
-/* Which device did how much, where there are several. */
+/* The share of each device, if there are several. */
 static void print_shares(const mr_stage_summary *stage, FILE *stream) {
     double all = 0;
     for (size_t i = 0; i < stage->share_count; i++)
@@ -65,7 +65,7 @@ static void print_shares(const mr_stage_summary *stage, FILE *stream) {
     }
 }
 
-/* Nothing goes into a source, and nothing waits before it. */
+/* A source has no inputs and no queue. */
 static void print_stage(const mr_stage_summary *stage, FILE *stream) {
     if (stage->is_source)
         mr_print(stream, "%-8s %10s %10llu ", stage->device, "", (unsigned long long)stage->out);
@@ -180,7 +180,7 @@ static int by_accuracy(const void *a, const void *b) {
     return first != second ? (first > second) - (first < second) : one->index - other->index;
 }
 
-/* The classes of a source that are seen worst, in a copy: those of the summary are in the order of the folders. */
+/* The classes of a source with the lowest accuracy, in a copy: those of the summary are in the order of the folders. */
 static void print_truths(const mr_source_summary *source, FILE *stream) {
     mr_truth_count *sorted = malloc((source->truth_count + 1) * sizeof *sorted);
     if (!sorted)

@@ -1,4 +1,4 @@
-/* What a run comes to, for people and for programs. */
+/* The summary of a run, for people and for programs. */
 #ifndef MILLRACE_TOOLS_RUN_SUMMARY_H
 #define MILLRACE_TOOLS_RUN_SUMMARY_H
 
@@ -10,22 +10,22 @@
 /* "works", "in reserve", "disabled", "failed". */
 const char *mr_device_state_name(mr_device_state state);
 
-/* Tables: stages, ledger, what was seen. Sources beyond the first 20 are only counted, unless they failed. */
+/* Tables: stages, ledger, classes. Sources beyond the first 20 are only counted, unless they failed. */
 void mr_summary_print(const mr_summary *summary, FILE *stream);
 
-/* One line: how many of the labelled frames of a source, or of all, are right, and among the `longest` best. */
+/* One line: the number of labelled frames, of a source or of all, that are right, and among the `longest` best. */
 void mr_accuracy_print(const char *of, uint64_t labelled, uint64_t right, uint64_t listed, size_t longest,
                        FILE *stream);
-/* "accuracy": an object {frames, top_1, top_k, k} that is left open for more; null where nothing is labelled, and then
- * the answer is false. */
+/* "accuracy": an object {frames, top_1, top_k, k} that is left open for more; null, and false is returned, if no frame
+ * is labelled. */
 bool mr_accuracy_open_json(yajl_gen json, uint64_t labelled, uint64_t right, uint64_t listed, size_t longest);
 
-/* One JSON object on one line: pipeline, status, ledger {in, delivered, dropped: [{stage, reason, frames}],
- * absorbed: [...], in_flight, balanced}, sources, stages, wall_s, cpu_s and more; times in seconds and
- * milliseconds as their names say. `exit_code` and `error` (the status' words, unless there are better ones) stand in it where `finished`. MR_OK, MR_ERROR_IO or
- * MR_ERROR_MEMORY. */
+/* One JSON object on one line: pipeline, status, ledger {in, delivered, dropped: [{stage, reason, frames}], absorbed:
+ * [...], in_flight, balanced}, sources, stages, wall_s, cpu_s and more; times in seconds and milliseconds as their
+ * names say. If `finished` it has `exit_code` and `error` (the status' words, unless there are better ones). MR_OK,
+ * MR_ERROR_IO or MR_ERROR_MEMORY. */
 int mr_summary_print_json(const mr_summary *summary, bool finished, int status, const char *error, FILE *stream);
-/* The members of such an object, of a run that goes on. */
+/* The members of such an object for a run that has not ended. */
 void mr_summary_put_json(yajl_gen json, const mr_summary *summary);
 
 #endif

@@ -74,7 +74,7 @@ static void put_accuracy(yajl_gen json, const mr_source_summary *source) {
     yajl_gen_map_close(json);
 }
 
-/* What is unaccounted for, or in flight; at most some of them. */
+/* The frames that are unaccounted for, or in flight; at most some of them. */
 static void put_unsettled(yajl_gen json, const mr_source_summary *source) {
     mr_json_open_array(json, "unsettled");
     for (size_t i = 0; i < source->unsettled_count; i++) {
@@ -114,7 +114,7 @@ static void put_source(yajl_gen json, const mr_source_summary *source) {
     yajl_gen_map_close(json);
 }
 
-/* What each device did; nothing for what is on the processors only. */
+/* The share of each device; nothing for a stage that runs on the processors only. */
 static void put_shares(yajl_gen json, const mr_stage_summary *stage) {
     mr_json_open_array(json, "devices");
     for (size_t i = 0; i < stage->share_count; i++) {
@@ -162,7 +162,7 @@ static void put_cut(yajl_gen json, const mr_cut_summary *cut) {
     yajl_gen_map_close(json);
 }
 
-/* What buffers took at most, as `millrace plan` bounds it. */
+/* The peak memory of buffers, for which `millrace plan` prints the bound. */
 static void put_memory(yajl_gen json, const mr_summary *summary) {
     mr_json_open_map(json, "buffers");
     mr_json_integer(json, "host_bytes", (int64_t)summary->host_bytes);

@@ -20,7 +20,7 @@
 #include "tools/millrace/run/signals.h"
 
 static const int64_t second_ns = 1000000000, tick_ns = 250000000;
-/* Hundredths of the time for an end, from when sources were asked to: all nodes are, and all are ended. */
+/* Percent of the grace time, from the request to the sources: then all nodes are asked to end, and then killed. */
 enum { ASK_ALL = 25, END_ALL = 95 };
 
 const mr_view_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child) {
@@ -39,7 +39,8 @@ bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child) {
     return true;
 }
 
-/* The exit code of a process is one byte, as is 128 and a signal's number; but no process of ours ends by SIGPIPE. */
+/* The exit code of a process is one byte, as is 128 and a signal's number; but none of our processes ends by
+ * SIGPIPE. */
 bool mr_supervisor_is_closed(int exit_code) {
     return exit_code == mr_status_exit_code(MR_ERROR_CLOSED);
 }
@@ -67,7 +68,7 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     s->asked_all = all;
     s->drain_ns = mr_clock_now_ns(mr_clock_real());
     mr_notify("STOPPING=1");
-    /* What reads is not begun anew; what is behind it is still wanted. */
+    /* A process that reads sources is not started again; one behind it still is. */
     for (size_t i = 0; i < s->count; i++) {
         mr_child *child = &s->children[i];
         child->done = child->done || (!child->pid && mr_supervisor_reads(s, child));
@@ -76,7 +77,8 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     ask_to_end(s, all);
 }
 
-/* Whether some node gives frames to this one, and none does any more. Of those that have ended in order it knows. */
+/* True if this node has producers and none of them will run any more, not counting nodes that have ended in order: the
+ * process knows of those. */
 static bool is_abandoned(const mr_supervisor *s, const mr_child *child) {
     const mr_plan_view *plan = s->how->plan;
     bool any = false;
@@ -91,8 +93,8 @@ static bool is_abandoned(const mr_supervisor *s, const mr_child *child) {
     return any;
 }
 
-/* A process that was started again when those that give to it had ended waits for ends that nobody tells it any more:
- * all that they had given was settled, else they would wait too. */
+/* A process that was started again after its producers had ended waits for ends that are never sent again. All frames
+ * of those producers are settled, else they would wait too. */
 static void end_what_waits(mr_supervisor *s) {
     for (size_t i = 0; i < s->count; i++) {
         mr_child *child = &s->children[i];
@@ -123,7 +125,7 @@ static void keep_drain_short(mr_supervisor *s, int64_t now_ns) {
         mr_supervisor_kill(s);
 }
 
-/* ---- telling --------------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------------------------- */
 
 static double seconds_since(int64_t ns) {
     return (double)(mr_clock_now_ns(mr_clock_real()) - ns) / (double)second_ns;
@@ -165,7 +167,7 @@ static int print(mr_supervisor *s, FILE *stream) {
 
 /* ---- the loop -------------------------------------------------------------------------------------------------- */
 
-/* The second one ends everything at once; a terminal that goes may say so more than once. */
+/* The second signal ends everything at once, except SIGHUP: a terminal may send it more than once. */
 static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
     if (s->draining && signal->ssi_signo == SIGHUP)
         return;
@@ -282,7 +284,7 @@ static void end_children(mr_supervisor *s) {
     free(s->children);
 }
 
-/* In a pipe only results are printed; but a failure is never left without its ledger. */
+/* In a pipe only results are printed; but a failure always comes with its ledger. */
 static int conclude(mr_supervisor *s) {
     if (s->how->show)
         fprintf(stderr, "\r\033[K");

@@ -1,10 +1,10 @@
-/* Watching over the processes of a pipeline's nodes.
+/* Supervises the processes of a pipeline's nodes.
  *
- * Each node runs as a child, `millrace run --node NAME`, that reports through a pipe (report.h). One that dies is
- * started again, after a tenth of a second, then twice as long each time, and goes on where it was, if what it reads
- * and writes can be continued (flow/resume.h); one that has died five times within a minute is given up, and the others
- * go on without it, unless none is left that does not wait for it. SIGTERM, SIGINT and SIGHUP end the nodes that read
- * sources; the others end as their frames do, and are told to where that takes long. One thread. */
+ * Each node runs as a child, `millrace run --node NAME`, that reports through a pipe (report.h). A child that dies is
+ * started again, after a tenth of a second, then twice as long each time, and goes on where it was, if its inputs and
+ * outputs can be continued (flow/resume.h). If it dies five times within a minute it is given up, and the others go on
+ * without it, unless all that are left wait for it. SIGTERM, SIGINT and SIGHUP end the nodes that read sources; the
+ * others end as their frames do, and are asked to if that takes long. One thread. */
 #ifndef MILLRACE_TOOLS_RUN_SUPERVISOR_H
 #define MILLRACE_TOOLS_RUN_SUPERVISOR_H
 
@@ -17,7 +17,7 @@
 
 enum { MR_CHILD_STARTS = 5 /* within a minute */ };
 
-/* What became of the frames of sources. Out of balance: of `missing` frames nobody knows what became of them. */
+/* The ledger of source frames over all nodes. If it does not balance, `missing` frames are unaccounted for. */
 typedef struct mr_tally_of_nodes {
     uint64_t in, delivered, dropped, absorbed, in_flight, missing;
     bool balanced;
@@ -27,23 +27,23 @@ typedef struct mr_tally_of_nodes {
 typedef struct mr_child {
     int node, replica;
     char name[80];            /* "worker", or of several "worker.0", "worker.1", ... */
-    pid_t pid;                /* 0: it does not run */
+    pid_t pid;                /* 0: not running */
     int report;               /* its pipe, not blocking; -1: none */
-    char *text;               /* what came of a line that has not ended */
+    char *text;               /* the start of a line that is not complete yet */
     size_t length, room;
     char *line;               /* its last whole line, and the same as a tree; NULL: none yet */
     yajl_val told;
-    bool ready, finished;     /* of the process that runs: it has reported, and for the last time */
-    bool asked;               /* the process that runs was asked to end: once more would end it at once */
-    bool unbegun;             /* its first process has ended before it had begun, since it was asked to */
+    bool ready, finished;     /* the running process has sent its first report, its last one */
+    bool asked;               /* the running process was asked to end: a second signal would end it at once */
+    bool unbegun;             /* its first process was asked to end, and did so before its first report */
     bool resumes;             /* it keeps a checkpoint, and goes on from it when it is started again */
     bool done, given_up;      /* it is not started any more */
-    int exit_code;            /* of the last one */
+    int exit_code;            /* of its last process */
     int restarts;             /* in all */
-    mr_tally_of_nodes before; /* of what processes that died had read and is not read again; what was in flight then is
+    mr_tally_of_nodes before; /* frames read by processes that died and not read again; those that were in flight are
                                  lost */
     int64_t died_ns[MR_CHILD_STARTS];
-    int64_t start_ns;         /* when it is to be started */
+    int64_t start_ns;         /* the time of its next start */
 } mr_child;
 
 typedef struct mr_supervision {
@@ -54,16 +54,17 @@ typedef struct mr_supervision {
     const char *control;      /* of each node: its control socket, with the node's name behind it; NULL: not said */
     bool quiet, json, show;   /* no table; JSON in place of it; a line of progress */
     FILE *json_stream;
-    mr_loss_limit loss;       /* more than that is a failure */
+    mr_loss_limit loss;       /* if more are lost the run has failed */
 } mr_supervision;
 
-/* Runs all of it; answers the exit code. Signals that it waits for must be blocked, and nobody else wait for them. */
+/* Runs all nodes; returns the exit code. The caller blocks the signals that it waits for, and no other thread waits for
+ * them. */
 int mr_supervise(const mr_supervision *how);
 
-/* supervisor_report.c: what has come of a child's pipe. */
+/* supervisor_report.c: reports of a child. */
 void mr_child_read(mr_child *child);
 void mr_child_fini(mr_child *child);
-/* A member of what a child has told last, as a number or truth; 0 or false where there is none. */
+/* A member of a child's last report, as a number or truth; 0 or false if there is none. */
 int64_t mr_told_integer(yajl_val told, const char *key);
 double mr_told_number(yajl_val told, const char *key);
 bool mr_told_true(yajl_val told, const char *key);
@@ -72,15 +73,16 @@ const char *mr_told_text(yajl_val told, const char *key);
 yajl_val *mr_told_array(yajl_val told, const char *key, size_t *count);
 mr_identity mr_told_frame(yajl_val told);
 
-/* A process that died is counted from now on as what it told last, beside the one that is started in its place, if any.
- * What was in flight then counts as absorbed where it is `settled` elsewhere, else as dropped. */
+/* Adds the last report of a process that died to the child's `before`, since another may be started in its place.
+ * Frames that were in flight count as absorbed if they are `settled` elsewhere, else as dropped. */
 void mr_child_remember(mr_child *child, bool settled);
-/* Of one source that a child reads. What is in flight in a process that has ended is missing. */
+/* Of one source that a child reads. Frames in flight in a process that has ended are missing. */
 mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source);
 /* Of all sources that all children read. */
 mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count);
 
-/* What was dropped, by stage and reason; of processes that died as their node. Valid until a child reports again. */
+/* Dropped frames, by stage and reason; those of processes that died under the name of their node. Valid until a child
+ * reports again. */
 mr_loss mr_children_loss(const mr_child *children, size_t count);
 
 /* supervisor_table.c: all nodes in one table, or as one object of JSON. */

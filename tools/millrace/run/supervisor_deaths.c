@@ -1,4 +1,4 @@
-/* Processes that have died: which are started again, which are given up, and when nothing more will come. */
+/* Processes that have died: which are started again, which are given up, and when the run cannot go on. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static const int64_t second_ns = 1000000000, minute_ns = 60000000000, first_wait_ns = 100000000;
 
-/* The first failure's exit code is the run's; what was ended by a signal is a failure of ours. */
+/* The first failure's exit code is the run's; a process that was ended by a signal counts as an internal failure. */
 static void fail_with(mr_supervisor *s, int exit_code) {
     bool signalled = exit_code > 128 && !mr_supervisor_is_closed(exit_code);
     int code = signalled ? mr_status_exit_code(MR_ERROR_INTERNAL) : exit_code;
@@ -33,7 +33,7 @@ static bool wait_for_each_other(const mr_plan_view *plan, int a, int b) {
     return false;
 }
 
-/* Whether a process of the node still runs or is to be started. */
+/* True if a process of the node still runs or is to be started. */
 static bool lives(const mr_supervisor *s, int node) {
     for (size_t i = 0; i < s->count; i++)
         if (s->children[i].node == node && !s->children[i].done)
@@ -47,7 +47,7 @@ static void mark_givers(const mr_plan_view *plan, int node, bool *stuck) {
         stuck[plan->cuts[i].from] |= plan->cuts[i].to == node && is_reliable(&plan->cuts[i]);
 }
 
-/* Marks the nodes that wait, directly or through others, for one of which no process is left. */
+/* Marks the nodes that wait, directly or through others, for a node without a process. */
 static void mark_stuck(const mr_supervisor *s, bool *stuck) {
     const mr_plan_view *plan = s->how->plan;
     for (size_t i = 0; i < s->count; i++) {
@@ -64,7 +64,7 @@ static void mark_stuck(const mr_supervisor *s, bool *stuck) {
                 stuck[b] |= wait_for_each_other(plan, a, b);
 }
 
-/* Where all that is left waits for what was given up, nothing more will come of it. */
+/* If all remaining nodes wait for those that were given up, the run ends. */
 static void end_what_is_stuck(mr_supervisor *s) {
     bool stuck[MR_VIEW_MOST_NODES] = {false}, any = false, free = false;
     mark_stuck(s, stuck);
@@ -81,7 +81,7 @@ static void end_what_is_stuck(mr_supervisor *s) {
     }
 }
 
-/* Another start would come to the same. */
+/* Another start would end with the same failure. */
 static bool is_final(int exit_code) {
     static const int statuses[] = {MR_OK,           MR_ERROR_USAGE,      MR_ERROR_DATA,
                                    MR_ERROR_CONFIG, MR_ERROR_PERMISSION, MR_ERROR_NO_INPUT};
@@ -91,7 +91,7 @@ static bool is_final(int exit_code) {
     return false;
 }
 
-/* ---- who has ended in order -------------------------------------------------------------------------------------- */
+/* ---- nodes that ended in order ----------------------------------------------------------------------------------- */
 
 static bool ended_in_order(const mr_child *child) {
     return child->done && child->finished && !child->asked && !child->exit_code;
@@ -107,7 +107,7 @@ bool mr_supervisor_ended(const mr_supervisor *s, int node) {
     return any;
 }
 
-/* Whether a node that only reads sources has not given anything, and will not. */
+/* True if a node that only reads sources has not sent any frame, and will not. */
 static bool has_given_nothing(const mr_supervisor *s, int node) {
     for (size_t i = 0; i < s->how->plan->cut_count; i++)
         if (s->how->plan->cuts[i].to == node)
@@ -118,7 +118,7 @@ static bool has_given_nothing(const mr_supervisor *s, int node) {
     return true;
 }
 
-/* Nodes that are started again from now on, or wait for its first word, do not wait for this one. */
+/* Nodes that are started from now on, or that wait for this one's first message, do not wait for it. */
 static void tell_end(const mr_supervisor *s, int node) {
     char path[MR_ASIDE + 128];
     if (!mr_supervisor_ended(s, node) && !has_given_nothing(s, node))
@@ -147,8 +147,8 @@ static bool delivers(const mr_plan_view *plan, size_t v) {
     return false;
 }
 
-/* Whether all that a process was there for is done: the nodes that took its frames have ended in order, and nothing
- * comes to its end in itself. What can give the same frames again is started all the same, to account for them. */
+/* True if the work of a process is done: the consumers of its frames have ended in order, and it delivers none itself.
+ * A process that can give the same frames again is started all the same, to account for them. */
 static bool has_given_all(const mr_supervisor *s, const mr_child *child) {
     const mr_plan_view *plan = s->how->plan;
     if (mr_supervisor_repeats(s, child))
@@ -164,7 +164,7 @@ static bool has_given_all(const mr_supervisor *s, const mr_child *child) {
 
 /* ---- deaths ------------------------------------------------------------------------------------------------------ */
 
-/* How many of its last deaths were within a minute, this one included. */
+/* Returns how many of its last deaths were within a minute, this one included. */
 static int note_death(mr_child *child, int64_t now_ns) {
     int recent = 1;
     memmove(child->died_ns + 1, child->died_ns, (MR_CHILD_STARTS - 1) * sizeof *child->died_ns);
@@ -174,7 +174,7 @@ static int note_death(mr_child *child, int64_t now_ns) {
     return recent;
 }
 
-/* One that could not even begin, and would not the next time. */
+/* A process that could not begin, and would not the next time. */
 static void give_up(mr_supervisor *s, mr_child *child, const char *why) {
     char text[1024];
     child->given_up = true;
@@ -208,7 +208,7 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
     mr_supervisor_say(s, text);
 }
 
-/* What it had given away and not heard of again is nobody's now. */
+/* The frames that it had sent, and that were not settled, are lost. */
 static void tell_not_again(mr_supervisor *s, const mr_child *child, const char *why) {
     char text[1024];
     snprintf(text, sizeof text, "error: node %s %s while the run was ending: it is not started again", child->name,
@@ -225,10 +225,10 @@ static void bury(mr_supervisor *s, mr_child *child, int how) {
         snprintf(why, sizeof why, "ended with exit code %d", child->exit_code);
     else
         snprintf(why, sizeof why, "was ended by signal %d", WTERMSIG(how));
-    /* All was done and told; it had only to go. */
+    /* All was done and reported; only the exit was left. */
     if (child->finished && child->exit_code > 128)
         child->exit_code = (int)mr_told_integer(child->told, "exit_code");
-    /* It had not begun, and is not to. */
+    /* It had not begun, and is not started again. */
     const bool dismissed = child->asked && !child->ready && child->exit_code == 128 + SIGTERM;
     if (dismissed) {
         child->exit_code = 0;

@@ -1,4 +1,4 @@
-/* Inside the supervisor: what its files share. */
+/* Inside the supervisor: declarations that its files share. */
 #ifndef MILLRACE_TOOLS_RUN_SUPERVISOR_PARTS_H
 #define MILLRACE_TOOLS_RUN_SUPERVISOR_PARTS_H
 
@@ -15,28 +15,28 @@ typedef struct mr_supervisor {
     int64_t began_ns, drain_ns, shown_ns, alive_ns;
     int exit_code;             /* the first failure's */
     mr_aside aside;            /* for sockets and checkpoints */
-    char checkpoint[MR_ASIDE + 16]; /* there; names of nodes come behind it */
+    char checkpoint[MR_ASIDE + 16]; /* in that folder; names of nodes come behind it */
 } mr_supervisor;
 
 const mr_view_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child);
 bool mr_supervisor_reads(const mr_supervisor *s, const mr_child *child);
-/* Whether a process that is started again gives the same frames, with the same numbers. */
+/* True if a process that is started again gives the same frames, with the same numbers. */
 bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child);
-/* Whether it ended because nobody reads standard output any more, of which nothing is said. */
+/* True if it ended because standard output was closed, of which nothing is printed. */
 bool mr_supervisor_is_closed(int exit_code);
-/* Ends all that is left, at once. */
+/* Kills all processes that are left. */
 void mr_supervisor_kill(mr_supervisor *s);
 void mr_supervisor_say(const mr_supervisor *s, const char *text);
-/* Asks the processes that read sources to end, and with them all that is left; see supervisor.h. */
+/* Asks the processes that read sources to end, and with `all` the others too; see supervisor.h. */
 void mr_supervisor_drain(mr_supervisor *s, bool all);
 
-/* supervisor_start.c: what the processes share, and those whose time has come. */
+/* supervisor_start.c: the environment of all processes, and the starts that are due. */
 int mr_supervisor_environment(mr_supervisor *s);
 int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns);
-/* supervisor_deaths.c: what has died; it is started again, or given up. */
+/* supervisor_deaths.c: reaps processes that have died; each is started again, or given up. */
 void mr_supervisor_bury(mr_supervisor *s);
-/* Whether all processes of a node have come to their end by themselves, with exit code 0: all that went over their cuts
- * is settled, see engine/plan/cut.h. */
+/* True if all processes of a node have ended by themselves, with exit code 0: all frames over their cuts are settled,
+ * see engine/plan/cut.h. */
 bool mr_supervisor_ended(const mr_supervisor *s, int node);
 
 #endif

@@ -1,4 +1,4 @@
-/* What children report, and what it comes to. */
+/* Reports of children, and their totals. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ mr_identity mr_told_frame(yajl_val told) {
                          .sub = (uint32_t)mr_told_integer(told, "sub")};
 }
 
-/* Takes a whole line over; what is no report is left out. */
+/* Keeps a whole line; a line that is not a report is left out. */
 static void take_line(mr_child *child, const char *line) {
     char wrong[256];
     yajl_val told = yajl_tree_parse(line, wrong, sizeof wrong);
@@ -146,12 +146,12 @@ mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source) {
     return tally;
 }
 
-/* What it had read has come to its end somewhere, or was in it when it died. */
+/* Each frame that it had read was settled somewhere, or was in the process when it died. */
 static mr_tally_of_nodes sum_up(const mr_child *child) {
     mr_tally_of_nodes tally = {.balanced = true};
     size_t sources;
     yajl_val *source = mr_told_array(child->told, "sources", &sources);
-    /* What came over cuts is counted where its source is read. */
+    /* Frames that came over cuts are counted by the node of their source. */
     for (size_t s = 0; s < sources; s++) {
         if (mr_told_true(source[s], "elsewhere"))
             continue;
@@ -186,7 +186,7 @@ mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count) {
     return tally;
 }
 
-/* ---- what was lost --------------------------------------------------------------------------------------------- */
+/* ---- lost frames ----------------------------------------------------------------------------------------------- */
 
 static void add_lost(mr_loss *loss, yajl_val source) {
     size_t count;

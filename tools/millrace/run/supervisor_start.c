@@ -1,4 +1,4 @@
-/* Starting the processes of nodes, and what they share. */
+/* Starts the processes of nodes, in an environment that they share. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ static const char *of_node(const char *option, const char *path, const mr_child 
     return text;
 }
 
-/* A number by which the takers of what a node gives tell one run of it from another, unless somebody has said one. */
+/* A number by which consumers tell one run of a producer from another, unless it is set already. */
 static int set_run(void) {
     uint64_t run;
     char text[32];
@@ -39,15 +39,15 @@ static void leave_terminal(void) {
     setpgid(0, 0);
     for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
         struct sigaction before;
-        if (!sigaction(sent[i], NULL, &before) && signal(sent[i], SIG_IGN) != SIG_ERR) /* what waits is dropped so */
+        if (!sigaction(sent[i], NULL, &before) && signal(sent[i], SIG_IGN) != SIG_ERR) /* this drops pending ones */
             sigaction(sent[i], &before, NULL);
     }
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the child; never returns. Where whoever started it is killed it is, too: left alone it would hold files that the
- * next run writes, and write checkpoints that this has taken up. */
+/* In the child; never returns. If the supervisor is killed the child is too: left alone it would hold files that the
+ * next run writes, and write checkpoints that the next run has read. */
 static void become(const mr_supervisor *s, const mr_child *child, int report) {
     char replica[16], fd[16], epoch[16], written[MR_ASIDE + sizeof child->name];
     size_t count = 0;
@@ -76,7 +76,7 @@ static void become(const mr_supervisor *s, const mr_child *child, int report) {
         snprintf(written, sizeof written, "%s/%s", s->aside.folder, child->name);
         setenv("MILLRACE_WRITTEN", written, 1);
     }
-    /* What it gives now, where it cannot give the same again, is not what it gave before under the same numbers. */
+    /* If it cannot give the same frames again, a new epoch tells its frames from earlier ones with the same numbers. */
     snprintf(epoch, sizeof epoch, "%d", child->restarts);
     setenv("MILLRACE_EPOCH", epoch, 1);
     execv("/proc/self/exe", (char *const *)(uintptr_t)command);
@@ -94,7 +94,7 @@ static int start(mr_supervisor *s, mr_child *child) {
     pid_t pid = fork();
     if (pid == 0) {
         fcntl(ends[1], F_SETFD, 0);
-        fcntl(s->aside.held, F_SETFD, 0); /* It may outlive this process for a moment. */
+        fcntl(s->aside.held, F_SETFD, 0); /* The child may outlive this process for a moment. */
         become(s, child, ends[1]);
     }
     close(ends[1]);
@@ -120,8 +120,8 @@ int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns) {
     return MR_OK;
 }
 
-/* What all nodes share: a folder for their sockets and checkpoints, and for word of those that have ended, and the
- * number of the run. */
+/* The environment of all nodes: a folder for their sockets and checkpoints, and for notes of nodes that have ended, and
+ * the number of the run. */
 int mr_supervisor_environment(mr_supervisor *s) {
     const char *said = getenv("MILLRACE_RUNTIME");
     int status = mr_aside_make(&s->aside, NULL);

@@ -8,7 +8,7 @@
 #include "tools/millrace/run/summary.h"
 #include "tools/millrace/run/supervisor.h"
 
-/* Sources of one node that are told of one by one. */
+/* Sources of one node that are printed one by one. */
 enum { MOST_SOURCES = 20 };
 
 static const char *state_of(const mr_child *child) {
@@ -97,7 +97,7 @@ static int print_stages(const mr_child *children, size_t count, int width, FILE 
 
 /* ---- cuts ------------------------------------------------------------------------------------------------------ */
 
-/* Each end of each cut, as the process that has it tells of it. */
+/* Each end of each cut, as reported by the process that has it. */
 static int print_cuts(const mr_child *children, size_t count, int width, FILE *stream) {
     static const mr_column columns[] = {{"node", .cut = MR_CUT_MIDDLE}, {"cut", .cut = MR_CUT_MIDDLE},
                                         {"frames", .right = true},      {"again", .right = true},
@@ -134,7 +134,7 @@ static void print_lines(yajl_val ledger, const char *what, FILE *stream) {
                  mr_told_text(lines[i], "stage"), mr_told_text(lines[i], "reason"));
 }
 
-/* Which frames are missing, as far as they were named. */
+/* The missing frames, as far as they were named. */
 static void print_missing(const mr_child *child, yajl_val source, uint64_t missing, FILE *stream) {
     mr_identity frames[MR_UNSETTLED_FRAMES];
     char text[512];
@@ -146,7 +146,7 @@ static void print_missing(const mr_child *child, yajl_val source, uint64_t missi
              mr_told_text(source, "id"), child->name, mr_identities_print(frames, count, missing, text, sizeof text));
 }
 
-/* A source that failed or does not balance, and what was dropped and absorbed of each. */
+/* A source that failed or does not balance, and its dropped and absorbed frames. */
 static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
     const char *error = mr_told_text(source, "error");
     const mr_tally_of_nodes tally = mr_child_tally(child, source);
@@ -222,7 +222,8 @@ static void add_truths(sum_of_truths *sum, const mr_child *child) {
     }
 }
 
-/* Of the replicas of the first node to which classes of labelled frames come: another would count the same again. */
+/* Of the replicas of the first node that gets classes of labelled frames: another node would count the same frames
+ * again. */
 static sum_of_truths sum_truths(const mr_child *children, size_t count) {
     sum_of_truths sum = {0};
     int node = -1;
@@ -235,7 +236,7 @@ static sum_of_truths sum_truths(const mr_child *children, size_t count) {
     return sum;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------- */
+/* ---- the whole report ------------------------------------------------------------------------------------------ */
 
 int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, FILE *stream) {
     const mr_tally_of_nodes all = mr_children_tally(children, count);
@@ -266,7 +267,7 @@ static void put_child(yajl_gen json, const mr_plan_view *plan, const mr_child *c
     mr_json_integer(json, "restarts", child->restarts);
     mr_json_integer(json, "exit_code", child->exit_code);
     mr_json_key(json, "summary");
-    /* It is JSON already, and goes in as it stands. */
+    /* It is JSON already, and is written as it is. */
     if (child->line)
         yajl_gen_number(json, child->line, strlen(child->line));
     else
@@ -288,7 +289,7 @@ static void put_before(yajl_gen json, const mr_child *child, uint64_t frames, co
         put_line(json, NULL, child->name, reason, (int64_t)frames);
 }
 
-/* What became of frames, by source, stage and reason. */
+/* Dropped and absorbed frames, by source, stage and reason. */
 static void put_lines(yajl_gen json, const char *what, const mr_child *child, yajl_val source) {
     size_t lines;
     (void)child;
