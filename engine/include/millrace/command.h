@@ -19,9 +19,9 @@
 extern "C" {
 #endif
 
-/* `types`, ended by NULL, stand beside those that come with millrace (mr_stage_types) and live as long as the process;
- * NULL: no others. Takes signals, standard streams and limits of the process as its own. Answers the exit code
- * (sysexits.h); 70 where a type is malformed or has the name of another. Once, from the main thread. */
+/* `types`, ended by NULL, are added to those that come with millrace (mr_stage_types) and live as long as the process;
+ * NULL: no others. Takes signals, standard streams and limits of the process as its own. Returns the exit code
+ * (sysexits.h); 70 if a type is malformed or has the name of another. Once, from the main thread. */
 MR_API int mr_main(int argc, char **argv, const mr_stage_type *const *types);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
-/* What flows on a link: compressed packets, pictures, tensors, or results alone.
+/* Formats of the data on a link: compressed packets, pictures, tensors, or results alone.
  *
- * An mr_format describes one frame; as what is planned (mr_stage) it says what all frames have in common, and a field
- * that is zero differs between them. Sets of formats are format_set.h's. Formats are plain values, copied freely;
- * they own nothing. Functions here are pure and may be called from any thread. */
+ * An mr_format describes one frame. As a planned format (mr_stage) it holds the values that all frames have in common,
+ * and a field is zero if it differs between them. format_set.h has sets of formats. Formats are plain values, copied
+ * freely; they own nothing. Functions here are pure and may be called from any thread. */
 #ifndef MILLRACE_FORMAT_H
 #define MILLRACE_FORMAT_H
 
@@ -18,7 +18,7 @@ extern "C" {
 
 typedef enum mr_payload {
     MR_PAYLOAD_ANY,
-    MR_PAYLOAD_PACKET,  /* one compressed packet; what codec it is stands in the frame's mr_media */
+    MR_PAYLOAD_PACKET,  /* one compressed packet; the frame's mr_media names its codec */
     MR_PAYLOAD_PICTURE, /* one decoded picture in up to four planes */
     MR_PAYLOAD_TENSOR,  /* one dense array in plane 0, row-major, no gaps */
     MR_PAYLOAD_RESULTS  /* no payload: metadata and results only */
@@ -59,7 +59,7 @@ typedef enum mr_pixel {
 
 typedef enum mr_dtype { MR_DTYPE_ANY, MR_DTYPE_U8, MR_DTYPE_F16, MR_DTYPE_F32, MR_DTYPE_I32, MR_DTYPE_I64 } mr_dtype;
 
-/* What the dimensions of a tensor mean. FLAT: no meaning attached. */
+/* The meaning of a tensor's dimensions. FLAT: no meaning attached. */
 typedef enum mr_layout { MR_LAYOUT_ANY, MR_LAYOUT_NCHW, MR_LAYOUT_NHWC, MR_LAYOUT_FLAT } mr_layout;
 
 /* Matrix coefficients of Y'CbCr (ITU-R BT.601-7, BT.709-6, BT.2020-2 non-constant luminance). */
@@ -80,7 +80,7 @@ typedef struct mr_format {
     mr_matrix matrix;
     mr_range range;
     mr_siting siting;
-    int32_t sar_num, sar_den;  /* sample aspect ratio; 0/0 where unknown, to be read as 1:1 */
+    int32_t sar_num, sar_den;  /* sample aspect ratio; 0/0 if unknown, to be read as 1:1 */
     int16_t rotation;          /* degrees clockwise to turn the picture for display: 0, 90, 180, 270 */
     bool flip;                 /* mirrored left to right, before the rotation */
     uint8_t reduced;           /* log2 of the scale at which it was decoded: each pixel stands for 2^reduced x 2^reduced
@@ -92,13 +92,13 @@ typedef struct mr_format {
     /* tensors; a dimension of 0 is not fixed. There is no batch dimension: one frame is one item. */
     mr_dtype dtype;
     mr_layout layout;          /* of the item: NCHW means C, H, W */
-    int32_t rank;              /* number of dimensions; 0 where not fixed */
+    int32_t rank;              /* number of dimensions; 0 if not fixed */
     int64_t dims[MR_MAX_RANK];
 } mr_format;
 
 /* One component (Y, U, V or R, G, B) of a pixel layout. */
 typedef struct mr_component {
-    uint8_t plane;  /* which plane holds it */
+    uint8_t plane;  /* the plane that holds it */
     uint8_t step;   /* bytes from one sample to the next */
     uint8_t offset; /* bytes before the first sample */
 } mr_component;
@@ -116,8 +116,8 @@ typedef struct mr_pixel_info {
 /* Never NULL for a value below MR_PIXEL_COUNT. */
 MR_API const mr_pixel_info *mr_pixel_describe(mr_pixel pixel);
 
-/* Matrix and range of a picture; where its format leaves them open, what players take: BT.709 from 1280 columns or 720
- * lines on, else BT.601; limited range of Y'CbCr, full of gray and RGB. Never ANY. */
+/* Matrix and range of a picture; if its format leaves them open, the defaults of players: BT.709 from 1280 columns or
+ * 720 lines on, else BT.601; limited range of Y'CbCr, full of gray and RGB. Never ANY. */
 MR_API mr_matrix mr_format_matrix(const mr_format *format);
 MR_API mr_range mr_format_range(const mr_format *format);
 
@@ -131,7 +131,7 @@ MR_API const char *mr_dtype_name(mr_dtype dtype);
 MR_API float mr_half_to_float(uint16_t half);
 MR_API const char *mr_payload_name(mr_payload payload);
 
-/* Number of elements and bytes of a tensor whose dimensions are all fixed; 0 where one is not, or the product
+/* Number of elements and bytes of a tensor whose dimensions are all fixed; 0 if one is not, or the product
  * overflows. */
 MR_API size_t mr_tensor_count(const mr_format *format);
 MR_API size_t mr_tensor_bytes(const mr_format *format);
@@ -141,8 +141,8 @@ MR_API mr_format mr_tensor_format(mr_dtype dtype, mr_layout layout, int32_t rank
 
 /* Bytes from row to row of one plane as the engine lays pictures out: aligned to 64. */
 MR_API size_t mr_plane_stride(mr_pixel pixel, int plane, int32_t width);
-/* Bytes of the block that holds one picture, with such strides, or one tensor; 0 where the format is not fixed, or is
- * a packet's or results'. */
+/* Bytes of the block that holds one picture, with such strides, or one tensor; 0 if the format is not fixed, or is a
+ * packet's or results'. */
 MR_API size_t mr_format_bytes(const mr_format *format);
 
 /* Writes a format for people, such as "picture I420 1280x720" or "tensor f32 3x224x224"; returns `text`. */

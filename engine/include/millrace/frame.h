@@ -1,8 +1,8 @@
-/* Buffers and frames: what stages exchange.
+/* Buffers and frames, the data that stages exchange.
  *
  * A buffer is a reference-counted block of memory; it comes from a pool or wraps foreign memory. A frame holds planes
- * in buffers, its own format, and metadata. Reference counts may be taken and dropped from any thread. Once a frame
- * has been emitted it is immutable: a stage that changes anything writes a new frame (mr_io_derive in stage.h). */
+ * in buffers, its own format, and metadata. Reference counts may be taken and dropped from any thread. Once a frame has
+ * been emitted it is immutable: a stage that changes anything writes a new frame (mr_io_derive in stage.h). */
 #ifndef MILLRACE_FRAME_H
 #define MILLRACE_FRAME_H
 
@@ -22,8 +22,8 @@ typedef struct mr_event mr_event;
 typedef struct mr_receipt mr_receipt;
 typedef struct mr_pool mr_pool;
 
-/* SHARED: host memory that other processes of this host may map. What has come from another process is of this kind
- * too, and can only be read. */
+/* SHARED: host memory that other processes of this host may map. Memory received from another process is of this kind
+ * too, and is read-only. */
 typedef enum mr_memory {
     MR_MEMORY_HOST,
     MR_MEMORY_PINNED,
@@ -51,7 +51,7 @@ MR_API mr_buffer *mr_buffer_ref(mr_buffer *buffer);
 /* Drops *buffer and sets it to NULL; NULL is allowed. */
 MR_API void mr_buffer_unref(mr_buffer **buffer);
 
-/* Wraps host memory that somebody else owns; `release(context)` is called once, from the thread that drops the last
+/* Wraps host memory that the caller owns; `release(context)` is called once, from the thread that drops the last
  * reference. On failure (NULL, out of memory) nothing is called and the caller still owns the memory. */
 MR_API mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *context), void *context);
 
@@ -61,42 +61,42 @@ MR_API mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void 
  * kept. It lives until mr_pool_release was called and its last buffer came back. */
 MR_API int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count);
 MR_API void mr_pool_release(mr_pool **pool);
-/* Makes all buffers that are not there yet, so that none is made later. MR_ERROR_MEMORY, MR_ERROR_DEVICE: those that
- * could be made stay, and *made (may be NULL) says how many there are. */
+/* Allocates all buffers that are not allocated yet, so that none is later. MR_ERROR_MEMORY, MR_ERROR_DEVICE: those that
+ * could be allocated stay, and *made (may be NULL) is their number. */
 MR_API int mr_pool_fill(mr_pool *pool, int *made);
 
-/* Takes a buffer; never blocks. MR_ERROR_AGAIN where all are in use, MR_ERROR_MEMORY. Any thread. */
+/* Takes a buffer; never blocks. MR_ERROR_AGAIN if all are in use, MR_ERROR_MEMORY. Any thread. */
 MR_API int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer);
 
-/* Buffers that can still be taken. Any thread; by the time it is read others may have taken some. */
+/* Buffers that can still be taken. Any thread; other threads may take some before the caller does. */
 MR_API int mr_pool_free_count(const mr_pool *pool);
 MR_API size_t mr_pool_buffer_bytes(const mr_pool *pool);
 
-/* ---- media: what stands behind packets and pictures ---------------------------------------------------------- */
+/* ---- media: the stream behind packets and pictures ----------------------------------------------------------- */
 
 /* Describes the stream that packets and pictures belong to: codec, time base, and for image folders the file. Shared
- * and immutable; all pointers belong to it. It stands for the decoder's needs without naming a decoder's library. */
+ * and immutable; all pointers belong to it. It holds a decoder's parameters without naming a decoder's library. */
 typedef struct mr_media {
-    int references;    /* 1 where it is made; then only mr_media_ref and _unref touch it */
+    int references;    /* 1 when it is created; then only mr_media_ref and _unref touch it */
     char *path;        /* file or URL it was read from */
     bool is_file;      /* path names a file: records say which */
-    bool still;        /* each frame is a picture by itself, made for no stream; of a file it is all of it */
+    bool still;        /* each frame is a picture by itself, not of a stream; one of a file is all of it */
     char *label;       /* class of a labelled folder; NULL elsewhere */
     int32_t label_index; /* position of the label among the folder's classes; -1 elsewhere */
     void *codec;       /* the reader's own description (AVCodecParameters in stages/media) */
     int32_t rate_num, rate_den;  /* frames a second; 0/0 unknown */
-    int64_t frames;    /* how many the container announces; 0 unknown */
+    int64_t frames;    /* number of frames that the container announces; 0 unknown */
     int16_t rotation;  /* degrees clockwise for display */
     bool flip;
-    /* Which pictures are wanted; applied where they are decoded, since packets depend on each other. */
+    /* Selects pictures; applied when they are decoded, since packets depend on each other. */
     int64_t start_ns, end_ns;    /* presentation times; end 0: to the end */
     int32_t every;     /* one of so many pictures; 0 or 1: all */
     double fps;        /* at most so many pictures a second, by presentation time; 0: all */
     void (*release)(struct mr_media *media); /* frees codec, path and label, and the struct */
 } mr_media;
 
-/* What a decoder has to know before the first packet, in words that pass between processes: strings and numbers mean
- * what message Codec of proto/millrace.proto says. Pointers belong to who fills it in. */
+/* A decoder's parameters before the first packet, in a form that passes between processes: strings and numbers mean the
+ * same as in message Codec of proto/millrace.proto. The caller that fills it in owns the pointers. */
 typedef struct mr_codec_description {
     const char *name, *pixel; /* pixel "": not known */
     const uint8_t *extra;
@@ -105,10 +105,10 @@ typedef struct mr_codec_description {
     int32_t profile, level;
 } mr_codec_description;
 
-/* How a reader's own description of codecs (mr_media.codec) passes between processes. A source's type names it. */
+/* Passes a reader's own description of codecs (mr_media.codec) between processes. A source's type names it. */
 typedef struct mr_media_codec {
     void (*describe)(const void *codec, mr_codec_description *description);
-    /* MR_ERROR_DATA (no such codec, or what is said of it cannot be), MR_ERROR_MEMORY. */
+    /* MR_ERROR_DATA (unknown codec, or impossible parameters), MR_ERROR_MEMORY. */
     int (*make)(const mr_codec_description *description, void **codec);
     void (*release)(void *codec);
 } mr_media_codec;
@@ -123,30 +123,30 @@ typedef enum mr_result_kind { MR_RESULT_CLASSES, MR_RESULT_TENSOR } mr_result_ki
 typedef struct mr_class {
     int32_t index;
     float score;
-    const char *label; /* NULL where the stage has no labels; lives as long as the pipeline */
+    const char *label; /* NULL if the stage has no labels; lives as long as the pipeline */
 } mr_class;
 
 /* One result of one stage about one frame. Results form a list, newest first, whose tail may be shared between
  * frames; an element is immutable once its frame was emitted. */
 typedef struct mr_result {
     mr_result_kind kind;
-    const char *stage; /* id of the stage that gave it; lives as long as the pipeline */
+    const char *stage; /* id of the stage that added it; lives as long as the pipeline */
     const char *name;  /* of a tensor: its name in the model; NULL for classes */
     size_t count;      /* classes */
     mr_class *classes; /* best first; room for as many as were asked for */
     mr_format format;  /* of a tensor */
-    mr_buffer *buffer; /* of a tensor; NULL where it stands, in host memory, in the room of `classes` */
+    mr_buffer *buffer; /* of a tensor; NULL if it is in host memory, in the room of `classes` */
     const uint8_t *data;
     struct mr_result *next; /* the next older one; NULL at the end */
     /* private */
     int references;
     size_t capacity;
-    struct mr_store *store; /* whose memory `classes` is */
+    struct mr_store *store; /* the memory of `classes` */
 } mr_result;
 
 /* ---- frames -------------------------------------------------------------------------------------------------- */
 
-/* Which frame this is. Order, joins and deduplication rest on it. */
+/* The identity of a frame. Order, joins and deduplication rest on it. */
 typedef struct mr_identity {
     uint32_t source; /* position of the source in the pipeline */
     uint32_t epoch;  /* rises on loop, seek and reconnect */
@@ -154,29 +154,30 @@ typedef struct mr_identity {
     uint32_t sub;    /* frames derived from one */
 } mr_identity;
 
-/* < 0, 0 or > 0 as a comes before, is, or comes after b; sources are compared last. */
+/* < 0, 0 or > 0 if a comes before, is, or comes after b; sources are compared last. */
 MR_API int mr_identity_compare(const mr_identity *a, const mr_identity *b);
-/* In words, without their source: "17, 18.2, 3 of epoch 1 and 4 more", where `all` are `count` and 4. What descends
- * from a frame has its own number behind the frame's. Cut off where `bytes` do not suffice. Returns `text`. */
+/* As text, without their source: "17, 18.2, 3 of epoch 1 and 4 more", if `all` is `count` and 4. A frame derived from
+ * another has its own number behind that frame's. Cut off if `bytes` do not suffice. Returns `text`. */
 MR_API const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_t all, char *text, size_t bytes);
 
 #define MR_NO_TIME INT64_MIN
 
-/* Why a frame is dropped that is dropped only because the run is being ended: nothing is settled by that, so that
- * whoever has given it keeps it, and a later run brings it. */
+/* The reason of a frame that is dropped only because the run is being ended: it is not settled, so its producer keeps
+ * it, and a later run sends it again. */
 #define MR_REASON_STOPPED "stopped"
-/* Why a frame is absorbed that came again, since a source was read anew, and that was settled before. */
+/* The reason of a frame that is absorbed because it came again, from a source that was read anew, and was settled
+ * before. */
 #define MR_REASON_DONE_BEFORE "done before"
 
 typedef struct mr_plane {
     mr_buffer *buffer; /* the frame holds a reference */
     uint8_t *data;     /* inside the buffer */
     ptrdiff_t stride;  /* bytes from row to row; tensors and packets: unused */
-    size_t bytes;      /* packets and tensors: payload size; pictures: bytes from data on that may be read */
+    size_t bytes;      /* packets and tensors: payload size; pictures: readable bytes from data on */
 } mr_plane;
 
-/* HIDDEN: a packet that only others are decoded from, its picture is not shown (an edit list). SEAM: of a packet, that
- * the stream was interrupted before it, or within it: recordings were joined, or something is missing. */
+/* HIDDEN: a packet that only other packets need, its picture is not shown (an edit list). SEAM: of a packet, the stream
+ * was interrupted before it, or within it: recordings were joined, or a part is missing. */
 enum { MR_FRAME_KEY = 1, MR_FRAME_DISPOSABLE = 2, MR_FRAME_CORRUPT = 4, MR_FRAME_HIDDEN = 8, MR_FRAME_SEAM = 16 };
 
 typedef struct mr_frame {
@@ -187,7 +188,7 @@ typedef struct mr_frame {
     int64_t dts_ns;      /* packets: decoding time */
     int64_t duration_ns; /* 0 unknown */
     int64_t born_ns;     /* when the source emitted it, on the pipeline's clock */
-    int64_t deadline_ns; /* on the same clock: after it no work is begun on the frame; 0: none */
+    int64_t deadline_ns; /* on the same clock: no work is begun on the frame after it; 0: none */
     uint32_t flags;
     mr_media *media;     /* may be NULL */
     mr_result *results;  /* newest first; may be NULL */
@@ -203,7 +204,7 @@ MR_API mr_frame *mr_frame_ref(mr_frame *frame);
 /* Drops *frame and sets it to NULL; NULL is allowed. */
 MR_API void mr_frame_unref(mr_frame **frame);
 
-/* The newest result of that kind (and, where `stage` is given, of that stage); NULL where there is none. */
+/* The newest result of that kind (and, if `stage` is given, of that stage); NULL if there is none. */
 MR_API const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* The log of the library: lines such as "millrace: warning: decode: ..." on standard error, or where the program wants
- * them. Any thread may call mr_log; a line is written whole, and stays one line whatever its arguments hold. The log
+/* The log of the library: lines such as "millrace: warning: decode: ..." on standard error, or to a function of the
+ * program. Any thread may call mr_log; a line is written whole, and stays one line whatever its arguments hold. The log
  * belongs to the process, not to a pipeline. */
 #ifndef MILLRACE_LOG_H
 #define MILLRACE_LOG_H

@@ -15,8 +15,8 @@
  * frame is accounted for. Functions on one pipeline may be called from any thread, except that open, subscribe, start
  * and destroy come in that order from one. Callbacks run on the pipeline's threads and must not block.
  *
- * The library changes no signal handlers. Its own threads block SIGPIPE and SIGXFSZ, so that a reader that has gone or a
- * limit of the size of files (RLIMIT_FSIZE) is a failed write there; mr_pipeline_start makes files on the caller's
+ * The library changes no signal handlers. Its own threads block SIGPIPE and SIGXFSZ, so that a closed pipe or a
+ * limit of the size of files (RLIMIT_FSIZE) is a failed write there; mr_pipeline_start creates files on the caller's
  * thread, so a program with such a limit ignores SIGXFSZ itself, as the command does. */
 #ifndef MILLRACE_H
 #define MILLRACE_H
@@ -49,10 +49,10 @@ typedef struct mr_override {
     const char *value; /* as YAML text */
 } mr_override;
 
-/* What a stage was measured to take. */
+/* The measured cost of a stage. */
 typedef struct mr_measured_cost {
     const char *stage;
-    double ns;               /* of its device, or of a processor, for each frame that the sources give */
+    double ns;               /* of its device, or of a processor, for each frame of the sources */
 } mr_measured_cost;
 
 /* Grows at its end (version.h): fields are set by name, and those that are not set are zero. */
@@ -61,47 +61,48 @@ typedef struct mr_pipeline_params {
     bool plugins;            /* the pipeline may name plugins (plugin.h), which are code, and are loaded; else one that
                                 does is refused */
     const char *path;        /* the YAML file; "-": standard input */
-    const char *text;        /* its text, where it is not to be read from the file; path then only names it. NULL:
-                                read */
+    const char *text;        /* its text, if it is not read from the file; path then only names it. NULL: read the
+                                file */
     size_t override_count;
     const mr_override *overrides;
     size_t input_count;      /* one replaces the only source's uri; several make one source each */
     const char *const *inputs;
     const char *output;      /* replaces the path of the only sink that has one; NULL: as written */
     int workers;             /* threads that run stages; 0: as the YAML says, else one for each usable core */
-    int jobs;                /* videos that are open at a time; 0: as the YAML says, else as many of each folder or glob
-                                as there are workers, at least 2, and all other sources */
-    bool cuts;               /* `nodes` of the YAML holds; else this process runs all, whatever stands there */
+    int jobs;                /* videos that are open at a time; 0: as the YAML says, else for each folder or glob as
+                                many as there are workers, at least 2, and all other sources */
+    bool cuts;               /* `nodes` of the YAML holds; else this process runs all stages, whether it has `nodes` or
+                                not */
     const char *node;        /* with cuts: the node that this process runs; NULL: all are planned, and none can be
                                 started */
     int replica;             /* with node: which of its processes this is: 0, 1, ... */
-    int process, processes;  /* in place of node and replica: which of all processes, counted node by node, of how
-                                many; processes 0: not said */
+    int process, processes;  /* in place of node and replica: the number of this process, counted node by node, and how
+                                many there are; processes 0: not given */
     size_t host_count;       /* with cuts: machines of all processes, counted likewise; 0: not known */
     const char *const *hosts;
-    const char *runtime;     /* with cuts: folder for the sockets of nodes that do not say where they listen; NULL:
+    const char *runtime;     /* with cuts: folder for the sockets of nodes without an address of their own; NULL:
                                 $MILLRACE_RUNTIME, else one of the pipeline's own */
-    size_t assume_count;     /* plan for hardware that need not be there: "cuda:8x80GiB" (eight with so much memory
-                                each), "sim:2". Such a pipeline is only proven, as with `offline` */
+    size_t assume_count;     /* plan for hardware that may be missing: "cuda:8x80GiB" (eight with so much memory each),
+                                "sim:2". Such a pipeline is only proven, as with `offline` */
     const char *const *assume;
-    size_t cost_count;       /* not 0: `device: auto` balances by these, which are read until it is open */
+    size_t cost_count;       /* not 0: `device: auto` balances by these; they are read until it is open */
     const mr_measured_cost *costs;
-    int64_t grace_ns;        /* how long a run that was asked to end may take, all its nodes together; 0: ten seconds. A
-                                reader, a peer or a full disk is waited for three tenths of it */
+    int64_t grace_ns;        /* the time that a run may take to end once it was asked to, all its nodes together; 0: ten
+                                seconds. A blocked write to a reader, a peer or a full disk gets three tenths of it */
     bool offline;            /* only prove it: open neither media nor models; it cannot be started */
-    const char *profile;     /* not NULL: nothing is written where the YAML says, but to /dev/null, or for stages that
-                                write into folders, below this folder, which is there; and mr_summary tells processor
-                                times */
-    const char *trace;       /* not NULL: mr_pipeline_start makes this file, with a trace of the run for Perfetto or
+    const char *profile;     /* not NULL: outputs of the YAML are written to /dev/null, or, by stages that write into
+                                folders, below this existing folder; and mr_summary has processor times */
+    const char *trace;       /* not NULL: mr_pipeline_start creates this file, with a trace of the run for Perfetto or
                                 chrome://tracing */
-    const char *resume;      /* not NULL: a checkpoint. mr_pipeline_start goes on where it says, or begins where it is
-                                not there; it is kept up to date while the pipeline runs */
+    const char *resume;      /* not NULL: a checkpoint. mr_pipeline_start continues from it, or begins anew if the file
+                                is missing; it is kept up to date while the pipeline runs */
     uint64_t seed;           /* not 0: one worker, the caller's thread, simulated clock, order drawn from seed
                                 (tests) */
 } mr_pipeline_params;
 
-/* mr_pipeline_open for callers that state the size of their mr_pipeline_params themselves, such as bindings of other languages.
- * MR_ERROR_USAGE if it is smaller than the struct ever was, or holds fields that this library does not know. */
+/* mr_pipeline_open for callers that give the size of their mr_pipeline_params themselves, such as bindings of other
+ * languages. MR_ERROR_USAGE if it is smaller than the struct ever was, or sets fields that this library does not
+ * know. */
 MR_API int mr_pipeline_open_sized(mr_pipeline **pipeline, const mr_pipeline_params *params, size_t params_bytes,
                                   mr_diagnostics *diagnostics);
 /* Reads, checks and plans. On failure *pipeline is NULL, and `diagnostics` holds every error and warning found; on
@@ -111,19 +112,20 @@ static inline int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_par
     return mr_pipeline_open_sized(pipeline, params, sizeof *params, diagnostics);
 }
 
-/* Every frame that reaches the stage of type `callback` with that id. The frame is borrowed for the call. */
+/* Calls `function` with every frame that reaches the stage of type `callback` with that id. The frame is borrowed for
+ * the call. */
 typedef void mr_frame_function(void *context, const char *source, const mr_frame *frame);
 MR_API int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_function *function, void *context);
 
-/* Opens all stages and starts. What is open begins to work while the others are still being opened, but nothing is
- * delivered, no sink is opened and no source whose frames come by the clock begins before all else is open. On
- * failure nothing runs, every frame that was read is dropped ("stopped"), and mr_message says why. */
+/* Opens all stages and starts. A stage that is open begins to work while others are still being opened, but nothing is
+ * delivered, no sink is opened and no source that keeps to a clock begins before all others are open. On failure
+ * nothing runs, every frame that was read is dropped ("stopped"), and mr_message has the reason. */
 MR_API int mr_pipeline_start(mr_pipeline *pipeline);
 
 /* A picture or tensor of the program's, for a source of type `push`. The memory is read until release(context) is
- * called, once, from any thread; with release NULL it is copied before the call returns. A GPU copies from pinned
- * memory (cudaHostAlloc) where it lies; from other memory it goes through pinned memory of the pipeline's. Grows at its
- * end, as mr_pipeline_params. */
+ * called, once, from any thread; if release is NULL it is copied before the call returns. A GPU copies directly from
+ * pinned memory (cudaHostAlloc); other memory is copied through the pipeline's pinned memory. Grows at its end, as
+ * mr_pipeline_params. */
 typedef struct mr_push {
     mr_format format;
     const void *data[MR_MAX_PLANES];
@@ -132,41 +134,40 @@ typedef struct mr_push {
     void (*release)(void *context);
     void *context;
 } mr_push;
-/* mr_pipeline_push for callers that state the size of their mr_push themselves, as mr_pipeline_open_sized. */
+/* mr_pipeline_push for callers that give the size of their mr_push themselves, as mr_pipeline_open_sized. */
 MR_API int mr_pipeline_push_sized(mr_pipeline *pipeline, const char *source, const mr_push *push, size_t push_bytes,
                                   int64_t timeout_ns);
-/* Waits up to timeout_ns (0: not at all, -1: without end) for room. MR_ERROR_AGAIN where there was none,
- * MR_ERROR_DATA where the format is not the planned one, MR_ERROR_CANCELLED once stopping. On failure release is not
- * called. */
+/* Waits up to timeout_ns (0: not at all, -1: without end) for room. MR_ERROR_AGAIN if there was none, MR_ERROR_DATA if
+ * the format is not the planned one, MR_ERROR_CANCELLED once stopping. On failure release is not called. */
 static inline int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns) {
     return mr_pipeline_push_sized(pipeline, source, push, sizeof *push, timeout_ns);
 }
-/* Nothing more comes from that source. */
+/* Ends that source: it gives no more frames. */
 MR_API int mr_pipeline_end(mr_pipeline *pipeline, const char *source);
 
-/* Asks all sources to end; what is in flight is still delivered. `at_once`: what is in flight is dropped and blocking
+/* Asks all sources to end; frames in flight are still delivered. `at_once`: frames in flight are dropped and blocking
  * calls are interrupted. Safe in a thread beside signal handling, not in a handler itself. */
 MR_API void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once);
 
-/* While it runs: no more calls go to the device of that name (its own, or that under `devices:`), and the other
- * devices of the stages there take its share over; or calls go there again, also where it had failed. What is under
- * way is finished where it is. MR_ERROR_USAGE where the run has no such device open; MR_ERROR_UNAVAILABLE, with the
- * stage, where one would be left without a device: then nothing has changed. */
+/* While it runs: disabled, no more calls go to the device of that name (its own, or that under `devices:`), and the
+ * other devices of its stages take over its share; enabled, calls go there again, even if it had failed. Calls under
+ * way finish on their device. MR_ERROR_USAGE if the run has no such device open; MR_ERROR_UNAVAILABLE, naming the
+ * stage, if one would be left without a device: then nothing has changed. */
 MR_API int mr_pipeline_enable_device(mr_pipeline *pipeline, const char *name, bool enabled);
 
 /* Waits up to timeout_ns (-1: without end) for the end. MR_ERROR_AGAIN while it still runs; else the first failure of
- * any source or sink, MR_OK where there was none, MR_ERROR_INTERNAL where the ledger does not balance, and MR_ERROR_IO
- * where the trace could not be written. */
+ * any source or sink, MR_OK if there was none, MR_ERROR_INTERNAL if the ledger does not balance, and MR_ERROR_IO if the
+ * trace could not be written. */
 MR_API int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns);
 
-/* Stops at once where it still runs. Frames that a program still holds stay valid. */
+/* Stops at once if it still runs. Frames that a program still holds stay valid. */
 MR_API void mr_pipeline_destroy(mr_pipeline **pipeline);
 
-/* ---- what has happened so far ---------------------------------------------------------------------------------- */
+/* ---- summary of the run so far --------------------------------------------------------------------------------- */
 
 typedef enum mr_outcome { MR_OUTCOME_DELIVERED, MR_OUTCOME_DROPPED, MR_OUTCOME_ABSORBED } mr_outcome;
 
-/* What became of source frames. stage and reason live as long as the pipeline. */
+/* Dropped or absorbed source frames. stage and reason live as long as the pipeline. */
 typedef struct mr_ledger_line {
     mr_outcome outcome; /* DROPPED or ABSORBED */
     const char *stage, *reason;
@@ -184,51 +185,52 @@ typedef struct mr_class_count {
 typedef struct mr_truth_count {
     int32_t index;            /* of the folder */
     const char *label;
-    uint64_t frames, right;   /* in which the first class was that one */
-    uint64_t listed;          /* in which any was */
+    uint64_t frames, right;   /* whose first class was that one */
+    uint64_t listed;          /* with that class among theirs */
 } mr_truth_count;
 
-/* Of frames that nothing is known to have become of so many are named. */
+/* The most unaccounted frames that are named. */
 enum { MR_UNSETTLED_FRAMES = 16 };
 
 typedef struct mr_source_summary {
     const char *id;
-    bool elsewhere;           /* it is read by another node; what is counted here came over cuts */
+    bool elsewhere;           /* it is read by another node; these are the frames that came over cuts */
     uint64_t in, delivered, dropped, absorbed, in_flight, unaccounted;
     int64_t expected;         /* frames announced by the container; 0 unknown */
-    uint64_t unread;          /* frames announced that did not come, since the stream ended early */
-    uint64_t seams;           /* where the stream was interrupted: recordings were joined, or something is missing */
+    uint64_t unread;          /* announced frames that were not read, since the stream ended early */
+    uint64_t seams;           /* interruptions of the stream: recordings were joined, or a part is missing */
     bool ended;
-    int status;               /* MR_OK or why it failed */
+    int status;               /* MR_OK, or the status of its failure */
     const char *message;      /* of that failure; "" */
     uint64_t classified;      /* frames with classes that were delivered */
     size_t class_count;       /* the most frequent, at most 5, most frequent first */
     mr_class_count classes[5];
-    uint64_t labelled;        /* delivered frames with classes whose truth is known (media: labels) */
-    uint64_t right, listed;   /* of those, the ones whose first class is the truth, and whose classes have it */
+    uint64_t labelled;        /* delivered frames with classes and a label (media: labels) */
+    uint64_t right, listed;   /* of those, the ones with the label as their first class, and with it among their
+                                 classes */
     size_t longest;           /* most classes of one frame: right is top-1, listed is top-`longest` */
     size_t truth_count;
     mr_truth_count *truths;   /* by class, in the order of the folders */
     size_t line_count;
     mr_ledger_line *lines;
-    size_t unsettled_count;   /* unaccounted for, and behind them those in flight, the oldest first; none should be left
+    size_t unsettled_count;   /* unaccounted frames, followed by those in flight, the oldest first; none should be left
                                  once the run has ended */
     mr_identity unsettled[MR_UNSETTLED_FRAMES];
 } mr_source_summary;
 
 typedef enum mr_device_state {
     MR_DEVICE_WORKS,
-    MR_DEVICE_RESERVED,       /* no frames go there before another device has failed, or is disabled */
+    MR_DEVICE_RESERVED,       /* no frames go there until another device has failed, or is disabled */
     MR_DEVICE_DISABLED,       /* by mr_pipeline_enable_device */
     MR_DEVICE_FAILED
 } mr_device_state;
 
-/* What a stage has done on one of its devices. */
+/* The work of a stage on one of its devices. */
 typedef struct mr_share_summary {
     const char *device;
     mr_device_state state;
     uint64_t frames;          /* that went there */
-    int64_t busy_ns;          /* in which calls of the stage were under way there; 0 on the host's processors */
+    int64_t busy_ns;          /* time with calls of the stage under way there; 0 on the host's processors */
     int64_t cost_ns;          /* that a frame takes there, by the last calls; 0: not known */
 } mr_share_summary;
 
@@ -237,27 +239,27 @@ typedef struct mr_stage_summary {
     bool is_source;
     int instances;
     uint64_t in, out;         /* frames */
-    uint64_t calls;           /* of the stage type: also those that gave or took nothing, and those that flush */
+    uint64_t calls;           /* of the stage type: includes those that gave or took nothing, and those that flush */
     int64_t busy_ns;          /* inside the stage, all instances and entries together */
     int64_t cpu_ns;           /* of the engine's threads inside the stage; 0 unless profiled */
     int queue_peak;           /* most frames of one source that waited before an instance; at most the planned
                                  queue */
     int batch_peak;           /* most frames of one call; at most the planned batch */
     int64_t p50_ns, p99_ns;   /* from entering the stage's queue to leaving the stage */
-    size_t share_count;       /* one for each device; none of copies, and of what is on the processors only */
+    size_t share_count;       /* one for each device; none for copies and for stages that run on the processors only */
     mr_share_summary *shares;
 } mr_stage_summary;
 
-/* What one end of a cut has done: the giving one, or the taking one. */
+/* Counters of one end of a cut: the producer's, or the consumer's. */
 typedef struct mr_cut_summary {
     const char *id;           /* of the stage: "decode->worker", or "decode->worker:in" */
-    uint64_t frames;          /* given, or taken; each once */
-    uint64_t again;           /* given once more, since their taker was lost; or come once more, and left out */
-    uint64_t set_aside;       /* giving end: frames that may be what their takers died of */
-    uint64_t sessions;        /* that began: more than there are processes at the other end where some were lost */
-    uint64_t stale;           /* messages of sessions that were over, and were left out */
+    uint64_t frames;          /* sent, or received; each once */
+    uint64_t again;           /* sent once more, since their consumer was lost; or received once more, and left out */
+    uint64_t set_aside;       /* producer: frames that may have killed their consumers */
+    uint64_t sessions;        /* that began: if some were lost, more than there are processes at the other end */
+    uint64_t stale;           /* messages of ended sessions, which were left out */
     uint64_t malformed;       /* messages that broke the protocol; each ends its session */
-    uint64_t rejected;        /* greetings that were answered with no; taking end: such answers */
+    uint64_t rejected;        /* greetings that were rejected; consumer: rejections received */
     uint64_t refused;         /* connections: wrong keys, too many, or silent for too long */
 } mr_cut_summary;
 
@@ -269,11 +271,11 @@ typedef struct mr_device_summary {
 
 typedef struct mr_summary {
     const char *pipeline;     /* name */
-    const char *digest;       /* of what it says, in hexadecimal (SHA-256): equal for equal pipelines, whatever their
+    const char *digest;       /* of its content, in hexadecimal (SHA-256): equal for equal pipelines, whatever their
                                  layout and comments; overrides and variables count */
     double wall_s, cpu_s;     /* since start; CPU of the whole process */
-    double threads_cpu_s;     /* CPU of the engine's own threads: workers, and those of blocking stages; what is left
-                                 of cpu_s is that of threads of libraries and devices, and of the program. 0 unless
+    double threads_cpu_s;     /* CPU of the engine's own threads: workers, and those of blocking stages; the rest of
+                                 cpu_s is that of threads of libraries and devices, and of the program. 0 unless
                                  profiled */
     double first_s;           /* from the start until the first frame was delivered; 0: none was */
     uint64_t peak_bytes;      /* resident, of the process */
@@ -283,10 +285,10 @@ typedef struct mr_summary {
     size_t line_count;        /* dropped and absorbed, over all sources */
     mr_ledger_line *lines;
     size_t source_count;
-    mr_source_summary *sources; /* whose frames come to this process */
+    mr_source_summary *sources; /* those with frames in this process */
     size_t stage_count;
     mr_stage_summary *stages; /* of this process, in the order of the plan; sources first. A cut has the name of the
-                                 link, "decode->worker"; where it comes in, "decode->worker:in" */
+                                 link, "decode->worker"; its end in the consumer, "decode->worker:in" */
     size_t cut_count;
     mr_cut_summary *cuts;     /* ends that are in this process */
     size_t device_count;

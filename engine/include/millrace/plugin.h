@@ -28,7 +28,7 @@ extern "C" {
  * refused. */
 #define MR_PLUGIN_ABI 1
 
-/* Sizes that both must agree on, so that headers of two states with one number are noticed. */
+/* Sizes that both must agree on: they reveal headers of two states with one number. */
 #define MR_PLUGIN_SIZES(X)                                                                                           \
     X(mr_stage_type) X(mr_port) X(mr_option) X(mr_format) X(mr_format_set) X(mr_frame) X(mr_buffer) X(mr_media)      \
     X(mr_result) X(mr_negotiation) X(mr_planned_input) X(mr_planned_output) X(mr_planned_result) X(mr_stage)
@@ -39,9 +39,9 @@ enum {
     MR_PLUGIN_SIZE_COUNT
 };
 
-/* What a plugin says of itself: the only symbol that is looked for in it. Made by MR_PLUGIN. */
+/* The description of a plugin: the only symbol that is looked up in it. Defined by MR_PLUGIN. */
 typedef struct mr_plugin {
-    uint32_t abi;             /* MR_PLUGIN_ABI; stays first whatever changes */
+    uint32_t abi;             /* MR_PLUGIN_ABI; stays first in every ABI */
     const char *built_with;   /* MILLRACE_VERSION of the headers; stays second */
     const char *name;         /* for people */
     const char *version;      /* of the plugin */
@@ -58,11 +58,11 @@ extern const mr_plugin mr_plugin_entry __attribute__((visibility("default")));
     const mr_plugin mr_plugin_entry = {                                                                              \
         MR_PLUGIN_ABI, MILLRACE_VERSION, name, version, {MR_PLUGIN_SIZES(MR_PLUGIN_SIZE_OF)}, mr_plugin_types}
 
-/* Loads a plugin, or finds it loaded already. A name without a slash is looked for in the working directory and then in
- * the folders of $MILLRACE_PLUGIN_PATH (parted by colons), never where the system's loader looks. *plugin lives until
- * the process ends. Its types can be put into mr_pipeline_params.types. Any thread. MR_ERROR_NO_INPUT,
- * MR_ERROR_PERMISSION, MR_ERROR_DATA where it is no shared library, no plugin, one of another ABI, or a type of its is
- * malformed. */
+/* Loads a plugin, or finds it loaded already. A name without a slash is looked up in the working directory and then in
+ * the folders of $MILLRACE_PLUGIN_PATH (separated by colons), never in those of the system's loader. *plugin lives
+ * until the process ends. Its types can be put into mr_pipeline_params.types. Any thread. MR_ERROR_NO_INPUT,
+ * MR_ERROR_PERMISSION, MR_ERROR_DATA if it is not a shared library, not a plugin, one of another ABI, or if a type of
+ * it is malformed. */
 MR_API int mr_plugin_load(const char *path, const mr_plugin **plugin);
 
 #ifdef __cplusplus

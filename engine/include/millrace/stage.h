@@ -1,13 +1,13 @@
-/* How a stage is written.
+/* The interface of a stage.
  *
  * A stage type is one const struct, listed in stages/list.c. It never sees links, threads or sockets: `process` takes
- * inputs, acquires outputs and emits them through `io`, and the engine does the rest: queues, back-pressure,
- * batching, order, joins, counting, devices. The simplest stage with one output for one input writes only `map`.
+ * inputs, acquires outputs and emits them through `io`, and the engine does the rest: queues, back-pressure, batching,
+ * order, joins, counting, devices. The simplest stage with one output for one input writes only `map`.
  *
- * Threads: `negotiate` runs while planning, on one thread. `open` and `close` run once for each instance, `open` on
- * the thread that starts the pipeline or on the instance's own, while others that are open already work. `process`,
- * `map` and `flush` of one instance never overlap, except for MR_ENTRY_STATELESS, which several workers may be in at
- * once with different inputs (mr_io_entry tells which). None of them may block unless the type says `blocking`; the
+ * Threads: `negotiate` runs while planning, on one thread. `open` and `close` run once for each instance, `open` on the
+ * thread that starts the pipeline or on the instance's own, while other open instances already work. `process`, `map`
+ * and `flush` of one instance never overlap, except for MR_ENTRY_STATELESS, which several workers may be in at once
+ * with different inputs (mr_io_entry tells them apart). None of them may block unless the type says `blocking`; the
  * instance then has a thread of its own.
  *
  * Errors: a negative mr_status with its message from mr_fail. In `negotiate` it refuses the pipeline, in `open` it
@@ -38,12 +38,12 @@ typedef enum mr_entry {
     MR_ENTRY_SHARED      /* one instance, one worker at a time */
 } mr_entry;
 
-/* Answers of process and flush, beside negative statuses. */
+/* Return values of process and flush, beside negative statuses. */
 typedef enum mr_answer {
     MR_DONE = 0, /* the inputs of this call are consumed (a source: something was emitted, call again) */
     MR_MORE = 1, /* call again with the same inputs */
-    MR_WAIT = 2, /* nothing now; call again with the same inputs at the time that mr_io_wake_at was told */
-    MR_END = 3   /* sources: nothing more will come */
+    MR_WAIT = 2, /* nothing now; call again with the same inputs at the time given to mr_io_wake_at */
+    MR_END = 3   /* sources: no more frames */
 } mr_answer;
 
 /* One input or output. `accepts` is a list of format sets, ended by MR_PAYLOAD_ANY unless that is its first. */
@@ -51,8 +51,8 @@ typedef struct mr_port {
     const char *name;
     const char *help;
     const mr_format_set *accepts; /* NULL: anything */
-    bool many;                /* inputs: any number of ports with names of the author's choice (`join:`) */
-    bool optional;            /* outputs: may have no consumer; inputs that are `many`: one may come without a name */
+    bool many;                /* inputs: any number of ports, named by the author (`join:`) */
+    bool optional;            /* outputs: may have no consumer; inputs that are `many`: one may have no name */
 } mr_port;
 
 typedef struct mr_stage_type {
@@ -67,63 +67,63 @@ typedef struct mr_stage_type {
     mr_entry entry;
     bool blocking;               /* process may block: the instance gets a thread */
     bool batches;                /* process can take several inputs at once (`batch:` allowed) */
-    bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a
-                                    device */
-    bool cuda;                   /* all that it enqueues has a CUDA variant */
-    bool urgent;                 /* its work on a device goes before that of other types, where the device knows
-                                    priorities: the stage that most time is spent in, which is to have no gaps */
-    bool converts;               /* what comes out is what comes in, in another form: where formats do not fit, a
-                                    stage of this type is proposed */
+    bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a device */
+    bool cuda;                   /* all work that it enqueues has a CUDA variant */
+    bool urgent;                 /* its work on a device has priority over that of other types, if the device has
+                                    priorities: for the stage that takes most of the time, which should never be idle */
+    bool converts;               /* converts a frame into another format: if formats do not fit, a stage of this type is
+                                    proposed */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
-    bool repeats;                /* sources: the same options give the same frames, with the same numbers, in every
-                                    run: it can be continued after a crash */
+    bool repeats;                /* sources: the same options give the same frames, with the same numbers, in every run:
+                                    it can be continued after a crash */
     bool implied;                /* sources: the type of a source that names none */
-    bool resumes;                /* sinks: what they write can be continued, or does no harm when it comes again */
-    const char *paced_by;        /* sources: what to write so that they keep to a clock, for hints; NULL: nothing
-                                    does */
+    bool resumes;                /* sinks: the output can be continued, or is not harmed if frames come again */
+    const char *paced_by;        /* sources: the options that make them keep to a clock, for hints; NULL: there are
+                                    none */
     /* Sources with an option `uri`: if it names several streams, such as a folder of videos, `add` is called for each,
-     * in order, with what names it alone, and each becomes a source of its own. Nothing is added for one stream, or if
-     * something is wrong with it. MR_OK, or what `add` has answered. May be NULL. */
+     * in order, with the name of that stream alone, and each becomes a source of its own. Nothing is added for one
+     * stream, or if something is wrong with it. MR_OK, or the result of `add`. May be NULL. */
     int (*spread)(const char *uri, int (*add)(void *context, const char *uri), void *context);
     int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs are formats of input 0 */
-    /* Whether its work can be done with those options on the device of that name ("cpu", "cuda:0"), which is there:
-     * MR_OK, or the status of mr_fail with what is missing, where it was looked for and what to do. Not asked of a
-     * plan that opens no file, nor of devices that are only assumed. NULL: wherever its kernels are. */
+    /* Checks if its work can be done with those options on the device of that name ("cpu", "cuda:0"), which is there:
+     * MR_OK, or the status of mr_fail with the missing part, the places where it was looked for and the fix. Not called
+     * if a plan opens no file, nor for devices that are only assumed. NULL: any device that its kernels have. */
     int (*check_device)(const void *options, const char *device);
-    /* Whether it can do on that device, which check_device has nothing against, what comes as `input`: MR_OK, or the
-     * status of mr_fail with why not. *otherwise set: it does that work in another way then, which the message tells
-     * and the plan prints. Asked of each link that comes in; NULL: whatever it takes it can do. */
+    /* Checks if it can process `input` on that device, which has passed check_device: MR_OK, or the status of mr_fail
+     * with the reason. *otherwise set: it does that work in another way then, which the message tells and the plan
+     * prints. Called for each incoming link; NULL: it can process any input it accepts. */
     int (*check_input)(const void *options, const mr_format_set *input, const char *device, bool *otherwise);
-    /* Writes which options to change so that output 0 gives `wanted`, as YAML ("size: 224x224"); false where none
-     * would. For the hint where formats do not fit. May be NULL. */
+    /* Writes the options to change so that output 0 gives `wanted`, as YAML ("size: 224x224"); false if none would. For
+     * the hint if formats do not fit. May be NULL. */
     bool (*suggest)(const void *options, const mr_format_set *wanted, char *text, size_t bytes);
-    /* Of how many pixels of such a picture, on each axis, a pixel of output 0 (planned as `output`; NULL: of a sink) is at
-     * least the mean; 1: it depends on single pixels. A stage type with it takes pictures that were decoded at a part of
-     * their size (mr_format.reduced). NULL: it takes them whole. */
+    /* Returns the number of pixels of such a picture, on each axis, that a pixel of output 0 (planned as `output`;
+     * NULL: of a sink) at least averages; 1: it depends on single pixels. A stage type with this accepts pictures that
+     * were decoded at a reduced size (mr_format.reduced). NULL: it needs them whole. */
     double (*shrinks)(const void *options, const mr_format *output, const mr_format *picture);
     int (*open)(mr_stage *self);
     int (*process)(mr_stage *self, mr_io *io);
     int (*shape)(mr_stage *self, const mr_frame *input, mr_format *output); /* with map; NULL: the planned output */
     int (*map)(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output);
     int (*flush)(mr_stage *self, mr_io *io, uint32_t source); /* that source has ended; MR_MORE to be called again */
-    /* Sinks that keep frames apart by themselves when they come again (resumes): brings what was taken to the disk. Any
-     * thread, beside all but open and close. MR_ERROR_AGAIN before it is known whether the run goes on. */
+    /* Sinks that tell repeated frames apart by themselves (resumes): writes accepted frames to the disk. Any thread,
+     * beside all but open and close. MR_ERROR_AGAIN before it is known if the run goes on. */
     int (*sync)(mr_stage *self);
     void (*close)(mr_stage *self); /* accepts a half-opened instance */
-    void (*stop)(mr_stage *self);  /* the run is being stopped: what blocks in a library is woken, and asks
+    void (*stop)(mr_stage *self);  /* the run is being stopped: wakes a call that blocks in a library, which then checks
                                       mr_stage_cancelled. Any thread, while it is open, more than once; may be NULL */
-    const mr_media_codec *media_codec; /* sources of packets: how what mr_media.codec points to passes between
-                                          processes; NULL: not at all */
+    const mr_media_codec *media_codec; /* sources of packets: passes mr_media.codec between processes; NULL: it cannot
+                                          be passed */
     const struct mr_stage_hooks *hooks; /* the engine's own types (copies, ends of cuts); NULL for all others */
 } mr_stage_type;
 
-/* Whether it is well formed: names, ports, functions, options within their struct, defaults that their own table takes.
- * MR_OK, or MR_ERROR_DATA with what is wrong. Plugins and types of mr_main are held to it; good in a stage's own tests. */
+/* Checks if it is well formed: names, ports, functions, options within their struct, defaults that their own table
+ * accepts. MR_OK, or MR_ERROR_DATA with the fault. Plugins and types of mr_main are checked with it; useful in a
+ * stage's own tests. */
 MR_API int mr_stage_type_check(const mr_stage_type *type);
 
 /* ---- planning ------------------------------------------------------------------------------------------------ */
 
-/* A result that frames carry: known while planning, so that what reads it can be checked. */
+/* A result that frames carry: known while planning, so that a stage that reads it can be checked. */
 typedef struct mr_planned_result {
     mr_result_kind kind;
     const char *name;          /* of a tensor; NULL for classes */
@@ -134,119 +134,117 @@ typedef struct mr_planned_result {
 typedef struct mr_planned_input {
     const char *port;          /* name; for `many` ports the author's name */
     const char *from;          /* id of the stage it comes from */
-    mr_format_set set;         /* all that may come */
-    mr_format format;          /* what all of it has in common; zero where it differs */
-    bool settled;              /* while planning: false where a choice stands before, which may still narrow it */
-    const mr_planned_result *results; /* that all of it carries, newest first */
-    bool more_results;         /* it may carry others that are not known */
+    mr_format_set set;         /* all formats that may come */
+    mr_format format;          /* the values that all of them have in common; zero if they differ */
+    bool settled;              /* while planning: false if a choice upstream may still narrow it */
+    const mr_planned_result *results; /* results that all frames carry, newest first */
+    bool more_results;         /* frames may carry other results that are not known */
     int64_t mean_pixels;       /* of its pictures, or those that its packets decode to, on average; 0: not known */
-    int references;            /* packets: most pictures that their decoder keeps for those to come; 0: not known */
+    int references;            /* packets: most pictures that their decoder keeps as references; 0: not known */
 } mr_planned_input;
 
-/* One output port, as a stage type answers. */
+/* One output port, filled in by the stage type. */
 typedef struct mr_planned_output {
-    mr_format_set set;         /* all that may come out */
+    mr_format_set set;         /* all formats that may come out */
     bool chosen;               /* the stage can give any one member of `set`: the planner chooses one that suits all
-                                  that come behind, and mr_stage.outputs says which. Else whatever of it comes,
-                                  comes */
-    const mr_format_set *wanted; /* NULL when asked first; with `chosen` asked again, this is what all behind take of
-                                    it. An answer that fixes more than the planner could (what follows from what) is
-                                    welcome */
-    int follows;               /* the input whose frames go on here in the format they came in; -1: none. What those
-                                  behind need is then asked of that input: a stage that only looks at pictures, or
-                                  adds results, says 0, and whatever is negotiated passes through it */
-    const char *unfixed;       /* with `chosen`: what to write where nothing behind says what it takes; may be NULL */
-    const mr_planned_result *results; /* those of input 0 unless the stage says more (mr_promise_result) */
-    bool more_results;         /* it may carry others that are not known */
+                                  consumers, and puts it into mr_stage.outputs. Else any member of it may come out */
+    const mr_format_set *wanted; /* NULL at the first call; with `chosen` in the second call, the formats that all
+                                    consumers accept. The stage may fix more than the planner can (a value that follows
+                                    from another) */
+    int follows;               /* the input whose frames pass to this output in their own format; -1: none. The
+                                  consumers' needs are then asked of that input: a stage that only looks at pictures, or
+                                  adds results, sets 0, and negotiation passes through it */
+    const char *unfixed;       /* with `chosen`: options to write if no consumer narrows the format; may be NULL */
+    const mr_planned_result *results; /* those of input 0 unless the stage adds some (mr_promise_result) */
+    bool more_results;         /* frames may carry other results that are not known */
     int64_t mean_pixels;       /* as of an input */
     int references;            /* as of an input */
-    size_t buffer_bytes;       /* of one buffer, where the stage needs more than `set` tells (padding); else 0 */
-    size_t buffer_mean_bytes;  /* of one buffer on average, where they differ: then a pool of the stage's own takes no
-                                  more than mr_stage.output_most_bytes; else 0 */
-    bool own_pool;             /* on the processors its frames lie in a pool that the stage makes for itself, as
+    size_t buffer_bytes;       /* of one buffer, if the stage needs more than `set` tells (padding); else 0 */
+    size_t buffer_mean_bytes;  /* of one buffer on average, if they differ: then a pool of the stage's own takes no more
+                                  than mr_stage.output_most_bytes; else 0 */
+    bool own_pool;             /* on the processors its frames lie in a pool that the stage creates itself, as
                                   mr_stage.output_* say */
-    bool lent;                 /* its frames may lie in host memory that others than its pool gave, a library's or the
-                                  program's: a device copies from there only by way of pinned memory */
+    bool lent;                 /* external memory: its frames may lie in host memory of a library or the program, not of
+                                  a pool: a device copies from it only through pinned memory */
 } mr_planned_output;
 
 #define MR_BYTES_UNKNOWN INT64_MAX
 
-/* What the work of a stage is on a GPU, beside reading its inputs and writing its outputs, whose sizes are planned: for
- * `plan --assume cuda:1xH100`, which expects frame rates from it. 0 of all: it has not been counted, which is said. */
+/* The work of a stage on a GPU, beside reading its inputs and writing its outputs, whose sizes are planned: for `plan
+ * --assume cuda:1xH100`, which estimates frame rates from it. If all are 0 the work has not been counted, and the plan
+ * says so. */
 typedef struct mr_planned_work {
-    double launches;       /* of a call, whatever its batch: kernels, and copies within the GPU's memory, that follow each
-                              other */
+    double launches;       /* of a call with any batch: kernels, and copies within the GPU's memory, in sequence */
     double read_bytes;     /* of a frame's inputs, as many as are read; 0: all of them */
     double more_bytes;     /* of a frame, read and written beside inputs, outputs and scratch */
     double call_bytes;     /* of a call: weights */
     double instructions;   /* of a frame: of threads */
     double f32_operations, f16_operations; /* of a frame: a multiplication and an addition are two */
-    const char *codec;     /* decoders in hardware: "h264", "hevc", "hevc10", "vp9", "vp9_10", "av1", or another name; else
-                              NULL */
+    const char *codec;     /* decoders in hardware: "h264", "hevc", "hevc10", "vp9", "vp9_10", "av1", or another; else NULL */
     double decoded_pixels; /* of a frame; 0: not known */
-    const char *unknown;   /* what of it is not known, in words that stay: "its instructions are not counted" */
+    const char *unknown;   /* the part of it that is not known, as a text that lives on: "its instructions are not
+                              counted" */
 } mr_planned_work;
 
-/* Planning asks each stage in the order of the graph: told what can come in, it answers what can come out and what it
- * takes of its inputs. It is asked once more, and no more than that, where a choice has narrowed what comes in or
- * what it shall give; not where its own `takes` had said exactly what then came. */
+/* Planning calls each stage in the order of the graph, with the formats that can come in; the stage fills in those that
+ * can come out and those that it accepts. It is called a second time, and never a third, if a choice has narrowed its
+ * inputs or outputs; not if they were narrowed to exactly its own `takes`. */
 struct mr_negotiation {
     const char *id;            /* of the stage */
     const void *options;
-    bool offline;              /* true: open no file, answer what the options alone tell */
-    bool returns;              /* this is one process of several nodes: it may come back in a run that goes on
-                                  (mr_stage_run_state), so what an earlier one has written is no fault */
+    bool offline;              /* true: open no file, use the options alone */
+    bool returns;              /* this is one process of several nodes: it may be started again in a run that goes on
+                                  (mr_stage_run_state), so output of an earlier process is not an error */
     size_t input_count;
     const mr_planned_input *inputs;
     int batch;                 /* frames a process call may get; 1 without `batch:` */
-    const char *device;        /* as the author names it, the first of a list; "auto": the planner's choice, not yet made */
+    const char *device;        /* as the author names it, the first of a list; "auto": not yet chosen */
     int sources;               /* how many sources reach this stage */
     int workers;               /* that the executor will have */
-    const char *whole_for;     /* the first stage that takes the pictures of output 0 whole (mr_stage_type.shrinks); NULL:
-                                  all that read them shrink them */
+    const char *whole_for;     /* the first consumer that needs the pictures of output 0 whole (mr_stage_type.shrinks);
+                                  NULL: all of them shrink them */
     /* the stage type's answer; filled with defaults before the call */
     mr_format_set *takes;      /* one for each input: what its port accepts; may be narrowed (a model's input) */
     mr_planned_output *outputs; /* one for each output port */
-    double rate;               /* sources: frames a second that it offers; 0: as fast as they are taken, or not
-                                  known */
-    bool paced;                /* sources: it keeps to that rate, whether frames are taken or not */
-    int64_t frames;            /* sources: how many will come; 0: not known, or without end */
+    double rate;               /* sources: frames a second that it offers; 0: as fast as they are taken, or not known */
+    bool paced;                /* sources: it keeps to that rate, even if frames are not taken */
+    int64_t frames;            /* sources: number of frames; 0: not known, or without end */
     bool endless;              /* sources: it begins anew at its end, for ever */
     mr_entry entry;            /* the type's; may be narrowed */
     bool blocking;             /* the type's; may be changed */
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
-    size_t scratch_bytes;      /* that one call takes with mr_io_scratch, all together; 0: none */
+    size_t scratch_bytes;      /* taken by one call with mr_io_scratch, all together; 0: none */
     size_t pinned_bytes;       /* of one buffer that mr_io_pinned gives, on devices; 0: none */
-    size_t result_bytes;       /* that one call takes with mr_io_results, all together, on devices; 0: none */
-    size_t constant_bytes;     /* that one instance keeps on a CUDA device beside all buffers, at most: weights, tables */
-    size_t stream_bytes[2];    /* that kernels and libraries work in on a CUDA device beside all buffers, for each call that
-                                  may run at once: below compute capability 9.0, and from there on */
-    int64_t library_bytes;     /* what libraries take of a CUDA device for one instance, beside all buffers, at most;
-                                  0: nothing, MR_BYTES_UNKNOWN: nobody knows */
+    size_t result_bytes;       /* taken by one call with mr_io_results, all together, on devices; 0: none */
+    size_t constant_bytes;     /* kept by one instance on a CUDA device beside all buffers, at most: weights, tables */
+    size_t stream_bytes[2];    /* working memory of kernels and libraries on a CUDA device beside all buffers, for each
+                                  call that may run at once: below compute capability 9.0, and from there on */
+    int64_t library_bytes;     /* memory of libraries on a CUDA device for one instance, beside all buffers, at most; 0:
+                                  none, MR_BYTES_UNKNOWN: not known */
     int retained;              /* output buffers that one instance keeps for itself (a decoder's references) */
-    const char *remark;        /* what it will do otherwise than might be expected, and why, for `plan`: words that stay, or
-                                  those of mr_remark; NULL: nothing */
-    bool unread;               /* offline: a file that was not opened would say more of what it takes, so that nothing
-                                  may be complained of that is open only for this reason */
+    const char *remark;        /* a behaviour that may not be expected, with its reason, for `plan`: a text that lives
+                                  on, or that of mr_remark; NULL: none */
+    bool unread;               /* offline: a file that was not opened would narrow its formats, so formats that are open
+                                  only for this reason are not an error */
     mr_planned_work work;      /* on a GPU */
     void *planner;             /* private */
 };
 
-/* Refuses the pipeline (printf style, one sentence) at the place of `option` in the YAML, or of the stage where it is
+/* Refuses the pipeline (printf style, one sentence) at the place of `option` in the YAML, or of the stage if that is
  * NULL; returns MR_ERROR_CONFIG, or the status given by the _status variant (a missing file: MR_ERROR_NO_INPUT). */
 MR_API int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 MR_API int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Says what an input takes, and why, in a few words (printf style) that stand in messages: the input "images" of
- * a.onnx. */
+/* Describes the formats that an input accepts, and the reason, in a few words (printf style) for messages: the input
+ * "images" of a.onnx. */
 MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
-/* Says what of n->work is not known, in a few words (printf style) that are copied. */
+/* Names the part of n->work that is not known, in a few words (printf style) that are copied. */
 MR_API void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) __attribute__((format(printf, 2, 3)));
-/* Fills n->remark (printf style); the words are copied. */
+/* Fills n->remark (printf style); the text is copied. */
 MR_API void mr_remark(mr_negotiation *negotiation, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Says that frames on that output carry one more result; `name` is copied. MR_ERROR_MEMORY. */
+/* Declares one more result of the frames on that output; `name` is copied. MR_ERROR_MEMORY. */
 MR_API int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
                              const mr_format_set *set);
 
@@ -254,7 +252,7 @@ MR_API int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result
 
 #define MR_SOURCE_NONE UINT32_MAX
 
-/* What a running instance knows of itself. All of it is the engine's; only *state is the stage type's to write. */
+/* A running instance, as its stage type sees it. All of it is the engine's; the stage type writes only *state. */
 struct mr_stage {
     const char *id;
     const mr_stage_type *type;
@@ -263,7 +261,7 @@ struct mr_stage {
     const char *place;           /* "file:line:column" of the stage, for messages */
     size_t input_count;
     const mr_planned_input *inputs;
-    const mr_format *outputs;    /* as planned: what all frames of a port have in common */
+    const mr_format *outputs;    /* as planned: the values that all frames of a port have in common */
     uint32_t source;             /* sources and per-source instances; else MR_SOURCE_NONE */
     const char *source_id;       /* of that source; else NULL */
     int entries;                 /* mr_io_entry is below this */
@@ -271,66 +269,66 @@ struct mr_stage {
     int batch;
     mr_device *device;
     int output_buffers;          /* buffers planned for output 0 of this instance, `retained` included */
-    int output_least;            /* of them: as many as those behind need to get on; without those `retained` */
+    int output_least;            /* of them: as many as the consumers need to get on; without those `retained` */
     size_t output_largest;       /* bytes of one of them at most, as planned; 0: not known */
     uint64_t output_most_bytes;  /* of all of them together at most, as planned */
-    mr_memory output_memory;     /* where buffers of output 0 lie, and whose memory that is: for a stage with pools of
-                                    its own */
+    mr_memory output_memory;     /* the memory of output 0's buffers, and its device: for a stage with pools of its
+                                    own */
     mr_device *output_device;
-    size_t output_bytes;         /* of one of them, where all are to be made when the stage is opened (mr_pool_fill); else 0 */
+    size_t output_bytes;         /* of one of them, if all are allocated when the stage is opened (mr_pool_fill); else
+                                    0 */
     void *flow;                  /* private */
 };
 
-/* True once the run is being stopped at once: a blocking call should give up (interrupt callbacks ask this). */
+/* True once the run is being stopped at once: a blocking call should give up (interrupt callbacks check this). */
 MR_API bool mr_stage_cancelled(const mr_stage *self);
-/* For a blocking stage that waits for what is outside and may never come (a peer, room on a disk), asked at every turn
- * of its wait: true once the run is being stopped at once, which it also is where this wait still lasts three seconds
- * after the run was asked to end. A source need not wait at all then: true. */
+/* For a blocking stage that waits for something outside that may never come (a peer, room on a disk), called at every
+ * turn of its wait: true once the run is being stopped at once, which also happens if this wait still lasts three
+ * seconds after the run was asked to end. A source need not wait at all then: true. */
 MR_API bool mr_stage_gives_up(const mr_stage *self);
-/* Whether frames come to it over a reliable cut, be it through other stages: the node that has sent them keeps them
- * until they are settled, so that waiting loses nothing. */
+/* True if its frames come over a reliable cut, directly or through other stages: the producing node keeps them until
+ * they are settled, so waiting loses nothing. */
 MR_API bool mr_stage_reliable(const mr_stage *self);
-/* Whether this run can be continued (mr_pipeline_params.resume), and whether it goes on itself where an earlier one
- * was ended; then whether that one has settled a source frame, which comes again only for those that remember, and in
- * which epoch a source goes on: what came before need not come again. */
+/* True if this run can be continued (mr_pipeline_params.resume); true if it continues an earlier run itself. Then: true
+ * if the earlier run has settled a source frame, which comes again only for stages that remember; and the epoch in
+ * which a source goes on: earlier frames need not come again. */
 MR_API bool mr_stage_checkpoints(const mr_stage *self);
 MR_API bool mr_stage_continues(const mr_stage *self);
 MR_API bool mr_stage_settled(const mr_stage *self, const mr_identity *frame);
-/* Whether it comes again: this process reads its source, and the earlier run had not settled it. */
+/* True if the frame comes again: this process reads its source, and the earlier run had not settled it. */
 MR_API bool mr_stage_comes_again(const mr_stage *self, const mr_identity *frame);
 MR_API uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
-/* Whether the run begins here with this process, or goes on: after a crash with a checkpoint, or since a node before this
- * one says that frames which it gave to an earlier process of this node have been delivered. A sink keeps what it finds
- * only in a run that goes on. Not known until every node before this one has said which it is, or has not answered for three
- * heartbeats where it need not be waited for; sinks take their first frame only then. Changes once. */
+/* Tells if the run begins with this process, or goes on: after a crash with a checkpoint, or since a node before this
+ * one reports that frames which it sent to an earlier process of this node were delivered. A sink keeps existing output
+ * only in a run that goes on. Not known until every node before this one has reported it, or, if it need not be waited
+ * for, has been silent for three heartbeats; sinks get their first frame only then. Changes once. */
 typedef enum mr_run_state { MR_RUN_UNKNOWN, MR_RUN_BEGINS, MR_RUN_GOES_ON } mr_run_state;
 MR_API mr_run_state mr_stage_run_state(const mr_stage *self);
-/* The epoch in which a source begins that cannot give its frames again (not `repeats`): what it gives now must not be
- * taken for what a process before it gave under the same numbers. 0 in a first run; later on one for each start, as
- * who watches over the process says ($MILLRACE_EPOCH); where nobody does, tenths of a second since 2026, which fit
- * until 2039. */
+/* The first epoch of a source that cannot give its frames again (not `repeats`): its frames must not be taken for those
+ * that an earlier process gave under the same numbers. 0 in a first run; later one for each start, set by the
+ * supervisor ($MILLRACE_EPOCH); without a supervisor, tenths of a second since 2026, which fit until 2039. */
 MR_API uint32_t mr_stage_first_epoch(const mr_stage *self);
-/* How many times smaller, on each axis, all stages that read output 0 make such a picture at least
- * (mr_stage_type.shrinks); 1 where one of them takes it whole. Goes through the plan: not for every frame. */
+/* The factor, on each axis, by which all consumers of output 0 at least shrink such a picture (mr_stage_type.shrinks);
+ * 1 if one of them needs it whole. Walks the plan: not for every frame. */
 MR_API double mr_stage_shrink(const mr_stage *self, const mr_format *picture);
-/* The name of a source by its position, and the position of a name; MR_SOURCE_NONE where there is none. */
+/* The name of a source by its position, and the position of a name; MR_SOURCE_NONE if there is none. */
 MR_API uint32_t mr_stage_find_source(const mr_stage *self, const char *id);
 MR_API const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
-/* For a source whose stream ended before the frames that it announces: so many more were to come. They never came in, so
- * the ledger does not have them, but they are lost (mr_source_summary.unread). */
+/* For a source whose stream ended before the frames that it announces: the number of missing frames. They never came
+ * in, so the ledger does not have them, but they are lost (mr_source_summary.unread). */
 MR_API void mr_stage_miss_frames(const mr_stage *self, uint64_t frames);
-/* Puts a line in the log, with the stage's id before it. */
+/* Writes a line to the log, with the stage's id before it. */
 MR_API void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 MR_API void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Passes a result to the callback that the program has set for this stage, if any (mr_pipeline_subscribe). */
 MR_API void mr_stage_deliver(const mr_stage *self, const mr_frame *frame);
 
-/* The inputs of this call. Frames are borrowed until the call returns MR_DONE or an error; those with several ports
- * have one frame a port, batching stages have mr_io_count frames on port 0. mr_io_input(io) is frame 0 of port 0. */
+/* The inputs of this call. Frames are borrowed until the call returns MR_DONE or an error; if there are several ports
+ * each has one frame, batching stages have mr_io_count frames on port 0. mr_io_input(io) is frame 0 of port 0. */
 MR_API mr_frame *mr_io_input(const mr_io *io);
 MR_API mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index);
 MR_API size_t mr_io_count(const mr_io *io);
-/* Which of self->entries this call is; for scratch memory of stateless stages. */
+/* The index of this call's entry, below self->entries; for scratch memory of stateless stages. */
 MR_API int mr_io_entry(const mr_io *io);
 /* The device's queue of work for this call. Kernels are enqueued on it (kernels/); never waited for. */
 MR_API mr_stream *mr_io_stream(const mr_io *io);
@@ -339,66 +337,66 @@ MR_API int64_t mr_io_now_ns(const mr_io *io);
 
 /* A new frame without payload: identity, times, media, results and receipt of `from`. */
 MR_API int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
-/* As mr_io_derive, with the payload of `from`, by reference: for stages that only add results to what passes. Such a
- * stage says mr_planned_output.follows. */
+/* As mr_io_derive, with the payload of `from`, by reference: for stages that only add results to their frames. Such a
+ * stage sets mr_planned_output.follows. */
 MR_API int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame);
-/* As mr_io_derive, with planes for `format` from the pool of that output port. MR_ERROR_AGAIN where all of its
- * buffers are in use: return that from process; the same inputs are offered again when one is free. */
+/* As mr_io_derive, with planes for `format` from the pool of that output port. MR_ERROR_AGAIN if all of its buffers are
+ * in use: return that from process; the same inputs are offered again when one is free. */
 MR_API int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame);
 /* A buffer of at least `bytes` from the pool of that output port, for a result or a batch; as mr_io_acquire. The
- * reference is the caller's; the engine keeps one more until the device has done the call's work. A call takes all
- * its buffers before it submits any work: where it answers MR_ERROR_AGAIN, the engine lets go of those it took. A
- * stage that calls this, or whose frames need more than their format tells, plans mr_planned_output.buffer_bytes. */
+ * reference is the caller's; the engine keeps one more until the device has done the call's work. A call takes all its
+ * buffers before it submits any work: if one request returns MR_ERROR_AGAIN, the engine releases those it took. A stage
+ * that calls this, or whose frames need more than their format tells, plans mr_planned_output.buffer_bytes. */
 MR_API int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
 /* The same for memory that only this call works in; once a call. Planned as mr_negotiation.scratch_bytes. */
 MR_API int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer);
-/* The same in host memory, for what the work of this call finds about its frames: one copy brings it from the device for
- * all of them, and one function on the host makes their results of it. Only on devices: what the processors find is
+/* The same in host memory, for results that this call computes about its frames: one copy brings them from the device
+ * for all frames, and one function on the host turns them into results. Only on devices: on the processors results are
  * there at once. Planned as mr_negotiation.result_bytes. */
 MR_API int mr_io_results(mr_io *io, size_t bytes, mr_buffer **buffer);
-/* A buffer of pinned host memory, which a device copies from while the host goes on: what lies in other memory is
- * brought there first. The caller keeps its reference until the device has done with it, and has two at most. Planned
- * as mr_negotiation.pinned_bytes. */
+/* A buffer of pinned host memory, which a device copies from while the host goes on: data in other memory is copied
+ * into it first. The caller keeps its reference until the device has done with it, and has two at most. Planned as
+ * mr_negotiation.pinned_bytes. */
 MR_API int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer);
 /* Sources: a new frame with a new receipt, numbered by `identity` (its source is filled in). */
 MR_API int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
-/* Sources that keep to a clock: the frame was due at `due_ns`, from when on its deadline counts; unless said, from
+/* Sources that keep to a clock: the frame was due at `due_ns`, and its deadline counts from then; unless called, from
  * now. */
 MR_API void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns);
 /* Adds an empty result to a frame that is not yet emitted; for classes, with room for `capacity`. Never NULL-valued
  * on MR_OK. */
 MR_API int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t capacity, mr_result **result);
 
-/* Adds a named tensor to a frame that is not yet emitted, with room for what `format` says: *data is to be filled in by
- * this call's work, in host memory. The room is the result's own (that of `classes` in mr_result), no buffer of a pool,
- * so it needs no planning of memory and goes with the frame as far as that goes: for a few kilobytes at most.
- * Promised while planning with mr_promise_result. `name` lives as long as the pipeline. MR_ERROR_MEMORY. */
+/* Adds a named tensor to a frame that is not yet emitted, with room for `format`: *data is filled in by this call's
+ * work, in host memory. The room is the result's own (that of `classes` in mr_result), not a pool's buffer, so its
+ * memory is not planned and lives as long as the frame: for a few kilobytes at most. Promised while planning with
+ * mr_promise_result. `name` lives as long as the pipeline. MR_ERROR_MEMORY. */
 MR_API int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_format *format, void **data);
 
 /* Emits a frame on an output port and takes the reference, also on failure. */
 MR_API int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);
 /* Emits input `index` of port 0 unchanged. */
 MR_API int mr_io_forward(mr_io *io, size_t index);
-/* Says what became of a frame that goes no further: `reason` is a string literal of one or two words. A frame that is
- * neither emitted, dropped nor absorbed makes the ledger unbalanced. Dropped: lost against the author's wish.
+/* Records the outcome of a frame that goes no further: `reason` is a string literal of one or two words. A frame that
+ * is neither emitted, dropped nor absorbed makes the ledger unbalanced. Dropped: lost against the author's wish.
  * Absorbed: as the author asked (a gate, every: N, a window). Sinks: an input that is neither is delivered. */
 MR_API void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason);
 MR_API void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason);
-/* The run cannot go on here, and no frame is at fault: what a process before this one wrote is gone, say. Stops the run at
- * once with that status and mr_message(). Nothing of it is settled, so nodes before this one keep their frames and wait for a
- * process that can go on. Returns what the call answers. */
+/* The run cannot go on here, and no frame is at fault: for example, output of an earlier process is missing. Stops the
+ * run at once with that status and mr_message(). Nothing of it is settled, so nodes before this one keep their frames
+ * and wait for a process that can go on. Returns the value for the call to return. */
 MR_API int mr_io_refuse(mr_io *io, int status);
-/* For stages that number what they make anew: says that no frame with that number will come of those that were taken of
- * the call's source, so that nothing behind waits for it; with `rest`, none behind it in that epoch either. */
+/* For stages that number new frames: no frame with that number will come of the frames taken from the call's source, so
+ * that no consumer waits for it; with `rest`, none after it in that epoch either. */
 MR_API void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest);
-/* In `flush`: the source was asked to end, and may have had more to give. What cannot be told before that has come,
- * such as a number, is not to be guessed: dropped as MR_REASON_STOPPED a frame is not settled, and a run that goes on
+/* In `flush`: the source was asked to end, and might have given more. A value that depends on those frames, such as a
+ * number, is not to be guessed: a frame that is dropped as MR_REASON_STOPPED is not settled, and a run that goes on
  * from there brings it again. */
 MR_API bool mr_io_cut_short(const mr_io *io);
 
-/* With the answer MR_WAIT: when to be called again. */
+/* With the return value MR_WAIT: the time of the next call. */
 MR_API void mr_io_wake_at(mr_io *io, int64_t time_ns);
-/* Parks the stage until `pool` has `count` free buffers: return the answer (MR_ERROR_AGAIN, or MR_ERROR_CANCELLED where
+/* Parks the stage until `pool` has `count` free buffers: return its result (MR_ERROR_AGAIN, or MR_ERROR_CANCELLED if
  * the run is stopped at once) from process. */
 MR_API int mr_io_await_pool(mr_io *io, mr_pool *pool, int count);
 /* Records that a source has failed, with the message of mr_fail; the run's exit code is the first such status. */

@@ -4,7 +4,7 @@
  * the failure starts, with mr_fail; callers only pass the status on. The message belongs to the calling thread and
  * stands until that thread's next mr_fail.
  *
- * Positive values are answers, not failures: see mr_answer in stage.h. */
+ * Positive values are results, not failures: see mr_answer in stage.h. */
 #ifndef MILLRACE_STATUS_H
 #define MILLRACE_STATUS_H
 
