@@ -180,7 +180,7 @@ typedef struct mr_planned_work {
     double call_bytes;     /* of a call: weights */
     double instructions;   /* of a frame: of threads */
     double f32_operations, f16_operations; /* of a frame: a multiplication and an addition are two */
-    const char *codec;     /* decoders in hardware: "h264", "hevc", "hevc10", "vp9", "vp9_10", "av1", or another; else NULL */
+    const char *codec;     /* hardware decoders: "h264", "hevc", "hevc10", "vp9", "vp9_10", "av1", ...; else NULL */
     double decoded_pixels; /* of a frame; 0: not known */
     const char *unknown;   /* the part of it that is not known, as a text that lives on: "its instructions are not
                               counted" */

@@ -196,7 +196,7 @@ static bool is_loopback(const struct sockaddr *address) {
            ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-/* Whether an interface of this machine has an address of the host. */
+/* True if an interface of this machine has an address of the host. */
 static bool is_ours(const char *host) {
     struct addrinfo *found = NULL;
     struct ifaddrs *own = NULL;

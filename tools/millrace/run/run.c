@@ -279,7 +279,7 @@ static void end_audit(mr_pipeline *pipeline, int status) {
     mr_summary_destroy(&summary);
 }
 
-/* From here on the supervisor takes the signals, and each node is controlled by itself. */
+/* From here on the supervisor handles the signals, and each node has a control socket of its own. */
 static int run_nodes(const arguments *from, const mr_plan_view *plan) {
     mr_signals_end();
     mr_control_close();
@@ -287,7 +287,7 @@ static int run_nodes(const arguments *from, const mr_plan_view *plan) {
     return status ? mr_command_failed(status) : mr_run_supervise(from, plan);
 }
 
-/* Answers an exit code. */
+/* Returns an exit code. */
 static int run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan) {
     int status = mr_plan_refuse_external(plan);
     if (!status)

@@ -25,7 +25,7 @@ void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params
     params->hosts = (const char *const *)from->launch.hosts;
 }
 
-/* What has gone into a pipe, or to a terminal, is not there any more. */
+/* Data that went into a pipe, or to a terminal, cannot be read back. */
 static void look_for_stream(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
     bool *found = context;
     struct stat status;
@@ -41,7 +41,7 @@ bool mr_run_resumes(const mr_plan_view *plan, int node) {
     return !stream && plan->nodes[node].restarts_continue;
 }
 
-/* Whether any stage of the plan writes to standard output. */
+/* True if a stage of the plan writes to standard output. */
 static void look_for_stdout(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
     bool *found = context;
     (void)vertex;

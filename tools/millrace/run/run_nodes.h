@@ -22,11 +22,11 @@ typedef struct mr_run_arguments {
 
 /* The command line decides which node this process runs; if it does not, the launcher does. */
 void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params);
-/* Whether a process of that node that is started again, by whoever does that, can go on where it was: it reads
- * sources or writes something, and all of that can be continued (flow/resume.h). Where `run` itself does that, pipes
- * can be, too. */
+/* True if a process of that node can go on where it was when it is started again: it reads sources or writes something,
+ * and all of that can be continued (flow/resume.h). If `run` itself starts it again, this includes pipes. */
 bool mr_run_resumes(const mr_plan_view *plan, int node);
-/* Starts all nodes of the plan that are on this machine, and answers the exit code. Nobody else waits for signals. */
+/* Starts all nodes of the plan that are on this machine; returns the exit code. No other thread may wait for
+ * signals. */
 int mr_run_supervise(const mr_run_arguments *from, const mr_plan_view *plan);
 
 #endif

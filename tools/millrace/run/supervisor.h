@@ -48,10 +48,10 @@ typedef struct mr_child {
 
 typedef struct mr_supervision {
     const mr_plan_view *plan;
-    const char *const *command; /* what a child is started with, ended by NULL; its node and number are added */
-    const char *resume;       /* of each node that reads sources or has sinks: checkpoints are kept in this file, with
-                                 the node's name behind it; NULL: only until the end of the run, where they can be */
-    const char *control;      /* of each node: its control socket, with the node's name behind it; NULL: not said */
+    const char *const *command; /* the command line of a child, ended by NULL; its node and number are added */
+    const char *resume;       /* each node that reads sources or has sinks keeps its checkpoint in this file, with the
+                                 node's name behind it; NULL: only until the end of the run, if it can be continued */
+    const char *control;      /* each node's control socket, with its name behind it; NULL: not given */
     bool quiet, json, show;   /* no table; JSON in place of it; a line of progress */
     FILE *json_stream;
     mr_loss_limit loss;       /* if more are lost the run has failed */

@@ -22,7 +22,7 @@ static bool is_reliable(const mr_view_cut *cut) {
     return strcmp(cut->mode, "reliable") == 0;
 }
 
-/* Whether a cut in one of both directions makes one node wait for the other. */
+/* True if a reliable cut, in either direction, makes one node wait for the other. */
 static bool wait_for_each_other(const mr_plan_view *plan, int a, int b) {
     for (size_t i = 0; i < plan->cut_count; i++) {
         const mr_view_cut *cut = &plan->cuts[i];
@@ -41,7 +41,7 @@ static bool lives(const mr_supervisor *s, int node) {
     return false;
 }
 
-/* Marks those that give frames to a node which has ended in failure: it takes no more. */
+/* Marks the producers of a node that has ended in failure: it accepts no more frames. */
 static void mark_givers(const mr_plan_view *plan, int node, bool *stuck) {
     for (size_t i = 0; i < plan->cut_count; i++)
         stuck[plan->cuts[i].from] |= plan->cuts[i].to == node && is_reliable(&plan->cuts[i]);
@@ -132,7 +132,7 @@ static void tell_end(const mr_supervisor *s, int node) {
                  strerror(errno), s->how->plan->nodes[node].id);
 }
 
-/* Whether frames come to their end in this vertex. */
+/* True if frames are delivered in this vertex. */
 static bool delivers(const mr_plan_view *plan, size_t v) {
     const mr_view_stage *vertex = &plan->stages[v];
     bool taken = false;
