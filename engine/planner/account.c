@@ -1,9 +1,9 @@
-/* The account of memory: one row for each thing that may take some. All totals are sums of these rows, so that what is
- * printed adds up.
+/* The account of memory: one row for each use of memory. All totals are sums of these rows, so that printed figures add
+ * up.
  *
- * What is likely: buffers of a pool that is filled when the pipeline starts are all there. Of the others so many as are
- * expected to be in use at once (sizes.c), each of the mean size of what comes. What libraries and ZeroMQ take is
- * not foreseen: their bound counts. */
+ * The likely amount: a pool that is filled when the pipeline starts counts whole. Any other pool counts the buffers
+ * expected to be in use at once (sizes.c), each of the mean size of the arriving frames. The use of libraries and of
+ * ZeroMQ cannot be predicted: their bound counts. */
 #include "engine/planner/account.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
 
-/* With `rows` NULL it only counts. */
+/* Only counts if `rows` is NULL. */
 typedef struct account {
     mr_plan *plan;
     mr_plan_row *rows;
@@ -45,7 +45,7 @@ static mr_plan_kind kind_of(mr_memory memory) {
     return memory == MR_MEMORY_PINNED ? MR_PLAN_PINNED : memory == MR_MEMORY_SHARED ? MR_PLAN_SHARED : MR_PLAN_HOST;
 }
 
-/* A pool in memory of devices is there on each of them; a part on the processors, in reserve, has the host's. */
+/* A pool in device memory exists on each of the devices; a share on the processors, in reserve, is in the host's. */
 static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_plan_pool *pool, const char *what) {
     mr_plan_row row = {.node = vertex->node, .kind = kind_of(pool->memory), .device = pool->device, .of = vertex->id,
                        .what = what, .buffers = (int64_t)pool->count * vertex->instances, .each = pool->bytes,
@@ -60,7 +60,7 @@ static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_plan_po
     }
 }
 
-/* Of one vertex on one of its devices. Of a device whose capability is not known the larger figure counts. */
+/* Of one vertex on one of its devices. If the device's capability is not known, the larger figure counts. */
 static uint64_t workspace_bytes(const mr_plan_vertex *vertex, const mr_plan_device *device) {
     int capability = device->card && device->card->capability ? device->card->capability : device->capability;
     size_t below = vertex->stream_bytes[0], from_90 = vertex->stream_bytes[1];
@@ -69,7 +69,7 @@ static uint64_t workspace_bytes(const mr_plan_vertex *vertex, const mr_plan_devi
     return mr_plan_times(mr_plan_times(each, (uint64_t)entries), (uint64_t)vertex->instances);
 }
 
-/* What stages and libraries have on CUDA devices beside pools. */
+/* Memory that stages and libraries use on CUDA devices beside pools. */
 static void put_others(account *to, const mr_plan_vertex *vertex) {
     bool known = vertex->library_bytes != MR_BYTES_UNKNOWN;
     uint64_t instances = (uint64_t)vertex->instances, constants = mr_plan_times(vertex->constant_bytes, instances);
@@ -115,14 +115,14 @@ static int put_vertex(account *to, mr_arena *arena, const mr_plan_vertex *vertex
 
 /* ---- ZeroMQ's queues ------------------------------------------------------------------------------------------- */
 
-/* A message in the hands of libzmq beside what frames of it hold: its envelope, and the message's own header. */
+/* Memory of libzmq for a message, beside the frames' own: its envelope and the message's header. */
 enum { MESSAGE_BYTES = 1024 };
 
-/* What libzmq holds of a cut beside pools. At the giving end it is what was sent and is not settled, of all takers
- * together: one window, whose payload is copied where it is compressed or not in one piece. Payload in shared memory
- * does not come there. At the taking end it is what was granted to each giving process (transport/cut/cut_in.c: credit for
- * MR_CUT_CREDIT windows) beyond the window that the pool of the cut's end has. A peer's message of which an end never
- * comes is not in this, see engine/transport/README.md. */
+/* Memory of libzmq for a cut, beside pools. At the producer's end: sent and not settled messages of all consumers
+ * together, which is one window; payload is copied there if it is compressed or not contiguous. Payload in shared
+ * memory never passes through libzmq. At the consumer's end: the credit of each producing process
+ * (transport/cut/cut_in.c: MR_CUT_CREDIT windows) beyond the window in the pool of the cut's end. A message that a peer
+ * never finishes is not included, see engine/transport/README.md. */
 static void put_queues(account *to, const mr_plan_cut *entry) {
     const mr_cut *cut = entry->cut;
     bool known = cut->shared_memory || cut->window_bytes > 0;
@@ -151,7 +151,7 @@ static int put_all(account *to, mr_arena *arena) {
     return status;
 }
 
-/* By node, kind and device; among equals in the order of the graph, which is that of the rows. */
+/* By node, kind and device; equal rows in the order of the graph, which is that of the rows. */
 static int by_place(const void *a, const void *b) {
     const mr_plan_row *one = a, *other = b;
     if (one->node != other->node)
@@ -163,7 +163,7 @@ static int by_place(const void *a, const void *b) {
     return one < other ? -1 : one > other;
 }
 
-/* qsort moves rows, so that their places do not tell their order: pointers to them are sorted. */
+/* qsort moves rows, so their addresses do not tell their order: pointers to them are sorted. */
 static int by_pointer(const void *a, const void *b) {
     return by_place(*(const mr_plan_row *const *)a, *(const mr_plan_row *const *)b);
 }
@@ -210,7 +210,7 @@ static mr_plan_bytes *total_of(mr_plan *plan, const mr_plan_row *row) {
                                             : of_host[row->kind];
 }
 
-/* What one process of a node takes. */
+/* Memory of one process of a node. */
 static void add_up_node(mr_plan *plan, int node) {
     plan->host = plan->pinned = plan->shared = plan->queues = (mr_plan_bytes){0};
     for (size_t d = 0; d < plan->device_count; d++)
@@ -237,7 +237,7 @@ static void raise(mr_plan_bytes *most, const mr_plan_bytes *other) {
     most->unknown = most->unknown || other->unknown;
 }
 
-/* Of a plan of all nodes, the most that any one process takes: they need not be on one machine. */
+/* Of a plan of all nodes, the most that any one process needs: they may run on different machines. */
 static int add_up_all(mr_plan_builder *b) {
     mr_plan *plan = b->plan;
     mr_plan_bytes host = {0}, pinned = {0}, shared = {0}, queues = {0};

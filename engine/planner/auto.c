@@ -1,6 +1,6 @@
-/* `device: auto`: stages are placed one after the other in the order of the graph, or, where costs were measured, the
- * most expensive first: each where a neighbour is, so that nothing is copied between them, or on the first device that
- * can take it; else on the processors. */
+/* `device: auto`: stages are placed one after the other in the order of the graph, or, if costs were measured, the most
+ * expensive first. Each goes to a neighbour's device, so that nothing is copied between them, or to the first device
+ * that it can run on; else to the processors. */
 #include "engine/planner/auto.h"
 
 #include <stdio.h>
@@ -15,19 +15,19 @@
 
 /* ---- by measured costs ------------------------------------------------------------------------------------------- */
 
-/* Stages that are linked, so that nothing is copied between them, are placed together,
- * the most expensive first. What takes more than an even share of all work on devices is spread over as many as make
- * its shares even; what takes less goes to the device that has least to do. */
-/* What measured costs say of stages whose device is the planner's choice. */
+/* Linked stages are placed together, so that nothing is copied between them, the most expensive group first. If a group
+ * needs more than an even share of all work on devices, it is spread over as many as make its shares even; otherwise it
+ * goes to the device with the least work. */
+/* Measured costs of the stages whose device is the planner's choice. */
 typedef struct balance_of_costs {
     int *group;     /* by vertex: the first of the stages that it is linked with; -1: it has no choice */
     double *cost;   /* by first vertex: nanoseconds on devices for each frame of the sources */
-    bool *together; /* by first vertex: one of them remembers earlier frames, so that all are on one device */
-    double *load;   /* by device: what is placed there */
+    bool *together; /* by first vertex: if a stage of it remembers earlier frames, all are on one device */
+    double *load;   /* by device: work placed there */
     double total;   /* of all */
 } balance_of_costs;
 
-/* Of a device's time as much as sources that keep to a clock may take: their frames do not come evenly. */
+/* The share of a device's time that sources which keep to a clock may use: their frames do not come evenly. */
 static const double COMFORTABLE = 0.8;
 
 static double cost_of(const mr_plan_builder *b, int v) {
@@ -43,7 +43,7 @@ static bool takes_part(const mr_plan_builder *b, int v) {
            mr_plan_works_on_devices(vertex->type);
 }
 
-/* Groups are called by their first stage; two that turn out to be linked become one. */
+/* A group is named by its first stage; two groups become one if a link joins them. */
 static void join_groups(balance_of_costs *to, int count, int a, int b) {
     int kept = to->group[a] < to->group[b] ? to->group[a] : to->group[b];
     int gone = to->group[a] < to->group[b] ? to->group[b] : to->group[a];
@@ -69,7 +69,7 @@ static void sum_costs(const mr_plan_builder *b, balance_of_costs *to) {
             to->together[to->group[v]] |= vertex->entry != MR_ENTRY_STATELESS;
             to->total += cost;
         }
-        /* What names its devices is there already. */
+        /* Stages that name their devices are placed already. */
         for (size_t i = 0; to->group[v] < 0 && i < vertex->device_count; i++)
             to->load[vertex->devices[i]] += cost / (double)vertex->device_count;
     }
@@ -103,7 +103,7 @@ static int next_by_cost(const mr_plan_builder *b, const balance_of_costs *balanc
     return best;
 }
 
-/* So many devices as keep up with sources that keep to a clock; `most` where one does not. */
+/* As many devices as keep up with sources that keep to a clock; `most` if a source does not. */
 static size_t needed(const mr_plan_builder *b, double cost_ns, size_t most) {
     double rate = 0;
     for (size_t s = 0; s < b->plan->source_count; s++) {
@@ -125,7 +125,7 @@ static size_t count_devices(const mr_plan_builder *b, const balance_of_costs *ba
     return count < enough ? count : enough;
 }
 
-/* The device of the list with least to do, at or behind `from`; moves it to there. */
+/* The device of the list with the least work, at or behind `from`; moves it to there. */
 static void bring_forward(const balance_of_costs *balance, int *devices, size_t count, size_t from) {
     size_t least = from;
     for (size_t i = from + 1; i < count; i++)
@@ -168,15 +168,15 @@ static int take_by_cost(mr_plan_builder *b, balance_of_costs *balance, int v, in
 
 /* ---- one after the other ----------------------------------------------------------------------------------------- */
 
-/* A search for a stage's device, and what was said against those that were not taken. */
+/* A search for a stage's device, with the objections to those that were refused. */
 typedef struct search {
     mr_plan_builder *b;
     int v;
-    uint64_t bytes;        /* that it would take */
-    const uint64_t *taken; /* by stages placed before, by device */
+    uint64_t bytes;        /* needed by the stage */
+    const uint64_t *taken; /* in use by stages placed before, by device */
     balance_of_costs *balance;
     char against[1024];
-    char words[512]; /* of the last objection, where a stage type raised it */
+    char words[512]; /* of the last objection, if a stage type raised it */
 } search;
 
 static void object(search *s, const char *name, const char *why) {
@@ -184,7 +184,7 @@ static void object(search *s, const char *name, const char *why) {
     snprintf(s->against + length, sizeof s->against - length, "%s%s %s", length ? ", " : "", name, why);
 }
 
-/* Why a device cannot take the stage; NULL where it can. */
+/* Why a device cannot run the stage; NULL if it can. */
 static const char *objection(search *s, int d) {
     mr_plan_device *device = &s->b->plan->devices[d];
     const mr_stage_type *type = s->b->plan->vertices[s->v].type;
@@ -205,7 +205,7 @@ static const char *objection(search *s, int d) {
     return most && s->taken[d] + s->bytes > most ? "has not memory enough" : NULL;
 }
 
-/* Puts the stage where a neighbour is, if it can be there. */
+/* Puts the stage on a neighbour's device, if it can run there. */
 static bool join_neighbour(search *s, const mr_plan_vertex *neighbour) {
     mr_plan_vertex *vertex = &s->b->plan->vertices[s->v];
     if (neighbour->devices[0] == 0 || (neighbour->device_count > 1 && vertex->entry != MR_ENTRY_STATELESS))
@@ -231,12 +231,12 @@ static bool join_any_neighbour(search *s) {
     return false;
 }
 
-/* Lists the devices that can take it, up to so many. */
+/* Lists the devices that can run it, up to that many. */
 static size_t list_willing(search *s, int *devices, size_t most) {
     const mr_plan *plan = s->b->plan;
     size_t count = 0;
     for (int d = 1; d < (int)plan->device_count && count < most; d++) {
-        /* What only another stage names is that stage's. */
+        /* A device that only another stage names is reserved for that stage. */
         if (!plan->devices[d].alias && !plan->devices[d].assumed)
             continue;
         const char *why = objection(s, d);
@@ -269,7 +269,7 @@ static int take_one(search *s) {
     return MR_OK;
 }
 
-/* Where a device without a CUDA variant was taken, since it is only assumed. */
+/* If a device without a CUDA variant was taken, because the device is only assumed. */
 static void warn_of_kernels(mr_plan_builder *b, int v) {
     for (size_t i = 0; !mr_plan_is_elsewhere(b, v) && i < b->plan->vertices[v].device_count; i++)
         if (mr_plan_is_cuda(&b->plan->devices[b->plan->vertices[v].devices[i]])) {
@@ -318,7 +318,7 @@ int mr_plan_place_auto(mr_plan_builder *b) {
     balance_of_costs balance;
     if (!taken || !placed || begin_balance(b, &balance))
         return MR_ERROR_MEMORY;
-    /* First what stages that name their device take there. */
+    /* First the memory of stages that name their device. */
     for (int v = 0; v < b->count; v++)
         if (!mr_plan_is_auto(b->vertex[v]))
             take_memory(b, v, taken);

@@ -1,5 +1,5 @@
-/* Copies that the planner puts in where frames go from one memory to another: one for each output port and device
- * that reads it. */
+/* Copies that the planner inserts if frames go from one memory to another: one for each output port and device that
+ * reads it. */
 #include "engine/planner/copies.h"
 
 #include <string.h>
@@ -19,12 +19,12 @@ static bool on_host(const mr_plan_vertex *vertex) {
     return vertex->devices[0] == 0;
 }
 
-/* What has a device in reserve takes its frames from the host: a device in between might be the one that fails. */
+/* A stage with a device in reserve reads its frames from the host: a device in between might be the one that fails. */
 static bool goes_home(const mr_plan_vertex *to) {
     return on_host(to) || to->has_reserve;
 }
 
-/* Whether frames hold memory of a device: a payload of ours, or tensors among their results. */
+/* Whether frames hold device memory: a payload of ours, or tensors among their results. */
 static bool holds_memory(const mr_planned_output *output) {
     if (output->set.payload == MR_PAYLOAD_PACKET)
         return false;
@@ -38,7 +38,7 @@ static bool holds_memory(const mr_planned_output *output) {
 
 static bool needs_copy(const mr_plan_builder *b, const mr_plan_link *link) {
     const mr_plan_vertex *from = &b->plan->vertices[link->from], *to = &b->plan->vertices[link->to];
-    /* A stage on several devices brings in what it gets itself, one with a device in reserve only from the host. */
+    /* A stage on several devices uploads its inputs itself; one with a device in reserve does so only from the host. */
     if (mr_plan_parts(to) > 1 && (on_host(from) || !to->has_reserve))
         return false;
     return !mr_plan_same_devices(from, to) && holds_memory(&from->outputs[link->from_port]);
@@ -54,14 +54,14 @@ static const char *name_copy(mr_plan_builder *b, const mr_plan_link *link) {
                           goes_home(to) ? "host" : b->plan->devices[to->devices[0]].name);
 }
 
-/* Behind several devices what one of them is still at waits for it here, a batch of each and the next: the others go
+/* Behind several devices, frames wait here for the slowest of them, a batch of each and the next, while the others go
  * on. */
 static int copy_calls(const mr_plan_vertex *works) {
     return COPY_IN_FLIGHT * (int)mr_plan_parts(works) * (works->device_count > 1 ? works->turn : 1);
 }
 
-/* Frames that one call may copy together: as many as the stages on either side take or give at once, of small ones. On
- * several devices one would have to wait for the other. */
+/* Frames that one call may copy together: as many small ones as the stages on either side process at once. On several
+ * devices one would have to wait for the other. */
 static int copy_batch(const mr_plan_builder *b, const mr_plan_link *link, const mr_plan_vertex *works) {
     const mr_plan_vertex *from = &b->plan->vertices[link->from], *to = &b->plan->vertices[link->to];
     const mr_planned_output *output = &from->outputs[link->from_port];
@@ -86,7 +86,7 @@ static int copy_queue(int batch, size_t sources) {
     return each > COPY_QUEUE ? each : COPY_QUEUE;
 }
 
-/* The vertex that the link needs, and what stands for it among what the author wrote. */
+/* The vertex that the link needs, and the author's stage that it stands for. */
 static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_vertex *copy, mr_spec_vertex *spec) {
     const mr_plan_vertex *from = &b->plan->vertices[link->from], *to = &b->plan->vertices[link->to];
     const mr_plan_vertex *works = goes_home(to) ? from : to;
