@@ -1,4 +1,4 @@
-/* Cuts: where a link goes from one node to another, the planner puts the two ends of a cut. There is one for each
+/* Cuts: if a link goes from one node to another, the planner inserts the two ends of a cut. There is one for each
  * output port and node that reads it. */
 #include "engine/planner/cuts.h"
 
@@ -15,31 +15,31 @@
 #include "engine/text/value.h"
 #include "millrace/status.h"
 
-/* How many frames what is behind a cut may hold before it lets go of any. */
+/* The number of frames that stages behind a cut may hold before they release any. */
 typedef struct hold_table {
-    int *behind;  /* by vertex: that it, and what comes behind it on one way, may hold */
+    int *behind;  /* by vertex: held by it and by the stages behind it on one way */
     int *before;  /* likewise what comes before it */
-    bool *reached, *leads; /* of the cut that was asked for last: where its frames come; what leads to a join */
-    int *wanted;           /* by vertex: how long its queue must be at least */
+    bool *reached, *leads; /* of the last cut asked for: vertices that its frames reach; vertices that lead to a join */
+    int *wanted;           /* by vertex: the least length of its queue */
 } hold_table;
 typedef struct window_need {
-    int window;  /* so many at least must be able to be under way; 0: any number */
+    int window;  /* the least number under way; 0: any */
     int share;   /* of each source; 0: sources need no share of their own */
     int sources;
-    int join;    /* the first vertex that joins what comes over the cut with what comes another way; -1: none */
+    int join;    /* the first vertex that joins frames of the cut with frames of another way; -1: none */
 } window_need;
 
 enum {
     FEW_FRAMES = 16,    /* the window of frames of SMALL_BYTES or more, or of unknown size */
     MANY_FRAMES = 256,  /* and of smaller ones */
-    MOST_FRAMES = 512,  /* and of those of TINY_BYTES at most, which cost less the more of them go at once */
+    MOST_FRAMES = 512,  /* and of those of TINY_BYTES at most, which cost less if more of them go at once */
     SMALL_BYTES = 65536,
     TINY_BYTES = 4096,
     CUT_QUEUE = 4,
-    TINY_QUEUE = 128,   /* a message's worth, that the entry gives over in one run */
+    TINY_QUEUE = 128,   /* a message's worth, which the entry passes on in one run */
     MORE_PEERS = 8,     /* connections that may overlap while peers come back */
     ENVELOPE_BYTES = 1 << 20,
-    UNKNOWN_BYTES = 1 << 28 /* most of one message where the size of frames is not known */
+    UNKNOWN_BYTES = 1 << 28 /* most of one message if the size of frames is not known */
 };
 static const int64_t handshake_ns = 5000000000, retry_ns = 200000000;
 
@@ -138,7 +138,7 @@ static void refuse_memory(mr_plan_builder *b, const mr_spec_vertex *reader, cons
                   mr_value_print_about(cut->frame_bytes, text, sizeof text));
 }
 
-/* Where nobody knows how many frames go into so much memory, they may be fewer than what is behind waits for. */
+/* If frames may have any size, fewer than the stages behind wait for may fit into that much memory. */
 static void refuse_unproven(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut,
                             const window_need *hold, bool packets) {
     char hint[96];
@@ -149,7 +149,7 @@ static void refuse_unproven(mr_plan_builder *b, const mr_spec_vertex *reader, co
                   reader->id, packets ? "packets" : "frames", cut->from_node, hold->window);
 }
 
-/* With a smaller window what is behind would wait without end, for a batch, a decoder or a join. */
+/* With a smaller window the stages behind would wait forever, for a batch, a decoder or a join. */
 static void refuse_window(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut, bool by_memory, int said,
                           const window_need *hold) {
     mr_place place = place_in_cut(reader, by_memory ? "memory" : "window");
@@ -167,8 +167,8 @@ static void refuse_window(mr_plan_builder *b, const mr_spec_vertex *reader, cons
                       reader->id, said, frames, cut->from_node, hold->window);
 }
 
-/* Whether frames are so small that many are to go together. Not where they are to be dropped in time, nor where several
- * takers share them, which are each to have a part. */
+/* Whether frames are so small that many should go together. False if late ones should be dropped, or if several
+ * consumers share them, each of which should get some. */
 static bool go_together(const mr_cut *cut, bool packets) {
     bool tiny = cut->frame_bytes ? cut->frame_bytes <= TINY_BYTES : cut->max_message_bytes && !packets;
     return tiny && cut->mode == MR_CUT_RELIABLE && cut->consumers < 2;
@@ -205,12 +205,12 @@ static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_sp
         cut->window_bytes = cut->frame_bytes * (uint64_t)cut->window;
 }
 
-/* What a frame takes on its way; packets and results alone are small, whatever their exact size. */
+/* Size of a frame on the wire; packets and results alone are small, whatever their exact size. */
 static void set_bytes(const mr_plan_vertex *out, mr_cut *cut) {
     const mr_planned_input *input = &out->inputs[0];
     bool known = mr_plan_frame_bytes(&input->set, input->results, input->more_results, &cut->frame_bytes);
     bool bounded = known && cut->frame_bytes > 0;
-    /* 0 until the window is set: nothing is known of what comes. */
+    /* 0 until the window is set: the size of frames is not known. */
     cut->max_message_bytes = known ? cut->frame_bytes + ENVELOPE_BYTES : 0;
     if (!bounded)
         cut->frame_bytes = 0;
@@ -220,7 +220,7 @@ static const mr_spec_vertex *reader_of(const mr_plan_builder *b, const mr_plan_c
     return b->vertex[b->link[b->out.item[b->out.start[entry->in]]].to];
 }
 
-/* Of several cuts to one reader, which it has the same wishes for, one complaint is enough. */
+/* If a reader has several cuts, with the same settings for all, one complaint is enough. */
 static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const window_need *hold) {
     mr_plan_vertex *out = &b->plan->vertices[entry->out], *in = &b->plan->vertices[entry->in];
     const mr_spec_vertex *reader = reader_of(b, entry);
@@ -232,12 +232,12 @@ static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const wi
     if (cut->frame_bytes == 0)
         cut->max_message_bytes = UNKNOWN_BYTES;
     out->in_flight = cut->window;
-    /* All that comes has been granted: none of it may find the queue full. */
+    /* Every arriving frame had credit: none of them may find the queue full. */
     in->queue = cut->window * b->plan->nodes[entry->from].replicas;
     in->retained = in->queue;
 }
 
-/* ---- what is wrong --------------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------------------------- */
 
 static bool same_wish(const mr_spec_cut *a, const mr_spec_cut *b) {
     bool letters = a->dead_letters && b->dead_letters ? strcmp(a->dead_letters, b->dead_letters) == 0
@@ -288,7 +288,7 @@ static void check_shared_work(mr_plan_builder *b, int v) {
                   node->replicas, node->id);
 }
 
-/* Several processes share what comes over each cut by itself: the parts of one frame come to different ones. */
+/* If several processes share the frames of each cut separately, the parts of one frame go to different processes. */
 static void refuse_apart(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
     const mr_plan_node *node = &b->plan->nodes[cut->to];
     mr_plan_error(b, b->plan->vertices[join].mark, "join in a node of one process",
@@ -301,8 +301,8 @@ static bool is_apart(const mr_plan_builder *b, const mr_plan_cut *cut, int join)
     return join >= 0 && b->plan->nodes[cut->to].replicas > 1 && b->plan->vertices[join].node == cut->to;
 }
 
-/* Pictures are numbered as they come out of their decoder. One that gets fewer packets numbers them otherwise than the
- * decoder of another way does. */
+/* Pictures are numbered as they leave their decoder. If a decoder gets fewer packets, its numbers differ from those of
+ * the decoder on another way. */
 static void refuse_live(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
     const mr_spec_vertex *reader = reader_of(b, cut);
     mr_plan_error(b, place_in_cut(reader, "mode"), "write cut: reliable, or decode before the live cut",
@@ -311,22 +311,22 @@ static void refuse_live(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
                   reader->id, b->plan->vertices[join].id);
 }
 
-/* ---- what a cut must hold -------------------------------------------------------------------------------------------- */
+/* ---- frames that a cut must hold --------------------------------------------------------------------------------- */
 
-/* How much must be able to be under way over a cut, so that what is behind it never waits for what the window holds
- * back.
+/* The number of frames that must be able to be under way over a cut, so that the stages behind it never wait for frames
+ * that the window holds back.
  *
- * Batches wait for more frames, decoders for more packets. A join waits for what comes another way, and meanwhile holds
- * what has come over the cut: as much as may be held on the other ways. With several sources it may hold frames of one
- * while another way is full of those of another, since the processes on the ways take sources in turns of their own. So
- * that neither stops the other, each source has a share of the window then, and the queues from the cut to the join
+ * Batches wait for more frames, decoders for more packets. A join waits for frames of another way, and meanwhile holds
+ * frames of the cut: as many as may be held on the other ways. With several sources it may hold frames of one while
+ * another way is full of those of another, because the processes on the ways take sources in turns of their own. So
+ * that neither stops the other, each source then has a share of the window, and the queues from the cut to the join
  * have room for all of it. */
 
 enum {
-    /* Packets that a decoder may keep for the order of pictures (16 at most in H.264 and HEVC), and in its threads. */
+    /* Packets that a decoder may keep to reorder pictures (16 at most in H.264 and HEVC), and in its threads. */
     DECODER_PACKETS = 32,
-    /* Frames of each source where ways meet: more than a queue before a cut, and a round of its reader, may put ways
-     * out of step with each other. */
+    /* Frames of each source at a join: more than a queue before a cut, and a round of its reader, may put ways out of
+     * step with each other. */
     SHARE = 8
 };
 
@@ -334,7 +334,7 @@ static int holds_itself(const mr_plan_vertex *vertex) {
     if (vertex->role != MR_ROLE_SOURCE && vertex->entry == MR_ENTRY_PER_SOURCE && vertex->input_count == 1 &&
         vertex->inputs[0].set.payload == MR_PAYLOAD_PACKET)
         return DECODER_PACKETS;
-    /* A batch with a timeout leaves without what the window holds back. */
+    /* A batch with a timeout leaves without the frames that the window holds back. */
     return mr_plan_waits_for_batch(vertex) && vertex->batch_timeout_ns == 0 ? vertex->batch : 0;
 }
 
@@ -357,8 +357,8 @@ static int begin_holds(const mr_plan_builder *b, hold_table *holds) {
     return MR_OK;
 }
 
-/* What may be held before each vertex on ways that part from the cut's: what comes before the cut is before all of
- * them. */
+/* The number that may be held before each vertex on ways that part from the cut's: stages before the cut are before all
+ * of them. */
 static void look_before(const mr_plan_builder *b, hold_table *holds, int cut_out) {
     memset(holds->leads, 0, (size_t)b->count * sizeof *holds->leads);
     holds->leads[cut_out] = true;
@@ -375,7 +375,7 @@ static void look_before(const mr_plan_builder *b, hold_table *holds, int cut_out
     }
 }
 
-/* Marks what the cut's frames reach. Whether some, but not all, of what a vertex joins is of them. */
+/* Marks the vertices that the cut's frames reach. Whether some, but not all, inputs of a join are among them. */
 static bool meets(const mr_plan_builder *b, hold_table *holds, int v) {
     int from_it = 0, all = b->in.start[v + 1] - b->in.start[v];
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
@@ -473,7 +473,7 @@ static int settle_cuts(mr_plan_builder *b) {
     return MR_OK;
 }
 
-/* Where there are no nodes, nothing is cut. */
+/* Without nodes there are no cuts. */
 static void warn_of_wishes(mr_plan_builder *b) {
     for (int v = 0; v < b->count && b->spec->node_count == 0 && !b->spec->nodes_broken; v++)
         if (b->vertex[v]->common.cut.given)

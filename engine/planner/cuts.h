@@ -4,7 +4,7 @@
 
 #include "engine/planner/builder.h"
 
-/* Where nodes meet; numbers vertices and links anew. MR_OK or MR_ERROR_MEMORY; diagnoses all else. */
+/* Inserts cuts between nodes; numbers vertices and links anew. MR_OK or MR_ERROR_MEMORY; diagnoses all else. */
 int mr_plan_insert_cuts(mr_plan_builder *builder);
 
 #endif

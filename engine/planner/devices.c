@@ -1,4 +1,4 @@
-/* Which devices there are to plan with, and which of them each stage computes on. */
+/* The devices to plan with, and those that each stage computes on. */
 #include "engine/planner/devices.h"
 
 #include <ctype.h>
@@ -27,13 +27,13 @@ const mr_card *mr_plan_keep_card(mr_plan_builder *b, const mr_card *card) {
 
 /* ---- the list of devices --------------------------------------------------------------------------------------- */
 
-/* The entry of that name, alias or full name; -1 where there is none. */
+/* The entry of that name, alias or full name; -1 if there is none. */
 static int find_device(const mr_plan_builder *b, const char *name) {
     const mr_plan_device *found = mr_index_get(&b->device_names, name);
     return found ? (int)(found - b->plan->devices) : -1;
 }
 
-/* Adds a device that is not in the list; answers its position, or MR_ERROR_MEMORY. */
+/* Adds a device that is not in the list; returns its position, or MR_ERROR_MEMORY. */
 static int add_device(mr_plan_builder *b, const mr_plan_device *device) {
     mr_plan *plan = b->plan;
     if (plan->device_count == b->device_room) {
@@ -59,8 +59,8 @@ static int add_device(mr_plan_builder *b, const mr_plan_device *device) {
     return (int)plan->device_count++;
 }
 
-/* A GPU that is named once by its number and once by its UUID is one device. Which one a UUID means only its driver
- * knows, which is not asked of a plan that opens nothing. NULL without memory. */
+/* A GPU that is named once by its number and once by its UUID is one device. Only the driver can resolve a UUID, and a
+ * plan that opens nothing does not ask it. NULL without memory. */
 static const char *one_name(mr_plan_builder *b, const char *full) {
     char text[MR_DEVICE_NAME];
     if (b->params.offline || !full)
@@ -207,7 +207,7 @@ void mr_plan_name_device(mr_plan_builder *b, mr_plan_vertex *vertex) {
             mr_arena_print(b->arena, "%s, then %s", vertex->device_names, devices[vertex->reserve].name);
 }
 
-/* Adds one name of a list; disabled devices are left out, which the reason tells. */
+/* Adds one name of a list; disabled devices are left out, and the reason says so. */
 static int take_listed(mr_plan_builder *b, int v, size_t i, int *devices) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_spec_vertex *spec = b->vertex[v];
@@ -231,7 +231,7 @@ static int take_listed(mr_plan_builder *b, int v, size_t i, int *devices) {
     if (d == 0)
         mr_plan_error(b, place, "write device: cpu, or leave cpu out of the list",
                       "stages.%s.device: the processors cannot share a stage with other devices", spec->id);
-    /* Of a kernel that is missing one word is enough. */
+    /* A missing kernel is reported once. */
     if (mr_plan_is_elsewhere(b, v)) {
         devices[vertex->device_count++] = d;
         return MR_OK;
@@ -262,7 +262,7 @@ static int take_list(mr_plan_builder *b, int v) {
     return MR_OK;
 }
 
-/* Frames of a stage that remembers others must meet in one place. */
+/* If a stage remembers earlier frames, all of its frames must go to one device. */
 static void check_spread(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     if (vertex->device_count < 2 || vertex->entry == MR_ENTRY_STATELESS)
@@ -276,7 +276,7 @@ static void check_spread(mr_plan_builder *b, int v) {
                   vertex->type->name, vertex->device_count);
 }
 
-/* The device that takes over where others fail. */
+/* The device that takes over if others fail. */
 static int place_reserve(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_spec_vertex *spec = b->vertex[v];
@@ -328,7 +328,7 @@ static int place_named(mr_plan_builder *b, int v) {
         return MR_ERROR_MEMORY;
     vertex->devices = device;
     mr_plan_name_device(b, vertex);
-    /* What is not here its own node finds out. */
+    /* Devices that are not on this machine are checked by their own node. */
     if (!mr_plan_is_elsewhere(b, v))
         mr_plan_check_device(b, spec, mr_yaml_item_place(spec->node, "device", 0), *device);
     return MR_OK;
@@ -363,7 +363,7 @@ int mr_plan_check_inputs(mr_plan_builder *b, int v, const char *device, bool rem
     return MR_OK;
 }
 
-/* What stage types say themselves of devices against which nothing else is to be said. */
+/* Objections of stage types themselves to devices that are otherwise usable. */
 static void ask_types(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_spec_vertex *spec = b->vertex[v];
@@ -387,7 +387,7 @@ static void ask_types(mr_plan_builder *b, int v) {
     }
 }
 
-/* A batch behind stays whole where all of its frames went to one device. */
+/* A batch stays whole behind the stage if all of its frames went to one device. */
 void mr_plan_set_turns(mr_plan_builder *b) {
     for (int v = b->count - 1; v >= 0; v--) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -421,20 +421,19 @@ uint64_t mr_plan_most_bytes(const mr_plan_device *device) {
     return !limit || (memory && memory < limit) ? memory : limit;
 }
 
-/* What hangs on how the stage may be entered, which its negotiation has decided. */
+/* Settings that depend on how the stage may be entered, which its negotiation has decided. */
 void mr_plan_set_calls(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     int64_t wanted = b->vertex[v]->common.in_flight;
     if (b->params.deterministic)
         vertex->blocking = false;
-    /* A source gives its frames in one order, so that only one worker may be in it. */
+    /* A source emits its frames in one order, so only one worker may be in it. */
     bool parallel = vertex->entry == MR_ENTRY_STATELESS && vertex->role != MR_ROLE_SOURCE && !vertex->blocking &&
                     !b->params.deterministic;
     vertex->entries = parallel ? b->plan->workers : 1;
     if (wanted > 0 && vertex->entries > wanted)
         vertex->entries = (int)wanted;
-    /* Two calls for each worker, or each device: while the first of them is unfinished, others may go on behind
-     * it. */
+    /* Two calls for each worker, or each device: while the first is unfinished, others may go on behind it. */
     int calls = vertex->entries > (int)vertex->device_count ? vertex->entries : (int)vertex->device_count;
     vertex->in_flight = wanted > 0 ? (int)wanted : DEFAULT_IN_FLIGHT * calls;
 }

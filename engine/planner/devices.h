@@ -11,19 +11,19 @@ void mr_plan_set_calls(mr_plan_builder *builder, int vertex);
 void mr_plan_set_turns(mr_plan_builder *builder);
 bool mr_plan_is_cuda(const mr_plan_device *device);
 bool mr_plan_is_auto(const mr_spec_vertex *spec);
-/* Whether the device is there, as far as that can be known, and how much memory it has; a message if it is not. */
+/* Whether the device exists, as far as can be known, and its memory; a message if it does not. */
 int mr_plan_probe(mr_plan_builder *builder, mr_plan_device *device);
-/* What the type has against what comes into the vertex, on a device that is there: MR_OK, or the status of mr_fail.
- * What it does otherwise is added to the vertex's remark if `remarks` is set. */
+/* The type's objection to the vertex's inputs, on a device that exists: MR_OK, or the status of mr_fail. Other remarks
+ * of the type are added to the vertex's if `remarks` is set. */
 int mr_plan_check_inputs(mr_plan_builder *builder, int vertex, const char *device, bool remarks);
 /* Diagnoses why the stage cannot compute on that device, which it names at `place`. */
 void mr_plan_check_device(mr_plan_builder *builder, const mr_spec_vertex *spec, mr_place place, int device);
 void mr_plan_name_device(mr_plan_builder *builder, mr_plan_vertex *vertex);
-/* Processors do not fail, and no device takes over from itself. Whether there is one in reserve. */
+/* Whether there is a device in reserve. Processors do not fail, and no device takes over from itself. */
 bool mr_plan_settle_reserve(mr_plan_vertex *vertex);
-/* The least of its limit and its memory; 0: neither is known. */
+/* The lesser of its limit and its memory; 0: neither is known. */
 uint64_t mr_plan_most_bytes(const mr_plan_device *device);
-/* A copy in the memory of the plan; NULL without memory. */
+/* A copy in the plan's memory; NULL without memory. */
 const mr_card *mr_plan_keep_card(mr_plan_builder *builder, const mr_card *card);
 
 #endif

@@ -1,6 +1,6 @@
-/* Where each process of each node listens, where it is reached, and which keys are asked for. A node whose processes
- * give several cuts listens at as many endpoints: at the port that the author wrote and at those after it, or at files
- * whose names end in a number. */
+/* The endpoint that each process of each node binds, the address that peers connect to, and the keys that it accepts.
+ * If a node's processes have several cuts to bind, it has as many endpoints: at the author's port and those after it,
+ * or at files whose names end in a number. */
 #include "engine/planner/endpoints.h"
 
 #include <ctype.h>
@@ -19,7 +19,7 @@ enum { LAST_PORT = 65535 };
 
 /* ---- the folder for sockets ------------------------------------------------------------------------------------ */
 
-/* A name as part of a path: what could leave the folder is replaced. */
+/* A name as part of a path: characters that could leave the folder are replaced. */
 static const char *plain_name(mr_arena *arena, const char *name) {
     char *plain = mr_arena_text(arena, *name ? name : "pipeline", strlen(*name ? name : "pipeline"));
     for (char *at = plain; at && *at; at++)
@@ -52,7 +52,7 @@ static bool is_loopback(const char *endpoint) {
            strncmp(host, "[::1]:", 6) == 0;
 }
 
-/* The endpoint that is so many behind the first of `count`. NULL: no memory, or behind the last port. */
+/* The endpoint that many places behind the first of `count`. NULL: no memory, or behind the last port. */
 static const char *nth_endpoint(mr_arena *arena, const char *first, int n, int count) {
     if (!is_tcp(first))
         return count == 1 ? first : mr_arena_print(arena, "%s.%d", first, n + 1);
@@ -85,14 +85,14 @@ static bool check_room(mr_plan_builder *b, int n, const char *first, int count) 
     return true;
 }
 
-/* Whether that is every address of the machine, where nobody can connect to. */
+/* Whether that means every address of the machine, to which a peer cannot connect. */
 static bool is_anywhere(const char *endpoint) {
     const char *host = endpoint + strlen("tcp://");
     return is_tcp(endpoint) && (strncmp(host, "*:", 2) == 0 || strncmp(host, "0.0.0.0:", 8) == 0 ||
                                 strncmp(host, "[::]:", 5) == 0);
 }
 
-/* Who started the processes may know on which machines they are. */
+/* The machines of the processes may be known to the program that started them. */
 static bool check_address(mr_plan_builder *b, int n) {
     const mr_plan_node *node = &b->plan->nodes[n];
     const char *key = b->spec->nodes[n].address ? "address" : "listen";
@@ -110,7 +110,7 @@ static const char *on_host(const mr_plan_builder *b, const char *endpoint, int p
     return mr_arena_print(b->arena, "tcp://%s%s", b->params.hosts[process], strrchr(endpoint, ':'));
 }
 
-/* How many processes come before those of the node. */
+/* The number of processes before those of the node. */
 static int first_process(const mr_plan *plan, int node) {
     int process = 0;
     for (int n = 0; n < node; n++)
@@ -118,7 +118,7 @@ static int first_process(const mr_plan *plan, int node) {
     return process;
 }
 
-/* ---- who listens where ----------------------------------------------------------------------------------------- */
+/* ---- endpoints of cuts ----------------------------------------------------------------------------------------- */
 
 static int count_given(const mr_plan *plan, int node) {
     int count = 0;
@@ -152,7 +152,7 @@ static const char *normal(mr_arena *arena, const char *endpoint) {
     return port ? mr_arena_print(arena, "tcp://127.0.0.1:%s", port) : endpoint;
 }
 
-/* Two that are reached at one place. */
+/* Reports two that have one address. */
 static int check_once(mr_plan_builder *b, mr_index *taken, int n, const char *endpoint) {
     const char *key = normal(b->arena, endpoint);
     if (!key)
@@ -164,7 +164,7 @@ static int check_once(mr_plan_builder *b, mr_index *taken, int n, const char *en
     return other ? MR_OK : mr_index_put(taken, b->arena, key, &b->plan->nodes[n]);
 }
 
-/* The k-th of `count` cuts that each process of the giving node binds. */
+/* The k-th of `count` cuts that each process of the producing node binds. */
 static int set_cut(mr_plan_builder *b, const mr_plan_cut *entry, mr_cut *cut, int k, int count, mr_index *taken) {
     const mr_plan_node *from = &b->plan->nodes[entry->from];
     int all = count * from->replicas, mine = b->plan->node == entry->from ? b->plan->replica : 0;
@@ -223,7 +223,7 @@ static const char *const *list_sources(const mr_plan_builder *b) {
     return ids;
 }
 
-/* What this process is called: "worker", or of several "worker.0", "worker.1" and so on, as --replica counts. */
+/* The name of this process: "worker", or of several "worker.0", "worker.1" and so on, as --replica counts. */
 static const char *process_name(const mr_plan_builder *b, const mr_plan_cut *entry) {
     const mr_plan_node *node = &b->plan->nodes[b->plan->node < 0 ? entry->from : b->plan->node];
     return node->replicas == 1 ? node->id : mr_arena_print(b->arena, "%s.%d", node->id, b->plan->replica);

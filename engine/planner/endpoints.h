@@ -1,4 +1,4 @@
-/* Where each process of each node listens, and with which keys. Between the files of the planner. */
+/* Endpoints of each process of each node, and their keys. Between the files of the planner. */
 #ifndef MILLRACE_PLANNER_ENDPOINTS_H
 #define MILLRACE_PLANNER_ENDPOINTS_H
 

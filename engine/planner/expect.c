@@ -17,7 +17,7 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-/* The time that so much takes; what has no known rate takes none, and is told of where it is asked for. */
+/* The time of that amount of work; 0 if the rate is not known, which is reported by the caller. */
 static double time_ns(double amount, double rate) {
     return rate > 0 ? amount / rate * 1e9 : 0;
 }
@@ -43,7 +43,7 @@ static int miss_figure(const work *w, mr_expected_stage *of, double amount, doub
 
 /* ---- stages on a card -------------------------------------------------------------------------------------------- */
 
-/* Bytes of a frame that a stage reads; negative: not known. Results that it reads are small beside payloads. */
+/* Bytes of a frame that a stage reads; negative: not known. Results are small beside payloads. */
 static double read_bytes(const mr_plan_vertex *vertex) {
     double sum = 0;
     if (vertex->work.read_bytes > 0)
@@ -57,7 +57,7 @@ static double read_bytes(const mr_plan_vertex *vertex) {
     return sum;
 }
 
-/* What it leaves in buffers of its own, and works in: written and read again. */
+/* Its outputs in buffers of its own, and its scratch memory: both written and read again. */
 static double written_bytes(const mr_plan_vertex *vertex) {
     double sum = 2 * (double)vertex->scratch.bytes / vertex->batch;
     for (size_t port = 0; port < vertex->output_count; port++)
@@ -128,7 +128,7 @@ static int expect_copy(const work *w, const mr_plan_pool *pool, mr_copy_kind kin
     return miss_figure(w, of, bytes, rate, "the rate of the card's link is not known");
 }
 
-/* What a call takes from its first work to its last, for one frame of it. */
+/* Duration of a call, from its first work to its last, for one frame of it. */
 static double busy_ns(const mr_expected_part *p) {
     return larger(p->memory_ns, larger(p->instruction_ns, p->operation_ns));
 }
@@ -151,7 +151,7 @@ static const char *most_of(const mr_expected_part *p) {
     return parts[best].ns > 0 ? parts[best].name : NULL;
 }
 
-/* Frames a second of a stage that has its cards to itself: no more than they do, nor than its calls in flight let it. */
+/* Frames a second of a stage that has its cards to itself, limited by the cards and by its calls in flight. */
 static void limit_stage(const mr_plan_vertex *vertex, const mr_card *card, mr_expected_stage *of) {
     const mr_expected_part *p = &of->part;
     double cards = (double)vertex->device_count, calls = (double)vertex->in_flight * vertex->instances;
@@ -204,7 +204,7 @@ static int expect_on_host(const work *w, const mr_plan_vertex *vertex, mr_expect
 
 /* ---- together ---------------------------------------------------------------------------------------------------- */
 
-/* The part of all frames that comes to a vertex. */
+/* The share of all frames that reaches a vertex. */
 static double share_of(const work *w, const mr_plan_vertex *vertex) {
     return w->plan->source_count ? (double)vertex->source_count / (double)w->plan->source_count : 1;
 }
@@ -243,7 +243,7 @@ static double decode_of(const mr_expected_part *p) {
     return p->decode_ns;
 }
 
-/* The vertex of that device that takes most of one resource. */
+/* The vertex that uses most of one resource of that device. */
 static int heaviest(const work *w, int device, mr_part_of *part) {
     int best = -1;
     double most = 0;
@@ -294,7 +294,7 @@ static void limit_stages(const work *w) {
         hold_to(w, w->plan->workers * 1e9 / host, "processors", -1, busiest);
 }
 
-/* Sources that keep to a clock give no more than that. */
+/* Sources that keep to a clock limit the rate to theirs. */
 static void limit_sources(const work *w) {
     double rate = 0;
     for (size_t s = 0; s < w->plan->source_count; s++) {
@@ -319,7 +319,7 @@ static int expect_vertex(const work *w, size_t v) {
     return status;
 }
 
-/* The models of those devices that are like a card, and have none yet. */
+/* Models of the devices that are like a card and have none yet. */
 static int find_cards(mr_plan_builder *b, bool *any) {
     *any = false;
     for (size_t d = 0; d < b->plan->device_count; d++) {

@@ -1,8 +1,8 @@
-/* How many videos are open at a time. Of a folder of two hundred only some are read at once: each that is open takes a
+/* The number of videos open at a time. Of a folder of two hundred only some are read at once: each open one needs a
  * thread, a decoder and the frames on their way. The next one begins when all stages have seen the end of one.
  *
- * By default the videos of folders and globs wait for their turn, but for those that keep to a clock or never end,
- * which are meant to run beside each other; all other sources only if a number is asked for. */
+ * By default the videos of folders and globs wait for their turn, except those that keep to a clock or never end, which
+ * should run beside each other; other sources wait only if a number is given. */
 #include "engine/planner/jobs.h"
 
 #include "engine/planner/builder.h"
@@ -21,7 +21,7 @@ bool mr_plan_may_spare(const mr_plan_builder *b, int v) {
     return b->vertex[v]->is_source && b->plan->node_count == 0 && is_of_several(b->spec, (size_t)v);
 }
 
-/* ---- what cannot be opened --------------------------------------------------------------------------------------- */
+/* ---- sources that cannot be opened ------------------------------------------------------------------------------- */
 
 static const mr_plan_vertex *first_of(const mr_plan_builder *b, const mr_spec_group *group, bool unreadable) {
     for (size_t s = group->first; s < group->first + group->count; s++)
@@ -51,9 +51,9 @@ void mr_plan_fill_unreadable(mr_plan_builder *b) {
     }
 }
 
-/* ---- who waits ---------------------------------------------------------------------------------------------------- */
+/* ---- which sources wait ------------------------------------------------------------------------------------------ */
 
-/* A number that is asked for is for everything that reads videos to its end. */
+/* A number given by the author applies to everything that reads videos to their end. */
 static bool waits_by_request(const mr_plan_vertex *vertex) {
     return vertex->type && vertex->type->spread;
 }

@@ -1,5 +1,5 @@
-/* The graph of names becomes links between vertices, in topological order, and vertices of the planner's own are put into
- * links. */
+/* The graph of names becomes links between vertices, in topological order; vertices of the planner's own are inserted
+ * into links. */
 #include "engine/planner/links.h"
 
 #include <fnmatch.h>
@@ -75,7 +75,7 @@ static int add_link(const reference *r, int from, int from_port) {
 
 /* ---- names ---------------------------------------------------------------------------------------------------- */
 
-/* Of very many ids beside very many unknown names: where these have been compared so often, the next go without. */
+/* With very many ids and very many unknown names: after this many comparisons, the next names get no suggestion. */
 enum { MOST_OFFERED = 100000 };
 
 void mr_plan_offer_ids(mr_plan_builder *b, mr_nearest *nearest, bool sources, bool stages) {
@@ -90,7 +90,7 @@ void mr_plan_offer_ids(mr_plan_builder *b, mr_nearest *nearest, bool sources, bo
 static void unknown_input(const reference *r, const char *name) {
     char hint[256];
     mr_nearest nearest = {.wanted = name};
-    /* Without any source, which is diagnosed, it was one of those. */
+    /* Without any source, which is diagnosed, the name may have meant one. */
     if (r->b->spec->source_count == 0)
         return;
     mr_plan_offer_ids(r->b, &nearest, true, true);
@@ -111,7 +111,7 @@ static void unknown_output(const reference *r, const mr_spec_vertex *from, const
                   from->id, from->type->name, port);
 }
 
-/* Links vertex `from`, by its output `port` or, where that is NULL, its first. */
+/* Links vertex `from`, by its output `port` or, if that is NULL, its first. */
 static int link_vertex(const reference *r, int from, const char *port) {
     const mr_spec_vertex *producer = r->b->vertex[from];
     const mr_stage_type *type = producer->type;
@@ -120,7 +120,7 @@ static int link_vertex(const reference *r, int from, const char *port) {
         mr_plan_error(r->b, r->input->place, NULL, "stages.%s: it reads itself", producer->id);
         return MR_OK;
     }
-    if (!type) /* Wrong, and diagnosed. The link is kept, so that cycles are found. */
+    if (!type) /* An error, and diagnosed. The link is kept, so that cycles are found. */
         return add_link(r, from, 0);
     if (!type->outputs) {
         mr_plan_error(r->b, r->input->place, "take the input of that stage instead",
@@ -137,7 +137,7 @@ static int link_vertex(const reference *r, int from, const char *port) {
     return add_link(r, from, index);
 }
 
-/* The sources that were written as one; NULL if none of that name were. */
+/* The sources that were written as one; NULL if there are none of that name. */
 static const mr_spec_group *find_group(const mr_spec *spec, const char *name) {
     for (size_t g = 0; g < spec->group_count; g++)
         if (strcmp(spec->groups[g].name, name) == 0)
@@ -197,7 +197,7 @@ static void unknown_port(const mr_plan_builder *b, const mr_spec_vertex *stage, 
                   "stages.%s: %s has no input port \"%s\"", stage->id, stage->type->name, input->port);
 }
 
-/* The input port that the i-th input of a stage stands for; -1 where there is none, which is diagnosed. */
+/* The input port that the i-th input of a stage stands for; -1 if there is none, which is diagnosed. */
 static int port_of(const mr_plan_builder *b, const mr_spec_vertex *stage, size_t i) {
     const mr_spec_input *input = &stage->inputs[i];
     if (!stage->type || !stage->joins)
@@ -211,7 +211,7 @@ static int port_of(const mr_plan_builder *b, const mr_spec_vertex *stage, size_t
     return -1;
 }
 
-/* Every port of a type takes something, and one that joins is told what. */
+/* Every port of a type needs an input; for a join, `join` names it. */
 static void check_ports(const mr_plan_builder *b, const mr_spec_vertex *stage, size_t errors) {
     if (!stage->type || stage->input_count == 0 || b->diagnostics->errors > errors)
         return;
@@ -295,8 +295,8 @@ static int list_fans(mr_plan_builder *b) {
     return make_fan(b, &b->in, true) || make_fan(b, &b->out, false) ? MR_ERROR_MEMORY : MR_OK;
 }
 
-/* Kahn's algorithm; fills `order` with the vertices that are on no cycle and behind none, and says how many. Ties are
- * broken by the order of the YAML. */
+/* Kahn's algorithm; fills `order` with the vertices that are on no cycle and behind none, and returns their number.
+ * Ties are broken by the order of the YAML. */
 static int sort_vertices(const mr_plan_builder *b, int *order, int *waiting) {
     int done = 0, found = 0;
     for (int v = 0; v < b->count; v++) {
@@ -313,8 +313,8 @@ static int sort_vertices(const mr_plan_builder *b, int *order, int *waiting) {
     return found;
 }
 
-/* Names a cycle that vertex `v` is on, in the direction frames would flow. `seen` has the walk that
- * met each vertex. */
+/* Names a cycle that vertex `v` is on, in the direction that frames would flow. `seen` has the walk that met each
+ * vertex. */
 static int report_cycle(mr_plan_builder *b, int v, const int *before) {
     char text[1024];
     int length = 1;
@@ -340,7 +340,7 @@ static int report_cycle(mr_plan_builder *b, int v, const int *before) {
     return MR_OK;
 }
 
-/* What is left over by the sort waits for something that is left over: walking against the links ends in a cycle. */
+/* Each vertex left over by the sort waits for another left over: walking against the links ends in a cycle. */
 static int report_cycles(mr_plan_builder *b, const int *waiting) {
     int *before = mr_arena_array(b->arena, (size_t)b->count, sizeof *before);
     int *walk = mr_arena_array(b->arena, (size_t)b->count, sizeof *walk);
@@ -428,8 +428,7 @@ static int unite(mr_plan_builder *b, int v, int *seen) {
     return MR_OK;
 }
 
-/* True where all inputs of `v` carry the same list, which is then shared: a long chain behind many
- * sources holds one. */
+/* True if all inputs of `v` carry the same list, which is then shared: a long chain behind many sources has one. */
 static bool same_sources(const mr_plan_builder *b, int v) {
     const uint32_t *first = NULL;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
@@ -463,9 +462,9 @@ int mr_plan_reach(mr_plan_builder *b) {
 
 /* ---- vertices of the planner ------------------------------------------------------------------------------------- */
 
-/* Putting vertices of the planner's own into links: the graph is numbered anew, with each of them before the first
- * stage that reads what it gives. */
-/* What was put in behind one output port, and the next that was behind the same vertex. */
+/* Inserts vertices of the planner's own into links: the graph is numbered anew, with each of them before the first
+ * stage that reads its output. */
+/* The vertices inserted behind one output port, and the next list behind the same vertex. */
 typedef struct spliced {
     int from_port;
     const mr_plan_vertex *reader; /* the first stage that reads it */
@@ -519,7 +518,7 @@ static int add_spliced(rebuild *r, const mr_plan_link *link) {
     return MR_OK;
 }
 
-/* Adds an old vertex, behind what it is the first to read. */
+/* Adds an old vertex, behind the inserted vertices that it is the first to read. */
 static int add_vertex(rebuild *r, int v) {
     mr_plan_builder *b = r->b;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {

@@ -1,6 +1,6 @@
-/* Links between the vertices of a plan that is being made. Between the files of the planner.
+/* Links between the vertices of a plan in the making. Between the files of the planner.
  *
- * Each function answers MR_OK or MR_ERROR_MEMORY and diagnoses all else. */
+ * Each function returns MR_OK or MR_ERROR_MEMORY and diagnoses all else. */
 #ifndef MILLRACE_PLANNER_LINKS_H
 #define MILLRACE_PLANNER_LINKS_H
 
@@ -20,19 +20,19 @@ int mr_port_count(const mr_port *ports);
 /* Compares ids with an unknown name, as long as that costs little for all of a file's unknown names. */
 void mr_plan_offer_ids(mr_plan_builder *builder, mr_nearest *nearest, bool sources, bool stages);
 
-/* Vertices that the planner puts into links. */
+/* Vertices that the planner inserts into links. */
 typedef struct mr_plan_insertion {
     bool (*needed)(const mr_plan_builder *builder, const mr_plan_link *link);
-    /* Whether what was put in for one reader of an output port does for another, too. */
+    /* Whether the vertices inserted for one reader of an output port serve another, too. */
     bool (*shared)(const mr_plan_vertex *reader, const mr_plan_vertex *other);
-    int count; /* vertices that are put in, one behind the other */
+    int count; /* vertices to insert, one behind the other */
     /* Fills them; the caller wires their ports. MR_ERROR_MEMORY. */
     int (*make)(mr_plan_builder *builder, const mr_plan_link *link, mr_plan_vertex *vertices, mr_spec_vertex *specs);
 } mr_plan_insertion;
 /* Numbers vertices and links anew. */
 int mr_plan_splice(mr_plan_builder *builder, const mr_plan_insertion *insertion);
-/* Makes the input and the output of a vertex that passes frames on unchanged: from that port of `from`. A vertex without an
- * output port (the end of a cut) gets the output nevertheless, for the link to the other end, but counts none. */
+/* Makes the input and the output of a vertex that passes on frames of that port of `from` unchanged. A vertex without
+ * an output port (the end of a cut) gets the output nevertheless, for the link to the other end, but counts none. */
 int mr_plan_repeat(mr_plan_builder *builder, mr_plan_vertex *vertex, const mr_plan_vertex *from, int port);
 
 #endif

@@ -1,4 +1,5 @@
-/* Outputs that nothing takes, files that a run could not write, pools that are too large; and the other checks in order. */
+/* Outputs that no stage reads, files that a run could not write, pools that are too large; and the other checks in
+ * order. */
 #include "engine/planner/lint.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 #include "engine/text/synonyms.h"
 #include "millrace/status.h"
 
-/* ---- what nobody takes ----------------------------------------------------------------------------------------- */
+/* ---- outputs without readers ----------------------------------------------------------------------------------- */
 
 static bool output_is_taken(const mr_plan_builder *b, int v, int port) {
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++)
@@ -70,7 +71,7 @@ static void refuse_errno(const output *o) {
     refuse(o, forbidden ? MR_ERROR_PERMISSION : MR_ERROR_IO, NULL, strerror(errno));
 }
 
-/* Where a path starts is said before how to make it: a folder that is there already may be meant. */
+/* The hint names the start of the path before the way to create it: a folder that exists may be meant. */
 static int refuse_missing(const output *o, const char *folder) {
     mr_arena *arena = o->b->arena;
     const char *starts = o->said ? mr_path_hint(arena, o->b->spec->file, o->option, o->said) : NULL;
@@ -102,7 +103,7 @@ static int check_folder(const output *o) {
     return MR_OK;
 }
 
-/* What is there already is checked itself; of what is not, the folder that it would be made in. */
+/* A path that exists is checked itself; otherwise, the folder that it would be created in. */
 static int check_path(const output *o) {
     struct stat about;
     if (strcmp(o->path, "-") == 0)
@@ -133,7 +134,7 @@ static int check_vertex(mr_plan_builder *b, const mr_spec_vertex *vertex) {
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
-/* The sink among the types that a file with such an ending is written by; NULL: any may. */
+/* The sink among the types that write files with such an ending; NULL: any may. */
 static const char *type_of_ending(const mr_plan_builder *b, const char *path, char *text, size_t bytes) {
     const char *base = strrchr(path, '/'), *dot = strrchr(base ? base : path, '.');
     const mr_stage_type *const *type = b->spec->types;
@@ -178,15 +179,15 @@ static int lint_outputs(mr_plan_builder *b) {
 
 /* Pools that would have to be larger than a pool may be.
  *
- * A pool is planned for all the places that may hold its buffers at once (plan.h); with fewer, stages would wait
- * for each other. The sizes of sizes.c count a place once for each way to it, and stop at the limit. Where
- * one has met the limit, each place is counted here once. */
-/* What may hold the output of one vertex, and the queue or the calls that hold most of it. */
+ * A pool is planned for all the places that may hold its buffers at once (plan.h); with fewer buffers, stages would
+ * wait for each other. The sizes of sizes.c count a place once for each way to it, and stop at the limit. If one has
+ * met the limit, each place is counted here once. */
+/* Places that may hold the output of one vertex, and the queue or the calls that hold most of it. */
 typedef struct count {
     int64_t buffers;
     int64_t most;      /* of them, in one place */
     int64_t lanes;     /* and for each frame of that queue */
-    int at;            /* whose queue that is; -1: none */
+    int at;            /* the vertex of that queue; -1: none */
 } count;
 
 static void count_link(const mr_plan_builder *b, int v, const mr_plan_link *link, count *counted) {
@@ -202,7 +203,7 @@ static void count_link(const mr_plan_builder *b, int v, const mr_plan_link *link
     counted->at = link->to;
 }
 
-/* Goes over the links behind `v` as far as frames pass on in the buffers that they came in. */
+/* Walks the links behind `v` as far as frames pass on in their buffers. */
 static count count_places(const mr_plan_builder *b, int v, bool *seen, int *stack) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     count counted = {.buffers = vertex->retained + (int64_t)vertex->in_flight * vertex->batch, .at = -1};
@@ -273,7 +274,7 @@ int mr_lint_plan(mr_plan_builder *b, bool linked) {
     return linked ? mr_lint_joins(b) : MR_OK;
 }
 
-/* What is assumed for nothing is not what was meant. */
+/* An assumption that has no effect is not as the user meant it. */
 static void warn_of_assumed(mr_plan_builder *b) {
     for (size_t v = b->plan->source_count; v < b->plan->vertex_count; v++)
         for (size_t i = 0; i < mr_plan_parts(&b->plan->vertices[v]); i++)

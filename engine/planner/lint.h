@@ -1,8 +1,8 @@
-/* Lint: what is known to go wrong in a pipeline of which every key and every link is right by itself.
+/* Lint: known mistakes in a pipeline of which every key and every link is right by itself.
  *
- * What can never work is refused; what works, but not as its author must have meant it, is warned of. Each message
- * has its place, what was found, what was expected, and a hint at what to write. Nothing is opened: files are at
- * most looked up, to tell whether two paths are one file. One thread at a time. All: MR_OK or MR_ERROR_MEMORY. */
+ * A pipeline that can never work is refused; one that works, but not as its author must have meant it, gets a warning.
+ * Each message has its place, the value found, the value expected, and a hint at the fix. Nothing is opened: files are
+ * at most looked up, to tell whether two paths are one file. One thread at a time. All: MR_OK or MR_ERROR_MEMORY. */
 #ifndef MILLRACE_PLANNER_LINT_H
 #define MILLRACE_PLANNER_LINT_H
 

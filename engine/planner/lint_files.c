@@ -1,8 +1,7 @@
 /* Files that two stages write, or that one writes and another reads.
  *
- * Which options name files is said in the option tables. Two paths are one file where they lead to the same inode;
- * where there is no file yet, where its folder is the same and its name is; where there is no folder either, where
- * the absolute paths are equal. */
+ * The option tables mark the options that name files. Two paths are one file if they lead to the same inode; if there
+ * is no file yet, if folder and name are the same; if there is no folder either, if the absolute paths are equal. */
 #include "engine/planner/lint_files.h"
 
 #include <fnmatch.h>
@@ -20,11 +19,11 @@ typedef struct use {
     int v;
     const mr_option *option;
     const char *path;
-    const char *name;    /* of a folder: how the files in it are called; NULL: not known */
+    const char *name;    /* of a folder: the pattern of its files' names; NULL: not known */
     const char *pattern; /* of a glob: its last part; `key` is that of the folder */
     const char *key;     /* equal for equal files */
     mr_place place;
-    struct use *next;    /* another that reads, or writes, what has the same key */
+    struct use *next;    /* another that reads, or writes, a file of the same key */
 } use;
 
 /* Readers and writers by key. */
@@ -34,15 +33,14 @@ typedef struct files {
     const use *pipeline; /* the file that is being read */
 } files;
 
-/* ---- which file it is ------------------------------------------------------------------------------------------ */
+/* ---- identity of a file ---------------------------------------------------------------------------------------- */
 
 static bool is_standard_output(const char *path) {
     return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/fd/1") == 0 ||
            strcmp(path, "/proc/self/fd/1") == 0;
 }
 
-/* /dev/null takes what any number of writers give. Where standard output happens to lead is no property of the
- * pipeline. */
+/* Any number of stages may write to /dev/null. Standard output's destination is not a property of the pipeline. */
 static bool swallows(const char *path) {
     struct stat null, about;
     return !is_standard_output(path) && stat("/dev/null", &null) == 0 && stat(path, &about) == 0 &&
@@ -54,7 +52,7 @@ static const char *base_of(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* NULL where memory is out. */
+/* NULL if memory runs out. */
 static const char *key_of(mr_arena *arena, const char *path) {
     struct stat about;
     size_t bytes = strlen(path);
@@ -75,7 +73,7 @@ static const char *key_of(mr_arena *arena, const char *path) {
     return mr_path_plain(arena, path);
 }
 
-/* ---- what is said ---------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------------------------- */
 
 static bool is_before(const mr_place *a, const mr_place *b) {
     return a->line != b->line ? a->line < b->line : a->column < b->column;
@@ -96,7 +94,7 @@ static const char *quoted(mr_arena *arena, const char *path) {
     return text ? text : path;
 }
 
-/* Two stages write the same: said of the one that comes later in the file. */
+/* Two stages write the same file: reported at the later of them. */
 static void refuse_writers(const files *f, const use *a, const use *b) {
     const use *first = is_before(&a->place, &b->place) ? a : b, *second = first == a ? b : a;
     mr_arena *arena = f->b->arena;
@@ -142,7 +140,8 @@ static bool share_a_source(const mr_plan_vertex *a, const mr_plan_vertex *b) {
     return false;
 }
 
-/* Whether two stages may call files in one folder alike. Of names that differ nobody knows before they are made. */
+/* Whether two stages may give files in one folder the same name. Different patterns are not compared: the names are not
+ * known before the run. */
 static bool names_collide(const files *f, const use *a, const use *b) {
     const mr_plan_vertex *vertices = f->b->plan->vertices;
     if (!a->name || !b->name)
@@ -151,7 +150,7 @@ static bool names_collide(const files *f, const use *a, const use *b) {
            (!strstr(a->name, "{source}") || share_a_source(&vertices[a->v], &vertices[b->v]));
 }
 
-/* One name that a stage could give: its source's id, and 0 for other words in braces. */
+/* A name that a stage could use: its source's id, and 0 for other words in braces. */
 static void example_name(const char *name, const char *source, char *text, size_t bytes) {
     size_t length = 0;
     while (*name && length + 1 < bytes) {
@@ -165,7 +164,7 @@ static void example_name(const char *name, const char *source, char *text, size_
     text[length < bytes ? length : bytes - 1] = 0;
 }
 
-/* Whether what is written is among what a glob reads. */
+/* Whether a written file is among those that a glob reads. */
 static bool glob_takes(const files *f, const use *glob, const use *writer) {
     const mr_plan *plan = f->b->plan;
     const mr_plan_vertex *vertex = &plan->vertices[writer->v];
@@ -189,7 +188,7 @@ static const char *name_in_folder(const mr_spec_vertex *vertex) {
     return NULL;
 }
 
-/* The folder and last part of a path that names many files and is no file itself. */
+/* The folder and last part of a path that names many files and is not itself a file. */
 static int split_glob(files *f, use *made) {
     struct stat about;
     const char *base = base_of(made->path);

@@ -1,7 +1,7 @@
 /* Joins that can never complete, or not as they should.
  *
- * A join gives one frame of each input, all with one identity: the same source, epoch and number. So every input
- * must be reached by one source at least, from there on be numbered alike, and come in the order of its numbers. */
+ * A join emits one frame of each input, all with one identity: the same source, epoch and number. So every input must
+ * be reached by one source at least, be numbered alike from there on, and arrive in the order of its numbers. */
 #include "engine/planner/lint_joins.h"
 
 #include <stdio.h>
@@ -10,9 +10,8 @@
 #include "engine/planner/builder.h"
 #include "millrace/status.h"
 
-/* How frames on a link are numbered: packets by their source in the order they are decoded in, pictures and all
- * that is made of them in the order they are shown in. Of results without content, which could be about either, it
- * is not known. */
+/* How frames on a link are numbered: packets by their source in decoding order, pictures and all that is made of them
+ * in presentation order. For results without content, which could belong to either, it is not known. */
 typedef enum numbering { UNKNOWN, DECODING, PRESENTATION } numbering;
 
 /* One input of a join: the links into one port. */
@@ -25,8 +24,8 @@ typedef struct port {
 
 typedef struct joins {
     mr_plan_builder *b;
-    numbering *numbers;   /* of what comes out of each vertex */
-    int *twice;           /* by vertex: a source whose frames come there by two ways, and out of order; -1: none */
+    numbering *numbers;   /* of each vertex's output */
+    int *twice;           /* by vertex: a source whose frames reach it by two ways, and out of order; -1: none */
     int *seen;            /* for each source: when it was last counted, by the counts of `stamp` */
     int *reached;         /* for each source: how many ports of the join at hand it reaches */
     int stamp;
@@ -62,14 +61,14 @@ static numbering numbering_of(const joins *j, const mr_plan_link *link) {
     }
 }
 
-/* What is made of things in presentation order stays in it. */
+/* Outputs made of frames in presentation order stay in it. */
 static void number(joins *j, int v) {
     for (int i = 0; i < link_count(j, v); i++)
         if (numbering_of(j, link_of(j, v, i)) == PRESENTATION)
             j->numbers[v] = PRESENTATION;
 }
 
-/* A source whose frames come to one port of `v` over two links, or come so to a vertex before it. */
+/* A source whose frames reach one port of `v` over two links, or do so at a vertex before it. */
 static int find_twice(joins *j, int v, int to_port) {
     int stamp = ++j->stamp, twice = -1;
     for (int i = 0; twice < 0 && i < link_count(j, v); i++) {
@@ -87,7 +86,7 @@ static int find_twice(joins *j, int v, int to_port) {
     return twice;
 }
 
-/* ---- what is said ---------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------------------------- */
 
 /* "lobby", "lobby and hall", "lobby, hall and 3 more". */
 static const char *list_sources(const joins *j, const mr_plan_link *link, char *text, size_t bytes) {
@@ -102,7 +101,7 @@ static const char *list_sources(const joins *j, const mr_plan_link *link, char *
     return text;
 }
 
-/* Names inputs of which no source reaches all: two of them, or the whole join. */
+/* Names inputs that no source reaches together: two of them, or the whole join. */
 static void refuse_sources(const joins *j, int v, const port *const *ports, int count) {
     char text[1024] = "", sources[256];
     size_t length = 0;
@@ -145,7 +144,7 @@ static void warn_of_stray(const joins *j, int v, uint32_t source, size_t count, 
 
 /* ---- one join -------------------------------------------------------------------------------------------------- */
 
-/* Adds a link to its port, and to each of its sources that this port is reached. */
+/* Adds a link to its port, and marks this port as reached for each of its sources. */
 static void count_link(joins *j, port *at, const mr_plan_link *link, int stamp) {
     const mr_plan_vertex *from = from_of(j, link);
     if (!at->links++)
@@ -182,7 +181,7 @@ static bool comes_over(const joins *j, int v, int to_port, int stamp, uint32_t s
     return false;
 }
 
-/* No source reaches all ports: names two that none reaches both of, or else all. */
+/* No source reaches all ports: names two that no source reaches both of, or else all. */
 static void refuse_apart(joins *j, int v, const port *ports, int count) {
     const port *all[MR_SPEC_MAX_PORTS];
     for (int one = 0; one < count; one++) {
@@ -199,7 +198,7 @@ static void refuse_apart(joins *j, int v, const port *ports, int count) {
     refuse_sources(j, v, all, count);
 }
 
-/* False where no source reaches all ports. */
+/* False if no source reaches all ports. */
 static bool check_sources(joins *j, int v, const port *ports, int count) {
     const mr_plan_vertex *vertex = &j->b->plan->vertices[v];
     uint32_t stray = MR_SOURCE_NONE;

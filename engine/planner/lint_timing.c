@@ -1,5 +1,5 @@
-/* Batches that can never fill, or not before their frames have waited long; deadlines of sources that keep to no clock, and
- * deadlines that cannot be met. */
+/* Batches that can never fill, or not before their frames have waited long; deadlines of sources that keep to no clock,
+ * and deadlines that cannot be met. */
 #include "engine/planner/lint_timing.h"
 
 #include <stdio.h>
@@ -11,11 +11,11 @@
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* ---- frames that come ------------------------------------------------------------------------------------------ */
+/* ---- arriving frames ------------------------------------------------------------------------------------------- */
 
 static const int64_t ANY_NUMBER = INT64_MAX / 2;
 
-/* The most frames that can come to one instance of `v`: what its sources give, on each way that they come. */
+/* The most frames that can reach one instance of `v`: the frames of its sources, on each way that they take. */
 static int64_t frames_at(const mr_plan_builder *b, int v, const int64_t *frames) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     bool alone = vertex->entry == MR_ENTRY_PER_SOURCE;
@@ -45,8 +45,8 @@ static void warn_of_few(const mr_plan_builder *b, int v, int64_t frames) {
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
-/* Whether all sources that reach a stage give their frames when these are due, and nothing hurries them. *rate is
- * how many come a second to one instance; 0 where that is not known. */
+/* Whether all sources that reach a stage emit their frames when these are due, without being hurried. *rate is the
+ * number that reach one instance in a second; 0 if not known. */
 static bool is_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *rate) {
     bool alone = vertex->entry == MR_ENTRY_PER_SOURCE, known = true;
     double least = 0, sum = 0;
@@ -91,7 +91,7 @@ static void warn_of_waiting(const mr_plan_builder *b, int v, double rate) {
 
 /* ---- queues before batches ---------------------------------------------------------------------------------- */
 
-/* How many frames wait at one instance while it is busy with a batch, where those before it then stand still. */
+/* The number of frames that wait at one instance while it is busy with a batch, if the stages before it then stall. */
 static int64_t waiting_at(const mr_plan *plan, const mr_plan_vertex *vertex) {
     bool alone = vertex->entry == MR_ENTRY_PER_SOURCE || vertex->source_count == 0;
     return (int64_t)vertex->queue * (alone ? 1 : (int64_t)mr_plan_at_once(plan, vertex));
@@ -111,8 +111,8 @@ static void warn_of_short_queue(const mr_plan_builder *b, int v) {
 
 /* ---- queues of joins ------------------------------------------------------------------------------------------- */
 
-/* How many frames of a source batches hold back on a way, which of them is last, and whether time lets all of them
- * go. */
+/* The number of frames of a source that batches hold back on a way, which of them is last, and whether timeouts release
+ * all of them. */
 typedef struct gathering {
     bool here;   /* the vertex is on the way, and on no way to the other input */
     int frames, last;
@@ -125,7 +125,7 @@ typedef struct search {
     gathering *at;      /* by vertex */
 } search;
 
-/* Marks all that one port of `v` comes from. Vertices are in topological order. */
+/* Marks all vertices that lead to one port of `v`. Vertices are in topological order. */
 static void mark_behind(const search *s, int v, int port, bool *behind) {
     const mr_plan_builder *b = s->b;
     memset(behind, 0, (size_t)b->count * sizeof *behind);
@@ -137,8 +137,8 @@ static void mark_behind(const search *s, int v, int port, bool *behind) {
         }
 }
 
-/* What gathers before a frame comes over the links of `v` (of one port, where that is not -1), the worst of the
- * ways. */
+/* The number of frames that gather before one passes the links of `v` (of one port, if that is not -1), on the worst of
+ * the ways. */
 static gathering worst_way(const search *s, int v, int port) {
     gathering worst = {.last = -1, .timed = true};
     for (int i = s->b->in.start[v]; i < s->b->in.start[v + 1]; i++) {
@@ -150,7 +150,7 @@ static gathering worst_way(const search *s, int v, int port) {
     return worst;
 }
 
-/* What gathers on the way to port `one` of `v` while frames already wait at port `other`. */
+/* The number that gathers on the way to port `one` of `v` while frames already wait at port `other`. */
 static gathering gathers(const search *s, int v, int one, int other, bool *way) {
     mark_behind(s, v, other, s->behind);
     mark_behind(s, v, one, way);
@@ -183,7 +183,7 @@ static void report_queue(const mr_plan_builder *b, int v, const gathering *gathe
                                : "what is more is dropped and finds no partner");
 }
 
-/* An author's own queue before a join, where it is shorter than what gathers on another way. */
+/* An author's own queue before a join, if it is shorter than the number that gathers on another way. */
 static int check_queue(const mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     size_t count = (size_t)b->count;
@@ -236,7 +236,7 @@ int mr_lint_batches(mr_plan_builder *b) {
 
 /* ---- deadlines --------------------------------------------------------------------------------------------------- */
 
-/* The longest way from each vertex on: what it takes in all, and where it goes on (-1: nowhere). */
+/* The longest way from each vertex on: its total time, and the next vertex (-1: none). */
 typedef struct ways {
     int64_t *ns;
     int *next;
@@ -259,8 +259,8 @@ static mr_place place_of_deadline(const mr_plan_vertex *source, const mr_spec *s
     return said ? said->place : source->mark;
 }
 
-/* Links go to later vertices only, and stand ordered by where they go: from the last to the first, what is behind
- * a link is summed up before the link is looked at. */
+/* Links go to later vertices only, and are ordered by their target: from the last to the first, the way behind a link
+ * is summed up before the link is visited. */
 static void find_ways(const mr_plan *plan, const int64_t *each_ns, const ways *found) {
     for (size_t v = 0; v < plan->vertex_count; v++) {
         found->ns[v] = each_ns[v];
@@ -287,7 +287,7 @@ static void list_way(const mr_plan *plan, const ways *found, const int64_t *each
                                        plan->vertices[v].id, mr_lint_print_time(each_ns[v], time, sizeof time));
 }
 
-/* `what` says of a sum how it comes about. */
+/* `what` says how a sum comes about. */
 static void warn_of_ways(const mr_plan *plan, const mr_spec *spec, const ways *found, const int64_t *each_ns,
                          const char *what, const char *how, mr_diagnostics *diagnostics) {
     char deadline[32], sum[32], way[512], hint[160];
@@ -314,7 +314,8 @@ static int make_ways(const mr_plan *plan, ways *made) {
     return mr_fail(MR_ERROR_MEMORY, "no memory to compare deadlines");
 }
 
-/* Each vertex takes a frame as long as a call takes, and as long as its batch gathers. `cost_ns` NULL: only that. */
+/* Each vertex holds a frame for the time of a call, and for the time its batch gathers. If `cost_ns` is NULL, only for
+ * the latter. */
 static int compare(const mr_plan *plan, const mr_spec *spec, const int64_t *cost_ns, mr_diagnostics *diagnostics) {
     ways found;
     int64_t *each_ns = calloc(plan->vertex_count + 1, sizeof *each_ns);

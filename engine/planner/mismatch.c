@@ -6,7 +6,7 @@
 
 #include "engine/planner/builder.h"
 
-/* ---- what ports take ------------------------------------------------------------------------------------------ */
+/* ---- formats that ports accept -------------------------------------------------------------------------------- */
 
 bool mr_port_accepts_anything(const mr_port *port) {
     return !port->accepts || port->accepts[0].payload == MR_PAYLOAD_ANY;
@@ -20,7 +20,7 @@ bool mr_port_accepts(const mr_port *port, const mr_format_set *set, mr_format_se
             only = common;
             fitting++;
         }
-    /* Where several sets fit, nothing more is known than before. */
+    /* If several sets fit, nothing more is known than before. */
     if (met)
         *met = fitting == 1 ? only : *set;
     return fitting > 0 || mr_port_accepts_anything(port);
@@ -72,7 +72,7 @@ static const char *describe_port(const mr_port *port, char *text, size_t bytes) 
     return text;
 }
 
-/* ---- what would convert --------------------------------------------------------------------------------------- */
+/* ---- converters ----------------------------------------------------------------------------------------------- */
 
 enum { MAX_TYPES = 64, MAX_STEPS = 3 };
 
@@ -97,8 +97,7 @@ static void write_chain(const mr_stage_type *const *types, const int *before, in
     snprintf(hint, bytes, "put a stage of type %s between them", text);
 }
 
-/* The shortest chain of at most MAX_STEPS types that makes of `have` what `wanted` takes; NULL where
- * there is none. */
+/* The shortest chain of at most MAX_STEPS types that converts `have` to formats in `wanted`; NULL if there is none. */
 static const char *conversion(const mr_stage_type *const *types, const mr_format_set *have, const mr_port *wanted,
                               char *hint, size_t bytes) {
     int queue[MAX_TYPES], before[MAX_TYPES], steps[MAX_TYPES] = {0}, found = 0;
@@ -124,9 +123,9 @@ static const char *conversion(const mr_stage_type *const *types, const mr_format
     return NULL;
 }
 
-/* ---- what to change -------------------------------------------------------------------------------------------- */
+/* ---- the fix --------------------------------------------------------------------------------------------------- */
 
-/* The vertex whose output comes here, through those that only pass it on; -1 where several are merged on the way. */
+/* The vertex whose output arrives here, through those that only pass it on; -1 if several are merged on the way. */
 static int origin_of(const mr_plan_builder *b, int v, int port) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     int input = vertex->outputs ? vertex->outputs[port].follows : -1, only = -1;
@@ -150,7 +149,7 @@ static bool is_of_kind(const mr_port *wanted, const mr_format_set *given) {
     return false;
 }
 
-/* A stage before, or the source, on the only way here, whose output is taken as it is; -1 where there is none. */
+/* A stage before, or the source, on the only way here, whose output arrives unchanged; -1 if there is none. */
 static int fitting_before(const mr_plan_builder *b, int v, const mr_port *wanted) {
     while (b->in.start[v + 1] - b->in.start[v] == 1) {
         const mr_plan_link *link = &b->link[b->in.item[b->in.start[v]]];
@@ -172,8 +171,8 @@ static const char *advise_before(const mr_plan_builder *b, const mr_plan_link *l
     return hint;
 }
 
-/* Options of the stage that gives it, where those can make it fit; else stages that would convert. What is of one
- * kind already is never converted by a stage in between. */
+/* Options of the producer, if they can make it fit; else stages that would convert. A format of one kind is never
+ * converted by a stage in between. */
 static const char *advise(const mr_plan_builder *b, const mr_plan_link *link, const mr_port *wanted,
                           const mr_format_set *given, char *hint, size_t bytes) {
     char options[256];
@@ -202,7 +201,7 @@ void mr_plan_mismatch(mr_plan_builder *b, const mr_plan_link *link, const mr_por
     const mr_port wanted = {.name = port->name, .accepts = need ? narrowed : port->accepts};
     bool passed_on = need && need->by != link->to;
     const char *to = b->vertex[passed_on ? need->by : link->to]->id;
-    const mr_format_set kind = {.payload = given->payload}; /* where that is wrong already, no more need be said */
+    const mr_format_set kind = {.payload = given->payload}; /* if that is wrong already, no more is reported */
     char taken[512], why[512], comes[MR_FORMAT_SET_TEXT], hint[320];
     mr_plan_error(b, passed_on ? need->place : link->place, advise(b, link, &wanted, given, hint, sizeof hint),
                   "%s takes %s%s, but %s gives %s", to, describe_port(&wanted, taken, sizeof taken),

@@ -1,5 +1,5 @@
-/* Formats, in three passes over the graph: forward, each stage is told what can come and answers what it gives and
- * takes; backward, what stages take narrows what those before them may choose; forward again,
+/* Formats, in three passes over the graph: forward, each stage gets its possible inputs and answers with its outputs
+ * and the inputs that it accepts; backward, the accepted inputs narrow the choices of the stages before; forward again,
  * choices are made and stages behind a choice are asked once more. Each pass looks at every link once. */
 #include "engine/planner/negotiate.h"
 
@@ -40,7 +40,7 @@ static void merge_results(mr_planned_input *input, const mr_planned_output *outp
         input->results = NULL;
 }
 
-/* Takes one link into the input that it belongs to. */
+/* Adds one link to its input. */
 static bool take_link(mr_plan_builder *b, const mr_plan_link *link, mr_planned_input *input, const mr_port *port) {
     static const mr_planned_output nothing_known = {.more_results = true};
     const mr_planned_output *output = output_of(b, link);
@@ -74,7 +74,7 @@ static const mr_port *port_of(const mr_plan_builder *b, int v, int input) {
     return &ports[ports[0].many ? 0 : input];
 }
 
-/* The mean over all links of an input, and the most references; not known where that of one is not. */
+/* The mean over all links of an input, and the most references; not known if that of one link is not. */
 static void note_typical(const mr_plan_builder *b, int v, int port, mr_planned_input *input) {
     int64_t pixels = 0, links = 0, references = 0;
     bool sized = true, counted = true;
@@ -126,7 +126,7 @@ static int gather_inputs(mr_plan_builder *b, int v, bool *fits) {
     for (size_t i = 0; i < count; i++)
         inputs[i].port = !many ? ports[i].name : spec->joins ? spec->inputs[i].port : ports[0].name;
     *fits = read_inputs(b, v, inputs);
-    /* A port whose input was not found, which is diagnosed, has nothing to be asked about. */
+    /* A port whose input was not found, which is diagnosed, is not negotiated. */
     for (size_t i = 0; i < count; i++)
         *fits = *fits && inputs[i].from;
     vertex->input_count = count;
@@ -136,7 +136,7 @@ static int gather_inputs(mr_plan_builder *b, int v, bool *fits) {
 
 /* ---- outputs -------------------------------------------------------------------------------------------------- */
 
-/* What an output is before its stage was asked: the one thing that it can give, or what comes in. */
+/* An output before its stage is asked: the only format of its port, or the input's. */
 static void assume(mr_plan_vertex *vertex, size_t port) {
     const mr_port *said = &vertex->type->outputs[port];
     const mr_planned_input *input = vertex->input_count ? &vertex->inputs[0] : NULL;
@@ -176,8 +176,7 @@ static int make_outputs(mr_plan_builder *b, int v) {
     return MR_OK;
 }
 
-/* A source that always gives one kind of thing gives it whatever is wrong with it; what a stage gives
- * hangs on more. */
+/* A source with only one kind of output has it despite any error; a stage's output depends on more. */
 static bool gives_one_thing(const mr_stage_type *type) {
     return !type->inputs && !mr_port_accepts_anything(&type->outputs[0]) && !type->outputs[1].name;
 }
@@ -193,9 +192,9 @@ static bool hangs_on_choice(const mr_plan_builder *b, int v) {
     return false;
 }
 
-/* ---- asking one stage: given what can come in, it answers what comes out and what it takes ----------------------- */
+/* ---- asking one stage: given its possible inputs, it answers with its outputs and the inputs that it accepts ----- */
 
-/* What mr_refuse and mr_promise_result need to know of the stage that is being asked. */
+/* The stage that is being asked, for mr_refuse and mr_promise_result. */
 typedef struct asking {
     mr_plan_builder *b;
     const mr_spec_vertex *vertex;
@@ -204,9 +203,9 @@ typedef struct asking {
     bool refused;
 } asking;
 
-/* ---- what a stage type may call -------------------------------------------------------------------------------- */
+/* ---- functions for stage types --------------------------------------------------------------------------------- */
 
-/* A file that is not there may be looked for in another folder than its author thinks. */
+/* A missing file may be looked for in another folder than its author thinks. */
 static const char *hint_for(const asking *ask, int status, const char *name, const mr_yaml *node) {
     const mr_option *option = name ? mr_option_find(ask->vertex->type->options, name) : NULL;
     if (status != MR_ERROR_NO_INPUT || !option || node == ask->vertex->node)
@@ -224,7 +223,7 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
     if (node != ask->vertex->node)
         place = node->place;
     ask->refused = true;
-    /* One video of many that is broken, or gone, is no reason to do without the others. */
+    /* If one video of many is broken, or was removed, the others still run. */
     bool spared = status != MR_ERROR_CONFIG && status != MR_ERROR_MEMORY && mr_plan_may_spare(ask->b, ask->v);
     ask->b->plan->vertices[ask->v].unreadable = spared;
     return mr_diagnose(ask->b->diagnostics, spared ? MR_SEVERITY_WARNING : MR_SEVERITY_ERROR, status, place,
@@ -257,7 +256,7 @@ void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set
     vsnprintf(text, sizeof text, why, arguments);
     va_end(arguments);
     negotiation->takes[input] = *set;
-    /* Where memory has run out, the message does without. */
+    /* If memory runs out, the message goes without it. */
     ask->needs[input].why = mr_arena_print(ask->b->arena, "%s", text);
 }
 
@@ -268,7 +267,7 @@ void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) {
     va_start(arguments, what);
     vsnprintf(text, sizeof text, what, arguments);
     va_end(arguments);
-    /* Where memory has run out, it is still said that something is. */
+    /* If memory runs out, the message still says that there is one. */
     const char *copy = mr_arena_print(ask->b->arena, "%s", text);
     negotiation->work.unknown = copy ? copy : "some of it is not counted";
 }
@@ -280,7 +279,7 @@ void mr_remark(mr_negotiation *negotiation, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    /* Where memory has run out, the plan does without. */
+    /* If memory runs out, the plan goes without it. */
     negotiation->remark = mr_arena_print(ask->b->arena, "%s", text);
 }
 
@@ -299,9 +298,9 @@ int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind k
     return MR_OK;
 }
 
-/* ---- what the answer is worth ---------------------------------------------------------------------------------- */
+/* ---- checking the answer --------------------------------------------------------------------------------------- */
 
-/* A stage that answers what it has not announced is wrong itself; the pipeline is not to blame. */
+/* An answer that the stage type has not announced is the type's own error; the pipeline is not to blame. */
 static void check_answer(mr_plan_builder *b, int v, const mr_negotiation *n) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     char given[MR_FORMAT_SET_TEXT];
@@ -316,7 +315,7 @@ static void check_answer(mr_plan_builder *b, int v, const mr_negotiation *n) {
                         vertex->type->outputs[i].name);
 }
 
-/* What of an input the stage has answered that it takes, where that is less than its port accepts. */
+/* The formats of an input that the stage accepts by its answer, if fewer than its port does. */
 static bool check_takes(mr_plan_builder *b, int v) {
     mr_format_set met;
     bool fits = true;
@@ -332,7 +331,7 @@ static bool check_takes(mr_plan_builder *b, int v) {
     return fits;
 }
 
-/* Before it is asked, a stage takes what its ports accept of what comes. */
+/* Before it is asked, a stage accepts the arriving formats that its ports do. */
 static void prepare_takes(mr_plan_builder *b, int v, mr_format_set *takes) {
     for (size_t i = 0; i < b->plan->vertices[v].input_count; i++) {
         const mr_port *port = port_of(b, v, (int)i);
@@ -373,7 +372,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------ */
 
-/* Whether the file is known not to be there; all else is left to the stage, which opens it. */
+/* Whether the file is known to be missing; other errors are left to the stage, which opens it. */
 static bool is_missing(const mr_option *option, const char *path) {
     struct stat about;
     return path && option->file == MR_FILE_READ && option->kind == MR_OPTION_PATH && !option->searched &&
@@ -400,8 +399,8 @@ static bool check_files(mr_plan_builder *b, int v) {
 
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
-/* The first stage that takes what comes out of output 0 in pictures as large as those of the source; NULL: there is none.
- * What crosses to another process is taken so. */
+/* The first stage that reads output 0 in pictures as large as those of the source; NULL: there is none. An output that
+ * goes to another process is read so. */
 static const char *whole_for(const mr_plan_builder *b, int v) {
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->out.item[i]];
@@ -454,9 +453,10 @@ static bool ask_stage(mr_plan_builder *b, int v) {
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Backward: what stages take narrows what those before them may choose. What a stage passes on it takes as those
- * behind it do; what is neither chosen nor passed on comes as it comes, and must be taken whole. */
-/* Where the vertex names what comes over that input. */
+/* Backward: the inputs that stages accept narrow the choices of those before them. A stage accepts an input that it
+ * passes on as the stages behind it do; an output that is neither chosen nor passed on is fixed, and must be accepted
+ * whole. */
+/* The key in which the vertex names that input. */
 static mr_place place_of(const mr_plan_builder *b, int v, int input) {
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
         if (b->link[b->in.item[i]].to_port == input)
@@ -464,7 +464,7 @@ static mr_place place_of(const mr_plan_builder *b, int v, int input) {
     return b->plan->vertices[v].mark;
 }
 
-/* A need met with another: `met`, and whose it is where that is less than before. */
+/* Intersects a need with another: `met`, and the vertex that sets it if the result is smaller than before. */
 static void take_over(mr_plan_need *need, const mr_plan_need *other, const mr_format_set *met) {
     bool less = !mr_format_set_holds(met, &need->set);
     bool unread = need->unread || other->unread;
@@ -474,7 +474,7 @@ static void take_over(mr_plan_need *need, const mr_plan_need *other, const mr_fo
     need->unread = unread;
 }
 
-/* The first of the consumers before `until` that does not fit it; NULL where it fits each but not all. */
+/* The first of the consumers before `until` that does not fit it; NULL if it fits each but not all. */
 static const mr_plan_need *opponent(const mr_plan_builder *b, int v, const mr_plan_link *until,
                                     const mr_plan_need *need) {
     mr_format_set met;
@@ -491,7 +491,7 @@ static const mr_plan_need *opponent(const mr_plan_builder *b, int v, const mr_pl
     return NULL;
 }
 
-/* What one consumer takes of an output that can be narrowed. */
+/* The formats that one consumer accepts of an output that can be narrowed. */
 static void narrow_by(mr_plan_builder *b, int v, const mr_plan_link *link, mr_plan_need *narrowed,
                       const mr_plan_need *need) {
     const mr_format_set *given = &b->plan->vertices[v].outputs[link->from_port].set;
@@ -518,7 +518,7 @@ static void ask_for(mr_plan_builder *b, int v, const mr_plan_link *link) {
         mr_plan_mismatch(b, link, port_of(b, link->to, link->to_port), need, &output->set);
 }
 
-/* Begins with what each stage takes and gives itself. */
+/* Begins with each stage's own inputs and outputs. */
 static void begin(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     for (size_t i = 0; b->needs[v] && i < vertex->input_count; i++)
@@ -551,10 +551,10 @@ static void narrow(mr_plan_builder *b) {
 
 /* ---- forward again: choices are made ----------------------------------------------------------------------------- */
 
-/* Forward again: choices are made, and stages that could only say then what they give are asked once more. */
+/* Forward again: choices are made, and stages whose outputs depend on them are asked once more. */
 /* ---- choosing -------------------------------------------------------------------------------------------------- */
 
-/* The first member in the order of preference; what has only one, or is open, stays. */
+/* The first member in the order of preference; a set with only one, or an open one, stays. */
 static uint32_t prefer(uint32_t members, const int *order, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (members & MR_IN_SET(order[i]))
@@ -579,7 +579,7 @@ static void choose(mr_plan_builder *b, int v, size_t port) {
                   mr_plan_describe(set, text, sizeof text));
 }
 
-/* The stage's second answer beside what those behind it take. */
+/* The stage's second answer, compared with the formats that the stages behind it accept. */
 static void check_choice(mr_plan_builder *b, int v, size_t port) {
     mr_planned_output *output = &b->plan->vertices[v].outputs[port];
     mr_format_set met;
@@ -606,14 +606,14 @@ static bool has_choice(const mr_plan_vertex *vertex) {
 
 /* ---- asking again ---------------------------------------------------------------------------------------------- */
 
-/* Whether the stage knew already that exactly this would come: then what it answered still holds. */
+/* Whether the stage already knew that exactly these inputs would arrive: then its answer still holds. */
 static bool foresaw(const mr_plan_builder *b, int v, size_t input, const mr_planned_input *comes) {
     const mr_plan_need *need = &b->needs[v][input];
     return need->by == v && mr_format_set_is_fixed(&need->set) &&
            b->plan->vertices[v].inputs[input].results == comes->results;
 }
 
-/* Reads the inputs anew. *again: the stage must be asked about what comes now. */
+/* Reads the inputs anew. *again: the stage must be asked again, because they differ. */
 static int refresh(mr_plan_builder *b, int v, bool *again) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     mr_planned_input *inputs = mr_arena_array(b->arena, vertex->input_count, sizeof *inputs);
@@ -642,7 +642,7 @@ static void ask_again(mr_plan_builder *b, int v) {
     b->unknown[v] = !ask_stage(b, v);
 }
 
-/* Of what stands behind a stage that nobody knows the output of nothing can be said, for or against it. */
+/* Behind a stage whose output is unknown, no input can be checked. */
 static bool is_behind_unknown(const mr_plan_builder *b, int v) {
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
         if (b->unknown[b->link[b->in.item[i]].from])
@@ -683,7 +683,7 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
     if ((vertex->role != MR_ROLE_SOURCE && gather_inputs(b, v, &fits)) || make_outputs(b, v))
         return MR_ERROR_MEMORY;
     vertex->entry = vertex->type->entry;
-    /* A stage whose options or inputs are wrong is not asked: it would complain of what is none of its own. */
+    /* A stage whose options or inputs are wrong is not asked: it would complain of errors that are not its own. */
     bool files = check_files(b, v);
     bool wrong = b->vertex[v]->broken || !fits || !files;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
@@ -710,7 +710,7 @@ static int note_formats(mr_plan_builder *b) {
     return MR_OK;
 }
 
-/* For cuts, over which more may come than was planned. */
+/* For cuts, over which more may arrive than was planned. */
 static int note_takes(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -739,7 +739,7 @@ int mr_plan_negotiate(mr_plan_builder *b) {
             return MR_ERROR_MEMORY;
     }
     narrow(b);
-    /* What is chosen for stages that do not fit would only be complained of once more. */
+    /* A choice for stages that do not fit would only be reported once more. */
     if (b->diagnostics->errors == errors && make_choices(b))
         return MR_ERROR_MEMORY;
     int status = note_formats(b);

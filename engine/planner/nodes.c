@@ -1,4 +1,4 @@
-/* Which node runs what: the names under `nodes` are found in the graph, and what they leave open is decided. */
+/* Which node runs which stage: the names under `nodes` are found in the graph, and the rest is decided. */
 #include "engine/planner/nodes.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { NOBODY = -1 };
 
-/* The names being given out; `owner` has the node of each vertex, or NOBODY. */
+/* The names being assigned; `owner` has the node of each vertex, or NOBODY. */
 typedef struct assignment {
     mr_plan_builder *b;
     mr_index vertices; /* id to element of b->vertex */
@@ -72,9 +72,9 @@ static void take_names(const assignment *a) {
     }
 }
 
-/* ---- what is left ---------------------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------------------------- */
 
-/* A source that nobody names is read where its frames are wanted. */
+/* A source that no node names is read in the node of its readers. */
 static void follow_readers(const assignment *a, int v) {
     const mr_plan_builder *b = a->b;
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
@@ -97,7 +97,7 @@ static void refuse_ownerless(const assignment *a, int v) {
         mr_plan_error(a->b, spec->place, "name it under `stages` of a node", "stages.%s: no node runs it", spec->id);
         return;
     }
-    /* A source that nobody reads is warned of elsewhere, and runs in the first node. */
+    /* A source without readers, which is reported elsewhere, runs in the first node. */
     a->owner[v] = 0;
 }
 
@@ -162,7 +162,7 @@ static void choose_by_number(mr_plan_builder *b) {
                     b->params.processes == 1 ? " was" : "es were", all);
 }
 
-/* The node that is planned for. */
+/* The node to plan for. */
 static void choose_node(mr_plan_builder *b) {
     char hint[256];
     mr_plan *plan = b->plan;
@@ -208,7 +208,7 @@ static void warn_of_idle(mr_plan_builder *b) {
     }
 }
 
-/* A sink that writes a file or into a pipe, and cannot go on where it was. Each process would say it again. */
+/* A sink that writes a file or into a pipe, and cannot resume. Each process would write it from the start. */
 static void warn_of_beginning_anew(mr_plan_builder *b) {
     for (int v = 0; v < b->count && b->plan->node < 0; v++) {
         const mr_stage_type *type = b->vertex[v]->type;
@@ -224,7 +224,7 @@ static void warn_of_beginning_anew(mr_plan_builder *b) {
     }
 }
 
-/* A source is read once, whatever number of processes there are. */
+/* A source is read once, regardless of the number of processes. */
 static void refuse_several_readers(mr_plan_builder *b) {
     for (size_t n = 0; n < b->plan->node_count; n++) {
         const mr_plan_node *node = &b->plan->nodes[n];
@@ -245,7 +245,7 @@ int mr_plan_assign_nodes(mr_plan_builder *b) {
         return MR_OK;
     if (take_all(&a))
         return MR_ERROR_MEMORY;
-    /* Nodes that are wrong are told of in any case, and forgotten where one process runs all. */
+    /* Errors in nodes are reported in any case, and ignored if one process runs all. */
     if (!b->params.cuts)
         return MR_OK;
     if (make_nodes(b))
@@ -260,13 +260,13 @@ int mr_plan_assign_nodes(mr_plan_builder *b) {
     return MR_OK;
 }
 
-/* ---- what is not here ------------------------------------------------------------------------------------------ */
+/* ---- files on other machines ----------------------------------------------------------------------------------- */
 
 bool mr_plan_is_elsewhere(const mr_plan_builder *b, int v) {
     return b->plan->node_count > 0 && b->plan->node >= 0 && b->plan->vertices[v].node != b->plan->node;
 }
 
-/* Whether all that the options of a stage name to be read is here: cameras and the like are not asked twice. */
+/* Whether all files that a stage's options read are here: cameras and the like are not opened twice. */
 static bool all_here(const mr_option *table, const char *fields) {
     for (const mr_option *option = table; option && option->name; option++) {
         if (option->elsewhere)

@@ -1,5 +1,4 @@
-/* What pools take: which there are, where they lie, how large they get, and whether that is more than a device has.
- */
+/* Memory of pools: which pools there are, in which memory, how large they get, and whether a device has enough. */
 #include "engine/planner/plan_memory.h"
 
 #include <stdio.h>
@@ -15,17 +14,17 @@
 #include "engine/text/value.h"
 #include "millrace/status.h"
 
-/* For each vertex, what becomes of buffers that frames leave it in, and where they may come from. */
+/* For each vertex, where the buffers of its outputs go, and where they may come from. */
 typedef struct ways {
     bool *shared; /* they go to another process of this host */
     int *pinned;  /* the device that copies from them; 0: none */
-    bool *lent;   /* they may lie in memory that a library or the program gave, or in that of a message */
+    bool *lent;   /* they may be in external memory, of a library or the program, or in that of a message */
 } ways;
 
 /* ---- where buffers go ------------------------------------------------------------------------------------------------ */
 
-/* Where frames go in the buffers that they lie in, as far as memory is chosen by it: into the memory of a device, into
- * another process, or from memory that was lent. */
+/* Where frames go in their buffers, if the choice of memory depends on it: into the memory of a device, into another
+ * process, or from external memory. */
 
 static int accelerator_of(const mr_plan_vertex *vertex) {
     for (size_t i = 0; i < mr_plan_parts(vertex); i++)
@@ -34,8 +33,8 @@ static int accelerator_of(const mr_plan_vertex *vertex) {
     return 0;
 }
 
-/* The device whose copies read a port (-1: any) in host memory, perhaps behind stages that send frames on in the
- * buffers they came in, so that it is pinned; 0: none. Those behind the vertex have been looked at. */
+/* The device whose copies read a port (-1: any) in host memory, perhaps behind stages that pass frames on in their
+ * buffers, so that the memory is pinned; 0: none. The stages behind the vertex have been visited. */
 static int pinned_for(const mr_plan_builder *b, const int *pinned, int v, int port) {
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->out.item[i]];
@@ -55,8 +54,8 @@ static int find_pinned(const mr_plan_builder *b, int **pinned) {
     return *pinned ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* Whether what comes out of a port (-1: of any) goes to another process of this host, perhaps through stages that
- * send frames on in the buffers they came in; those behind the vertex have been looked at. */
+/* Whether the output of a port (-1: of any) goes to another process of this host, perhaps through stages that pass
+ * frames on in their buffers; the stages behind the vertex have been visited. */
 static bool is_shared(const mr_plan_builder *b, const bool *shared, int v, int port) {
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->out.item[i]];
@@ -70,7 +69,7 @@ static bool is_shared(const mr_plan_builder *b, const bool *shared, int v, int p
     return false;
 }
 
-/* What comes over a cut lies in memory of the other process, or in that of the message it came in. */
+/* Frames of a cut are in memory of the other process, or in that of their message. */
 static int find_shared(const mr_plan_builder *b, bool **shared) {
     *shared = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **shared);
     for (int v = b->count - 1; *shared && v >= 0; v--) {
@@ -81,7 +80,7 @@ static int find_shared(const mr_plan_builder *b, bool **shared) {
     return *shared ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* Whether frames of a vertex may lie in memory that was lent, by it or by one whose frames it sends on. */
+/* Whether frames of a vertex may be in external memory, its own or that of a vertex whose frames it passes on. */
 static int find_lent(const mr_plan_builder *b, bool **lent) {
     *lent = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **lent);
     for (int v = 0; *lent && v < b->count; v++) {
@@ -118,7 +117,7 @@ static bool gets_lent(const mr_plan_builder *b, const ways *w, int v) {
 
 /* ---- sizes ----------------------------------------------------------------------------------------------------- */
 
-/* Adds the most that a payload takes; false where that is not known. */
+/* Adds the largest size of a payload; false if that is not known. */
 static bool add_payload(const mr_format_set *set, uint64_t *bytes) {
     size_t most = mr_format_set_most_bytes(set);
     *bytes = mr_plan_plus(*bytes, mr_aligned_bytes(most));
@@ -158,13 +157,13 @@ bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *byte
     return true;
 }
 
-/* Whether a stage gives what nothing that was opened tells the size of: the most that it takes of anything would
- * prove nothing. */
+/* Whether no opened file determines the size of a stage's output: the largest that its formats allow would prove
+ * nothing. */
 static bool is_open(const mr_planned_output *output) {
     return output->follows < 0 && mr_format_set_most_bytes(&output->set) == 0;
 }
 
-/* Whether a stage gives what nothing that was opened tells the size of, though it has one. */
+/* Whether no opened file determines the size of a stage's output, though it has one. */
 static bool is_unsized(const mr_planned_output *output) {
     return is_open(output) && output->set.payload != MR_PAYLOAD_RESULTS && output->set.payload != MR_PAYLOAD_PACKET;
 }
@@ -196,15 +195,16 @@ static mr_plan_pool staging_of(const mr_plan_vertex *vertex) {
         known = input_bytes(&vertex->inputs[i], &bytes) && known;
         pool.bytes = bytes > pool.bytes ? bytes : pool.bytes;
     }
-    /* Frames that hold no memory need not be brought anywhere. */
+    /* Frames without memory of a payload need no upload. */
     pool.count = known && pool.bytes == 0 ? 0 : vertex->staging.count;
     pool.bytes = known ? pool.bytes : 0;
     return pool;
 }
 
-enum { MOST_PINNED = 2 }; /* of what stages ask for */
+enum { MOST_PINNED = 2 }; /* of the memory that stages request */
 
-/* One for each frame that a call brings up, of those that may be lent; or what the stage has asked for, on a device. */
+/* One for each frame that a call uploads, of those that may be in external memory; or as the stage has requested, on a
+ * device. */
 static mr_plan_pool pinned_of(const mr_plan_builder *b, const ways *w, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     mr_plan_pool pool = {.memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->pinned.bytes};
@@ -218,8 +218,8 @@ static mr_plan_pool pinned_of(const mr_plan_builder *b, const ways *w, int v) {
     return pool;
 }
 
-/* As many as hold all that may be in use if all are full, and one for each call that is under way: as much again as the
- * buffers that are there for frames one by one. */
+/* As many as hold all slabs that may be in use if all are full, and one for each call under way: as much again as the
+ * buffers for single frames. */
 static mr_plan_pool batches_of(const mr_plan_vertex *vertex) {
     if (!vertex->copy || vertex->batch == 1 || !vertex->pools[0].bytes)
         return (mr_plan_pool){0};
@@ -246,8 +246,8 @@ static bool is_ahead(const mr_plan_pool *pool) {
     return pool->count && pool->bytes && (pool->memory == MR_MEMORY_DEVICE || pool->memory == MR_MEMORY_PINNED);
 }
 
-/* What comes over a cut lies in memory of the other process, or of its message. Where sizes are open, frames of many
- * sizes may come, and the most that one may have would be far too much. */
+/* Frames of a cut are in memory of the other process, or of their message. If sizes are open, frames of many sizes may
+ * arrive, and the largest possible size would be far too much. */
 static void find_ahead(mr_plan_vertex *vertex) {
     bool unsized = vertex->role == MR_ROLE_CUT_IN;
     for (size_t port = 0; port < vertex->output_count; port++) {
@@ -263,9 +263,9 @@ static void find_ahead(mr_plan_vertex *vertex) {
     vertex->pinned.ahead = !unsized && is_ahead(&vertex->pinned);
 }
 
-/* Few pictures of a folder are as large as the largest of them. Where a stage's own pool grows as buffers are needed,
- * it is bounded in bytes then: room for twice the mean of all that may be in use, and at least for as many of the
- * largest size as the pipeline needs to get on. */
+/* Few pictures of a folder are as large as the largest of them. If a stage's own pool grows as buffers are needed, it
+ * is then bounded in bytes: room for twice the mean of all that may be in use, and at least for as many of the largest
+ * size as the pipeline needs to make progress. */
 static uint64_t bound_bytes(const mr_plan_vertex *vertex, const mr_planned_output *output, const mr_plan_pool *pool) {
     uint64_t all = mr_plan_times((uint64_t)pool->count, pool->bytes);
     if (!output || !output->own_pool || pool->memory != MR_MEMORY_HOST || pool->mean == pool->bytes)
@@ -333,7 +333,7 @@ uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
     uint64_t bytes = mr_plan_pool_bytes(vertex, &vertex->scratch);
     for (size_t i = 0; i < vertex->output_count; i++)
         bytes = mr_plan_plus(bytes, mr_plan_pool_bytes(vertex, &vertex->pools[i]));
-    /* What a copy would hold for it: in its own slots, in the queue, and in the slots here. */
+    /* Buffers that a copy would hold of its output: in its own slots, in the queue, and in the slots here. */
     uint64_t frames = 2 + (uint64_t)vertex->queue * mr_plan_at_once(b->plan, vertex) +
                       (uint64_t)vertex->in_flight * (uint64_t)vertex->batch * (uint64_t)vertex->instances;
     for (size_t i = 0; i < vertex->input_count; i++) {
@@ -346,7 +346,7 @@ uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
 
 /* ---- limits ---------------------------------------------------------------------------------------------------- */
 
-/* The number in the YAML that, made as small as it may be, spares most. */
+/* The number in the YAML that saves most if it is made as small as it may be. */
 typedef struct saving {
     const char *stage, *key;
     int value;
@@ -376,7 +376,7 @@ static bool lies_on(const mr_plan_vertex *vertex, const mr_plan_pool *pool, int 
     return false;
 }
 
-/* What holds the buffers of one pool: the calls that fill them, and queues and calls of those that read them. */
+/* Holders of one pool's buffers: the calls that fill them, and queues and calls of those that read them. */
 static void offer_holders(const mr_plan_builder *b, int v, int port, uint64_t bytes, saving *best) {
     offer_calls(best, &b->plan->vertices[v], bytes);
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
@@ -403,7 +403,7 @@ static saving find_saving(const mr_plan_builder *b, int device) {
     return best;
 }
 
-/* Where the limit stands, or else where the device was first asked for. */
+/* The key of the limit, or else the first that names the device. */
 static mr_place place_of(const mr_plan_builder *b, int device) {
     const mr_plan_device *limited = &b->plan->devices[device];
     for (int v = 0; v < b->count && !limited->mark.line; v++) {
@@ -430,7 +430,7 @@ static int find_lower(mr_plan_builder *b, int d) {
     return device->lower ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* Where no single number spares enough: the number alone would be a hint that does not help. */
+/* If no single number saves enough: a hint with that number alone would not help. */
 static void hint_more(const mr_plan_device *device, uint64_t needed, const saving *best, char *hint, size_t bytes) {
     char spares[BYTES_TEXT], little[256] = "";
     const unsigned long long mebibytes = (needed + (1 << 20) - 1) >> 20;
@@ -443,7 +443,7 @@ static void hint_more(const mr_plan_device *device, uint64_t needed, const savin
         snprintf(hint, bytes, "put some of its stages on another device, or make pictures smaller%s", little);
 }
 
-/* Where libraries' part of it makes it too much, that is told too: other words in the YAML lower it. */
+/* If the limit is exceeded because of libraries' memory, that is reported too: other keys in the YAML reduce it. */
 static void refuse_memory(mr_plan_builder *b, int d, uint64_t most, uint64_t libraries) {
     const mr_plan_device *device = &b->plan->devices[d];
     char others[BYTES_TEXT], beside[BYTES_TEXT + 32] = "";
@@ -466,7 +466,7 @@ static void refuse_memory(mr_plan_builder *b, int d, uint64_t most, uint64_t lib
                   device->name, needed, beside, most == device->limit_bytes ? "is limited to" : "has", has, missing);
 }
 
-/* Some types of source are told the largest size; of others the media tell. */
+/* Some types of source have the largest size as an option; for others the media tell. */
 static const char *hint_size(const mr_plan_builder *b) {
     for (size_t s = 0; s < b->plan->source_count; s++) {
         const mr_plan_vertex *source = &b->plan->vertices[s];

@@ -4,17 +4,17 @@
 
 #include "engine/planner/builder.h"
 
-/* What pools there are, from output_buffers; may be called again. MR_ERROR_MEMORY. */
+/* Finds the pools, from output_buffers; may be called again. MR_ERROR_MEMORY. */
 int mr_plan_pools(mr_plan_builder *builder);
 /* Pools, totals and limits. MR_OK or MR_ERROR_MEMORY; diagnoses all else. */
 int mr_plan_memory(mr_plan_builder *builder);
-/* Most bytes of a whole frame with its tensors, as a copy or a cut holds it; false if that is not known, with the part
- * that is. */
+/* Most bytes of a whole frame with its tensors, as a copy or a cut holds it; false if that is not known, with the known
+ * part. */
 bool mr_plan_frame_bytes(const mr_format_set *set, const mr_planned_result *results, bool more_results,
                          uint64_t *bytes);
-/* About what the vertex takes of its device's memory, with what is brought there for it. */
+/* About how much of its device's memory the vertex uses, with the inputs uploaded for it. */
 uint64_t mr_plan_estimate(const mr_plan_builder *builder, int vertex);
-/* Whether what comes out of a port lies in buffers of the stage's own, and how large they are; 0: not known. */
+/* Whether the output of a port is in buffers of the stage's own, and how large they are; 0: not known. */
 bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *bytes);
 
 #endif

@@ -66,7 +66,7 @@ static int list_vertices(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         size_t i = (size_t)v;
         b->vertex[v] = i < spec->source_count ? &spec->sources[i] : &spec->stages[i - spec->source_count];
-        /* Where a stage has the id of a source, which is diagnosed, the source is meant. */
+        /* If a stage has the id of a source, which is diagnosed, the source is meant. */
         if (!mr_index_get(&b->ids, b->vertex[v]->id) &&
             mr_index_put(&b->ids, b->arena, b->vertex[v]->id, &b->vertex[v]))
             return MR_ERROR_MEMORY;
@@ -107,7 +107,7 @@ static int build(mr_plan_builder *b) {
     size_t before_order = b->diagnostics->errors;
     if (mr_plan_order(b))
         return MR_ERROR_MEMORY;
-    /* Without an order there is nothing more to find out. */
+    /* Without an order no more can be checked. */
     if (b->diagnostics->errors > before_order)
         return MR_OK;
     if (mr_plan_list_edges(b) || create_vertices(b) || mr_plan_assign_nodes(b) || mr_plan_reach(b) ||
@@ -115,7 +115,7 @@ static int build(mr_plan_builder *b) {
         return MR_ERROR_MEMORY;
     if (mr_lint_plan(b, linked))
         return MR_ERROR_MEMORY;
-    /* What does not fit together has no sizes. */
+    /* If formats do not fit, there are no sizes. */
     if (b->diagnostics->errors > errors || b->spec->broken)
         return MR_OK;
     for (int v = 0; v < b->count; v++)
@@ -124,7 +124,7 @@ static int build(mr_plan_builder *b) {
         return MR_ERROR_MEMORY;
     if (b->diagnostics->errors > errors)
         return MR_OK;
-    /* What is left to the planner hangs on how much memory each stage needs, and what that is hangs on the copies. */
+    /* The planner's choices depend on how much memory each stage needs, and that depends on the copies. */
     if (mr_plan_sizes(b) || mr_plan_pools(b) || mr_plan_place_auto(b) || mr_plan_insert_copies(b) || mr_plan_sizes(b))
         return MR_ERROR_MEMORY;
     return mr_lint_sizes(b) || mr_plan_memory(b) || mr_plan_expect(b) ? MR_ERROR_MEMORY : MR_OK;

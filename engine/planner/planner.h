@@ -4,8 +4,8 @@
 
 #include "engine/plan/plan.h"
 
-/* The plan takes `spec` over on success only. A broken spec (spec.h) is checked as far as it goes and then refused.
- * The status is the first error's of `diagnostics`. */
+/* The plan takes ownership of `spec` on success only. A broken spec (spec.h) is checked as far as possible and then
+ * refused. The status is the first error's of `diagnostics`. */
 int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, mr_diagnostics *diagnostics);
 /* Both steps at once: every error of the text and of the graph is in `diagnostics`, sorted by place and
  * capped at MR_DIAGNOSTICS_SHOWN. */

@@ -1,4 +1,4 @@
-/* How long queues are that the YAML leaves open, and how many buffers each stage's first output needs (the formula
+/* Lengths of queues that the YAML leaves open, and the number of buffers for each stage's first output (the formula
  * stands in plan.h). */
 #include "engine/planner/sizes.h"
 
@@ -8,7 +8,7 @@
 
 enum { SMALL_FRAMES_QUEUE = 32 };
 
-/* What may hold an output downstream: so many for each source of one producing instance, and so many in all. */
+/* Downstream holders of an output: the number for each source of one producing instance, and the number in all. */
 typedef struct holding {
     int64_t per_source, in_all;
 } holding;
@@ -17,7 +17,7 @@ static const mr_format_set *carried(const mr_plan_builder *b, const mr_plan_edge
     return &b->plan->vertices[edge->from].outputs[edge->from_port].set;
 }
 
-/* Whether frames may leave a stage in the buffers they came in: where something of the same kind comes out. */
+/* Whether frames may leave a stage in the buffers of its input: if an output is of the same kind. */
 static bool passes_through(const mr_plan_vertex *vertex, const mr_format_set *in) {
     mr_format_set met;
     for (size_t i = 0; i < vertex->output_count && !vertex->copy; i++)
@@ -35,8 +35,8 @@ static int64_t cap(int64_t value) {
     return value < MR_PLAN_MOST_BUFFERS ? value : MR_PLAN_MOST_BUFFERS;
 }
 
-/* Where one way to a join gathers batches, the other must hold as many frames meanwhile: with less room in its queue
- * it would stop the stage that feeds both, and the batch would never fill. What the author wrote stands
+/* If one way to a join gathers batches, the other must hold as many frames meanwhile: with less room in its queue it
+ * would stop the stage that feeds both, and the batch would never fill. The author's own length stands
  * (lint_timing.c). */
 static void lengthen_joins(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
@@ -53,7 +53,7 @@ static void lengthen_joins(mr_plan_builder *b) {
 }
 
 /* Frames without a payload of ours (packets, results) are small: more of them may wait, so that stages that feed each
- * other take turns less often. Not where the author gave a length, or wants old frames dropped. */
+ * other take turns less often. Not if the author gave a length, or wants old frames dropped. */
 static void lengthen_small(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -67,8 +67,8 @@ static void lengthen_small(mr_plan_builder *b) {
     }
 }
 
-/* Whether tensors among results lie in the buffers of a vertex: those that it adds, or, of a copy, those that come.
- * They go on with every frame that is made of theirs, whatever becomes of the payload, until a copy makes them anew. */
+/* Whether tensors among results are in buffers of a vertex: those that it adds, or, for a copy, its input's. They go on
+ * with every frame that is made of theirs, even without the payload, until a copy makes them anew. */
 static bool holds_results(const mr_plan_vertex *vertex) {
     const mr_planned_result *others = vertex->input_count && !vertex->copy ? vertex->inputs[0].results : NULL;
     bool more = vertex->copy && vertex->inputs[0].more_results;
@@ -78,20 +78,20 @@ static bool holds_results(const mr_plan_vertex *vertex) {
     return more;
 }
 
-/* What is counted of the places behind a stage. */
+/* How the places behind a stage are counted. */
 typedef struct counting {
     bool results; /* those that hold results; else payloads */
-    bool least;   /* only those that are needed for the pipeline to get on */
+    bool least;   /* only those that the pipeline needs to make progress */
 } counting;
 
-/* A stage gets on with one call, and in its queue what the next one takes. Not less than planned where frames wait for
- * others: before a join, and at a cut until the other end has settled them. */
+/* A stage makes progress with one call, and the inputs of the next in its queue. Not less than planned if frames wait
+ * for others: before a join, and at a cut until the other end has settled them. */
 static bool needs_less(const mr_plan_vertex *to) {
     return to->input_count <= 1 && !mr_plan_cut_of(to);
 }
 
-/* What `to` and all behind it that its frames pass into may hold of what comes over `edge`. `behind`: of the same
- * counting. */
+/* The number of frames of `edge` that `to`, and all vertices behind it that its frames pass into, may hold. `behind`:
+ * of the same counting. */
 static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const holding *behind, counting of) {
     const mr_plan_vertex *to = &b->plan->vertices[edge->to];
     bool less = of.least && needs_less(to);
@@ -122,8 +122,8 @@ static bool brings_tensors(const mr_planned_input *input) {
     return input->more_results;
 }
 
-/* What is brought in lies there until its call is over, or as long as what comes out of the stage in it: the payload,
- * or the results. */
+/* An uploaded input is held until its call is over, or as long as the stage's output that contains it: the payload, or
+ * the results. */
 static int count_staging(const mr_plan_vertex *vertex, int64_t making, int64_t payloads, int64_t results) {
     int64_t after = 0;
     for (size_t i = 0; i < vertex->input_count; i++) {
@@ -139,8 +139,7 @@ static int64_t held_of(const holding *behind, int64_t sources) {
     return behind->per_source * sources + behind->in_all;
 }
 
-/* What comes from several devices waits behind the slowest of them, to be put in order again, while the others go on.
- */
+/* Outputs of several devices wait for the slowest of them, to be put in order again, while the others go on. */
 static void lengthen_behind_several(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -167,7 +166,7 @@ static int make_holdings(mr_plan_builder *b, holdings *all) {
     return MR_OK;
 }
 
-/* No more frames come than the sources have, where all of them know that. */
+/* No more frames arrive than the sources have, if all of them know their number. */
 static int64_t frames_that_come(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
     int64_t sum = 0, largest = 0;
     for (size_t i = 0; i < vertex->source_count; i++) {
@@ -180,8 +179,8 @@ static int64_t frames_that_come(const mr_plan_builder *b, const mr_plan_vertex *
     return vertex->entry == MR_ENTRY_PER_SOURCE ? cap(largest) : sum;
 }
 
-/* Of a run that is as fast as its slowest stage, queues before that stage are full and those behind it empty; which it
- * is, nobody knows yet: half of all places. Payload that lies in the other process's memory takes none here. */
+/* If a run is as fast as its slowest stage, queues before that stage are full and those behind it empty; the slowest is
+ * not known yet: half of all places. Payload in the other process's memory needs no place here. */
 static int count_likely(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
     const mr_cut *cut = mr_plan_cut_of(vertex);
     int64_t half = ((int64_t)vertex->output_buffers + 1) / 2, frames = frames_that_come(b, vertex);
@@ -200,7 +199,7 @@ static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
     const holding *least = results ? &all->least_results[v] : &all->least_payloads[v];
     vertex->output_buffers = (int)cap(vertex->retained + making + held_of(behind, sources));
     vertex->least_buffers = (int)cap(vertex->retained + vertex->batch + held_of(least, sources));
-    /* What comes over a cut is let in by its window, wherever it is then held. */
+    /* Frames of a cut are limited by its window, wherever they are then held. */
     if (vertex->role == MR_ROLE_CUT_IN)
         vertex->output_buffers = vertex->least_buffers = vertex->retained;
     vertex->likely_buffers = count_likely(b, vertex);

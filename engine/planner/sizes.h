@@ -6,7 +6,7 @@
 
 /* Queues of joins, and output_buffers; may be called again. MR_ERROR_MEMORY. */
 int mr_plan_sizes(mr_plan_builder *builder);
-/* Whether a link's frames may leave the stage that it leads to in the buffers they came in. */
+/* Whether a link's frames may leave the stage that it leads to in their buffers. */
 bool mr_plan_passes_on(const mr_plan_builder *builder, const mr_plan_link *link);
 
 #endif

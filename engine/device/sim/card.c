@@ -34,7 +34,7 @@ typedef struct sheet {
     int gibibytes;
     double gigabytes_s; /* of device memory */
     double f32, f16;    /* 10^12 operations a second, dense; f16: of tensor cores that add in f32 */
-    int cores;          /* that compute in f32, for each multiprocessor: it issues 128 instructions of threads a clock */
+    int cores;          /* for f32, on each multiprocessor: it issues 128 instructions of threads a clock */
     double link;
     int decoders;
     const decoder *decoder;
