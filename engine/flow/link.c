@@ -31,13 +31,13 @@ typedef struct lane_queue {
 /* Makes the ring twice as large, or, without memory for that, discards the gone marks in it. */
 static void make_room(lane_queue *lane);
 
-static mr_item *item_at(const lane_queue *lane, uint32_t index) {
+static inline mr_item *item_at(const lane_queue *lane, uint32_t index) {
     return &lane->ring[(lane->first + index) & (lane->room - 1)];
 }
 
 /* Adds an item at the end. The ring has room for all the frames of a full lane and its end; it grows for gone marks,
  * which are only hints: where there is no memory for that, those queued are discarded, and nothing else is lost. */
-static void append(lane_queue *lane, const mr_item *item) {
+static inline void append(lane_queue *lane, const mr_item *item) {
     if (lane->count == lane->room)
         make_room(lane);
     lane->frames += item->kind == MR_ITEM_FRAME;
@@ -45,7 +45,7 @@ static void append(lane_queue *lane, const mr_item *item) {
     *item_at(lane, lane->count++) = *item;
 }
 
-static void take_item(lane_queue *lane, mr_item *item) {
+static inline void take_item(lane_queue *lane, mr_item *item) {
     *item = *item_at(lane, 0);
     lane->first = (lane->first + 1) & (lane->room - 1);
     lane->count--;

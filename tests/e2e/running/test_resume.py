@@ -275,7 +275,7 @@ class Resume(Case):
         self.output.write_text("{}\n" + kept)
         self.assertIn(f"{self.output}:1: not a record", self.finish(pipeline, 65))
         self.output.unlink()
-        self.assertIn(f"{self.output} is not there", self.finish(pipeline, 66))
+        self.assertIn(f"{self.output} does not exist any more", self.finish(pipeline, 66))
         self.checkpoint.write_text("{}")
         self.assertIn("is no checkpoint", self.finish(pipeline, 65))
         self.checkpoint.unlink()
