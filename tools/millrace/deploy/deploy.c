@@ -1,4 +1,4 @@
-/* millrace deploy: writes what Slurm, Kubernetes or systemd need to run a pipeline's nodes. */
+/* millrace deploy: writes the files with which Slurm, Kubernetes or systemd run a pipeline's nodes. */
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/deploy/deploy.h"
 
@@ -61,7 +61,7 @@ typedef struct arguments {
     mr_overrides overrides;
 } arguments;
 
-/* ---- for those that write -------------------------------------------------------------------------------------- */
+/* ---- for the targets ------------------------------------------------------------------------------------------- */
 
 int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *format, ...) {
     char *name = NULL;
@@ -99,7 +99,8 @@ int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *f
                  function(context, "--set") || function(context, text);
         free(text);
     }
-    /* Where the pipeline lies as it does here, its plugins do, too; in a container they are where they were said to be. */
+    /* If the pipeline has the same path as here, its plugins do, too; in a container they have the path they were given
+     * by. */
     for (const mr_types_plugin *plugin = mr_types_plugins(); plugin->given && !failed; plugin++)
         failed = function(context, "--plugin") || function(context, path == of->path ? plugin->path : plugin->given);
     for (size_t i = 0; i < overrides->input_count && !failed; i++)
@@ -116,7 +117,7 @@ int mr_deploy_gpus(const mr_plan_view *plan, int node) {
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
-/* Answers an exit code. */
+/* Returns an exit code. */
 static int take_option(arguments *to, int option) {
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
@@ -140,7 +141,7 @@ static int take_option(arguments *to, int option) {
     }
 }
 
-/* Answers an exit code; *done where the command is over. */
+/* Returns an exit code; *done if the command is over. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
     int code = 0, got;
     *done = true;
@@ -202,7 +203,7 @@ static int write_all(arguments *from, const mr_plan_view *plan) {
     return status;
 }
 
-/* The machines are not known yet, and neither are the files there: what is planned is the text alone. */
+/* The machines are not known yet, and neither are the files there: only the text is planned. */
 static int deploy(arguments *from) {
     static const char *const somewhere[] = {"host"};
     const mr_plan_view *plan = NULL;

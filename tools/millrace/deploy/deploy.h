@@ -1,8 +1,8 @@
-/* What the files of `millrace deploy` share: a planned pipeline of several nodes, written for whoever starts it.
+/* Shared by the files of `millrace deploy`: a planned pipeline of several nodes, written for a launcher.
  *
- * What is written is read by a shell, by systemd and by Kubernetes, line by line. No text of others may end a line
- * there: mr_deploy_check refuses what holds a control character, once for all targets, and each target quotes the rest
- * by its own rules. */
+ * The output is read by a shell, by systemd and by Kubernetes, line by line. No foreign text may end a line there:
+ * mr_deploy_check refuses control characters, once for all targets, and each target quotes the rest by its own
+ * rules. */
 #ifndef MILLRACE_TOOLS_DEPLOY_DEPLOY_H
 #define MILLRACE_TOOLS_DEPLOY_DEPLOY_H
 
@@ -16,9 +16,9 @@ typedef struct mr_deployment {
     const mr_overrides *overrides;
     const char *name;     /* of the pipeline, of small letters, digits and - only */
     const char *path;     /* of the pipeline's file, absolute */
-    const char *command;  /* of millrace, absolute, or a name that is looked up */
+    const char *command;  /* of millrace, absolute, or a name to look up */
     const char *image;    /* of containers */
-    const char *folder;   /* that files are written to */
+    const char *folder;   /* for the output files */
     char run[17];         /* the number of the run, for MILLRACE_RUN */
 } mr_deployment;
 
@@ -31,21 +31,22 @@ typedef struct mr_deploy_file {
  * MR_ERROR_MEMORY. */
 int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Closes it; MR_ERROR_IO where not all of it was written. */
+/* Closes it; MR_ERROR_IO if not all of it was written. */
 int mr_deploy_close(mr_deploy_file *file);
-/* Calls for each argument of `millrace`, from "run" to the last override, until one returns other than 0, for want of
- * memory. MR_OK or MR_ERROR_MEMORY. */
+/* Calls `function` for each argument of `millrace`, from "run" to the last override, until one returns other than 0
+ * because it is out of memory. MR_OK or MR_ERROR_MEMORY. */
 typedef int mr_deploy_word(void *context, const char *word);
 int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context);
-/* How many different GPUs stages of a node name. */
+/* The number of different GPUs that stages of a node name. */
 int mr_deploy_gpus(const mr_plan_view *plan, int node);
 
-/* deploy_names.c: the name of a pipeline as names of units, jobs and hosts may be; to be freed. NULL: no memory. */
+/* deploy_names.c: the name of a pipeline in the form allowed for units, jobs and hosts; the caller frees it. NULL: no
+ * memory. */
 char *mr_deploy_name(const char *name);
-/* If all that is to be written can be written on one line: MR_OK, or MR_ERROR_USAGE with what cannot and why. */
+/* MR_OK if each text can be written on one line, else MR_ERROR_USAGE with the text and the reason. */
 int mr_deploy_check(const mr_deployment *of);
 
-/* Each MR_OK, MR_ERROR_IO, MR_ERROR_MEMORY, or MR_ERROR_CONFIG where the pipeline cannot be run there. */
+/* Each MR_OK, MR_ERROR_IO, MR_ERROR_MEMORY, or MR_ERROR_CONFIG if the pipeline cannot be run there. */
 int mr_deploy_slurm(const mr_deployment *of);
 int mr_deploy_kubernetes(const mr_deployment *of);
 int mr_deploy_systemd(const mr_deployment *of);

@@ -1,5 +1,5 @@
-/* Manifests: a ConfigMap with the pipeline, and for each node an indexed Job, with a headless Service through which
- * others find its processes. Keys come from a Secret. */
+/* Manifests: a ConfigMap with the pipeline, and for each node an indexed Job, with a headless Service that resolves the
+ * names of its processes. Keys come from a Secret. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,10 @@
 #define HOME "/etc/millrace"
 #define STATE "/var/lib/millrace"
 
-/* How often a node is started again, all its processes together, until it is given up. */
+/* The number of restarts of a node, all its processes together, until it is given up. */
 enum { RESTARTS = 1000, GRACE_S = 30 };
 
-/* What is written, of what: the names of nodes' jobs and services, of all processes, and of
- * the secret. */
+/* The deployment, and the names written for it: of nodes' jobs and services, of all processes, and of the secret. */
 typedef struct manifests {
     const mr_deployment *of;
     char **name;
@@ -24,7 +23,7 @@ typedef struct manifests {
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
-/* A label of DNS (RFC 1035), as services and hosts are called. */
+/* A label of DNS (RFC 1035), the form of names of services and hosts. */
 enum { MOST_LABEL = 63 };
 
 static bool is_label(const char *name, size_t room) {
@@ -51,7 +50,7 @@ static int check_pipeline(const mr_deployment *of) {
                    of->plan->name, of->name, MOST_LABEL);
 }
 
-/* Pods of a job are hosts, and have the number of the process behind a dash. */
+/* Pods of a job are hosts; their names end in a dash and the number of the process. */
 static int check_node(const mr_deployment *of, int n, char *const *name) {
     const mr_view_node *node = &of->plan->nodes[n];
     int number = snprintf(NULL, 0, "-%d", node->replicas - 1);
@@ -113,7 +112,7 @@ static void put_config(yajl_gen json, const mr_deployment *of, const char *text)
     end(json);
 }
 
-/* Without an address of its own: names of the processes behind it are found through it. */
+/* Without an address of its own: it resolves to the processes behind it. */
 static void put_service(yajl_gen json, const manifests *m, int n) {
     begin(json, "v1", "Service", m->name[n], m->of);
     mr_json_text(json, "clusterIP", "None");
@@ -145,7 +144,7 @@ static char *list_hosts(const manifests *m) {
 
 /* ---- a node ---------------------------------------------------------------------------------------------------- */
 
-/* An argument, in which $(NAME) would be a variable and $$ is a dollar sign. */
+/* An argument: $(NAME) would be a variable in it, and $$ is a dollar sign. */
 static int put_word(void *context, const char *word) {
     char *text = calloc(2, strlen(word) + 1), *to = text;
     for (; text && *word; *to++ = *word++)

@@ -1,11 +1,11 @@
-/* What `millrace deploy` writes nowhere. */
+/* Texts that `millrace deploy` refuses to write. */
 #include <ctype.h>
 #include <string.h>
 
 #include "engine/base/print.h"
 #include "tools/millrace/deploy/deploy.h"
 
-/* Of names that a command may begin with, and of ids. */
+/* Characters that a command's name may begin with, and those of ids. */
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 static const char id_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -16,7 +16,7 @@ char *mr_deploy_name(const char *name) {
     return plain;
 }
 
-/* A control character would begin a line of its own in a unit or a script; and one that is not UTF-8 is not read. */
+/* A control character would begin a line of its own in a unit or a script; and a text that is not UTF-8 is not read. */
 static int check_text(const char *what, const char *text) {
     if (mr_printable(text))
         return MR_OK;
@@ -36,7 +36,7 @@ static int check_overrides(const mr_overrides *overrides) {
     return status;
 }
 
-/* systemd reads a sign before the path of a command as a wish, and srun a dash as an option of its own. */
+/* systemd reads a sign before the path of a command as a modifier, and srun a dash as an option of its own. */
 static int check_command(const char *command) {
     bool absolute = *command == '/', name = strspn(command, letters) > 0 && !strchr(command, '/');
     if (absolute || name)

@@ -1,8 +1,8 @@
-/* A batch script: one step, with a task for each process. Each task finds out which one it is (launch.h). */
+/* A batch script: one step, with a task for each process. Each task determines which one it is (launch.h). */
 
 #include "tools/millrace/deploy/deploy.h"
 
-/* A word for the shell: in quotes that nothing is expanded in. */
+/* A word for the shell: in single quotes, in which nothing is expanded. */
 static int put_word(void *context, const char *word) {
     FILE *file = context;
     fputs(" '", file);
@@ -55,7 +55,7 @@ int mr_deploy_slurm(const mr_deployment *of) {
         fprintf(file, "#SBATCH --cpus-per-task=%d\n", plan->asked_workers);
     if (most_gpus(plan))
         fprintf(file, "#SBATCH --gpus-per-task=%d\n", most_gpus(plan));
-    /* Frames in flight are delivered when the job is cancelled or its time is over. */
+    /* Frames in flight are delivered if the job is cancelled or its time is over. */
     fputs("#SBATCH --signal=TERM@60\n"
           "set -eu\n"
           "export MILLRACE_RUN=$(printf '%016x' \"$SLURM_JOB_ID\")\n"

@@ -1,17 +1,17 @@
-/* Units: a service for each node, a template where several processes run it, and a target for all of them. */
+/* Units: a service for each node, a template if several processes run it, and a target for all of them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/millrace/deploy/deploy.h"
 #include "tools/millrace/run/run_nodes.h"
 
-/* How a service ends that another start would not mend: usage, data, input, permission, pipeline. */
+/* Exit codes after which another start would fail again: usage, data, input, permission, pipeline. */
 #define FINAL_EXITS "64 65 66 77 78"
 
 /* The longest name of a unit, and the longest line of one, that systemd reads. */
 enum { MOST_NAME = 255, MOST_LINE = (1 << 20) - 1 };
 
-/* In quotes; % begins a specifier of systemd in all that it reads, and the letters of `doubled` something else. */
+/* In quotes. The letters of `doubled` are special to systemd and written twice; % begins a specifier everywhere. */
 static void put_quoted(const char *text, const char *doubled, FILE *file) {
     fputc('"', file);
     for (; *text; text++) {
@@ -24,15 +24,15 @@ static void put_quoted(const char *text, const char *doubled, FILE *file) {
     fputc('"', file);
 }
 
-/* An argument of ExecStart. Variables are put into arguments, though not into the path of the command. */
+/* An argument of ExecStart. Variables are expanded in arguments, but not in the path of the command. */
 static int put_word(void *context, const char *word) {
     fputc(' ', context);
     put_quoted(word, "%$", context);
     return 0;
 }
 
-/* What only people read. The quotes keep blanks, and a backslash, which at the end of a line would take the next one
- * into it. They are not read as quotes: nothing within them is escaped but %. */
+/* A text for people only. The quotes keep blanks, and a backslash, which at the end of a line would continue it.
+ * systemd does not parse them here: nothing within them is escaped but %. */
 static void put_description(const mr_deployment *of, FILE *file) {
     fputs("the millrace pipeline \"", file);
     for (const char *at = of->plan->name; *at; at++)
@@ -66,7 +66,7 @@ static int put_command(const mr_deployment *of, FILE *file) {
     int status = mr_deploy_words(of, of->path, put_word, stream);
     if (fclose(stream) && !status)
         status = mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
-    /* Behind it come the node and the checkpoint, which have names of bounded length. */
+    /* The node and the checkpoint follow, which have names of bounded length. */
     if (!status && bytes > MOST_LINE - 4 * MOST_NAME)
         status = mr_fail(MR_ERROR_USAGE, "a command of %zu bytes is longer than systemd reads: write what --set and "
                          "--input give into the pipeline", bytes);
