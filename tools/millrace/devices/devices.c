@@ -1,4 +1,4 @@
-/* millrace devices: what there is to compute on, and what is wrong with what cannot be used. */
+/* millrace devices: lists the devices, with the reason if one cannot be used. */
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/devices/devices.h"
 

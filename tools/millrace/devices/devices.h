@@ -1,4 +1,4 @@
-/* What the files of `millrace devices` share. */
+/* Shared by the files of `millrace devices`. */
 #ifndef MILLRACE_TOOLS_DEVICES_DEVICES_H
 #define MILLRACE_TOOLS_DEVICES_DEVICES_H
 

@@ -85,7 +85,7 @@ static void print_gpu(const mr_gpu *gpu, FILE *stream) {
     print_findings(gpu->findings, gpu->finding_count, "", stream);
 }
 
-/* Which GPU reaches the memory of which, where there are several. */
+/* Tells which GPUs reach each other's memory, if there are several. */
 static void print_peers(const mr_gpus *gpus, FILE *stream) {
     if (gpus->count < 2)
         return;
