@@ -1,4 +1,4 @@
-/* millrace inspect: everything that a stage type, or a file that stages read, says of itself. */
+/* millrace inspect: the description of a stage type, or of a file that stages read. */
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/inspect/inspect.h"
 
@@ -38,7 +38,7 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-/* ---- what all three forms tell --------------------------------------------------------------------------------- */
+/* ---- parts of all three forms ---------------------------------------------------------------------------------- */
 
 const mr_option *mr_inspect_keys(const mr_stage_type *type) {
     return mr_spec_keys(type->inputs ? MR_SPEC_STAGE : MR_SPEC_SOURCE);
@@ -77,7 +77,7 @@ static int unknown(const char *name) {
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
-/* Both types of a name that stands for a source and for a stage; how many there were. */
+/* Both types of a name that stands for a source and for a stage; returns their number. */
 static int inspect(const char *name, yajl_gen json, bool first) {
     int found = 0;
     for (const mr_stage_type *const *type = mr_types(); *type; type++) {

@@ -1,5 +1,5 @@
-/* What is told of a stage type, in three forms: text for a terminal, JSON for scripts, and the reference in Markdown.
- * All of it stands in the type itself and in the tables of keys that parsing reads. */
+/* The description of a stage type, in three forms: text for a terminal, JSON for scripts, and the reference in
+ * Markdown. All of it comes from the type itself and from the tables of keys that parsing reads. */
 #ifndef MILLRACE_TOOLS_INSPECT_INSPECT_H
 #define MILLRACE_TOOLS_INSPECT_INSPECT_H
 

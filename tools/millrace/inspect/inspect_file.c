@@ -1,4 +1,4 @@
-/* millrace inspect FILE: what a model or an array says of itself, as text and as JSON. */
+/* millrace inspect FILE: the metadata of a model or an array, as text and as JSON. */
 #include "tools/millrace/inspect/inspect_file.h"
 
 #include <inttypes.h>
@@ -36,12 +36,12 @@ static mr_pb_span text_of(const char *text) {
     return (mr_pb_span){(const uint8_t *)text, (const uint8_t *)text + strlen(text)};
 }
 
-/* The name of a set of operators; the common one has none. */
+/* The name of an operator set; the common one has none. */
 static mr_pb_span domain_of(mr_pb_span domain) {
     return domain.at == domain.end ? text_of("ai.onnx") : domain;
 }
 
-/* For one picture: batches that are free are one. */
+/* For one picture: a free batch size counts as one. */
 static bool count_work(const mr_file_bytes *file, const mr_onnx_report *model, mr_onnx_work *work) {
     mr_onnx_shape shapes[MR_ONNX_MOST_VALUES] = {0};
     for (size_t i = 0; i < model->input_count; i++) {
@@ -205,7 +205,7 @@ static void print_model(const char *path, size_t bytes, const mr_onnx_report *mo
         mr_print(stdout, "\na pipeline with it, to be saved as a file; check, plan and run take it as it is\n\n");
     else
         mr_print(stdout, "\nno pipeline can be suggested: %s\n", why);
-    /* The text as it is: what it holds of the model is quoted. */
+    /* The text unchanged: names from the model are quoted in it. */
     if (yaml)
         fputs(yaml, stdout);
     free(yaml);

@@ -1,4 +1,4 @@
-/* What is told of a file that stages read: a model (ONNX), or weights of classify (.npy). */
+/* The description of a file that stages read: a model (ONNX), or weights of classify (.npy). */
 #ifndef MILLRACE_TOOLS_INSPECT_INSPECT_FILE_H
 #define MILLRACE_TOOLS_INSPECT_INSPECT_FILE_H
 
@@ -7,24 +7,24 @@
 #include "engine/base/json.h"
 #include "stages/model/onnx/onnx_report.h"
 
-/* Whether a word names a file, and not a stage type: it has a slash, or ends in .onnx or .npy. */
+/* True if a word names a file, not a stage type: it has a slash, or ends in .onnx or .npy. */
 bool mr_inspect_is_file(const char *word);
 /* On standard output as text, or into `json` as an object. Errors of mr_onnx_read and mr_npy_look. */
 int mr_inspect_file(const char *path, yajl_gen json);
 
-/* ---- inspect_use.c: what can be done with a model -------------------------------------------------------------- */
+/* ---- inspect_use.c: uses of a model ---------------------------------------------------------------------------- */
 
 enum { MR_INSPECT_USES = 3, MR_INSPECT_WHY = 320 };
 
 typedef struct mr_inspect_use {
     const char *stage;
     bool can;
-    char how[MR_INSPECT_WHY]; /* what it gives; or why it cannot */
+    char how[MR_INSPECT_WHY]; /* its output, or the reason if the stage cannot use the model */
 } mr_inspect_use;
 
 /* Of infer, features and classify. */
 void mr_inspect_uses(const mr_onnx_report *model, mr_inspect_use uses[MR_INSPECT_USES]);
-/* A whole pipeline with the model, as YAML that was planned here; to be freed. NULL where none can be given, with the
+/* A whole pipeline with the model, as YAML that was planned here; the caller frees it. NULL if there is none, with the
  * reason in `why`. */
 char *mr_inspect_pipeline(const mr_onnx_report *model, const char *path, char why[MR_INSPECT_WHY]);
 /* "[batch, 3, 224, 224]", free ones as their names or "?", "not declared"; returns `text`. */

@@ -1,4 +1,4 @@
-/* millrace inspect --markdown: the reference of all keys and types, which stands in stages/README.md. */
+/* millrace inspect --markdown: the reference of all keys and types, for stages/README.md. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/inspect/inspect.h"
 
-/* A text as it is meant: what would be read as emphasis, a tag or the end of a cell is escaped; of code between
- * backticks only the end of a cell. */
+/* A text with the characters escaped that would begin emphasis or a tag or end a cell; in code between backticks only
+ * the end of a cell. */
 static void print_escaped(const char *text) {
     bool code = false;
     for (; *text; text++) {
@@ -40,8 +40,7 @@ static void print_table(const char *of, const mr_option *table) {
     putchar('\n');
 }
 
-/* The keys of each entry of a section, which have a table of their own unless they are those of sources and
- * stages. */
+/* The keys of each entry of a section, which have a table of their own unless they are those of sources and stages. */
 static void print_sections(void) {
     for (const mr_option *key = mr_spec_keys(MR_SPEC_PIPELINE); key->name; key++) {
         if (key->kind != MR_OPTION_MAPS || key->fields == mr_spec_keys(MR_SPEC_SOURCE) ||

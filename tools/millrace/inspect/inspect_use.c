@@ -11,7 +11,7 @@
 #include "stages/list.h"
 #include "tools/millrace/inspect/inspect_file.h"
 
-/* Sizes that are chosen where the model takes any. */
+/* Sizes that are chosen if the model accepts any. */
 enum { FREE_SIDE = 320, FREE_DIM = 16, TEXT = 256 };
 
 const char *mr_inspect_shape(const mr_onnx_declared *value, char *text, size_t bytes) {
@@ -46,7 +46,7 @@ static bool is_element(int element) {
     return false;
 }
 
-/* Where the dimensions of one frame begin, behind the batch. */
+/* The index of the first dimension of a frame, behind the batch. */
 static int first_of(const mr_onnx_declared *value) {
     return value->rank > 1;
 }
@@ -55,7 +55,7 @@ static int rank_of(const mr_onnx_declared *value) {
     return value->rank - first_of(value);
 }
 
-/* Why no frame can bring it; NULL: one can. */
+/* The reason that a frame cannot be this input; NULL: it can. */
 static const char *obstacle(const mr_onnx_declared *input) {
     if (strcmp(input->kind, "tensor") != 0)
         return *input->kind ? "is not a tensor" : "has no declared type";
@@ -74,7 +74,7 @@ static bool is_channels(int64_t size) {
 
 typedef enum looks { NO_PICTURE, CHANNELS_FIRST, CHANNELS_LAST } looks;
 
-/* What preprocess can make: pictures of one or three channels, at either end; the first where nothing is declared. */
+/* Outputs of preprocess: pictures of one or three channels, at either end; the first if nothing is declared. */
 static looks look(const mr_onnx_declared *input) {
     bool number = input->element == 1 || input->element == 2 || input->element == 10;
     if (!number || input->rank != 4)
@@ -86,7 +86,7 @@ static looks look(const mr_onnx_declared *input) {
     return input->dims[1] < 0 || is_channels(input->dims[1]) ? CHANNELS_FIRST : NO_PICTURE;
 }
 
-/* Numbers in a vector; 0 where it is none of a known size. */
+/* Length of a vector; 0 if it is not a vector of known size. */
 static int64_t vector_length(const mr_onnx_declared *value) {
     int64_t length = 1;
     if (strcmp(value->kind, "tensor") != 0 || value->element != 1 || !value->shaped)
@@ -113,7 +113,7 @@ static bool names_classes(const mr_onnx_declared *output) {
     return vector_length(output) && (is_one_of(output->operation, to_scores) || is_one_of(output->operation, to_logits));
 }
 
-/* The first output of which that holds; NULL: none. */
+/* The first output for which that is true; NULL: none. */
 static const mr_onnx_declared *find_output(const mr_onnx_report *model, bool (*holds)(const mr_onnx_declared *)) {
     for (size_t i = 0; i < model->output_count; i++)
         if (holds(&model->outputs[i]))
@@ -201,7 +201,7 @@ void mr_inspect_uses(const mr_onnx_report *model, mr_inspect_use uses[MR_INSPECT
 
 /* ---- a pipeline ------------------------------------------------------------------------------------------------ */
 
-/* In quotes, as YAML needs it; a value as its variables do, too. */
+/* In quotes, as YAML needs it; a value also with its variables escaped. */
 static void put_quoted(FILE *yaml, const char *text, size_t bytes, bool key) {
     fputc('"', yaml);
     for (size_t i = 0; i < bytes; i++) {
@@ -235,8 +235,8 @@ static void put_preprocess(FILE *yaml, const char *id, const mr_onnx_declared *i
                                     : "  # add mean and std as it was trained");
 }
 
-/* What feeds the inputs: pictures through preprocess, other tensors as zeros; all from one source, so that they can be
- * joined. Whether that can be done. */
+/* The stages before the inputs: pictures come through preprocess, other tensors are zeros; all from one source, so that
+ * they can be joined. False if that cannot be done. */
 static bool put_feeding(FILE *yaml, const mr_onnx_report *model, char *why) {
     const mr_onnx_declared *first = &model->inputs[0];
     bool pictures = look(first) != NO_PICTURE;
@@ -271,7 +271,7 @@ static bool put_feeding(FILE *yaml, const mr_onnx_report *model, char *why) {
     return true;
 }
 
-/* Of several, those that frames can hold. */
+/* Of several outputs, those that fit into frames. */
 static void put_outputs(FILE *yaml, const mr_onnx_report *model) {
     size_t held = 0;
     for (size_t i = 0; i < model->output_count; i++)
@@ -298,7 +298,7 @@ static void put_model(FILE *yaml, const mr_onnx_report *model, const char *type,
     put_quoted(yaml, path, strlen(path), false);
 }
 
-/* Classes where its last layer names them, a vector where there is one, else all that comes out. */
+/* Classes if its last layer names them, a vector if there is one, else all outputs. */
 static void put_use(FILE *yaml, const mr_onnx_report *model, const char *path) {
     const mr_onnx_declared *classes = find_output(model, names_classes), *vector = find_output(model, is_vector);
     bool features = !classes && vector && model->input_count == 1;
@@ -322,7 +322,7 @@ static void put_use(FILE *yaml, const mr_onnx_report *model, const char *path) {
                       : ", tensors: true");
 }
 
-/* Whether it can be planned here, as `millrace plan` would. */
+/* Checks that it can be planned here, as `millrace plan` would. */
 static bool is_planned(const char *text, char *why) {
     mr_diagnostics said = {0};
     const mr_plan_view *plan = NULL;
