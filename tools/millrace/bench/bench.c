@@ -1,4 +1,4 @@
-/* millrace bench: measures the engine itself. Programs of others are compared by the scripts in tools/bench. */
+/* millrace bench: measures the engine itself. The scripts in tools/bench compare other programs. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,7 +123,7 @@ static const struct {
     int (*run)(const mr_bench_params *params, bool as_json);
 } benches[] = {{"null", bench_null}, {"paced", bench_paced}, {"soak", bench_soak}};
 
-/* Answers an exit code. */
+/* Returns an exit code. */
 static int take_number(int option, mr_bench_params *params) {
     static const struct {
         const char *name;

@@ -8,9 +8,9 @@
 
 enum { RUNS = 5, RATE = 30, MOST_SOURCES = 10000, TYPES = 64 };
 
-/* ---- a sink that looks at the clock ---------------------------------------------------------------------------- */
+/* ---- a sink that reads the clock ------------------------------------------------------------------------------- */
 
-/* One run at a time. A source's frame 0 leaves when its clock starts, so what follows is due at that time + pts. */
+/* One run at a time. A source's frame 0 leaves when its clock starts, so later frames are due at that time + pts. */
 static struct {
     int64_t start_ns[MOST_SOURCES];
     _Atomic int64_t worst_ns;
@@ -40,7 +40,7 @@ static const mr_stage_type clock_type = {
     .process = watch_clock,
 };
 
-/* Those that come with millrace, and our own. */
+/* The types of millrace, and our own. */
 static const mr_stage_type *const *all_types(void) {
     static const mr_stage_type *types[TYPES + 2];
     size_t count = 0;
@@ -68,7 +68,7 @@ static int begin(script *yaml, const char *name) {
     return MR_OK;
 }
 
-/* Opens and starts what the script says, and frees it. */
+/* Opens and starts the pipeline of the script, and frees the script. */
 static int start(script *yaml, long long workers, mr_pipeline **pipeline) {
     *pipeline = NULL;
     fclose(yaml->stream);
@@ -89,7 +89,7 @@ static int start(script *yaml, long long workers, mr_pipeline **pipeline) {
     return status;
 }
 
-/* Waits for the end and destroys the pipeline; what it came to lies in *wall_s, *cpu_s and *frames. */
+/* Waits for the end and destroys the pipeline; fills in *wall_s, *cpu_s and *frames. */
 static int finish(mr_pipeline **pipeline, double *wall_s, double *cpu_s, uint64_t *frames, uint64_t *peak_bytes) {
     mr_summary *summary = NULL;
     int status = mr_pipeline_wait(*pipeline, -1);
@@ -208,7 +208,7 @@ static int take_sample(mr_pipeline *pipeline, sample *taken) {
     return MR_OK;
 }
 
-/* The first sample is taken once a tenth is done: by then every buffer there will be has been made. */
+/* The first sample is taken once a tenth is done: by then every buffer has been allocated. */
 static int watch(mr_pipeline *pipeline, uint64_t frames, sample *first, sample *last) {
     int status, failed = MR_OK;
     while ((status = mr_pipeline_wait(pipeline, 10000000)) == MR_ERROR_AGAIN && !failed)
@@ -240,7 +240,7 @@ int mr_bench_run_soak(const mr_bench_params *params, mr_bench_soak *result) {
     mr_pipeline_destroy(&pipeline);
     if (status)
         return status;
-    /* A summary allocates, too: each is a handful of blocks, and only a few stood between the two samples. */
+    /* A summary allocates, too: each is a handful of blocks, and only a few were taken between the two samples. */
     result->frames = last.frames;
     result->growth_mib = last.resident - first.resident;
     result->resident_mib = last.resident;

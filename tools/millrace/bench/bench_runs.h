@@ -5,7 +5,7 @@
 #include "millrace/millrace.h"
 
 typedef struct mr_bench_params {
-    long long frames, stages, sources, seconds, workers; /* 0: what the measurement has by default */
+    long long frames, stages, sources, seconds, workers; /* 0: the measurement's default */
 } mr_bench_params;
 
 /* `frames` frames through `stages` null stages in a row, several times over; the values are medians. */
@@ -16,14 +16,13 @@ typedef struct mr_bench_null {
 } mr_bench_null;
 int mr_bench_run_null(const mr_bench_params *params, mr_bench_null *result);
 
-/* `sources` sources of 30 frames a second for `seconds`, through two null stages and a sink that looks at the
- * clock. */
+/* `sources` sources of 30 frames a second for `seconds`, through two null stages and a sink that reads the clock. */
 typedef struct mr_bench_paced {
     long long sources, seconds;
     uint64_t frames;
     uint64_t late;           /* frames that arrived more than one frame (33.3 ms) after they were due */
     double cpu_per_second;   /* CPU-seconds in each second */
-    double worst_ms;         /* how late the latest frame was */
+    double worst_ms;         /* the delay of the latest frame */
     double peak_mib;
 } mr_bench_paced;
 int mr_bench_run_paced(const mr_bench_params *params, mr_bench_paced *result);
