@@ -1,4 +1,4 @@
-/* millrace verify: runs a pipeline on two devices and compares what each stage gives. */
+/* millrace verify: runs a pipeline on two devices and compares the output of each stage. */
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/verify/verify.h"
 
@@ -68,7 +68,7 @@ typedef struct arguments {
     const char *path;
     mr_overrides overrides;
     const char *device[MR_SIDES];
-    char gpu[MR_DEVICE_NAME]; /* its name, where it is the default */
+    char gpu[MR_DEVICE_NAME]; /* its name, if it is the default */
     long long frames;
     double tolerance;
     bool json;
@@ -85,7 +85,7 @@ static int take_tolerance(arguments *to) {
     return 0;
 }
 
-/* Answers an exit code. */
+/* Returns an exit code. */
 static int take_option(void *given, int option) {
     arguments *to = given;
     int code = 0;
@@ -108,7 +108,7 @@ static int take_option(void *given, int option) {
     }
 }
 
-/* The name of the first GPU that nothing stands against; false where there is none. */
+/* The name of the first GPU that can be used; false if there is none. */
 static bool find_gpu(char name[MR_DEVICE_NAME]) {
     mr_gpu_access access;
     mr_gpus gpus;
@@ -132,7 +132,7 @@ static void choose_devices(arguments *to) {
         to->device[1] = find_gpu(to->gpu) ? to->gpu : "sim:0";
 }
 
-/* Answers an exit code; *done where the command is over. */
+/* Returns an exit code; *done if the command is over. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
     int code = 0;
     *done = true;
@@ -148,7 +148,7 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 /* ---- one side ---------------------------------------------------------------------------------------------------
  */
 
-/* What is set beside what the command line sets. */
+/* Settings that are added to those of the command line. */
 typedef struct settings {
     mr_override *item;
     size_t count, room;
@@ -183,8 +183,8 @@ static bool is_set(const settings *by, const char *id, const char *option) {
     return false;
 }
 
-/* A GPU's decoder lays its pictures out in another way than decoding by software does, so that they cannot be compared
- * as they are: both sides decode by software, unless the command line says otherwise. */
+/* A GPU's decoder lays out its pictures differently from software, so they cannot be compared directly: both sides
+ * decode by software, unless the command line says otherwise. */
 static int set_hardware(settings *to, const mr_view_stage *vertex) {
     const mr_option *hardware = mr_option_find(vertex->type->options, "hardware");
     if (!hardware || hardware->kind != MR_OPTION_ENUM || is_set(to, vertex->id, "hardware"))
@@ -192,7 +192,7 @@ static int set_hardware(settings *to, const mr_view_stage *vertex) {
     return set(to, "off", "stages.", vertex->id, ".hardware");
 }
 
-/* The stage computes on the device where it can, and loses nothing. */
+/* The stage computes on the device if it can, and drops nothing. */
 static int set_stage(settings *to, const mr_view_stage *vertex, const char *device) {
     char quoted[MR_DEVICE_NAME + 2];
     int status = MR_OK;
@@ -237,7 +237,7 @@ static int settings_init(settings *to, const arguments *from, const mr_verify *v
     return status;
 }
 
-/* Opens one side, told what is wrong once. Answers a status. */
+/* Opens one side; errors are printed once. Returns a status. */
 static int open_with(mr_pipeline **pipeline, const arguments *from, const mr_verify *verify, const settings *with,
                      int side, const char *folder) {
     char own[MR_ASIDE + 4];
@@ -323,7 +323,7 @@ static uint64_t compared(const mr_verify *verify) {
     return frames;
 }
 
-/* Answers an exit code. */
+/* Returns an exit code. */
 static int report(const arguments *from, mr_verify *verify, const mr_plan_view *plan, int status) {
     mr_verify_finish(verify, plan);
     if (!status && compared(verify) == 0)
@@ -369,7 +369,7 @@ static int compare_aside(const arguments *from, const mr_plan_view *plan) {
     return code;
 }
 
-/* The pipeline as it is written tells its stages; its devices need not be here. */
+/* Plans the pipeline as it is written, to get its stages; its devices need not be here. */
 static int verify(const arguments *from) {
     const mr_plan_view *plan = NULL;
     mr_diagnostics wrong = {0};

@@ -1,13 +1,12 @@
-/* What the files of `millrace verify` share.
+/* Shared by the files of `millrace verify`.
  *
- * Two pipelines of the same YAML run side by side in one process, one with all stages that can be there on one
- * device, the other on another. Behind each output of each stage stands a tap, a `callback` stage of ours, which
- * copies what the stage has given (verify_compare.h). A copy waits for its twin of the other side, is compared and
- * freed.
+ * Two pipelines of the same YAML run side by side in one process, one with all stages that support it on one device,
+ * the other on another. Behind each output of each stage is a tap, a `callback` stage of ours, which copies the stage's
+ * output (verify_compare.h). A copy waits for its twin of the other side, is compared and freed.
  *
- * Memory stays bounded because sources keep step: none may give frames that are more than WINDOW (verify_sources.c)
- * ahead of those its twin has given, so at most that many, and what lies inside the slower pipeline, wait for a twin.
- * Nothing inside a pipeline ever waits for the other one, so they cannot block each other.
+ * Memory stays bounded because sources keep step: a source may be at most WINDOW frames (verify_sources.c) ahead of its
+ * twin, so only that many, and the frames inside the slower pipeline, wait for a twin. Nothing inside a pipeline ever
+ * waits for the other one, so they cannot block each other.
  *
  * Threads: taps and sources are called from threads of both pipelines. */
 #ifndef MILLRACE_TOOLS_VERIFY_VERIFY_H
@@ -24,7 +23,7 @@
 
 enum { MR_SIDES = 2 };
 
-/* One thing that a stage gives: a payload or a result of one name. */
+/* One output of a stage: a payload or a result of one name. */
 typedef struct mr_verify_item {
     mr_part_kind kind;
     char what[MR_FORMAT_TEXT + 72]; /* "picture I420 64x48", "tensor \"features\" f32 1280", "classes" */
@@ -40,7 +39,7 @@ typedef struct mr_verify_first {
     char source[72];
     mr_identity identity;
     char what[MR_FORMAT_TEXT + 72];
-    double error; /* the largest in it; infinite where the frame is missing or not alike */
+    double error; /* the largest in it; infinite if the frame is missing or not alike */
     int missing;  /* 0: it is there; 1, 2: only the first or the second side has it */
 } mr_verify_first;
 
@@ -48,12 +47,12 @@ typedef struct mr_verify mr_verify;
 
 typedef struct mr_verify_tap {
     mr_verify *verify;
-    char *id, *stage, *port; /* of the tap; of the stage and port that it looks at */
+    char *id, *stage, *port; /* of the tap; of the stage and port that it copies */
     const char *type;
     bool moved;              /* the stage is on the devices that are compared */
     bool payload;            /* it makes its payload itself */
-    uint64_t frames;         /* that both sides gave */
-    uint64_t only[MR_SIDES]; /* that one side gave */
+    uint64_t frames;         /* of both sides */
+    uint64_t only[MR_SIDES]; /* of one side only */
     mr_verify_first first;
     size_t item_count;
     mr_verify_item item[MR_CAPTURE_PARTS];
@@ -78,15 +77,15 @@ struct mr_verify {
     const mr_stage_type **list[MR_SIDES]; /* for mr_pipeline_params.types */
 };
 
-/* Whether a stage of that type is put on the device; else it stays on the processors. */
+/* True if a stage of that type is put on the device; else it stays on the processors. */
 bool mr_verify_moves(const mr_view_stage *stage, const char *device);
-/* verify_taps.c: makes the taps of a plan. MR_ERROR_MEMORY, and MR_ERROR_CONFIG where no stage works on devices. */
+/* verify_taps.c: makes the taps of a plan. MR_ERROR_MEMORY, and MR_ERROR_CONFIG if no stage works on devices. */
 int mr_verify_tap_plan(mr_verify *verify, const mr_plan_view *plan);
-/* Lets the taps of one side look. */
+/* Connects the taps of one side. */
 int mr_verify_subscribe(mr_verify *verify, mr_pipeline *pipeline, int side);
-/* Both have ended: what still waits has no twin. `plan` names the sources. */
+/* Both have ended: captures that still wait have no twin. `plan` names the sources. */
 void mr_verify_finish(mr_verify *verify, const mr_plan_view *plan);
-/* Whether all that was compared is within the tolerance. */
+/* True if all errors are within the tolerance. */
 bool mr_verify_within(const mr_verify *verify);
 bool mr_verify_tap_within(const mr_verify_tap *tap);
 void mr_verify_fini(mr_verify *verify);

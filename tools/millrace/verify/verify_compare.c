@@ -118,7 +118,7 @@ double mr_ulps_f16(uint16_t a, uint16_t b) {
     return fabs(in_order(a, 0x8000) - in_order(b, 0x8000));
 }
 
-/* Equal infinities are at no distance. */
+/* Equal infinities have distance 0. */
 static double distance(double a, double b) {
     if (isnan(a) || isnan(b))
         return isnan(a) && isnan(b) ? 0 : (double)INFINITY;
@@ -152,7 +152,7 @@ static void add_f16(mr_error_sum *sum, uint16_t a, uint16_t b, double tolerance)
     add_value(sum, distance(value, mr_half_to_float(b)), mr_ulps_f16(a, b), allowed_of(tolerance, value));
 }
 
-/* The difference of two 64-bit numbers need not be one itself. */
+/* The difference of two 64-bit numbers may not fit into 64 bits. */
 static double whole_distance(int64_t a, int64_t b) {
     return (double)(a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a);
 }

@@ -1,9 +1,9 @@
-/* Comparing what two devices have made of the same frame: a capture is what one stage has put into one frame, its
+/* Compares the outputs of two devices for the same frame: a capture is the output of one stage for one frame, its
  * payload and its results, in memory of its own; two of them are compared value by value.
  *
- * Errors are absolute differences, in the unit of the value. Of floats they are told in units in the last place (ULP)
- * too: how many numbers of the type lie between the two, over zero as well. NaN equals NaN, and is infinitely far
- * from all else. */
+ * Errors are absolute differences, in the unit of the value. For floats they are given in units in the last place (ULP)
+ * too: the count of numbers of the type between the two, over zero as well. NaN equals NaN, and is infinitely far from
+ * all else. */
 #ifndef MILLRACE_TOOLS_VERIFY_VERIFY_COMPARE_H
 #define MILLRACE_TOOLS_VERIFY_VERIFY_COMPARE_H
 
@@ -31,24 +31,24 @@ typedef struct mr_capture {
     struct mr_capture *next;
 } mr_capture;
 
-/* Copies what the stage `id` has given: the payload where `payload`, and its results (at most MR_CAPTURE_PARTS in
- * all). The frame lies in host memory. NULL: no memory. Freed with free(). */
+/* Copies the output of the stage `id`: the payload if `payload`, and its results (at most MR_CAPTURE_PARTS in all). The
+ * frame lies in host memory. NULL: no memory. Freed with free(). */
 mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payload);
 
 typedef struct mr_error_sum {
     uint64_t values;     /* compared */
     uint64_t differing;  /* of them */
     uint64_t beyond;     /* of them, further than the tolerance */
-    uint64_t reordered;  /* classes: places at which another class stands */
+    uint64_t reordered;  /* classes: places with another class */
     double largest, sum; /* absolute errors */
-    bool floats;         /* these are told: */
+    bool floats;         /* the next two are set: */
     double most_ulps, ulps_sum;
 } mr_error_sum;
 
 /* Adds the errors of `b` against `a`. An error of whole numbers is within `tolerance` up to that, one of floats up to
- * tolerance * max(1, |a|). Classes are compared by index: the scores of one class are, and where one side lacks it,
- * its score with the lowest of the other. False where the parts are not alike (kind, format, shape, number): nothing
- * is added. */
+ * tolerance * max(1, |a|). Classes are compared by index: the two scores of a class, or, if one side lacks it, its
+ * score with the lowest of the other. False if the parts are not alike (kind, format, shape, number): nothing is
+ * added. */
 bool mr_compare_parts(const mr_part *a, const mr_part *b, double tolerance, mr_error_sum *sum);
 void mr_error_sum_add(mr_error_sum *to, const mr_error_sum *from);
 

@@ -1,4 +1,4 @@
-/* What verify has found, for people and for programs. */
+/* The findings of verify, for people and for programs. */
 #include <math.h>
 #include <string.h>
 
@@ -104,7 +104,7 @@ int mr_verify_print(const mr_verify *verify, int width, FILE *stream) {
 /* ---- for programs
  * --------------------------------------------------------------------------------------------------- */
 
-/* JSON has no infinity: null, and `alike` says the rest. */
+/* JSON has no infinity: null; `alike` tells the case. */
 static void put_item(yajl_gen json, const mr_verify_item *item) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "kind", kinds[item->kind]);

@@ -3,17 +3,18 @@
 
 #include "tools/millrace/verify/verify.h"
 
-/* How many frames a source may be ahead of its twin, and how soon it is asked again. */
+/* The most frames that a source may be ahead of its twin, and the time until it is called again. */
 enum { WINDOW = 32, RETRY_NS = 1000000 };
 
 typedef struct mr_verify_type {
-    mr_stage_type type; /* first: what the engine sees */
+    mr_stage_type type; /* first: the type that the engine uses */
     const mr_stage_type *original;
     mr_verify *verify;
     int side;
 } mr_verify_type;
 
-/* MR_DONE: it may give one more; MR_WAIT, MR_END. A source whose twin has ended gives no more than that has. */
+/* MR_DONE: it may give one more; MR_WAIT, MR_END. If its twin has ended, a source gives no more frames than that
+ * has. */
 static int may_give(mr_verify *verify, int side, uint32_t source) {
     const int other = 1 - side;
     pthread_mutex_lock(&verify->lock);

@@ -1,4 +1,4 @@
-/* Taps: what each stage gave, beside what its twin gave. */
+/* Taps: the output of each stage beside that of its twin. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static bool same_name(const char *a, const char *b) {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* The item that a part belongs to, made where it is the first; NULL where there are too many. With the lock. */
+/* The item that a part belongs to, added if it is the first; NULL if there are too many. With the lock. */
 static mr_verify_item *item_of(mr_verify_tap *tap, const mr_part *part) {
     for (size_t i = 0; i < tap->item_count; i++)
         if (tap->item[i].kind == part->kind && same_name(tap->item[i].name, part->name))
@@ -101,7 +101,7 @@ static mr_verify_item *item_of(mr_verify_tap *tap, const mr_part *part) {
     return item;
 }
 
-/* Remembers a frame that differs, where it is before the one that is known. With the lock. */
+/* Remembers a frame that differs, if it is before the known one. With the lock. */
 static void remember(mr_verify_tap *tap, const mr_identity *identity, const char *what, double error, int missing) {
     mr_verify_first *first = &tap->first;
     if (first->known && mr_identity_compare(&first->identity, identity) <= 0)
@@ -120,7 +120,7 @@ static const mr_part *part_of(const mr_capture *capture, const mr_part *like) {
     return NULL;
 }
 
-/* One part of side 0 with that of side 1; either may be missing. Without the lock, but for the adding. */
+/* One part of side 0 with that of side 1; either may be missing. Without the lock, except to add. */
 static void compare_part(mr_verify_tap *tap, const mr_identity *identity, const mr_part *a, const mr_part *b) {
     mr_error_sum sum = {0};
     bool alike = a && b && mr_compare_parts(a, b, tap->verify->tolerance, &sum);
@@ -149,7 +149,7 @@ static void compare(mr_verify_tap *tap, const mr_capture *a, const mr_capture *b
 /* ---- meeting
  * -------------------------------------------------------------------------------------------------------- */
 
-/* Takes the capture of that frame out of those that wait; NULL where it does not. With the lock. */
+/* Takes the capture of that frame out of those that wait; NULL if there is none. With the lock. */
 static mr_capture *take_twin(mr_verify_tap *tap, int side, const mr_identity *identity) {
     for (mr_capture **link = &tap->waiting[side]; *link; link = &(*link)->next)
         if (mr_identity_compare(&(*link)->identity, identity) == 0) {
