@@ -22,7 +22,7 @@ static void put_types(FILE *to) {
         fprintf(to, "%s%s", type == mr_types() ? "" : " ", (*type)->name);
 }
 
-/* What an argument can be, as words: the choices of "a, b or c" are not known to the tables, but these are. */
+/* Values of an argument: if its choices are not "a, b or c" in the table, they are listed here. */
 static const struct {
     const char *option, *words;
 } choices[] = {{"log", "error warning info debug"}, {"target", "slurm kubernetes systemd"},
