@@ -61,7 +61,7 @@ typedef struct order {
 
 /* ---- the terminal ---------------------------------------------------------------------------------------------- */
 
-/* Asked of the environment's locale without making it ours: numbers keep their points. */
+/* The environment's locale is read without being set: numbers keep their points. */
 static bool terminal_is_utf8(void) {
     locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
     bool utf8 = locale && strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
@@ -108,7 +108,7 @@ static int take_option(void *given, int option) {
     }
 }
 
-/* An exit code; *done where there is nothing to draw. */
+/* Returns an exit code; *done if there is nothing to draw. */
 static int parse(order *job, int argc, char **argv, bool *done) {
     int code = 0;
     *done = true;
@@ -154,7 +154,7 @@ static int write_file(const order *job, const mr_chart *graph) {
     return status || !failed ? status : io_error("write", job->output, error ? error : EIO);
 }
 
-/* Plans the pipeline, says all that is wrong with it, and makes what is drawn. */
+/* Plans the pipeline, prints all diagnostics, and makes the chart. */
 static int load(const order *job, const char *path, mr_chart *graph) {
     const mr_plan_view *plan = NULL;
     mr_diagnostics wrong = {0};

@@ -1,8 +1,8 @@
-/* What `millrace graph` draws: a plan as boxes and arrows with their texts. plan -> chart -> DOT, or a sheet
- * (sheet.h) and from it the terminal's drawing or SVG.
+/* The drawing of a plan: boxes and arrows with their texts. plan -> chart -> DOT, or a sheet (sheet.h) and from it the
+ * terminal's drawing or SVG.
  *
  * Sources that are alike (type, formats, consumers) are folded into one box. All texts are ASCII but the pipeline's
- * name, which is UTF-8 without control characters. A chart owns its texts; what it was made from may go. */
+ * name, which is UTF-8 without control characters. A chart owns its texts and does not refer to the plan. */
 #ifndef MILLRACE_TOOLS_GRAPH_GRAPH_H
 #define MILLRACE_TOOLS_GRAPH_GRAPH_H
 
@@ -15,18 +15,18 @@ typedef enum mr_chart_kind { MR_CHART_SOURCE, MR_CHART_STAGE, MR_CHART_SINK, MR_
 
 typedef struct mr_chart_node {
     const char *name;  /* its id, or "camera-* (1000 sources)" */
-    const char *about; /* what is worth saying in its box: "jsonl, batch 8"; may be empty */
+    const char *about; /* a short description in its box: "jsonl, batch 8"; may be empty */
     const char *facts; /* a line each: type, device, threads, batch, ... */
     mr_chart_kind kind;
-    int group;      /* its device; where the pipeline has nodes, its node with its device there */
-    int first_edge; /* of those into it; the next node's are behind them */
+    int group;      /* its device; if the pipeline has nodes, its node with its device there */
+    int first_edge; /* of the edges into it; the next node's follow them */
 } mr_chart_node;
 
 typedef struct mr_chart_edge {
     int from, from_port, to, to_port; /* from < to */
     const char *format;
-    const char *label;               /* what is written where it leaves: the format, behind the port's name */
-    const char *from_name, *to_name; /* of ports, where a type has several; else empty */
+    const char *label;               /* the text at its start: the format, behind the port's name */
+    const char *from_name, *to_name; /* of ports, if a type has several; else empty */
     const char *queue;               /* "queue 4, block"; within a cut "window 16, live" */
 } mr_chart_edge;
 
@@ -50,7 +50,7 @@ enum { MR_CHART_MIN_WIDTH = 20, MR_CHART_MAX_WIDTH = 1000 };
 int mr_chart_make(mr_chart *graph, const mr_plan_view *plan);
 void mr_chart_fini(mr_chart *graph);
 
-/* Write to the stream, whose errors are the caller's to look for. */
+/* Write to the stream; the caller checks it for errors. */
 int mr_chart_text(const mr_chart *graph, const mr_chart_view *view, FILE *stream);
 int mr_chart_dot(const mr_chart *graph, FILE *stream);
 int mr_chart_svg(const mr_chart *graph, FILE *stream);

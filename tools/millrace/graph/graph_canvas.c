@@ -98,7 +98,7 @@ void mr_canvas_end(mr_canvas *canvas, int x, int y, bool arrives) {
         put(canvas, x, y, arrives ? 0x25bc : 0x252c);
 }
 
-/* How many columns further the next one goes. */
+/* Columns from this character to the next. */
 static int put_character(mr_canvas *canvas, int x, int y, uint32_t code, size_t columns) {
     bool is_ascii = code < 0x80;
     if (canvas->ascii && !is_ascii)

@@ -1,5 +1,5 @@
-/* A rectangle of character cells for the terminal's drawing: boxes, lines that join where they belong together and
- * pass where they do not, and text. One thread at a time. */
+/* A rectangle of character cells for the terminal's drawing: boxes, text, and lines that join if they belong together
+ * and pass if they do not. One thread at a time. */
 #ifndef MILLRACE_TOOLS_GRAPH_GRAPH_CANVAS_H
 #define MILLRACE_TOOLS_GRAPH_GRAPH_CANVAS_H
 
@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 typedef struct mr_canvas_cell {
-    uint32_t glyph; /* a code point; 0: what `sides` say */
+    uint32_t glyph; /* a code point; 0: drawn from `sides` */
     uint32_t mark;  /* a code point that combines with it; 0: none */
-    uint8_t sides;  /* that lines go to from here */
+    uint8_t sides;  /* the sides that lines leave this cell on */
     bool crossed;   /* lines of two nets cross here */
     int net;
 } mr_canvas_cell;
@@ -25,15 +25,15 @@ typedef struct mr_canvas {
 int mr_canvas_init(mr_canvas *canvas, int width, int height, bool ascii);
 void mr_canvas_fini(mr_canvas *canvas);
 
-/* What lies outside is not drawn. A line is vertical or horizontal; where lines of different nets cross, the
- * vertical one runs through and the other one has a gap. */
+/* Cells outside are not drawn. A line is vertical or horizontal; if lines of different nets cross, the vertical one
+ * runs through and the other one has a gap. */
 void mr_canvas_line(mr_canvas *canvas, int net, int x0, int y0, int x1, int y1);
 void mr_canvas_box(mr_canvas *canvas, int x, int y, int width, int height, bool rounded);
 /* A frame behind everything, with a title in its upper edge. */
 void mr_canvas_frame(mr_canvas *canvas, int x, int y, int width, int height, const char *title);
-/* Where a line arrives at a box or leaves it, on the box's border. */
+/* The point at which a line arrives at a box or leaves it, on the box's border. */
 void mr_canvas_end(mr_canvas *canvas, int x, int y, bool arrives);
-/* At most `most` columns, with an ellipsis if it is longer; what is beyond ASCII is "?" on a canvas of ASCII. */
+/* At most `most` columns, with an ellipsis if it is longer; characters beyond ASCII are "?" on a canvas of ASCII. */
 void mr_canvas_text(mr_canvas *canvas, int x, int y, const char *text, int most);
 /* Writes the rows, without the blanks at their ends. */
 void mr_canvas_print(const mr_canvas *canvas, FILE *stream);

@@ -1,4 +1,4 @@
-/* From a plan to what is drawn of it. All that is asked of a plan is asked here, in the first section. */
+/* Makes a chart from a plan. Only the first section reads properties of the plan. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +20,10 @@ typedef struct maker {
     int *members; /* vertices of each node */
 } maker;
 
-/* ---- what the plan says ---------------------------------------------------------------------------------------- */
+/* ---- properties of the plan ------------------------------------------------------------------------------------ */
 
-/* "cuda:0", "fast (cuda:0)" where the YAML has a name for it, or several of them, with commas, where frames are
- * spread over several. */
+/* "cuda:0", "fast (cuda:0)" if the YAML has a name for it, or several of them, with commas, if frames are spread over
+ * several. */
 static const char *device_of(maker *m, const mr_view_stage *vertex) {
     const char *names = "";
     for (size_t i = 0; names && i < vertex->device_count; i++) {
@@ -35,7 +35,7 @@ static const char *device_of(maker *m, const mr_view_stage *vertex) {
     return names;
 }
 
-/* What the box stands in a frame with: where there are nodes, those of its node, and of each device there. */
+/* The frame around the box: that of its device, or if there are nodes, one for its node and each device there. */
 static const char *frame_of(maker *m, const mr_view_stage *vertex, const char *devices) {
     if (m->plan->node_count == 0)
         return devices;
@@ -67,7 +67,7 @@ static const char *to_name(const mr_view_stage *vertex, int port) {
     return vertex->input_count > 1 ? vertex->inputs[port].port : "";
 }
 
-/* Between the ends of a cut nothing is queued but what is under way. */
+/* Between the ends of a cut no frames are queued, only in transit. */
 static const char *queue_of(maker *m, const mr_view_stage *from, const mr_view_stage *to) {
     const mr_view_cut *cut = from->cut;
     if (cut && from->node != to->node)
@@ -86,15 +86,15 @@ static const char *entry_words(const mr_view_stage *vertex) {
     }
 }
 
-/* "copy of 588 KiB": what moves into another memory at once, where that is bounded. */
+/* "copy of 588 KiB": the most that is copied at once, if it is bounded. */
 static const char *copy_words(maker *m, const char *what, uint64_t bytes) {
     char words[MR_WORDS];
     return mr_arena_print(&m->graph->arena, "%s%s%s", what, bytes ? " of " : "",
                           bytes ? mr_words_bytes(bytes, words) : "");
 }
 
-/* What a copy moves; or the type where the name does not tell it, the batch, and what is copied on entering a stage
- * of several devices. */
+/* The size of a copy; or the type if the name does not tell it, the batch, and the copy on entering a stage of several
+ * devices. */
 static const char *about_of(maker *m, const mr_view_stage *vertex) {
     mr_arena *arena = &m->graph->arena;
     const mr_view_cut *cut = vertex->cut;
@@ -112,7 +112,7 @@ static const char *about_of(maker *m, const mr_view_stage *vertex) {
     return mr_arena_print(arena, "%s%s%s", about, *about && *staging ? ", " : "", staging);
 }
 
-/* Everything else, for who asks. */
+/* All other properties, for tooltips. */
 static const char *facts_of(maker *m, const mr_view_stage *vertex, const char *devices) {
     mr_arena *arena = &m->graph->arena;
     const char *reason = vertex->device_reason;
@@ -190,7 +190,7 @@ static int fold(maker *m) {
     return MR_OK;
 }
 
-/* How many letters all members of a fold begin with, numbers at their end not counted. */
+/* The number of letters that all members of a fold begin with, without numbers at their end. */
 static size_t shared_letters(const maker *m, int first) {
     const char *name = m->plan->stages[first].id;
     size_t length = strlen(name);
@@ -204,7 +204,7 @@ static size_t shared_letters(const maker *m, int first) {
     return named > 0 ? named : length;
 }
 
-/* "camera-*" where that means the members and no others; else from which to which. */
+/* "camera-*" if that matches the members and no others; else the first and the last. */
 static const char *fold_name(maker *m, int first) {
     mr_arena *arena = &m->graph->arena;
     const mr_view_stage *vertices = m->plan->stages;
@@ -249,7 +249,7 @@ static int add_node(maker *m, int v) {
     return node->name && node->about && node->facts && node->group >= 0 ? graph->node_count++ : MR_ERROR_MEMORY;
 }
 
-/* Nodes in the order of the plan, and from then on node[v] is the node's number. */
+/* Nodes in the order of the plan; from then on node[v] is the node's number. */
 static int make_nodes(maker *m) {
     mr_chart *graph = m->graph;
     int count = (int)m->plan->stage_count;
@@ -295,7 +295,7 @@ static int make_edges(maker *m) {
         return MR_ERROR_MEMORY;
     for (size_t e = 0; e < m->plan->link_count; e++) {
         const mr_view_link *edge = &m->plan->links[e];
-        /* Those of the other members of a fold are the same. */
+        /* The links of the other members of a fold are the same. */
         if (m->node[edge->from] == UNUSED)
             continue;
         mr_chart_edge *made = &graph->edge[graph->edge_count++];
@@ -309,7 +309,7 @@ static int make_edges(maker *m) {
     return MR_OK;
 }
 
-/* Edges by where they come from; of one vertex in the order of the plan. */
+/* Edges by their producer; of one vertex in the order of the plan. */
 static int sort_edges(maker *m) {
     const mr_plan_view *plan = m->plan;
     m->start = mr_arena_array(&m->graph->arena, plan->stage_count + 2, sizeof *m->start);

@@ -1,5 +1,5 @@
-/* A graph as SVG: the sheet's boxes, lines and texts, a group for each device. Widths of texts are reckoned for a
- * monospaced font, whose letters are at most 0.62 of its size wide. */
+/* A graph as SVG: the sheet's boxes, lines and texts, a group for each device. Widths of texts are estimated for a
+ * monospaced font, with letters at most 0.62 of its size wide. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,7 +112,7 @@ static void put_node(const picture *p, int n) {
     put_rectangle(p->stream, "box", box->x, box->y, box->width, box->height,
                   node->kind == MR_CHART_STAGE ? CORNER : ROUND);
     fputs("      ", p->stream);
-    /* A copy's name tells no more than its arrows. */
+    /* The name of a copy is left out: its arrows tell the same. */
     bool named = node->kind != MR_CHART_COPY;
     if (named)
         put_text(p->stream, box->x + PAD, box->y + PAD + FONT - 2, FONT, "", node->name);
@@ -144,8 +144,8 @@ static void put_edge_title(const picture *p, const mr_chart_edge *edge) {
     fprintf(p->stream, "; %s\n", edge->queue);
 }
 
-/* One net as a path, with its edges in the title. Edges and lines are sorted by net: the first of them, and where
- * they end. */
+/* One net as a path, with its edges in the title. Edges and lines are sorted by net: these ranges are
+ * the net's. */
 static void put_net(const picture *p, const int *edge, const int *edges_end, const mr_sheet_line *line,
                     const mr_sheet_line *lines_end) {
     fputs("  <g class=\"link\">\n    <title>", p->stream);

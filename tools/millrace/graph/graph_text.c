@@ -1,5 +1,5 @@
-/* A graph in the terminal: the widest layout that fits. Where none does, lines are replaced by their names, the
- * longest first: a box then says itself what it takes from. */
+/* A graph in the terminal: the widest layout that fits. If none does, lines are replaced by names, the longest first: a
+ * box then lists its producers itself. */
 #include <string.h>
 
 #include "engine/base/print.h"
@@ -73,7 +73,7 @@ static int wrap(drawing *d, const char *text, lines *into) {
     return MR_OK;
 }
 
-/* What a box takes from without a line, a line of text each. */
+/* The producers without a line to this box, a line of text each. */
 static const char *taken_by_name(drawing *d, int node) {
     const mr_chart *graph = d->graph;
     const char *text = "";
@@ -106,7 +106,7 @@ static int write_box(drawing *d, int n) {
 
 /* ---- fitting --------------------------------------------------------------------------------------------------- */
 
-/* Lays the graph out in `columns` of text a layer (0: any number); 1 where it fits, 0 where not. */
+/* Lays the graph out in `columns` of text a layer (0: any number); 1 if it fits, 0 if not. */
 static int try(drawing *d, bool grouped, int columns) {
     mr_sheet_style style = cells;
     style.grouped = d->grouped = grouped;
@@ -129,7 +129,7 @@ static int try_widths(drawing *d) {
     return fits ? fits : try(d, false, 1);
 }
 
-/* Cuts the arrows on those sides of boxes that they alone make wider than the terminal. */
+/* Cuts the arrows on those sides of boxes that make the boxes wider than the terminal by themselves. */
 static void cut_wide(drawing *d) {
     for (int e = 0; e < d->graph->edge_count; e++)
         if (d->sheet.box[d->arrow[e].to].above > d->view->width ||
@@ -211,7 +211,7 @@ static int draw(const drawing *d, FILE *stream) {
     return MR_OK;
 }
 
-/* The name as far as it fits; what is beyond ASCII may be two columns wide. */
+/* As much of the name as fits; characters beyond ASCII may be two columns wide. */
 static void print_name(const mr_chart *graph, const mr_chart_view *view, FILE *stream) {
     int column = 0;
     for (const char *at = graph->name; *at;) {

@@ -5,7 +5,7 @@
 #include "millrace/status.h"
 #include "tools/millrace/graph/sheet_parts.h"
 
-/* ---- items: boxes, and rails where nets pass a layer ----------------------------------------------------------- */
+/* ---- items: boxes, and rails of nets that pass a layer --------------------------------------------------------- */
 
 static int count_rails(const mr_sheet_work *w) {
     int count = 0;
@@ -47,7 +47,7 @@ static int list_layers(mr_sheet_work *w) {
     return MR_OK;
 }
 
-/* ---- taps and wires: where nets touch items, by channel -------------------------------------------------------- */
+/* ---- taps and wires: the points of nets on items, by channel --------------------------------------------------- */
 
 static void add_tap(mr_sheet_work *w, int channel, int net, bool top, int item, int end) {
     w->tap[w->tap_count++] = (mr_sheet_tap){.channel = channel, .net = net, .top = top, .item = item, .end = end};

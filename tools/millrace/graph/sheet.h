@@ -1,14 +1,14 @@
-/* A sheet: boxes in layers from top to bottom, and the lines of the arrows between them. What `millrace graph` draws
- * in the terminal and as SVG; it knows neither.
+/* A sheet, the layout of a graph: boxes in layers from top to bottom, and the lines of the arrows between them.
+ * `millrace graph` draws it in the terminal and as SVG; it depends on neither.
  *
- * The method is Sugiyama, Tagawa and Toda's (1981): layers by longest path, rails (their dummy vertices) where an
- * arrow passes a layer, fewer crossings by barycenters, then x by least squares towards the neighbours under the
- * order. All output ports with the same consumers share one line, a net, so that many boxes that feed one, or one
- * that feeds many, need one rail only. Between two layers the lines run as in a channel of a circuit board: lines of
- * different nets cross, but never lie on each other, so that a drawing can be read in one way only.
+ * The method is Sugiyama, Tagawa and Toda's (1981): layers by longest path, rails (their dummy vertices) where an arrow
+ * passes a layer, fewer crossings by barycenters, then x by least squares towards the neighbours under the order. All
+ * output ports with the same consumers share one line, a net, so that many boxes that feed one, or one that feeds many,
+ * need one rail only. Between two layers the lines run as in a channel of a circuit board: lines of different nets
+ * cross, but never lie on each other, so that a drawing can be read in one way only.
  *
- * Units are the drawer's: character cells or pixels; x grows to the right, y downwards. The same input gives the
- * same sheet. One thread at a time. */
+ * Units are the drawer's: character cells or pixels; x grows to the right, y downwards. The same input gives the same
+ * sheet. One thread at a time. */
 #ifndef MILLRACE_TOOLS_GRAPH_SHEET_H
 #define MILLRACE_TOOLS_GRAPH_SHEET_H
 
@@ -17,12 +17,12 @@
 #include "engine/base/arena.h"
 
 typedef struct mr_sheet_box {
-    /* given */
+    /* input */
     int least, height; /* width and height of its text and border */
     int group;         /* 0, 1, ...: with style.grouped, each group has a range of x to itself */
-    /* found */
+    /* result */
     int layer, x, y;
-    int width;        /* `least`, or more where its ends need it */
+    int width;        /* `least`, or more if its ends need it */
     int above, below; /* widths that the ends on either side need with their labels */
 } mr_sheet_box;
 
@@ -32,7 +32,8 @@ typedef struct mr_sheet_arrow {
     bool cut;                         /* not drawn; it only keeps `to` below `from` */
 } mr_sheet_arrow;
 
-/* Where a line touches a box: one for each output port that has a consumer, and one for each input port and net. */
+/* The point at which a line touches a box: one for each output port that has a consumer, and one for each input port
+ * and net. */
 typedef struct mr_sheet_end {
     int box, port, net;
     int arrow; /* one of those that end here */
@@ -48,7 +49,7 @@ typedef struct mr_sheet_line {
     int net, x0, y0, x1, y1; /* x0 <= x1, y0 <= y1 */
 } mr_sheet_line;
 
-/* Where lines of a net meet without a corner: a drawing may mark it, to tell it from a crossing. */
+/* A point at which lines of a net meet without a corner: a drawing may mark it, to tell it from a crossing. */
 typedef struct mr_sheet_joint {
     int net, x, y;
 } mr_sheet_joint;
@@ -58,8 +59,8 @@ typedef struct mr_sheet_range {
 } mr_sheet_range;
 
 typedef struct mr_sheet_style {
-    int cell;        /* 1 where coordinates count cells, so that the last one of a box is at x + width - 1; else 0 */
-    int box_gap;     /* between boxes of a layer, and what is written beside them */
+    int cell;        /* 1 if coordinates count cells, so that the last one of a box is at x + width - 1; else 0 */
+    int box_gap;     /* between boxes of a layer, and the text beside them */
     int rail_gap;    /* between rails, and between lines of the same height */
     int inset;       /* from a box's left edge to its first end, and at least from the last to its right edge */
     int end_gap;     /* from an end without a label to the next; at least inset + cell */
@@ -75,20 +76,20 @@ typedef struct mr_sheet_style {
     const int *group_least; /* width of each group at least, without its pads; NULL: any */
     bool grouped;
     int limit; /* boxes of one layer (and group) share this width; 0: any */
-    int most;  /* a wider sheet is not wanted; 0: any width is */
+    int most;  /* the largest width that is wanted; 0: any */
 } mr_sheet_style;
 
 typedef struct mr_sheet {
-    /* given; the drawer's memory */
+    /* input; the drawer's memory */
     int box_count;
     mr_sheet_box *box;
     int arrow_count;
     const mr_sheet_arrow *arrow;
     int group_count;
-    /* found; the sheet's */
+    /* result; the sheet's memory */
     int width, height, layer_count;
     int net_count, end_count, joint_count, line_count, line_room;
-    int *net_of; /* of each arrow; -1 where it is cut, or the same as another */
+    int *net_of; /* of each arrow; -1 if it is cut, or the same as another */
     mr_sheet_end *end;
     mr_sheet_joint *joint;
     mr_sheet_line *line;
@@ -96,11 +97,10 @@ typedef struct mr_sheet {
     mr_arena arena;
 } mr_sheet;
 
-/* Finds all that is to be found; MR_OK or MR_ERROR_MEMORY. Where the sheet gets wider than style.most, which
- * sheet.width tells, the work ends as soon as that is known: of boxes, layers and what their ends need are found, and
- * nothing else is. */
+/* Fills in the results; MR_OK or MR_ERROR_MEMORY. If the sheet gets wider than style.most, as sheet.width tells, the
+ * work ends as soon as that is known: only boxes' widths, layers and the room of ends are filled in. */
 int mr_sheet_make(mr_sheet *sheet, const mr_sheet_style *style);
-/* Frees what was found, so that the sheet can be made again. */
+/* Frees the results, so that the sheet can be made again. */
 void mr_sheet_fini(mr_sheet *sheet);
 
 #endif

@@ -1,4 +1,4 @@
-/* Layers: each box below all that it takes from, as high as there is room for its width. */
+/* Layers: each box below all its producers, as high as there is room for its width. */
 #include <limits.h>
 
 #include "millrace/status.h"
@@ -6,7 +6,7 @@
 
 typedef struct room {
     mr_sheet_work *work;
-    int *used; /* width taken of each layer, for each group that has a range of its own */
+    int *used; /* width used in each layer, for each group that has a range of its own */
     int ranges;
 } room;
 
@@ -55,7 +55,7 @@ static void leave(const room *r, int box) {
     *used -= *used ? r->work->style.box_gap : 0;
 }
 
-/* Boxes that take nothing stand close above the first that takes from them: their lines get short. */
+/* Boxes without inputs are moved close above their first consumer: this makes their lines short. */
 static void lower_starts(const room *r, const int *lowest, const int *above) {
     mr_sheet *sheet = r->work->sheet;
     for (int b = 0; b < sheet->box_count; b++) {
@@ -69,7 +69,7 @@ static void lower_starts(const room *r, const int *lowest, const int *above) {
     }
 }
 
-/* Numbers the layers that boxes stand in, without gaps. */
+/* Numbers the layers that have boxes, without gaps. */
 static int close_gaps(mr_sheet_work *w) {
     mr_sheet *sheet = w->sheet;
     int *number = mr_arena_array(w->arena, (size_t)sheet->box_count + 1, sizeof *number);
@@ -84,7 +84,7 @@ static int close_gaps(mr_sheet_work *w) {
     return MR_OK;
 }
 
-/* From the layers of its ends. A net's rails stand with the group of its first producer. */
+/* From the layers of its ends. A net's rails are in the group of its first producer. */
 static void span_nets(mr_sheet_work *w) {
     const mr_sheet *sheet = w->sheet;
     for (int n = 0; n < sheet->net_count; n++)
@@ -101,7 +101,7 @@ static void span_nets(mr_sheet_work *w) {
     }
 }
 
-/* The arrows into each box stand together in `by_to`, those of box b from start[b] on. */
+/* The arrows into each box are adjacent in `by_to`, those of box b from start[b] on. */
 static int group_by_consumer(mr_sheet_work *w, int **start, int **by_to) {
     const mr_sheet *sheet = w->sheet;
     *start = mr_arena_array(w->arena, (size_t)sheet->box_count + 2, sizeof **start);
@@ -150,7 +150,7 @@ int mr_sheet_find_layers(mr_sheet_work *w) {
 
 /* ---- the least width ------------------------------------------------------------------------------------------- */
 
-/* What stands in one layer of one group. */
+/* The items in one layer of one group. */
 typedef struct row {
     int boxes, width; /* of boxes, labels included */
     int rails;

@@ -1,5 +1,5 @@
-/* Fewer crossings: items are sorted by the mean place of what they are connected with, layer by layer, down and up
- * again; the order with the fewest crossings stays. */
+/* Fewer crossings: items are sorted by the mean place of their neighbours, layer by layer, down and up again; the order
+ * with the fewest crossings is kept. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,8 +115,8 @@ static int list_pairs(sorter *s, int channel) {
     return count;
 }
 
-/* Pairs of connections of which one begins left of the other and ends right of it; the tree (Fenwick 1994) counts
- * those that ended at or left of a place. */
+/* Pairs of connections of which one begins left of the other and ends right of it; the tree (Fenwick 1994) counts those
+ * that ended at or left of a place. */
 static int64_t crossings_in(sorter *s, int channel) {
     int places = s->work->layer[channel + 2] - s->work->layer[channel + 1];
     int count = list_pairs(s, channel);

@@ -1,5 +1,5 @@
-/* Where everything stands from left to right: each layer by least squares towards what it is connected with, under
- * the order found and with the distances asked for, layer by layer, down and up again. */
+/* Places from left to right: each layer by least squares towards its neighbours, under the order and with the distances
+ * given, layer by layer, down and up again. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum { SWEEPS = 16, SPARE_GAPS = 4, STRAIGHT_RAIL = 256, STRAIGHT_END = 16 };
 
 /* Items that touch move as one. */
 typedef struct cluster {
-    double sum, weight; /* of where its items want it */
+    double sum, weight; /* of the places that its items want */
     int first, count;   /* items, as positions in the layer */
 } cluster;
 
@@ -24,8 +24,8 @@ typedef struct ranked_end {
 typedef struct placer {
     mr_sheet_work *work;
     cluster *cluster;   /* room for a layer */
-    int *room;          /* how wide each group may get */
-    double *mean;       /* of each end: where the other side of its wire is */
+    int *room;          /* the most width of each group */
+    double *mean;       /* of each end: the place of the other side of its wire */
     ranked_end *ranked; /* room for all ends */
     int *best;          /* x of each item */
     int64_t least_badness;
@@ -37,7 +37,7 @@ static int gap_between(const mr_sheet_work *w, const mr_sheet_item *a, const mr_
     return a->box >= 0 && b->box >= 0 ? w->style.box_gap : w->style.rail_gap;
 }
 
-/* The items of one group in a layer, from positions `first` on: where the next group begins. */
+/* The items of one group in a layer, from position `first` on; returns the position of the next group. */
 static int group_end(const mr_sheet_work *w, int layer, int first) {
     int at = first, group = w->item[w->order[first]].group;
     while (at < w->layer[layer + 1] && w->item[w->order[at]].group == group)
@@ -45,7 +45,7 @@ static int group_end(const mr_sheet_work *w, int layer, int first) {
     return at;
 }
 
-/* Packs the items to the left and answers their width. */
+/* Packs the items to the left and returns their width. */
 static int pack(mr_sheet_work *w, int first, int end) {
     int x = 0;
     for (int i = first; i < end; i++) {
@@ -79,7 +79,7 @@ static double mean_x(const mr_sheet_work *w, int first, int end) {
     return sum / (end - first);
 }
 
-/* Puts the ends on each side of a box into the order of what they lead to, so that their lines do not cross. */
+/* Sorts the ends on each side of a box by the places of their other ends, so that their lines do not cross. */
 static void order_ends(placer *p) {
     mr_sheet_work *w = p->work;
     const mr_sheet *sheet = w->sheet;
@@ -108,8 +108,8 @@ static void order_ends(placer *p) {
 
 /* ---- pulling --------------------------------------------------------------------------------------------------- */
 
-/* Of the taps on the other side of a wire, in the same group: the one nearest to their mean, so that the line to one
- * of them is straight; -1 where there is none. */
+/* Among the taps on the other side of a wire, in the same group: the one nearest to their mean, so that the line to one
+ * of them is straight; -1 if there is none. */
 static int middle_tap(const mr_sheet_work *w, int first, int end, int group) {
     double sum = 0, distance = 0;
     int count = 0, nearest = -1;
@@ -140,8 +140,8 @@ static double pull(mr_sheet_work *w, const mr_sheet_tap *tap, const mr_sheet_tap
     return fabs(distance);
 }
 
-/* Tells the taps of a wire from `first` on where those of the other side want them; with `nearest` only the one of
- * each group whose line can be straight, so that the others stay where they stand well otherwise. */
+/* Gives the taps of a wire, from `first` on, the places that those of the other side want; with `nearest` only the one
+ * of each group whose line can be straight, so that the others keep their places. */
 static void pull_wire(mr_sheet_work *w, int first, int end, int other, int other_end, bool nearest) {
     for (int t = first; t < end; t++) {
         int group = w->item[w->tap[t].item].group, middle = middle_tap(w, other, other_end, group), chosen = t;
@@ -154,7 +154,7 @@ static void pull_wire(mr_sheet_work *w, int first, int end, int other, int other
     }
 }
 
-/* Tells each item of the layer where its neighbours above (`down`) or below want it. */
+/* Gives each item of the layer the place that its neighbours above (`down`) or below want. */
 static void pull_layer(mr_sheet_work *w, int layer, bool down, bool nearest) {
     int channel = down ? layer - 1 : layer;
     for (int i = w->layer[layer]; i < w->layer[layer + 1]; i++)
@@ -169,8 +169,7 @@ static void pull_layer(mr_sheet_work *w, int layer, bool down, bool nearest) {
 }
 
 /* The nearest places to the wanted ones, in the sense of least squares (isotonic regression by pooling adjacent
- * violators: Ayer et al. 1955), within the width that the group has. Packed, each item stands at item->x.
- */
+ * violators: Ayer et al. 1955), within the width that the group has. Packed, each item stands at item->x. */
 static void settle(placer *p, int first, int end) {
     mr_sheet_work *w = p->work;
     int group = w->item[w->order[first]].group, count = 0;
@@ -204,7 +203,7 @@ static void place_layer(placer *p, int layer, bool down, bool nearest) {
         end = group_end(w, layer, first);
         for (int i = first; i < end; i++) {
             mr_sheet_item *item = &w->item[w->order[i]];
-            /* What nothing pulls stays, but gives way. */
+            /* An item without neighbours stays, but gives way. */
             if (item->weight == 0) {
                 item->weight = 1.0 / 1024;
                 item->sum = item->weight * item->x;
@@ -224,7 +223,7 @@ static void sweep(placer *p, bool down, bool nearest) {
 /* ---- choosing -----------------------------------------------------------------------------------------------------
  */
 
-/* How many taps of a wire have none opposite at the same x, and then how far it reaches: less is better. */
+/* The number of taps of a wire with none opposite at the same x, and then its width: less is better. */
 static int64_t badness_of(const mr_sheet_work *w, const mr_sheet_wire *wire) {
     int low = INT_MAX, high = INT_MIN, bends = 0;
     for (int t = wire->first; t < wire->last; t++) {
@@ -239,7 +238,7 @@ static int64_t badness_of(const mr_sheet_work *w, const mr_sheet_wire *wire) {
     return ((int64_t)bends << 32) + high - low;
 }
 
-/* Keeps the places where they are better than those kept before. */
+/* Keeps the places if they are better than those kept before. */
 static void keep_best(placer *p) {
     mr_sheet_work *w = p->work;
     int64_t badness = 0;
@@ -258,7 +257,7 @@ static int range_count(const mr_sheet_work *w) {
     return w->style.grouped ? w->sheet->group_count : 1;
 }
 
-/* How much wider a group may get than it must, so that more lines are straight. */
+/* The extra width of a group, so that more lines are straight. */
 static int spare_width(const placer *p) {
     const mr_sheet_style *style = &p->work->style;
     int ranges = range_count(p->work), width = (ranges - 1) * style->group_gap, spare = SPARE_GAPS * style->box_gap;
@@ -302,7 +301,7 @@ static mr_sheet_range place_group(mr_sheet_work *w, int group, int x) {
     return (mr_sheet_range){.x = x, .width = (width > least ? width : least) + 2 * pad};
 }
 
-/* Puts the groups beside each other and the boxes where their items are. */
+/* Puts the groups beside each other and the boxes at the places of their items. */
 static int finish(placer *p) {
     mr_sheet_work *w = p->work;
     mr_sheet *sheet = w->sheet;

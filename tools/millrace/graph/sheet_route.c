@@ -1,10 +1,9 @@
-/* Lines, and where everything stands from top to bottom.
+/* Lines, and places from top to bottom.
  *
- * Between two layers each wire has a horizontal piece, on a track, and verticals from it to its taps above and
- * below. Tracks are given by the left-edge rule (Hashimoto and Stevens 1971): wires that stand clear of each other
- * share one. Where one wire comes from above at the x at which another one leaves downwards, it must have the higher
- * track; a circle of such demands is broken by leading one wire around all others, through a column to the right of
- * everything. */
+ * Between two layers each wire has a horizontal piece, on a track, and verticals from it to its taps above and below.
+ * Tracks are given by the left-edge rule (Hashimoto and Stevens 1971): wires that stand clear of each other share one.
+ * If one wire comes from above at the x at which another one leaves downwards, it must have the higher track; a circle
+ * of such demands is broken by leading one wire around all others, through a column to the right of everything. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -95,7 +94,7 @@ static void insert(channel *c, int number) {
     c->sorted[at] = number;
 }
 
-/* Fills one track; whether anything found its place on it. */
+/* Fills one track; true if a span was put on it. */
 static bool fill_track(channel *c) {
     int free_from = INT_MIN, placed = 0;
     for (int i = 0; i < c->span_count; i++) {
@@ -198,13 +197,14 @@ static int track_y(const channel *c, const span *one) {
     return c->first_track + one->track * c->work->style.track + c->work->style.track / 2;
 }
 
-/* Where the line of a tap at the top of the channel begins. */
+/* The y at which the line of a tap at the top of the channel begins. */
 static int start_y(const channel *c, const mr_sheet_tap *tap) {
     const mr_sheet *sheet = c->work->sheet;
     return tap->end < 0 ? c->ceiling - c->work->style.cell : sheet->end[tap->end].y;
 }
 
-/* Marks where a tap meets the horizontal piece within it, or at its end from the other side of another tap. */
+/* Marks the point at which a tap meets the horizontal piece within it, or at its end from the other side of another
+ * tap. */
 static void mark_joint(const channel *c, const span *one, const mr_sheet_tap *tap) {
     const mr_sheet_work *w = c->work;
     const mr_sheet_wire *wire = &w->wire[one->wire];
@@ -254,7 +254,7 @@ static int draw(channel *c) {
 
 /* ---- layers ---------------------------------------------------------------------------------------------------- */
 
-/* Puts the boxes of a layer at `y` and answers its height. */
+/* Puts the boxes of a layer at `y` and returns its height. */
 static int place_layer(mr_sheet_work *w, int layer, int y) {
     int height = 0;
     for (int i = w->layer[layer]; i < w->layer[layer + 1]; i++) {
@@ -270,7 +270,7 @@ static int place_layer(mr_sheet_work *w, int layer, int y) {
 
 static int draw_rails(mr_sheet_work *w, int layer, int y, int height) {
     int status = MR_OK;
-    /* The taps of a channel tell the nets of the rails at its top. */
+    /* The taps at the top of a channel have the nets of its rails. */
     for (int i = w->channel[layer]; !status && i < w->channel[layer + 1]; i++)
         for (int t = w->wire[i].first; !status && t < w->wire[i].middle; t++)
             if (w->tap[t].end < 0) {
@@ -310,7 +310,7 @@ static int make_room(channel *c) {
     return c->span && c->sorted && c->pin && c->demand ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* One channel, whose upper layer ends at `y`: where the next one begins, or a negative status. */
+/* One channel, whose upper layer ends at `y`: returns the y of the next one, or a negative status. */
 static int route_channel(channel *c, int index, int y) {
     c->index = index;
     c->span_count = c->pin_count = c->demand_count = c->tracks = c->around = 0;
