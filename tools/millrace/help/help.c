@@ -1,4 +1,4 @@
-/* millrace help: topics and verbs; also what is installed for man(1) and for shells. */
+/* millrace help: topics and verbs; also the files installed for man(1) and for shells. */
 #include <stdio.h>
 #include <string.h>
 

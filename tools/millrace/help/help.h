@@ -1,4 +1,4 @@
-/* What is made of the usages of all verbs and of the topics: manual pages, and completions for shells. */
+/* Output made from the usages of all verbs and from the topics: manual pages, and completions for shells. */
 #ifndef MILLRACE_TOOLS_HELP_HELP_H
 #define MILLRACE_TOOLS_HELP_HELP_H
 
@@ -10,11 +10,11 @@
 /* NULL if there is none of that name. */
 const mr_topic *mr_topic_find(const char *name);
 
-/* The parts of a usage's help: an entry of a list, such as an option with its argument, or a paragraph (name NULL). Texts
- * are one line each, borrowed for the call. */
+/* The parts of a usage's help: an entry of a list, such as an option with its argument, or a paragraph (name NULL).
+ * Texts are one line each, borrowed for the call. */
 typedef void mr_help_part(void *to, const char *name, const char *text);
 void mr_help_parts(const char *help, mr_help_part *part, void *to);
-/* What an option's help says; both are "" if it says nothing. Cut where there is no room. */
+/* The argument and the text of an option's help; both are "" if it has none. Cut if there is no room. */
 void mr_help_option(const mr_usage *usage, const char *option, char *argument, size_t argument_room, char *text, size_t room);
 
 /* MR_OK, MR_ERROR_USAGE if there is no such page or shell (with a message), or MR_ERROR_MEMORY. */

@@ -53,7 +53,7 @@ static bool begins(const char *line, const char *with) {
     return strncmp(line, with, strlen(with)) == 0;
 }
 
-/* Whether a line cannot go on the paragraph before it. */
+/* True if a line begins a new part, and does not continue the paragraph before it. */
 static bool begins_part(const char *line) {
     return !*line || begins(line, "```") || begins(line, "#") || begins(line, "| ") || begins(line, "- ") ||
            begins(line, "![") || begins(line, "    ");

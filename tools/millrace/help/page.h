@@ -1,7 +1,7 @@
 /* Pages: the part of Markdown that the documents use, as text for a terminal or as a manual page.
  *
- * Headings, paragraphs, lists, tables, indented and fenced blocks; within a line code, links and escapes. Pictures are left
- * out. One thread. */
+ * Headings, paragraphs, lists, tables, indented and fenced blocks; within a line code, links and escapes. Pictures are
+ * left out. One thread. */
 #ifndef MILLRACE_TOOLS_HELP_PAGE_H
 #define MILLRACE_TOOLS_HELP_PAGE_H
 
@@ -13,7 +13,7 @@ typedef struct mr_page_style {
     void (*heading)(FILE *to, int level, const char *text);
     void (*paragraph)(FILE *to, const char *text);
     void (*item)(FILE *to, const char *text);
-    void (*block)(FILE *to, const char *const *lines, size_t count, size_t indent); /* as they are, but for the indent */
+    void (*block)(FILE *to, const char *const *lines, size_t count, size_t indent); /* unchanged but for the indent */
     /* Cells row by row; the first row are the titles. */
     void (*table)(FILE *to, char *const *cells, size_t columns, size_t rows);
 } mr_page_style;
@@ -24,10 +24,10 @@ extern const mr_page_style mr_page_text, mr_page_manual;
 int mr_page_write(FILE *to, const char *const *lines, const mr_page_style *style);
 
 typedef enum mr_inline_kind { MR_INLINE_PLAIN, MR_INLINE_CODE } mr_inline_kind;
-/* Calls `put` with each piece of a line: of a link its words, of code what is between the backticks. */
+/* Calls `put` with each piece of a line: of a link its words, of code the text between the backticks. */
 void mr_inline(const char *text, void (*put)(void *to, mr_inline_kind kind, const char *piece, size_t bytes), void *to);
 
-/* Text of a manual page with what groff takes for commands escaped. */
+/* Text of a manual page, with commands of groff escaped. */
 void mr_roff_put(FILE *to, const char *text, size_t bytes);
 
 #endif

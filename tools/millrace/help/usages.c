@@ -4,7 +4,7 @@
 #include "engine/base/print.h"
 #include "tools/millrace/help/help.h"
 
-/* How a help is set: what hangs below an entry is far in; an entry is two columns in, its text two blanks behind. */
+/* The layout of a help text: a continuation line is far in; an entry is two columns in, its text two blanks behind. */
 enum { INDENT = 2, HANGING = 8 };
 
 static size_t blanks(const char *line) {
