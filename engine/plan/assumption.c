@@ -11,8 +11,8 @@
 
 enum { MOST_ASSUMED = 256 };
 
-/* What stands behind the count: a card, memory, or both: "H100", "80GiB", "H100x40GiB". Names of cards, and of files with
- * figures, may have an x in them. */
+/* The text behind the count: a card, memory, or both: "H100", "80GiB", "H100x40GiB". Names of cards, and of files of
+ * figures, may contain an x. */
 static bool parse_each(const char *text, mr_assumption *to) {
     mr_card card;
     const char *last = strrchr(text, 'x');
@@ -28,7 +28,7 @@ static bool parse_each(const char *text, mr_assumption *to) {
     return length > 0 && length < sizeof to->like && !isdigit((unsigned char)*text);
 }
 
-/* "cuda:8x80GiB": eight of them with so much memory each; "sim:2": two; "cuda:2xH100": two such cards. */
+/* "cuda:8x80GiB": eight devices with that much memory each; "sim:2": two; "cuda:2xH100": two such cards. */
 bool mr_plan_parse_assumption(const char *text, mr_assumption *to) {
     char *end;
     *to = (mr_assumption){0};
@@ -42,7 +42,7 @@ bool mr_plan_parse_assumption(const char *text, mr_assumption *to) {
     return *end == 0 || (*end == 'x' && parse_each(end + 1, to));
 }
 
-/* Why there is no such card, with the nearest one that there is. */
+/* Reports that there is no such card, with the nearest known one. */
 static int refuse_card(const char *name) {
     char hint[MR_CARD_NAME + 32], why[512];
     mr_nearest nearest = {.wanted = name};

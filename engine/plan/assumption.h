@@ -1,4 +1,4 @@
-/* Hardware that a plan is made for though it need not be there: `--assume cuda:8xH100`. Any thread. */
+/* Hardware that a plan is made for, even if it is not present: `--assume cuda:8xH100`. Any thread. */
 #ifndef MILLRACE_PLAN_ASSUMPTION_H
 #define MILLRACE_PLAN_ASSUMPTION_H
 
@@ -14,10 +14,10 @@ typedef struct mr_assumption {
     char like[MR_CARD_NAME];  /* a card; "": not given */
 } mr_assumption;
 
-/* "cuda:8x80GiB": eight of them with so much memory each; "sim:2": two; "cuda:2xH100": two such cards. False if the text is
- * malformed; whether there is such a card is not checked. */
+/* "cuda:8x80GiB": eight devices with that much memory each; "sim:2": two; "cuda:2xH100": two such cards. False if the
+ * text is malformed; whether there is such a card is not checked. */
 bool mr_plan_parse_assumption(const char *text, mr_assumption *to);
-/* Whether a text can stand in mr_plan_params.assume; MR_ERROR_USAGE if it cannot. */
+/* Whether a text is valid in mr_plan_params.assume; MR_ERROR_USAGE if not. */
 int mr_plan_check_assumption(const char *text);
 
 #endif

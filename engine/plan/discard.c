@@ -1,4 +1,4 @@
-/* A plan whose stages write nowhere: for runs that only measure. */
+/* A plan whose stages' output is discarded: for runs that only measure. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,7 +6,7 @@
 #include "engine/plan/plan.h"
 #include "millrace/status.h"
 
-/* A folder of the stage's own, made when it is first asked for. */
+/* A folder of the stage's own, created on first use. */
 static const char *folder_of(mr_plan *plan, const mr_plan_vertex *vertex, const char *folder) {
     const char *path = mr_arena_print(&plan->arena, "%s/%s", folder, vertex->id);
     if (path && mkdir(path, 0700) && errno != EEXIST) {
@@ -16,7 +16,7 @@ static const char *folder_of(mr_plan *plan, const mr_plan_vertex *vertex, const 
     return path;
 }
 
-/* Options belong to the spec, which belongs to the plan: only here they are changed once more. */
+/* Options belong to the spec, which belongs to the plan: they are changed after parsing only here. */
 static int discard(mr_plan *plan, const mr_plan_vertex *vertex, const mr_option *table, char *fields,
                    const char *folder) {
     for (const mr_option *option = table; option && option->name; option++) {

@@ -34,7 +34,7 @@ bool mr_plan_works_on_devices(const mr_stage_type *type) {
 void mr_plan_mark_before(const mr_plan *plan, int vertex, bool *before) {
     memset(before, 0, plan->vertex_count * sizeof *before);
     before[vertex] = true;
-    /* Edges stand in the order of the vertices they lead to: those of what is reached come after all that reach it. */
+    /* Edges are ordered by the vertices they lead to: those of a reached vertex come after all that reach it. */
     for (size_t i = plan->edge_count; i-- > 0;)
         before[plan->edges[i].from] |= before[plan->edges[i].to];
 }
@@ -50,7 +50,7 @@ bool mr_plan_is_reliable(const mr_plan *plan, int vertex) {
     return reliable;
 }
 
-/* Copies bring pictures as they are to those behind them. */
+/* Copies pass on pictures unchanged. */
 static double shrink_by(const mr_plan *plan, int v, const mr_format *picture) {
     const mr_plan_vertex *vertex = &plan->vertices[v];
     if (vertex->copy)

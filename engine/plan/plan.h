@@ -1,48 +1,48 @@
 /* The plan: a pipeline after everything is decided. spec -> plan -> graph.
  *
  * mr_plan_create resolves stage types, links, devices, instance counts, formats (through each type's negotiate, in
- * topological order), queue lengths and buffer counts. It reports all errors at once and moves nothing. The plan owns
- * its memory and, through `spec`, the options and strings it points to. It is immutable once created, but for
+ * topological order), queue lengths and buffer counts. It reports all errors at once and moves no frames. The plan owns
+ * its memory and, through `spec`, the options and strings it points to. It is immutable once created, except for
  * mr_plan_discard_output, and may then be read by any thread. Sizes are bytes, times nanoseconds.
  *
- * What is decided where the YAML says nothing: one frame a call; four frames of each source in a queue (32 of packets
- * or results, which are small; in any case one batch, and before a join as many as the batches on the way there
- * gather); two calls in flight for each worker that may be in a stage, or for each of its devices where those are
- * more; device cpu; block; drop.
+ * Defaults if the YAML gives none: one frame a call; four frames of each source in a queue (32 of packets or results,
+ * which are small; in any case one batch, and before a join as many as the batches on the way there gather); two calls
+ * in flight for each worker that may be in a stage, or for each of its devices if there are more of those; device cpu;
+ * block; drop.
  *
- * Buffers. The pool behind output 0 of one instance has so many that links fill up before it runs dry:
+ * Buffers. The pool behind output 0 of one instance is large enough for links to fill up before it runs dry:
  *
  *     retained (negotiated) + in_flight * batch + the sum over consumers of
  *         queue * sources of this instance
  *         + in_flight * batch of each instance of the consumer that these sources reach
  *
- * and again the same for the consumers of a consumer that may send frames on in the buffers they came in, that is,
- * one with an output of the same kind as its input; of a stage that adds tensors to the results, of all that follow,
- * since results go on with whatever is made of their frame. A copy takes the same for its consumers, and stages before
- * it hold no more than its queue and its slots. On several devices the pool of each is as large: while the others fail,
- * are disabled or are slow, all of these frames may lie on one of them.
+ * and again the same for the consumers of a consumer that may pass frames on in their buffers, that is, one with an
+ * output of the same kind as its input; for a stage that adds tensors to the results, of all that follow, because
+ * results go on with every frame made of theirs. A copy needs the same for its consumers, and stages before it hold no
+ * more than its queue and its slots. On several devices the pool of each is as large: while the others fail, are
+ * disabled or are slow, all of these frames may be on one of them.
  *
- * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a copy
- * reads it, and else shared where a cut to another process of this host does, be it through stages that send frames on
- * in the buffers they came in; the same holds of pinned memory. What a library or the program has lent goes through
- * pinned memory of the copy. Several devices: one instance, each of whose calls goes to one of them: to that on which
- * its first frame lies, else to that which will be done with it first (flow/placement.c). What lies elsewhere the call
- * brings into that device's memory itself, as its first work (`staging`): only then is it known where a frame goes, and
- * a batch stays whole. So there is no copy before such a stage; one behind it, with the same list of devices, brings
- * each frame home from where it lies.
+ * Memory. A stage reads and writes memory of its device; outputs of host stages are pinned if a copy reads them,
+ * otherwise shared if a cut to another process of this host does, even through stages that pass frames on in their
+ * buffers; the same holds for pinned memory. External memory of a library or the program goes through pinned memory of
+ * the copy. Several devices: one instance, each of whose calls goes to one of them: to the device of its first frame,
+ * else to the one that will finish it first (flow/placement.c). The call uploads frames that are elsewhere into that
+ * device's memory itself, as its first work (`staging`): only then is the device of a frame known, and a batch stays
+ * whole. So there is no copy before such a stage; one behind it, with the same list of devices, brings each frame home
+ * from its device.
  *
- * Small frames are copied together: a copy on one device takes as many in one call as stand in its queue, up to the batch
- * of the stages that read or give them and to MR_COPY_GATHERED_BYTES. They lie one behind the other in one buffer then,
- * as far as there are such buffers; each call that finds none free gives every frame a buffer of its own.
+ * Small frames are copied together: a copy on one device takes as many in one call as are in its queue, up to the batch
+ * of the stages that read or emit them and to MR_COPY_GATHERED_BYTES. They are then contiguous in one buffer, as far as
+ * there are such buffers; a call that finds none free gives every frame a buffer of its own.
  *
- * A device in reserve is like one more of several, to which no frames go before another has failed; what goes to a
- * stage with one is brought in by the stage itself, from the host or from devices that the stage before has too.
+ * A device in reserve is like one more of several, but gets no frames before another has failed; a stage with one
+ * uploads its inputs itself, from the host or from devices that the stage before has too.
  *
- * Buffers in memory of devices, and pinned ones, are made when the pipeline starts where their size is known: what is
- * too much shows before the first frame, and nothing is allocated there while frames pass. Plain and shared memory is
- * taken as it is needed.
+ * Buffers in memory of devices, and pinned ones, are allocated when the pipeline starts if their size is known: too
+ * large a demand shows before the first frame, and nothing is allocated there while frames pass. Plain and shared
+ * memory is allocated when it is needed.
  *
- * Totals are upper bounds; what is too much to count stands as UINT64_MAX. */
+ * Totals are upper bounds; an overflow is UINT64_MAX. */
 #ifndef MILLRACE_PLAN_PLAN_H
 #define MILLRACE_PLAN_PLAN_H
 
@@ -58,9 +58,9 @@
 typedef struct mr_plan_edge {
     int from, from_port; /* vertex, output port */
     int to, to_port;     /* vertex, input port (index into its `inputs`) */
-} mr_plan_edge;        /* it carries what the output port gives: vertices[from].outputs[from_port].set */
+} mr_plan_edge;        /* carries the frames of that output port: vertices[from].outputs[from_port].set */
 
-/* What a vertex is for. Copies and ends of cuts are put in by the planner; all others are the author's. */
+/* The role of a vertex. Copies and ends of cuts are inserted by the planner; all others are the author's. */
 typedef enum mr_plan_role {
     MR_ROLE_STAGE,
     MR_ROLE_SOURCE,
@@ -69,14 +69,14 @@ typedef enum mr_plan_role {
     MR_ROLE_CUT_IN
 } mr_plan_role;
 
-/* The stage types of vertices that the planner puts in. */
+/* The stage types of vertices that the planner inserts. */
 typedef struct mr_plan_types {
     const mr_stage_type *copy, *cut_out, *cut_in;
 } mr_plan_types;
 
-/* A copy brings frames, with the tensors among their results, from one memory into another, and changes nothing else.
- * Its id is "decode->sim:0", and its `place` and `mark` are those of the first stage that reads what it brings. There is
- * one for each output port and device (or list of devices) that reads it, however many stages do. */
+/* A copy moves frames, with the tensors among their results, from one memory into another, and changes nothing else.
+ * Its id is "decode->sim:0", and its `place` and `mark` are those of the first stage that reads its output. There is
+ * one for each output port and device (or list of devices) that reads it, for any number of stages. */
 typedef enum mr_copy_kind {
     MR_COPY_NONE,     /* it is not a copy */
     MR_COPY_UPLOAD,   /* host -> device; works on a stream of the device it copies to */
@@ -84,28 +84,28 @@ typedef enum mr_copy_kind {
     MR_COPY_PEER      /* device -> device; on a stream of the device it copies to */
 } mr_copy_kind;
 
-/* Bytes that pools may take: an upper bound, where all sizes are known. */
+/* Bytes that pools may use: an upper bound, if all sizes are known. */
 typedef struct mr_plan_bytes {
     uint64_t bytes;  /* of all whose size is known */
-    uint64_t likely; /* of them, what a run is expected to take (planner/account.c) */
+    uint64_t likely; /* of them, as many as a run is expected to use (planner/account.c) */
     bool unknown;    /* there are others: frames without a bound on their size */
 } mr_plan_bytes;
 
 /* A device that the YAML, the command line or a stage names. The first is always the host's processors. */
 typedef struct mr_plan_device {
-    const char *name;       /* what mr_device_open takes: "cpu", "sim:0", "cuda:1" */
-    const char *alias;      /* its name under `devices:`, where it has one; else NULL */
-    mr_place mark;          /* of that name; line 0 where there is none */
+    const char *name;       /* as mr_device_open accepts it: "cpu", "sim:0", "cuda:1" */
+    const char *alias;      /* its name under `devices:`, if it has one; else NULL */
+    mr_place mark;          /* of that name; line 0 if there is none */
     bool enabled;
-    bool assumed;           /* it need not be there (mr_plan_params.assume) */
+    bool assumed;           /* it need not be present (mr_plan_params.assume) */
     bool used;              /* a stage or a copy computes there */
-    uint64_t limit_bytes;   /* most that pools may take there, under `devices:`; 0: no limit */
-    uint64_t memory_bytes;  /* what it has, as it says itself or is assumed; 0: not known */
-    int capability;         /* of a CUDA device that is there, 90: 9.0; 0: not known */
+    uint64_t limit_bytes;   /* most that pools may use there, under `devices:`; 0: no limit */
+    uint64_t memory_bytes;  /* its memory, as it reports or as is assumed; 0: not known */
+    int capability;         /* of a CUDA device that is present, 90: 9.0; 0: not known */
     const mr_card *card;    /* the card that it is, or is like, as far as its figures are known; NULL: not known */
     mr_plan_bytes memory;   /* upper bound of what pools, weights and tables take of its own memory; of the first
                                device: of host memory, pinned and shared memory included */
-    const char *lower;      /* what in the YAML spares most of its memory; NULL: nothing does */
+    const char *lower;      /* the key of the YAML that saves most of its memory; NULL: none does */
     mr_plan_bytes libraries; /* CUDA devices: upper bound of what libraries take there beside them (models, surfaces of
                                decoders) */
 } mr_plan_device;
@@ -117,24 +117,24 @@ typedef struct mr_plan_pool {
     int device;     /* in plan->devices: whose memory it is (with several devices, the first); pinned memory: who pins
                        it; host memory: 0 */
     int count;      /* buffers; 0: there is no such pool */
-    int likely;     /* of them, those that a run is expected to use */
+    int likely;     /* of them, as many as a run is expected to use */
     uint64_t bytes; /* of one buffer at most; 0: not known */
     uint64_t mean;  /* of one buffer on average, as far as the inputs were looked at; `bytes` if they are all alike */
     uint64_t most;  /* of all buffers together: count * bytes, or less if few of them are as large as the largest */
     bool ahead;     /* all are made when the pipeline starts; else as they are needed */
 } mr_plan_pool;
 
-/* Whose memory a row of the account is. */
+/* The owner of the memory of a row of the account. */
 typedef enum mr_plan_kind {
     MR_PLAN_HOST,
     MR_PLAN_PINNED,
     MR_PLAN_SHARED,
     MR_PLAN_QUEUES,   /* host memory in which ZeroMQ keeps messages */
     MR_PLAN_DEVICE,   /* a device's own memory */
-    MR_PLAN_LIBRARIES /* that which libraries take of a device, beside its pools */
+    MR_PLAN_LIBRARIES /* memory of a device used by libraries, beside its pools */
 } mr_plan_kind;
 
-/* The account of memory: a row for everything that one process of a node may take. All totals of the plan are sums of
+/* The account of memory: a row for every use of memory in one process of a node. All totals of the plan are sums of
  * these rows: of those of a node and a kind, and with MR_PLAN_DEVICE and MR_PLAN_LIBRARIES of a device. */
 typedef struct mr_plan_row {
     int node;
@@ -154,18 +154,18 @@ typedef struct mr_plan_node {
     mr_place mark;          /* of its id */
     int replicas;
     int64_t busy_poll_ns;
-    const char *listen;     /* the first endpoint that its first process binds; NULL: nobody takes frames from it */
-    const char *address;    /* the same as others see it */
+    const char *listen;     /* the first endpoint that its first process binds; NULL: it has no consumers */
+    const char *address;    /* the address of the same for its peers */
     const char *key, *public_key; /* files; NULL: none */
     size_t source_count, stage_count; /* of the author's */
-    mr_plan_bytes host, pinned, shared; /* upper bounds of what pools of one of its processes take */
-    mr_plan_bytes queues;   /* beside them: what ZeroMQ holds of its cuts at most, see planner/plan_memory.c */
+    mr_plan_bytes host, pinned, shared; /* upper bounds of the pools of one of its processes */
+    mr_plan_bytes queues;   /* beside them: the most memory of ZeroMQ for its cuts, see planner/plan_memory.c */
     const mr_plan_bytes *devices;       /* the same of each of the plan's devices, by index; of the first: all of those */
 } mr_plan_node;
 
-/* A link between nodes: what is decided about it, and the vertices at its ends. */
+/* A link between nodes: its settings, and the vertices at its ends. */
 typedef struct mr_plan_cut {
-    const mr_cut *cut;      /* as this process sees it; of a plan of all nodes, the first process of the giving one */
+    const mr_cut *cut;      /* as this process sees it; of a plan of all nodes, as the first producer */
     int from, to;           /* nodes */
     int out, in;            /* vertices */
 } mr_plan_cut;
@@ -181,16 +181,16 @@ typedef struct mr_plan_vertex {
     uint32_t source;                /* sources: 0, 1, ... */
     const char *device;             /* the first of its devices: "cpu", "sim:0", ... */
     const char *device_names;       /* of all of them: "sim:0, sim:1" */
-    const char *device_reason;      /* why, where the YAML left a choice to the planner; else NULL */
-    const char *remark;             /* what it does otherwise there than might be expected, and why; NULL: nothing */
-    const char *note;               /* the same of it on whichever device (mr_negotiation.remark); NULL: nothing */
+    const char *device_reason;      /* why, if the YAML left a choice to the planner; else NULL */
+    const char *remark;             /* how it behaves otherwise there than expected, and why; NULL: it does not */
+    const char *note;               /* the same on any device (mr_negotiation.remark); NULL: it does not */
     size_t device_count;            /* at least 1; more: frames are spread over them */
     const int *devices;             /* in plan->devices */
-    int turn;                       /* several devices: so many frames in a row go to the same one */
+    int turn;                       /* several devices: that many frames in a row go to the same one */
     bool has_reserve;               /* a device takes over from any of these that fails */
     int reserve;                    /* that device, in plan->devices; all that the stage needs is open there */
     mr_copy_kind copy;
-    int node;                       /* which runs it, in plan->nodes; 0 where there are none */
+    int node;                       /* the node that runs it, in plan->nodes; 0 if there are none */
     int instances;
     mr_entry entry;
     bool blocking;
@@ -209,32 +209,32 @@ typedef struct mr_plan_vertex {
     mr_planned_work work;           /* on a GPU, as negotiated */
     int retained;                   /* buffers that an instance keeps for itself, as negotiated */
     int output_buffers;             /* for output 0 of one instance (Buffers, above) */
-    int least_buffers;              /* with so many of them the pipeline still gets on: one call in each stage, and in
-                                       each queue no more than that call takes */
-    int likely_buffers;             /* so many are expected to be in use (planner/sizes.c) */
+    int least_buffers;              /* with that many the pipeline still makes progress: one call in each stage, and
+                                       in each queue no more than that call needs */
+    int likely_buffers;             /* the number expected to be in use (planner/sizes.c) */
     size_t input_count;
     const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
-    const mr_format_set *takes;     /* one for each of them: what it, and all that its frames go on to, can take; NULL
-                                       where the planner has put the vertex in */
+    const mr_format_set *takes;     /* one for each of them: the formats that it, and all that its frames go on to,
+                                       can accept; NULL if the planner has inserted the vertex */
     double rate;                    /* sources: frames a second it offers; 0: as fast as possible, or unknown */
     bool paced;                     /* sources: it keeps to that rate */
-    int64_t frames;                 /* sources: how many will come; 0: unknown */
-    bool endless;                   /* sources: it begins anew at its end, for ever */
+    int64_t frames;                 /* sources: number of frames to come; 0: unknown */
+    bool endless;                   /* sources: it restarts at its end, forever */
     bool waits;                     /* sources: it is opened when its turn comes (planner/jobs.c), and if it cannot be, the
                                        run goes on without it */
-    bool unreadable;                /* sources: it could not be opened for the plan; only where others like it could */
+    bool unreadable;                /* sources: it could not be opened for the plan; only if others like it could */
     int64_t deadline_ns;            /* sources: from when a frame is due until no work is begun on it; 0: none */
     size_t output_count;
     mr_planned_output *outputs;
-    mr_format *formats;             /* one for each output: what all its frames have in common */
-    mr_plan_pool *pools;            /* one for each output: what its frames, or the tensors it adds to them, lie in */
-    mr_plan_pool scratch;           /* what calls work in */
-    mr_plan_pool staging;           /* several devices: what each brings into its memory itself (Memory, above) */
-    mr_plan_pool batches;           /* copies of small frames: where they go, several in one buffer */
+    mr_format *formats;             /* one for each output: the properties that all its frames share */
+    mr_plan_pool *pools;            /* one for each output: buffers of its frames, or of the tensors it adds to them */
+    mr_plan_pool scratch;           /* scratch memory of calls */
+    mr_plan_pool staging;           /* several devices: uploads of each into its memory itself (Memory, above) */
+    mr_plan_pool batches;           /* copies of small frames: their target, several in one buffer */
     mr_plan_pool block;             /* of uploads: pinned memory in which those are put together before */
-    mr_plan_pool results;           /* host memory in which what calls find comes home from a device */
-    mr_plan_pool pinned;            /* host memory through which what is lent goes to a device (Memory, above) */
-    size_t source_count;            /* which sources' frames come here */
+    mr_plan_pool results;           /* host memory to which results of calls are downloaded */
+    mr_plan_pool pinned;            /* host memory through which external memory goes to a device (Memory, above) */
+    size_t source_count;            /* the sources whose frames arrive here */
     const uint32_t *sources;        /* ascending */
 } mr_plan_vertex;
 
@@ -242,9 +242,9 @@ typedef struct mr_plan {
     const mr_spec *spec;
     const char *name;
     int workers;
-    int jobs;                       /* of the sources that wait, so many are open at a time; 0: none wait */
+    int jobs;                       /* number of waiting sources that are open at a time; 0: none wait */
     int64_t busy_poll_ns;           /* how long an idle one looks for work before it sleeps */
-    int64_t grace_ns;               /* how long a run that was asked to end may take, all its nodes together */
+    int64_t grace_ns;               /* how long a run may take after a request to stop, all its nodes together */
     size_t source_count;
     size_t vertex_count;            /* sources included */
     mr_plan_vertex *vertices;       /* sources first, then the others in topological order */
@@ -255,18 +255,17 @@ typedef struct mr_plan {
                                        name */
     size_t row_count;
     const mr_plan_row *rows;        /* the account of memory: of all nodes, node by node, then by kind */
-    mr_plan_bytes host, pinned, shared; /* upper bounds of what pools take; each kind is counted apart */
-    mr_plan_bytes queues;           /* and of what ZeroMQ holds beside them */
-    size_t node_count;              /* 0: one process runs all, also where the author wrote nodes
-                                       (mr_plan_params.cuts) */
+    mr_plan_bytes host, pinned, shared; /* upper bounds of pools; each kind is counted apart */
+    mr_plan_bytes queues;           /* and of ZeroMQ's memory beside them */
+    size_t node_count;              /* 0: one process runs all, even if the author wrote nodes (mr_plan_params.cuts) */
     mr_plan_node *nodes;
-    int node;                       /* which of them this is the plan of: only vertices of that node are run. -1: of
-                                       all of them, and it cannot be run; 0 where there are none */
+    int node;                       /* the one that this is the plan of: only vertices of that node are run. -1: of
+                                       all of them, and it cannot be run; 0 if there are none */
     int replica;                    /* which of that node's processes: 0, 1, ... */
     size_t cut_count;
     mr_plan_cut *cuts;              /* in the order of the graph */
-    bool assumed;                   /* it is for hardware that need not be there, and cannot be run */
-    const mr_expectation *expected; /* what it would reach; NULL: no device is like a card */
+    bool assumed;                   /* it is for hardware that need not be present, and cannot be run */
+    const mr_expectation *expected; /* the expected rates; NULL: no device is like a card */
     mr_arena arena;                 /* private: all of the above but the spec */
 } mr_plan;
 
@@ -275,7 +274,7 @@ static inline bool mr_plan_is_here(const mr_plan *plan, const mr_plan_vertex *ve
     return vertex->node == plan->node;
 }
 
-/* What the vertex is an end of; NULL: of no cut. */
+/* The cut of which the vertex is an end; NULL: none. */
 static inline const mr_cut *mr_plan_cut_of(const mr_plan_vertex *vertex) {
     return vertex->role == MR_ROLE_CUT_OUT || vertex->role == MR_ROLE_CUT_IN ? vertex->options : NULL;
 }
@@ -285,20 +284,20 @@ typedef struct mr_plan_params {
     bool cuts;                      /* `nodes` of the YAML holds; else one process runs all */
     const char *node;               /* with cuts: the node to plan for; NULL: all of them */
     int replica;                    /* which of its processes: 0, 1, ... */
-    int process, processes;         /* in place of node and replica: which of all processes, counted node by node, of
-                                       how many; 0: not said */
-    size_t host_count;              /* machines of all processes, counted likewise: where those that listen at
-                                       tcp://0.0.0.0:PORT are reached; 0: not known */
+    int process, processes;         /* in place of node and replica: the number of this process among all, counted
+                                       node by node, and how many there are; 0: not given */
+    size_t host_count;              /* machines of all processes, counted likewise: the address of those that listen
+                                       at tcp://0.0.0.0:PORT; 0: not known */
     const char *const *hosts;
-    const char *runtime;            /* folder for sockets of nodes that do not say where they listen; NULL: that of
+    const char *runtime;            /* folder for sockets of nodes without an endpoint of their own; NULL: that of
                                        $MILLRACE_RUNTIME, else one of the pipeline's own */
-    int workers;                    /* 0: as the spec says, else one for each usable core */
-    int jobs;                       /* 0: as the spec says, else by planner/jobs.c */
+    int workers;                    /* 0: as in the spec, else one for each usable core */
+    int jobs;                       /* 0: as in the spec, else by planner/jobs.c */
     int64_t grace_ns;               /* 0: ten seconds */
     bool offline;
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
-    size_t assume_count;            /* plan for hardware that need not be there: "cuda:8x80GiB", "sim:2", "cuda:2xH100",
-                                       "cuda:1xH100x40GiB" */
+    size_t assume_count;            /* plan for hardware that need not be present: "cuda:8x80GiB", "sim:2",
+                                       "cuda:2xH100", "cuda:1xH100x40GiB" */
     const char *const *assume;
     size_t cost_count;              /* not 0: `device: auto` balances by these */
     const mr_measured_cost *costs;
@@ -312,35 +311,35 @@ static inline int mr_plan_part(const mr_plan_vertex *vertex, size_t part) {
     return part < vertex->device_count ? vertex->devices[part] : vertex->reserve;
 }
 
-/* Of the sources whose frames come to the vertex, how many do so at any time. */
+/* The number of sources that reach the vertex and are open at a time. */
 size_t mr_plan_at_once(const mr_plan *plan, const mr_plan_vertex *vertex);
-/* How many of the plan's sources wait for their turn. */
+/* The number of the plan's sources that wait for their turn. */
 size_t mr_plan_waiting(const mr_plan *plan);
 
 /* Whether both compute on the same devices, named in the same order. */
 bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);
-/* Whether calls of the vertex wait until a batch is full; copies take what is there. */
+/* Whether calls of the vertex wait until a batch is full; copies take the frames that have arrived. */
 static inline bool mr_plan_waits_for_batch(const mr_plan_vertex *vertex) {
     return vertex->batch > 1 && !vertex->copy;
 }
-/* Of a stage on several devices so many calls a device may be done before one that was begun before them, since a
- * slower one does that. */
+/* For a stage on several devices: calls that each device may finish before one that began earlier on a slower
+ * device. */
 enum { MR_PLAN_REORDERED = 8 };
 
 void mr_plan_destroy(mr_plan **plan);
 
-/* Before the plan is used: lets its stages write nowhere. Files become /dev/null, folders become folders of the
- * stages' ids below `folder`, which are made. MR_ERROR_IO or MR_ERROR_MEMORY. */
+/* Before the plan is used: discards the output of its stages. Files become /dev/null, folders become folders of the
+ * stages' ids below `folder`, which are created. MR_ERROR_IO or MR_ERROR_MEMORY. */
 int mr_plan_discard_output(mr_plan *plan, const char *folder);
 
 /* Whether stages of that type can be on devices other than the host's processors. */
 bool mr_plan_works_on_devices(const mr_stage_type *type);
-/* Marks the vertex and all that its frames come through, on whichever nodes; `before` has room for all vertices. */
+/* Marks the vertex and all vertices that its frames pass before it, on any node; `before` has room for all vertices. */
 void mr_plan_mark_before(const mr_plan *plan, int vertex, bool *before);
-/* How many times smaller, on each axis, all that read output 0 of the vertex make such a picture at least; 1 where one of
- * them takes it whole (mr_stage_type.shrinks), or is not on its node. */
+/* The least factor by which readers of output 0 of the vertex shrink such a picture, on each axis; 1 if one of them
+ * reads it whole (mr_stage_type.shrinks), or is not on its node. */
 double mr_plan_shrink(const mr_plan *plan, int vertex, const mr_format *picture);
-/* Whether frames come to the vertex over a reliable cut, be it through other vertices. */
+/* Whether frames reach the vertex over a reliable cut, even through other vertices. */
 bool mr_plan_is_reliable(const mr_plan *plan, int vertex);
 
 #endif

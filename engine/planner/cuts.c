@@ -19,7 +19,7 @@
 typedef struct hold_table {
     int *behind;  /* by vertex: held by it and by the stages behind it on one way */
     int *before;  /* likewise what comes before it */
-    bool *reached, *leads; /* of the last cut asked for: vertices that its frames reach; vertices that lead to a join */
+    bool *reached, *leads; /* of the last cut asked for: vertices reached by its frames; vertices that lead to a join */
     int *wanted;           /* by vertex: the least length of its queue */
 } hold_table;
 typedef struct window_need {

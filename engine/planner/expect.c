@@ -57,7 +57,7 @@ static double read_bytes(const mr_plan_vertex *vertex) {
     return sum;
 }
 
-/* Its outputs in buffers of its own, and its scratch memory: both written and read again. */
+/* Its outputs in buffers of its own, and its scratch memory, which is written and read again. */
 static double written_bytes(const mr_plan_vertex *vertex) {
     double sum = 2 * (double)vertex->scratch.bytes / vertex->batch;
     for (size_t port = 0; port < vertex->output_count; port++)

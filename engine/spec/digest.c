@@ -9,7 +9,7 @@
 
 enum { BITS = 256, BYTES = BITS / 8 };
 
-/* Text on its way into the sum, gathered, since a tree consists of thousands of short pieces. */
+/* Text on its way into the sum, buffered, because a tree consists of thousands of short pieces. */
 typedef struct gathering {
     struct AVSHA *sum;
     size_t count;

@@ -1,9 +1,8 @@
-/* What a pipeline says, as one number: for logs, and to tell whether two processes were given the same.
+/* The content of a pipeline as one number: for logs, and to tell whether two processes were given the same.
  *
- * The SHA-256 of the tree that is left once variables are replaced and what the command line replaces is in its place,
- * in the order of the text. It is written as in bencode: a text or key as its length, a colon and its bytes, a list as
- * l...e, a map as d...e; `null` is n. So comments, spacing and quotes do not count, and neither does the folder that
- * the file lies in. Any thread. */
+ * The SHA-256 of the tree after variables and the command line's overrides are replaced, in the order of the text. It
+ * is written as in bencode: a text or key as its length, a colon and its bytes, a list as l...e, a map as d...e; `null`
+ * is n. So comments, spacing and quotes do not count, and neither does the file's folder. Any thread. */
 #ifndef MILLRACE_SPEC_DIGEST_H
 #define MILLRACE_SPEC_DIGEST_H
 

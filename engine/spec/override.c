@@ -1,4 +1,4 @@
-/* What the command line replaces in the tree (--set, --input and --output), and sources that name several streams. */
+/* Overrides of the command line in the tree (--set, --input and --output), and sources that name several streams. */
 #include <string.h>
 
 #include "engine/base/nearest.h"
@@ -9,7 +9,7 @@
 
 /* ---- --set --------------------------------------------------------------------------------------------------- */
 
-/* "stages.features.batch.size" -> its first part copied, `*path` behind the dot; NULL where nothing is left. */
+/* "stages.features.batch.size" -> its first part copied, `*path` behind the dot; NULL if nothing is left. */
 static const char *next_part(mr_arena *arena, const char **path) {
     size_t length = strcspn(*path, ".");
     const char *part = mr_arena_text(arena, *path, length);
@@ -22,8 +22,8 @@ static bool path_is_plain(const char *key) {
     return length > 0 && key[0] != '.' && key[length - 1] != '.' && !strstr(key, "..");
 }
 
-/* The map behind `part`, made where it is missing. A plain value in its place is replaced, so that batch.size can be
- * set where `batch: 8` was written. */
+/* The map behind `part`, created if it is missing. A plain value in its place is replaced, so that batch.size can be
+ * set if `batch: 8` was written. */
 static mr_yaml *descend(mr_spec_parser *p, mr_yaml *map, const char *part, mr_place place) {
     mr_yaml *child = mr_yaml_get(map, part);
     if (child && child->kind == MR_YAML_MAP)
@@ -32,7 +32,7 @@ static mr_yaml *descend(mr_spec_parser *p, mr_yaml *map, const char *part, mr_pl
     return child && !mr_yaml_put(map, &p->spec->arena, part, place, child) ? child : NULL;
 }
 
-/* An option is set of a stage that is there: a slip in its id would otherwise make a new one. */
+/* An option is set only of a stage that exists: a slip in its id would otherwise create a new one. */
 static bool vertex_exists(mr_spec_parser *p, const mr_yaml *section, const char *part, mr_place place) {
     char hint[256];
     mr_nearest nearest = {.wanted = part};
@@ -65,8 +65,8 @@ static int put_override(mr_spec_parser *p, const char *path, mr_place place, mr_
     }
 }
 
-/* "--set stages.decode.threads (lobby.yaml:6:22)": what is replaced, or the map that it is added to. What an earlier
- * override has made has no place. */
+/* "--set stages.decode.threads (lobby.yaml:6:22)": the replaced value, or the map that it is added to. A value made by
+ * an earlier override has no place. */
 static const char *place_name(mr_spec_parser *p, const char *key) {
     const mr_yaml *replaced = mr_yaml_nearest(p->spec->root, key);
     const mr_place *at = &replaced->place;
@@ -86,7 +86,7 @@ static int apply_override(mr_spec_parser *p, const mr_override *override) {
         mr_spec_error(p, place, "write --set stages.decode.threads=2", "the key is not a path of names with dots");
         return MR_OK;
     }
-    /* Standard output, which YAML would take for the beginning of a list. */
+    /* Standard output, which YAML would parse as the beginning of a list. */
     bool dash = strcmp(override->value, "-") == 0;
     int status = dash ? MR_OK
                       : mr_yaml_parse(&value, arena, name, override->value, strlen(override->value), true,
@@ -116,7 +116,7 @@ static mr_yaml *argument(mr_spec_parser *p, const char *option, const char *valu
 }
 
 /* `id`, or with the first number behind it that makes it new. `taken` remembers the last number of each, so that a
- * thousand files of one name take a thousand steps. */
+ * thousand files of one name need a thousand steps. */
 static const char *unique_id(mr_spec_parser *p, mr_index *taken, const mr_yaml *stages, const char *id) {
     mr_arena *arena = &p->spec->arena;
     const char *candidate = id;
@@ -200,7 +200,7 @@ static int apply_inputs(mr_spec_parser *p) {
 
 /* ---- --output ------------------------------------------------------------------------------------------------ */
 
-/* The option with which a stage is told where to write; NULL where it has none. */
+/* The option for the path that a stage writes to; NULL if it has none. */
 static const mr_option *written_path(const mr_spec_parser *p, const mr_yaml *stage) {
     const mr_type_entry *entry = stage->kind == MR_YAML_MAP ? mr_spec_type_of(p, stage, false) : NULL;
     for (const mr_option *option = entry ? entry->type->options : NULL; option && option->name; option++)
@@ -240,14 +240,14 @@ int mr_spec_override(mr_spec_parser *parser) {
     for (size_t i = 0; i < parser->params->override_count; i++)
         if (apply_override(parser, &parser->params->overrides[i]))
             return MR_ERROR_MEMORY;
-    /* What is an input or an output depends on the types. */
+    /* Which options are inputs or outputs depends on the types. */
     return mr_spec_read_plugins(parser) || apply_inputs(parser) || apply_output(parser) ? MR_ERROR_MEMORY : MR_OK;
 }
 
 /* ---- sources of several streams ---------------------------------------------------------------------------------- */
 
-/* Sources that name several streams, such as a folder of videos: each stream becomes a source of its own, called after
- * its file; the name that is written in the pipeline stands for all of them. */
+/* Sources that name several streams, such as a folder of videos: each stream becomes a source of its own, named after
+ * its file; the name in the pipeline stands for all of them. */
 typedef struct stream {
     const char *uri;
     struct stream *next;
@@ -274,7 +274,8 @@ static int add_stream(void *context, const char *path) {
     return MR_OK;
 }
 
-/* What a source's `uri` names; *to stays empty if that is one stream, or wrong, which is told when it is opened. */
+/* The streams of a source's `uri`; *to stays empty if that is one stream, or wrong, which is reported when it is
+ * opened. */
 static int find_streams(mr_spec_parser *p, const mr_yaml *source, streams *to) {
     static const mr_option kind = {.kind = MR_OPTION_URI};
     const mr_yaml *uri = source->kind == MR_YAML_MAP ? mr_yaml_get(source, "uri") : NULL;
@@ -309,7 +310,7 @@ static int put_streams(mr_spec_parser *p, const mr_yaml *source, const streams *
     return MR_OK;
 }
 
-/* The ids that are written stay as they are. */
+/* The author's own ids stay as they are. */
 static int take_written(mr_spec_parser *p, const mr_yaml *sources, const streams *found, mr_index *taken) {
     size_t i = 0;
     for (const mr_yaml *source = sources->first; source; source = source->next, i++) {

@@ -19,7 +19,7 @@ static bool is_there(const char *path) {
     return stat(path, &about) == 0;
 }
 
-/* Where the file is, with a slash, so that the loader looks nowhere else; false where that is too long. */
+/* The path with a slash, so that the loader looks nowhere else; false if that is too long. */
 static bool find(const char *directory, const char *name, char path[PATH_MAX]) {
     bool bare = !strchr(name, '/');
     int length = snprintf(path, PATH_MAX, "%s%s", *name == '/' ? "" : *directory || !bare ? directory : "./", name);
@@ -27,7 +27,7 @@ static bool find(const char *directory, const char *name, char path[PATH_MAX]) {
     while (folders && *folders && !is_there(path)) {
         size_t bytes = strcspn(folders, ":");
         char elsewhere[PATH_MAX];
-        /* An empty entry is none: it would be the working directory. */
+        /* An empty entry is ignored: it would be the working directory. */
         if (bytes > 0 && snprintf(elsewhere, PATH_MAX, "%.*s/%s", (int)bytes, folders, name) < PATH_MAX &&
             is_there(elsewhere))
             length = snprintf(path, PATH_MAX, "%s", elsewhere);
@@ -36,7 +36,7 @@ static bool find(const char *directory, const char *name, char path[PATH_MAX]) {
     return length < PATH_MAX;
 }
 
-/* What the loader would say less clearly. */
+/* Errors that the loader would report less clearly. */
 static int check_file(const char *path) {
     static const char magic[4] = "\177ELF";
     char first[4] = {0};
@@ -53,7 +53,7 @@ static int check_file(const char *path) {
                              regular ? "not a shared library" : "not a regular file");
 }
 
-/* ---- what it says of itself -------------------------------------------------------------------------------------- */
+/* ---- its description --------------------------------------------------------------------------------------------- */
 
 static int check_sizes(const char *path, const mr_plugin *plugin) {
     static const struct {
@@ -101,7 +101,7 @@ int mr_plugin_load_from(const char *directory, const char *name, const mr_plugin
     int status = check_file(path);
     if (status)
         return status;
-    /* All symbols at once: what is missing is told now, not in the middle of a run. */
+    /* All symbols at once: a missing one is reported now, not in the middle of a run. */
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return mr_fail(MR_ERROR_DATA, "cannot load the plugin: %s", dlerror());

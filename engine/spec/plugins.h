@@ -1,4 +1,4 @@
-/* Plugins for the parser and the command; what programs see is millrace/plugin.h. */
+/* Plugins for the parser and the command; the interface for programs is millrace/plugin.h. */
 #ifndef MILLRACE_SPEC_PLUGINS_H
 #define MILLRACE_SPEC_PLUGINS_H
 

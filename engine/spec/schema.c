@@ -8,7 +8,7 @@
 #include "engine/text/options.h"
 #include "engine/text/value.h"
 
-/* A variable may stand where any plain value may: the pattern of a text that holds one. */
+/* A variable may stand in place of any plain value: the pattern of a text that holds one. */
 #define VARIABLE "\\$\\{"
 
 static bool has_range(const mr_option *option) {
@@ -17,8 +17,8 @@ static bool has_range(const mr_option *option) {
 
 /* ---- plain values ---------------------------------------------------------------------------------------------- */
 
-/* The types of JSON that a plain value may have once YAML is read, ended by NULL. A text may always be the
- * number or the variable in quotes. */
+/* The types of JSON that a plain value may have after YAML is read, ended by NULL. The number or the variable may
+ * always be a text in quotes. */
 static const char *const *types_of(const mr_option *option) {
     static const char *const text[] = {"string", "number", "boolean", NULL};
     static const char *const boolean[] = {"boolean", "string", NULL};
@@ -29,7 +29,7 @@ static const char *const *types_of(const mr_option *option) {
     case MR_OPTION_BOOL:
         return boolean;
     case MR_OPTION_DURATION:
-        /* Without a unit only 0 is one. */
+        /* Without a unit, only 0 is valid. */
         return option->min > 0 ? words : whole;
     case MR_OPTION_INT:
     case MR_OPTION_SIZE:
@@ -52,7 +52,7 @@ static void put_limits(yajl_gen json, const mr_option *option) {
         min = max = 0;
     else if (!has_range(option))
         return;
-    /* What is beyond the field is no limit (mr_option_range_text). */
+    /* A limit beyond the field's range is left out (mr_option_range_text). */
     if (min > -9.2e18)
         mr_json_number(json, "minimum", min);
     if (max < 9.2e18)
@@ -63,7 +63,7 @@ static void put_types(yajl_gen json, const mr_option *option, const char *more) 
     mr_json_open_array(json, "type");
     for (const char *const *type = types_of(option); *type; type++)
         mr_json_text(json, NULL, *type);
-    /* `null` may be the id of a stage, and the names that are read elsewhere are ids. */
+    /* `null` may be the id of a stage, and names read elsewhere are ids. */
     if (option->elsewhere)
         mr_json_text(json, NULL, "null");
     if (more)
@@ -149,8 +149,8 @@ static void put_word_or_map(yajl_gen json, const mr_option *brief) {
     yajl_gen_array_close(json);
 }
 
-/* What stands in place of a map is held to the field it is short for: limits of numbers, patterns and properties each
- * look at values of their own type only, so that they may stand side by side. */
+/* A value in place of a map is checked as the field it is short for: limits of numbers, patterns and properties each
+ * apply to values of their own type only, so they may be combined. */
 static void put_map(yajl_gen json, const mr_option *option) {
     const mr_option *brief = mr_option_find(option->fields, option->brief ? option->brief : "");
     if (brief && brief->kind == MR_OPTION_ENUM)
@@ -205,9 +205,9 @@ static void put_constraints(yajl_gen json, const mr_option *option) {
     }
 }
 
-/* ---- what an editor shows -------------------------------------------------------------------------------------- */
+/* ---- for editors ----------------------------------------------------------------------------------------------- */
 
-/* A scalar of an example or a default as JSON: what YAML would make of it there. */
+/* A scalar of an example or a default as JSON, parsed as YAML would. */
 static void put_scalar(yajl_gen json, const char *key, const mr_option *option, const char *text) {
     const char *first = types_of(option)[0];
     double number;
@@ -238,7 +238,7 @@ static void put_tree(yajl_gen json, const char *key, const mr_option *option, co
         yajl_gen_array_close(json);
 }
 
-/* An option's text, which is YAML where it may be a list or a map. */
+/* An option's text, which is YAML if it may be a list or a map. */
 static void put_value(yajl_gen json, const char *key, const mr_option *option, const char *text) {
     mr_arena arena = {0};
     mr_diagnostics diagnostics = {0};
@@ -298,7 +298,7 @@ static void put_alternative(yajl_gen json, const char *name) {
     yajl_gen_map_close(json);
 }
 
-/* One of two keys is required, and never both: told once, by the first of them. */
+/* One of two keys is required, and never both: reported once, by the first of them. */
 static void put_alternatives(yajl_gen json, const mr_option *table) {
     for (const mr_option *option = table; option && option->name; option++) {
         const mr_option *other = option->unless ? mr_option_find(table, option->unless) : NULL;
@@ -331,12 +331,12 @@ static void put_fields(yajl_gen json, const mr_option *fields) {
 
 /* ---- sources, stages and the pipeline ---------------------------------------------------------------------------- */
 
-/* Sources or stages: how their parts of the schema are called, and which types they may have. */
+/* Sources or stages: the names of their parts of the schema, and the types they may have. */
 typedef struct section {
     const char *name; /* "source", "stage" */
     const mr_option *keys;
     bool sources;
-    const char *implied; /* the type of one that names none; NULL: it must name one */
+    const char *implied; /* the type if none is given; NULL: it must be given */
 } section;
 
 static const char *reference(char *text, size_t bytes, const section *of, const char *part, const char *name) {
@@ -361,7 +361,7 @@ static const mr_stage_type *const *fitting(const mr_stage_type *const *type, con
 #define EACH_TYPE(type, types, of)                                                                                   \
     const mr_stage_type *const *type = fitting(types, of); type; type = fitting(type + 1, of)
 
-/* A type's name as YAML gives it: plain `null` is no text there. */
+/* A type's name as YAML parses it: plain `null` is not a text there. */
 static void put_name(yajl_gen json, const char *name) {
     mr_json_open_array(json, "enum");
     mr_json_text(json, NULL, name);
@@ -370,9 +370,9 @@ static void put_name(yajl_gen json, const char *name) {
     yajl_gen_array_close(json);
 }
 
-/* ---- the keys that all have ------------------------------------------------------------------------------------ */
+/* ---- keys common to all ---------------------------------------------------------------------------------------- */
 
-/* A variable, or once more any of the names: validators tell of this alternative, and then name them all. */
+/* A variable, or once more any of the names: validators report this alternative, and then name them all. */
 static void put_names_pattern(yajl_gen json, const section *of, const mr_stage_type *const *types) {
     char pattern[2048] = "^(";
     for (EACH_TYPE(type, types, of))
@@ -389,7 +389,7 @@ static void put_names_pattern(yajl_gen json, const section *of, const mr_stage_t
     yajl_gen_map_close(json);
 }
 
-/* `type`: each with what it does, which an editor shows beside it. */
+/* `type`: each with its description, which an editor shows beside it. */
 static void put_type_key(yajl_gen json, const char *name, const section *of, const mr_option *key,
                          const mr_stage_type *const *types) {
     mr_json_open_map(json, name);
@@ -452,7 +452,7 @@ static void put_requires_type(yajl_gen json) {
     yajl_gen_array_close(json);
 }
 
-/* Where `type` says so, what the type says. */
+/* If `type` is that type, its keys. */
 static void put_if_type(yajl_gen json, const section *of, const mr_stage_type *type) {
     mr_json_open_map(json, NULL);
     mr_json_open_map(json, "if");
@@ -467,7 +467,7 @@ static void put_if_type(yajl_gen json, const section *of, const mr_stage_type *t
     yajl_gen_map_close(json);
 }
 
-/* Where there is no `type`, what the type `otherwise` says. */
+/* If there is no `type`, the keys of the type `otherwise`. */
 static void put_unless_typed(yajl_gen json, const section *of, const char *otherwise) {
     mr_json_open_map(json, "if");
     put_requires_type(json);
@@ -476,8 +476,7 @@ static void put_unless_typed(yajl_gen json, const section *of, const char *other
     put_reference(json, "else", of, ".", otherwise);
 }
 
-/* One whose type is told by `type`. A variable there may stand for any type: then only the keys that all have are
- * known. */
+/* One whose `type` selects its keys. A variable there may stand for any type: then only the common keys are known. */
 static void define_any(yajl_gen json, const section *of, const mr_stage_type *const *types) {
     mr_json_open_map(json, of->name);
     mr_json_text(json, "title", of->name);
@@ -513,7 +512,7 @@ static void put_named(yajl_gen json, const section *of, const mr_stage_type *con
     yajl_gen_map_close(json);
 }
 
-/* `sources` and `stages`: a source without a type is of the default one; a stage may be called like a type. */
+/* `sources` and `stages`: a source without a type is of the default one; a stage's id may be a type's name. */
 static void put_section(yajl_gen json, const mr_option *option, const section *of,
                         const mr_stage_type *const *types) {
     mr_json_open_map(json, option->name);

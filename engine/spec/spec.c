@@ -21,7 +21,7 @@ static int file_error(mr_spec_parser *p, int status, const char *hint, const cha
                        "cannot read the pipeline: %s", why);
 }
 
-/* Reads up to one byte more than is accepted, so that too long a file is seen as such. */
+/* Reads up to one byte more than is accepted, so that too long a file is detected. */
 static int read_descriptor(mr_spec_parser *p, int descriptor, const char **text, size_t *bytes) {
     enum { ROOM = MR_YAML_MAX_BYTES + 1 };
     struct stat about;
@@ -53,7 +53,7 @@ static int read_text(mr_spec_parser *p, const char **text, size_t *bytes) {
         return mr_fail(MR_ERROR_USAGE, "a pipeline needs a path or a text");
     if (strcmp(p->params->path, "-") == 0)
         return read_descriptor(p, STDIN_FILENO, text, bytes);
-    /* Not waiting for a writer: a FIFO is refused, never waited for. */
+    /* Does not wait for a writer: a FIFO is refused at once. */
     int descriptor = open(p->params->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
         return file_error(p, errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, NULL, strerror(errno));
@@ -111,7 +111,7 @@ const mr_option *mr_spec_keys(mr_spec_level level) {
     return tables[level];
 }
 
-/* The name stands on lines of its own: in summaries, units, scripts. */
+/* The name must fit on a line: in summaries, units, scripts. */
 static void check_name(mr_spec_parser *p) {
     if (!mr_printable(p->spec->name))
         mr_spec_error(p, mr_yaml_get(p->spec->root, "pipeline")->place, "a name is one line of characters that are shown",
@@ -184,7 +184,7 @@ static int read_section(mr_spec_parser *p, const char *section, bool is_source, 
         size_t before = p->diagnostics->errors;
         if (start_vertex(p, vertex, node, is_source) || mr_spec_read_vertex(p, vertex))
             return MR_ERROR_MEMORY;
-        /* A value whose variable was missing is diagnosed before, so the count alone does not tell. */
+        /* A value whose variable was missing is diagnosed before, so the count alone is not enough. */
         vertex->broken = vertex->broken || p->diagnostics->errors > before;
     }
     return MR_OK;
@@ -297,7 +297,7 @@ int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
     int status = read_spec(&parser);
     if (status) {
-        /* What ran out of memory was not diagnosed where it happened, nor was a wrong call. */
+        /* Neither lack of memory nor a wrong call was diagnosed before. */
         if (diagnostics->errors == before)
             mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = params->path}, NULL, "%s",
                         mr_message());

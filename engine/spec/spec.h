@@ -1,8 +1,8 @@
-/* The specification: what the YAML file of a pipeline says, checked by itself. text -> spec -> plan.
+/* The specification: the content of a pipeline's YAML file, checked by itself. text -> spec -> plan.
  *
- * Ids, types, options and inputs stand as they were written, with their places; whether inputs exist and formats fit
- * is the plan's to find (plan.h). The engine knows no stage type by name: they come in as a list, and so does the
- * name of the one that a source has where it does not say.
+ * Ids, types, options and inputs are kept as written, with their places; whether inputs exist and formats fit is
+ * checked by the plan (plan.h). The engine knows no stage type by name: they are passed in as a list, and so is the
+ * name of the default type of sources.
  *
  * Overrides and inputs from the command line are applied to the tree before anything is read from it, so a variable
  * that they replace need not be set. Their relative paths start in the working directory, those of the file in its
@@ -30,19 +30,19 @@ enum {
     MR_SPEC_MAX_PORTS = 16 /* inputs of a join */
 };
 
-/* What the id of a source or stage may be, as a regular expression (ECMA 262). */
+/* The pattern of ids of sources and stages, as a regular expression (ECMA 262). */
 #define MR_SPEC_ID "^(?!sources$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
 /* Of sources: letters of any language. */
 #define MR_SPEC_SOURCE_ID                                                                                           \
     "^(?!sources$)[^\\u0000-/:-@\\[-^`{-\\u00a0][^\\u0000-,./:-@\\[-^`{-\\u00a0]{0,63}$"
-/* What the name of a device under `devices` may be: such an id, or a device's own. */
+/* The pattern of names of devices under `devices`: such an id, or a device's own. */
 #define MR_SPEC_DEVICE_ID                                                                                            \
     "^(?!auto$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$|^(cpu|sim|cuda)(:[0-9]+)?(\\?.*)?$|" MR_SPEC_DEVICE_UUID
 /* The name of a GPU by its UUID. */
 #define MR_SPEC_DEVICE_UUID "^cuda:GPU-[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 
 /* The keys of a pipeline's top level, those that every source and every stage has beside the options of its type, and
- * those of a device under `devices` and of a node under `nodes`: the tables that parsing reads. */
+ * those of a device under `devices` and of a node under `nodes`: the tables used by the parser. */
 typedef enum mr_spec_level {
     MR_SPEC_PIPELINE,
     MR_SPEC_SOURCE,
@@ -52,10 +52,10 @@ typedef enum mr_spec_level {
 } mr_spec_level;
 const mr_option *mr_spec_keys(mr_spec_level level);
 
-/* What a link does when its queue is full. */
+/* Policy of a link if its queue is full. */
 typedef enum mr_policy { MR_POLICY_BLOCK, MR_POLICY_DROP_OLDEST, MR_POLICY_DROP_NEWEST } mr_policy;
 
-/* What becomes of frames of a call that failed: they are dropped and the run goes on, or the run fails. */
+/* Policy if a call fails: its frames are dropped and the run goes on, or the run fails. */
 typedef enum mr_on_error { MR_ON_ERROR_DROP, MR_ON_ERROR_FAIL } mr_on_error;
 
 /* One name in `input` or `join`: "stage", "stage.port", "source", "sources.*". */
@@ -77,7 +77,7 @@ typedef struct mr_spec_batch {
     int64_t timeout_ns; /* 0: none */
 } mr_spec_batch;
 
-/* How frames come into a stage from another node. */
+/* How frames arrive at a stage from another node. */
 typedef struct mr_spec_cut {
     bool given;
     int mode;              /* mr_cut_mode */
@@ -85,7 +85,7 @@ typedef struct mr_spec_cut {
     int64_t memory_bytes;  /* 0: not said */
     int compress;          /* mr_cut_compression */
     int checksum;          /* 1: of the payload, too */
-    bool in_line;          /* no shared memory, where both nodes are on one machine */
+    bool in_line;          /* no shared memory, even if both nodes are on one machine */
     int64_t lease_ns;      /* 0: none */
     int64_t heartbeat_ns;  /* 0: not said */
     const char *dead_letters; /* NULL: none */
@@ -106,13 +106,13 @@ typedef struct mr_spec_common {
 /* An entry of `devices`. */
 typedef struct mr_spec_device {
     const char *id;
-    const char *device;   /* what it is, in full: "cpu", "cuda:0", "sim:1" */
+    const char *device;   /* its device's full name: "cpu", "cuda:0", "sim:1" */
     mr_place place;       /* of its id */
-    int64_t memory_bytes; /* most that buffers may take there; 0: no limit */
+    int64_t memory_bytes; /* most that buffers may use there; 0: no limit */
     bool enabled;
 } mr_spec_device;
 
-/* An entry of `nodes`: who runs what. Whether its stages exist is the plan's to find. */
+/* An entry of `nodes`: the stages that it runs. Whether they exist is checked by the plan. */
 typedef struct mr_spec_node {
     const char *id;
     mr_place place;          /* of its id */
@@ -132,10 +132,10 @@ typedef struct mr_spec_vertex {
     mr_place place;            /* of its id */
     const char *place_text;    /* "file:line:column" */
     const mr_yaml *node;       /* its map; places of options are found there */
-    const mr_stage_type *type; /* NULL where it is wrong */
+    const mr_stage_type *type; /* NULL if it is wrong */
     const void *options;       /* type->options_bytes of them, filled */
     bool is_source;
-    bool broken;               /* something in it was diagnosed: it is not negotiated */
+    bool broken;               /* an error in it was diagnosed: it is not negotiated */
     mr_spec_common common;
     bool joins;                /* inputs stand under `join` */
     size_t input_count;
@@ -149,14 +149,14 @@ typedef struct mr_spec {
     int jobs;                  /* 0: not said */
     int64_t busy_poll_ns;      /* 0: not said, or none */
     bool broken;               /* an error was diagnosed */
-    char digest[MR_DIGEST_TEXT]; /* of what it says, overrides and variables included; "" where it is broken */
+    char digest[MR_DIGEST_TEXT]; /* of its content, overrides and variables included; "" if it is broken */
     const mr_stage_type *const *types; /* of the program, and behind them those of plugins */
-    mr_type_list type_list;    /* what `types` is where the pipeline names plugins */
+    mr_type_list type_list;    /* the array behind `types` if the pipeline names plugins */
     size_t device_count;
     mr_spec_device *devices;
     size_t node_count;         /* 0: one process runs all */
     mr_spec_node *nodes;
-    bool nodes_broken;         /* an error in `nodes` was diagnosed: what they run is not known */
+    bool nodes_broken;         /* an error in `nodes` was diagnosed: their stages are not known */
     size_t source_count;
     mr_spec_vertex *sources;
     size_t stage_count;
@@ -173,12 +173,12 @@ typedef struct mr_spec_group {
     size_t first, count;       /* of `sources` */
 } mr_spec_group;
 
-/* How a source is called in the file. */
+/* The name of a source in the file. */
 const char *mr_spec_source_name(const mr_spec *spec, size_t source);
 
 typedef struct mr_spec_params {
     const mr_stage_type *const *types; /* ended by NULL; lives as long as the spec */
-    bool plugins;                      /* those that the pipeline names are loaded; else it is refused */
+    bool plugins;                      /* plugins that the pipeline names are loaded; else it is refused */
     const char *default_source_type;   /* NULL: mr_spec_implied_source(types) */
     const char *path;                  /* the file, "-": standard input; NULL: none, the text is called "pipeline" */
     const char *text;                  /* NULL: it is read from the file */
@@ -189,10 +189,10 @@ typedef struct mr_spec_params {
     const char *output;
 } mr_spec_params;
 
-/* The type of a source that names none: the first source type that says so (mr_stage_type.implied); NULL if none does. */
+/* The type of a source that gives none: the first source type marked so (mr_stage_type.implied); NULL if none is. */
 const char *mr_spec_implied_source(const mr_stage_type *const *types);
 
-/* The first error's status, or MR_OK. Where the text is a tree at all, *spec is made even with errors (`broken`), so
+/* The first error's status, or MR_OK. If the text is a tree at all, *spec is created even with errors (`broken`), so
  * that mr_plan_create can find those of the graph too; else it is NULL. */
 int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *diagnostics);
 void mr_spec_destroy(mr_spec **spec);

@@ -1,5 +1,5 @@
-/* `devices:` of the YAML: names, limits and states for what the machine has; and what stages may write as `device`.
- */
+/* `devices:` of the YAML: names, limits and states of the machine's devices; and the names that `device` of a stage
+ * accepts. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,13 +73,13 @@ static bool check_id(mr_spec_parser *p, const mr_yaml *node) {
     return false;
 }
 
-/* What mr_device_check_name said of a name, where that is more than that there is no such device: a wrong parameter of
- * a simulated one; else NULL. */
+/* The message of mr_device_check_name, if it says more than that there is no such device: a wrong parameter of a
+ * simulated one; else NULL. */
 static const char *why_not(const char *name) {
     return strncmp(name, "sim:", 4) == 0 && strchr(name, '?') ? mr_message() : NULL;
 }
 
-/* What to write in place of a name that is wrong: where it is like a card that there is not, the nearest one. */
+/* A replacement for a wrong name: if it names an unknown card, the nearest known one. */
 static const char *name_hint(const char *name, const char *usual, char *text, size_t bytes) {
     const char *like = strstr(name, "like=");
     char wanted[MR_CARD_NAME];
@@ -193,7 +193,7 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
     const mr_spec *spec = p->spec;
     char hint[256];
     if (said->kind != MR_YAML_SCALAR || mr_yaml_is_null(said) || said->broken)
-        return; /* What is no name is told by the option table. */
+        return; /* If it is not a name, the option table reports that. */
     bool automatic = strcmp(said->text, "auto") == 0;
     if ((automatic && alone) || find_by_id(spec, said->text) || mr_device_check_name(said->text) == MR_OK)
         return;
@@ -206,7 +206,7 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
     }
     const mr_yaml *map = mr_yaml_get(spec->root, "devices");
     if (map && map->kind == MR_YAML_MAP && mr_yaml_get(map, said->text))
-        return; /* What is wrong with it was told there. */
+        return; /* Its error was reported there. */
     if (mr_option_misspelt("devices", mr_spec_keys(MR_SPEC_PIPELINE), NULL, p->spec->root))
         return;
     if (automatic) {

@@ -13,7 +13,7 @@ bool mr_spec_id_is_plain(const char *id) {
     return *id && *id != '-' && strspn(id, letters) == strlen(id) && strlen(id) <= MOST_BYTES;
 }
 
-/* Spaces, joiners and marks of direction beyond ASCII, which nobody sees. */
+/* Spaces, joiners and marks of direction beyond ASCII, which are invisible. */
 static bool is_blank(uint32_t code) {
     return code == 0xa0 || code == 0xad || code == 0x1680 || (code >= 0x2000 && code <= 0x200f) || code == 0x202f ||
            (code >= 0x205f && code <= 0x206f) || code == 0x3000 || code == 0xfeff;
@@ -36,7 +36,7 @@ bool mr_spec_source_id_is_plain(const char *id) {
     return bytes > 0 && *id != '-' && at == bytes && bytes <= MOST_BYTES;
 }
 
-/* Where the name of a file ends, without its ending; a point at its begin belongs to the name. */
+/* The end of a file's name, without its ending; a point at its begin belongs to the name. */
 static size_t end_of_stem(const char *name, size_t bytes) {
     size_t stem = 0;
     for (size_t i = 1; i < bytes; i++)

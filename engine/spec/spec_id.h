@@ -11,8 +11,8 @@
 bool mr_spec_id_is_plain(const char *id);
 /* The same of a source, whose letters may be those of any language; as MR_SPEC_SOURCE_ID. */
 bool mr_spec_source_id_is_plain(const char *id);
-/* The name of a file without directory and ending as the id of a source: what may not stand in one is "_". NULL if
- * there is no memory. */
+/* The name of a file without directory and ending as the id of a source: other characters become "_". NULL without
+ * memory. */
 const char *mr_spec_source_id_from(mr_arena *arena, const char *input);
 
 #endif

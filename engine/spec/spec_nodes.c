@@ -1,4 +1,4 @@
-/* `nodes:` of the YAML, by itself: who runs what, and where it is reached. */
+/* `nodes:` of the YAML, by itself: the stages of each node, and its addresses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ const mr_option mr_node_keys[] = {
 
 /* ---- endpoints ------------------------------------------------------------------------------------------------- */
 
-/* The port of "tcp://HOST:PORT"; 0 where it is none. */
+/* The port of "tcp://HOST:PORT"; 0 if there is none. */
 static int port_of(const char *endpoint) {
     const char *colon = strrchr(endpoint, ':');
     char *end;
@@ -91,7 +91,7 @@ static bool is_endpoint(const char *text) {
     return strncmp(text, "ipc://", 6) == 0 && text[6];
 }
 
-/* Nodes are started in different folders. */
+/* Nodes may be started in different folders. */
 static bool is_relative(const char *endpoint) {
     return strncmp(endpoint, "ipc://", 6) == 0 && endpoint[6] && endpoint[6] != '/' && endpoint[6] != '@';
 }
@@ -123,7 +123,7 @@ static int name_public_key(mr_spec_parser *p, mr_spec_node *node) {
     return node->public_key ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* Where it is reached, and what belongs together. */
+/* Its addresses, and keys that need each other. */
 static void check_node(mr_spec_parser *p, const mr_spec_node *node) {
     check_endpoint(p, node, "listen", node->listen);
     check_endpoint(p, node, "address", node->address);
@@ -167,7 +167,7 @@ static int read_node(mr_spec_parser *p, const mr_yaml *map) {
                                      .directory = p->directory,
                                      .where = mr_arena_print(&p->spec->arena, "nodes.%s", map->key)};
     size_t before = p->diagnostics->errors;
-    /* Its defaults are all in one field: a table that filled the whole struct would clear what is above. */
+    /* Its defaults are all in one field: a table that filled the whole struct would clear the fields set above. */
     node.replicas = 1;
     node.busy_poll_ns = -1;
     if (!reader.where || mr_options_read(&reader, mr_node_keys, NULL, map, &node) == MR_ERROR_MEMORY)

@@ -1,12 +1,12 @@
-/* Between the files that make a spec (spec.c, spec_devices.c, spec_nodes.c, spec_stage.c,
- * override.c); nobody else includes this. */
+/* Between the files that make a spec (spec.c, spec_devices.c, spec_nodes.c, spec_stage.c, override.c); private to
+ * them. */
 #ifndef MILLRACE_SPEC_SPEC_PARSER_H
 #define MILLRACE_SPEC_SPEC_PARSER_H
 
 #include "engine/spec/spec.h"
 #include "engine/text/options.h"
 
-/* The defaults of a stage type's options, filled once however many stages are of that type. */
+/* The defaults of a stage type's options, filled once for all stages of that type. */
 typedef struct mr_type_entry {
     const mr_stage_type *type;
     const void *defaults;
@@ -18,11 +18,11 @@ typedef struct mr_spec_parser {
     mr_diagnostics *diagnostics;
     const char *directory;     /* of the file, "" or ending in "/" */
     const char *default_source;
-    bool plugins_broken;       /* some could not be loaded: types that are not known may be theirs */
+    bool plugins_broken;       /* some could not be loaded: unknown types may be theirs */
     mr_index types[2];         /* name to mr_type_entry: of stages, of sources (a name may stand for one of each) */
 } mr_spec_parser;
 
-/* Diagnoses an error of the pipeline at `place`; answers MR_ERROR_CONFIG. */
+/* Diagnoses an error of the pipeline at `place`; returns MR_ERROR_CONFIG. */
 #define mr_spec_error(parser, place, hint, ...)                                                                      \
     mr_diagnose((parser)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (place), (hint), __VA_ARGS__)
 
@@ -30,23 +30,23 @@ typedef struct mr_spec_parser {
 extern const mr_option mr_source_keys[], mr_stage_keys[];
 /* spec_devices.c: those of an entry of `devices`. */
 extern const mr_option mr_device_keys[];
-/* spec_nodes.c: those of an entry of `nodes`; and what `cut` of a stage holds. */
+/* spec_nodes.c: those of an entry of `nodes`; and those of a stage's `cut`. */
 extern const mr_option mr_node_keys[], mr_cut_keys[];
 
 /* override.c: replaces sources that name several streams by one for each. MR_OK or MR_ERROR_MEMORY. */
 int mr_spec_spread(mr_spec_parser *parser);
 
-/* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
+/* override.c: applies the command line's overrides to the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_override(mr_spec_parser *parser);
 
-/* spec_plugins.c: loads what `plugins` names, before a type is asked for. MR_OK or MR_ERROR_MEMORY; all else is
+/* spec_plugins.c: loads the libraries of `plugins`, before a type is needed. MR_OK or MR_ERROR_MEMORY; all else is
  * diagnosed. */
 int mr_spec_read_plugins(mr_spec_parser *parser);
-/* spec.c: makes the types known by their names, also once more where plugins have brought some. */
+/* spec.c: registers the types by their names; again after plugins have added some. */
 int mr_spec_index_types(mr_spec_parser *parser);
 
-/* spec_devices.c: the section `devices`; and whether what a stage writes as `device` names devices. MR_OK or
- * MR_ERROR_MEMORY; all else is diagnosed. */
+/* spec_devices.c: the section `devices`; and whether a stage's `device` names devices. MR_OK or MR_ERROR_MEMORY; all
+ * else is diagnosed. */
 int mr_spec_read_devices(mr_spec_parser *parser);
 void mr_spec_check_device(const mr_spec_parser *parser, mr_spec_vertex *vertex);
 
@@ -55,7 +55,7 @@ int mr_spec_read_nodes(mr_spec_parser *parser);
 
 /* spec_stage.c: reads one source or stage whose id and node are set. MR_OK or MR_ERROR_MEMORY. */
 int mr_spec_read_vertex(mr_spec_parser *parser, mr_spec_vertex *vertex);
-/* The type that a source's or stage's map names, or that its id names; NULL where there is none. Says nothing. */
+/* The type that a source's or stage's map names, or that its id names; NULL if there is none. Reports nothing. */
 const mr_type_entry *mr_spec_type_of(const mr_spec_parser *parser, const mr_yaml *node, bool is_source);
 
 #endif

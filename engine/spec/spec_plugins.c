@@ -5,16 +5,16 @@
 #include "engine/spec/spec_parser.h"
 #include "millrace/status.h"
 
-/* As the parser reads it; what people are told of it stands in spec.c. */
+/* For the parser; its description for people is in spec.c. */
 static const mr_option keys[] = {
     {.name = "plugins", .kind = MR_OPTION_STRINGS, .example = "libmine.so"},
     MR_OPTIONS_END,
 };
 
-/* Loads one; what is wrong with it is diagnosed at its place. */
+/* Loads one; its errors are diagnosed at its place. */
 static int load(mr_spec_parser *p, const mr_yaml *item) {
     const mr_plugin *plugin = NULL;
-    /* As other paths: those of the command line start in the working directory. */
+    /* As for other paths: those of the command line start in the working directory. */
     const char *directory = item->place.line > 0 ? p->directory : "";
     int status = mr_plugin_load_from(directory, item->text, &plugin);
     if (!status)

@@ -8,7 +8,7 @@
 #include "engine/text/value.h"
 #include "millrace/status.h"
 
-/* Whether a name was written. `null` is one here: it is the name of a type. */
+/* Whether a name was written. `null` counts: it is the name of a type. */
 static bool is_name(const mr_yaml *node) {
     return node->kind == MR_YAML_SCALAR && *node->text && strcmp(node->text, "~") != 0;
 }
@@ -61,7 +61,7 @@ static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, 
                   name);
 }
 
-/* Without a type no options are known, and unknown keys are not told of; one by which `type` was meant is. */
+/* Without a type no options are known, and unknown keys are not reported, unless one was meant as `type`. */
 static bool type_is_misspelt(const mr_spec_parser *p, const mr_spec_vertex *vertex) {
     const mr_yaml *entry = mr_option_misspelt("type", keys_of(vertex), NULL, vertex->node);
     if (entry)
@@ -83,7 +83,7 @@ static const mr_type_entry *find_type(const mr_spec_parser *p, const mr_spec_ver
         return NULL;
     }
     const mr_type_entry *entry = mr_spec_type_of(p, vertex->node, vertex->is_source);
-    /* One that a plugin may have brought is not complained of beside the plugin. */
+    /* A type that a missing plugin may define is not reported beside the plugin. */
     if (!entry && !p->plugins_broken && (said || !type_is_misspelt(p, vertex)))
         unknown_type(p, vertex, said);
     return entry;
@@ -142,7 +142,7 @@ static int read_join(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_y
     return MR_OK;
 }
 
-/* Whether `input` stands there with a slip in it ("inputs", "input:cam"), which is told as an unknown key. */
+/* Whether `input` is there with a slip in it ("inputs", "input:cam"), which is reported as an unknown key. */
 static bool has_slip(const mr_yaml *node) {
     for (const mr_yaml *entry = node->first; entry; entry = entry->next)
         if (strncmp(entry->key, "input:", 6) == 0 || strncmp(entry->key, "join:", 5) == 0)
@@ -179,7 +179,7 @@ static int read_inputs(const mr_spec_parser *p, mr_spec_vertex *vertex) {
     return MR_OK;
 }
 
-/* ---- what every stage has ------------------------------------------------------------------------------------ */
+/* ---- keys of every stage ------------------------------------------------------------------------------------- */
 
 static const char *const policies[] = {"block", "drop-oldest", "drop-newest", NULL};
 static const char *const error_policies[] = {"drop", "fail", NULL};
@@ -254,7 +254,7 @@ static int pick_common(const mr_spec_parser *p, const mr_spec_vertex *vertex, mr
     return MR_OK;
 }
 
-/* What people write elsewhere to have a queue without end. */
+/* Values that other programs use for a queue without a bound. */
 static bool is_unbounded(const mr_yaml *size) {
     static const char *const words[] = {"unbounded", "unlimited", "infinite", "infinity", "inf",
                                         ".inf",      "endless",   "none",     "false",    "off"};

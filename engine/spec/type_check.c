@@ -1,4 +1,4 @@
-/* Whether a stage type is well formed, so that one of a plugin or a program fails by name and not by accident. */
+/* Whether a stage type is well formed, so that an error of a plugin or a program is reported by name. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "engine/text/options.h"
 #include "millrace/status.h"
 
-/* A table that is longer has probably no end. */
+/* A table that is longer probably has no end. */
 enum { MOST_OPTIONS = 256, MOST_CHOICES = 256, MOST_FORMATS = 64 };
 
 static int wrong(const mr_stage_type *type, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -21,7 +21,7 @@ static int wrong(const mr_stage_type *type, const char *format, ...) {
     return mr_fail(MR_ERROR_DATA, "the stage type \"%.64s\" is malformed: %s", type->name, why);
 }
 
-/* What can be a name in YAML, and in a path of names parted by dots unless they are allowed. */
+/* Characters of names in YAML, and in a path of names parted by dots unless they are allowed. */
 static bool is_plain(const char *name, const char *more) {
     size_t length = strlen(name);
     for (size_t i = 0; i < length; i++) {
@@ -57,7 +57,7 @@ static int check_ports(const mr_stage_type *type, const mr_port *ports, const ch
 
 /* ---- options --------------------------------------------------------------------------------------------------- */
 
-/* The C type of a field: its bytes and alignment; 0 where the kind is none that a stage can have. */
+/* The C type of a field: its bytes and alignment; 0 if a stage cannot have that kind. */
 static size_t field_bytes(mr_option_kind kind, size_t *alignment) {
 #define FIELD(type) (*alignment = _Alignof(type), sizeof(type))
     switch (kind) {

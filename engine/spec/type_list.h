@@ -13,8 +13,7 @@ typedef struct mr_type_list {
 } mr_type_list;
 
 /* Adds types (ended by NULL; NULL: none); one that is there already, at the same address, is not added twice. With
- * `own_names`, MR_ERROR_DATA where another one has the name: of sources a source, of others another.
- * MR_ERROR_MEMORY. */
+ * `own_names`, MR_ERROR_DATA if another one has the name: of sources a source, of others another. MR_ERROR_MEMORY. */
 int mr_type_list_add(mr_type_list *list, const mr_stage_type *const *types, bool own_names);
 void mr_type_list_fini(mr_type_list *list);
 
