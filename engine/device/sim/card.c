@@ -41,12 +41,12 @@ typedef struct sheet {
     double video_mhz; /* highest, as nvidia-smi -q of such a card says; 0: not looked up, the decoder's own is taken */
 } sheet;
 
-/* Each row gives the figures that the vendor publishes (GeForce: in the architecture's white paper), with those given
- * "with sparsity" halved and, if a GeForce has both rates, that of FP16 with FP32 sums. They were not read from the
- * sheets: in November 2026 memory, bandwidth and both rates were compared with pages that quote them, as were numbers
- * of decoders of the A40, L40, L40S, RTX 4090 and RTX 5090. Not compared at all: the A30, the A10's tensor rate and the
- * source of the RTX 3090's bandwidth. Derived: tensor rates of RTX A6000, RTX 6000 Ada and RTX 5090. Compute
- * capabilities are from memory of NVIDIA's list. */
+/* Figures of the vendor's data sheets (GeForce: of the architecture's white paper), with those given "with sparsity"
+ * halved and, if a GeForce has both rates, that of FP16 with FP32 sums. In November 2026 memory, bandwidth and both
+ * rates were compared with pages that quote the sheets, not with the sheets themselves, as were numbers of decoders of
+ * the A40, L40, L40S, RTX 4090 and RTX 5090. Not compared at all: the A30, the A10's tensor rate and the source of the
+ * RTX 3090's bandwidth. Derived: tensor rates of RTX A6000, RTX 6000 Ada and RTX 5090. Compute capabilities were
+ * written from memory of NVIDIA's list. */
 static const sheet sheets[] = {
     {"a10", "NVIDIA A10", "NVIDIA A10 data sheet", 86, 24, 600, 31.2, 125, 128, GEN4, 2, &ampere, 0},
     {"a100", "NVIDIA A100 SXM4 80GB", "NVIDIA A100 data sheet", 80, 80, 2039, 19.5, 312, 64, GEN4, 5, &turing, 1290},

@@ -32,7 +32,7 @@ int mr_usage_number(const mr_usage *usage, const char *name, long long min, long
                           max == LLONG_MAX ? "on" : upper, optarg);
 }
 
-/* What verbs take that others do not, and people try there. */
+/* Options of some verbs that people try with others. */
 static const struct {
     const char *option, *where;
 } elsewhere[] = {
@@ -84,7 +84,7 @@ static const struct option *option_named(const mr_usage *usage, const char *name
     return one->name ? one : NULL;
 }
 
-/* For getopt: those letters whose options the verb has. */
+/* For getopt: the letters whose options the verb has. */
 static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 4]) {
     char *at = text + sprintf(text, ":hV");
     for (size_t i = 0; i < LETTERS; i++) {
@@ -94,7 +94,7 @@ static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 4]) {
     }
 }
 
-/* What getopt has found as the option that it stands for. */
+/* Maps a letter found by getopt to its long option. */
 static int long_for(const mr_usage *usage, int got) {
     for (size_t i = 0; i < LETTERS; i++)
         if (got == letters[i].letter)
@@ -120,7 +120,7 @@ static void print_help(const mr_usage *usage) {
     printf("\n\"millrace --help\" tells what exit codes mean.\n");
 }
 
-/* The next option that is not --plugin, whose types are known from then on; MR_USAGE_EXIT where that failed. */
+/* The next option that is not --plugin, whose types are known from then on; MR_USAGE_EXIT if that failed. */
 static int next_option(const mr_usage *usage, int argc, char **argv, int *code) {
     char letters_taken[3 * LETTERS + 4];
     int got;
@@ -151,7 +151,7 @@ int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code) {
         *code = mr_usage_error(usage, "--%s needs a value", name_of(usage, long_for(usage, optopt)));
         return MR_USAGE_EXIT;
     case '?':
-        /* optopt is set for a short option, and for a long one that takes no value but was given one. */
+        /* optopt is set for a short option, and for a long one that has no value but was given one. */
         if (optopt && strncmp(argv[optind - 1], "--", 2) == 0)
             *code = mr_usage_error(usage, "--%s takes no value", name_of(usage, optopt));
         else

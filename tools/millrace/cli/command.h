@@ -1,7 +1,7 @@
-/* The millrace command: one file per verb, and what the verbs share.
+/* The millrace command: one file per verb, and code shared by the verbs.
  *
- * Exit codes follow sysexits (millrace/status.h). Results and what was asked for go to standard output; progress,
- * errors and summaries go to standard error. */
+ * Exit codes follow sysexits (millrace/status.h). Results and requested output go to standard output; progress, errors
+ * and summaries go to standard error. */
 #ifndef MILLRACE_TOOLS_CLI_COMMAND_H
 #define MILLRACE_TOOLS_CLI_COMMAND_H
 
@@ -11,49 +11,48 @@
 
 #include "millrace/millrace.h"
 
-/* What a verb takes, for getopt_long and for people. */
+/* The arguments of a verb, for getopt_long and for people. */
 typedef struct mr_usage {
     const char *verb;
     const char *synopsis;         /* "PIPELINE.yaml [--set KEY=VALUE]..." */
-    const char *help;             /* the rest of --help: what it does, its options */
+    const char *help;             /* the rest of --help: its purpose, its options */
     const char *const *examples;  /* command lines behind "millrace VERB"; NULL behind the last */
     const struct option *options; /* with MR_USAGE_COMMON at the end */
 } mr_usage;
 
 #define MR_USAGE_COMMON {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}
 
-/* For verbs that know stage types: mr_usage_next itself loads what --plugin names. */
+/* For verbs that know stage types: mr_usage_next itself loads the plugins of --plugin. */
 enum { MR_USAGE_PLUGIN = 768, MR_USAGE_NO_PLUGINS };
 #define MR_USAGE_PLUGINS {"plugin", required_argument, NULL, MR_USAGE_PLUGIN}
 #define MR_USAGE_PLUGINS_HELP                                                                                    \
     "  --plugin FILE      loads stage types of one's own from a shared library, which is code; may be given\n"   \
     "                     several times. Without a slash also looked for in $MILLRACE_PLUGIN_PATH\n"
 
-/* The next option's `val` with its argument in optarg; -1 after the last, with the other arguments in
- * argv[optind...]; MR_USAGE_EXIT where the command is done, with its exit code in *code: --help or --version was
- * printed, or an error. */
+/* The next option's `val` with its argument in optarg; -1 after the last, with the other arguments in argv[optind...];
+ * MR_USAGE_EXIT if the command is done, with its exit code in *code: --help or --version was printed, or an error. */
 enum { MR_USAGE_EXIT = -2 };
 int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code);
-/* Takes all of them: `take` gets `to` and the option, and answers 0 or an exit code. False where the command is done,
- * with its exit code in *code. */
+/* Reads all of them: `take` is called with `to` and the option, and returns 0 or an exit code. False if the command is
+ * done, with its exit code in *code. */
 bool mr_usage_take(const mr_usage *usage, int argc, char **argv, int (*take)(void *to, int option), void *to,
                    int *code);
 /* The pipeline that is named after the options, and no other; NULL with an exit code in *code. */
 const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int *code);
 
-/* Print to standard error and answer exit code 64. */
+/* Print to standard error and return exit code 64. */
 int mr_usage_error(const mr_usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints "millrace: error: ..." with the thread's message and answers the exit code of `status`; MR_ERROR_CLOSED is no
- * failure that anybody is told of. */
+/* Prints "millrace: error: ..." with the thread's message and returns the exit code of `status`; MR_ERROR_CLOSED is not
+ * an error and prints nothing. */
 int mr_command_failed(int status);
-/* Reads optarg, the value of --NAME, into *value: 0, or exit code 64 where it is no whole number in [min, max]. */
+/* Reads optarg, the value of --NAME, into *value: 0, or exit code 64 if it is not a whole number in [min, max]. */
 int mr_usage_number(const mr_usage *usage, const char *name, long long min, long long max, long long *value);
-/* Reads a whole number in [min, max]; false where it is none. */
+/* Reads a whole number in [min, max]; false if it is not one. */
 bool mr_parse_integer(const char *text, long long min, long long max, long long *value);
-/* False where standard output is a pipe whose reader has gone, as that of `| head`. */
+/* False if standard output is a pipe whose reader has closed it, such as `| head`. */
 bool mr_stdout_has_reader(void);
-/* Sees to it that what was printed has arrived: 0, or 74 with a message, or 141 where nobody reads it any more. */
+/* Flushes standard output: 0, or 74 with a message, or 141 if its reader has closed it. */
 int mr_flush_stdout(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* What check, run and plan say of a pipeline before it runs: diagnostics as text, JSON or workflow commands of
- * GitHub, and whether warnings count as errors (--deny-warnings). */
+/* Diagnostics of check, run and plan on a pipeline before it runs: as text, JSON or workflow commands of GitHub, and
+ * whether warnings count as errors (--deny-warnings). */
 #ifndef MILLRACE_TOOLS_CLI_COMPLAINTS_H
 #define MILLRACE_TOOLS_CLI_COMPLAINTS_H
 
@@ -12,9 +12,9 @@ enum { MR_COMPLAINTS_DENY = 640 };
 #define MR_COMPLAINTS_HELP                                                                                       \
     "  --deny-warnings    warnings refuse the pipeline too, with exit code 78\n"
 
-/* The status of a pipeline that was opened with `status`: MR_ERROR_CONFIG where warnings alone refuse it. */
+/* The status of a pipeline that was opened with `status`: MR_ERROR_CONFIG if only warnings refuse it. */
 int mr_complaints_status(const mr_diagnostics *diagnostics, int status, bool deny);
-/* Prints them as text on standard error, and why the pipeline is refused where they do not say so themselves. Answers
+/* Prints them as text on standard error, and the reason for a refusal if they do not give it. Returns
  * mr_complaints_status. */
 int mr_complaints_tell(const mr_diagnostics *diagnostics, int status, bool deny);
 /* One `::error file=...` or `::warning ...` line each, on standard output; as mr_complaints_tell otherwise. */

@@ -36,7 +36,7 @@ static char *read_text(const char *path, int *status) {
     return text;
 }
 
-/* A number that stands under that key; 0 where it does not. */
+/* The number at that key; 0 if there is none. */
 static double number(yajl_val map, const char *key) {
     const char *way[] = {key, NULL};
     yajl_val value = yajl_tree_get(map, way, yajl_t_number);
@@ -45,7 +45,7 @@ static double number(yajl_val map, const char *key) {
                                    : 0;
 }
 
-/* Of a stage that was on a device what that took; else what the processors did. */
+/* For a stage on a device, the device's time; else the processors'. */
 static bool take(yajl_val from, double source_frames, mr_measured_cost *cost) {
     static const char *const way[] = {"id", NULL};
     yajl_val id = yajl_tree_get(from, (const char **)way, yajl_t_string);

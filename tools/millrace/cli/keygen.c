@@ -1,4 +1,4 @@
-/* millrace keygen: makes a pair of keys, with which a program is known to others. */
+/* millrace keygen: makes a pair of keys, which identifies a program to its peers. */
 #include <stdio.h>
 #include <string.h>
 

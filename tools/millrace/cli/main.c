@@ -67,16 +67,16 @@ static int call(const char *verb, int argc, char **argv) {
     return unknown(verb);
 }
 
-/* Where a standard stream is closed, the next file or socket that is opened would take its number, and results would
- * be written into it. What holds the place cannot be read or written, so that using it fails, as it should. */
+/* If a standard stream is closed, the next file or socket to be opened would get its number, and results would be
+ * written into it. The placeholder can be neither read nor written, so that using it fails, as it should. */
 static void hold_standard_streams(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             open("/dev/null", O_PATH);
 }
 
-/* Files, sockets and memory that is shared take a descriptor each, and many sources a thousand; what the system allows
- * is little until it is asked for. */
+/* Files, sockets and shared memory need a descriptor each, and many sources a thousand; the default limit of the system
+ * is low. */
 static void allow_files(void) {
     struct rlimit limit;
     if (!getrlimit(RLIMIT_NOFILE, &limit)) {
@@ -89,11 +89,11 @@ int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
     hold_standard_streams();
     allow_files();
     mr_gpu_want_connections();
-    /* A reader that goes away is told of by write(2), and ends the run in order. */
+    /* A closed pipe is reported by write(2) instead, and ends the run in order. */
     signal(SIGPIPE, SIG_IGN);
     /* So is a limit of the size of files (ulimit -f); nodes inherit both. */
     signal(SIGXFSZ, SIG_IGN);
-    /* Whatever the file is called: nodes are started from /proc/self/exe. */
+    /* Regardless of the file's name: nodes are started from /proc/self/exe. */
     prctl(PR_SET_NAME, "millrace");
     if (argc < 2) {
         print_help(stderr);

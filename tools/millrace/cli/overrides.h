@@ -1,5 +1,5 @@
-/* What the command line changes in a pipeline, the same for run and check: --set, --input, --plugin and --output;
- * graph, whose --output is its own, takes the first three; for verbs that only plan, --assume; for those that place stages as a run
+/* Options that change a pipeline, the same for run and check: --set, --input, --plugin and --output; graph, whose
+ * --output is its own, has the first three; for verbs that only plan, --assume; for those that place stages as a run
  * does, --costs; and for those that run or plan threads, --workers and --jobs. */
 #ifndef MILLRACE_TOOLS_CLI_OVERRIDES_H
 #define MILLRACE_TOOLS_CLI_OVERRIDES_H
@@ -51,7 +51,7 @@ typedef struct mr_overrides {
     const char **input, **assume; /* all have room for as many as there are arguments */
     size_t override_count, input_count, assume_count;
     const char *output;
-    int workers; /* 0: nothing is said */
+    int workers; /* 0: not given */
     int jobs;    /* likewise */
     bool no_plugins; /* the pipeline may name none */
     mr_costs costs;
@@ -60,8 +60,8 @@ typedef struct mr_overrides {
 /* MR_OK or MR_ERROR_MEMORY. */
 int mr_overrides_init(mr_overrides *overrides, int argc);
 void mr_overrides_fini(mr_overrides *overrides);
-/* Whether `option`, as mr_usage_next gave it, is one of these; what is wrong with it makes *code an exit code. The
- * argument is kept, and that of --set is cut in two where it stands. */
+/* Whether `option`, as mr_usage_next returned it, is one of these; an error in it makes *code an exit code. The
+ * argument is kept, and that of --set is cut in two in place. */
 bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int option, int *code);
 /* Puts them into the parameters, which borrow them, and the stage types that the command knows. */
 void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params);

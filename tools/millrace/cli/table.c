@@ -59,7 +59,7 @@ static size_t columns_of(const char *text) {
     return mr_columns(text, strlen(text));
 }
 
-/* How much of a cell goes on one line: all of it, or up to the last blank, or "|", that there is room for. */
+/* The length of a cell's text on one line: all of it, or up to the last blank, or "|", that fits. */
 static size_t line_of(const char *cell, mr_shortening cut, size_t width) {
     size_t length = strlen(cell), found = 0;
     if (cut != MR_CUT_LINES || length <= width)
@@ -82,7 +82,7 @@ static size_t longest_part(const char *cell) {
     return longest;
 }
 
-/* How wide each column is, and how narrow it may become. */
+/* The width of each column, and its least width. */
 static void measure(const mr_table *table, size_t columns, size_t *widths, size_t *least) {
     for (size_t c = 0; c < columns; c++) {
         widths[c] = least[c] = columns_of(table->columns[c].title);
@@ -103,8 +103,8 @@ static size_t total(const size_t *widths, size_t columns) {
     return sum;
 }
 
-/* The widest column that gives way like that and is wider than it must be, and than `most`; `columns` where there is
- * none. */
+/* The widest column that can be shortened like that and is wider than its least width, and than `most`; `columns` if
+ * there is none. */
 static size_t widest(const mr_table *table, size_t columns, const size_t *widths, const size_t *least,
                      mr_shortening how, size_t most) {
     size_t found = columns;
@@ -115,8 +115,8 @@ static size_t widest(const mr_table *table, size_t columns, const size_t *widths
     return found;
 }
 
-/* Takes one column of the terminal after another from the widest: first from names that are longer than names should
- * be, then from what is broken into lines, of which nothing is lost. */
+/* Shortens the widest column by one place at a time: first names that are longer than names should be, then cells that
+ * are broken into lines, which lose nothing. */
 static void fit(const mr_table *table, size_t columns, size_t *widths, const size_t *least, size_t most) {
     for (size_t wide = total(widths, columns); wide > most; wide--) {
         size_t c = widest(table, columns, widths, least, MR_CUT_MIDDLE, LONG_NAME);
@@ -132,7 +132,7 @@ static void fit(const mr_table *table, size_t columns, size_t *widths, const siz
 
 /* ---- printing -------------------------------------------------------------------------------------------------- */
 
-/* The middle goes: "entrance-north..decode". */
+/* The middle is cut out: "entrance-north..decode". */
 static void cut_middle(char *cell, size_t width) {
     size_t length = strlen(cell), all = mr_columns(cell, length), half = (width - 1) / 2;
     size_t head = mr_columns_fit(cell, length, half), from = mr_columns_fit(cell, length, all - (width - 2 - half));
@@ -144,7 +144,7 @@ static void cut_middle(char *cell, size_t width) {
     memcpy(cell + head, dots, 2);
 }
 
-/* Prints what goes on this line of each cell and moves on behind it. False where nothing is left. */
+/* Prints the part of each cell for this line and moves on behind it. False if nothing is left. */
 static bool print_line(const mr_column *columns, size_t count, const char **cells, const size_t *widths,
                        FILE *stream) {
     size_t blanks = INDENT;
@@ -187,8 +187,8 @@ static void print_rows(const mr_table *table, size_t columns, const size_t *widt
         print_row(table, columns, &table->cells[i], widths, stream);
 }
 
-/* Where there is no room for columns, each row is a paragraph: "from decode, to preprocess, carries I420
- * 640x480". Names are cut only where they are longer than a line. */
+/* If there is no room for columns, each row is a paragraph: "from decode, to preprocess, carries I420 640x480". Names
+ * are cut only if they are longer than a line. */
 static void print_paragraph(mr_table *table, size_t columns, char **row, int width, FILE *stream) {
     char *text = NULL;
     size_t bytes, line = (size_t)width - 2 * INDENT;

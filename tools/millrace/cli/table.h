@@ -1,4 +1,4 @@
-/* Tables for people: columns as wide as what stands in them, and the whole no wider than the terminal.
+/* Tables for people: columns as wide as their cells, and the whole no wider than the terminal.
  *
  *     static const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE}, {"frames", .right = true}, {0}};
  *     mr_table table = {.columns = columns};
@@ -6,9 +6,9 @@
  *     mr_table_add(&table, "%d", frames);
  *     status = mr_table_print(&table, mr_terminal_width(stdout), stdout);
  *
- * Cells are added row by row, from left to right. Where the rows are too wide, columns that may give way do, the
- * widest first: long names are cut, other cells are broken into lines, and only then are short names cut. What stands
- * in the others stays whole, so that a number is never half a number. Where even that is too wide, each row becomes a
+ * Cells are added row by row, from left to right. If the rows are too wide, columns that may be shortened are, the
+ * widest first: long names are cut, other cells are broken into lines, and only then are short names cut. Cells of the
+ * other columns stay whole, so that a number is never half a number. If even that is too wide, each row becomes a
  * paragraph of titles and cells. One thread at a time. */
 #ifndef MILLRACE_TOOLS_CLI_TABLE_H
 #define MILLRACE_TOOLS_CLI_TABLE_H
@@ -36,17 +36,17 @@ typedef struct mr_table {
     bool out_of_memory;
 } mr_table;
 
-/* The next cell, printf style. Where memory is out, mr_table_print says so. */
+/* The next cell, printf style. If memory runs out, mr_table_print reports it. */
 void mr_table_add(mr_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints a line of titles and the rows, each two columns in, and frees the cells. MR_OK or MR_ERROR_MEMORY. */
 int mr_table_print(mr_table *table, int width, FILE *stream);
 
 /* A paragraph, printf style, two columns in, and from the second line on four. */
 void mr_print_wrapped(int width, FILE *stream, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* A paragraph that begins with `first` (ASCII), and whose other lines begin where the text behind it does. */
+/* A paragraph that begins with `first` (ASCII), and whose other lines are aligned with the text behind it. */
 void mr_print_filled(int width, FILE *stream, const char *first, const char *text);
 
-/* Columns of the terminal that the stream goes to (COLUMNS where that is set); 80 where it is none. */
+/* Columns of the stream's terminal (COLUMNS if that is set); 80 if it is not one. */
 int mr_terminal_width(FILE *stream);
 
 #endif

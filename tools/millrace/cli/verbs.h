@@ -7,7 +7,7 @@
 typedef struct mr_verb {
     const mr_usage *usage; /* with its name */
     const char *summary;
-    int (*run)(int argc, char **argv); /* argv[0] is its name; the answer is the exit code */
+    int (*run)(int argc, char **argv); /* argv[0] is its name; returns the exit code */
 } mr_verb;
 
 extern const mr_verb mr_run_verb, mr_ctl_verb, mr_check_verb, mr_plan_verb, mr_graph_verb, mr_deploy_verb, mr_verify_verb,

@@ -1,9 +1,9 @@
-/* What limits a pipeline, and what would make it faster.
+/* The limit of a pipeline, and changes that would make it faster.
  *
- * Each thing that frames need of is used for some share of the time: the processors, the workers, the threads of each
- * stage, each device. A run is as fast as the one whose share is highest lets it be. A cure lowers what frames need of
- * it, or adds to it; what is to be expected of the run then is worked out with the same shares. Where that cannot be
- * worked out, nothing is promised; and where nothing is known to help, nothing is said. */
+ * Each resource is used for some share of the time: the processors, the workers, the threads of each stage, each
+ * device. The one with the highest share limits the run. A cure lowers the demand for it, or adds to it; the expected
+ * rate is then computed from the same shares. If that cannot be computed, nothing is promised; if no cure is known,
+ * none is printed. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,21 +16,21 @@
 #include "tools/millrace/plan/plan.h"
 #include "tools/millrace/plan/profile.h"
 
-/* A share from which on something is a limit; and how much more of the processors' time a stage must have than all
- * others for a cure of it to be worth saying. */
+/* The least share of a limit; and how much more of the processors' time than all others a stage must use for a cure of
+ * it to be printed. */
 static const double BUSY = 0.85, MUCH = 0.4;
-/* A stage's threads must be so much busier than all cores to be called the bottleneck: both are measured. */
+/* A stage's threads must be this much busier than all cores to be called the bottleneck: both are measured. */
 static const double CLEARLY = 1.1;
 
 typedef struct shares {
-    double cores;   /* of all usable cores, what this process used */
+    double cores;   /* of all usable cores, the share used by this process */
     double crowded; /* the same, with the time that its threads waited for a core */
-    double workers; /* of the workers, what they were inside stages */
+    double workers; /* of the workers, the share of time inside stages */
     double device;  /* of the busiest device */
-    size_t on_device, stage, of_cpu; /* vertices: that uses this device most; whose threads are busiest; of most CPU */
+    size_t on_device, stage, of_cpu; /* vertices: main user of this device; busiest threads; most CPU */
 } shares;
 
-/* ---- what is used ---------------------------------------------------------------------------------------------- */
+/* ---- shares of use --------------------------------------------------------------------------------------------- */
 
 static double worker_share(const mr_profile *profile, const mr_plan_view *plan) {
     double inside = 0;
@@ -40,7 +40,7 @@ static double worker_share(const mr_profile *profile, const mr_plan_view *plan) 
     return profile->seconds > 0 ? inside / (profile->seconds * 1e9 * plan->workers) : 0;
 }
 
-/* Of the time of the devices of a stage, with what others do on the same ones. */
+/* Share of the time of a stage's devices, with the work of other stages on the same ones. */
 static double device_share(const mr_profile *profile, const mr_plan_view *plan, size_t v) {
     const mr_view_stage *stage = &plan->stages[v];
     double busy = 0;
@@ -50,8 +50,8 @@ static double device_share(const mr_profile *profile, const mr_plan_view *plan, 
     return profile->seconds > 0 ? busy / (profile->seconds * 1e9 * (double)stage->device_count) : 0;
 }
 
-/* Of what the threads of a stage can do. Where no more of them may be inside than are, it is as busy as can be, also
- * while these wait for a core. */
+/* Share of the capacity of a stage's threads. If no more of them may be inside than are, it is fully busy, even while
+ * these wait for a core. */
 static double stage_share(const mr_stage_cost *cost) {
     return cost->few && cost->inside > cost->utilisation ? cost->inside : cost->utilisation;
 }
@@ -105,7 +105,7 @@ void mr_profile_find_bottleneck(mr_profile *profile, const mr_plan_view *plan, b
 
 /* ---- cures ----------------------------------------------------------------------------------------------------- */
 
-/* `times` as fast as measured, as long as no other limit comes first; 0: not known. */
+/* `times` as fast as measured, if no other limit comes first; 0: not known. */
 static void add_cure(mr_profile *profile, const char *stage, const char *set, double times, const char *why) {
     if (profile->cure_count == MR_MOST_CURES)
         return;
@@ -115,7 +115,7 @@ static void add_cure(mr_profile *profile, const char *stage, const char *set, do
     snprintf(cure->why, sizeof cure->why, "%s", why);
 }
 
-/* How many times as fast it can be with one share made smaller by `factor`, until the next limit. */
+/* How many times as fast it can be if one share is multiplied by `factor`, until the next limit. */
 static double sped_up(double share, double factor, double other_limit) {
     double next = share * factor > other_limit ? share * factor : other_limit;
     return next > 0 && next < share ? share / next : 1;
@@ -133,11 +133,11 @@ static const char *file_of(const mr_view_stage *vertex, const char *name) {
     return option && option->file == MR_FILE_READ ? mr_option_string(option, vertex->options) : NULL;
 }
 
-/* Whether the network computes with integers already: its file names operators that quantise. */
+/* Whether the network computes with integers already: its file names quantizing operators. */
 static bool is_quantised(const char *path) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     struct stat about;
-    bool found = true; /* Of what cannot be read nothing is said. */
+    bool found = true; /* If it cannot be read, nothing is printed. */
     if (file >= 0 && fstat(file, &about) == 0 && about.st_size > 0) {
         size_t bytes = (size_t)about.st_size;
         void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
@@ -151,8 +151,8 @@ static bool is_quantised(const char *path) {
     return found;
 }
 
-/* A network of integers takes about half the time: EfficientNet-Lite0 took 3.8 to 5.4 ms in place of 7.9. What
- * it gives is not the same, so that its factor is a rule of thumb and no measurement of this network. */
+/* A network of integers needs about half the time: EfficientNet-Lite0 took 3.8 to 5.4 ms in place of 7.9. Its outputs
+ * are not the same, so the factor is a rule of thumb and not a measurement of this network. */
 static void cure_network(mr_profile *profile, const mr_view_stage *stage) {
     const char *model = file_of(stage, "model");
     if (!model || strcmp(stage->device, "cpu") != 0 || is_quantised(model))
@@ -162,7 +162,7 @@ static void cure_network(mr_profile *profile, const mr_view_stage *stage) {
              "batches hardly help on processors");
 }
 
-/* The processor time that is spent before frames are left out: reading and decoding. */
+/* The processor time spent before frames are left out: reading and decoding. */
 static double share_before(const mr_profile *profile, const mr_plan_view *plan) {
     double sum = 0;
     for (size_t v = 0; v < plan->stage_count; v++) {
@@ -173,7 +173,7 @@ static double share_before(const mr_profile *profile, const mr_plan_view *plan) 
     return sum;
 }
 
-/* Half of the frames; where all sources can leave some out. */
+/* Half of the frames; if all sources can leave some out. */
 static void cure_by_fewer_frames(mr_profile *profile, const mr_plan_view *plan, double share, double other_limit) {
     double before = share_before(profile, plan);
     for (size_t s = 0; s < plan->source_count; s++)
@@ -225,7 +225,7 @@ static void cure_workers(mr_profile *profile, const mr_plan_view *plan, const sh
              "there are more cores than workers");
 }
 
-/* A device that is named under `devices:` and that no stage is on. */
+/* A device named under `devices:` and used by no stage. */
 static const char *find_idle(const mr_plan_view *plan) {
     for (size_t d = 1; d < plan->device_count; d++) {
         bool taken = !plan->devices[d].enabled;

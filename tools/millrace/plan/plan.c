@@ -1,4 +1,4 @@
-/* millrace plan: shows what a run would do, without running it. */
+/* millrace plan: shows the plan of a run, without running it. */
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/plan/plan.h"
 
@@ -72,11 +72,11 @@ typedef struct arguments {
     char **argv; /* of the command */
     const char *path, *node;
     mr_overrides overrides;
-    double seconds; /* to profile for; 0: not at all */
+    double seconds; /* duration of the profile; 0: none */
     bool offline, json, deny;
 } arguments;
 
-/* `--profile=10`, or `--profile 10` where what follows is a number. */
+/* `--profile=10`, or `--profile 10` if the next argument is a number. */
 static int take_seconds(arguments *to) {
     const char *next = to->argv[optind], *text = optarg;
     if (!text && next && *next && strspn(next, "0123456789.") == strlen(next)) {
@@ -92,7 +92,7 @@ static int take_seconds(arguments *to) {
     return 0;
 }
 
-/* Answers an exit code. */
+/* Returns an exit code. */
 static int take_option(void *given, int option) {
     arguments *to = given;
     int code = 0;
@@ -116,7 +116,7 @@ static int take_option(void *given, int option) {
     }
 }
 
-/* Answers an exit code; *done where the command is over. */
+/* Returns an exit code; *done if the command is over. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
     int code = 0;
     *done = true;
@@ -166,7 +166,7 @@ static mr_pipeline_params params_of(const arguments *from) {
     mr_pipeline_params params = {
         .path = from->path, .offline = from->offline,
         .node = from->node};
-    /* What is profiled runs in this process. */
+    /* The profiled pipeline runs in this process. */
     params.cuts = from->seconds <= 0;
     mr_overrides_apply(&from->overrides, &params);
     return params;
@@ -201,8 +201,8 @@ static int measure(const arguments *from, mr_pipeline *pipeline, const mr_plan_v
     return status;
 }
 
-/* What is measured in one process may run in several: the plan of these, for which all that was said of the one has
- * been said. NULL where there are no nodes. */
+/* A pipeline measured in one process may run in several: the plan of these, of which all diagnostics have been printed
+ * for the one. NULL if there are no nodes. */
 static int plan_nodes(const arguments *from, const mr_plan_view *measured, const mr_plan_view **plan) {
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = params_of(from);
@@ -245,7 +245,7 @@ static int profile_in(const arguments *from, const char *folder) {
     return code;
 }
 
-/* Stages that write into folders write into one that is gone afterwards. */
+/* Stages that write into folders use one that is removed afterwards. */
 static int profile_aside(const arguments *from) {
     mr_aside aside;
     int status = mr_aside_make(&aside, NULL);

@@ -1,6 +1,6 @@
-/* What the files of `millrace plan` share: the plan as rows, in words and as JSON.
+/* Shared by the files of `millrace plan`: the plan as rows, in words and as JSON.
  *
- * Everything is read from the view of a plan (millrace/plan.h); nothing is worked out here that a run would work out
+ * Everything is read from the view of a plan (millrace/plan.h); nothing is computed here that a run would compute
  * anew. */
 #ifndef MILLRACE_TOOLS_PLAN_PLAN_H
 #define MILLRACE_TOOLS_PLAN_PLAN_H
@@ -10,20 +10,19 @@
 #include "engine/base/json.h"
 #include "millrace/plan.h"
 
-/* How many sources' frames come over a link. */
+/* The number of sources whose frames pass a link. */
 size_t mr_plan_link_sources(const mr_plan_view *plan, const mr_view_link *edge);
-/* What a link carries. */
+/* The format of a link's frames. */
 const mr_format_set *mr_plan_link_set(const mr_plan_view *plan, const mr_view_link *edge);
-/* Bytes of one frame at most that it carries, tensors among its results included; 0 where it has none, or no bound is
- * known. */
+/* Most bytes of one of its frames, tensors among its results included; 0 if it has none, or no bound is known. */
 uint64_t mr_plan_link_bytes(const mr_plan_view *plan, const mr_view_link *edge);
-/* Frames a second that the sources offer a vertex; 0 where that of one is not known. */
+/* Frames a second that the sources offer a vertex; 0 if that of one is not known. */
 double mr_plan_rate(const mr_plan_view *plan, const mr_view_stage *vertex);
 /* Calls for each of a process of that node, with an element of plan->threads. */
 typedef void mr_plan_thread_function(void *context, const mr_view_thread *thread);
 void mr_plan_threads(const mr_plan_view *plan, int node, mr_plan_thread_function *function, void *context);
 
-/* How many nodes are to be told of: one where there are none, or only one of them is planned for; and the i-th. */
+/* The number of nodes to print: one if there are none, or only one of them is planned for; and the i-th. */
 size_t mr_plan_told_nodes(const mr_plan_view *plan);
 int mr_plan_told_node(const mr_plan_view *plan, size_t i);
 /* Whether the vertex belongs to one of them, and whether it is the author's own. */
@@ -41,7 +40,7 @@ static inline size_t mr_view_parts(const mr_view_stage *stage) {
 static inline int mr_view_part(const mr_view_stage *stage, size_t part) {
     return part < stage->device_count ? stage->devices[part] : stage->reserve;
 }
-/* Whether a link lies within a process: that from one end of a cut to the other is told of as a cut. */
+/* Whether a link lies within a process: that from one end of a cut to the other is printed as a cut. */
 bool mr_plan_is_inner(const mr_plan_view *plan, const mr_view_link *edge);
 /* Whether a stage of the node computes there. */
 bool mr_plan_node_uses(const mr_plan_view *plan, int node, int device);
@@ -50,7 +49,7 @@ typedef void mr_plan_file_function(void *context, const mr_view_stage *vertex, c
                                    const char *path);
 void mr_plan_files(const mr_plan_view *plan, int node, mr_plan_file_function *function, void *context);
 
-/* A source that a program is to push frames into would be waited for without end: MR_ERROR_USAGE. */
+/* Refuses a source that a program pushes frames into, for which a run would wait forever: MR_ERROR_USAGE. */
 int mr_plan_refuse_external(const mr_plan_view *plan);
 
 /* plan_text.c: tables no wider than `width`. MR_OK or MR_ERROR_MEMORY. */
@@ -58,15 +57,15 @@ int mr_plan_print(const mr_plan_view *plan, int width, FILE *stream);
 /* plan_memory.c: every row of the account of memory, with its sums; and as a member of one JSON object. */
 int mr_plan_print_account(const mr_plan_view *plan, int width, FILE *stream);
 void mr_plan_put_account(yajl_gen json, const mr_plan_view *plan);
-/* plan_nodes.c: cuts, and what each process needs; nothing where there are no nodes. */
+/* plan_nodes.c: cuts, and the needs of each process; nothing if there are no nodes. */
 int mr_plan_print_cuts(const mr_plan_view *plan, int width, FILE *stream);
 void mr_plan_print_needs(const mr_plan_view *plan, int node, int width, FILE *stream);
 void mr_plan_put_cuts(yajl_gen json, const mr_plan_view *plan);
 void mr_plan_put_needs(yajl_gen json, const mr_plan_view *plan, int node);
-/* plan_expected.c: what it is expected to reach; nothing if no device is like a card. */
+/* plan_expected.c: the expected rates; nothing if no device is like a card. */
 int mr_plan_print_expected(const mr_plan_view *plan, int width, FILE *stream);
 void mr_plan_put_expected(yajl_gen json, const mr_plan_view *plan);
-/* The members of one object: what is known of a card. */
+/* The members of one object: the known figures of a card. */
 void mr_plan_put_card(yajl_gen json, const mr_view_card *card);
 /* plan_json.c: a bound; and the members of one JSON object. */
 void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_view_bytes *bound);

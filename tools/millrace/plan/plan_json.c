@@ -3,7 +3,7 @@
 
 #include "tools/millrace/plan/plan.h"
 
-/* null where it is 0: not known, or none. */
+/* null if it is 0: not known, or none. */
 static void put_known(yajl_gen json, const char *key, int64_t value) {
     if (value)
         mr_json_integer(json, key, value);
@@ -114,7 +114,7 @@ static void put_pool(yajl_gen json, const char *key, const mr_plan_view *plan, c
 }
 
 static void put_instances(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
-    /* One that sources take in turn is of none of them. */
+    /* An instance that serves sources in turn belongs to none of them. */
     bool each = stage->entry == MR_ENTRY_PER_SOURCE && (size_t)stage->instances == stage->source_count;
     mr_json_open_array(json, "instances");
     for (int i = 0; i < stage->instances; i++) {
@@ -271,7 +271,7 @@ static void put_memory(yajl_gen json, const mr_plan_view *plan) {
     mr_plan_put_account(json, plan);
 }
 
-/* Of how many sources so many are open at a time. */
+/* The number of sources that wait for their turn, and how many are open at a time. */
 static void put_jobs(yajl_gen json, const mr_plan_view *plan) {
     mr_json_open_map(json, "jobs");
     mr_json_integer(json, "at_a_time", plan->jobs);

@@ -1,11 +1,11 @@
-/* The account of memory: every pool of every process with its bytes, in words and as JSON. Sums of rows are the totals
- * that the plan tells, to the byte. */
+/* The account of memory: every pool of every process with its bytes, in words and as JSON. Sums of rows are the plan's
+ * printed totals, to the byte. */
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/plan/plan.h"
 
-/* Rows of one kind of memory, beyond which the rest stands in one. */
+/* Rows of one kind of memory, beyond which the rest is summed up in one. */
 enum { MOST_ROWS = 24, NAME = 160 };
 
 static bool is_of_same(const mr_view_row *a, const mr_view_row *b) {
@@ -23,7 +23,7 @@ static const char *memory_name(const mr_plan_view *plan, const mr_view_row *row,
     return text;
 }
 
-/* 36646912 -> "36,646,912": what is added up must not be rounded. */
+/* 36646912 -> "36,646,912": figures to be added up must not be rounded. */
 static const char *exact(uint64_t bytes, char text[MR_WORDS]) {
     char digits[MR_WORDS];
     int count = snprintf(digits, sizeof digits, "%llu", (unsigned long long)bytes), at = 0;

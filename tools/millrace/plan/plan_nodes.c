@@ -1,10 +1,10 @@
-/* Cuts, and what the process of each node needs, in words and as JSON. */
+/* Cuts, and the needs of each node's process, in words and as JSON. */
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/plan/plan.h"
 
-/* Whether the cut begins or ends in what is told of. */
+/* Whether the cut begins or ends in a printed node. */
 static bool is_told(const mr_plan_view *plan, const mr_view_cut *cut) {
     return plan->node < 0 || cut->from == plan->node || cut->to == plan->node;
 }
@@ -85,14 +85,14 @@ void mr_plan_put_cuts(yajl_gen json, const mr_plan_view *plan) {
     yajl_gen_array_close(json);
 }
 
-/* ---- what a process needs -------------------------------------------------------------------------------------- */
+/* ---- needs of a process ---------------------------------------------------------------------------------------- */
 
 typedef struct needs {
     const mr_plan_view *plan;
     int width;
     FILE *stream;
     yajl_gen json;
-    bool reads; /* those that are read are told of; else those that are written */
+    bool reads; /* files that are read are printed; else those that are written */
 } needs;
 
 static bool is_read(const mr_option *option) {
@@ -143,7 +143,7 @@ static void print_bytes(const char *kind, const mr_view_bytes *most, int width, 
     print_bound(text, most, width, stream);
 }
 
-/* The file by which a node knows another that it gives frames to, or takes them from; NULL: it needs none. */
+/* The file by which a node knows a consumer or producer; NULL: it needs none. */
 static const char *key_of_peer(const mr_plan_view *plan, int node, int peer) {
     for (size_t i = 0; i < plan->cut_count; i++) {
         const mr_view_cut *cut = &plan->cuts[i];

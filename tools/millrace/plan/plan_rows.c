@@ -1,4 +1,4 @@
-/* What the tables and the JSON of `millrace plan` both tell of a plan. */
+/* Shared by the tables and the JSON of `millrace plan`. */
 
 #include "tools/millrace/plan/plan.h"
 

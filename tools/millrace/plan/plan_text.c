@@ -16,7 +16,7 @@ static bool same_set(const mr_format_set *a, const mr_format_set *b) {
     return strcmp(mr_format_set_print(a, one, sizeof one), mr_format_set_print(b, other, sizeof other)) == 0;
 }
 
-/* A set without the word for its payload, where the rest says that too: "I420 1280x720", "f32 3x224x224", "h264". */
+/* A set without the word for its payload, if the rest implies it: "I420 1280x720", "f32 3x224x224", "h264". */
 static const char *set_text(const mr_format_set *set, char text[MR_FORMAT_SET_TEXT]) {
     mr_format_set_print(set, text, MR_FORMAT_SET_TEXT);
     const char *space = strchr(text, ' ');
@@ -87,7 +87,7 @@ static int print_sources(const mr_plan_view *plan, int width, FILE *stream) {
         add_source(&table, &plan->stages[at], &plan->stages[last]);
         at = last + 1;
     }
-    /* A node need not read any. */
+    /* A node may have no sources. */
     int status = rows ? mr_table_print(&table, width, stream) : MR_OK;
     if (at < plan->source_count)
         fprintf(stream, "  and %zu more sources (--json has all)\n", plan->source_count - at);
@@ -115,7 +115,7 @@ static void add_threads(mr_table *table, const mr_view_stage *stage) {
         mr_table_add(table, "1 worker%s", each);
 }
 
-/* "cuda:0", or "cuda:0 cuda:1" where frames are spread. */
+/* "cuda:0", or "cuda:0 cuda:1" if frames are spread. */
 static const char *devices_text(const mr_plan_view *plan, const mr_view_stage *stage, char text[NAME]) {
     snprintf(text, NAME, "%s", stage->device);
     for (size_t i = 1; i < stage->device_count; i++) {
@@ -145,7 +145,7 @@ static void add_stage(mr_table *table, const mr_plan_view *plan, const mr_view_s
 }
 
 static int print_stages(const mr_plan_view *plan, int width, FILE *stream) {
-    /* The last one only where there are nodes. */
+    /* The last one only if there are nodes. */
     const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE},
                                  {"type", .cut = MR_CUT_MIDDLE},
                                  {"times", .right = true},
@@ -176,7 +176,7 @@ static int print_stages(const mr_plan_view *plan, int width, FILE *stream) {
 
 /* ---- links ----------------------------------------------------------------------------------------------------- */
 
-/* "decode", or "split.left" where there is a choice of ports; of either end of a cut, the cut. */
+/* "decode", or "split.left" if there is a choice of ports; for either end of a cut, the cut. */
 static const char *from_name(const mr_plan_view *plan, const mr_view_link *edge, char text[NAME]) {
     const mr_view_stage *from = &plan->stages[edge->from];
     const mr_view_cut *cut = from->cut;
@@ -193,7 +193,7 @@ static const char *to_name(const mr_plan_view *plan, const mr_view_link *edge, c
     return text;
 }
 
-/* Sources that go the same way with the same thing are one row. */
+/* Sources with the same formats on the same way share a row. */
 static bool like_links(const mr_plan_view *plan, const mr_view_link *a, const mr_view_link *b) {
     return mr_plan_is_inner(plan, b) && a->to == b->to && a->to_port == b->to_port &&
            plan->stages[a->from].role == MR_VIEW_SOURCE && plan->stages[b->from].role == MR_VIEW_SOURCE &&
@@ -251,7 +251,7 @@ static int print_links(const mr_plan_view *plan, int width, FILE *stream) {
 
 /* ---- copies ---------------------------------------------------------------------------------------------------- */
 
-/* A copy; or what a stage on several devices brings to them itself. */
+/* A copy; or the uploads of a stage on several devices. */
 static void add_copy(mr_table *table, const mr_plan_view *plan, const mr_view_stage *copy) {
     static const char *const kinds[] = {[MR_VIEW_STAGE] = "to its devices",
                                         [MR_VIEW_UPLOAD] = "host to device",
@@ -270,8 +270,7 @@ static void add_copy(mr_table *table, const mr_plan_view *plan, const mr_view_st
         mr_table_add(table, "?");
 }
 
-/* Whether a stage on several devices brings its frames there itself: not where those before it have left them
- * there. */
+/* Whether a stage on several devices uploads its frames itself: not if the stages before it have left them there. */
 static bool brings_in(const mr_plan_view *plan, int v) {
     const mr_view_stage *to = &plan->stages[v];
     for (size_t e = 0; e < plan->link_count && to->staging.count; e++)
@@ -306,7 +305,7 @@ static int print_copies(const mr_plan_view *plan, int width, FILE *stream) {
 
 /* ---- the process ----------------------------------------------------------------------------------------------- */
 
-/* What all threads are called, one after the other, as it grows. */
+/* The names of all threads, one after the other, as the text grows. */
 typedef struct thread_list {
     const mr_plan_view *plan;
     char *text;

@@ -6,19 +6,19 @@
 #include "engine/base/thread.h"
 #include "tools/millrace/plan/plan.h"
 
-/* How often it is looked whether a frame was delivered, and how long that is waited for. */
+/* The interval of checks whether a frame was delivered, and the longest wait for one. */
 static const int64_t LOOK_NS = 10000000;
 static const double LONGEST_WAIT_S = 120;
-/* A window that is shorter says less than the whole run, with its start. */
+/* A window that is shorter is less precise than the whole run, with its start. */
 static const double SHORTEST_S = 0.2;
-/* Nor do fewer frames than this say much: it is waited for them when the time is up. */
+/* Fewer frames than this are not enough either: if the time is up, the profile waits for them. */
 enum { FEWEST_FRAMES = 8 };
-/* Up to here sources that keep to a clock are kept up with: of frames dropped. */
+/* Up to this share of dropped frames, the pipeline keeps up with sources that keep to a clock. */
 static const double FEW_DROPS = 0.02;
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
-/* Waits for the first frame. MR_ERROR_AGAIN: it goes on; else it has ended, with that status. */
+/* Waits for the first frame. MR_ERROR_AGAIN: the run goes on; else it has ended, with that status. */
 static int await_first(mr_pipeline *pipeline, mr_summary **seen) {
     int status = MR_ERROR_AGAIN;
     for (bool some = false; status == MR_ERROR_AGAIN && !some;) {
@@ -36,8 +36,8 @@ static uint64_t done(const mr_summary *summary) {
     return summary->delivered + summary->dropped + summary->absorbed;
 }
 
-/* Waits for the time to be up, and for so many frames that they say something. MR_ERROR_AGAIN: it goes on; else it
- * has ended, with that status. */
+/* Waits for the time to be up, and for enough frames. MR_ERROR_AGAIN: the run goes on; else it has ended, with that
+ * status. */
 static int await_enough(mr_pipeline *pipeline, double seconds, const mr_summary *first, mr_summary **last) {
     int status = mr_pipeline_wait(pipeline, (int64_t)(seconds * 1e9));
     int failed = mr_pipeline_summarize(pipeline, last);
@@ -55,7 +55,7 @@ static void stop(mr_pipeline *pipeline) {
     mr_pipeline_wait(pipeline, -1);
 }
 
-/* Looks twice at a run. What was seen is given also where the run fails. *waited_ns: how long its threads waited for
+/* Takes two summaries of a run. They are returned even if the run fails. *waited_ns: how long its threads waited for
  * cores in between. */
 static int run(mr_pipeline *pipeline, double seconds, mr_summary **first, mr_summary **last, bool *ended,
                int64_t *waited_ns) {
@@ -77,9 +77,9 @@ static int run(mr_pipeline *pipeline, double seconds, mr_summary **first, mr_sum
     return failed ? failed : *ended ? status : MR_OK;
 }
 
-/* ---- what was seen --------------------------------------------------------------------------------------------- */
+/* ---- measurements ---------------------------------------------------------------------------------------------- */
 
-/* Counts as if nothing had been when the first look was taken. */
+/* Counts as if the first summary were all zero. */
 static void forget(mr_summary *summary) {
     for (size_t i = 0; i < summary->stage_count; i++) {
         mr_stage_summary *stage = &summary->stages[i];
@@ -142,7 +142,7 @@ static void work_out_costs(mr_profile *profile, const mr_plan_view *plan, const 
         cost->cpu_ns = cpu / frames;
         cost->inside_ns = inside / frames;
         cost->device_ns = (device_ns(to) - device_ns(from)) / frames;
-        /* Where all frames were dropped before it, it is known what the first ones cost. */
+        /* If all frames were dropped before it, the cost of the first ones is known. */
         if (cost->frames == 0 && ever > 0) {
             cost->cpu_ns = (double)to->cpu_ns / (double)ever;
             cost->inside_ns = (double)to->busy_ns / (double)ever;
@@ -175,9 +175,9 @@ static int check_deadlines(mr_profile *profile, const mr_plan_view *plan) {
     return status;
 }
 
-/* ---- what is to be expected ------------------------------------------------------------------------------------ */
+/* ---- expected rates -------------------------------------------------------------------------------------------- */
 
-/* Frames a second that all sources together give by the clock; 0 where one of them keeps to none. */
+/* Frames a second that all sources together emit by the clock; 0 if one of them keeps to none. */
 static double offered(const mr_plan_view *plan) {
     double rate = 0;
     for (size_t s = 0; s < plan->source_count; s++) {
@@ -188,7 +188,7 @@ static double offered(const mr_plan_view *plan) {
     return rate;
 }
 
-/* All frames that will come; 0 where that is not known. */
+/* The number of all frames to come; 0 if not known. */
 static double planned_frames(const mr_plan_view *plan) {
     double frames = 0;
     for (size_t s = 0; s < plan->source_count; s++) {

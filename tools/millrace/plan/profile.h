@@ -1,13 +1,13 @@
-/* Profiling: a pipeline runs for a few seconds, its sinks writing nowhere, and what that has cost is worked out.
+/* Profiling: a pipeline runs for a few seconds, its sinks writing nowhere, and its costs are computed.
  *
- * Costs are taken between two looks at the running pipeline: the first when a frame has been delivered, so that
- * loading and the first fill of the queues do not count, the second when the time is up, though not before a few
+ * Costs are the differences of two summaries of the running pipeline: the first when a frame has been delivered, so
+ * that loading and the first fill of the queues do not count, the second when the time is up, though not before a few
  * frames have come through, or the pipeline has ended.
  *
- * Processor time of a stage is what the engine's threads spent inside it, by their own clocks, and its share of what
- * threads of libraries and devices spent: all of that is the process's time less that of the engine's threads and the
- * caller's. It is shared out among the stages that have such threads, in proportion to the time spent inside them,
- * since their callers wait for those threads. */
+ * Processor time of a stage is the time of the engine's threads inside it, by their own clocks, and its share of the
+ * time of libraries' and devices' threads: the process's time less that of the engine's threads and the caller's. It is
+ * divided among the stages that have such threads, in proportion to the time spent inside them, because their callers
+ * wait for those threads. */
 #ifndef MILLRACE_TOOLS_PLAN_PROFILE_H
 #define MILLRACE_TOOLS_PLAN_PROFILE_H
 
@@ -15,48 +15,48 @@
 #include "millrace/millrace.h"
 #include "millrace/plan.h"
 
-/* What a vertex of the plan has cost. */
+/* The cost of a vertex of the plan. */
 typedef struct mr_stage_cost {
-    uint64_t frames;    /* that it took; of a source, gave */
+    uint64_t frames;    /* its inputs; of a source, its outputs */
     double cpu_ns;      /* processor time a frame */
     double inside_ns;   /* time a frame inside the stage, waiting included; a batch counts in parts */
     double device_ns;   /* time a frame of its devices, all together; 0: it has none but the processors */
     double cpu_share;   /* of the processor time of the process, 0 to 1 */
-    double utilisation; /* of what its threads can do, 0 to 1 */
-    double inside;      /* of the time, 0 to 1, what its threads were inside it, waiting for a core included */
+    double utilisation; /* of the capacity of its threads, 0 to 1 */
+    double inside;      /* share of the time, 0 to 1, that its threads were inside it, waiting for a core included */
     bool few;           /* fewer threads may be inside it than there are cores and workers */
 } mr_stage_cost;
 
 typedef enum mr_bottleneck {
-    MR_BOTTLENECK_SOURCES,    /* they give no more, by the clock, and all keeps up */
+    MR_BOTTLENECK_SOURCES,    /* their clocks set the rate, and all stages keep up */
     MR_BOTTLENECK_PROCESSORS, /* all cores are busy; `stage` uses them most */
     MR_BOTTLENECK_STAGE,      /* the threads of `stage` are busy while cores are free */
     MR_BOTTLENECK_DEVICE,     /* so is a device, other than the processors, that `stage` uses most */
-    MR_BOTTLENECK_WORKERS,    /* so are all workers, of which there are fewer than cores */
+    MR_BOTTLENECK_WORKERS,    /* so are all workers, and there are fewer of them than cores */
     MR_BOTTLENECK_OTHERS,     /* threads wait for cores that other processes use */
     MR_BOTTLENECK_UNCLEAR     /* nothing is busy all the time; `stage` is busier than the others */
 } mr_bottleneck;
 
-/* What would make it faster. */
+/* A change that would make it faster. */
 enum { MR_MOST_CURES = 4, MR_CURE_TEXT = 96, MR_CURE_WHY = 192, MR_CURE_BATCH = 8 };
 typedef struct mr_cure {
-    const char *stage;      /* whose key it is; NULL: a key of the pipeline */
+    const char *stage;      /* the stage of the key; NULL: a key of the pipeline */
     char set[MR_CURE_TEXT]; /* as YAML: "in_flight: 4" */
     char why[MR_CURE_WHY];
     double rate;            /* frames a second to expect then; 0: not known */
 } mr_cure;
 
 typedef struct mr_profile {
-    double seconds;     /* between the two looks */
+    double seconds;     /* between the two summaries */
     double first_s;     /* from the start to the first delivered frame; 0: none was */
     bool ended;         /* the pipeline came to its end */
-    uint64_t frames;    /* source frames of which is known what became of them, between the looks */
+    uint64_t frames;    /* source frames that were settled between the summaries */
     uint64_t dropped;   /* of them */
     double cores;       /* of processors, on average */
     double waiting;     /* threads that waited for a core that another thread or process used, on average */
-    double rate;        /* frames a second: what a run is expected to do */
-    double most_rate;   /* what it could do with the cores to itself if sources gave more; at least `rate` */
-    double run_s;       /* how long a run is expected to take; 0: not known, or without end */
+    double rate;        /* frames a second: the expected rate of a run */
+    double most_rate;   /* the rate with the cores to itself if sources had more frames; at least `rate` */
+    double run_s;       /* expected duration of a run; 0: not known, or endless */
     mr_bottleneck bottleneck;
     const char *stage;
     size_t cure_count;
@@ -71,7 +71,7 @@ typedef struct mr_profile {
 int mr_profile_measure(mr_profile *profile, mr_pipeline *pipeline, const mr_plan_view *plan, double seconds);
 void mr_profile_fini(mr_profile *profile);
 
-/* cures.c: from what was measured. `keeps_up`: sources keep to a clock, and (nearly) no frame was dropped. */
+/* cures.c: from the measurements. `keeps_up`: sources keep to a clock, and (nearly) no frame was dropped. */
 void mr_profile_find_bottleneck(mr_profile *profile, const mr_plan_view *plan, bool keeps_up);
 void mr_profile_find_cures(mr_profile *profile, const mr_plan_view *plan);
 
