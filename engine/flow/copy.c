@@ -9,7 +9,7 @@
 #include "engine/flow/io.h"
 #include "millrace/status.h"
 
-/* Whether a buffer (NULL: nothing) lies in the memory of `device`, or, with NULL, in the host's. */
+/* Whether a buffer (NULL: nothing) is in the memory of `device` (NULL: the host). */
 static bool is_home(const mr_buffer *buffer, const mr_device *device) {
     if (!buffer || !device)
         return !buffer || buffer->memory != MR_MEMORY_DEVICE;
@@ -51,7 +51,7 @@ bool mr_copy_is_lent(const mr_frame *frame, mr_device *device) {
     return false;
 }
 
-/* Of packets and other payloads without a layout: as many bytes as there are. */
+/* Of packets and other payloads without a layout: the bytes they have. */
 static size_t payload_bytes(const mr_frame *frame) {
     size_t bytes = mr_format_bytes(&frame->format);
     return bytes ? bytes : frame->plane[0].bytes;
@@ -67,7 +67,7 @@ size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device) {
 
 /* ---- bytes ----------------------------------------------------------------------------------------------------- */
 
-/* What lies one behind the other on both sides, and is copied at once. */
+/* Bytes that are contiguous on both sides, and are copied at once. */
 typedef struct run {
     uint8_t *to;
     const uint8_t *from;
@@ -75,7 +75,7 @@ typedef struct run {
     size_t bytes;
 } run;
 
-/* What stands in results themselves, to be copied by a function of the host. */
+/* Contents of results themselves, copied by a function of the host. */
 typedef struct small_copy {
     mr_result *to;
     const mr_result *from;
@@ -87,11 +87,11 @@ typedef struct small_work {
 } small_work;
 _Static_assert(sizeof(small_work) <= MR_WORK_BYTES, "it is the argument of work");
 
-/* Where copies come from and go to. */
+/* Source and destination of copies. */
 typedef struct way {
     mr_stream *stream;
     mr_buffer *buffer, *passage; /* passage: NULL, or pinned memory laid out as the buffer is */
-    bool gathers;                /* all that is copied goes to the passage first, and from there together */
+    bool gathers;                /* everything is copied to the passage first, and from there together */
     size_t used;                 /* bytes of the buffer */
     run run;
     small_work small;
@@ -107,7 +107,7 @@ static void begin(way *w, mr_stream *stream, mr_buffer *buffer, mr_buffer *passa
     w->small.count = 0;
 }
 
-/* Submits what was put off. */
+/* Submits the pending run. */
 static int give_run(way *w) {
     size_t bytes = w->run.bytes;
     w->run.bytes = 0;
@@ -142,13 +142,13 @@ static int end(way *w) {
     return status ? status : give_small(w);
 }
 
-/* Bytes between the end of the run and what comes next in its buffer; SIZE_MAX where that does not lie behind it. */
+/* Bytes between the end of the run and the next data in its buffer; SIZE_MAX if those are not behind it. */
 static size_t gap_behind(const run *r, const uint8_t *from, const mr_buffer *of) {
     bool behind = r->bytes && of && of == r->of && from >= r->from + r->bytes;
     return behind ? (size_t)(from - (r->from + r->bytes)) : SIZE_MAX;
 }
 
-/* Where in the buffer the next so many bytes go: 64-byte aligned, or as they lie behind what comes before them. */
+/* The place in the buffer of the next `bytes`: 64-byte aligned, or at their distance behind the previous ones. */
 static size_t place(way *w, const uint8_t *from, const mr_buffer *of, size_t bytes) {
     size_t at = w->used, gap = gap_behind(&w->run, from, of);
     if (gap != SIZE_MAX) {
@@ -159,7 +159,7 @@ static size_t place(way *w, const uint8_t *from, const mr_buffer *of, size_t byt
     return at;
 }
 
-/* Brings what lies on the host to its place in the passage, from where it is copied. */
+/* Copies host data to their place in the passage, to be copied from there. */
 static int copy_bytes(way *w, size_t at, const void *from, const mr_buffer *lender, size_t bytes) {
     uint8_t *to = w->buffer->data + at;
     if (w->gathers || (w->passage && is_lent(lender, from, w->stream->device))) {
@@ -230,8 +230,8 @@ static void share_payload(const mr_frame *from, mr_frame *to) {
 
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
-/* Classes, or a small tensor that stands in the result itself, in host memory: work that comes before this on the
- * stream may still write them. */
+/* Classes, or a small tensor inside the result itself, in host memory: earlier work on the stream may still write
+ * them. */
 static int copy_small(way *w, mr_result *to, const mr_result *from) {
     int status = w->small.count == MOST_SMALL ? give_small(w) : MR_OK;
     w->small.copies[w->small.count++] = (small_copy){to, from};
@@ -263,7 +263,7 @@ static int copy_result(mr_io *io, const mr_result *from, const mr_device *device
     return copy_bytes(w, at, from->data, from->buffer, bytes);
 }
 
-/* The list anew, oldest first, since each is put in front of the others. */
+/* Copies the list, oldest first, since each is put in front of the others. */
 static int copy_results(mr_io *io, const mr_result *from, const mr_device *device, way *w, mr_frame *to) {
     if (!from)
         return MR_OK;
@@ -338,7 +338,7 @@ static int copy_single(mr_io *io, size_t index, mr_device *device, const single 
     return status ? status : mr_io_emit(io, 0, copy);
 }
 
-/* All memory before any work. */
+/* Takes all memory before any work. */
 static int copy_singly(mr_io *io, mr_device *device) {
     single each[MR_COPY_BATCH];
     size_t count = mr_io_count(io);
@@ -371,8 +371,8 @@ static int copy_together(mr_io *io, mr_device *device, mr_buffer *buffer, mr_buf
     return status ? status : end(&w);
 }
 
-/* Bytes of all frames of the call; 0 where they are not to be copied together: there is one, or nothing to copy, or the
- * host would read what a device may still write. */
+/* Bytes of all frames of the call; 0 if they are not to be copied together: there is one, or nothing to copy, or the
+ * host would read data that a device may still write. */
 static size_t bytes_together(const mr_io *io, const mr_device *device) {
     const mr_event *ready = mr_io_input(io)->ready;
     size_t bytes = 0, count = mr_io_count(io);

@@ -1,20 +1,20 @@
-/* Deadlines: which frames are dropped because they are late, or will be.
+/* Deadlines: drops frames that are late, or will be.
  *
- * Pictures and what is made of them go where they are late, or will be at a later stage: begun nevertheless, they
- * would take the time of those behind them, which would be late in turn. Of packets only those go that no other
- * refers to: the others are still decoded, since what follows is made of them, and their pictures go behind that;
- * but where even such a packet is late by the whole deadline again, all go up to a key frame in time. */
+ * Pictures and their derivatives are dropped if they are late, or will be at a later stage: to begin them would take
+ * the time of those behind, which would be late in turn. Of packets only those are dropped that no other refers to. The
+ * others are still decoded, since later pictures need them, and their own pictures are dropped after that; but if such
+ * a packet is late by the whole deadline again, all are dropped up to a key frame in time. */
 #include "engine/flow/deadline.h"
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
 
-/* What a frame that is begun at this stage now still needs until its last begin; 0 where that is not known. */
+/* The time from the begin of a frame at this stage to its last begin; 0 if not known. */
 static int64_t need_ns(const mr_graph *graph, const mr_plan_vertex *vertex) {
     return atomic_load_explicit(&graph->needs[vertex - graph->plan->vertices].ns, memory_order_relaxed);
 }
 
-/* So many frames are dropped on an estimate alone before one is tried: things may have become faster. */
+/* Frames dropped on an estimate alone before one is tried: things may have become faster. */
 enum { UNTRIED = 8 };
 
 bool mr_deadline_passed(const mr_frame *frame, int64_t now_ns) {
@@ -67,9 +67,9 @@ const char *mr_deadline_refusal(mr_instance *instance, const mr_frame *frame, co
     return mr_deadline_passed(frame, now) || will_be_late(instance, frame, now) ? "late" : NULL;
 }
 
-/* ---- how long it still takes ----------------------------------------------------------------------------------- */
+/* ---- remaining time -------------------------------------------------------------------------------------------- */
 
-/* A stage drops what is late if anything but copies comes behind it: else the work is done, and the frame is
+/* A stage drops late frames if a stage other than a copy comes behind it: else the work is done, and the frame is
  * delivered, late or not. Vertices are in topological order. */
 static bool *find_shedders(const mr_plan *plan) {
     bool *sheds = mr_calloc(plan->vertex_count + 1, sizeof *sheds);
@@ -87,7 +87,7 @@ static bool has_deadlines(const mr_plan *plan) {
     return false;
 }
 
-/* Lists, for each vertex, those behind it that drop what is late. */
+/* Lists, for each vertex, the vertices behind it that drop late frames. */
 static int list_behind(mr_graph *graph, const bool *sheds) {
     const mr_plan *plan = graph->plan;
     for (size_t e = 0; e < plan->edge_count; e++)

@@ -62,7 +62,7 @@ int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed) {
     return status;
 }
 
-/* Ends the tasks' threads before anything they use goes. */
+/* Ends the tasks' threads before the state they use is destroyed. */
 static void end_tasks(mr_graph *graph) {
     if (!graph->executor)
         return;
@@ -102,7 +102,7 @@ void mr_graph_destroy(mr_graph **graph) {
     mr_tracing_end(gone);
     mr_resume_destroy(&gone->resume);
     mr_graph_unwire(gone);
-    mr_run_state_destroy(gone); /* asked by sinks that are closed */
+    mr_run_state_destroy(gone); /* sinks ask it as they close */
     destroy_sources(gone);
     mr_tracing_destroy(gone);
     destroy_devices(gone);
@@ -128,7 +128,7 @@ static bool has_subscriber(const mr_graph *graph) {
     return false;
 }
 
-/* Every frame must be accounted for once all has ended; only a program that takes frames may still hold some. */
+/* Every frame must be accounted for once all has ended; only a program that subscribes may still hold some. */
 static int balance_of(mr_graph *graph, uint32_t source, bool arrived) {
     mr_ledger_count count = mr_ledger_source(graph->ledger, source, arrived);
     uint64_t known = count.delivered + count.dropped + count.absorbed;
@@ -207,9 +207,9 @@ int mr_graph_wait(mr_graph *graph, int64_t timeout_ns) {
     return ended ? outcome(graph) : MR_ERROR_AGAIN;
 }
 
-/* ---- devices that come and go ---------------------------------------------------------------------------------- */
+/* ---- enabling devices ------------------------------------------------------------------------------------------ */
 
-/* One after the other, so that two that are disabled at once do not both leave a stage to the other. */
+/* Under the lock, so that two devices that are disabled at once do not both leave a stage to the other. */
 int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enabled) {
     const mr_instance *needs = NULL;
     pthread_mutex_lock(&graph->lock);
@@ -237,7 +237,7 @@ int mr_graph_push(mr_graph *graph, uint32_t source, mr_frame *frame, int64_t tim
         item.entered_ns = mr_executor_now_ns(graph->executor);
         pthread_mutex_lock(&graph->lock);
         bool pushed = mr_link_push(mr_graph_external_inlet(graph, source), &item, &state->room);
-        /* The room task needs the graph's lock to tell, so that it cannot do so before the wait begins. */
+        /* The room task needs the graph's lock to signal, so it cannot do so before the wait begins. */
         int timed_out = 0;
         if (!pushed && timeout_ns != 0 && !graph->seed) {
             if (timeout_ns < 0)

@@ -1,7 +1,7 @@
 /* The running graph: every instance of a plan, wired with links, on one executor. plan -> graph.
  *
- * start.h makes, starts and ends it; run.h has what its instances tell it. It has ended when every instance has seen the
- * end of all its sources. */
+ * start.h makes, starts and ends it; run.h takes reports from its instances. It has ended when every instance has seen
+ * the end of all its sources. */
 #ifndef MILLRACE_FLOW_GRAPH_H
 #define MILLRACE_FLOW_GRAPH_H
 
@@ -31,13 +31,13 @@ typedef struct mr_tally {
 typedef struct mr_source_state {
     mr_instance *instance;
     _Atomic int64_t expected; /* frames announced */
-    _Atomic uint64_t seams;   /* that frames of it have told of */
+    _Atomic uint64_t seams;   /* interruptions that its frames reported */
     _Atomic uint64_t unread;  /* frames that were announced and did not come */
-    mr_task room;             /* external sources: tells a program that waits to push that there is room */
-    int status;               /* first failure; this and what follows is under the graph's lock */
+    mr_task room;             /* external sources: wakes a program that waits to push if there is room */
+    int status;               /* first failure; this and the rest is under the graph's lock */
     char *message;
     bool ended;
-    bool pushed_end;          /* external: the program said that nothing more comes */
+    bool pushed_end;          /* external: the program ended the source */
     mr_tally tally;
     mr_truths truths;
 } mr_source_state;
@@ -49,12 +49,12 @@ typedef struct mr_subscription {
     void *context;
 } mr_subscription;
 
-/* How long a frame takes from its begin at a vertex to its begin at the last stage behind that drops what is late, by
- * the shorter of the last two calls of each. */
+/* The time from a frame's begin at a vertex to its begin at the last stage behind that drops late frames, by the
+ * shorter of the last two calls of each. */
 typedef struct mr_need {
     _Atomic int64_t ns;
     size_t count;
-    int *behind; /* vertices that take what comes from here and drop what is late */
+    int *behind; /* vertices that take frames from here and drop late ones */
 } mr_need;
 
 struct mr_graph {
@@ -74,12 +74,12 @@ struct mr_graph {
     mr_subscription *subscriptions; /* by vertex */
     mr_device **devices;            /* as in the plan; NULL: not used */
 
-    pthread_mutex_t lock;           /* guards what follows */
+    pthread_mutex_t lock;           /* guards the fields below */
     pthread_cond_t changed;
-    size_t running;                 /* instances that have not ended, and what else the end waits for */
+    size_t running;                 /* instances that have not ended, and holds (mr_graph_hold) */
     bool started;
-    size_t opening;                 /* instances that are yet to be opened by threads of their own */
-    int open_status;                /* of the first instance that could not be opened */
+    size_t opening;                 /* instances that their own threads have yet to open */
+    int open_status;                /* of the first instance that failed to open */
     char open_message[512];
     int status;                     /* first failure */
     char message[512];
@@ -88,22 +88,22 @@ struct mr_graph {
     uint64_t started_allocations;
     int tally_vertex;               /* the sink whose deliveries are tallied; -1: not yet seen */
     mr_histogram latency;           /* from source to sink */
-    int64_t first_ns;               /* when the first frame was delivered; 0: not yet */
+    int64_t first_ns;               /* delivery of the first frame; 0: not yet */
     int64_t ended_ns;               /* 0: not yet */
     double ended_cpu_s;
 
     _Atomic bool stopping, cancelled;
-    _Atomic int64_t stop_ns; /* when it was asked to stop, on the real clock */
+    _Atomic int64_t stop_ns; /* when the stop was requested, on the real clock */
     struct mr_run_states *run_states; /* run_state.h */
     uint64_t seed;
     struct mr_turns *turns;         /* of sources that wait; NULL: none does */
-    mr_work_trace *trace;           /* of all devices; set before the start; NULL: nobody looks */
+    mr_work_trace *trace;           /* of all devices; set before the start; NULL: not traced */
     void *trace_context;
     bool profiled;                  /* processor time of each stage is measured */
-    char *resume_path;              /* NULL: nothing is continued, nor can be */
-    struct mr_resume *resume;       /* NULL where that is; resume.h */
+    char *resume_path;              /* NULL: no checkpoint is read or written */
+    struct mr_resume *resume;       /* NULL if there is no path; resume.h */
     char *trace_path;               /* NULL: no trace */
-    struct mr_tracing *tracing;     /* NULL where there is none; tracing.h */
+    struct mr_tracing *tracing;     /* NULL if there is no path; tracing.h */
 };
 
 #endif

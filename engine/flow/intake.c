@@ -13,12 +13,12 @@
 
 /* ---- one port ---------------------------------------------------------------------------------------------------- */
 
-/* What a call gets: frames are taken from the link until the batch is full, its time is up, or nothing more can join.
- * What is late by then is dropped, before work is spent on it. */
+/* Frames are taken from the link until the batch is full, its time is up, or no more can join. Frames that are late by
+ * then are dropped before work is spent on them. */
 int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place) {
     if (mr_event_done(frame->ready))
         return mr_event_status(frame->ready) < 0 ? mr_event_status(frame->ready) : 1;
-    /* The same device orders the work itself; the host must not look before the device is done. */
+    /* The same device orders the work itself; the host must wait until the device is done. */
     if (mr_event_device(frame->ready) == mr_slot_part(entry->instance, slot)->self.device)
         return 1;
     mr_event_notify(frame->ready, &entry->waits[place], mr_task_waker, &entry->task);
@@ -31,7 +31,7 @@ bool mr_instance_leaves_out(const mr_instance *instance, const mr_frame *frame) 
            mr_resume_settled(instance->graph->resume, &frame->receipt->frame);
 }
 
-/* Why a frame is not to be processed; NULL where it is. */
+/* The reason not to process a frame; NULL if there is none. */
 static const char *refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task) {
     if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed))
         return MR_REASON_STOPPED;
@@ -84,7 +84,7 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entr
     return true;
 }
 
-/* Drops what has become late while its batch gathered. */
+/* Drops frames that became late while their batch gathered. */
 static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *task) {
     size_t kept = 0;
     int64_t now = mr_executor_now_ns(task->executor);
@@ -100,15 +100,14 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
     slot->frame_count = kept;
 }
 
-/* Before a join, what is gone counts as if it were there: the other ways to the join hold as many frames as the
- * batches on the way there may gather, and no more. Where nobody knows how much that is, nothing more is waited for. */
+/* Before a join, gaps count as frames: the other ways to the join hold as many frames as the batches on the way there
+ * may gather, and no more. If the number of missing frames is unknown, the batch does not wait any longer. */
 static bool is_full(const mr_instance *instance, const mr_slot *slot) {
     size_t gone = instance->ring.tells_gone ? slot->mark_count + slot->output_count : 0;
     return slot->lost || slot->frame_count + gone >= (size_t)instance->self.batch;
 }
 
-/* A copy takes frames together that are there together: those that one event makes ready, so that work that fails takes
- * none along but its own. */
+/* A copy takes frames together only if one event makes them ready, so that work that fails affects no other frames. */
 static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const mr_item *item) {
     return instance->vertex->copy && slot->frame_count && item->frame->ready != slot->frames[0]->ready;
 }
@@ -165,19 +164,19 @@ bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *ent
 /* Joins: a stage with several input ports gets one frame of each, matched by identity.
  *
  * Within a source every port's frames come in the order of their identities, so it is enough to compare the first of
- * each lane: if all are equal they go together; otherwise the smallest can find no partner any more. A gone mark says
- * so before a later frame arrives, and an end says it for all that could follow. A port whose lane is `away` (gone.h)
- * has no partner for anything as long as that mark stands there: what comes to the others is passed over at once, and
- * the mark stays until something takes its place. */
+ * each lane: if all are equal they go together; otherwise the smallest can find no partner any more. A gap says so
+ * before a later frame arrives, and an end says it for all that could follow. If a port's lane is `away` (gap.h),
+ * nothing has a partner as long as that mark is there: frames on the other ports are passed over at once, and the mark
+ * stays until another item replaces it. */
 typedef enum verdict { WAITS, TAKEN, PASSED } verdict;
 
-/* Where each port stands with one source. */
+/* The state of each port for one source. */
 typedef struct heads {
     mr_item item[MR_MAX_PORTS];
-    size_t missing; /* ports that have nothing queued */
+    size_t missing; /* ports with an empty lane */
     size_t ended;   /* ports at their end */
     size_t away;    /* ports whose last mark is away */
-    const mr_identity *first; /* the smallest identity among frames and other gone marks; NULL: none */
+    const mr_identity *first; /* the smallest identity among frames and other gaps; NULL: none */
 } heads;
 
 static void look(mr_instance *instance, uint32_t source, heads *at) {
@@ -201,7 +200,7 @@ static bool stands_at(const mr_item *item, const mr_identity *identity) {
     return item->kind != MR_ITEM_END && mr_identity_compare(&item->identity, identity) == 0;
 }
 
-/* True where every port's first item is the frame `first`. */
+/* True if every port's first item is the frame `first`. */
 static bool all_match(const mr_instance *instance, const heads *at) {
     for (size_t port = 0; port < instance->intake.port_count; port++)
         if (at->item[port].kind != MR_ITEM_FRAME || !stands_at(&at->item[port], at->first))
@@ -209,7 +208,7 @@ static bool all_match(const mr_instance *instance, const heads *at) {
     return true;
 }
 
-/* Takes what stands at `first` from its ports; it has no partner in the others. */
+/* Takes the items at `first` from their ports; they have no partner in the others. */
 static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, heads *at) {
     mr_identity first = *at->first;
     for (size_t port = 0; port < instance->intake.port_count; port++) {
@@ -240,8 +239,8 @@ static int all_ready(const mr_instance *instance, const mr_slot *slot, const hea
     return 1;
 }
 
-/* What has been to another node and come back has a receipt of its own, and what goes on holds only one of them: that
- * they were joined is what becomes of the others, and of all where nothing graver does. */
+/* A frame that went to another node and came back has a receipt of its own, and the joined frame holds only one of
+ * them: "joined" is the outcome of the others, and of all if none graver follows. */
 static void note_joined(const mr_instance *instance, mr_receipt *first, mr_receipt *other) {
     if (other == first)
         return;
@@ -304,7 +303,7 @@ static void take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
     mr_slot_add_mark(slot, &end);
 }
 
-/* Nothing is here, and every port is away: joins behind need not wait for it either. They are told once. */
+/* No frame is here, and every port is away: joins behind need not wait for it either. Reported once. */
 static void pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t source, bool *told) {
     mr_item away = {.kind = MR_ITEM_GONE, .source = source, .identity = mr_identity_away(source)};
     if (instance->ring.tells_gone && !*told)
@@ -350,6 +349,6 @@ bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry
             return true;
         }
     }
-    /* What a drop here has left for joins behind must not wait for the next match. */
+    /* Gaps left by drops here, for joins behind, must not wait for the next match. */
     return slot->mark_count > 0 || slot->output_count > 0;
 }

@@ -4,14 +4,13 @@
 
 #include "engine/flow/instance.h"
 
-/* Whether the frame was settled by an earlier run, and is to go no further. */
+/* Whether an earlier run settled the frame, and it goes no further. */
 bool mr_instance_leaves_out(const mr_instance *instance, const mr_frame *frame);
-/* Collects the next call's inputs in `slot`. True where it is complete; else something was asked to wake the
- * entry. */
+/* Collects the next call's inputs in `slot`. True if it is complete; else the entry will be woken. */
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry);
 /* The same for stages with several ports: one frame of each, matched by identity. */
 bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry);
-/* mr_input_ready of what has an event. */
+/* mr_input_ready of a frame that has an event. */
 int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place);
 /* Readiness of an input for a call of that slot's device: 1 it may be used, 0 not yet (the entry will be woken, and
  * waits in that place of its `waits`), negative: its producer's device work failed. */

@@ -1,4 +1,4 @@
-/* What a stage type may ask of the engine while it runs: mr_io_* and mr_stage_* of stage.h. */
+/* Services of the engine for a running stage type: mr_io_* and mr_stage_* of stage.h. */
 #include "engine/flow/io.h"
 
 #include <stdarg.h>
@@ -86,7 +86,7 @@ int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer) {
     return mr_io_take_buffer(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer);
 }
 
-/* As take, of the pool of a copy behind its output; NULL where none is free. */
+/* As take, from a pool of a copy behind its output; NULL if none is free. */
 static int try(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     mr_buffer *taken = NULL;
     int status = mr_io_try_buffer(io, io->instance->vertex->output_count + which, bytes, &taken);
@@ -143,7 +143,7 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     return MR_OK;
 }
 
-/* Fills the frame's planes in, as `format` lies in one block. */
+/* Fills the frame's planes in, laid out as `format` in one block. */
 static void lay_out(const mr_format *format, mr_frame *frame, mr_buffer *buffer) {
     if (format->payload != MR_PAYLOAD_PICTURE) {
         frame->plane[0] = (mr_plane){.buffer = buffer, .data = buffer->data, .bytes = mr_tensor_bytes(format)};
@@ -165,7 +165,7 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
         return mr_fail(MR_ERROR_INTERNAL, "%s asks for a frame whose size is not known", io->instance->self.id);
     mr_buffer *buffer = NULL;
     mr_frame *made = NULL;
-    /* Work that is to fill it in may be under way when the call fails and its frame goes. */
+    /* Work that writes it may be under way when the call fails and its frame is released. */
     bool late = io->stream && io->stream->device->type->kind != MR_DEVICE_CPU;
     int status = late ? take(io, port, mr_aligned_bytes(bytes), &buffer)
                       : mr_io_take_buffer(io, port, mr_aligned_bytes(bytes), &buffer);
@@ -211,7 +211,7 @@ int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t cap
     int status = mr_store_result(io->instance->graph->store, capacity, &made);
     if (status)
         return status;
-    /* Work that is to fill it in may be under way when the call fails and its frame goes. */
+    /* Work that writes it may be under way when the call fails and its frame is released. */
     if (io->stream && io->stream->device->type->kind != MR_DEVICE_CPU && mr_slot_keep_result(io->slot, made)) {
         mr_result_unref(&made);
         return MR_ERROR_MEMORY;
@@ -351,7 +351,7 @@ bool mr_stage_gives_up(const mr_stage *self) {
     if (mr_stage_cancelled(self))
         return true;
     int64_t asked_ns = atomic_load(&graph->stop_ns);
-    /* Short enough that a run of several nodes, which are asked one after the other, ends in time. */
+    /* Short enough for a run of several nodes, which are asked one after the other, to end in time. */
     if (!asked_ns || mr_clock_now_ns(mr_clock_real()) - asked_ns < graph->plan->grace_ns / 10 * 3)
         return false;
     mr_stage_warn(self, "still waits, and the run was asked to end: what is in flight is dropped");

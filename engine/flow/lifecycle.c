@@ -1,4 +1,4 @@
-/* Making, opening and destroying instances. */
+/* Creates, opens and destroys instances. */
 #include "engine/flow/lifecycle.h"
 
 #include <string.h>
@@ -20,7 +20,8 @@ static size_t power_of_two(size_t least) {
 static int create_slots(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     instance->ring.in_flight = (size_t)vertex->in_flight;
-    /* What is done before others may wait for them in the ring; a copy takes the frames of a batch one by one. */
+    /* Slots that are done before earlier ones may wait for them in the ring; a copy takes the frames of a batch one by
+       one. */
     size_t several = vertex->device_count > 1 ? vertex->device_count : 0;
     size_t done = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->turn : 1);
     instance->ring.slot_count = power_of_two(instance->ring.in_flight + done);
@@ -129,7 +130,7 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
     return MR_OK;
 }
 
-/* The only stage that takes what comes of that vertex; NULL where there are others, or it is not the only one. */
+/* The only stage that takes frames of that vertex; NULL if there is none, or more than one. */
 static const mr_plan_vertex *follower_of(const mr_plan *plan, const mr_plan_vertex *vertex) {
     const mr_plan_vertex *found = NULL;
     for (size_t e = 0; e < plan->edge_count; e++) {
@@ -142,8 +143,8 @@ static const mr_plan_vertex *follower_of(const mr_plan *plan, const mr_plan_vert
     return found;
 }
 
-/* Whether its calls are free of the order of their streams, and a call of the stage behind needs no more than one of
- * them gives. Copies have streams of their own, so that they go beside computing. */
+/* Whether its calls need no order among their streams, and a call of the stage behind needs no more than the output of
+ * one of them. Copies have streams of their own, so that they run beside computing. */
 static bool hands_on(const mr_plan *plan, const mr_plan_vertex *vertex) {
     const mr_plan_vertex *follower = follower_of(plan, vertex);
     if (!follower || vertex->copy || follower->copy || vertex->entry != MR_ENTRY_STATELESS)
@@ -212,8 +213,8 @@ void mr_instance_tell_stop(mr_instance *instance) {
         pthread_mutex_unlock(&instance->lock);
 }
 
-/* Who stops the run notes that and then looks for what is ready; here it is the other way round, so that one of both
- * tells. */
+/* A stop sets its flag and then looks for ready instances; here the order is reversed, so that at least one of both
+ * stops the stage type. */
 void mr_instance_set_ready(mr_instance *instance) {
     atomic_store(&instance->opening.ready, true);
     if (atomic_load(&instance->graph->stopping))
@@ -288,8 +289,8 @@ static void release_pools(mr_part *part, size_t count) {
             mr_pool_release(&part->pools[which].pool[size]);
 }
 
-/* Frames that are still somewhere keep their buffers. What stages other than the source have given may refer to their
- * state, so that they are closed at the end. Who stops the run may be about to tell the source so. */
+/* Frames that still exist keep their buffers. Outputs of stages other than the source may refer to their state, so
+ * those close at the end. The lock keeps out a stop, which may be about to call the source. */
 void mr_instance_put_away(mr_instance *instance) {
     for (size_t i = 0; i < instance->entry_count; i++)
         mr_task_end_thread(&instance->entries[i].task);
@@ -298,7 +299,7 @@ void mr_instance_put_away(mr_instance *instance) {
         close_parts(instance);
         pthread_mutex_unlock(&instance->lock);
     }
-    /* Those of several devices are asked how much lies there. */
+    /* With several devices the number of buffers in use there is still queried. */
     if (instance->placement.part_count == 1)
         release_pools(&instance->placement.parts[0], mr_instance_pools(instance));
 }

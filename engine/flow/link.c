@@ -10,33 +10,33 @@
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------- */
 
-/* One source's queue in a link: a ring of items that grows for marks, and who waits for room in it. Not locked: the
- * link does that. */
+/* One source's queue in a link: a ring of items that grows for marks, and the producers that wait for room. Not locked:
+ * the link does that. */
 typedef struct lane_queue {
     mr_item *ring;
     uint32_t room;           /* of the ring; a power of two */
     uint32_t first, count;   /* items */
     uint32_t frames;         /* of them, frames */
-    uint32_t most_frames;    /* that there ever were */
-    uint32_t told;           /* frames, when the trace was last told of them */
+    uint32_t most_frames;    /* the most so far */
+    uint32_t told;           /* frames, at the last report to the trace */
     uint32_t ends_expected;  /* producers that have not sent their end mark */
-    bool cut_short;          /* as one of the ends that have come says */
+    bool cut_short;          /* one of the ends so far says so */
     bool waits_for_key;      /* packets are dropped until the next key frame */
     bool listed;             /* among the link's lanes that have items */
     struct lane_queue *next;
-    mr_task **waiter;        /* producers that found it full, the first first */
+    mr_task **waiter;        /* producers that found it full, in order */
     uint32_t waiter_count, waiter_room;
 } lane_queue;
 
-/* Makes the ring twice as large, or, without memory for that, discards the gone marks in it. */
+/* Doubles the ring, or, if there is no memory for that, discards its gaps. */
 static void make_room(lane_queue *lane);
 
 static inline mr_item *item_at(const lane_queue *lane, uint32_t index) {
     return &lane->ring[(lane->first + index) & (lane->room - 1)];
 }
 
-/* Adds an item at the end. The ring has room for all the frames of a full lane and its end; it grows for gone marks,
- * which are only hints: where there is no memory for that, those queued are discarded, and nothing else is lost. */
+/* Adds an item at the end. The ring has room for all the frames of a full lane and its end. It grows for gaps, which
+ * are only hints: if there is no memory for that, the queued gaps are discarded, and nothing else is lost. */
 static inline void append(lane_queue *lane, const mr_item *item) {
     if (lane->count == lane->room)
         make_room(lane);
@@ -52,10 +52,10 @@ static inline void take_item(lane_queue *lane, mr_item *item) {
     lane->frames -= item->kind == MR_ITEM_FRAME;
 }
 
-/* Makes room by the policy's rules in the name of `stage`. True: the new item may be appended (drop-oldest made
- * room); false: the new item itself was turned into a gone mark, which is to be appended instead. */
+/* Makes room by the policy's rules in the name of `stage`. True: the new item may be appended (drop-oldest made room);
+ * false: the new item itself was turned into a gap, which is to be appended instead. */
 static bool shed(lane_queue *lane, mr_policy policy, const char *stage, mr_item *incoming);
-/* A packet that comes while the lane waits for a key frame: true where it must be dropped. */
+/* A packet that comes while the lane waits for a key frame: true if it must be dropped. */
 static bool skips(lane_queue *lane, const char *stage, mr_item *incoming);
 
 static bool grow(lane_queue *lane) {
@@ -117,7 +117,7 @@ static bool skips(lane_queue *lane, const char *stage, mr_item *incoming) {
     return true;
 }
 
-/* Drops the oldest packet that no other refers to; false where there is none. */
+/* Drops the oldest packet that no other refers to; false if there is none. */
 static bool drop_disposable(lane_queue *lane, const char *stage) {
     for (uint32_t i = 0; i < lane->count; i++)
         if (is_packet(item_at(lane, i)) && item_at(lane, i)->frame->flags & MR_FRAME_DISPOSABLE) {
@@ -176,7 +176,7 @@ struct mr_link {
     size_t open;          /* lanes whose end has not been taken */
     size_t later;         /* of them, those of sources that have not begun */
     mr_link_tracing tracing; /* zero: not traced */
-    int64_t frames;       /* in all lanes, as told; only where it is traced */
+    int64_t frames;       /* in all lanes, as reported; only if it is traced */
 };
 
 static int create_lanes(mr_link *link) {
@@ -274,7 +274,7 @@ static void list_lane(mr_link *link, lane_queue *lane) {
     link->tail = lane;
 }
 
-/* The next lane is served; the first comes again behind all others, if it has items. */
+/* Goes on to the next lane; the first comes again behind all others, if it has items. */
 static void pass_turn(mr_link *link) {
     lane_queue *lane = link->head;
     link->head = lane->next;
@@ -297,7 +297,7 @@ static bool room_for_waiter(lane_queue *lane) {
     return true;
 }
 
-/* Without memory to remember it by, a producer comes back by itself. */
+/* If there is no memory to list it, a producer comes back by itself. */
 static void add_waiter(lane_queue *lane, mr_task *producer) {
     static const int64_t again_ns = 1000000;
     for (uint32_t i = 0; i < lane->waiter_count; i++)
@@ -309,7 +309,7 @@ static void add_waiter(lane_queue *lane, mr_task *producer) {
         mr_task_wake_at(producer, mr_executor_now_ns(producer->executor) + again_ns);
 }
 
-/* Applies the policy to a frame that finds its lane full. False: the producer must wait. */
+/* Applies the policy to a frame whose lane is full. False: the producer must wait. */
 static bool admit(mr_link *link, lane_queue *lane, mr_item *item, mr_task *producer) {
     if ((lane->waits_for_key && skips(lane, link->params.stage, item)) ||
         (int)lane->frames < link->params.capacity)
@@ -330,7 +330,7 @@ const char *mr_link_awaited(const mr_link *link) {
     return link->tracing.awaited;
 }
 
-/* Tells how many frames there are, after a change to one lane. Called with the lock, so that times are in order. */
+/* Reports the number of frames, after a change to one lane. Called with the lock, so that times are in order. */
 static void trace_lane(mr_link *link, lane_queue *lane) {
     if (lane->frames == lane->told)
         return;
@@ -344,7 +344,7 @@ static void trace_popped(mr_link *link, const mr_item *items, size_t count) {
         trace_lane(link, lane_of(link, items[i].source));
 }
 
-/* A lane whose producers were away gets something: the mark that said so is over. */
+/* Ends the absence of a lane that gets an item: takes away the mark that said so. */
 static void end_absence(mr_link *link, lane_queue *lane) {
     const mr_item *last = lane->count ? item_at(lane, lane->count - 1) : NULL;
     if (!last || last->kind != MR_ITEM_GONE || !mr_identity_is_away(&last->identity))
@@ -358,7 +358,7 @@ bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
     lane_queue *lane = lane_of(link, item->source);
     bool enters = true, admitted = true;
     if (item->kind == MR_ITEM_END) {
-        enters = --lane->ends_expected == 0; /* The end of one of several producers says nothing to the consumer. */
+        enters = --lane->ends_expected == 0; /* The end of one of several producers does not concern the consumer. */
         item->cut_short = lane->cut_short |= item->cut_short;
     } else if (item->kind == MR_ITEM_FRAME)
         enters = admitted = admit(link, lane, item, producer);
@@ -386,8 +386,8 @@ bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
     return admitted;
 }
 
-/* Takes those that are to be woken, at most `room`, which the caller wakes without the lock; others, if there are any,
- * are woken here. All of them, since those that are first may have nothing to give any more. */
+/* Takes the producers to wake, at most `room`, which the caller wakes without the lock; any others are woken here. All
+ * are woken, since the first ones may have nothing to push any more. */
 static uint32_t take_waiters(mr_link *link, lane_queue *lane, mr_task **tasks, uint32_t room) {
     if ((int)lane->frames > link->params.refill)
         return 0;

@@ -1,13 +1,13 @@
 /* Links: bounded queues between stages, one lane for each source, served round-robin.
  *
- * A lane holds frames, at most `capacity` of them, and marks, which take no room: gone (a frame that will not come, so
- * that joins need not wait for it; see gone.h for marks that say more) and end (nothing more comes from that source).
- * Order within a lane is kept.
+ * A lane holds frames, at most `capacity` of them, and marks, which take no room: gaps (a frame that will not come, so
+ * that joins do not wait for it; gap.h has marks that say more) and ends (nothing more comes from that source). Order
+ * within a lane is kept.
  *
- * When a lane is full, the policy decides: block leaves the frame with the producer, who is woken when enough of the
- * lane is free that he need not run for one frame at a time; drop-oldest and drop-newest drop in the name of the
- * consuming stage and leave a gone mark. Of compressed packets, those that no other refers to go first; else
- * everything up to the next key frame goes (reason "gop"), since it could not be decoded.
+ * If a lane is full, the policy decides. Block leaves the frame with the producer, who is woken when enough of the lane
+ * is free for more than one frame. Drop-oldest and drop-newest drop in the name of the consuming stage and leave a gap.
+ * Of compressed packets, those that no other refers to go first; else everything up to the next key frame goes (reason
+ * "gop"), since it could not be decoded.
  *
  * Threads: any; a lock guards each link. The consumer's waker and the producers' tasks are called without it. */
 #ifndef MILLRACE_FLOW_LINK_H
@@ -29,55 +29,55 @@ typedef struct mr_item {
     mr_frame *frame;      /* FRAME: one reference */
     mr_identity identity; /* FRAME and GONE */
     int64_t entered_ns;   /* when it entered the link */
-    bool cut_short;       /* END: the source was asked to end, and may have had more to give */
+    bool cut_short;       /* END: the source was stopped, and may have had more frames */
 } mr_item;
 
 typedef struct mr_link_params {
     size_t source_count;      /* of the pipeline */
-    const uint32_t *sources;  /* those whose frames come here, ascending */
+    const uint32_t *sources;  /* that come here, ascending */
     size_t lane_count;
     int capacity;             /* frames a lane */
-    int refill;               /* producers that wait are woken once no more frames than this are left in a lane */
+    int refill;               /* waiting producers are woken if no more frames than this are left in a lane */
     mr_policy policy;
     const char *stage;        /* id of the consumer, in whose name frames are dropped */
     void (*wake)(void *context); /* there is something new for the consumer */
-    bool wake_always;         /* for each item; else only when the link was empty, which is enough for one entry */
+    bool wake_always;         /* for each item; else only if the link was empty, which is enough for one entry */
     void *context;
 } mr_link_params;
 
 int mr_link_create(mr_link **link, const mr_link_params *params);
 void mr_link_destroy(mr_link **link);
 
-/* One more producer will send an end mark for that source; the lane ends with the last of them. Before the run. */
+/* Adds a producer that will send an end mark for that source; the lane ends with the last of them. Before the run. */
 void mr_link_expect(mr_link *link, uint32_t source);
 
-/* That source brings nothing until mr_link_begin: nobody need wait for it. The first before the run, the other from any
- * thread. */
+/* The source sends nothing until mr_link_begin, so the consumer need not wait for it. The first before the run, the
+ * other from any thread. */
 void mr_link_expect_later(mr_link *link, uint32_t source);
 void mr_link_begin(mr_link *link, uint32_t source);
 
-/* Moves the item in and returns true; or, where the lane is full and the policy is to block, leaves it untouched,
- * notes `producer` (may be NULL) to be woken when there is room, and returns false. */
+/* Moves the item in and returns true. If the lane is full and the policy is block, leaves it untouched, notes
+ * `producer` (may be NULL) to be woken when there is room, and returns false. */
 bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer);
-/* The same for one of several items that come at once: the consumer is not woken, but where he would have been *news
- * becomes true, and mr_link_tell is to be called behind the last of them. */
+/* The same for one of several items that come at once: instead of waking the consumer it sets *news, and the caller
+ * calls mr_link_tell after the last of them. */
 bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news);
 void mr_link_tell(mr_link *link);
-/* Takes up to `count` items, lane by lane in turn; returns how many. */
+/* Takes up to `count` items, lane by lane in turn; returns the number taken. */
 size_t mr_link_pop(mr_link *link, mr_item *items, size_t count);
-/* Looks at the first item of one source's lane; false where it is empty. Only the consumer takes items, so it
- * stays. */
+/* Copies the first item of one source's lane; false if it is empty. Only the consumer takes items, so it stays. */
 bool mr_link_head(mr_link *link, uint32_t source, mr_item *item);
 /* Takes the first item of one source's lane, which must not be empty. */
 void mr_link_take(mr_link *link, uint32_t source, mr_item *item);
-/* True once every lane that has begun has ended and been emptied of all but what was popped. */
+/* True once every lane that has begun has ended and been emptied. */
 bool mr_link_ended(mr_link *link);
 /* The most frames of one source that it has held at once. */
 int mr_link_most_frames(mr_link *link);
 bool mr_link_has_source(const mr_link *link, uint32_t source);
 
 
-/* Before the run: the number of frames in it is told whenever it changes. `awaited` is what a producer waits for. */
+/* Before the run: reports the number of frames in it on every change. `awaited` names the cause of a producer's
+   wait. */
 typedef struct mr_link_tracing {
     mr_trace *trace;
     mr_track *queue;

@@ -1,5 +1,5 @@
-/* The end of a call, and the ring of slots: outputs are pushed in order of the calls, and a slot is free again when its device
- * work is done. */
+/* The end of a call, and the ring of slots: outputs are pushed in order of the calls, and a slot is free again when its
+ * device work is done. */
 #include "engine/flow/outputs.h"
 
 #include <string.h>
@@ -18,13 +18,12 @@
 
 /* ---- the end of a call ------------------------------------------------------------------------------------------- */
 
-/* The end of a call: what was given to the device ends with an event, which what was emitted is ready behind and what
- * was used is held until. Where the call failed, what it emitted goes no further. Where there can be no event,
- * because the device takes no more calls, nobody will ever be told when it has let go: the memory is kept until the
- * streams end. */
-/* ---- what a device may still use ------------------------------------------------------------------------------- */
+/* The end of a call. Outputs are ready, and inputs released, when the call's event completes. If the call failed, its
+ * outputs go no further. If there can be no event, because the device takes no more calls, its use of the memory has no
+ * known end: the memory is kept until the streams end. */
+/* ---- memory that a device may still use ------------------------------------------------------------------------ */
 
-/* Takes over the references, also where there is no room to note them: what is never given back can do no harm. */
+/* Takes over the references, even if there is no room to note them: memory that is never released does no harm. */
 static void keep(mr_instance *instance, mr_buffer *buffer, mr_result *result) {
     if (buffer && buffer->pool)
         mr_pool_replace(buffer->pool);
@@ -40,7 +39,7 @@ static void keep(mr_instance *instance, mr_buffer *buffer, mr_result *result) {
     pthread_mutex_unlock(&instance->abandoned.lock);
 }
 
-/* Not the frame itself, whose receipt has to close. */
+/* Keeps the frame's memory, but not the frame, whose receipt has to close. */
 static void keep_frame(mr_instance *instance, const mr_frame *frame) {
     for (int i = 0; frame && i < MR_MAX_PLANES; i++)
         if (frame->plane[i].buffer)
@@ -65,7 +64,7 @@ static void abandon(mr_instance *instance, mr_slot *slot) {
 
 /* ---- the event ------------------------------------------------------------------------------------------------- */
 
-/* The host has done its work, but copies to it may have been given to other devices and not been waited for. */
+/* The host has done its work, but copies to it may have been submitted to other devices and not been waited for. */
 static void abandon_copies(mr_entry_task *entry, mr_slot *slot) {
     bool some = false;
     for (size_t i = 0; i < entry->instance->placement.part_count; i++)
@@ -74,7 +73,7 @@ static void abandon_copies(mr_entry_task *entry, mr_slot *slot) {
         abandon(entry->instance, slot);
 }
 
-/* Nobody would take over what goes nowhere. */
+/* Work without outputs would not be taken over by any consumer. */
 static bool gives_frames(const mr_slot *slot) {
     for (size_t i = slot->output_next; i < slot->output_count; i++)
         if (slot->outputs[i].made)
@@ -95,7 +94,7 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     int status = mr_event_create(&event, self->device, self);
     if (!status)
         status = (hands_on ? mr_stream_hand_on : mr_stream_record)(entry->streams[slot->part], event);
-    /* What was brought in, and not waited for, has no end either. */
+    /* Copies of inputs that were not waited for have no end either. */
     if (!status && staging && staging->unrecorded)
         status = mr_fail(MR_ERROR_DEVICE, "%s: inputs could not be brought in", self->device->name);
     if (status) {
@@ -121,7 +120,7 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     return status;
 }
 
-/* Outputs of a call that failed: as its inputs, they are dropped. */
+/* Outputs of a call that failed are dropped like its inputs. */
 static void discard(mr_instance *instance, mr_slot *slot, size_t first, const char *reason) {
     size_t kept = first;
     for (size_t i = first; i < slot->output_count; i++) {
@@ -152,12 +151,12 @@ const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, 
 
 int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer) {
     if (answer == MR_ERROR_AGAIN) {
-        /* Others wait for what it has taken over. */
+        /* Others wait for the work it has taken over. */
         if (!mr_slot_part(entry->instance, slot)->on_host)
             mr_stream_settle(entry->streams[slot->part]);
         return answer;
     }
-    /* Also a call that failed may have given work to the device, which must not outlive what it works on. */
+    /* A call that failed may also have submitted work to the device, which must not outlive the memory it uses. */
     int status = mark_ready(entry, slot);
     answer = answer >= 0 && status ? status : answer;
     if (answer < 0)
@@ -167,7 +166,7 @@ int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answ
 
 /* ---- pushing --------------------------------------------------------------------------------------------------- */
 
-/* Pushes to one consumer; a frame that others want too goes there as a reference of its own. */
+/* Pushes to one consumer; if others want the frame too, this one gets a reference of its own. */
 static bool push_to(mr_link *link, mr_output *output, bool last, mr_entry_task *entry) {
     if (last) {
         if (!mr_link_push(link, &output->item, &entry->task))
@@ -184,7 +183,7 @@ static bool push_to(mr_link *link, mr_output *output, bool last, mr_entry_task *
     return pushed;
 }
 
-/* A frame that no stage takes has arrived, where the port may lead nowhere; else its stage works in vain. */
+/* A frame that no stage takes is delivered if its port is optional; else the stage's work is in vain. */
 static void end_here(mr_instance *instance, mr_output *output, int64_t now_ns) {
     mr_frame *frame = output->item.frame;
     if (instance->self.type->outputs && instance->self.type->outputs[output->port].optional) {
@@ -218,7 +217,7 @@ static bool push_slot(mr_instance *instance, mr_slot *slot, mr_entry_task *entry
     return true;
 }
 
-/* Ends that have been pushed are seen by all that come behind. */
+/* Counts the ends that have been pushed: all stages behind see them. */
 static void count_ends(mr_instance *instance, const mr_slot *slot) {
     for (size_t i = 0; i < slot->mark_count; i++) {
         if (slot->marks[i].kind != MR_ITEM_END)
@@ -233,7 +232,7 @@ static void push_done(mr_instance *instance, mr_entry_task *entry) {
     while (instance->ring.pushed < instance->ring.claimed) {
         mr_slot *slot = mr_instance_slot(instance, instance->ring.pushed);
         bool mine = slot->state == MR_SLOT_DONE;
-        /* What an unfinished call has given so far goes on too, unless another worker may be adding to it. */
+        /* Outputs of an unfinished call go on too, unless another worker may be adding to them. */
         if (!mine && instance->shared)
             return;
         if (!push_slot(instance, slot, entry)) {
@@ -248,7 +247,7 @@ static void push_done(mr_instance *instance, mr_entry_task *entry) {
     }
 }
 
-/* Whether the device has done what the slot's call gave it; where not, the entry will be woken. */
+/* Whether the device has done the work of the slot's call; if not, the entry will be woken. */
 static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     if (slot->event && !mr_event_done(slot->event)) {
         mr_event_notify(slot->event, &slot->wait, mr_task_waker, &entry->task);
@@ -261,7 +260,7 @@ static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
     return true;
 }
 
-/* Releases what a slot holds, where it is pushed and done. */
+/* Releases a slot's contents, if it is pushed and done. */
 static bool release(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     if (slot->state == MR_SLOT_FREE)
         return true;

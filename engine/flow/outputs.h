@@ -4,11 +4,11 @@
 
 #include "engine/flow/instance.h"
 
-/* Pushes what finished slots hold, in order, and frees slots whose device work is done. Called with the lock. */
+/* Pushes the outputs of finished slots, in order, and frees slots whose device work is done. Called with the lock. */
 void mr_instance_retire(mr_instance *instance, mr_entry_task *entry);
-/* Ends a call that answered so, and whose first output is that one. The answer, or what went wrong at the end. */
+/* Ends a call that returned `answer` and whose first output is `first`. Returns the answer, or the error at the end. */
 int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer);
-/* What the ledger says of frames that such a failure has dropped. */
+/* The ledger's reason for frames that such a failure drops. */
 const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status);
 
 #endif

@@ -1,4 +1,4 @@
-/* Stages on several devices: which of them takes the next call, and how its inputs come there. */
+/* Stages on several devices: chooses the device of the next call, and brings its inputs there. */
 #include "engine/flow/placement.h"
 
 #include "engine/flow/copy.h"
@@ -8,11 +8,11 @@
 #include "engine/flow/slots.h"
 #include "millrace/log.h"
 
-/* ---- shares: the device of the next frames, by what the last ones have cost there -------------------------------- */
+/* ---- shares: the device of the next frames, by the cost of the last ones there ----------------------------------- */
 
-/* So many calls in a row that go elsewhere make an idle device worth a try: it may have become faster. */
+/* Calls in a row that go elsewhere before an idle device is tried: it may have become faster. */
 enum { PATIENCE = 256 };
-/* Of the difference to what the last call took, the cost known so far takes on so much. */
+/* The share of the difference to the last call that the known cost takes on. */
 static const double NEWS = 0.25;
 /* Calls that keep a device busy: it works on one while the next is brought in. */
 enum { KEEPS_BUSY = 2 };
@@ -22,14 +22,14 @@ static bool is_usable(const mr_part *part) {
            !atomic_load_explicit(&part->disabled, memory_order_relaxed);
 }
 
-/* ---- what a device has to do, and how fast it is --------------------------------------------------------------- */
+/* ---- work and speed of a device -------------------------------------------------------------------------------- */
 
 static double cost_here(const mr_instance *instance, size_t part) {
     int64_t cost = atomic_load_explicit(&instance->placement.parts[part].cost_ns, memory_order_relaxed);
     return (double)cost / instance->self.batch;
 }
 
-/* Nanoseconds for a frame, here and in what stays on the device behind; 0: not known yet of all of them. */
+/* Nanoseconds for a frame, here and in the stages behind on the same device; 0: not known yet of all of them. */
 static double cost_of(const mr_instance *instance, size_t part) {
     double cost = cost_here(instance, part);
     for (size_t i = 0; i < instance->placement.follower_count && cost > 0; i++) {
@@ -44,8 +44,8 @@ static uint64_t calls_of(const mr_part *part) {
            atomic_load_explicit(&part->done, memory_order_relaxed);
 }
 
-/* Frames that are yet to be done there. Where stages behind work on the same device, what lies there for them counts:
- * what comes out of this one stays in use until they are done. */
+/* Frames that are yet to be done there. If stages behind work on the same device, buffers in use there count too:
+ * outputs of this stage stay in use until those are done. */
 static uint64_t backlog(mr_instance *instance, size_t number) {
     const mr_part *part = &instance->placement.parts[number];
     uint64_t frames = calls_of(part) * (uint64_t)instance->self.batch, lying = 0;
@@ -82,7 +82,7 @@ static bool beats(const bid *one, const bid *other) {
     return one->finish < other->finish || (one->finish == other->finish && one->given < other->given);
 }
 
-/* What one call after the other would cost on all of them together, and on the fastest. */
+/* Frames per nanosecond of all of them together, and the cost on the fastest. */
 typedef struct field {
     double frames_a_ns, fastest;
 } field;
@@ -98,7 +98,7 @@ static field survey(const mr_instance *instance) {
     return all;
 }
 
-/* It has had nothing to do for so long that it is tried again. */
+/* It has been idle for so long that it is tried again. */
 static bool is_due(const mr_instance *instance, size_t part) {
     return atomic_load_explicit(&instance->placement.parts[part].passed, memory_order_relaxed) >= PATIENCE;
 }
@@ -110,7 +110,7 @@ static bool is_too_slow(const mr_instance *instance, size_t part, const field *a
            cost * all->frames_a_ns - 1 > (double)(MR_PLAN_REORDERED * instance->placement.working) / KEEPS_BUSY;
 }
 
-/* The best of those that can be used; `working` where there is none. */
+/* The best of the usable parts; `working` if there is none. */
 static size_t best_part(mr_instance *instance, bool any_speed) {
     const field all = survey(instance);
     size_t best = instance->placement.working;
@@ -153,12 +153,12 @@ size_t mr_instance_choose_part(mr_instance *instance, const mr_frame *frame) {
     size_t reserve = instance->placement.working, part = reserve;
     for (size_t i = 0; i < instance->placement.working && part == reserve; i++)
         part = instance->placement.parts[i].self.device == device ? i : reserve;
-    /* A copy has only to look where a frame lies. */
+    /* A copy goes to the device that has the frame. */
     if (instance->vertex->copy)
         return part < reserve || reserve < instance->placement.part_count ? part : 0;
     if (part < reserve)
         return mr_instance_part_now(instance, part);
-    /* A batch behind stays whole where all of its frames went to one device. */
+    /* A batch behind stays whole if all of its frames went to one device. */
     if (instance->placement.turn == turn_now(instance) && is_usable(&instance->placement.parts[instance->placement.turn_part]))
         return instance->placement.turn_part;
     return instead_of(instance, 0);
@@ -198,7 +198,7 @@ void mr_share_move(mr_instance *instance, mr_slot *slot, size_t part) {
     slot->part = part;
 }
 
-/* When the device last finished something of its kind: copies go beside other work. */
+/* When the device last finished work of this kind: copies run beside other work. */
 static int64_t last_done(mr_instance *instance, mr_part *part, int64_t now_ns) {
     _Atomic int64_t *done = instance->vertex->copy ? &part->done_ns : &part->self.device->done_ns;
     return atomic_exchange_explicit(done, now_ns, memory_order_relaxed);
@@ -208,7 +208,7 @@ void mr_share_end(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
     mr_part *part = mr_slot_part(instance, slot);
     slot->counted = false;
     atomic_fetch_add_explicit(&part->done, 1, memory_order_relaxed);
-    /* What failed says nothing of how long it takes. */
+    /* The time of a failed call says nothing of the cost. */
     if (slot->event && mr_event_status(slot->event) < 0)
         return;
     int64_t last = last_done(instance, part, now_ns), from = last > slot->begun_ns ? last : slot->begun_ns;
@@ -219,7 +219,7 @@ void mr_share_end(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
     atomic_fetch_add_explicit(&part->busy_ns, spent, memory_order_relaxed);
 }
 
-/* ---- devices that come and go ---------------------------------------------------------------------------------- */
+/* ---- enabling devices ------------------------------------------------------------------------------------------ */
 
 /* An input that had failed already says nothing of this device. */
 static bool came_failed(const mr_slot *slot) {
@@ -231,7 +231,7 @@ static bool came_failed(const mr_slot *slot) {
     return false;
 }
 
-/* Nobody takes over: it is told once where that was not done when the call was made. */
+/* No device takes over: reports it once, if the call itself did not. */
 static void tell_failure(mr_instance *instance, const mr_part *part) {
     if (!atomic_exchange(&instance->complained, true))
         mr_log(MR_LOG_ERROR, "%s: %s: %s has failed; the frames that it hits are dropped", instance->self.place,
@@ -285,14 +285,14 @@ void mr_instance_enable(mr_instance *instance, const mr_device *device, bool ena
 
 /* ---- staging ----------------------------------------------------------------------------------------------------- */
 
-/* Stages on several devices, or with one in reserve, bring their inputs in themselves: only when a call begins is it
- * known where its work goes. Copies go through streams of their own, so that they run beside the work of earlier
- * calls, which the call's own stream, or the host, is made to wait for. */
+/* Stages on several devices, or with one in reserve, bring their inputs in themselves, since the device is known only
+ * when a call begins. Copies go through streams of their own, so that they run beside the work of earlier calls; the
+ * call's own stream, or the host, is made to wait for them. */
 static bool works_on_host(const mr_stage *self) {
     return self->device->type->kind == MR_DEVICE_CPU;
 }
 
-/* The stream that copies to the call's device; home from a device it is one of that device. */
+/* The stream that copies to the call's device; from a device to the host it is one of that device. */
 static mr_stream *stream_for(const mr_io *io, const mr_frame *frame) {
     const mr_instance *instance = io->instance;
     const mr_stage *self = &mr_slot_part(instance, io->slot)->self;
@@ -303,7 +303,7 @@ static mr_stream *stream_for(const mr_io *io, const mr_frame *frame) {
     return io->entry->staging[part];
 }
 
-/* Ends what was copied for one frame with an event, and makes whoever needs it wait for that. */
+/* Ends the copies for one frame with an event, and makes the call's stream or the host wait for it. */
 static int join(mr_io *io, mr_stream *stream, mr_frame *copy) {
     mr_slot *slot = io->slot;
     const mr_stage *self = &mr_slot_part(io->instance, slot)->self;
@@ -329,7 +329,7 @@ static int join(mr_io *io, mr_stream *stream, mr_frame *copy) {
     return status;
 }
 
-/* Puts a copy in the memory of the call's device in the place of an input. */
+/* Replaces an input by a copy in the memory of the call's device. */
 static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
     mr_slot *slot = io->slot;
     mr_frame *frame = slot->frames[index], *copy = NULL;
@@ -342,7 +342,7 @@ static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
         status = mr_slot_keep(slot, frame);
     stream->stage = own->stage;
     stream->frame = frame->identity;
-    /* Also of what is done the stream takes over whether it failed. */
+    /* Even if that is done: the stream takes over whether it failed. */
     if (!status && frame->ready)
         status = mr_stream_wait(stream, frame->ready);
     io->stream = stream;
@@ -363,7 +363,7 @@ static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
     return MR_OK;
 }
 
-/* What does not come through the call's stream has to be there before. */
+/* Inputs that do not come through the call's stream must be ready before. */
 static int await(mr_io *io) {
     mr_entry_task *entry = io->entry;
     int status = MR_OK;

@@ -1,6 +1,6 @@
-/* The pools of an instance: one for each output port and for what calls work in, on each of its devices, and for each
- * size of buffers that was asked for lately. Those of device and pinned memory whose size is planned are full before
- * the instance runs, so that nothing is allocated there while frames pass; others grow as they are needed. */
+/* The pools of an instance: on each of its devices one for each output port and each kind of work memory, and for each
+ * buffer size that was asked for lately. Pools of device and pinned memory with a planned size are full before the
+ * instance runs, so that nothing is allocated there while frames pass; others grow on demand. */
 #include "engine/flow/pools.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static mr_pool *to_front(mr_port_pools *pools, int index) {
     return pools->pool[0] = pool;
 }
 
-/* What is planned for the pools of an output port, or for those behind them. */
+/* The plan for the pools of an output port, or for those behind them. */
 static const mr_plan_pool *planned(const mr_instance *instance, size_t which) {
     const mr_plan_vertex *vertex = instance->vertex;
     if (which < vertex->output_count)
@@ -52,9 +52,9 @@ static int create_pool(const mr_instance *instance, const mr_part *part, size_t 
     return mr_pool_create(pool, device, memory, bytes, count);
 }
 
-/* The pool of that buffer size. A new size opens a new pool in the place of the one that was unused for longest,
- * which lives on until its last buffer is back. What is no larger than planned takes what is planned, so that frames
- * of many sizes share a pool. */
+/* The pool of that buffer size. A new size opens a new pool in place of the one that was unused for longest, which
+ * lives on until its last buffer is back. Sizes up to the planned one take the planned one, so that frames of many
+ * sizes share a pool. */
 static int find_pool(mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
     /* Host memory is one for all devices. */
     part = planned(instance, which)->memory == MR_MEMORY_DEVICE ? part : &instance->placement.parts[0];
@@ -83,7 +83,7 @@ uint64_t mr_instance_in_use(mr_instance *instance, const mr_part *part) {
     return (uint64_t)in_use;
 }
 
-/* Whoever has the buffers may keep them for ever: a run that is stopped at once does not wait for that. */
+/* Buffers may be kept for ever by their holders: a run that is stopped at once does not wait for them. */
 int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place) {
     if (atomic_load(&io->instance->graph->cancelled))
         return mr_fail(MR_ERROR_CANCELLED, "the run is stopped");
@@ -91,7 +91,7 @@ int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place) {
     return MR_ERROR_AGAIN;
 }
 
-/* A buffer, or, where all are in use, MR_ERROR_AGAIN: with `parks` the entry is woken when one is free. */
+/* A buffer, or, if all are in use, MR_ERROR_AGAIN: with `parks` the entry is woken when one is free. */
 static int take_buffer(mr_io *io, size_t which, size_t bytes, bool parks, mr_buffer **buffer) {
     mr_instance *instance = io->instance;
     mr_pool *pool = NULL;

@@ -21,7 +21,7 @@
 
 enum { VERSION = 1, MOST_BYTES = 16 << 20, OF_TEXT = 17, INTERVAL_S = 1 };
 
-/* One source, as the checkpoint had it and as it is now. */
+/* One source, as in the checkpoint and as it is now. */
 typedef struct mark {
     char of[OF_TEXT];
     bool any, over;     /* it has a reach; all was settled */
@@ -37,15 +37,15 @@ struct mr_resume {
     mark *marks;
     bool continues;
     pthread_t thread;
-    bool begun;           /* it is this run's */
+    bool begun;           /* the checkpoint is this run's */
     bool running;         /* the thread */
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
     bool ending;
-    uint64_t moved;       /* what the last checkpoint was of: changes with every reach */
-    int status;           /* of the last that could not be written, until one can */
-    bool lost;            /* what sinks have written did not come to the disk, and nobody knows what of it */
-    bool said;            /* in the log, that one could not be written */
+    uint64_t moved;       /* digest of the last checkpoint: changes with every reach */
+    int status;           /* of the last failed write, until one succeeds */
+    bool lost;            /* output of sinks did not reach the disk, and it is unknown how much of it */
+    bool said;            /* a failed write was logged */
     char message[512];
 };
 
@@ -61,7 +61,7 @@ static yajl_val member(yajl_val of, const char *name, yajl_type type) {
     return of ? yajl_tree_get(of, path, type) : NULL;
 }
 
-/* A number that is none, or below zero, would settle frames that nobody has seen: no guess is made. */
+/* A malformed or negative number would settle frames that were never seen: it is refused. */
 static int read_number(mr_resume *resume, const char *id, const char *name, yajl_val value, int64_t most,
                        int64_t *number) {
     *number = YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : -1;
@@ -73,7 +73,7 @@ static int read_number(mr_resume *resume, const char *id, const char *name, yajl
                    YAJL_IS_NUMBER(value) ? YAJL_GET_NUMBER(value) : value ? "no number" : "missing", (long long)most);
 }
 
-/* How far the source had got: two numbers, or null for both. */
+/* The reach of the source: two numbers, or null for both. */
 static int read_reach(mr_resume *resume, const char *id, yajl_val one, mark *to) {
     yajl_val epoch = member(one, "epoch", yajl_t_any), seq = member(one, "seq", yajl_t_any);
     int64_t numbers[2];
@@ -137,7 +137,7 @@ static int read_checkpoint(mr_resume *resume) {
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
-/* Where a source is now: never before where it was, though its frames come anew. */
+/* The reach of a source now: never before its earlier one, though its frames come again. */
 static void look(mr_resume *resume, uint32_t source, mark *now) {
     const mark *before = &resume->marks[source];
     bool all_closed = false;
@@ -188,7 +188,7 @@ static int print(const mr_resume *resume, const mark *now, yajl_gen json) {
     return mr_file_replace(resume->path, text, bytes);
 }
 
-/* MR_ERROR_AGAIN where one does not know yet whether to keep what it finds: a checkpoint would say so. */
+/* MR_ERROR_AGAIN if a sink does not know yet whether to keep its existing output: a checkpoint would decide that. */
 static int sync_sinks(mr_resume *resume) {
     const mr_graph *graph = resume->graph;
     int status = MR_OK;
@@ -200,7 +200,7 @@ static int sync_sinks(mr_resume *resume) {
     return status;
 }
 
-/* First where sources are, then what sinks have, then the file: it never tells of more than is on the disk. */
+/* First the reach of sources, then the output of sinks, then the file: it never reports more than is on the disk. */
 static int save(mr_resume *resume, bool always) {
     mark *now = mr_calloc(resume->source_count + 1, sizeof *now);
     yajl_gen json = mr_json_create(true);

@@ -7,9 +7,9 @@
 #include "engine/flow/graph.h"
 #include "engine/text/options.h"
 
-/* ---- what cannot be continued ---------------------------------------------------------------------------------- */
+/* ---- plans that cannot be resumed ------------------------------------------------------------------------------ */
 
-/* In how many ways frames of a source reach each vertex unjoined; counted up to two. */
+/* The number of ways in which frames of a source reach each vertex unjoined; counted up to two. */
 static void count_ways(const mr_plan *plan, uint32_t source, unsigned char *ways) {
     memset(ways, 0, plan->vertex_count);
     ways[source] = 1;
@@ -93,7 +93,7 @@ bool mr_resume_serves(const mr_plan *plan, int node) {
     return mr_resume_concerns(plan, node) && mr_resume_check(&alone) == MR_OK;
 }
 
-/* ---- what a source is ------------------------------------------------------------------------------------------ */
+/* ---- identity of a source -------------------------------------------------------------------------------------- */
 
 static uint64_t add(uint64_t seed, const void *bytes, size_t count) {
     return XXH64(bytes, count, seed);
@@ -131,14 +131,14 @@ uint64_t mr_resume_digest(const mr_plan_vertex *source) {
     return sum;
 }
 
-/* ---- who leaves out what is settled ---------------------------------------------------------------------------- */
+/* ---- stages that leave settled frames out ---------------------------------------------------------------------- */
 
 static bool remembers(const mr_plan_vertex *vertex) {
     return vertex->type->outputs && !vertex->copy && vertex->role != MR_ROLE_CUT_IN &&
            vertex->entry != MR_ENTRY_STATELESS;
 }
 
-/* Vertices are in topological order: what comes behind is known when a vertex is looked at. */
+/* Vertices are in topological order: those behind a vertex are known before it. */
 int mr_resume_mark(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
     bool *needs = mr_calloc(plan->vertex_count + 1, sizeof *needs);

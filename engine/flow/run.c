@@ -1,4 +1,4 @@
-/* What instances, the ends of cuts and programs tell a running graph. */
+/* Reports to a running graph from instances, the ends of cuts and programs. */
 #include "engine/flow/run.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ void mr_graph_stop(mr_graph *graph, bool at_once) {
     pthread_mutex_lock(&graph->lock);
     bool started = graph->started;
     pthread_mutex_unlock(&graph->lock);
-    /* Before the start there are no threads to wake; it will find what is noted here. */
+    /* Before the start there are no threads to wake; the start checks the flags that are set here. */
     for (size_t i = 0; started && i < graph->instance_count; i++) {
         if (graph->instances[i]->opening.waits && !atomic_load(&graph->instances[i]->opening.begun))
             continue;
@@ -111,7 +111,7 @@ void mr_graph_fail(mr_graph *graph, int status, const char *message) {
     keep_first(graph, status, message);
     pthread_mutex_unlock(&graph->lock);
     mr_ledger_freeze(graph->ledger);
-    /* What nobody reads is not waited for either. */
+    /* Output that no reader takes is not waited for either. */
     mr_graph_stop(graph, status == MR_ERROR_CLOSED);
 }
 
@@ -134,7 +134,7 @@ void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const ch
 
 void mr_graph_instance_opened(mr_graph *graph, const mr_instance *instance, int status) {
     pthread_mutex_lock(&graph->lock);
-    /* What fails later may only have been interrupted, since all is being given up. */
+    /* Later failures may only be interruptions, since the start is being given up. */
     if (status && !graph->open_status) {
         graph->open_status = status;
         snprintf(graph->open_message, sizeof graph->open_message, "%s: %s: %s", instance->self.place,
@@ -163,7 +163,7 @@ static void tally(mr_tally *tally, const mr_result *result) {
     if (!result->count || result->classes[0].index < 0)
         return;
     size_t index = (size_t)result->classes[0].index;
-    /* A peer may say any index. */
+    /* A peer may send any index. */
     if (index >= MR_MOST_CLASSES)
         return;
     if (index >= tally->room) {

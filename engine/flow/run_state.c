@@ -4,7 +4,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/resume.h"
 
-/* By vertex: what a cut in has heard. Sources and stages have nothing to wait for: of themselves they begin. */
+/* By vertex: the state that a cut in received. Sources and stages wait for no report: by themselves they begin. */
 struct mr_run_states {
     _Atomic mr_run_state *heard;
     bool *enters, *leaves; /* the ends of cuts that are in this process */
@@ -43,17 +43,17 @@ void mr_run_state_tell(mr_graph *graph, int vertex, mr_run_state state) {
     atomic_compare_exchange_strong(&graph->run_states->heard[vertex], &none, state);
 }
 
-/* Goes back no further than to where frames enter this process. */
+/* Goes back only to the cuts in through which frames enter this process. */
 mr_run_state mr_run_state_of(const mr_graph *graph, int vertex) {
     const mr_plan *plan = graph->plan;
     const mr_run_states *states = graph->run_states;
     mr_run_state all = MR_RUN_BEGINS;
-    /* A sink of this process may have written what was not settled any more; others are sent that again. */
+    /* A sink of this process may have written frames that were not settled; to other nodes they are sent again. */
     if (states->leaves[vertex] ? mr_resume_any_settled(graph->resume) : mr_resume_continues(graph->resume))
         return MR_RUN_GOES_ON;
     bool *before = mr_calloc(plan->vertex_count, sizeof *before);
     if (!before)
-        return MR_RUN_UNKNOWN; /* asked again soon */
+        return MR_RUN_UNKNOWN; /* the caller asks again soon */
     before[vertex] = true;
     for (size_t i = plan->edge_count; i-- > 0;)
         before[plan->edges[i].from] |= before[plan->edges[i].to] && !states->enters[plan->edges[i].to];

@@ -1,4 +1,4 @@
-/* What a slot holds: the inputs, outputs, marks and memory of one call. */
+/* The contents of a slot: inputs, outputs, marks and memory of one call. */
 #include "engine/flow/slots.h"
 
 #include "engine/base/memory.h"
@@ -58,7 +58,7 @@ int mr_slot_keep_result(mr_slot *slot, mr_result *result) {
 }
 
 void mr_instance_tell_gone(mr_instance *instance, mr_slot *slot, const mr_item *gone) {
-    /* A stage on the other node asks. Its end here has one entry, so that everything before the mark was passed on. */
+    /* A stage on the other node asks. The cut's end here has one entry, so everything before the mark was passed on. */
     const mr_stage_hooks *hooks = instance->self.type->hooks;
     if (instance->ring.tells_gone && hooks && hooks->mark)
         hooks->mark(&instance->placement.parts[0].self, gone);
@@ -69,7 +69,7 @@ void mr_instance_tell_gone(mr_instance *instance, mr_slot *slot, const mr_item *
 void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                         const char *reason) {
     mr_receipt_note(frame->receipt, note, stage, reason);
-    /* A packet is numbered otherwise than the pictures that come of it: joins behind do not wait for its number. */
+    /* A packet's number differs from those of its pictures: joins behind do not wait for it. */
     mr_item gone = {.kind = MR_ITEM_GONE, .source = frame->identity.source, .identity = frame->identity};
     if (frame->format.payload != MR_PAYLOAD_PACKET)
         mr_instance_tell_gone(instance, slot, &gone);

@@ -1,11 +1,11 @@
-/* The start: instances work as soon as they themselves are open, so that a decoder decodes while a network behind it
- * is still loading; links fill up meanwhile, and back-pressure holds what comes before.
+/* The start: instances work as soon as they are open, so a decoder decodes while a network behind it still loads; links
+ * fill up meanwhile, and back-pressure holds the stages before.
  *
  * Blocking instances open on their own threads, all at once; the caller's thread opens the others in the order of the
- * graph. Last come sources that cannot wait for those behind them, and then the sinks, since frames that reach them are
- * delivered: where any instance cannot be opened, no file has been touched but the trace's, and nothing was delivered.
- * Sources that wait for their turn, and what works for them alone, open when all else is open (turns.h).
- * Deterministic: the caller's thread opens all, and in between whatever can run runs. */
+ * graph. Sources that cannot wait for the stages behind them come last but one. Sinks come last, since frames that
+ * reach them are delivered: if any instance cannot be opened, no file has been touched but the trace's, and nothing was
+ * delivered. Sources that wait for their turn, and the stages that work for them alone, open when all else is open
+ * (turns.h). Deterministic: the caller's thread opens all, and in between all tasks that can run do. */
 #include "engine/flow/start.h"
 
 #include <stdio.h>
@@ -23,13 +23,13 @@
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
 
-/* In the order in which they come. */
+/* In the order of opening. */
 typedef enum turn { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } turn;
 
-/* ---- who opens when -------------------------------------------------------------------------------------------- */
+/* ---- order of opening ------------------------------------------------------------------------------------------ */
 
-/* A source must not begin before all is open where its frames come at times of their own, or where a queue behind it
- * would rather drop them than let it wait. */
+/* A source must not begin before all is open if its frames come at times of their own, or if a queue behind it would
+ * drop them rather than block. */
 static void find_late_sources(const mr_plan *plan, bool *late) {
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
@@ -50,7 +50,7 @@ static turn turn_of(const mr_instance *instance, const bool *late) {
 
 /* ---- devices and threads --------------------------------------------------------------------------------------- */
 
-/* The first stage on a device, to say who wants it. */
+/* The first stage on a device, for its place in the message. */
 static const mr_plan_vertex *first_on(const mr_plan *plan, int device) {
     for (size_t v = 0; v < plan->vertex_count; v++)
         for (size_t i = 0; i < mr_plan_parts(&plan->vertices[v]); i++)
@@ -108,7 +108,7 @@ static int failure(mr_graph *graph) {
     return status;
 }
 
-/* Waits until all threads have opened what is theirs. */
+/* Waits until all threads have opened their instances. */
 static int await_openings(mr_graph *graph) {
     pthread_mutex_lock(&graph->lock);
     while (graph->opening)
@@ -146,7 +146,7 @@ static int open_all(mr_graph *graph, const bool *late) {
     return status ? status : open_those(graph, SINKS, late);
 }
 
-/* Lets those go that had to wait for all the others. */
+/* Lets the instances go that had to wait for all the others. */
 static void let_all_go(mr_graph *graph) {
     for (size_t i = 0; i < graph->instance_count; i++)
         if (!graph->instances[i]->opening.waits && !atomic_load_explicit(&graph->instances[i]->opening.ready, memory_order_relaxed))
@@ -155,7 +155,7 @@ static void let_all_go(mr_graph *graph) {
 
 /* ---- giving up ------------------------------------------------------------------------------------------------- */
 
-/* If the end of a cut was never opened, it is told so: nothing else says that nothing comes. */
+/* Tells the ends of cuts that were never opened: nothing else says that no frames come. */
 static void end_unopened(mr_graph *graph) {
     for (size_t i = 0; i < graph->instance_count; i++) {
         const mr_stage_hooks *hooks = graph->instances[i]->self.type->hooks;
@@ -164,7 +164,7 @@ static void end_unopened(mr_graph *graph) {
     }
 }
 
-/* Ends a run that could not be opened: what is open is stopped at once, and what is not only drops what comes. */
+/* Ends a run that could not be opened: open instances are stopped at once, and the others only drop their inputs. */
 static int give_up(mr_graph *graph) {
     mr_graph_stop(graph, true);
     int status = await_openings(graph);
@@ -202,7 +202,7 @@ static void note_start(mr_graph *graph) {
     pthread_mutex_unlock(&graph->lock);
 }
 
-/* Sinks have begun their files, or gone on with them, and nothing is delivered yet. */
+/* Sinks have begun or continued their files, and nothing is delivered yet. */
 static int begin_checkpoints(mr_graph *graph) {
     int status = mr_resume_begin(graph->resume);
     pthread_mutex_lock(&graph->lock);

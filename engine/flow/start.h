@@ -7,7 +7,7 @@
 
 int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed);
 void mr_graph_destroy(mr_graph **graph);
-/* On failure all has ended: nothing was delivered, and what had come in was dropped. */
+/* If it fails, all has ended: nothing was delivered, and frames that had come in were dropped. */
 int mr_graph_start(mr_graph *graph);
 /* MR_ERROR_AGAIN while it runs; else the first failure. */
 int mr_graph_wait(mr_graph *graph, int64_t timeout_ns);

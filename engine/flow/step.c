@@ -18,12 +18,12 @@
 #include "engine/flow/tracing.h"
 #include "millrace/log.h"
 
-/* A task that has used so much time goes behind the others, so that the stage it feeds runs while data are in the
+/* A task that has used this much time goes behind the others, so that the stage it feeds runs while data are in the
  * cache. */
 static const int64_t QUANTUM_NS = 100000;
 /* Stages faster than this take several frames from their queue at once. */
 static const int64_t FAST_NS = 5000;
-/* Faster than this, several calls are timed as one. */
+/* If calls are faster than this, several are timed as one. */
 static const int64_t SHORT_NS = 1000;
 
 static void lock(mr_instance *instance) {
@@ -50,7 +50,7 @@ static bool gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     return mr_instance_gather(instance, slot, entry);
 }
 
-/* The next slot with its inputs, or NULL: something is missing, and what supplies it wakes the instance. */
+/* The next slot with its inputs, or NULL: something is missing, and its supplier wakes the instance. */
 static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
     const mr_executor *executor = entry->task.executor;
     if (instance->ring.stuck || instance->ring.claimed - instance->ring.released == instance->ring.in_flight ||
@@ -154,7 +154,7 @@ static int call_external(mr_instance *instance, mr_io *io) {
     return status ? status : mr_io_forward(io, 0);
 }
 
-/* The inputs of a host's call are there, which devices that look for misuse can tell. */
+/* The inputs of a call on the host are ready: tells devices that check for misuse. */
 static int check_inputs(const mr_stage *self, const mr_slot *slot) {
     int status = MR_OK;
     for (size_t i = 0; i < slot->frame_count && !status; i++) {
@@ -166,7 +166,7 @@ static int check_inputs(const mr_stage *self, const mr_slot *slot) {
     return status;
 }
 
-/* The work of a device's call is made to wait for its inputs, and brings in what lies elsewhere. */
+/* Makes the work of a device's call wait for its inputs, and brings in those from elsewhere. */
 static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
     const mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
     mr_stream *stream = entry->streams[slot->part];
@@ -202,7 +202,7 @@ static int call_in_range(mr_entry_task *entry, mr_stage *self) {
     return answer;
 }
 
-/* The inputs are there, where the call's work is done. */
+/* Makes the inputs ready on the call's device. */
 static int have_inputs(mr_entry_task *entry, const mr_slot *slot) {
     const mr_part *part = mr_slot_part(entry->instance, slot);
     if (!part->on_host)
@@ -211,7 +211,7 @@ static int have_inputs(mr_entry_task *entry, const mr_slot *slot) {
     return status ? status : check_inputs(&part->self, slot);
 }
 
-/* A call that is made again takes them anew; what it has of one pool must not wait for what others have of another. */
+/* A call that is made again takes buffers anew; its buffers of one pool must not wait for another pool's. */
 static void give_back(mr_slot *slot, size_t held, size_t results) {
     while (slot->held_count > held)
         mr_buffer_unref(&slot->held[--slot->held_count]);
@@ -222,7 +222,7 @@ static void give_back(mr_slot *slot, size_t held, size_t results) {
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     size_t first = slot->output_count;
-    /* Its device may have failed since the inputs were gathered; what has begun there stays there. */
+    /* Its device may have failed since the inputs were gathered; work that has begun there stays there. */
     if (instance->placement.part_count > 1 && !first && !slot->held_count && !slot->event) {
         mr_share_move(instance, slot, mr_instance_part_now(instance, slot->part));
         entry->io.stream = entry->streams[slot->part];
@@ -237,12 +237,12 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     return part->on_host && answer >= 0 ? answer : mr_instance_seal(entry, slot, first, answer);
 }
 
-/* Stages faster than this are measured at one call of so many, so that reading the clock of the thread, which takes
- * the kernel's time, does not count for more than they. */
+/* Stages faster than this are measured at one call of SHORT_STRIDE, so that reading the thread's clock, which takes
+ * kernel time, does not count for more than they do. */
 static const int64_t SHORT_CPU_NS = 10000;
 enum { SHORT_STRIDE = 16 };
 
-/* A call, with the processor time that its thread spends in it where the run is profiled. */
+/* A call; if the run is profiled, with the processor time that its thread spends in it. */
 static int measure_process(mr_entry_task *entry, mr_slot *slot) {
     if (!entry->instance->graph->profiled || (entry->meter.stride && entry->meter.calls++ % entry->meter.stride))
         return call_process(entry, slot);
@@ -274,7 +274,7 @@ static void count_call(mr_entry_task *entry, const mr_slot *slot, int64_t now_ns
         mr_histogram_add(&entry->meter.latency, now_ns - slot->entered_ns[i]);
 }
 
-/* Whether frames are at their end here, so that their time is taken. */
+/* Whether frames end here, so that their time is taken. */
 static bool ends_frames(const mr_instance *instance) {
     size_t led_on = 0;
     for (size_t port = 0; port < instance->vertex->output_count; port++)
@@ -282,8 +282,8 @@ static bool ends_frames(const mr_instance *instance) {
     return !instance->vertex->output_count || led_on < instance->vertex->output_count;
 }
 
-/* Calls that take next to no time are timed together: to read the clock costs a fifth of what a frame costs on its way
- * through a stage. Not where somebody needs the time of each, nor where a call may wait. */
+/* Very short calls are timed together: reading the clock costs a fifth of a frame's whole way through a stage. Not if
+ * the time of each is needed, nor if a call may wait. */
 static unsigned stretch_of(const mr_entry_task *entry, int64_t spent_ns) {
     const mr_instance *instance = entry->instance;
     bool alone = entry->traced || instance->intake.sheds || instance->vertex->blocking || is_source(instance) ||
@@ -306,7 +306,7 @@ static void read_clock(mr_entry_task *entry, unsigned calls) {
     entry->meter.entered = entry->meter.unclocked = 0;
 }
 
-/* After a call. One of several frames is timed by itself, since their times have no place. */
+/* After a call. A call of several frames is timed by itself, since there is no place for their times. */
 static void clock_call(mr_entry_task *entry, const mr_slot *slot) {
     add_relaxed(&entry->meter.times, 1);
     if (entry->meter.unclocked + 1 < entry->meter.stretch && slot->frame_count == 1)
@@ -334,8 +334,8 @@ static int call_flush(mr_entry_task *entry, mr_slot *slot, uint32_t source) {
     return answer;
 }
 
-/* Passes the slot's marks on, flushing what the stage still holds of sources that have ended. MR_MORE: flush is to be
- * called again once what it gave is gone; MR_ERROR_AGAIN: once there is a buffer. */
+/* Passes the slot's marks on, and flushes the frames that the stage still holds of sources that have ended. MR_MORE:
+ * flush is to be called again once its outputs are gone; MR_ERROR_AGAIN: once there is a buffer. */
 static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     for (; slot->mark_next < slot->mark_count; slot->mark_next++) {
@@ -391,8 +391,8 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
     return end_source(instance, slot, cut_short);
 }
 
-/* Runs the slot as far as it goes: MR_DONE it is finished, MR_MORE it is to be called again, MR_WAIT or
- * MR_ERROR_AGAIN it is to be called again when the entry is woken. */
+/* Runs the slot as far as it goes: MR_DONE it is finished, MR_MORE it is to be called again, MR_WAIT or MR_ERROR_AGAIN
+ * it is to be called again when the entry is woken. */
 static int step(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     int answer = MR_DONE;
@@ -433,7 +433,7 @@ static bool begin(mr_instance *instance, mr_entry_task *entry) {
         mr_instance_retire(instance, entry);
     if (!entry->slot)
         entry->slot = claim(instance, entry);
-    /* What an unfinished call has given so far must go before it may give more. */
+    /* Outputs of an unfinished call must go before it may add more. */
     blocked = instance->ring.stuck && !instance->shared;
     unlock(instance);
     return entry->slot && !blocked;
@@ -449,7 +449,7 @@ static void end(mr_instance *instance, mr_entry_task *entry, int answer) {
     unlock(instance);
 }
 
-/* Opens what its own thread is to open. False where it cannot be opened. */
+/* Opens an instance on its own thread. False if it cannot be opened. */
 static bool open_itself(mr_instance *instance) {
     if (instance->opening.tried)
         return false;
@@ -461,7 +461,7 @@ static bool open_itself(mr_instance *instance) {
     return !status;
 }
 
-/* What its source need not be opened for: it is not to be read any more. */
+/* A source that is not to be read any more need not be opened. */
 static bool is_needless(const mr_instance *instance) {
     return instance->vertex->role == MR_ROLE_SOURCE && (atomic_load(&instance->graph->stopping) ||
                                            mr_resume_over(instance->graph->resume, instance->self.source));
@@ -476,7 +476,7 @@ static void fail_late(const mr_instance *instance, int status) {
         mr_graph_fail(instance->graph, status, text);
 }
 
-/* Opens what has waited for its turn. What cannot be opened drops what comes, and gives nothing. */
+/* Opens an instance that waited for its turn. If it cannot be opened, it drops its inputs, and gives nothing. */
 static void open_late(mr_instance *instance) {
     int status = is_needless(instance) ? MR_ERROR_CANCELLED : mr_instance_open(instance);
     if (status) {
@@ -487,7 +487,7 @@ static void open_late(mr_instance *instance) {
     mr_instance_set_ready(instance);
 }
 
-/* False: it is not to run yet. */
+/* False: it must not run yet. */
 static bool get_ready(mr_instance *instance) {
     if (!instance->opening.waits)
         return instance->opening.opens_itself && open_itself(instance);

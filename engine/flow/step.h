@@ -1,10 +1,10 @@
-/* What an instance does when it runs. Internal to engine/flow. */
+/* One run of an instance. Internal to engine/flow. */
 #ifndef MILLRACE_FLOW_STEP_H
 #define MILLRACE_FLOW_STEP_H
 
 #include "engine/flow/instance.h"
 
-/* The task of an entry: does what can be done now. */
+/* The task of an entry: does all work that can be done now. */
 void mr_instance_run(void *entry);
 
 #endif

@@ -8,13 +8,13 @@
 #include "engine/flow/link.h"
 #include "millrace/log.h"
 
-/* Streams of one device may work at the same time: what overlaps is shown in rows of its own, as far as there are. They
- * do not tell of their work in the order in which it was done, so that a row knows its latest pieces. */
+/* Streams of one device may work at the same time: overlapping work is shown in rows of its own, up to ROWS. It is not
+ * reported in the order in which it was done, so a row knows its latest pieces. */
 enum { ROWS = 16, KNOWN = 16 };
 
 typedef struct device_row {
     mr_track *track;
-    int64_t busy_ns; /* what ended up to then is not known any more */
+    int64_t busy_ns; /* pieces that ended up to then are not known any more */
     size_t count;    /* of pieces, ever */
     struct {
         int64_t begin_ns, end_ns;
@@ -26,7 +26,7 @@ typedef struct engine_rows {
     device_row row[ROWS];
 } engine_rows;
 
-/* Written by the thread of the device that tells of its work. */
+/* Written by the thread of the device that reports its work. */
 typedef struct device_trace {
     mr_graph *graph;
     engine_rows engines[MR_ENGINES];
@@ -43,12 +43,12 @@ struct mr_tracing {
     mr_instance_trace *instances; /* in the order of the graph's */
     device_trace *devices;        /* as in the plan */
     bool branches;                /* frames go more than one way */
-    atomic_bool told;             /* that it cannot be written */
+    atomic_bool told;             /* the failure to write it was logged */
 };
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* One arrow for each source frame, however many come of it. */
+/* One arrow for each source frame, however many frames derive from it. */
 static void note_frame(mr_call_trace *traced, const mr_frame *frame) {
     if (traced->frame_count++ == 0)
         traced->first = frame->identity;
@@ -69,7 +69,7 @@ void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot) {
             note_frame(traced, slot->frames[i]);
 }
 
-/* What a source has given in this call; one arrow is enough, since it gives one frame a call or tells of the first. */
+/* The outputs of a source in this call; one arrow is enough, since it gives one frame a call or reports the first. */
 static void note_given(mr_call_trace *traced, const mr_slot *slot) {
     for (size_t i = slot->output_next; i < slot->output_count; i++) {
         const mr_frame *frame = slot->outputs[i].item.frame;
@@ -94,7 +94,7 @@ static const char *outcome_of(const mr_slot *slot, int answer) {
     return answer < 0 ? "error" : answer == MR_WAIT ? "not yet" : NULL;
 }
 
-/* Where a frame goes several ways, its arrows have no single end, and follow it in the order of time. */
+/* If a frame goes several ways, its arrows have no single end, and follow it in the order of time. */
 static mr_trace_step step_of(const mr_instance *instance) {
     if (instance->vertex->role == MR_ROLE_SOURCE)
         return MR_TRACE_FIRST;
@@ -123,7 +123,7 @@ void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) 
 
 /* ---- waits ------------------------------------------------------------------------------------------------------- */
 
-/* The queue that has no room for what comes next. */
+/* The queue that has no room for the next output. */
 static const char *full_queue(mr_instance *instance) {
     const mr_slot *slot = mr_instance_slot(instance, instance->ring.pushed);
     const mr_output *output = &slot->outputs[slot->output_next];
@@ -131,7 +131,7 @@ static const char *full_queue(mr_instance *instance) {
     return mr_link_awaited(link);
 }
 
-/* What keeps it from going on: room behind it, a buffer, or a device that has as much work as it may be given. */
+/* The cause of its wait: room behind it, a buffer, or a device that has as much work as it may be given. */
 static const char *awaited(mr_instance *instance) {
     if (instance->ring.stuck)
         return full_queue(instance);
@@ -211,7 +211,7 @@ static void note_work(void *context, const mr_device *device, const mr_work_note
     mr_trace_span(tracing->trace, track, name, note->begin_ns, note->end_ns, &about);
 }
 
-/* The rows stand in the order of a frame's way, whatever works first. */
+/* The rows are in the order of a frame's way, whichever works first. */
 int mr_tracing_watch_devices(mr_graph *graph) {
     struct mr_tracing *tracing = graph->tracing;
     for (size_t d = 0; tracing && d < graph->plan->device_count; d++) {
@@ -239,7 +239,7 @@ static void leave_devices(mr_graph *graph) {
 
 enum { LABEL = 512 };
 
-/* What tells an instance from others: the id, and where each source has one of its own, that too. */
+/* A name unique to the instance: the id, and, if each source has one of its own, that too. */
 static const char *label(const mr_instance *instance, char text[LABEL]) {
     bool many = instance->vertex->role != MR_ROLE_SOURCE && instance->self.source_id && instance->vertex->source_count > 1;
     snprintf(text, LABEL, "%s%s%s", instance->self.id, many ? " of " : "", many ? instance->self.source_id : "");
@@ -275,7 +275,7 @@ static int add_queues(mr_graph *graph, const mr_instance *instance) {
     return status;
 }
 
-/* Room for the frames of one call, by which others may be told too. */
+/* Room for the frames of one call. */
 static int add_calls(mr_instance *instance, mr_trace *trace) {
     size_t batch = (size_t)instance->self.batch;
     size_t room = instance->intake.port_count > batch ? instance->intake.port_count : batch;

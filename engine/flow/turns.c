@@ -10,12 +10,12 @@
 typedef struct turn {
     uint32_t source;
     bool over;            /* it was put away */
-    _Atomic size_t left;  /* ends that are to come: of itself in each stage, and of the stages that work for it alone */
+    _Atomic size_t left;  /* ends to come: of the source in each stage, and of the stages that work for it alone */
 } turn;
 
 struct mr_turns {
     mr_graph *graph;
-    mr_task task;         /* the only one that changes what follows */
+    mr_task task;         /* only this changes the fields below */
     size_t count;
     turn *turns;
     size_t *turn_of;      /* by source */
@@ -24,13 +24,13 @@ struct mr_turns {
     size_t open;          /* have begun, and are not over */
 };
 
-/* ---- one source ---------------------------------------------------------------------------------------------------- */
+/* ---- one source ------------------------------------------------------------------------------------------------ */
 
 static bool works_for(const mr_instance *instance, uint32_t source) {
     return instance->self.source == source;
 }
 
-/* From now on frames of it may come. */
+/* From now on its frames may come. */
 static void tell_links(mr_graph *graph, uint32_t source) {
     for (size_t i = 0; i < graph->instance_count; i++)
         for (size_t port = 0; port < graph->instances[i]->intake.port_count; port++)
@@ -47,7 +47,7 @@ static int give_threads(mr_graph *graph, uint32_t source) {
     return status;
 }
 
-/* Neither it nor what works for it alone is opened: all they do is to pass the end on. */
+/* Leaves it and the stages that work for it alone closed: they only pass the end on. */
 static void leave_shut(mr_graph *graph, uint32_t source) {
     for (size_t i = 0; i < graph->instance_count; i++) {
         if (!works_for(graph->instances[i], source))
@@ -77,7 +77,7 @@ static void put_away(mr_graph *graph, uint32_t source) {
             mr_instance_put_away(graph->instances[i]);
 }
 
-/* ---- all of them --------------------------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------------------------- */
 
 static void put_ended_away(mr_turns *turns) {
     for (size_t i = turns->first; i < turns->next; i++) {
@@ -113,9 +113,10 @@ void mr_turns_note(mr_turns *turns, uint32_t source) {
         mr_task_wake(&turns->task);
 }
 
-/* ---- making -------------------------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------------------------- */
 
-/* One end in each stage that it comes to, and where that stage is there for it alone, the stage's own. */
+/* Counts one end in each stage that the source reaches, and one for the stage itself if it works for that source
+   alone. */
 static void expect(mr_turns *turns, const mr_instance *instance) {
     bool alone = instance->self.source != MR_SOURCE_NONE;
     const uint32_t *sources = alone ? &instance->self.source : instance->vertex->sources;

@@ -1,9 +1,9 @@
-/* Turns: of the sources that wait (planner/jobs.c) so many as the plan says are open at a time, in their order.
+/* Turns: of the sources that wait (planner/jobs.c), opens as many at a time as the plan says, in their order.
  *
- * One is opened, with the stages that work for it alone, on threads that begin then. When its end has passed all stages,
- * so that no frame of it is anywhere, its threads end, its file is closed, its buffers are given back, and the next one
- * begins. A run that is stopped ends those that have not begun, without opening them. Threads: create and destroy from
- * one; all else from any. */
+ * A source is opened together with the stages that work for it alone, on threads that begin then. When its end has
+ * passed all stages, so that none of its frames is left, its threads end, its file is closed, its buffers are released,
+ * and the next one begins. A run that is stopped ends those that have not begun, without opening them. Threads: create
+ * and destroy from one; all else from any. */
 #ifndef MILLRACE_FLOW_TURNS_H
 #define MILLRACE_FLOW_TURNS_H
 
@@ -11,13 +11,13 @@
 
 typedef struct mr_turns mr_turns;
 
-/* *turns stays NULL where no source waits; all below accept that. */
+/* *turns stays NULL if no source waits; all functions below accept that. */
 int mr_turns_create(mr_turns **turns, mr_graph *graph);
 /* The executor must have stopped. */
 void mr_turns_destroy(mr_turns **turns);
 /* A stage has seen the end of that source, or one that works for it alone has ended. */
 void mr_turns_note(mr_turns *turns, uint32_t source);
-/* Sees who may begin: all else is open, or the run is being stopped. */
+/* Begins the sources that may: all else is open, or the run is being stopped. */
 void mr_turns_look(mr_turns *turns);
 
 #endif

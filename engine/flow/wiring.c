@@ -1,5 +1,4 @@
-/* From a plan to instances, the links between them, and the routes that say which link takes which source's
- * frames. */
+/* From a plan to instances, the links between them, and the routes: the link that takes each source's frames. */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -14,7 +13,7 @@ static bool is_per_source(const mr_plan_vertex *vertex) {
     return vertex->role != MR_ROLE_SOURCE && vertex->entry == MR_ENTRY_PER_SOURCE;
 }
 
-/* External sources have an inlet too: what the program pushes. */
+/* External sources have an inlet too: the program pushes into it. */
 static size_t inlet_count(const mr_plan_vertex *vertex) {
     return vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
 }
@@ -85,7 +84,7 @@ static size_t port_sources(const mr_plan *plan, int vertex, int port, bool *come
     return count;
 }
 
-/* How many frames are left in a lane when its producers are woken: half of it; but before a join they are woken
+/* The number of frames in a lane at which its producers are woken: half of it; but before a join they are woken
  * whenever the batches on other ways may lack a frame. */
 static int refill(const mr_plan_vertex *vertex) {
     int half = vertex->queue / 2, lacking = vertex->gathered - 1;
@@ -148,13 +147,12 @@ static int create_links(mr_graph *graph, size_t v) {
     return status;
 }
 
-/* Whether something runs here that takes what the edge carries. What gives it may run elsewhere: then the transport
- * pushes into the inlet. */
+/* Whether the edge's consumer runs here. If its producer runs elsewhere, the transport pushes into the inlet. */
 static bool leads_here(const mr_plan *plan, const mr_plan_edge *edge) {
     return mr_plan_is_here(plan, &plan->vertices[edge->to]);
 }
 
-/* Tells each link how many producers will end each source. */
+/* Tells each link the number of producers that will end each source. */
 static void expect_ends(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
     for (size_t e = 0; e < plan->edge_count; e++) {
@@ -200,12 +198,12 @@ static int create_routes(mr_graph *graph) {
     return MR_OK;
 }
 
-/* Joins, and what puts in order again what several processes give. */
+/* Joins, and cuts that restore the order of frames from several processes. */
 static bool asks_for_gone(const mr_plan_vertex *vertex) {
     return vertex->input_count > 1 || mr_cut_restores_order(mr_plan_cut_of(vertex));
 }
 
-/* A stage tells what is gone if anything behind it asks. Vertices are in topological order. */
+/* A stage leaves gaps if anything behind it asks for them. Vertices are in topological order. */
 static void mark_tellers(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
     bool *tells = mr_calloc(plan->vertex_count + 1, sizeof *tells);
@@ -220,7 +218,7 @@ static void mark_tellers(mr_graph *graph) {
 
 /* ---- devices in common ----------------------------------------------------------------------------------------- */
 
-/* Marks the vertices behind that frames of a stage on several devices come to without leaving them. */
+/* Marks the vertices behind that get frames of a stage on several devices without a copy between devices. */
 static size_t mark_followers(const mr_plan *plan, size_t v, bool *follows) {
     size_t count = 0;
     memset(follows, 0, plan->vertex_count * sizeof *follows);

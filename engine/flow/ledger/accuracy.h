@@ -1,13 +1,13 @@
-/* What was found beside what is true: frames of a labelled folder (mr_media.label), by class. A class is right where
- * its label is the folder's name, letter by letter, or, of classes without labels, where its index is the folder's.
+/* Compares results with the truth: frames of a labelled folder (mr_media.label), by class. A class is right if its
+ * label is the folder's name, letter by letter, or, for classes without labels, if its index is the folder's.
  *
- * Under the graph's lock. Memory that runs out costs the numbers by class only. */
+ * Under the graph's lock. If memory runs out, only the numbers by class are lost. */
 #ifndef MILLRACE_FLOW_LEDGER_ACCURACY_H
 #define MILLRACE_FLOW_LEDGER_ACCURACY_H
 
 #include "millrace/millrace.h"
 
-/* Folders beyond these are counted, but not by class: what a peer says of a folder's index is not to be trusted. */
+/* Folders beyond these are counted, but not by class: a folder's index may come from a peer, which is not trusted. */
 enum { MR_MOST_TRUTHS = 65536 };
 
 typedef struct mr_truth {

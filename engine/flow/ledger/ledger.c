@@ -13,18 +13,18 @@ typedef struct page {
     _Atomic uint64_t in;
     uint64_t delivered, dropped, absorbed, unaccounted;
     mr_identity unsettled[MR_UNSETTLED_FRAMES]; /* the first that are unaccounted for */
-    mr_receipt *first, *last; /* that are open */
+    mr_receipt *first, *last; /* open ones */
     mr_ledger_line *lines;
     size_t line_count;
-    mr_reach reach; /* where it is followed */
+    mr_reach reach; /* if it is followed */
 } page;
 
 struct mr_ledger {
     pthread_mutex_t lock;
-    bool followed, frozen; /* the reach of sources; it stands still */
+    bool followed, frozen; /* the reach of sources is recorded; it no longer moves */
     mr_ledger_tracing tracing;
     mr_receipt *free;
-    mr_receipt **buckets; /* of open receipts of what arrived; NULL: nothing did */
+    mr_receipt **buckets; /* of open receipts of arrived frames; NULL: none arrived */
     size_t open;
     bool released;
     size_t source_count;
@@ -144,7 +144,7 @@ int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **rec
     return MR_OK;
 }
 
-/* ---- what arrives ---------------------------------------------------------------------------------------------- */
+/* ---- arrived frames -------------------------------------------------------------------------------------------- */
 
 static uint32_t page_of(const mr_ledger *ledger, uint32_t source, bool arrived) {
     return source + (arrived ? (uint32_t)ledger->source_count : 0);
@@ -155,7 +155,7 @@ static mr_receipt **bucket_of(const mr_ledger *ledger, const mr_identity *frame)
     return &ledger->buckets[(mixed * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - BUCKET_BITS)];
 }
 
-/* Takes a reference, unless the last one is just being dropped. */
+/* Takes a reference, unless the last one is being dropped. */
 static bool catch_receipt(mr_receipt *receipt) {
     int references = atomic_load_explicit(&receipt->references, memory_order_relaxed);
     while (references > 0)
@@ -208,9 +208,9 @@ static void leave(const mr_ledger *ledger, const mr_receipt *receipt) {
     *at = receipt->chain;
 }
 
-/* ---- what becomes of them -------------------------------------------------------------------------------------- */
+/* ---- outcomes -------------------------------------------------------------------------------------------------- */
 
-/* Once for each frame that the ledger will enter as dropped, which nothing changes any more. Called with the lock. */
+/* Once for each frame that will be entered as dropped, which is final. Called with the lock. */
 static void trace_drop(const mr_ledger_tracing *tracing, const mr_receipt *receipt) {
     const mr_trace_about about = {
         .stage = receipt->stage, .source = tracing->sources[receipt->frame.source], .frame = receipt->frame};
@@ -229,7 +229,7 @@ void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const
     }
     pthread_mutex_lock(&receipt->ledger->lock);
     noted = atomic_load_explicit(&receipt->note, memory_order_relaxed);
-    /* Of several ways that which a later run is to go again counts. */
+    /* Among several ways the one counts that a later run is to repeat. */
     if (noted == MR_NOTE_DROPPED && !mr_note_settles(note, reason)) {
         receipt->stage = stage;
         receipt->reason = reason;
@@ -284,7 +284,7 @@ static void enter(page *account, const mr_receipt *receipt) {
     }
 }
 
-/* From those that are open to those that are free; with the lock. */
+/* Moves a receipt from the open to the free ones; with the lock. */
 static void unlink_receipt(mr_ledger *ledger, mr_receipt *receipt) {
     page *account = &ledger->pages[receipt->page];
     *(receipt->previous ? &receipt->previous->next : &account->first) = receipt->next;

@@ -1,11 +1,11 @@
-/* The ledger: what became of every source frame.
+/* The ledger: the outcome of every source frame.
  *
  *     in = delivered + dropped{stage, reason} + absorbed{stage, reason} + in flight      for every source
  *
  * A source frame opens a receipt here; the receipt's close enters it. Frames that come over a cut from another node are
- * counted apart from those that a source of this node has given, since the same source may give here, and its frames
- * come back over a cut. Stage ids and reasons are kept by pointer and must outlive the ledger. Any thread. The ledger
- * lives until it was released and its last receipt has closed. */
+ * counted apart from those of a source of this node, since a source may run here while its frames come back over a cut.
+ * Stage ids and reasons are kept by pointer and must outlive the ledger. Any thread. The ledger lives until it was
+ * released and its last receipt has closed. */
 #ifndef MILLRACE_FLOW_LEDGER_LEDGER_H
 #define MILLRACE_FLOW_LEDGER_LEDGER_H
 
@@ -21,14 +21,14 @@ void mr_ledger_release(mr_ledger **ledger);
 
 /* Counts one frame in, with one reference to its receipt. MR_ERROR_MEMORY: nothing was counted. */
 int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt);
-/* The same of a frame that has come over a cut; `watcher` is told how it closes. Where one of the same identity has
- * come over another cut, and is still open, it is the same receipt: what descends from them may be joined, and where
- * all is one process they have one receipt too. */
+/* The same for a frame that came over a cut; `watcher` is called when it closes. If a frame of the same identity came
+ * over another cut and is still open, the receipt is shared: descendants of both may be joined, and in one process they
+ * would have one receipt too. */
 int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_watcher *watcher, mr_receipt **receipt);
 /* Notes an outcome; the gravest counts. `receipt` may be NULL. */
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason);
 
-/* From now on each frame that is dropped is told to a trace, with the reason; NULL: to none any more. */
+/* From now on reports each dropped frame to a trace, with the reason; NULL: to none any more. */
 typedef struct mr_ledger_tracing {
     mr_trace *trace;
     mr_track *track;
@@ -36,23 +36,22 @@ typedef struct mr_ledger_tracing {
 } mr_ledger_tracing;
 void mr_ledger_trace(mr_ledger *ledger, const mr_ledger_tracing *tracing);
 
-/* From now on, before any frame has come: how far each source of this process has got is known. */
+/* From now on, before any frame has come: follows the reach of each source of this process. */
 void mr_ledger_follow(mr_ledger *ledger);
-/* What closes from now on is dropped because the run is being ended, and does not count as settled. */
+/* From now on frames that close were dropped because the run is being ended, and do not count as settled. */
 void mr_ledger_freeze(mr_ledger *ledger);
-/* The last frame up to which all of a source are settled; false: there is none. *all: every one that has come is. */
+/* The last frame up to which all frames of a source are settled; false: there is none. *all: every one so far is. */
 bool mr_ledger_reach(mr_ledger *ledger, uint32_t source, mr_reach_frame *last, bool *all);
 
 typedef struct mr_ledger_count {
     uint64_t in, delivered, dropped, absorbed, unaccounted;
 } mr_ledger_count;
-/* Of a source's own frames, or of those of it that have come over cuts. */
+/* Of a source's own frames, or of its frames that came over cuts. */
 mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrived);
-/* Frames that are unaccounted for, and behind them those that are in flight, the oldest first of each. Returns how
- * many. */
+/* Frames that are unaccounted for, then those in flight, the oldest first of each. Returns their number. */
 size_t mr_ledger_unsettled(mr_ledger *ledger, uint32_t source, bool arrived,
                            mr_identity unsettled[MR_UNSETTLED_FRAMES]);
-/* Copies the dropped and absorbed lines of one source to *lines (mr_free); returns how many. */
+/* Copies the dropped and absorbed lines of one source to *lines (mr_free); returns their number. */
 size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_line **lines);
 
 #endif

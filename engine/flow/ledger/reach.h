@@ -1,8 +1,8 @@
-/* How far a source has got: up to which of its frames everything is settled.
+/* The reach of a source: the frame up to which all its frames are settled.
  *
- * Frames are opened in the order in which the source gives them, and closed in any; the reach is the last frame before
- * which, itself included, none is open. It takes memory for as many frames as lie between the oldest that is open and
- * the newest. One thread at a time. All zero is empty. */
+ * Frames are opened in the source's order, and closed in any; the reach is the last frame such that it and all before
+ * it are closed. Memory is needed for the frames between the oldest open one and the newest. One thread at a time. All
+ * zero is empty. */
 #ifndef MILLRACE_FLOW_LEDGER_REACH_H
 #define MILLRACE_FLOW_LEDGER_REACH_H
 
@@ -25,7 +25,7 @@ typedef struct mr_reach {
     mr_reach_frame last;  /* which is this frame */
 } mr_reach;
 
-/* The number that the frame is closed by. MR_ERROR_MEMORY. */
+/* The number to close the frame by. MR_ERROR_MEMORY. */
 int mr_reach_open(mr_reach *reach, const mr_identity *frame, uint64_t *number);
 void mr_reach_close(mr_reach *reach, uint64_t number);
 void mr_reach_fini(mr_reach *reach);
