@@ -68,7 +68,7 @@ struct mr_graph {
     mr_link ***inlets;              /* [vertex's first inlet + port][source]: the link that takes that source's
                                        frames */
     size_t *first_inlet;            /* by vertex */
-    mr_need *needs;                 /* by vertex; NULL where no source has a deadline */
+    mr_need *needs;                 /* by vertex; NULL if no source has a deadline */
     mr_route **routes;              /* [vertex][output port] */
     mr_source_state *sources;
     mr_subscription *subscriptions; /* by vertex */

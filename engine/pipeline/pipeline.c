@@ -146,7 +146,7 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
 
 /* ---- pushing --------------------------------------------------------------------------------------------------- */
 
-/* Planes of the program's memory, whose release belongs to the first of them. */
+/* Planes in the program's memory; the first one's buffer holds its release function. */
 static int wrap(mr_frame *frame, const mr_push *push) {
     bool picture = push->format.payload == MR_PAYLOAD_PICTURE;
     int planes = picture ? mr_pixel_describe(push->format.pixel)->planes : 1;

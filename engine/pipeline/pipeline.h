@@ -1,5 +1,4 @@
-/* What a pipeline is made of. Internal to the engine; programs use millrace.h, which tells of threads and
- * errors. */
+/* The inside of a pipeline. Internal to the engine; programs use millrace.h, which documents threads and errors. */
 #ifndef MILLRACE_PIPELINE_PIPELINE_H
 #define MILLRACE_PIPELINE_PIPELINE_H
 
@@ -8,22 +7,22 @@
 
 typedef struct mr_graph mr_graph;
 
-/* The stage types of what the planner puts into every pipeline. */
+/* The stage types that the planner inserts into pipelines. */
 extern const mr_plan_types mr_pipeline_types;
 
 struct mr_pipeline {
     mr_plan *plan;
-    mr_graph *graph; /* NULL where it was only proven */
+    mr_graph *graph; /* NULL if it was only proven */
     bool offline;
 };
 
-/* Parameters of a program that may know an earlier or a later struct (base/sized.h). */
+/* Copies the parameters of a program that may know an earlier or a later struct (base/sized.h). */
 int mr_pipeline_params_copy(mr_pipeline_params *own, const mr_pipeline_params *given, size_t given_bytes,
                             mr_diagnostics *diagnostics);
-/* The plan that a pipeline opened with these parameters would run. */
+/* Makes the plan that a pipeline opened with these parameters would run. */
 int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics);
 
-/* Stops the run at once where it was asked to end so long ago, and says so in the log. */
+/* Stops the run at once, with a warning in the log, if the stop was requested at least most_ns ago. */
 void mr_pipeline_keep_short(mr_pipeline *pipeline, int64_t most_ns);
 
 #endif

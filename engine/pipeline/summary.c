@@ -1,4 +1,4 @@
-/* What has happened so far, read from the running graph. */
+/* The summary so far, read from the running graph. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ static void add_instance(const mr_instance *instance, mr_stage_summary *summary,
     }
 }
 
-/* What each device has done for the instances of a vertex. */
+/* Adds the work of each device for an instance. */
 static void add_shares(const mr_instance *instance, mr_stage_summary *summary) {
     for (size_t i = 0; i < summary->share_count; i++) {
         const mr_part *part = &instance->placement.parts[i];
@@ -118,7 +118,7 @@ static void begin_shares(const mr_graph *graph, const mr_plan_vertex *vertex, mr
     }
 }
 
-/* Sums up the instances of one vertex, which stand together from `first` on; returns how many. */
+/* Sums up the instances of one vertex, which are contiguous from `first` on; returns their number. */
 static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first, mr_stage_summary *summary) {
     const mr_plan_vertex *planned = &graph->plan->vertices[vertex];
     uint64_t latency[MR_HISTOGRAM_BUCKETS] = {0};
@@ -154,7 +154,7 @@ static void add_line(mr_summary *summary, const mr_ledger_line *line) {
     lines[summary->line_count++] = *line;
 }
 
-/* Of several nodes each tells of what it runs, and of the sources whose frames come to it. */
+/* If there are several nodes, each reports the stages it runs, and the sources whose frames reach it. */
 static void mark_sources(const mr_plan *plan, bool *come) {
     for (size_t v = 0; v < plan->vertex_count; v++)
         for (size_t i = 0; mr_plan_is_here(plan, &plan->vertices[v]) && i < plan->vertices[v].source_count; i++)

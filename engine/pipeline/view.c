@@ -107,7 +107,7 @@ static int fill_rows(mr_view *view, const mr_plan *plan) {
     return MR_OK;
 }
 
-/* ---- what is expected ------------------------------------------------------------------------------------------ */
+/* ---- expectation ----------------------------------------------------------------------------------------------- */
 
 static const mr_view_expected_stage *make_expected_stages(mr_view *view, const mr_plan *plan) {
     mr_view_expected_stage *made = mr_arena_array(&view->arena, plan->vertex_count, sizeof *made);

@@ -1,4 +1,4 @@
-/* How the view of a plan (millrace/plan.h) is made. Internal to engine/pipeline. */
+/* Makes the view of a plan (millrace/plan.h). Internal to engine/pipeline. */
 #ifndef MILLRACE_PIPELINE_VIEW_H
 #define MILLRACE_PIPELINE_VIEW_H
 
@@ -10,15 +10,15 @@ typedef struct mr_view {
     mr_plan_view shown; /* first: programs have its address */
     const mr_plan *plan;
     mr_plan *own;       /* that plan, if nothing else owns it; else NULL */
-    mr_arena arena;     /* all that it points to, but what belongs to the plan */
+    mr_arena arena;     /* everything it points to, except parts of the plan */
 } mr_view;
 
 /* view_stages.c: stages with their pools, links and cuts. MR_ERROR_MEMORY, as the others. */
 int mr_view_fill_stages(mr_view *view, const mr_plan *plan);
 mr_view_bytes mr_view_bytes_of(const mr_plan_bytes *bytes);
-/* view_cards.c: refers to the texts of `card`. NULL where memory is out. */
+/* view_cards.c: refers to the texts of `card`. NULL if memory runs out. */
 const mr_view_card *mr_view_make_card(mr_arena *arena, const mr_card *card);
-/* view_process.c: threads and files, which stages have; to be called after mr_view_fill_stages. */
+/* view_process.c: threads and files of stages; to be called after mr_view_fill_stages. */
 int mr_view_fill_threads(mr_view *view, const mr_plan *plan);
 int mr_view_fill_files(mr_view *view);
 

@@ -1,4 +1,4 @@
-/* Cards of a view, and those that are known by name. */
+/* The cards of a view, and the models that are known by name. */
 #include <pthread.h>
 
 #include "engine/pipeline/view.h"

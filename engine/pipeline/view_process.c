@@ -1,4 +1,4 @@
-/* What the processes of a plan have: threads, and files that stages name. */
+/* Threads of the processes of a plan, and files named by stages. */
 #include <string.h>
 
 #include "engine/flow/executor/executor.h"
@@ -11,7 +11,7 @@
 /* First they are counted, then written. */
 typedef struct thread_list {
     mr_view *view;
-    mr_view_thread *threads; /* NULL: they are counted */
+    mr_view_thread *threads; /* NULL: they are only counted */
     size_t count;
     int node;
     bool failed;
@@ -36,7 +36,7 @@ static bool uses(const mr_plan *plan, int node, int device) {
     return false;
 }
 
-/* What an end of a cut starts: its I/O thread, and what libzmq and the guard start for each socket. */
+/* The threads of an end of a cut: its I/O thread, and those of libzmq and the guard for each socket. */
 static void add_cut(thread_list *list, const mr_plan_vertex *end) {
     const mr_cut *cut = mr_plan_cut_of(end);
     bool sends = end->role == MR_ROLE_CUT_OUT;
@@ -89,7 +89,7 @@ int mr_view_fill_threads(mr_view *view, const mr_plan *plan) {
 /* ---- files ----------------------------------------------------------------------------------------------------- */
 
 typedef struct file_list {
-    mr_view_file *files; /* NULL: they are counted */
+    mr_view_file *files; /* NULL: they are only counted */
     size_t count;
     int stage;
 } file_list;
