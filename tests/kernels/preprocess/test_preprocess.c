@@ -76,6 +76,12 @@ static void free_picture(made *m) {
         free(m->block[p]);
 }
 
+/* A whole size that a picture of f's size and scale can come from. */
+static void draw_whole(mr_format *f) {
+    f->whole_width = (f->width << f->reduced) - between(0, (1 << f->reduced) - 1);
+    f->whole_height = (f->height << f->reduced) - between(0, (1 << f->reduced) - 1);
+}
+
 static mr_format draw_format(void) {
     static const int16_t turns[] = {0, 0, 90, 180, 270};
     mr_format f = {.payload = MR_PAYLOAD_PICTURE, .pixel = (mr_pixel)between(1, MR_PIXEL_COUNT - 1)};
@@ -93,8 +99,7 @@ static mr_format draw_format(void) {
     f.flip = draw() % 2;
     if (draw() % 4 == 0) {
         f.reduced = (uint8_t)between(1, MR_PREPROCESS_MOST_REDUCED);
-        f.whole_width = (f.width << f.reduced) - between(0, (1 << f.reduced) - 1);
-        f.whole_height = (f.height << f.reduced) - between(0, (1 << f.reduced) - 1);
+        draw_whole(&f);
     }
     return f;
 }
@@ -400,6 +405,8 @@ static void wide_batches(void **state) {
         current_format.pixel = pixels[between(0, 4)];
         current_format.width = between(200, 900);
         current_format.height = between(30, 300);
+        if (current_format.reduced)
+            draw_whole(&current_format);
         current_format.rotation = current % 2 ? 180 : 0;
         current_params = draw_params(&current_format);
         current_params.width = between(129, 420);
