@@ -9,12 +9,12 @@
 #include "engine/base/memory.h"
 #include "millrace/log.h"
 
-/* As many samples as a row of 1080p has, made small as it mostly is. */
+/* As many samples as a row of 1080p has, reduced to a usual size. */
 enum { WIDTH = 1920, ROWS = 4, TAPS = 6, SMALL = 224, SLACK = 64 };
-/* What is measured takes some microseconds, and the least of so many times counts: what disturbs only adds. */
+/* One measurement takes some microseconds, and the least of ROUNDS counts: disturbances only add. */
 enum { ROUNDS = 9, REPEATS = 4 };
 
-/* What the operations work on. */
+/* The data of the operations. */
 typedef struct bench {
     mr_filter filter;
     uint8_t *source;             /* TAPS rows of WIDTH */
@@ -70,7 +70,7 @@ static int64_t time_of(mr_kernel_step step, const mr_kernels *kernels, const ben
     return now_ns() - begun_ns;
 }
 
-/* The variants take turns, so that what slows the processor down for a while slows both. */
+/* The variants take turns, so that a slow phase of the processor affects both. */
 static bool narrow_wins(mr_kernel_step step, const mr_kernels *narrow, const mr_kernels *wide, const bench *b,
                         int64_t (*now_ns)(void)) {
     int64_t least[2] = {INT64_MAX, INT64_MAX};
@@ -127,7 +127,7 @@ void mr_kernels_choose(mr_kernels *wide, const mr_kernels *narrow, int64_t (*now
 static mr_kernels best;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Whether a person has said which variants there are to be. */
+/* Whether the user named the variants. */
 static bool is_named(mr_isa *isa) {
     const char *name = getenv("MILLRACE_KERNELS");
     for (int i = 0; name && i < MR_ISA_COUNT; i++)

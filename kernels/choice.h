@@ -1,20 +1,19 @@
-/* Which of two variants of the operations of preprocess is the faster on this processor: wider vectors are not on all,
- * and not for all operations. All variants give the same bits, so that only time depends on what is chosen. */
+/* Chooses the faster of two variants of the operations of preprocess on this processor: wider vectors are not faster on
+ * all, nor for all operations. All variants give the same bits, so the choice affects only the time. */
 #ifndef MILLRACE_KERNELS_CHOICE_H
 #define MILLRACE_KERNELS_CHOICE_H
 
 #include "kernels/kernels.h"
 
-/* Runs each operation of mr_kernel_step in both tables and puts that of `narrow` into `wide`, with its name in `step`,
- * where it is not the slower one. Takes less than a millisecond; now_ns reads a clock. Without memory nothing is
- * changed. */
+/* Runs each operation of mr_kernel_step in both tables, and puts that of `narrow` into `wide`, with its name in `step`,
+ * if it is not slower. Takes less than a millisecond; now_ns reads a clock. If memory runs out nothing is changed. */
 void mr_kernels_choose(mr_kernels *wide, const mr_kernels *narrow, int64_t (*now_ns)(void));
 
-/* The table with the best variants of this processor; with AVX-512, by measurement. The environment's
- * MILLRACE_KERNELS ("c", "avx2", "avx512") names one for all instead; what this processor does not have is left out.
- * Any thread. */
+/* The table with the best variants of this processor; if it has AVX-512, by measurement. MILLRACE_KERNELS ("c", "avx2",
+ * "avx512") in the environment names one for all instead; variants that the processor lacks are left out. Any
+ * thread. */
 const mr_kernels *mr_kernels_get(void);
-/* What a table has, for people: "avx2", or "avx512 (vertical avx2, colour avx2)". Returns `text`. */
+/* Prints a table's variants: "avx2", or "avx512 (vertical avx2, colour avx2)". Returns `text`. */
 const char *mr_kernels_describe(const mr_kernels *kernels, char *text, size_t bytes);
 /* Name of a step of preprocess ("vertical", "horizontal", "colour"). */
 const char *mr_kernel_step_name(mr_kernel_step step);

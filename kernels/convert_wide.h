@@ -1,6 +1,6 @@
-/* Pixels of the small picture to R, G and B, for vectors of any width: once for the variants that have wide ones. It is
- * no header of functions but a part of each variant, which says before how its vectors are: `wide`, of WIDE_LANES
- * floats; WIDE_INTEGERS, of as many; WIDE(operation), the intrinsic; WIDE_LOAD_I16, which loads as many int16. */
+/* Pixels of the small picture to R, G and B, for vectors of any width: written once for all variants with wide vectors.
+ * This is part of a source, which defines its vectors before it includes this: `wide`, of WIDE_LANES floats;
+ * WIDE_INTEGERS, of as many; WIDE(operation), the intrinsic; WIDE_LOAD_I16, which loads as many int16. */
 #ifndef MILLRACE_KERNELS_CONVERT_WIDE_H
 #define MILLRACE_KERNELS_CONVERT_WIDE_H
 
@@ -22,7 +22,7 @@ static void finish(float *dst, wide value, const mr_color *color, int channel) {
 }
 
 static void convert_wide(float *const dst[3], const int16_t *const src[3], const mr_color *given, int width) {
-    const mr_color local = *given, *color = &local; /* which what is stored does not change */
+    const mr_color local = *given, *color = &local; /* a copy, which the stores cannot change */
     const wide black = WIDE(set1_ps)(color->black);
     for (int x = 0; x < width; x += WIDE_LANES) {
         wide y = WIDE(sub_ps)(times(color->luma, widen(src[0] + x, 0)), black), g, b, r;

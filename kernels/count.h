@@ -1,5 +1,5 @@
-/* MR_COUNT(what): how often threads come by, in the kernels' source as it is compiled for the host, so that tests can hold
- * the iterations of loops against what a model of them says. On a device it is nothing. */
+/* MR_COUNT(name) counts how often threads pass, if the kernels' source is compiled for the host, so that tests can
+ * compare the iterations of loops with a model of them. On a device it does nothing. */
 #ifndef MILLRACE_KERNELS_COUNT_H
 #define MILLRACE_KERNELS_COUNT_H
 

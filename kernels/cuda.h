@@ -1,8 +1,8 @@
-/* The operations that kernels in CUDA do, as functions of plain C. A build without CUDA has none of them (and no CUDA
+/* The operations with kernels in CUDA, as functions of plain C. A build without CUDA has none of them (and no CUDA
  * device that would ask for one).
  *
  * All take a `stream` that is a cudaStream_t of the calling thread's current device, and only launch on it: they do not
- * wait and do not allocate. What the works point to is in memory that this device reads, unless said otherwise. Errors:
+ * wait and do not allocate. Pointers in the works are to memory that this device reads, unless said otherwise. Errors:
  * MR_ERROR_DEVICE. */
 #ifndef MILLRACE_KERNELS_CUDA_H
 #define MILLRACE_KERNELS_CUDA_H

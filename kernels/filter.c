@@ -64,7 +64,7 @@ static void covered_taps(taps *result, const mr_axis *axis, double from, double 
     result->length = end - begin;
     for (int i = 0; i < result->length; i++) {
         double a = fmax(from, begin + i), b = fmin(to, begin + i + 1);
-        /* A sliver left by rounding is nobody's share. */
+        /* A sliver left by rounding counts for no pixel. */
         result->weight[i] = b - a > 1e-9 * axis->step ? b - a : 0.0;
     }
     if (result->length == 1)
@@ -99,7 +99,7 @@ static int room_for(const mr_axis *axis) {
     return room;
 }
 
-/* First pass over the axis: how many taps there are and how large a weight becomes. */
+/* First pass over the axis: the number of taps and the largest weight. */
 static void measure(mr_filter *filter, taps *scratch, const mr_axis *axis, mr_interpolation interpolation,
                     bool antialias) {
     double largest = 0.0;

@@ -1,17 +1,17 @@
 /* Filter tables: the weights with which one axis of a plane is resized.
  *
  * A filter is built once for an axis (source length, region, destination length, interpolation) and then constant.
- * Weights are int16 with `bits` bits after the point; those of one result sum to exactly 1 << bits. As many bits are
- * used as fit an int16 and keep every sum within an int32.
+ * Weights are int16 with `bits` bits after the point; those of one result sum to exactly 1 << bits. `bits` is as large
+ * as fits an int16 and keeps every sum within an int32.
  *
- * Definitions, each taken so that a single plane equals the reference implementation:
+ * Definitions, each chosen so that a single plane equals the reference implementation:
  *   nearest   floor(i * scale), OpenCV INTER_NEAREST
  *   bilinear  at centres, borders repeated, OpenCV INTER_LINEAR; antialiased: triangle widened by the scale, cut at
  *             the border and normalised, Pillow BILINEAR
  *   bicubic   Keys' kernel with a = -0.75, borders repeated, OpenCV INTER_CUBIC; antialiased: a = -0.5, widened,
  *             cut and normalised, Pillow BICUBIC
- *   area      share of each source sample that the destination pixel covers, OpenCV INTER_AREA (where the scale is a
- *             whole number Pillow BOX is the same). It antialiases by itself.
+ *   area      share of each source sample that the destination pixel covers, OpenCV INTER_AREA (equal to Pillow BOX if
+ *             the scale is a whole number). It antialiases by itself.
  *
  * Ownership: the table owns its arrays. Errors: MR_ERROR_MEMORY. */
 #ifndef MILLRACE_KERNELS_FILTER_H
@@ -28,15 +28,16 @@ typedef enum mr_interpolation { MR_NEAREST, MR_BILINEAR, MR_BICUBIC, MR_AREA } m
 typedef struct mr_filter {
     int count;        /* results */
     int bits;         /* of the weights, after the point */
-    int begin, end;   /* samples that the vertical pass makes: begin <= x < end; horizontal: begin is a multiple of 64 */
+    int begin, end;   /* samples that the vertical pass makes: begin <= x < end; horizontal: begin is a multiple of
+                         64 */
     int taps;         /* most taps of a result; horizontal tables: at least 2 */
     int chunks;       /* chunks of 8 taps that every result has, zeros included; 0: a plain table */
     int32_t *first;   /* of each result: its first source sample; horizontal: less `begin`, padded to whole groups */
     int32_t *length;  /* of each result: its number of taps */
-    int16_t *weights; /* as mr_filter_weight says */
+    int16_t *weights; /* in the order of mr_filter_weight */
 } mr_filter;
 
-/* What is to be resized, on one axis of one plane. Positions are continuous: sample k covers k..k+1. */
+/* One axis of one plane to resize. Positions are continuous: sample k covers k..k+1. */
 typedef struct mr_axis {
     double start, step;   /* destination pixel i covers start + i * step .. start + (i + 1) * step */
     int low, high;        /* samples that may be read: low <= x < high */
@@ -50,10 +51,10 @@ int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation inte
 /* Accepts a zeroed or half-built filter. */
 void mr_filter_fini(mr_filter *filter);
 
-/* Where weight `tap` of result `i` stands. Vertical tables, and horizontal ones of two taps, are plain: `taps`
- * weights a result. Wider horizontal tables are made of groups of 16 results; a group has, for each chunk of 8 taps,
- * four 64-byte vectors; vector j holds the chunk for results j, j + 4, j + 8 and j + 12, so that two levels of
- * horizontal adds leave the results in order. */
+/* The index of weight `tap` of result `i`. Vertical tables, and horizontal ones of two taps, are plain: `taps` weights
+ * a result. Wider horizontal tables are made of groups of 16 results; a group has, for each chunk of 8 taps, four
+ * 64-byte vectors; vector j holds the chunk for results j, j + 4, j + 8 and j + 12, so that two levels of horizontal
+ * adds leave the results in order. */
 MR_PIXEL_INLINE int32_t mr_filter_weight(const mr_filter *filter, int i, int tap) {
     if (filter->chunks == 0)
         return i * filter->taps + tap;
@@ -72,7 +73,7 @@ MR_PIXEL_INLINE int16_t mr_weigh_along(const int16_t *from, int step, const mr_f
     int32_t sum = 1 << (filter->bits - 1);
     const int16_t *weights = filter->weights + mr_filter_weight(filter, i, 0);
     int taps = filter->length[i];
-    /* Eight weights of a chunk lie together; the next chunk's stand four vectors behind them. */
+    /* The eight weights of a chunk are contiguous; the next chunk is four vectors behind them. */
     for (int t = 0; t < taps; t++, from += step)
         sum += *from * weights[filter->chunks ? t / 8 * 128 + t % 8 : t];
     return mr_filter_finish(filter, sum, limit);

@@ -1,10 +1,10 @@
-/* The table of row operations that the kernels are made of, and which variants of them this processor runs.
+/* The table of row operations that the kernels consist of, and its variants for this processor.
  *
- * The table is filled with the C reference first; AVX2 and AVX-512 then override what they do better. All variants
- * of an operation give the same bits: integers because the arithmetic is the same, floats because the operations and
- * their order are, and nothing is contracted (-ffp-contract=off).
+ * The table is filled with the C reference first; AVX2 and AVX-512 then override the operations they improve. All
+ * variants of an operation give the same bits: integers because the arithmetic is the same, floats because the
+ * operations and their order are, and nothing is contracted (-ffp-contract=off).
  *
- * Threads: a table is constant once filled. All operations are pure: they touch only what they are given. */
+ * Threads: a table is constant once filled. All operations are pure: they touch only their arguments. */
 #ifndef MILLRACE_KERNELS_H
 #define MILLRACE_KERNELS_H
 
@@ -39,7 +39,7 @@ typedef struct mr_votes {
     float *first, *second;
 } mr_votes;
 
-/* Operations of preprocess that there may be a choice of variants for. */
+/* Operations of preprocess for which there may be a choice of variants. */
 typedef enum mr_kernel_step { MR_STEP_VERTICAL, MR_STEP_HORIZONTAL, MR_STEP_CONVERT, MR_KERNEL_STEPS } mr_kernel_step;
 
 typedef struct mr_kernels {
@@ -68,13 +68,13 @@ typedef struct mr_kernels {
     /* Adds the Laplacian of `width` samples of a row to sums[0] and its squares to sums[1]; samples before and behind
      * the row are mirrored ones. */
     void (*laplacian)(int64_t sums[2], const uint8_t *above, const uint8_t *row, const uint8_t *below, int width);
-    /* How many of `count` bytes differ by more than `noise` (0..254). */
+    /* The number of bytes among `count` that differ by more than `noise` (0..254). */
     size_t (*differing)(const uint8_t *a, const uint8_t *b, size_t count, int noise);
     /* Turns red, green and blue rows into hue, saturation and value; the tables are those of mr_to_hsv. */
     void (*to_hsv)(uint8_t *const dst[3], const uint8_t *const src[3], const int32_t *saturation, const int32_t *hue,
                    int width);
     /* Gradients of a row of `width` values: along rows[1], of which one more is read on both sides, and from rows[0]
-     * above to rows[2] below. With `longer` those that stand there already stay where they are longer. */
+     * above to rows[2] below. If `longer` is set, gradients already in dx and dy stay if they are longer. */
     void (*gradients)(float *dx, float *dy, const float *const rows[3], int width, bool longer);
     /* The votes (mr_hog_vote) of a row of gradients. */
     void (*votes)(const mr_votes *votes, const float *dx, const float *dy, int width, float scale, int bins);
@@ -93,13 +93,13 @@ void mr_kernels_init(mr_kernels *kernels, mr_isa max_isa);
 mr_isa mr_isa_detect(void);
 const char *mr_isa_name(mr_isa isa);
 
-/* The AVX2 variants of `vertical8` and `horizontal`, for what the wider ones leave. */
+/* The AVX2 variants of `vertical8` and `horizontal`, for the cases that the wider ones leave. */
 void mr_vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
                        int shift, mr_ahead ahead);
 void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                         const mr_filter *filter, int limit);
 
-/* What each variant puts into the table; called by mr_kernels_init. */
+/* Put each variant's operations into the table; called by mr_kernels_init. */
 void mr_kernels_fill_preprocess_c(mr_kernels *kernels);
 void mr_kernels_fill_preprocess_avx2(mr_kernels *kernels);
 void mr_kernels_fill_preprocess_avx512(mr_kernels *kernels);

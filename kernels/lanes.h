@@ -16,7 +16,7 @@ MR_PIXEL_INLINE float mr_join_lanes(float lane[MR_LANES]) {
     return lane[0];
 }
 
-/* What brings a vector to length 1, from the sum of its squares: see mr_normalize_work. */
+/* The factor that scales a vector to length 1, from the sum of its squares: see mr_normalize_work. */
 MR_PIXEL_INLINE float mr_unit_factor(float squares) {
     return (float)(1.0 / fmax(sqrt((double)squares), 1e-12));
 }

@@ -1,5 +1,5 @@
-/* How kernels are launched: by macros, so that the same source is compiled by nvcc and, with another cuda_runtime_api.h
- * before it, for the host, where tests run every thread of the grid in turn (tests/cuda_host). */
+/* Launches kernels by macros, so that the same source is compiled by nvcc and, if another cuda_runtime_api.h comes
+ * before it, for the host: there tests run every thread of the grid in turn (tests/cuda_host). */
 #ifndef MILLRACE_KERNELS_LAUNCH_H
 #define MILLRACE_KERNELS_LAUNCH_H
 
@@ -11,11 +11,11 @@
 /* kernel<<<grid, block, shared_bytes, stream>>>(arguments); `stream` is a cudaStream_t as void *. */
 #define MR_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                                      \
     kernel<<<(grid), (block), (shared_bytes), (cudaStream_t)(stream)>>>(__VA_ARGS__)
-/* The memory of a block whose size the launch tells; one type in one file. */
+/* The memory of a block whose size is given at the launch; one type in one file. */
 #define MR_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 #endif
 
-/* After launches: what the runtime says of them, or of what came `before`. */
+/* After launches: the runtime's error, or the error `before`. */
 static inline int mr_launched(const char *what, cudaError_t before) {
     cudaError_t error = before ? before : cudaGetLastError();
     return error ? mr_fail(MR_ERROR_DEVICE, "cannot compute %s: %s", what, cudaGetErrorString(error)) : MR_OK;

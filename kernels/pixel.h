@@ -21,11 +21,11 @@
 #define MR_PIXEL_INLINE static inline
 #endif
 
-/* Bits after the point of a sample between the passes; the sample that is no chroma, 128. */
+/* Bits after the point of a sample between the passes; the chroma sample of gray, 128. */
 enum { MR_SAMPLE_BITS = 6, MR_SAMPLE_CENTER = 128 << MR_SAMPLE_BITS };
 
-/* How a 16-bit word becomes a signed sample: 16-bit depths are moved by half their range, so that they fit an int16,
- * and `offset` brings the weighted sum back. */
+/* The conversion of a 16-bit word to a signed sample: 16-bit depths are moved by half their range, so that they fit an
+ * int16, and `offset` brings the weighted sum back. */
 typedef struct mr_word {
     int32_t down;   /* bits to shift right (P010: 6) */
     int32_t flip;   /* 0x8000 for 16-bit depths, else 0 */
@@ -48,7 +48,7 @@ MR_PIXEL_INLINE int32_t mr_word_sample(uint16_t word, mr_word how) {
     return (int16_t)(uint16_t)((word >> how.down) ^ how.flip);
 }
 
-/* A 16-bit word at any address. A GPU reads a word at once only where it is aligned, which it nearly always is. */
+/* A 16-bit word at any address. A GPU reads a word at once only if it is aligned, which it nearly always is. */
 MR_PIXEL_INLINE uint16_t mr_load16(const uint8_t *src) {
     uint16_t word;
 #ifdef __CUDA_ARCH__
@@ -75,7 +75,7 @@ MR_PIXEL_INLINE int16_t mr_weigh16(const uint8_t *src, ptrdiff_t stride, const i
     return (int16_t)(sum >> shift);
 }
 
-/* Sample `x` of a row as it is: what `nearest` takes. */
+/* Sample `x` of a row without filtering, for `nearest`. */
 MR_PIXEL_INLINE int16_t mr_pick(const uint8_t *row, int x, int depth, mr_word how) {
     if (depth <= 8)
         return (int16_t)(row[x] << MR_SAMPLE_BITS);
@@ -118,7 +118,7 @@ MR_PIXEL_INLINE void mr_color_convert(const mr_color *color, int16_t a, int16_t 
     mr_color_finish(color, out);
 }
 
-/* Luma of R, G, B (ITU-R BT.601-7), as OpenCV's and Pillow's conversions to gray have it. */
+/* Luma of R, G, B (ITU-R BT.601-7), as in OpenCV's and Pillow's conversions to gray. */
 MR_PIXEL_INLINE float mr_luma(float r, float g, float b) {
     return (0.299f * r + 0.587f * g) + 0.114f * b;
 }

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* At least `bytes` bytes, 64-byte aligned, of undefined content; NULL where memory is out. Invalidates what this
+/* At least `bytes` bytes, 64-byte aligned, of undefined content; NULL if memory runs out. Invalidates memory that this
  * thread was given before. */
 void *mr_scratch(size_t bytes);
 

@@ -21,7 +21,7 @@ static int create_slots(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     instance->ring.in_flight = (size_t)vertex->in_flight;
     /* Slots that are done before earlier ones may wait for them in the ring; a copy takes the frames of a batch one by
-       one. */
+     * one. */
     size_t several = vertex->device_count > 1 ? vertex->device_count : 0;
     size_t done = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->turn : 1);
     instance->ring.slot_count = power_of_two(instance->ring.in_flight + done);

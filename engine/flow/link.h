@@ -77,7 +77,7 @@ bool mr_link_has_source(const mr_link *link, uint32_t source);
 
 
 /* Before the run: reports the number of frames in it on every change. `awaited` names the cause of a producer's
-   wait. */
+ * wait. */
 typedef struct mr_link_tracing {
     mr_trace *trace;
     mr_track *queue;

@@ -12,7 +12,7 @@ int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer)
 /* The same, but the entry is not woken. */
 int mr_io_try_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
 /* Allocates the buffers that are planned ahead for that part. MR_ERROR_MEMORY, with the missing amount in the
-   message. */
+ * message. */
 int mr_instance_fill_pools(mr_instance *instance, size_t part);
 /* The number of buffers of port 0 that are in use on that device. */
 uint64_t mr_instance_in_use(mr_instance *instance, const mr_part *part);

@@ -10,7 +10,7 @@ void mr_graph_stop(mr_graph *graph, bool at_once);
 void mr_graph_instance_opened(mr_graph *graph, const mr_instance *instance, int status);
 void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance);
 /* Keeps the graph from ending until it is let go: for a cut whose other end may not know yet how its frames were
-   settled. */
+ * settled. */
 void mr_graph_hold(mr_graph *graph);
 void mr_graph_let_go(mr_graph *graph);
 void mr_graph_fail(mr_graph *graph, int status, const char *message);

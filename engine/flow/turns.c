@@ -116,7 +116,7 @@ void mr_turns_note(mr_turns *turns, uint32_t source) {
 /* ---- making ---------------------------------------------------------------------------------------------------- */
 
 /* Counts one end in each stage that the source reaches, and one for the stage itself if it works for that source
-   alone. */
+ * alone. */
 static void expect(mr_turns *turns, const mr_instance *instance) {
     bool alone = instance->self.source != MR_SOURCE_NONE;
     const uint32_t *sources = alone ? &instance->self.source : instance->vertex->sources;

@@ -27,7 +27,7 @@ static int32_t levels_of(const mr_histogram_params *p, int channel) {
     return p->space == MR_COLORS_HSV && channel == 0 ? MR_HUES : LEVELS;
 }
 
-/* Counts the values of a row, every so-manieth in a table of its own: the same value twice in a row would wait for
+/* Counts the values of a row in TURNS tables in turn: with one table the same value twice in a row would wait for
  * itself. Eight are read at once. */
 static void count_values(uint32_t counts[TURNS][LEVELS], const uint8_t *row, int width) {
     int x = 0;
@@ -59,7 +59,7 @@ static void fill_shares(const mr_histogram_params *p, uint32_t counts[3][TURNS][
         dst[i] = mr_share_of(sums[i], pixels);
 }
 
-/* Where each value's bin begins in a histogram of boxes. */
+/* The begin of each value's bin in a histogram of boxes. */
 static void fill_boxes(const mr_histogram_params *p, int32_t box[3][LEVELS]) {
     for (int c = 0; c < 3; c++)
         for (int32_t v = 0; v < levels_of(p, c); v++)
@@ -162,7 +162,7 @@ void mr_sharpness(const mr_kernels *kernels, const mr_sharpness_item *item) {
     *item->dst = mr_variance(sums[0], sums[1], (int64_t)item->width * item->height, (double)item->scale);
 }
 
-/* ---- what has changed ----------------------------------------------------------------------------------------- */
+/* ---- change --------------------------------------------------------------------------------------------------- */
 
 void mr_change(const mr_kernels *kernels, const mr_change_work *work) {
     *work->changed = (uint32_t)kernels->differing(work->a, work->b, work->count, work->noise);

@@ -1,14 +1,14 @@
-/* Classical features of small pictures: histograms of colours and of gradient directions, a perceptual hash,
- * sharpness, and what has changed between two pictures.
+/* Classical features of small pictures: histograms of colours and of gradient directions, a perceptual hash, sharpness,
+ * and the change between two pictures.
  *
- * Pictures are 8-bit planes as preprocess makes them (u8, NCHW): `width` samples a row, no gaps, planes behind
- * each other; only sharpness takes a stride. All memory belongs to the caller. Each operation is a pure function
- * on the calling thread and, with _enqueue, work on a stream for a batch of up to MR_PIECE pictures: the struct
- * given is copied; what its pointers name must stay until the work is done. It has no gaps, as in vector.h.
+ * Pictures are 8-bit planes as preprocess makes them (u8, NCHW): `width` samples a row, no gaps, planes behind each
+ * other; only sharpness takes a stride. All memory belongs to the caller. Each operation is a pure function on the
+ * calling thread and, with _enqueue, work on a stream for a batch of up to MR_PIECE pictures: the struct is copied;
+ * memory it points to must stay until the work is done. It has no gaps, as in vector.h.
  *
  * Results do not depend on the processor or device: integers are exact, and floats are computed with the same
- * operations in the same order everywhere (classical_pixel.h). Errors: MR_ERROR_CONFIG for parameters that make no
- * sense, MR_ERROR_MEMORY, and those of the stream. Any thread. */
+ * operations in the same order everywhere (classical_pixel.h). Errors: MR_ERROR_CONFIG if the parameters make no sense,
+ * MR_ERROR_MEMORY, and those of the stream. Any thread. */
 #ifndef MILLRACE_KERNELS_CLASSICAL_CLASSICAL_H
 #define MILLRACE_KERNELS_CLASSICAL_CLASSICAL_H
 
@@ -29,7 +29,7 @@ enum { MR_PIECE = 24 };
 
 /* ---- histograms of colours ------------------------------------------------------------------------------------ */
 
-/* HSV: hue 0..179 in steps of 2 degrees, saturation and value 0..255, as OpenCV's cvtColor has it for 8 bits. */
+/* HSV: hue 0..179 in steps of 2 degrees, saturation and value 0..255, as in OpenCV's cvtColor for 8 bits. */
 typedef enum mr_color_space { MR_COLORS_RGB, MR_COLORS_HSV } mr_color_space;
 
 enum { MR_HISTOGRAM_MOST_BINS = 256, MR_HISTOGRAM_MOST_JOINT_BINS = 32 };
@@ -64,7 +64,7 @@ enum { MR_HOG_MOST_BLOCK = 64, MR_HOG_MOST_CELLS = 64, MR_HOG_MOST_BINS = 36 };
 typedef struct mr_hog_params {
     int32_t width, height, channels;            /* of the picture, which is the window; 1, or 3: R, G and B planes */
     int32_t block_width, block_height;          /* px; multiples of the cell */
-    int32_t stride_x, stride_y;                 /* px; what the blocks leave of the window is a multiple of it */
+    int32_t stride_x, stride_y;                 /* px; the window less the block is a multiple of it */
     int32_t cell_width, cell_height;            /* px */
     int32_t bins;                               /* of half a turn; of a whole one with full_turn */
     bool full_turn;                             /* light to dark differs from dark to light */
@@ -72,7 +72,7 @@ typedef struct mr_hog_params {
     float clip;                                 /* of L2-hys */
 } mr_hog_params;
 
-/* All that follows from the parameters. Plain data: it is given to a CUDA kernel as it is. */
+/* All values derived from the parameters. Plain data: it is passed to a CUDA kernel by value. */
 typedef struct mr_hog_layout {
     mr_hog_params params;
     int32_t blocks_x, blocks_y;                 /* in the window */
@@ -88,7 +88,7 @@ int mr_hog_create(mr_hog **hog, const mr_hog_params *params);
 /* NULLs; accepts NULL. */
 void mr_hog_destroy(mr_hog **hog);
 const mr_hog_layout *mr_hog_layout_of(const mr_hog *hog);
-/* Fills a layout in, or says what is wrong with the parameters (MR_ERROR_CONFIG). */
+/* Fills a layout in, or fails with MR_ERROR_CONFIG if the parameters are invalid. */
 int mr_hog_plan(mr_hog_layout *layout, const mr_hog_params *params);
 /* Numbers of a descriptor: of blocks from top to bottom, columns of blocks from left to right; in a block cells in
  * the same order, and of each cell its bins. */
@@ -108,8 +108,8 @@ int mr_hog_enqueue(mr_stream *stream, const mr_hog_work *work);
 /* ---- perceptual hash ------------------------------------------------------------------------------------------ */
 
 /* pHash as the Python package ImageHash defines it: of a gray picture of 32 x 32 the two-dimensional DCT-II, of that
- * the 8 x 8 lowest frequencies, the one of 0 included; a bit is set where one is above their median. Bit 0 is the
- * mean's, then along the rows; it is the highest bit of the first byte. The cosines have 20 bits after the point. */
+ * the 8 x 8 lowest frequencies, including 0; a bit is set if its frequency is above their median. Bit 0 is the mean's,
+ * then along the rows; it is the highest bit of the first byte. The cosines have 20 bits after the point. */
 enum { MR_HASH_BYTES = 8 };
 
 typedef struct mr_phash_work {
@@ -119,14 +119,14 @@ typedef struct mr_phash_work {
     void *dst[MR_PIECE];
 } mr_phash_work;
 void mr_phash(const uint8_t *src, uint8_t hash[MR_HASH_BYTES]);
-/* round(2^20 cos((2 x + 1) k pi / 64)): what the sums are made with; row k has 32 columns. */
+/* round(2^20 cos((2 x + 1) k pi / 64)), the factors of the sums; row k has 32 columns. */
 void mr_phash_cosines(int32_t cosine[8][32]);
 int mr_phash_enqueue(mr_stream *stream, const mr_phash_work *work);
 
 /* ---- sharpness ------------------------------------------------------------------------------------------------ */
 
-/* Variance of the Laplacian (above + below + left + right - 4 * middle, mirrored at the border) over all pixels,
- * times scale^2: `scale` brings the samples to 0..255 where they are of limited range. */
+/* Variance of the Laplacian (above + below + left + right - 4 * middle, mirrored at the border) over all pixels, times
+ * scale^2: `scale` brings the samples to 0..255 if they are of limited range. */
 typedef struct mr_sharpness_item {
     const uint8_t *src;
     int32_t stride; /* bytes */
@@ -142,9 +142,9 @@ typedef struct mr_sharpness_work {
 void mr_sharpness(const mr_kernels *kernels, const mr_sharpness_item *item);
 int mr_sharpness_enqueue(mr_stream *stream, const mr_sharpness_work *work);
 
-/* ---- what has changed ----------------------------------------------------------------------------------------- */
+/* ---- change --------------------------------------------------------------------------------------------------- */
 
-/* How many of `count` samples differ by more than `noise` (0..254) between two pictures. */
+/* The number of `count` samples that differ by more than `noise` (0..254) between two pictures. */
 typedef struct mr_change_work {
     const uint8_t *a, *b;
     size_t count;

@@ -6,7 +6,7 @@
 #include "kernels/classical/classical_pixel.h"
 #include "kernels/kernels.h"
 
-/* Inlined whatever the compiler thinks: sums have to stay in registers. */
+/* Always inlined: sums have to stay in registers. */
 #define INLINE __attribute__((always_inline)) static inline
 
 static __m256i load(const void *from) {
@@ -36,10 +36,10 @@ static int64_t add_lanes(__m256i lanes) {
     return sum;
 }
 
-/* Squares of a pair stay below 2^21, so that so many pairs fit a lane of 32 bits. */
+/* Squares of a pair stay below 2^21, so this many pairs fit a lane of 32 bits. */
 enum { MOST_STEPS = 1000 };
 
-/* The samples between the first and the last, as far as whole vectors go; returns how far. */
+/* The samples between the first and the last, in whole vectors only; returns the next sample. */
 static int laplacian_inside(int64_t sums[2], const uint8_t *above, const uint8_t *row, const uint8_t *below,
                             int width) {
     const __m256i ones = _mm256_set1_epi16(1);
@@ -68,7 +68,7 @@ static void laplacian_avx2(int64_t sums[2], const uint8_t *above, const uint8_t 
     }
 }
 
-/* ---- what has changed ----------------------------------------------------------------------------------------- */
+/* ---- change --------------------------------------------------------------------------------------------------- */
 
 static size_t differing_avx2(const uint8_t *a, const uint8_t *b, size_t count, int noise) {
     const __m256i zero = _mm256_setzero_si256(), limit = _mm256_set1_epi8((char)noise);

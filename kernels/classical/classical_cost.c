@@ -1,6 +1,6 @@
-/* Thread instructions of kernels/classical/classical_cuda.cu, counted in its SASS for compute capability 9.0 (CUDA 13.0,
- * cuobjdump -sass): blocks of code on the usual way, for one lane of a warp. Counts, not timings. Slow ways of quotients and
- * roots, and waiting for other threads' atomics, are not in them. */
+/* Thread instructions of kernels/classical/classical_cuda.cu, counted in its SASS for compute capability 9.0 (CUDA
+ * 13.0, cuobjdump -sass): blocks of code on the usual way, for one lane of a warp. Counts, not timings. Slow ways of
+ * quotients and roots, and waiting for other threads' atomics, are not in them. */
 #include "kernels/classical/classical_cost.h"
 
 #include "kernels/classical/classical_pixel.h"
@@ -30,8 +30,8 @@ mr_classical_cost mr_histogram_count(const mr_histogram_params *p) {
 /* ---- gradients ------------------------------------------------------------------------------------------------ */
 
 /* For a pixel and each of its channels, without roots and with; for a pixel that is added to a number (of a warp's 32
- * numbers one nearly always has that pixel's direction), and each row of pixels; for a number that is normalised, by one lane,
- * and what comes before and after that; for each thread. */
+ * numbers one nearly always has that pixel's direction), and each row of pixels; for a number that is normalised, by
+ * one lane, and the code before and after that; for each thread. */
 static const double hog_pixel = 176, hog_channel = 29, hog_rooted_channel = 62, hog_vote = 46, hog_row = 25,
                     hog_number = 83, hog_value = 11, hog_normalization = 80, hog_thread = 120;
 
@@ -60,9 +60,10 @@ mr_classical_cost mr_phash_count(void) {
     return cost;
 }
 
-/* ---- sharpness, and what has changed -------------------------------------------------------------------------- */
+/* ---- sharpness and change ------------------------------------------------------------------------------------- */
 
-/* For a pixel; for a row, which all 8 warps of a block begin; for a thread: lanes add their two sums one after the other. */
+/* For a pixel; for a row, which all 8 warps of a block begin; for a thread: lanes add their two sums one after the
+ * other. */
 static const double sharp_pixel = 55, sharp_row = 53, sharp_warps = 8, sharp_thread = 560;
 
 mr_classical_cost mr_sharpness_count(int64_t width, int64_t height) {

@@ -1,14 +1,14 @@
-/* What the classical features of one small picture cost a GPU: for plans that expect frame rates of cards that are not at
- * hand. Launches, and the memory that they go through, are the stage's to say. Pure functions. */
+/* The cost of the classical features of one small picture on a GPU: for plans that expect frame rates of cards that are
+ * not at hand. Launches and memory traffic are counted by the stage. Pure functions. */
 #ifndef MILLRACE_KERNELS_CLASSICAL_CLASSICAL_COST_H
 #define MILLRACE_KERNELS_CLASSICAL_CLASSICAL_COST_H
 
 #include "kernels/classical/classical.h"
 
 typedef struct mr_classical_cost {
-    double pixels;       /* how often warps work on up to 32 pixels: MR_COUNT(pixel) in kernels/classical/classical_cuda.cu */
-    double votes;        /* how often warps add one pixel to up to 32 numbers: MR_COUNT(vote) */
-    double values;       /* how often warps finish up to 32 numbers: MR_COUNT(value); of gradients one lane does, one by one */
+    double pixels;       /* times that warps work on up to 32 pixels: MR_COUNT(pixel) in classical_cuda.cu */
+    double votes;        /* times that warps add one pixel to up to 32 numbers: MR_COUNT(vote) */
+    double values;       /* times that warps finish up to 32 numbers: MR_COUNT(value); gradients by one lane */
     double instructions; /* of threads; lanes that idle are counted */
 } mr_classical_cost;
 

@@ -1,14 +1,14 @@
-/* Classical features on a CUDA device: the operations of classical.h, with the same arithmetic, one launch for a
- * piece of work.
+/* Classical features on a CUDA device: the operations of classical.h, with the same arithmetic, one launch for a piece
+ * of work.
  *
  * `work` is as for the _enqueue functions, except that src, dst and changed point to memory of the device, and that the
- * layout of gradients is given in the place of work->hog; it is copied. `stream` is a cudaStream_t of the calling
- * thread's current device. `scratch` is device memory of so many bytes, undefined content, that must stay until the
- * work is done; streams do not share it. Nothing waits.
+ * layout of gradients is passed in place of work->hog; it is copied. `stream` is a cudaStream_t of the calling thread's
+ * current device. `scratch` is device memory of the stated size, undefined content, that must stay until the work is
+ * done; streams do not share it. Nothing waits.
  *
- * Results are equal to those of the processor, bit for bit: the code is compiled without contraction
- * (-fmad=false), and with IEEE quotients and square roots, as nvcc does unless told otherwise. Errors:
- * MR_ERROR_DEVICE where the launch fails; MR_ERROR_CONFIG for a piece of no picture or too many. */
+ * Results are equal to those of the processor, bit for bit: the code is compiled without contraction (-fmad=false), and
+ * with IEEE quotients and square roots, nvcc's default. Errors: MR_ERROR_DEVICE if the launch fails; MR_ERROR_CONFIG if
+ * a piece has no picture or too many. */
 #ifndef MILLRACE_KERNELS_CLASSICAL_CLASSICAL_CUDA_H
 #define MILLRACE_KERNELS_CLASSICAL_CLASSICAL_CUDA_H
 

@@ -48,8 +48,8 @@ static int run_change(void *arguments) {
     return MR_OK;
 }
 
-/* On a CUDA device work is launched, by so many calls, in memory of the stream where `bytes` asks for it; elsewhere it
- * is submitted. */
+/* On a CUDA device work is launched, as `calls` launches, in memory of the stream if `bytes` is not 0; elsewhere it is
+ * submitted. */
 #define ENQUEUE(name, bytes, calls, arguments)                                                                         \
     typedef struct name##_launch {                                                                                     \
         mr_##name##_work work;                                                                                         \
@@ -74,7 +74,7 @@ ENQUEUE(sharpness, mr_kernels_cuda.sharpness_scratch_bytes(work), 3, (&a->work, 
 ENQUEUE(change, 0, 2, (&a->work, handle))
 #undef ENQUEUE
 
-/* The layout is given too: at an address there may be another one later. */
+/* Contains the layout itself: its address may later hold another one. */
 typedef struct hog_launch {
     mr_hog_work work;
     mr_hog_layout layout;

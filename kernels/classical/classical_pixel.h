@@ -1,6 +1,6 @@
 /* Arithmetic of the classical features, written once: inline functions that compile as C and as CUDA. Integer results
- * are equal in every variant. Floats are too: additions, products, quotients and square roots are rounded as IEEE 754
- * has it and never contracted, and every sum has one order. */
+ * are equal in every variant. Floats are too: additions, products, quotients and square roots are rounded as in IEEE
+ * 754 and never contracted, and every sum has one order. */
 #ifndef MILLRACE_KERNELS_CLASSICAL_CLASSICAL_PIXEL_H
 #define MILLRACE_KERNELS_CLASSICAL_CLASSICAL_PIXEL_H
 
@@ -24,7 +24,7 @@ typedef struct mr_hsv {
     uint8_t h, s, v;
 } mr_hsv;
 
-/* `whole` / `part` rounded; 0 where part is 0. No quotient of the two wholes above lies half way. */
+/* `whole` / `part` rounded; 0 if part is 0. No quotient of the two wholes above lies half way. */
 MR_PIXEL_INLINE int32_t mr_hsv_quotient(int32_t whole, int32_t part) {
     return part ? (2 * whole + part) / (2 * part) : 0;
 }
@@ -46,7 +46,7 @@ MR_PIXEL_INLINE mr_hsv mr_to_hsv(int32_t r, int32_t g, int32_t b, const int32_t 
     return result;
 }
 
-/* Which of `bins` equal parts of 0..levels-1 a value lies in. */
+/* The index of the part that holds a value, of `bins` equal parts of 0..levels-1. */
 MR_PIXEL_INLINE int32_t mr_bin_of(int32_t value, int32_t bins, int32_t levels) {
     return value * bins / levels;
 }
@@ -70,7 +70,7 @@ MR_PIXEL_INLINE float mr_variance(int64_t sum, int64_t squares, int64_t count, d
 
 /* ---- gradients ------------------------------------------------------------------------------------------------ */
 
-/* What one pixel adds to the histograms of gradient directions: `first` to bin `bin`, `second` to the next one. */
+/* The votes of one pixel in the histograms of gradient directions: `first` for bin `bin`, `second` for the next one. */
 typedef struct mr_vote {
     int32_t bin;
     float first, second;
@@ -84,7 +84,7 @@ typedef struct mr_gradient {
     float dx, dy;
 } mr_gradient;
 
-/* Of equal ones `b`: of red, green and blue OpenCV takes the last. */
+/* If they are equal, `b`: of red, green and blue OpenCV takes the last. */
 MR_PIXEL_INLINE mr_gradient mr_longer_gradient(mr_gradient a, mr_gradient b) {
     return b.dx * b.dx + b.dy * b.dy >= a.dx * a.dx + a.dy * a.dy ? b : a;
 }
@@ -128,7 +128,7 @@ MR_PIXEL_INLINE float mr_hog_nearness(int32_t pixel, int32_t cell, int32_t cell_
     return distance < 1.0f ? 1.0f - distance : 0.0f;
 }
 
-/* Weight of a pixel's vote in one cell: the Gaussian over the block, and how near the cell's centre is on both
+/* Weight of a pixel's vote in one cell: the Gaussian over the block, times the nearness of the cell's centre on both
  * axes. */
 MR_PIXEL_INLINE float mr_hog_weight(float bell, float near_x, float near_y) {
     return bell * (near_x * near_y);
@@ -155,8 +155,8 @@ MR_PIXEL_INLINE void mr_hog_normalize(float *values, int32_t count, float clip) 
 
 enum { MR_PHASH_SIDE = 32, MR_PHASH_LOW = 8, MR_PHASH_BITS = 64, MR_PHASH_COSINE_BITS = 20 };
 
-/* Whether value `i` of 64 is one of the two in the middle. A number's rank is how many come before it; equal ones are
- * told apart by their place, so there are always two. */
+/* Whether value `i` of 64 is one of the two in the middle. A number's rank is the count of those before it; equal ones
+ * are ordered by their place, so there are always two. */
 MR_PIXEL_INLINE int mr_is_median(const int64_t *values, int32_t i) {
     int32_t rank = 0;
     for (int32_t k = 0; k < MR_PHASH_BITS; k++)

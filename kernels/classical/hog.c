@@ -1,4 +1,4 @@
-/* Histograms of oriented gradients: what follows from the parameters, and one run. */
+/* Histograms of oriented gradients: values derived from the parameters, and one run. */
 #include <math.h>
 #include <string.h>
 
@@ -170,7 +170,7 @@ typedef struct run {
     float *sums;
 } run;
 
-/* Where the values of row y stand; the first one has another before it. */
+/* The values of row y; the first one has another before it. */
 static float *values_of(const run *r, int channel, int y) {
     return r->values + (size_t)(3 * channel + y % 3) * r->row + 1;
 }
@@ -185,7 +185,7 @@ static void take_values(const run *r, const float table[256], int channel, int y
     to[width] = to[mr_mirrored((int32_t)width, (int32_t)width)];
 }
 
-/* Gradients of row y, once the values of it and of the rows beside it are there. */
+/* Gradients of row y, once its values and those of its neighbours are there. */
 static void take_gradients(const run *r, int y) {
     int height = r->params->height;
     for (int c = 0; c < r->params->channels; c++) {

@@ -1,15 +1,14 @@
 /* preprocess: a picture becomes the input of a network, in one pass.
  *
- * Picture (any layout of millrace/format.h, 8 to 16 bits) -> region -> resize -> rotation -> letterbox -> RGB or BGR
- * -> normalise -> NCHW or NHWC as u8, f16 or f32. Planes are resized first, row by row, and only the pixels of the
- * small picture are converted, so every source row is read from memory once and nothing of the size of the source is
- * written.
+ * Picture (any layout of millrace/format.h, 8 to 16 bits) -> region -> resize -> rotation -> letterbox -> RGB or BGR ->
+ * normalise -> NCHW or NHWC as u8, f16 or f32. Planes are resized first, row by row, and only the pixels of the small
+ * picture are converted, so every source row is read from memory once and nothing of the size of the source is written.
  *
- * Geometry. All of it is in the oriented picture, OW x OH pixels: the stored one, mirrored and turned as its format
- * says (`rotate`; else as stored). One stored pixel is `a` display units wide (sar_num / sar_den where `sar` is set,
- * else 1; the reciprocal of it after a quarter turn) and 1 high. W x H is the destination.
- *   roi          x, y, width, height in oriented pixels; all of the picture where width is 0. Nothing outside
- *                has a part in the result.
+ * Geometry. All of it is in the oriented picture, OW x OH pixels: the stored one, mirrored and turned by its format if
+ * `rotate` is set (else as stored). One stored pixel is `a` display units wide (sar_num / sar_den if `sar` is set, else
+ * 1; the reciprocal of it after a quarter turn) and 1 high. W x H is the destination.
+ *   roi          x, y, width, height in oriented pixels; all of the picture if width is 0. Pixels outside do not
+ *                affect the result.
  *   stretch      the region is the roi; its shape is not kept.
  *   center-crop  the region is centred in the roi, has the destination's shape, and is crop_fraction times the
  *                largest such:
@@ -17,24 +16,24 @@
  *                filters reach beyond it as far as the roi goes, as in Pillow's resize(box=...).
  *   letterbox    the region is the roi; it is drawn into a centred rectangle of round(s a RW) x round(s RH) pixels,
  *                s = min(W / (a RW), H / RH), at x = floor((W - width) / 2), y alike; the rest has the colour `pad`.
- * A picture that was reduced when it was decoded (mr_format.reduced) is seen as the whole one: OW x OH, roi and regions
+ * A picture that was reduced when it was decoded (mr_format.reduced) counts as the whole one: OW x OH, roi and regions
  * are the whole picture's, and only the positions of samples are divided.
  * Destination pixel i of n then covers region.start + region.length * [i, i + 1] / n. Interpolations:
  * kernels/filter.h. Chroma is resized from its own plane, at positions moved by its siting; `nearest` takes the
- * chroma sample that belongs to the luma sample. Unknown siting: left; centre where the range is full (JPEG).
- * Unknown matrix and range: as mr_format_matrix and mr_format_range have them.
+ * chroma sample that belongs to the luma sample. Unknown siting: left; centre if the range is full (JPEG).
+ * Unknown matrix and range: as in mr_format_matrix and mr_format_range.
  *
  * Values. After conversion R, G, B are held within 0..255 and not rounded; result = (value - mean) / std. u8 results
  * take that, held within 0..255 and rounded half up. A gray picture gives three equal channels. A gray result is one
  * channel: Y of a YUV picture, whose chroma is then not read, and 0.299 R + 0.587 G + 0.114 B (the luma of BT.601-7) of
  * an RGB one; it takes the padding's luma, and mean and std of the first channel.
  *
- * Accuracy. A resized sample is within 1/32 code of the exact weighted mean, at scales down to 1/64; so u8 results
- * of a single plane are within 1 of any reference that rounds, and only where the exact value lies beside a half.
+ * Accuracy. A resized sample is within 1/32 code of the exact weighted mean, at scales down to 1/64; so u8 results of a
+ * single plane are within 1 of any reference that rounds, and differ only if the exact value is next to a half.
  *
- * Threads: a plan is immutable; any number of threads may run it at once, each with its own scratch memory.
- * Errors: MR_ERROR_CONFIG (parameters that make no sense), MR_ERROR_DATA (a picture that the parameters cannot be
- * applied to), MR_ERROR_MEMORY. */
+ * Threads: a plan is immutable; any number of threads may run it at once, each with its own scratch memory. Errors:
+ * MR_ERROR_CONFIG (parameters that make no sense), MR_ERROR_DATA (a picture that the parameters cannot be applied to),
+ * MR_ERROR_MEMORY. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_H
 #define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_H
 
@@ -58,32 +57,32 @@ typedef struct mr_preprocess_params {
     bool antialias;                       /* bilinear and bicubic; nearest never does, area always */
     bool rotate, sar;                     /* apply the picture's rotation and flip, its sample aspect ratio */
     bool bgr;                             /* channel order of the destination */
-    bool gray;                            /* one channel, luma; bgr means nothing then */
+    bool gray;                            /* one channel, luma; bgr is ignored then */
     double pad[3], mean[3], std[3];       /* of R, G, B whatever the order, 0..255; std is never 0 */
     mr_dtype dtype;                       /* U8, F16, F32 */
     mr_layout layout;                     /* NCHW, NHWC */
 } mr_preprocess_params;
 
-/* Largest side of a picture or a destination, and most that a picture may be reduced. */
+/* Largest side of a picture or a destination, and the largest `reduced` of a picture. */
 enum { MR_PREPROCESS_MAX_SIDE = 32768, MR_PREPROCESS_MOST_REDUCED = 3 };
 
-/* All that follows from parameters and one source format: positions, filter tables, colour, amounts of memory. */
+/* All values derived from parameters and one source format: positions, filter tables, colour, amounts of memory. */
 typedef struct mr_preprocess mr_preprocess;
 
 int mr_preprocess_create(mr_preprocess **plan, const mr_preprocess_params *params, const mr_format *source);
 /* NULLs; accepts a half-built plan. */
 void mr_preprocess_destroy(mr_preprocess **plan);
 
-/* How many times smaller the destination is than its region of such a picture, on the axis where that is less; half of it
- * for area, whose pixels end so sharply that they need twice as many samples to be as exact. 1 if it enlarges, takes single
- * pixels (nearest, or no antialiasing), or cannot be applied; infinite if only the roi is outside, since no result depends
- * on that picture. */
+/* The ratio of its region of such a picture to the destination, on the axis with the smaller ratio; half of it for
+ * area, whose pixels end so sharply that they need twice as many samples to be as exact. 1 if it enlarges, takes single
+ * pixels (nearest, or no antialiasing), or cannot be applied; infinite if only the roi is outside, since no result
+ * depends on that picture. */
 double mr_preprocess_shrink(const mr_preprocess_params *params, const mr_format *source);
 
 /* Format of the destination: rank 3, dense. */
 mr_format mr_preprocess_output(const mr_preprocess_params *params);
 
-/* Planes of a source picture; alignment does not matter. Nothing outside its rows is read, padding neither. */
+/* Planes of a source picture; alignment does not matter. Only pixels of its rows are read, not their padding. */
 typedef struct mr_picture {
     const uint8_t *data[MR_MAX_PLANES];
     ptrdiff_t stride[MR_MAX_PLANES]; /* bytes; may be negative */
@@ -97,12 +96,12 @@ size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan);
 void mr_preprocess_run(const mr_preprocess *plan, const mr_kernels *kernels, const mr_picture *source, void *dst,
                        void *scratch);
 
-/* What a stage calls: enqueues the runs of `count` pictures on `stream`, which a CUDA device does by one launch for up
- * to MR_PREPROCESS_LAUNCH pictures of one plan that follow each other. Until the work is done `plan`, the planes and
- * `dst` must stay valid; the structs themselves are copied. Planes and `dst` are in memory that the device of the
- * stream reads. Scratch memory belongs to the thread that does the work and is kept by it. `done`, where given, is
- * called with `context` when the work has run, from the thread that finds it done: a cache can tell which plans are
- * idle. It may not be called for work that a failed device never runs, nor where this function fails. */
+/* For stages: enqueues the runs of `count` pictures on `stream`; a CUDA device does up to MR_PREPROCESS_LAUNCH pictures
+ * of one plan that follow each other in one launch. Until the work is done `plan`, the planes and `dst` must stay
+ * valid; the structs themselves are copied. Planes and `dst` are in memory that the device of the stream reads. Scratch
+ * memory belongs to the thread that does the work and is kept by it. `done`, if it is not NULL, is called with
+ * `context` when the work has run, from the thread that finds it done, so that a cache knows idle plans. It may not be
+ * called for work that a failed device never runs, nor if this function fails. */
 typedef struct mr_preprocess_work {
     const mr_preprocess *plan;
     mr_picture source;

@@ -13,7 +13,7 @@ typedef __m256 wide;
 
 enum { BLOCK = 64, HALF = BLOCK / 2 }; /* columns of the vertical pass: one cache line of bytes at once */
 
-/* Inlined whatever the compiler thinks: sums and constants have to stay in registers. */
+/* Always inlined: sums and constants have to stay in registers. */
 #define INLINE __attribute__((always_inline)) static inline
 
 static __m256i load(const void *from) {
@@ -32,7 +32,7 @@ INLINE __m256i weight_pair(const int16_t *weights) {
     return _mm256_set1_epi32(load_two(weights));
 }
 
-/* The weight of a row that has no other beside it. */
+/* The weight of a row without another beside it. */
 INLINE __m256i last_weight(const int16_t *weight) {
     return _mm256_set1_epi32((uint16_t)*weight);
 }
@@ -84,7 +84,7 @@ INLINE void vertical8_block(int16_t *dst, const uint8_t *src, int second, ptrdif
     store_columns(dst + second, right, _mm_cvtsi32_si128(shift));
 }
 
-/* Of two rows a and b whose weights add up to 1: b, and a's difference to it times a's weight, rounded, for which there
+/* For two rows a and b whose weights add up to 1: b plus the rounded product of a - b and a's weight, for which there
  * is one instruction. 16 bits hold all of that. It equals the rounded sum: b's whole share has no bits that are shifted
  * away. */
 INLINE void blend_sixteen(int16_t *dst, const uint8_t *src, ptrdiff_t stride, __m256i weight, __m128i up) {
@@ -100,7 +100,7 @@ static bool blends(const int16_t *weights, int taps, int shift) {
            weights[0] + weights[1] == 1 << (shift + MR_SAMPLE_BITS);
 }
 
-/* Where the last block of a row begins: it may overlap the one before it, and its own halves each other. */
+/* The begin of the last block of a row: it may overlap the one before it, and its own halves each other. */
 INLINE int begin_last(int width) {
     return width < BLOCK ? 0 : width - BLOCK;
 }
@@ -186,7 +186,7 @@ static void vertical16_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
         dst[x] = mr_weigh16(src + 2 * (ptrdiff_t)x, stride, weights, taps, shift, word);
 }
 
-/* Where the samples of eight results begin; in registers, which those of an array are not. */
+/* The begins of the samples of eight results; in registers, unlike an array. */
 typedef struct places {
     ptrdiff_t a, b, c, d, e, f, g, h;
 } places;
@@ -211,7 +211,7 @@ INLINE eight weigh_chunk(const int16_t *src, const places *at, const int16_t *we
                    weigh_two(src + at->c, src + at->g, weights + 64), weigh_two(src + at->d, src + at->h, weights + 96)};
 }
 
-/* Eight results of a group: 0..7, or 8..15 where the places and `weights` begin there. */
+/* Eight results of a group: 0..7, or 8..15 if the places and `weights` begin there. */
 INLINE __m256i weigh_chunks(const int16_t *src, const places *at, const int16_t *weights, int chunks) {
     eight sum = weigh_chunk(src, at, weights);
     for (int chunk = 1; chunk < chunks; chunk++) {
@@ -268,7 +268,7 @@ INLINE void horizontal_rows(int16_t *dst, ptrdiff_t dst_stride, const int16_t *s
     }
 }
 
-/* Where `chunks` is constant nothing is counted within a result. */
+/* If `chunks` is constant, the loop within a result is unrolled. */
 INLINE void horizontal(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                        const mr_filter *filter, int limit, int chunks) {
     int r = 0;
@@ -292,7 +292,7 @@ void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, 
         horizontal(dst, dst_stride, src, src_stride, rows, filter, limit, filter->chunks);
 }
 
-/* For 8 results of one component: which bytes of vector k of `step` vectors go where. */
+/* For 8 results of one component: the shuffle of bytes of vector k of `step` vectors. */
 static __m128i split_mask(int step, int offset, int k) {
     uint8_t mask[16];
     for (int i = 0; i < 8; i++) {

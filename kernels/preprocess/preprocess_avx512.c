@@ -12,14 +12,14 @@ typedef __m512 wide;
 
 enum { BLOCK = 64 }; /* columns of the vertical pass that are computed at once: one cache line of bytes */
 
-/* Inlined whatever the compiler thinks: sums, positions and constants have to stay in registers. */
+/* Always inlined: sums, positions and constants have to stay in registers. */
 #define INLINE __attribute__((always_inline)) static inline
 
 static __m512i load(const void *from) {
     return _mm512_loadu_si512(from);
 }
 
-/* Weights of two rows side by side in every 32 bits; of one row where it is the last. */
+/* Weights of two rows side by side in every 32 bits; of one row if it is the last. */
 static __m512i weight_pair(const int16_t *weights, int left) {
     int32_t pair = left > 1 ? (int32_t)((uint32_t)(uint16_t)weights[1] << 16 | (uint16_t)weights[0])
                             : (int32_t)(uint16_t)weights[0];
@@ -56,7 +56,7 @@ INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
 static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
                              int width, int shift, mr_ahead ahead) {
     int x = 0;
-    if (taps <= 2) { /* The narrower variant blends two rows, which takes less than to weigh them. */
+    if (taps <= 2) { /* The narrower variant blends two rows, which is faster than weighing them. */
         mr_vertical8_avx2(dst, src, stride, weights, taps, width, shift, ahead);
         return;
     }

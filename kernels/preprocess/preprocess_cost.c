@@ -3,14 +3,15 @@
 #include "kernels/preprocess/preprocess_grid.h"
 
 /* Thread instructions of kernels/preprocess/preprocess_walk_cuda.cu, counted in its SASS for compute capability 9.0 by
- * tools/bench/sass.py: for each pixel; for each pair of weights along and component; and for each eight bytes of a source row that is walked down:
- * for a step of two rows, for a result, and for a tile. Lanes that idle at the end of a tile are not in them, 5% of all. */
+ * tools/bench/sass.py: for each pixel; for each pair of weights along and component; and for each eight bytes of a
+ * source row that is walked down: for a step of two rows, for a result, and for a tile. Lanes that idle at the end of a
+ * tile are not in them, 5% of all. */
 static const double walk_pixel = 64, walk_pair = 3, walk_step = 43, walk_result = 31, walk_tile = 80;
 
-/* Thread instructions of kernels/preprocess/preprocess_cuda.cu, counted in its SASS for compute capability 9.0 (CUDA 13.0, cuobjdump
- * -sass): about 1,070 for each pixel of the small picture (its weights along the row, conversion and store), and for each
- * word of four samples of a row that is weighed for it about 240 at 8.4 rows and 185 at 4.2. Counts, not timings; nothing
- * else of the kernel is in them. */
+/* Thread instructions of kernels/preprocess/preprocess_cuda.cu, counted in its SASS for compute capability 9.0 (CUDA
+ * 13.0, cuobjdump -sass): about 1,070 for each pixel of the small picture (its weights along the row, conversion and
+ * store), and for each word of four samples of a row that is weighed for it about 240 at 8.4 rows and 185 at 4.2.
+ * Counts, not timings; nothing else of the kernel is in them. */
 static const double pixel_instructions = 1070, word_instructions = 130, word_row_instructions = 13;
 
 /* Source samples that the results of an axis need, from the first to the last. */
@@ -33,7 +34,7 @@ static double mean_taps(const mr_filter *filter) {
     return filter->count ? sum / filter->count : 0;
 }
 
-/* Steps and pairs as the tables of the kernel have them. */
+/* Steps and pairs as in the tables of the kernel. */
 static void add_walk(const mr_preprocess *plan, const plane_plan *plane, double samples, mr_preprocess_cost *cost) {
     mr_walk walk = {0};
     const double tiles = (plan->rows + MR_WALK_ROWS - 1) / MR_WALK_ROWS;

@@ -1,12 +1,12 @@
-/* What one picture of a preprocess plan costs a GPU: for plans that expect frame rates of cards that are not at hand.
- * Pure functions. */
+/* The cost of one picture of a preprocess plan on a GPU: for plans that expect frame rates of cards that are not at
+ * hand. Pure functions. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_COST_H
 #define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_COST_H
 
 #include "kernels/preprocess/preprocess.h"
 
 typedef struct mr_preprocess_cost {
-    double read_bytes;   /* of the picture: what the region needs, each byte once */
+    double read_bytes;   /* of the picture: those that the region needs, each once */
     double instructions; /* of threads */
 } mr_preprocess_cost;
 

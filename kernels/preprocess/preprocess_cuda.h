@@ -10,7 +10,7 @@ extern "C" {
 
 /* Launches `count` (1 to MR_PREPROCESS_LAUNCH) pictures of the grid's plan on `stream`, a cudaStream_t of the thread's
  * current device. The tables of `grid`, the planes and `dst` of the works are in memory that this device reads; their
- * plans are not looked at. Nothing waits, nothing is allocated. Results are those of the C reference, bit for bit.
+ * plans are ignored. Nothing waits, nothing is allocated. Results are those of the C reference, bit for bit.
  * MR_ERROR_DEVICE. */
 int mr_preprocess_cuda(const mr_preprocess_grid *grid, const mr_preprocess_work *works, int count, void *stream);
 

@@ -1,4 +1,4 @@
-/* What the kernels of preprocess share, in the CUDA language: the pictures of a launch, products of bytes and 16-bit
+/* Shared by the kernels of preprocess, in the CUDA language: the pictures of a launch, products of bytes and 16-bit
  * weights, words at any address, and the padding. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_DEVICE_H
 #define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_DEVICE_H
@@ -44,7 +44,7 @@ __device__ static inline int32_t mr_dot_signed(uint32_t weights, uint32_t bytes,
 #endif
 }
 
-/* Four bytes at any address, from the one or two whole words that they lie in: up to three bytes before and behind them
+/* Four bytes at any address, from the one or two whole words that hold them: up to three bytes before and behind them
  * are read. */
 __device__ static inline uint32_t mr_load_word(const uint8_t *at) {
     uint32_t ahead = (uint32_t)(uintptr_t)at & 3;
@@ -63,7 +63,7 @@ __device__ static inline const uint8_t *mr_row(const uint8_t *at, uint32_t row, 
 #endif
 }
 
-/* A word of the block's memory, by its address there: of a pointer the address is found anew for each store. */
+/* A word of the block's memory, by its address there: for a pointer each store would compute the address anew. */
 #ifdef __CUDACC__
 typedef uint32_t mr_place;
 
@@ -103,8 +103,8 @@ static inline void mr_put_two(mr_place to, uint2 two) {
 }
 #endif
 
-/* Calls put(x, y) for each pixel of the padding, and for no other. A warp has a row at a time, or what stands beside
- * the picture of it: 32 bits and no division. `block` of `blocks` share them. */
+/* Calls put(x, y) for each pixel of the padding, and for no other. A warp fills one row at a time, or the part of a row
+ * beside the picture: 32 bits and no division. `block` of `blocks` share them. */
 template <typename PUT>
 __device__ static inline void mr_fill_padding(const mr_preprocess *plan, int block, int blocks, PUT put) {
     const int width = plan->params.width, height = plan->params.height;

@@ -17,7 +17,7 @@ static int run_work(void *arguments) {
     return scratch ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no scratch memory for preprocessing");
 }
 
-/* How many of the works, from the first on, are of one plan and fit a launch. */
+/* The number of works, from the first on, that are of one plan and fit a launch. */
 static int count_alike(const mr_preprocess_work *works, int count) {
     int alike = 1;
     while (alike < count && alike < MR_PREPROCESS_LAUNCH && works[alike].plan == works[0].plan)
@@ -56,7 +56,7 @@ int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *works, in
     int status = MR_OK;
     for (int i = 0, next; i < count && !status; i = next) {
         next = i + (cuda ? count_alike(works + i, count - i) : 1);
-        /* What a GPU would do in one launch a simulated device takes for one. */
+        /* A simulated device treats the works as one if a GPU would do them in one launch. */
         stream->joined = i > 0;
         status = cuda ? enqueue_alike(stream, works + i, next - i)
                       : mr_stream_submit(stream, run_work, &works[i], sizeof works[i]);

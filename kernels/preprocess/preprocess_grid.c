@@ -41,7 +41,7 @@ static void measure_tiles(mr_preprocess_grid *grid) {
                          &grid->tile_end[kind][tile]);
 }
 
-/* The weighed rows of all planes, each as wide as its widest tile. Answers the bytes. */
+/* The weighed rows of all planes, each as wide as its widest tile. Returns the bytes. */
 static size_t lay_out_rows(mr_preprocess_grid *grid) {
     size_t samples = 0;
     for (int p = 0; p < grid->plan.planes; p++) {
@@ -65,7 +65,7 @@ static void cut(mr_preprocess_grid *grid, int columns, int rows) {
     grid->tiles = grid->tiles_across * ((grid->plan.rows + rows - 1) / rows);
 }
 
-/* Whether the columns of a tile are weighed for several of its pixels, so that it pays to keep them. */
+/* Whether several pixels of a tile use the same weighed columns, so that it pays to keep them. */
 static bool shares_columns(const mr_preprocess_grid *grid) {
     int span = 0;
     for (int tile = 0; tile < grid->tiles_across; tile++) {
@@ -110,7 +110,7 @@ static int round_up(int value, int to) {
     return (value + to - 1) / to * to;
 }
 
-/* Threads that weigh plane `p` down, and the samples that they leave and others read: of its widest tile. */
+/* The threads that weigh plane `p` down, and the number of samples that they pass on: of its widest tile. */
 static int measure_plane(const mr_preprocess_grid *grid, int p, int *width) {
     const plane_plan *plane = &grid->plan.plane[p];
     const mr_walk *walk = &grid->walk[plane->table];
@@ -145,7 +145,7 @@ static int lay_out_walk(mr_preprocess_grid *grid) {
     return samples * (int)sizeof(int16_t);
 }
 
-/* The rows of padding, of which a warp fills one after the other. */
+/* The blocks for the padding, whose rows each warp fills one after the other. */
 static int padding_blocks(const mr_preprocess_grid *grid) {
     const mr_preprocess *plan = &grid->plan;
     int64_t padding = (int64_t)plan->params.width * plan->params.height - (int64_t)plan->inner_width * plan->inner_height;
@@ -153,7 +153,7 @@ static int padding_blocks(const mr_preprocess_grid *grid) {
     return blocks < MR_WALK_MOST_PADDING ? (int)blocks : MR_WALK_MOST_PADDING;
 }
 
-/* Samples of a chroma plane are centred where that costs nothing: before they are shifted. */
+/* Samples of a chroma plane are centred before they are shifted, where it costs nothing. */
 static void prepare_sums(mr_preprocess_grid *grid, int p) {
     const plane_plan *plane = &grid->plan.plane[p];
     mr_walk_plane *walked = &grid->walked[p];
@@ -189,7 +189,7 @@ static void prepare_plane(mr_preprocess_grid *grid, int p) {
     }
 }
 
-/* Weights of a result make exactly one: without negative ones no sum leaves the range of what was weighed. */
+/* Weights of a result add up to exactly one: if none is negative, no sum leaves the range of its samples. */
 static bool has_negative(const mr_filter *filter) {
     for (int i = 0; i < filter->count; i++)
         for (int t = 0; t < filter->length[i]; t++)
@@ -198,7 +198,7 @@ static bool has_negative(const mr_filter *filter) {
     return false;
 }
 
-/* Planes of channels: which is first and how far it is to the next. */
+/* Planes of channels: the first one, and the distance to the next. */
 static void prepare_channels(mr_preprocess_grid *grid) {
     const mr_preprocess_params *p = &grid->plan.params;
     const int32_t plane = p->width * p->height;
@@ -257,7 +257,7 @@ static void choose(mr_preprocess_grid *grid) {
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* A block that is filled from its beginning; without memory it only measures. */
+/* A block that is filled from its beginning; if it has no memory, only its size is measured. */
 typedef struct block {
     uint8_t *data;
     size_t bytes;
@@ -291,14 +291,14 @@ static void put_tables(block *b, mr_preprocess *plan) {
     put(b, &plan->nearest_y, (size_t)plan->rows * sizeof(int32_t));
 }
 
-/* Room in the block; NULL where it only measures. */
+/* Room in the block; NULL if it only measures. */
 static void *take(block *b, size_t bytes) {
     void *taken = b->data ? b->data + b->bytes : NULL;
     b->bytes += (bytes + 63) / 64 * 64;
     return taken;
 }
 
-/* Of a table with as many columns of tiles as there can be. */
+/* Of a table with the largest possible number of columns of tiles. */
 static size_t tile_bytes(const mr_preprocess *plan) {
     return ((size_t)plan->columns / LEAST_COLUMNS + 1) * sizeof(int32_t);
 }
@@ -349,7 +349,7 @@ size_t mr_preprocess_table_bytes(const mr_preprocess *plan) {
     return measured.bytes;
 }
 
-/* Lays a plan out. The tables stand in *data, which the caller frees with mr_free. */
+/* Lays a plan out. The tables are in *data, which the caller frees with mr_free. */
 static int make_grid(mr_preprocess_grid *grid, const mr_preprocess *plan, void **data, size_t *bytes) {
     block made = {0};
     memset(grid, 0, sizeof *grid);

@@ -1,6 +1,6 @@
 /* A preprocess plan as a grid of threads works through it, and its tables on the devices that use it.
  *
- * The small picture, as stored, is cut into tiles; a block of threads makes one tile of one picture. Where neighbouring
+ * The small picture, as stored, is cut into tiles; a block of threads makes one tile of one picture. If neighbouring
  * results share source columns, the block first weighs the rows of the columns that the tile needs into memory of its
  * own, then weighs along them; else each thread weighs all that its own pixel needs. YUV pictures of 8 bits that become
  * colour without a quarter turn have a kernel of their own for the first way, with tables of their own
@@ -17,34 +17,36 @@
 extern "C" {
 #endif
 
-/* Threads of a block; pixels of the padding that one of them fills; bytes of memory that a block may have of its own. */
+/* Threads of a block; pixels of the padding that one of them fills; most bytes of memory of a block's own. */
 enum { MR_GRID_THREADS = 128, MR_GRID_PAD_PIXELS = 8, MR_GRID_MOST_SHARED = 40960 };
 
 typedef enum mr_grid_mode { MR_GRID_NEAREST, MR_GRID_DIRECT, MR_GRID_TILED, MR_GRID_WALKED } mr_grid_mode;
 
-/* Walked: samples that a thread weighs down and rows that it makes of a pair of columns; most columns of a tile; bytes of
- * memory of a block's own, so that seven of them fit a multiprocessor of 227 KiB; most blocks that fill padding. */
+/* Walked: samples that a thread weighs down and rows that it makes of a pair of columns; most columns of a tile; bytes
+ * of memory of a block's own, so that seven of them fit a multiprocessor of 227 KiB; most blocks that fill padding. */
 enum { MR_WALK_SAMPLES = 8, MR_WALK_PAIR_ROWS = 2, MR_WALK_MOST_COLUMNS = 128, MR_WALK_MOST_SHARED = 31744,
        MR_WALK_MOST_PADDING = 4096 };
 
-/* What threads need of a plane, as they need it: they have no time to work it out. */
+/* The values of a plane that threads need, in the form in which they need them, so that they compute nothing
+ * themselves. */
 typedef struct mr_walk_plane {
     const mr_walk_step *steps;
     const int32_t *begin;        /* mr_walk */
     int32_t *start, *end;        /* of each column of tiles: samples (bytes) of a row that are weighed */
-    int32_t jobs_begin, jobs;    /* threads that weigh it down, whole warps: the first, counted over all planes, and how many */
+    int32_t jobs_begin, jobs;    /* threads that weigh it down, whole warps: first (over all planes), number */
     int32_t lower;               /* rows from the upper to the lower one of a step */
     int32_t shift, bias;         /* of sums down */
     int32_t at;                  /* bytes of the block's memory before its first sample */
     int32_t width;               /* bytes of a whole source row */
-    int32_t *from;               /* of each column: bytes of the block's memory before its first pair in the tile's first row */
+    int32_t *from;               /* of each column: bytes of the block's memory before its first pair in the tile's
+                                    first row */
     const uint32_t *weights;
     int32_t head, wholes, pitch; /* mr_walk; pitch: bytes from column to column of the weights */
     int32_t row_bytes;           /* of the block's memory, from row to row */
-    int32_t half, bits;          /* what rounds a sum along and centres it, and how far it is shifted then */
+    int32_t half, bits;          /* added to a sum along, to round and centre it; bits to shift it then */
 } mr_walk_plane;
 
-/* Plain data: it is given to a kernel as it is, with all tables in memory of the device. */
+/* Plain data: it is passed to a kernel by value, with all tables in memory of the device. */
 typedef struct mr_preprocess_grid {
     mr_preprocess plan;
     mr_grid_mode mode;
@@ -76,8 +78,8 @@ MR_PIXEL_INLINE int mr_walk_start(const mr_preprocess_grid *grid, int p, int til
     return grid->tile_first[plane->table][tile_column] * plane->step / MR_WALK_SAMPLES * MR_WALK_SAMPLES;
 }
 
-/* Whether pictures of such a plan are walked, if its tiles are not too wide for it: Y, U, V of 8 bits in three planes or, U and
- * V interleaved, in two, without a quarter turn. */
+/* Whether pictures of such a plan are walked if its tiles are not too wide for it: Y, U, V of 8 bits in three planes
+ * or, U and V interleaved, in two, without a quarter turn. */
 bool mr_preprocess_walkable(const mr_preprocess *plan);
 /* Samples to which weights along [luma, chroma] are aligned (mr_walk_along). */
 int mr_preprocess_walk_align(const mr_preprocess *plan, int kind);

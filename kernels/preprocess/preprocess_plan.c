@@ -8,7 +8,7 @@
 #include "kernels/preprocess/preprocess_grid.h"
 #include "millrace/status.h"
 
-/* The picture as it is displayed: which stored axis is which, and what part of it is wanted. */
+/* The picture as it is displayed: its stored axes, and the wanted part of each. */
 typedef struct span {
     double start, length; /* region, in oriented pixels */
     int low, high;        /* roi */
@@ -103,8 +103,8 @@ static int32_t *nearest_table(const span *s, int count, bool reverse, int reduce
     return table;
 }
 
-/* An oriented span as an axis of the stored plane. `shift` is log2 of the picture's pixels to a sample, and `siting` how
- * far, in samples, positions move because chroma sits beside luma. */
+/* An oriented span as an axis of the stored plane. `shift` is log2 of the picture's pixels to a sample, and `siting`
+ * the distance, in samples, by which positions move because chroma is beside luma. */
 static mr_axis stored_axis(const span *s, int count, bool reverse, int shift, double siting) {
     double ratio = 1 << shift, start = reverse ? s->whole - s->start - s->length : s->start;
     int low = reverse ? s->whole - s->high : s->low, high = reverse ? s->whole - s->low : s->high;
@@ -155,7 +155,7 @@ static int make_nearest(mr_preprocess *plan, const span *x, const span *y, const
     return MR_OK;
 }
 
-/* Collects which components stand in which plane. */
+/* Collects the components of each plane. */
 static void describe_planes(mr_preprocess *plan, const mr_format *source, const mr_pixel_info *info) {
     for (int c = 0; c < info->components; c++) {
         const mr_component *component = &info->component[c];

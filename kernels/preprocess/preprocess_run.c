@@ -2,7 +2,7 @@
 
 #include "kernels/preprocess/preprocess_plan.h"
 
-/* One run: what every step of it needs. */
+/* One run: the state that every step needs. */
 typedef struct run {
     const mr_preprocess *plan;
     const mr_kernels *kernels;
@@ -18,8 +18,8 @@ static float *finished_row(const run *r, int c) {
     return (float *)(void *)(r->scratch + r->plan->scratch.finished) + (size_t)c * r->plan->scratch.finished_stride;
 }
 
-/* Rows that small row i + MR_ROWS needs and the one before it does not: a batch ahead, so that they have come by
- * then. */
+/* Rows that small row i + MR_ROWS needs and the one before it does not: fetched a batch ahead, so that they are there
+ * in time. */
 static mr_ahead rows_ahead(const mr_filter *y, int i, const uint8_t *column, ptrdiff_t stride) {
     int later = i + MR_ROWS;
     if (later >= y->count)
@@ -53,7 +53,7 @@ static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int1
     r->kernels->vertical16(row, first, stride, weights, y->length[i], width, shift, word, ahead);
 }
 
-/* Weighs row i of one plane and takes its components apart where they are interleaved. */
+/* Weighs row i of one plane and splits its components if they are interleaved. */
 static void weigh_and_split(const run *r, const plane_plan *plane, int p, int i, int k) {
     const scratch_plan *s = &r->plan->scratch;
     int16_t *row = samples(r, s->row) + (size_t)k * s->row_stride, *part[3] = {NULL, NULL, NULL};
@@ -96,7 +96,7 @@ static void pick_row(const run *r, int i, int16_t *const out[3]) {
     }
 }
 
-/* Makes the next rows of the small components from row i on; returns how many. */
+/* Makes the next rows of the small components from row i on; returns their number. */
 static int make_rows(const run *r, int i, int16_t *const out[3]) {
     int left = r->plan->rows - i, count = left < MR_ROWS ? left : MR_ROWS;
     if (r->plan->params.interpolation == MR_NEAREST) {
@@ -166,7 +166,7 @@ static void fill_padding(const run *r, int from, int to) {
             finished_row(r, c)[x] = r->plan->pad[c];
 }
 
-/* Where a row of the destination can take whole vectors of floats as they come, it is written directly. */
+/* Whether a row of the destination takes whole vectors of floats as they are, and so is written directly. */
 static bool writes_directly(const mr_preprocess *plan) {
     const mr_preprocess_params *p = &plan->params;
     return p->dtype == MR_DTYPE_F32 && p->layout == MR_LAYOUT_NCHW && plan->inner_width == p->width &&

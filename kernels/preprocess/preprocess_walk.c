@@ -10,7 +10,7 @@ typedef struct slot {
     int next;   /* first source row that it lacks */
 } slot;
 
-/* What is walked: the results of one row of tiles, in the order in which they begin. */
+/* The state of a walk: the results of one row of tiles, in the order in which they begin. */
 typedef struct way {
     const mr_filter *y;
     mr_walk_step *out;    /* NULL: steps are counted only */
@@ -43,7 +43,7 @@ static int next_row(const way *w) {
     return row < w->last ? row : w->last;
 }
 
-/* Both weights of a result in a step, those of rows that it had already or does not take left at zero. */
+/* Both weights of a result in a step; zero for rows that it had already or does not take. */
 static uint32_t weights_of(const way *w, const slot *s, int row) {
     uint32_t pair = 0;
     for (int k = 0; k < 2; k++) {
@@ -54,7 +54,7 @@ static uint32_t weights_of(const way *w, const slot *s, int row) {
     return pair;
 }
 
-/* Says two steps before it, or in the head, which source row a step reads. */
+/* Notes the source row of a step two steps before it, or in the head. */
 static void announce(way *w, size_t step, int row) {
     if (step < 2)
         w->source[step] = row;
@@ -81,7 +81,7 @@ static void put_step(way *w, int row) {
         w->out[w->steps] = step;
 }
 
-/* The steps of one row of tiles; answers its entries, head included. */
+/* The steps of one row of tiles; returns the number of its entries, head included. */
 static size_t walk_tile(way *w) {
     int row = 0;
     for (;;) {
@@ -91,7 +91,7 @@ static size_t walk_tile(way *w) {
             break;
         put_step(w, row = next);
     }
-    /* What is read ahead of the last steps is thrown away: rows that are at hand. */
+    /* Rows read ahead of the last steps are discarded: these are rows at hand. */
     for (size_t i = w->steps; i < w->steps + 2; i++)
         announce(w, i, row);
     if (w->out) {

@@ -1,4 +1,4 @@
-/* The kernel of grids that are walked (preprocess_grid.h), for 8-bit YUV, which is what decoders give. */
+/* The kernel of grids that are walked (preprocess_grid.h), for 8-bit YUV, the usual output of decoders. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_WALK_CUDA_H
 #define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_WALK_CUDA_H
 

@@ -46,7 +46,7 @@ static bool take_functions(void *library) {
     return true;
 }
 
-/* The library stays open: its handles cannot be destroyed in a process that ends with a failed device. */
+/* The library stays open: its handles cannot be destroyed if the process ends with a failed device. */
 static bool take(void *library) {
     Dl_info about;
     if (!library)
@@ -99,7 +99,7 @@ static int handle_of(int device, handle *its) {
     return MR_OK;
 }
 
-/* cuBLAS has columns where we have rows: dst transposed = weights times src transposed, each read as columns. */
+/* cuBLAS has columns for our rows: dst transposed = weights times src transposed, each read as columns. */
 static int multiply(handle its, const mr_linear_work *work, float keep, void *workspace,
                     size_t workspace_bytes, void *stream) {
     const float one = 1.0f;

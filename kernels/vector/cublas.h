@@ -1,7 +1,7 @@
-/* cuBLAS, opened at run time. Linked statically its libraries are many times as large as all else that millrace needs;
- * linked dynamically the program would not start on machines without them, and few machines that only run pipelines
- * have them. Its functions are few and their signatures have been the same since version 4, so no header of it is
- * needed either. */
+/* cuBLAS, opened at run time. If it were linked statically, its libraries would be many times as large as the rest of
+ * millrace; if dynamically, the program would not start on machines without them, and few machines that only run
+ * pipelines have them. Its functions are few and their signatures have been the same since version 4, so its headers
+ * are not needed either. */
 #ifndef MILLRACE_KERNELS_VECTOR_CUBLAS_H
 #define MILLRACE_KERNELS_VECTOR_CUBLAS_H
 
@@ -9,19 +9,19 @@
 
 #include "kernels/vector/vector.h"
 
-/* Whether the library is there: MILLRACE_CUBLAS, a path, or else libcublas.so.13 or .12 where the loader, pip or the
- * toolkit has it (mr_nvidia_find). Looked for once; that it is missing is logged once. Any thread. */
+/* Whether the library is there: MILLRACE_CUBLAS, a path, or else libcublas.so.13 or .12 in the places of the loader,
+ * pip or the toolkit (mr_nvidia_find). Searched once; if it is missing, that is logged once. Any thread. */
 bool mr_cublas_found(void);
 
-/* Bytes of device memory that a call works in, as NVIDIA advises for a compute capability (90: 9.0). */
+/* Bytes of a call's workspace in device memory, by NVIDIA's advice for a compute capability (90: 9.0). */
 static inline size_t mr_cublas_workspace_bytes(int capability) {
     return capability >= 90 ? (size_t)32 << 20 : (size_t)4 << 20;
 }
 
-/* dst = src times the transpose of the weights, plus `keep` times what is in dst, by cublasSgemm in pedantic mode:
- * single precision throughout, never TF32. `device` is the index of the thread's current device, `stream` one of its
- * cudaStream_t, and `workspace` memory, of so many bytes, that work of this stream alone uses. One handle is kept for each device, made at
- * its first call. Only where the library was found. MR_ERROR_DEVICE. */
+/* dst = src times the transpose of the weights, plus `keep` times dst, by cublasSgemm in pedantic mode: single
+ * precision throughout, never TF32. `device` is the index of the thread's current device, `stream` one of its
+ * cudaStream_t, and `workspace` memory of workspace_bytes that only work of this stream uses. One handle is kept for
+ * each device, made at its first call. Only if the library was found. MR_ERROR_DEVICE. */
 int mr_cublas_linear(const mr_linear_work *work, float keep, int device, void *workspace, size_t workspace_bytes,
                      void *stream);
 

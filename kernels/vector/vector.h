@@ -1,10 +1,11 @@
 /* Arithmetic on vectors of floats: linear layers, scores and the best classes, normalising, pooling.
  *
  * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream: `count` pieces of it,
- * which a CUDA device does in one launch. The structs given to _enqueue are copied; what their pointers name must stay
- * valid until the work is done, in memory that the device of the stream reads and writes. They have no gaps, since what
- * is the same byte by byte may be launched as a CUDA graph (engine/device/cuda/cuda.h). All memory belongs to the caller.
- * Arrays are dense unless a stride, in floats, is given. Any thread; errors of _enqueue are those of the stream. */
+ * which a CUDA device does in one launch. The structs passed to _enqueue are copied; memory they point to must stay
+ * valid until the work is done, and the device of the stream must be able to read and write it. They have no gaps,
+ * since calls that are equal byte by byte may be launched as a CUDA graph (engine/device/cuda/cuda.h). All memory
+ * belongs to the caller. Arrays are dense unless a stride, in floats, is given. Any thread; errors of _enqueue are
+ * those of the stream. */
 #ifndef MILLRACE_KERNELS_VECTOR_VECTOR_H
 #define MILLRACE_KERNELS_VECTOR_VECTOR_H
 
@@ -28,13 +29,13 @@ typedef struct mr_linear_work {
 void mr_linear(const mr_linear_work *work);
 int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work);
 
-/* How scores come from logits. NONE: the scores are the logits. SOFTMAX: exp(x - max) / sum of these over all
- * classes. SIGMOID: 1 / (1 + exp(-x)), each class for itself. */
+/* The scores for logits. NONE: the scores are the logits. SOFTMAX: exp(x - max) / sum of these over all classes.
+ * SIGMOID: 1 / (1 + exp(-x)), each class for itself. */
 typedef enum mr_activation { MR_ACTIVATION_NONE, MR_ACTIVATION_SOFTMAX, MR_ACTIVATION_SIGMOID } mr_activation;
 
-/* The best `most` of `count` classes, best first, of equal ones the lower index first; those whose score is below
- * `threshold` are left out, and logits that are not a number never count. *found says how many there are; index and
- * score have room for `most`. */
+/* The best `most` of `count` classes, best first; if scores are equal, the lower index first. Classes whose score is
+ * below `threshold` are left out, and logits that are not a number never count. *found is their number; index and score
+ * have room for `most`. */
 typedef struct mr_top_k_work {
     const float *logits;
     int count, most;

@@ -1,8 +1,8 @@
-/* The operations of vector.h on a CUDA device: see cuda.h for what the arguments are.
+/* The operations of vector.h on a CUDA device: see cuda.h for the arguments.
  *
- * Equal to the processor's bit for bit: the classes of top_k, normalize and pool_mean. Within so many units in the last
- * place: scores, MR_SCORE_ULPS (the device's exponential differs). linear sums in another order, so it is within what
- * rounding makes of sums of `inputs` products. */
+ * Equal to the processor's bit for bit: the classes of top_k, normalize and pool_mean. Scores are within MR_SCORE_ULPS
+ * units in the last place (the device's exponential differs). linear sums in another order, so it is within the
+ * rounding of sums of `inputs` products. */
 #ifndef MILLRACE_KERNELS_VECTOR_VECTOR_CUDA_H
 #define MILLRACE_KERNELS_VECTOR_VECTOR_CUDA_H
 
@@ -14,7 +14,7 @@ extern "C" {
 
 enum { MR_SCORE_ULPS = 8 };
 
-/* The whole of it, for machines without cuBLAS. */
+/* The whole product and bias, if there is no cuBLAS. */
 int mr_linear_cuda(const mr_linear_work *work, void *stream);
 /* Only the bias, into dst, to which the products are then added. */
 int mr_bias_cuda(const mr_linear_work *work, void *stream);

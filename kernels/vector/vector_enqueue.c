@@ -14,7 +14,7 @@
 
 enum { LAUNCHED = 32 }; /* together */
 
-/* One launch for many pieces of work on a CUDA device, work of its own for each elsewhere. */
+/* On a CUDA device one launch for many pieces of work; elsewhere work of its own for each. */
 #define ENQUEUE(name, type)                                                                                            \
     RUN(name)                                                                                                          \
     typedef struct name##_launch {                                                                                     \
