@@ -103,19 +103,19 @@ typedef struct mr_plan_device {
     uint64_t memory_bytes;  /* its memory, as it reports or as is assumed; 0: not known */
     int capability;         /* of a CUDA device that is present, 90: 9.0; 0: not known */
     const mr_card *card;    /* the card that it is, or is like, as far as its figures are known; NULL: not known */
-    mr_plan_bytes memory;   /* upper bound of what pools, weights and tables take of its own memory; of the first
-                               device: of host memory, pinned and shared memory included */
+    mr_plan_bytes memory;   /* upper bound of its own memory used by pools, weights and tables; of the first device:
+                               of host memory, pinned and shared memory included */
     const char *lower;      /* the key of the YAML that saves most of its memory; NULL: none does */
-    mr_plan_bytes libraries; /* CUDA devices: upper bound of what libraries take there beside them (models, surfaces of
-                               decoders) */
+    mr_plan_bytes libraries; /* CUDA devices: upper bound of libraries' memory there beside them (models, surfaces of
+                                decoders) */
 } mr_plan_device;
 
 /* One pool of buffers, which each instance of a vertex has, on each of its devices: at most
  * count * bytes * instances of each device's memory. */
 typedef struct mr_plan_pool {
     mr_memory memory;
-    int device;     /* in plan->devices: whose memory it is (with several devices, the first); pinned memory: who pins
-                       it; host memory: 0 */
+    int device;     /* in plan->devices: the memory's (with several devices, the first); pinned memory: the one that
+                       pins it; host memory: 0 */
     int count;      /* buffers; 0: there is no such pool */
     int likely;     /* of them, as many as a run is expected to use */
     uint64_t bytes; /* of one buffer at most; 0: not known */

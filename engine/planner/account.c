@@ -45,7 +45,7 @@ static mr_plan_kind kind_of(mr_memory memory) {
     return memory == MR_MEMORY_PINNED ? MR_PLAN_PINNED : memory == MR_MEMORY_SHARED ? MR_PLAN_SHARED : MR_PLAN_HOST;
 }
 
-/* A pool in device memory exists on each of the devices; a share on the processors, in reserve, is in the host's. */
+/* A pool in device memory exists on each of the devices; that of the processors, in reserve, is in host memory. */
 static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_plan_pool *pool, const char *what) {
     mr_plan_row row = {.node = vertex->node, .kind = kind_of(pool->memory), .device = pool->device, .of = vertex->id,
                        .what = what, .buffers = (int64_t)pool->count * vertex->instances, .each = pool->bytes,

@@ -269,7 +269,7 @@ static int take_one(search *s) {
     return MR_OK;
 }
 
-/* If a device without a CUDA variant was taken, because the device is only assumed. */
+/* Warns of a device without a CUDA variant of the stage, taken because it is only assumed. */
 static void warn_of_kernels(mr_plan_builder *b, int v) {
     for (size_t i = 0; !mr_plan_is_elsewhere(b, v) && i < b->plan->vertices[v].device_count; i++)
         if (mr_plan_is_cuda(&b->plan->devices[b->plan->vertices[v].devices[i]])) {

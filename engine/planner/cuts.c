@@ -23,7 +23,7 @@ typedef struct hold_table {
     int *wanted;           /* by vertex: the least length of its queue */
 } hold_table;
 typedef struct window_need {
-    int window;  /* the least number under way; 0: any */
+    int window;  /* the least number that may have to be under way; 0: any */
     int share;   /* of each source; 0: sources need no share of their own */
     int sources;
     int join;    /* the first vertex that joins frames of the cut with frames of another way; -1: none */

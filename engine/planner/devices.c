@@ -147,7 +147,7 @@ static int list_devices(mr_plan_builder *b) {
     return MR_OK;
 }
 
-/* ---- what can compute where ------------------------------------------------------------------------------------ */
+/* ---- devices that can compute ---------------------------------------------------------------------------------- */
 
 bool mr_plan_is_cuda(const mr_plan_device *device) {
     return strncmp(device->name, "cuda:", 5) == 0;

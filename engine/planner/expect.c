@@ -30,7 +30,7 @@ static int card_of(const work *w, const mr_plan_vertex *vertex) {
     return -1;
 }
 
-/* ---- what is not modelled ---------------------------------------------------------------------------------------- */
+/* ---- work that is not modelled ----------------------------------------------------------------------------------- */
 
 static int miss(const work *w, mr_expected_stage *of, const char *what) {
     of->missing = of->missing ? mr_arena_print(w->b->arena, "%s; %s", of->missing, what) : what;

@@ -71,7 +71,8 @@ static void refuse_errno(const output *o) {
     refuse(o, forbidden ? MR_ERROR_PERMISSION : MR_ERROR_IO, NULL, strerror(errno));
 }
 
-/* The hint names the start of the path before the way to create it: a folder that exists may be meant. */
+/* The hint names the folder that the path starts in before the advice to create one: a folder that exists may be
+ * meant. */
 static int refuse_missing(const output *o, const char *folder) {
     mr_arena *arena = o->b->arena;
     const char *starts = o->said ? mr_path_hint(arena, o->b->spec->file, o->option, o->said) : NULL;

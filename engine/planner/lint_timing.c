@@ -91,7 +91,7 @@ static void warn_of_waiting(const mr_plan_builder *b, int v, double rate) {
 
 /* ---- queues before batches ---------------------------------------------------------------------------------- */
 
-/* The number of frames that wait at one instance while it is busy with a batch, if the stages before it then stall. */
+/* The number of frames that can wait at one instance, busy with a batch, before the stages that feed it stall. */
 static int64_t waiting_at(const mr_plan *plan, const mr_plan_vertex *vertex) {
     bool alone = vertex->entry == MR_ENTRY_PER_SOURCE || vertex->source_count == 0;
     return (int64_t)vertex->queue * (alone ? 1 : (int64_t)mr_plan_at_once(plan, vertex));

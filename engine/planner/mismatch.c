@@ -1,4 +1,4 @@
-/* Whether formats fit, formats in words, and the message if they do not: both ends, both sets, and what to change. */
+/* Whether formats fit, formats in words, and the message if they do not: both ends, both sets, and the fix. */
 #include "engine/planner/mismatch.h"
 
 #include <stdio.h>

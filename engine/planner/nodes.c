@@ -208,7 +208,8 @@ static void warn_of_idle(mr_plan_builder *b) {
     }
 }
 
-/* A sink that writes a file or into a pipe, and cannot resume. Each process would write it from the start. */
+/* Warns of a sink that writes a file or into a pipe and cannot resume. Only in a plan of all nodes: otherwise each
+ * process would repeat it. */
 static void warn_of_beginning_anew(mr_plan_builder *b) {
     for (int v = 0; v < b->count && b->plan->node < 0; v++) {
         const mr_stage_type *type = b->vertex[v]->type;

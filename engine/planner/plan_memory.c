@@ -430,7 +430,7 @@ static int find_lower(mr_plan_builder *b, int d) {
     return device->lower ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* If no single number saves enough: a hint with that number alone would not help. */
+/* For the case that no single number saves enough: a hint with that number alone would not help. */
 static void hint_more(const mr_plan_device *device, uint64_t needed, const saving *best, char *hint, size_t bytes) {
     char spares[BYTES_TEXT], little[256] = "";
     const unsigned long long mebibytes = (needed + (1 << 20) - 1) >> 20;

@@ -79,7 +79,7 @@ static const char *why_not(const char *name) {
     return strncmp(name, "sim:", 4) == 0 && strchr(name, '?') ? mr_message() : NULL;
 }
 
-/* A replacement for a wrong name: if it names an unknown card, the nearest known one. */
+/* A hint for a wrong name: if it names an unknown card, the nearest known one. */
 static const char *name_hint(const char *name, const char *usual, char *text, size_t bytes) {
     const char *like = strstr(name, "like=");
     char wanted[MR_CARD_NAME];
