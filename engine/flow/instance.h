@@ -106,7 +106,7 @@ typedef struct mr_entry_task {
     mr_instance *instance;
     mr_task task;
     mr_io io;
-    mr_slot *slot;       /* unfinished: process is to be called again */
+    mr_slot *slot;       /* unfinished: process must be called again */
     mr_event_wait *waits;     /* for inputs: one place for each source of a join, else one; then one for inputs that are
                                  brought in */
     size_t wait_count;
@@ -158,7 +158,7 @@ typedef struct mr_intake {
     mr_item inbox[MR_BURST]; /* popped, not yet in a slot */
     size_t inbox_first, inbox_count, burst;
     size_t join_turn;        /* of several ports: the source that is tried first */
-    bool *away_told;         /* likewise, by source: all ports are down, and the stages behind were told */
+    bool *away_told;         /* likewise, by source: every port is away (gap.h), and the stages behind know */
     int64_t batch_due_ns;    /* when the batch that is gathered leaves; INT64_MAX: not set */
     size_t ends_left;        /* sources that have not ended here */
     bool ended;

@@ -12,7 +12,7 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
 void mr_instance_finish(mr_instance *instance);
 /* Calls the stage type's close. The executor must have stopped. */
 void mr_instance_destroy(mr_instance **instance);
-/* Tells it its devices, which are open. */
+/* Sets its devices, which are open. */
 void mr_instance_set_devices(mr_instance *instance);
 /* Makes its streams on its devices and calls the stage type's open for each. */
 int mr_instance_open(mr_instance *instance);
@@ -20,7 +20,7 @@ int mr_instance_open(mr_instance *instance);
 void mr_instance_let_go(mr_instance *instance);
 /* Marks an open instance as ready to run; its task is woken by others. */
 void mr_instance_set_ready(mr_instance *instance);
-/* Tells the stage type, if it is open, that the run is being stopped. Any thread. */
+/* Calls the stage type's stop, if it is open. Any thread. */
 void mr_instance_tell_stop(mr_instance *instance);
 /* For an instance of a source that waits, if the source has ended here and elsewhere: ends its thread, releases its
  * buffers and, if it is the source itself, closes it. Not from its own thread. */

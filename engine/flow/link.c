@@ -16,7 +16,7 @@ typedef struct lane_queue {
     mr_item *ring;
     uint32_t room;           /* of the ring; a power of two */
     uint32_t first, count;   /* items */
-    uint32_t frames;         /* of them, frames */
+    uint32_t frames;         /* frames among them */
     uint32_t most_frames;    /* the most so far */
     uint32_t told;           /* frames, at the last report to the trace */
     uint32_t ends_expected;  /* producers that have not sent their end mark */
@@ -174,7 +174,7 @@ struct mr_link {
     lane_queue *head, *tail; /* lanes that have items, in the order in which they are served */
     size_t items;         /* in all lanes */
     size_t open;          /* lanes whose end has not been taken */
-    size_t later;         /* of them, those of sources that have not begun */
+    size_t later;         /* of those, lanes of sources that have not begun */
     mr_link_tracing tracing; /* zero: not traced */
     int64_t frames;       /* in all lanes, as reported; only if it is traced */
 };
@@ -274,7 +274,7 @@ static void list_lane(mr_link *link, lane_queue *lane) {
     link->tail = lane;
 }
 
-/* Goes on to the next lane; the first comes again behind all others, if it has items. */
+/* Goes on to the next lane; the first is appended again behind the others, if it has items. */
 static void pass_turn(mr_link *link) {
     lane_queue *lane = link->head;
     link->head = lane->next;
@@ -344,7 +344,7 @@ static void trace_popped(mr_link *link, const mr_item *items, size_t count) {
         trace_lane(link, lane_of(link, items[i].source));
 }
 
-/* Ends the absence of a lane that gets an item: takes away the mark that said so. */
+/* Removes the `away` mark of a lane that gets an item. */
 static void end_absence(mr_link *link, lane_queue *lane) {
     const mr_item *last = lane->count ? item_at(lane, lane->count - 1) : NULL;
     if (!last || last->kind != MR_ITEM_GONE || !mr_identity_is_away(&last->identity))

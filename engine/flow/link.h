@@ -40,7 +40,7 @@ typedef struct mr_link_params {
     int refill;               /* waiting producers are woken if no more frames than this are left in a lane */
     mr_policy policy;
     const char *stage;        /* id of the consumer, in whose name frames are dropped */
-    void (*wake)(void *context); /* there is something new for the consumer */
+    void (*wake)(void *context); /* called if the consumer has new items */
     bool wake_always;         /* for each item; else only if the link was empty, which is enough for one entry */
     void *context;
 } mr_link_params;

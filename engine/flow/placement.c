@@ -103,7 +103,7 @@ static bool is_due(const mr_instance *instance, size_t part) {
     return atomic_load_explicit(&instance->placement.parts[part].passed, memory_order_relaxed) >= PATIENCE;
 }
 
-/* While it does one frame the others do more than can wait for it, to be put in order behind. */
+/* While it does one frame the others do more than may wait for it to restore the order. */
 static bool is_too_slow(const mr_instance *instance, size_t part, const field *all) {
     double cost = cost_of(instance, part);
     return cost > 0 && !is_due(instance, part) &&
@@ -208,7 +208,7 @@ void mr_share_end(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
     mr_part *part = mr_slot_part(instance, slot);
     slot->counted = false;
     atomic_fetch_add_explicit(&part->done, 1, memory_order_relaxed);
-    /* The time of a failed call says nothing of the cost. */
+    /* A failed call does not show the cost. */
     if (slot->event && mr_event_status(slot->event) < 0)
         return;
     int64_t last = last_done(instance, part, now_ns), from = last > slot->begun_ns ? last : slot->begun_ns;
@@ -221,7 +221,7 @@ void mr_share_end(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
 
 /* ---- enabling devices ------------------------------------------------------------------------------------------ */
 
-/* An input that had failed already says nothing of this device. */
+/* An input that had failed already is no sign of this device's failure. */
 static bool came_failed(const mr_slot *slot) {
     for (size_t i = 0; i < slot->frame_count; i++) {
         const mr_event *ready = slot->frames[i] ? slot->frames[i]->ready : NULL;

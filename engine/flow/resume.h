@@ -43,7 +43,7 @@ int mr_resume_end(mr_resume *resume);
 /* The source has no more frames; sources that end because the run is stopped do not call this. */
 void mr_resume_exhausted(mr_resume *resume, uint32_t source);
 
-/* There was a checkpoint: the run goes on. `resume` may be NULL in these. */
+/* There was a checkpoint: the run continues. `resume` may be NULL in these. */
 bool mr_resume_continues(const mr_resume *resume);
 /* And something was settled before it. */
 bool mr_resume_any_settled(const mr_resume *resume);

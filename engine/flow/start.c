@@ -155,7 +155,7 @@ static void let_all_go(mr_graph *graph) {
 
 /* ---- giving up ------------------------------------------------------------------------------------------------- */
 
-/* Tells the ends of cuts that were never opened: nothing else says that no frames come. */
+/* Calls never_opened for the ends of cuts that were not opened: nothing else ends their sources. */
 static void end_unopened(mr_graph *graph) {
     for (size_t i = 0; i < graph->instance_count; i++) {
         const mr_stage_hooks *hooks = graph->instances[i]->self.type->hooks;
@@ -193,7 +193,7 @@ static int never_begin(mr_graph *graph, int status) {
     return status;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------- */
+/* ---- the start ------------------------------------------------------------------------------------------------- */
 
 static void note_start(mr_graph *graph) {
     pthread_mutex_lock(&graph->lock);

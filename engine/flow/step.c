@@ -154,7 +154,7 @@ static int call_external(mr_instance *instance, mr_io *io) {
     return status ? status : mr_io_forward(io, 0);
 }
 
-/* The inputs of a call on the host are ready: tells devices that check for misuse. */
+/* Reports that the host reads a call's inputs, to devices that check for misuse. */
 static int check_inputs(const mr_stage *self, const mr_slot *slot) {
     int status = MR_OK;
     for (size_t i = 0; i < slot->frame_count && !status; i++) {
@@ -211,7 +211,7 @@ static int have_inputs(mr_entry_task *entry, const mr_slot *slot) {
     return status ? status : check_inputs(&part->self, slot);
 }
 
-/* A call that is made again takes buffers anew; its buffers of one pool must not wait for another pool's. */
+/* A call that is repeated takes its buffers again; those of one pool must not wait for another pool's. */
 static void give_back(mr_slot *slot, size_t held, size_t results) {
     while (slot->held_count > held)
         mr_buffer_unref(&slot->held[--slot->held_count]);
@@ -391,8 +391,8 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
     return end_source(instance, slot, cut_short);
 }
 
-/* Runs the slot as far as it goes: MR_DONE it is finished, MR_MORE it is to be called again, MR_WAIT or MR_ERROR_AGAIN
- * it is to be called again when the entry is woken. */
+/* Runs the slot as far as possible: MR_DONE it is finished, MR_MORE it must be called again, MR_WAIT or MR_ERROR_AGAIN
+ * it must be called again when the entry is woken. */
 static int step(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     int answer = MR_DONE;
@@ -476,7 +476,7 @@ static void fail_late(const mr_instance *instance, int status) {
         mr_graph_fail(instance->graph, status, text);
 }
 
-/* Opens an instance that waited for its turn. If it cannot be opened, it drops its inputs, and gives nothing. */
+/* Opens an instance that waited for its turn. If it cannot be opened, it drops its inputs, and has no outputs. */
 static void open_late(mr_instance *instance) {
     int status = is_needless(instance) ? MR_ERROR_CANCELLED : mr_instance_open(instance);
     if (status) {

@@ -69,7 +69,7 @@ void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot) {
             note_frame(traced, slot->frames[i]);
 }
 
-/* The outputs of a source in this call; one arrow is enough, since it gives one frame a call or reports the first. */
+/* Notes the outputs of a source in this call. One arrow is enough: it emits one frame a call, or reports the first. */
 static void note_given(mr_call_trace *traced, const mr_slot *slot) {
     for (size_t i = slot->output_next; i < slot->output_count; i++) {
         const mr_frame *frame = slot->outputs[i].item.frame;

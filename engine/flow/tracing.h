@@ -22,7 +22,7 @@ typedef struct mr_instance_trace {
     atomic_bool starved; /* its last call found no buffer; several entries may be in calls */
 } mr_instance_trace;
 
-/* Of an entry: facts of its call that are noted when it begins, since inputs may be given away in it. */
+/* Of an entry: facts of its call, noted when it begins, since it may pass its inputs on. */
 typedef struct mr_call_trace {
     mr_trace *trace;
     int64_t begun_ns;    /* end of the call before it: the time between them counts as part of it */

@@ -77,7 +77,7 @@ static void put_away(mr_graph *graph, uint32_t source) {
             mr_instance_put_away(graph->instances[i]);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------------------------- */
+/* ---- all sources ----------------------------------------------------------------------------------------------- */
 
 static void put_ended_away(mr_turns *turns) {
     for (size_t i = turns->first; i < turns->next; i++) {

@@ -1,5 +1,5 @@
 /* Compares results with the truth: frames of a labelled folder (mr_media.label), by class. A class is right if its
- * label is the folder's name, letter by letter, or, for classes without labels, if its index is the folder's.
+ * label equals the folder's name exactly, or, for classes without labels, if its index is the folder's.
  *
  * Under the graph's lock. If memory runs out, only the numbers by class are lost. */
 #ifndef MILLRACE_FLOW_LEDGER_ACCURACY_H
@@ -11,7 +11,7 @@
 enum { MR_MOST_TRUTHS = 65536 };
 
 typedef struct mr_truth {
-    char *label; /* NULL: no frame of it has come */
+    char *label; /* NULL: no frame of it yet */
     uint64_t frames, right, listed;
 } mr_truth;
 

@@ -20,9 +20,9 @@ typedef struct mr_reach_frame {
 typedef struct mr_reach {
     mr_reach_frame *ring;
     size_t room;          /* a power of two */
-    uint64_t first, next; /* numbers of the oldest frame in the ring and of the one that comes next */
-    bool any;             /* there is a reach */
-    mr_reach_frame last;  /* which is this frame */
+    uint64_t first, next; /* numbers of the oldest frame in the ring and of the next one */
+    bool any;             /* `last` is valid */
+    mr_reach_frame last;  /* the reach */
 } mr_reach;
 
 /* The number to close the frame by. MR_ERROR_MEMORY. */
