@@ -11,7 +11,7 @@ static int negotiate(mr_negotiation *negotiation) {
     if (given->format.payload != MR_PAYLOAD_PICTURE && given->format.payload != MR_PAYLOAD_TENSOR)
         return mr_refuse(negotiation, "format", "a program can push pictures and tensors only");
     negotiation->outputs[0].set = mr_format_set_of(&given->format);
-    negotiation->outputs[0].lent = true;
+    negotiation->outputs[0].external = true;
     return MR_OK;
 }
 

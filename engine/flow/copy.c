@@ -36,17 +36,17 @@ mr_device *mr_copy_device(const mr_frame *frame) {
     return buffer && buffer->memory == MR_MEMORY_DEVICE ? buffer->device : NULL;
 }
 
-static bool is_lent(const mr_buffer *buffer, const void *data, mr_device *device) {
+static bool is_external(const mr_buffer *buffer, const void *data, mr_device *device) {
     return buffer && (buffer->memory == MR_MEMORY_HOST || buffer->memory == MR_MEMORY_SHARED) &&
            !mr_device_is_pinned(device, data);
 }
 
-bool mr_copy_is_lent(const mr_frame *frame, mr_device *device) {
+bool mr_copy_is_external(const mr_frame *frame, mr_device *device) {
     for (int i = 0; i < MR_MAX_PLANES; i++)
-        if (is_lent(frame->plane[i].buffer, frame->plane[i].data, device))
+        if (is_external(frame->plane[i].buffer, frame->plane[i].data, device))
             return true;
     for (const mr_result *result = frame->results; result; result = result->next)
-        if (result->kind == MR_RESULT_TENSOR && is_lent(result->buffer, result->data, device))
+        if (result->kind == MR_RESULT_TENSOR && is_external(result->buffer, result->data, device))
             return true;
     return false;
 }
@@ -90,17 +90,17 @@ _Static_assert(sizeof(small_work) <= MR_WORK_BYTES, "it is the argument of work"
 /* Source and destination of copies. */
 typedef struct way {
     mr_stream *stream;
-    mr_buffer *buffer, *passage; /* passage: NULL, or pinned memory laid out as the buffer is */
-    bool gathers;                /* everything is copied to the passage first, and from there together */
+    mr_buffer *buffer, *bounce; /* bounce: NULL, or pinned memory laid out as the buffer is */
+    bool gathers;                /* everything is copied to the bounce buffer first, and from there together */
     size_t used;                 /* bytes of the buffer */
     run run;
     small_work small;
 } way;
 
-static void begin(way *w, mr_stream *stream, mr_buffer *buffer, mr_buffer *passage, bool gathers) {
+static void begin(way *w, mr_stream *stream, mr_buffer *buffer, mr_buffer *bounce, bool gathers) {
     w->stream = stream;
     w->buffer = buffer;
-    w->passage = passage;
+    w->bounce = bounce;
     w->gathers = gathers;
     w->used = 0;
     w->run.bytes = 0;
@@ -138,7 +138,7 @@ static int give_small(way *w) {
 }
 
 static int end(way *w) {
-    int status = w->gathers ? mr_stream_copy(w->stream, w->buffer->data, w->passage->data, w->used) : give_run(w);
+    int status = w->gathers ? mr_stream_copy(w->stream, w->buffer->data, w->bounce->data, w->used) : give_run(w);
     return status ? status : give_small(w);
 }
 
@@ -159,12 +159,12 @@ static size_t place(way *w, const uint8_t *from, const mr_buffer *of, size_t byt
     return at;
 }
 
-/* Copies host data to their place in the passage, to be copied from there. */
+/* Copies host data to their place in the bounce buffer, to be copied from there. */
 static int copy_bytes(way *w, size_t at, const void *from, const mr_buffer *lender, size_t bytes) {
     uint8_t *to = w->buffer->data + at;
-    if (w->gathers || (w->passage && is_lent(lender, from, w->stream->device))) {
-        from = memcpy(w->passage->data + at, from, bytes);
-        lender = w->passage;
+    if (w->gathers || (w->bounce && is_external(lender, from, w->stream->device))) {
+        from = memcpy(w->bounce->data + at, from, bytes);
+        lender = w->bounce;
     }
     if (w->gathers)
         return MR_OK;
@@ -183,10 +183,10 @@ static int copy_rows(way *w, size_t at, const mr_plane *from, size_t stride, siz
     ptrdiff_t from_stride = from->stride;
     if (stride == bytes && from_stride == (ptrdiff_t)bytes)
         return copy_bytes(w, at, data, from->buffer, bytes * rows);
-    if (w->gathers || (w->passage && is_lent(from->buffer, data, w->stream->device))) {
+    if (w->gathers || (w->bounce && is_external(from->buffer, data, w->stream->device))) {
         for (size_t row = 0; row < rows; row++)
-            memcpy(w->passage->data + at + row * stride, from->data + (ptrdiff_t)row * from->stride, bytes);
-        data = w->passage->data + at;
+            memcpy(w->bounce->data + at + row * stride, from->data + (ptrdiff_t)row * from->stride, bytes);
+        data = w->bounce->data + at;
         from_stride = (ptrdiff_t)stride;
     }
     if (w->gathers)
@@ -302,10 +302,10 @@ static int copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, 
     return status;
 }
 
-int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_buffer *passage,
+int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_buffer *bounce,
                   mr_frame **copy) {
     way w;
-    begin(&w, mr_io_stream(io), buffer, passage, false);
+    begin(&w, mr_io_stream(io), buffer, bounce, false);
     mr_frame *made = NULL;
     int status = copy_frame(io, from, device, &w, &made);
     if (!status)
@@ -320,21 +320,21 @@ int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_b
 
 /* The memory of one frame that is copied by itself. */
 typedef struct single {
-    mr_buffer *buffer, *passage; /* NULL: there is nothing to copy */
+    mr_buffer *buffer, *bounce; /* NULL: there is nothing to copy */
 } single;
 
 static int take_single(mr_io *io, size_t index, mr_device *device, single *one) {
     const mr_frame *from = mr_io_input_at(io, 0, index);
     size_t bytes = mr_copy_bytes(from, device);
     int status = bytes ? mr_io_buffer(io, 0, bytes, &one->buffer) : MR_OK;
-    return bytes && !status ? mr_io_passage(io, from, device, bytes, &one->passage) : status;
+    return bytes && !status ? mr_io_bounce(io, from, device, bytes, &one->bounce) : status;
 }
 
 static int copy_single(mr_io *io, size_t index, mr_device *device, const single *one) {
     mr_frame *copy = NULL;
     if (!one->buffer)
         return mr_io_forward(io, index);
-    int status = mr_copy_frame(io, mr_io_input_at(io, 0, index), device, one->buffer, one->passage, &copy);
+    int status = mr_copy_frame(io, mr_io_input_at(io, 0, index), device, one->buffer, one->bounce, &copy);
     return status ? status : mr_io_emit(io, 0, copy);
 }
 
@@ -350,7 +350,7 @@ static int copy_singly(mr_io *io, mr_device *device) {
     for (size_t i = 0; i < count && !status; i++)
         status = copy_single(io, i, device, &each[i]);
     for (size_t i = 0; i < count; i++) {
-        mr_buffer_unref(&each[i].passage);
+        mr_buffer_unref(&each[i].bounce);
         mr_buffer_unref(&each[i].buffer);
     }
     return status;

@@ -19,11 +19,11 @@ mr_device *mr_copy_device(const mr_frame *frame);
 size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device);
 /* Whether some of the data to copy is in host memory that is not pinned: a copy from there would block the calling
  * thread until the device reaches it. */
-bool mr_copy_is_lent(const mr_frame *frame, mr_device *device);
-/* Copies into `buffer` by work on the call's stream. If `passage` is not NULL, it serves as bounce buffer, and host
+bool mr_copy_is_external(const mr_frame *frame, mr_device *device);
+/* Copies into `buffer` by work on the call's stream. If `bounce` is not NULL, it serves as bounce buffer, and host
  * data are in it when this returns. Takes references of its own to `buffer`; both are as large as mr_copy_bytes says.
  * *copy is written last. MR_ERROR_MEMORY, or the stream's error. */
-int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_buffer *passage,
+int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_buffer *bounce,
                   mr_frame **copy);
 
 #endif

@@ -114,8 +114,8 @@ int mr_io_gather(mr_io *io, size_t bytes, mr_buffer **buffer, mr_buffer **block)
     return status;
 }
 
-int mr_io_passage(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer) {
-    bool needed = device && io->instance->vertex->pinned.count && mr_copy_is_lent(frame, device);
+int mr_io_bounce(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer) {
+    bool needed = device && io->instance->vertex->pinned.count && mr_copy_is_external(frame, device);
     *buffer = NULL;
     return needed ? take(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer) : MR_OK;
 }

@@ -13,6 +13,6 @@ int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer);
  * NULL if none is free, or none is planned. */
 int mr_io_gather(mr_io *io, size_t bytes, mr_buffer **buffer, mr_buffer **block);
 /* A pinned bounce buffer of the call for a frame in external memory; NULL if the frame is not, or the plan has none. */
-int mr_io_passage(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer);
+int mr_io_bounce(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer);
 
 #endif

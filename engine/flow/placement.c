@@ -334,10 +334,10 @@ static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
     mr_slot *slot = io->slot;
     mr_frame *frame = slot->frames[index], *copy = NULL;
     mr_stream *stream = stream_for(io, frame), *own = io->stream;
-    mr_buffer *buffer = NULL, *passage = NULL;
+    mr_buffer *buffer = NULL, *bounce = NULL;
     int status = mr_io_staging(io, bytes, &buffer);
     if (!status)
-        status = mr_io_passage(io, frame, device, bytes, &passage);
+        status = mr_io_bounce(io, frame, device, bytes, &bounce);
     if (!status)
         status = mr_slot_keep(slot, frame);
     stream->stage = own->stage;
@@ -347,11 +347,11 @@ static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
         status = mr_stream_wait(stream, frame->ready);
     io->stream = stream;
     if (!status)
-        status = mr_copy_frame(io, frame, device, buffer, passage, &copy);
+        status = mr_copy_frame(io, frame, device, buffer, bounce, &copy);
     io->stream = own;
     if (!status)
         status = join(io, stream, copy);
-    mr_buffer_unref(&passage);
+    mr_buffer_unref(&bounce);
     mr_buffer_unref(&buffer);
     if (status) {
         mr_frame_unref(&copy);

@@ -128,8 +128,8 @@ static void put_queues(account *to, const mr_plan_cut *entry) {
     bool known = cut->shared_memory || cut->window_bytes > 0;
     uint64_t payload = cut->shared_memory ? 0 : cut->window_bytes;
     uint64_t window = mr_plan_plus(payload, mr_plan_times((uint64_t)cut->window, MESSAGE_BYTES));
-    uint64_t givers = (uint64_t)to->plan->nodes[entry->from].replicas;
-    uint64_t granted = mr_plan_times(window, (MR_CUT_CREDIT - 1) * givers);
+    uint64_t producers = (uint64_t)to->plan->nodes[entry->from].replicas;
+    uint64_t granted = mr_plan_times(window, (MR_CUT_CREDIT - 1) * producers);
     mr_plan_row row = {.node = entry->from, .kind = MR_PLAN_QUEUES, .of = cut->name, .what = "messages",
                        .most = {.bytes = window, .likely = window, .unknown = !known}};
     put_row(to, row);

@@ -16,9 +16,9 @@
 
 /* For each vertex, where the buffers of its outputs go, and where they may come from. */
 typedef struct ways {
-    bool *shared; /* they go to another process of this host */
-    int *pinned;  /* the device that copies from them; 0: none */
-    bool *lent;   /* they may be in external memory, of a library or the program, or in that of a message */
+    bool *shared;   /* they go to another process of this host */
+    int *pinned;    /* the device that copies from them; 0: none */
+    bool *external; /* they may be in external memory, of a library or the program, or in that of a message */
 } ways;
 
 /* ---- where buffers go ------------------------------------------------------------------------------------------------ */
@@ -81,23 +81,24 @@ static int find_shared(const mr_plan_builder *b, bool **shared) {
 }
 
 /* Whether frames of a vertex may be in external memory, its own or that of a vertex whose frames it passes on. */
-static int find_lent(const mr_plan_builder *b, bool **lent) {
-    *lent = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **lent);
-    for (int v = 0; *lent && v < b->count; v++) {
+static int find_external(const mr_plan_builder *b, bool **external) {
+    *external = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **external);
+    for (int v = 0; *external && v < b->count; v++) {
         const mr_plan_vertex *vertex = &b->plan->vertices[v];
-        (*lent)[v] = vertex->role == MR_ROLE_CUT_IN;
+        (*external)[v] = vertex->role == MR_ROLE_CUT_IN;
         for (size_t port = 0; port < vertex->output_count; port++)
-            (*lent)[v] = (*lent)[v] || vertex->outputs[port].lent;
+            (*external)[v] = (*external)[v] || vertex->outputs[port].external;
         for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
             const mr_plan_link *link = &b->link[b->in.item[i]];
-            (*lent)[v] = (*lent)[v] || ((*lent)[link->from] && mr_plan_passes_on(b, link));
+            (*external)[v] = (*external)[v] || ((*external)[link->from] && mr_plan_passes_on(b, link));
         }
     }
-    return *lent ? MR_OK : MR_ERROR_MEMORY;
+    return *external ? MR_OK : MR_ERROR_MEMORY;
 }
 
 static int find_ways(const mr_plan_builder *b, ways *w) {
-    return find_shared(b, &w->shared) || find_lent(b, &w->lent) || find_pinned(b, &w->pinned) ? MR_ERROR_MEMORY : MR_OK;
+    bool failed = find_shared(b, &w->shared) || find_external(b, &w->external) || find_pinned(b, &w->pinned);
+    return failed ? MR_ERROR_MEMORY : MR_OK;
 }
 
 static int pinned_device(const mr_plan_builder *b, const ways *w, int v, int port) {
@@ -108,9 +109,9 @@ static bool goes_to_process(const mr_plan_builder *b, const ways *w, int v, int 
     return w->shared[v] && is_shared(b, w->shared, v, port);
 }
 
-static bool gets_lent(const mr_plan_builder *b, const ways *w, int v) {
+static bool gets_external(const mr_plan_builder *b, const ways *w, int v) {
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
-        if (w->lent[b->link[b->in.item[i]].from])
+        if (w->external[b->link[b->in.item[i]].from])
             return true;
     return false;
 }
@@ -209,7 +210,7 @@ static mr_plan_pool pinned_of(const mr_plan_builder *b, const ways *w, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     mr_plan_pool pool = {.memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->pinned.bytes};
     bool brings = vertex->copy == MR_COPY_UPLOAD || vertex->staging.count;
-    bool passes = brings && gets_lent(b, w, v);
+    bool passes = brings && gets_external(b, w, v);
     if (!pool.device || (!passes && !pool.bytes))
         return (mr_plan_pool){.memory = MR_MEMORY_PINNED, .device = pool.device};
     pool.count = passes ? vertex->in_flight * vertex->batch * (int)vertex->input_count : MOST_PINNED;

@@ -101,7 +101,7 @@ static void expect_pictures(mr_negotiation *negotiation) {
     output->buffer_mean_bytes = mean_bytes(&negotiation->inputs[0], from->max_pixels, output->buffer_bytes);
     output->mean_pixels = negotiation->inputs[0].mean_pixels;
     output->own_pool = true;
-    output->lent = !mr_picture_pool_suits(packet->codec);
+    output->external = !mr_picture_pool_suits(packet->codec);
 }
 
 static int64_t reduced_side(int64_t side) {

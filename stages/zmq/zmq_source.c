@@ -28,7 +28,7 @@ int mr_zmq_source_negotiate(mr_negotiation *negotiation) {
                          "messages bring pictures or tensors, or, without `format`, encoded images");
     if (payload && given->size.width)
         return mr_refuse(negotiation, "size", "`size` is of encoded images; with `format` it stands there");
-    negotiation->outputs[0].lent = true;
+    negotiation->outputs[0].external = true;
     negotiation->outputs[0].set = payload ? mr_format_set_of(&given->format) : images_up_to(given->size);
     return mr_zmq_link_negotiate(negotiation, &given->link);
 }

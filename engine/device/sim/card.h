@@ -1,9 +1,9 @@
 /* Models of graphics cards: the figures from which simulated devices take their times (`sim:0?like=h100`) and a plan its
  * frame rates (`plan --assume cuda:1xH100`).
  *
- * A built-in card has what the vendor's public sheet says, times the share of it that programs usually reach (the
- * constants below, which are judgements). A file of figures (`like=mine.json`) replaces any of them by measured ones,
- * which are taken as they are. It is one JSON object:
+ * A built-in card has the figures of the vendor's data sheet (card.c says which of them were compared, and with what),
+ * times the share of them that programs usually reach (the constants below, which are judgements). A file of figures
+ * (`like=mine.json`) replaces any of them by measured ones, which are taken as they are. It is one JSON object:
  *
  *     {"like": "h100",                a built-in card that gives the rest; without it, what is left out is not known
  *      "name": "H100 in node7",       for people

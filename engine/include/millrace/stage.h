@@ -164,7 +164,7 @@ typedef struct mr_planned_output {
                                   than mr_stage.output_most_bytes; else 0 */
     bool own_pool;             /* on the processors its frames lie in a pool that the stage creates itself, as
                                   mr_stage.output_* say */
-    bool lent;                 /* external memory: its frames may lie in host memory of a library or the program, not of
+    bool external;             /* external memory: its frames may lie in host memory of a library or the program, not of
                                   a pool: a device copies from it only through pinned memory */
 } mr_planned_output;
 

@@ -31,7 +31,7 @@ struct mr_order {
     size_t sources, producers, count;
     int64_t patience_ns, calm_ns; /* before calm_ns the places of processes prove nothing */
     lane *lanes;
-    mark *marks;                  /* sources x givers */
+    mark *marks;                  /* sources x producers */
     bool live;                    /* a process that connects for the first time disturbs nothing */
     bool *seen;                   /* by producer: it has connected once */
     held *free;

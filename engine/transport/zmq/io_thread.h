@@ -9,8 +9,8 @@
  * another thread that works in its place while it sleeps (mr_io_thread_work_inline). A lock keeps it to one thread at a
  * time. "I/O thread only" means the thread that holds this lock. mr_io_thread_wake may be called by any thread; it
  * costs a system call only if the I/O thread sleeps. */
-#ifndef MILLRACE_TRANSPORT_CARRIER_H
-#define MILLRACE_TRANSPORT_CARRIER_H
+#ifndef MILLRACE_TRANSPORT_ZMQ_IO_THREAD_H
+#define MILLRACE_TRANSPORT_ZMQ_IO_THREAD_H
 
 #include "engine/transport/wire/wire.h"
 #include "engine/transport/zmq/socket.h"

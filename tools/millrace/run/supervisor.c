@@ -190,7 +190,7 @@ static void take_signals(mr_supervisor *s) {
     struct signalfd_siginfo got;
     while (read(s->signals, &got, sizeof got) == (ssize_t)sizeof got) {
         if (got.ssi_signo == SIGCHLD)
-            mr_supervisor_bury(s);
+            mr_supervisor_mark_dead(s);
         else if (got.ssi_signo == SIGUSR1)
             print(s, stderr);
         else

@@ -42,7 +42,7 @@ static bool lives(const mr_supervisor *s, int node) {
 }
 
 /* Marks the producers of a node that has ended in failure: it accepts no more frames. */
-static void mark_givers(const mr_plan_view *plan, int node, bool *stuck) {
+static void mark_producers(const mr_plan_view *plan, int node, bool *stuck) {
     for (size_t i = 0; i < plan->cut_count; i++)
         stuck[plan->cuts[i].from] |= plan->cuts[i].to == node && is_reliable(&plan->cuts[i]);
 }
@@ -56,7 +56,7 @@ static void mark_stuck(const mr_supervisor *s, bool *stuck) {
             continue;
         stuck[child->node] |= child->given_up;
         if (child->exit_code)
-            mark_givers(plan, child->node, stuck);
+            mark_producers(plan, child->node, stuck);
     }
     for (size_t round = 0; round < plan->node_count; round++)
         for (int a = 0; a < (int)plan->node_count; a++)
@@ -216,7 +216,7 @@ static void tell_not_again(mr_supervisor *s, const mr_child *child, const char *
     mr_supervisor_say(s, text);
 }
 
-static void bury(mr_supervisor *s, mr_child *child, int how) {
+static void mark_dead(mr_supervisor *s, mr_child *child, int how) {
     char why[64];
     child->pid = 0;
     mr_child_read(child);
@@ -256,12 +256,12 @@ static void bury(mr_supervisor *s, mr_child *child, int how) {
     start_again(s, child, why, mr_clock_now_ns(mr_clock_real()));
 }
 
-void mr_supervisor_bury(mr_supervisor *s) {
+void mr_supervisor_mark_dead(mr_supervisor *s) {
     for (size_t i = 0; i < s->count; i++) {
         int how;
         mr_child *child = &s->children[i];
         if (child->pid && waitpid(child->pid, &how, WNOHANG) == child->pid)
-            bury(s, child, how);
+            mark_dead(s, child, how);
     }
 }
 

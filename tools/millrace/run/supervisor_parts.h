@@ -34,7 +34,7 @@ void mr_supervisor_drain(mr_supervisor *s, bool all);
 int mr_supervisor_environment(mr_supervisor *s);
 int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns);
 /* supervisor_deaths.c: reaps processes that have died; each is started again, or given up. */
-void mr_supervisor_bury(mr_supervisor *s);
+void mr_supervisor_mark_dead(mr_supervisor *s);
 /* True if all processes of a node have ended by themselves, with exit code 0: all frames over their cuts are settled,
  * see engine/plan/cut.h. */
 bool mr_supervisor_ended(const mr_supervisor *s, int node);

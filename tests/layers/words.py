@@ -1,0 +1,97 @@
+"""The language of the code is counted: comments are written in plain English, as of a file of nng or dav1d, and words
+that the code had for itself stay away.
+
+    python3 tests/layers/words.py           the tests
+    python3 tests/layers/words.py --counts  a table of the counts by folder
+
+Counted for each folder, per 1,000 words of comment: `what` and `who` (with whoever, nobody and the like), which stand for
+the name of a thing, and `if`, which plain conditions have."""
+import collections
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOPS = ("engine", "stages", "kernels", "tools/millrace")
+FEWEST_WORDS = 400  # of comment: in a smaller folder a word more or less says nothing
+
+# Per 1,000 words of comment, for any folder.
+MOST = {"what": 4.0, "who": 1.5}
+LEAST = {"if": 3.0}
+
+# Words that the code once had for itself, and the field's. They may stand neither in a name nor in a comment.
+RETIRED = {
+    "carrier": "I/O thread", "giver": "producer", "taker": "consumer", "misfit": "mismatch", "exonerate": "clear",
+    "bury": "mark dead", "heed": "dispatch", "glance": "try", "lent": "external memory", "passage": "bounce buffer",
+}
+
+
+def comments_of(text):
+    return " ".join(re.findall(r"/\*.*?\*/|//[^\n]*", text, re.S))
+
+
+def words_of(text):
+    return re.findall(r"[a-z']+", text.lower())
+
+
+def files():
+    for top in TOPS:
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix in (".c", ".h", ".cu"):
+                yield path
+
+
+def counts():
+    """{folder: {"words": number, "what": number, ...}}, numbers of words of comment."""
+    found = collections.defaultdict(collections.Counter)
+    for path in files():
+        count = found[str(path.parent.relative_to(ROOT))]
+        words = words_of(comments_of(path.read_text()))
+        count["words"] += len(words)
+        count["what"] += sum(word in ("what", "whatever") for word in words)
+        count["who"] += sum(word in ("who", "whom", "whoever", "nobody", "somebody", "anybody") for word in words)
+        count["if"] += words.count("if")
+    return found
+
+
+def share(count, word):
+    return 1000 * count[word] / count["words"]
+
+
+class Words(unittest.TestCase):
+    def test_comments_are_plain(self):
+        for folder, count in counts().items():
+            if count["words"] < FEWEST_WORDS:
+                continue
+            for word, most in MOST.items():
+                self.assertLessEqual(share(count, word), most, f"\"{word}\" per 1,000 words of comment in {folder}")
+            for word, least in LEAST.items():
+                self.assertGreaterEqual(share(count, word), least, f"\"{word}\" per 1,000 words of comment in {folder}")
+
+    def test_retired_words_stay_away(self):
+        found = set()
+        for path in files():
+            for word in set(re.findall(r"[a-z]+", path.read_text().lower())):
+                if word.removesuffix("s") in RETIRED:
+                    found.add(f"{path.relative_to(ROOT)}: {word} (better: {RETIRED[word.removesuffix('s')]})")
+        self.assertEqual(sorted(found), [])
+
+    def test_they_are_found(self):
+        self.assertEqual(words_of(comments_of('/* What is "it"? */ f("what"); // nobody\n')), ["what", "is", "it", "nobody"])
+
+
+def print_counts():
+    total = collections.Counter()
+    print(f"{'folder':30} {'words':>7} {'what':>6} {'who':>6} {'if':>6}   per 1,000 words of comment")
+    for folder, count in sorted(counts().items()):
+        total.update(count)
+        print(f"{folder:30} {count['words']:7} " + " ".join(f"{share(count, word):6.1f}" for word in ("what", "who", "if")))
+    print(f"{'all':30} {total['words']:7} " + " ".join(f"{share(total, word):6.1f}" for word in ("what", "who", "if")))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--counts"]:
+        print_counts()
+    else:
+        unittest.main()
