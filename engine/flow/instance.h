@@ -58,6 +58,7 @@ typedef struct mr_slot {
     size_t part;           /* number of the part that does the work */
     size_t frame_count;
     mr_frame **frames;     /* inputs: a batch, or one for each port; NULL once forwarded */
+    uint32_t *sources;     /* of each */
     int64_t *entered_ns;   /* when each entered the queue */
     bool *settled;         /* dropped, absorbed or forwarded */
     size_t mark_count, mark_room, mark_next;
@@ -157,6 +158,8 @@ typedef struct mr_intake {
     mr_link **ports;         /* input links, one a port */
     mr_item inbox[MR_BURST]; /* popped, not yet in a slot */
     size_t inbox_first, inbox_count, burst;
+    uint32_t *credit;        /* by source: frames taken whose outputs are not all pushed (credit.h); NULL: not counted */
+    bool held_up;            /* the last look at the queue found frames without room behind this stage */
     size_t join_turn;        /* of several ports: the source that is tried first */
     bool *away_told;         /* likewise, by source: every port is away (gap.h), and the stages behind know */
     int64_t batch_due_ns;    /* when the batch that is gathered leaves; INT64_MAX: not set */
@@ -249,6 +252,7 @@ static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) 
 /* Adds a frame to the slot's inputs, of which it has room for a batch or one for each port. */
 static inline void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
     slot->frames[slot->frame_count] = item->frame;
+    slot->sources[slot->frame_count] = item->source;
     slot->entered_ns[slot->frame_count] = item->entered_ns;
     slot->settled[slot->frame_count++] = false;
 }
@@ -267,6 +271,9 @@ typedef struct mr_stage_hooks {
     /* Passes a mark on, in its place among the frames. MR_ERROR_AGAIN: call again with the same mark when the
      * instance's first entry is woken. The instance has one entry. */
     int (*mark)(mr_stage *self, const mr_item *mark);
+    /* Whether `coming` frames of the source are taken already and there is room for one more; if not, the instance's
+     * first entry will be woken when there may be. Under its lock, if it has one. */
+    bool (*has_room)(mr_stage *self, uint32_t source, uint32_t coming);
     /* The entry's run is over: no more frames come before it is woken again. */
     void (*idle)(mr_stage *self);
     /* The instance will not be opened, and its sources will not be ended by others. Any thread. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/flow/copy.h"
+#include "engine/flow/credit.h"
 #include "engine/flow/deadline.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/link.h"
@@ -44,15 +45,24 @@ static const char *refusal(mr_instance *instance, const mr_frame *frame, const m
 static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const char *stage, const char *reason) {
     mr_instance_settle(instance, slot, item->frame, MR_NOTE_DROPPED, stage, reason);
     mr_frame_unref(&item->frame);
+    mr_credit_return(instance, item->source);
 }
 
-static bool fill_inbox(mr_instance *instance, size_t wanted) {
-    if (instance->intake.inbox_count)
+static bool claim(void *context, uint32_t source) {
+    return mr_credit_take(context, source);
+}
+
+static bool fill_inbox(mr_entry_task *entry, size_t wanted) {
+    mr_intake *intake = &entry->instance->intake;
+    if (intake->inbox_count)
         return true;
-    size_t count = wanted > instance->intake.burst ? wanted : instance->intake.burst;
-    instance->intake.inbox_first = 0;
-    instance->intake.inbox_count = mr_link_pop(instance->intake.ports[0], instance->intake.inbox, count > MR_BURST ? MR_BURST : count);
-    return instance->intake.inbox_count > 0;
+    size_t count = wanted > intake->burst ? wanted : intake->burst;
+    count = count > MR_BURST ? MR_BURST : count;
+    intake->inbox_first = 0;
+    intake->held_up = false;
+    intake->inbox_count = intake->credit ? mr_link_pop_claimed(intake->ports[0], intake->inbox, count, claim, entry)
+                                         : mr_link_pop(intake->ports[0], intake->inbox, count);
+    return intake->inbox_count > 0;
 }
 
 static void take_from_inbox(mr_instance *instance) {
@@ -67,6 +77,7 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entr
     if (!reason && mr_instance_leaves_out(instance, item->frame)) {
         mr_instance_settle(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
         mr_frame_unref(&item->frame);
+        mr_credit_return(instance, item->source);
     } else if (reason && !instance->self.type->external) {
         refuse(instance, slot, item, instance->self.id, reason);
     } else {
@@ -89,12 +100,13 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
     size_t kept = 0;
     int64_t now = mr_executor_now_ns(task->executor);
     for (size_t i = 0; i < slot->frame_count; i++) {
-        mr_item item = {.frame = slot->frames[i], .entered_ns = slot->entered_ns[i]};
+        mr_item item = {.source = slot->sources[i], .frame = slot->frames[i], .entered_ns = slot->entered_ns[i]};
         if (mr_deadline_passed(item.frame, now)) {
             refuse(instance, slot, &item, instance->self.id, "late");
             continue;
         }
         slot->frames[kept] = item.frame;
+        slot->sources[kept] = item.source;
         slot->entered_ns[kept++] = item.entered_ns;
     }
     slot->frame_count = kept;
@@ -112,11 +124,13 @@ static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const m
     return instance->vertex->copy && slot->frame_count && item->frame->ready != slot->frames[0]->ready;
 }
 
-/* A batch that is not full leaves when its time is up or when every source has ended; that of a copy at once. */
+/* A batch that is not full leaves when its time is up, when every source has ended, or when the frames that would fill
+ * it have no room behind this stage; that of a copy at once. */
 static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (slot->frame_count == 0)
         return slot->mark_count > 0 || slot->output_count > 0;
-    if (is_full(instance, slot) || mr_link_ended(instance->intake.ports[0]) || instance->vertex->copy)
+    if (is_full(instance, slot) || instance->intake.held_up || mr_link_ended(instance->intake.ports[0]) ||
+        instance->vertex->copy)
         return true;
     if (instance->vertex->batch_timeout_ns <= 0)
         return false;
@@ -138,7 +152,7 @@ bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *ent
     size_t batch = (size_t)instance->self.batch;
     if (instance->intake.sheds && slot->frame_count)
         shed_gathered(instance, slot, &entry->task);
-    while (!is_full(instance, slot) && fill_inbox(instance, batch - slot->frame_count)) {
+    while (!is_full(instance, slot) && fill_inbox(entry, batch - slot->frame_count)) {
         mr_item *item = &instance->intake.inbox[instance->intake.inbox_first];
         if (item->kind == MR_ITEM_FRAME) {
             if (goes_alone(instance, slot, item))
@@ -291,6 +305,8 @@ static verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, con
         note = MR_NOTE_ABSORBED;
         reason = MR_REASON_DONE_BEFORE;
     }
+    if (!reason && !mr_credit_take(entry, source))
+        return WAITS;
     take_all(instance, slot, source, note, stage, reason);
     return reason ? PASSED : TAKEN;
 }

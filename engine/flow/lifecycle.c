@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/flow/credit.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/link.h"
 #include "engine/flow/pools.h"
@@ -30,9 +31,10 @@ static int create_slots(mr_instance *instance) {
     for (size_t i = 0; instance->ring.slots && i < instance->ring.slot_count; i++) {
         mr_slot *slot = &instance->ring.slots[i];
         slot->frames = mr_calloc(room + 1, sizeof(mr_frame *));
+        slot->sources = mr_calloc(room + 1, sizeof *slot->sources);
         slot->entered_ns = mr_calloc(room + 1, sizeof *slot->entered_ns);
         slot->settled = mr_calloc(room + 1, sizeof *slot->settled);
-        if (!slot->frames || !slot->entered_ns || !slot->settled)
+        if (!slot->frames || !slot->sources || !slot->entered_ns || !slot->settled)
             return MR_ERROR_MEMORY;
     }
     return instance->ring.slots ? MR_OK : MR_ERROR_MEMORY;
@@ -171,7 +173,9 @@ void mr_instance_set_devices(mr_instance *instance) {
             self->output_memory = MR_MEMORY_HOST;
     }
     instance->self.device = instance->placement.parts[0].self.device;
-    instance->ring.hands_on = hands_on(instance->graph->plan, vertex);
+    /* A stage behind that leaves a source's frames where they are (credit.h) would leave their work undone. */
+    const bool all_are_taken = !instance->ring.tells_gone || vertex->source_count < 2;
+    instance->ring.hands_on = all_are_taken && hands_on(instance->graph->plan, vertex);
 }
 
 static int open_part(mr_instance *instance, size_t number) {
@@ -232,6 +236,7 @@ static void destroy_slots(mr_instance *instance) {
         if (slot->frames)
             mr_slot_reset(slot);
         mr_free(slot->frames);
+        mr_free(slot->sources);
         mr_free(slot->entered_ns);
         mr_free(slot->settled);
         mr_free(slot->marks);
@@ -252,6 +257,7 @@ static void destroy_inputs(mr_instance *instance) {
     for (size_t i = 0; instance->intake.ports && i < instance->intake.port_count; i++)
         mr_link_destroy(&instance->intake.ports[i]);
     mr_free(instance->intake.ports);
+    mr_credit_destroy(instance);
 }
 
 static void release_abandoned(mr_instance *instance) {

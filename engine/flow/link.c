@@ -408,13 +408,27 @@ static void take_first(mr_link *link, lane_queue *lane, mr_item *item) {
 
 enum { WAKE_AT_ONCE = 32 };
 
-size_t mr_link_pop(mr_link *link, mr_item *items, size_t count) {
+/* Whether the first lane's first item is left where it is; then the next lane is first. */
+static bool leaves_first(mr_link *link, mr_link_claim *claim, void *context) {
+    const mr_item *first = item_at(link->head, 0);
+    if (first->kind != MR_ITEM_FRAME || claim(context, first->source))
+        return false;
+    pass_turn(link);
+    return true;
+}
+
+static inline size_t pop(mr_link *link, mr_item *items, size_t count, mr_link_claim *claim, void *context) {
     mr_task *tasks[WAKE_AT_ONCE];
     uint32_t task_count = 0;
     size_t popped = 0;
+    const lane_queue *left = NULL; /* the first lane whose frame stays */
     pthread_mutex_lock(&link->lock);
-    while (popped < count && link->head) {
+    while (popped < count && link->head && link->head != left) {
         lane_queue *lane = link->head;
+        if (claim && leaves_first(link, claim, context)) {
+            left = left ? left : lane;
+            continue;
+        }
         take_first(link, lane, &items[popped++]);
         if (lane->next || !lane->count)
             pass_turn(link);
@@ -427,6 +441,26 @@ size_t mr_link_pop(mr_link *link, mr_item *items, size_t count) {
     for (uint32_t i = 0; i < task_count; i++)
         mr_task_wake(tasks[i]);
     return popped;
+}
+
+size_t mr_link_pop(mr_link *link, mr_item *items, size_t count) {
+    return pop(link, items, count, NULL, NULL);
+}
+
+size_t mr_link_pop_claimed(mr_link *link, mr_item *items, size_t count, mr_link_claim *claim, void *context) {
+    return pop(link, items, count, claim, context);
+}
+
+bool mr_link_has_room(mr_link *link, uint32_t source, uint32_t coming, mr_task *producer) {
+    if (link->params.policy != MR_POLICY_BLOCK)
+        return true;
+    pthread_mutex_lock(&link->lock);
+    lane_queue *lane = lane_of(link, source);
+    bool has_room = (int64_t)lane->frames + coming < link->params.capacity;
+    if (!has_room)
+        add_waiter(lane, producer);
+    pthread_mutex_unlock(&link->lock);
+    return has_room;
 }
 
 bool mr_link_head(mr_link *link, uint32_t source, mr_item *item) {

@@ -7,6 +7,7 @@
 #include "engine/base/memory.h"
 #include "engine/data/pool.h"
 #include "engine/data/store.h"
+#include "engine/flow/credit.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 #include "engine/flow/link.h"
@@ -242,6 +243,7 @@ static void push_done(mr_instance *instance, mr_entry_task *entry) {
         if (!mine)
             return;
         count_ends(instance, slot);
+        mr_credit_return_all(instance, slot);
         slot->state = MR_SLOT_HELD;
         instance->ring.pushed++;
     }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/flow/credit.h"
 #include "engine/flow/deadline.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/lifecycle.h"
@@ -106,7 +107,7 @@ static int add_link(mr_graph *graph, mr_instance *instance, size_t port, const u
         .policy = vertex->policy,
         .stage = vertex->id,
         .wake = mr_instance_wake,
-        .wake_always = instance->shared || instance->intake.port_count > 1,
+        .wake_always = instance->shared || instance->intake.port_count > 1 || instance->intake.credit,
         .context = instance,
     };
     int status = mr_link_create(&instance->intake.ports[port], &params);
@@ -204,16 +205,19 @@ static bool asks_for_gone(const mr_plan_vertex *vertex) {
 }
 
 /* A stage leaves gaps if anything behind it asks for them. Vertices are in topological order. */
-static void mark_tellers(mr_graph *graph) {
+static int mark_tellers(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
     bool *tells = mr_calloc(plan->vertex_count + 1, sizeof *tells);
-    for (size_t v = plan->vertex_count; tells && v-- > 0;)
+    if (!tells)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
+    for (size_t v = plan->vertex_count; v-- > 0;)
         for (size_t e = 0; e < plan->edge_count; e++)
             if (plan->edges[e].from == (int)v)
                 tells[v] |= tells[plan->edges[e].to] || asks_for_gone(&plan->vertices[plan->edges[e].to]);
-    for (size_t i = 0; tells && i < graph->instance_count; i++)
+    for (size_t i = 0; i < graph->instance_count; i++)
         graph->instances[i]->ring.tells_gone = tells[graph->instances[i]->vertex - plan->vertices];
     mr_free(tells);
+    return MR_OK;
 }
 
 /* ---- devices in common ----------------------------------------------------------------------------------------- */
@@ -281,6 +285,10 @@ int mr_graph_wire(mr_graph *graph) {
         return mr_fail(status, "no memory for the graph");
     for (size_t v = 0; !status && v < graph->plan->vertex_count; v++)
         status = create_instances(graph, v);
+    if (!status)
+        status = mark_tellers(graph);
+    for (size_t i = 0; !status && i < graph->instance_count; i++)
+        status = mr_credit_create(graph->instances[i]);
     for (size_t v = 0; !status && v < graph->plan->vertex_count; v++)
         status = create_links(graph, v);
     if (!status)
@@ -290,7 +298,6 @@ int mr_graph_wire(mr_graph *graph) {
     if (status)
         return status;
     expect_ends(graph);
-    mark_tellers(graph);
     return mr_graph_create_needs(graph);
 }
 

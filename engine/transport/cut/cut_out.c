@@ -151,6 +151,19 @@ static bool exceeds_share(cut_out *out, uint32_t source) {
     return exceeds;
 }
 
+/* Frames for which a source has no share left stay in the queue, where they hold up no other source. Those of a live cut
+ * are dropped. */
+static bool source_has_room(mr_stage *self, uint32_t source, uint32_t coming) {
+    cut_out *out = self->state;
+    if (!out->of_source || out->cut->mode == MR_CUT_LIVE)
+        return true;
+    pthread_mutex_lock(&out->lock);
+    bool has_room = out->of_source[source] + coming < (uint32_t)out->cut->share;
+    out->parked |= !has_room;
+    pthread_mutex_unlock(&out->lock);
+    return has_room;
+}
+
 static int process(mr_stage *self, mr_io *io) {
     cut_out *out = self->state;
     mr_frame *frame = mr_io_input(io);
@@ -629,7 +642,7 @@ static void close_stage(mr_stage *self) {
 
 static const mr_port inputs[] = {{.name = "in", .help = "frames for another node"}, {0}};
 
-static const mr_stage_hooks hooks = {.mark = pass_mark, .idle = send_gathered};
+static const mr_stage_hooks hooks = {.mark = pass_mark, .has_room = source_has_room, .idle = send_gathered};
 
 const mr_stage_type mr_cut_out_stage = {
     .name = "cut out",

@@ -1,0 +1,65 @@
+#include "engine/flow/credit.h"
+
+#include "engine/base/memory.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/link.h"
+
+int mr_credit_create(mr_instance *instance) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    if (!instance->ring.tells_gone || instance->self.source != MR_SOURCE_NONE || vertex->source_count < 2)
+        return MR_OK;
+    instance->intake.credit = mr_calloc(instance->graph->plan->source_count, sizeof *instance->intake.credit);
+    return instance->intake.credit ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
+}
+
+void mr_credit_destroy(mr_instance *instance) {
+    mr_free(instance->intake.credit);
+    instance->intake.credit = NULL;
+}
+
+/* Its frames go no further, so they need no room. */
+static bool drops_all(const mr_instance *instance) {
+    return atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed) ||
+           atomic_load_explicit(&instance->failed, memory_order_relaxed);
+}
+
+static bool routes_have_room(mr_entry_task *entry, uint32_t source) {
+    const mr_instance *instance = entry->instance;
+    for (size_t port = 0; port < instance->vertex->output_count; port++) {
+        const mr_route *route = &instance->ring.routes[port];
+        for (size_t i = 0; i < route->consumer_count; i++) {
+            mr_link *link = route->links[i][source];
+            if (link && !mr_link_has_room(link, source, instance->intake.credit[source], &entry->task))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool type_has_room(mr_instance *instance, uint32_t source) {
+    const mr_stage_hooks *hooks = instance->self.type->hooks;
+    return !hooks || !hooks->has_room ||
+           hooks->has_room(&instance->placement.parts[0].self, source, instance->intake.credit[source]);
+}
+
+bool mr_credit_take(mr_entry_task *entry, uint32_t source) {
+    mr_instance *instance = entry->instance;
+    if (!instance->intake.credit)
+        return true;
+    const bool has_room = drops_all(instance) || (type_has_room(instance, source) && routes_have_room(entry, source));
+    instance->intake.credit[source] += has_room;
+    instance->intake.held_up |= !has_room;
+    return has_room;
+}
+
+void mr_credit_return(mr_instance *instance, uint32_t source) {
+    if (instance->intake.credit)
+        instance->intake.credit[source]--;
+}
+
+void mr_credit_return_all(mr_instance *instance, const mr_slot *slot) {
+    /* A join takes one frame from each port for one credit. */
+    const size_t count = instance->intake.port_count > 1 && slot->frame_count ? 1 : slot->frame_count;
+    for (size_t i = 0; instance->intake.credit && i < count; i++)
+        mr_credit_return(instance, slot->sources[i]);
+}
