@@ -192,6 +192,33 @@ static void test_join_behind_cuts(void **state) {
     cut_check_ledger(&a, 400, 134, 266, 0);
 }
 
+/* Each way takes the sources in turns of its own: none of them may hold up what another way has yet to bring. */
+static void test_sources_on_two_ways(void **state) {
+    enum { SOURCES = 10, FRAMES = 100 };
+    (void)state;
+    char sources[512];
+    int length = 0;
+    for (int i = 0; i < SOURCES; i++)
+        length += snprintf(sources + length, sizeof sources - (size_t)length, "  s%d: {type: count, frames: %d}\n", i, FRAMES);
+    for (int turn = 0; turn < 2; turn++) {
+        const char *text =
+            cut_pipeline(sources,
+                         "  first: {type: pass, input: sources.*}\n"
+                         "  left: {type: chew, input: first, uneven: true}\n"
+                         "  right: {type: slow, input: first, period: 50us}\n"
+                         "  both: {type: meet, join: {x: left, y: right}}\n",
+                         "both", "  a: {stages: [first]}\n  b: {stages: [left]}\n  c: {stages: [right]}\n  d: {stages: [both, kept]}\n");
+        node_process one = node_start(text, "a", cut_folder), two = node_start(text, "b", cut_folder),
+                     three = node_start(text, "c", cut_folder), four = node_start(text, "d", cut_folder);
+        node_report a = node_finish(&one), b = node_finish(&two), c = node_finish(&three), d = node_finish(&four);
+        cut_check_ledger(&a, SOURCES * FRAMES, SOURCES * FRAMES, 0, 0);
+        assert_int_equal(b.status, MR_OK);
+        assert_int_equal(c.status, MR_OK);
+        assert_int_equal(d.status, MR_OK);
+        assert_int_equal(node_count_lines(cut_file), SOURCES * FRAMES);
+    }
+}
+
 /* ---- who dies ---------------------------------------------------------------------------------------------------- */
 
 /* It does not come to its end before the gate is open, however late those come who kill its nodes. */
@@ -338,6 +365,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_loss_is_told, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_three_nodes_and_back, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_join_behind_cuts, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_sources_on_two_ways, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_taker_is_killed, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_giver_is_killed, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_nodes_are_suspended, cut_make_folder, cut_remove_folder),
