@@ -199,7 +199,8 @@ static void test_sources_on_two_ways(void **state) {
     char sources[512];
     int length = 0;
     for (int i = 0; i < SOURCES; i++)
-        length += snprintf(sources + length, sizeof sources - (size_t)length, "  s%d: {type: count, frames: %d}\n", i, FRAMES);
+        length += snprintf(sources + length, sizeof sources - (size_t)length, "  s%d: {type: count, frames: %d}\n", i,
+                           FRAMES);
     for (int turn = 0; turn < 2; turn++) {
         const char *text =
             cut_pipeline(sources,
@@ -207,7 +208,9 @@ static void test_sources_on_two_ways(void **state) {
                          "  left: {type: chew, input: first, uneven: true}\n"
                          "  right: {type: slow, input: first, period: 50us}\n"
                          "  both: {type: meet, join: {x: left, y: right}}\n",
-                         "both", "  a: {stages: [first]}\n  b: {stages: [left]}\n  c: {stages: [right]}\n  d: {stages: [both, kept]}\n");
+                         "both",
+                         "  a: {stages: [first]}\n  b: {stages: [left]}\n  c: {stages: [right]}\n"
+                         "  d: {stages: [both, kept]}\n");
         node_process one = node_start(text, "a", cut_folder), two = node_start(text, "b", cut_folder),
                      three = node_start(text, "c", cut_folder), four = node_start(text, "d", cut_folder);
         node_report a = node_finish(&one), b = node_finish(&two), c = node_finish(&three), d = node_finish(&four);
