@@ -125,6 +125,8 @@ void mr_kernels_choose(mr_kernels *wide, const mr_kernels *narrow, int64_t (*now
 /* ---- the table of this process ---------------------------------------------------------------------------------- */
 
 static mr_kernels best;
+static mr_kernel_variant best_steps[MR_KERNEL_STEPS];
+static mr_kernel_variants listed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Whether the user named the variants. */
@@ -148,34 +150,27 @@ static void fill_best(void) {
     mr_isa named = MR_ISA_AVX512;
     bool fixed = is_named(&named);
     mr_kernels_init(&best, named);
-    if (fixed || best.isa < MR_ISA_AVX512)
-        return;
-    mr_kernels narrow;
-    mr_kernels_init(&narrow, MR_ISA_AVX2);
-    mr_kernels_choose(&best, &narrow, now_ns);
-}
-
-const char *mr_kernel_step_name(mr_kernel_step step) {
-    static const char *const names[MR_KERNEL_STEPS] = {"vertical", "horizontal", "colour"};
-    return names[step];
-}
-
-const char *mr_kernels_describe(const mr_kernels *kernels, char *text, size_t bytes) {
-    int length = snprintf(text, bytes, "%s", mr_isa_name(kernels->isa));
-    const char *before = " (";
-    for (int step = 0; step < MR_KERNEL_STEPS && length < (int)bytes; step++) {
-        if (kernels->step[step] == kernels->isa)
-            continue;
-        length += snprintf(text + length, bytes - (size_t)length, "%s%s %s", before,
-                           mr_kernel_step_name((mr_kernel_step)step), mr_isa_name(kernels->step[step]));
-        before = ", ";
+    if (!fixed && best.isa == MR_ISA_AVX512) {
+        mr_kernels narrow;
+        mr_kernels_init(&narrow, MR_ISA_AVX2);
+        mr_kernels_choose(&best, &narrow, now_ns);
     }
-    if (*before == ',' && length < (int)bytes)
-        snprintf(text + length, bytes - (size_t)length, ")");
-    return text;
+    listed = mr_kernels_list(&best, best_steps);
+}
+
+mr_kernel_variants mr_kernels_list(const mr_kernels *kernels, mr_kernel_variant each[MR_KERNEL_STEPS]) {
+    static const char *const names[MR_KERNEL_STEPS] = {"vertical", "horizontal", "colour"};
+    for (int step = 0; step < MR_KERNEL_STEPS; step++)
+        each[step] = (mr_kernel_variant){names[step], mr_isa_name(kernels->step[step])};
+    return (mr_kernel_variants){mr_isa_name(kernels->isa), MR_KERNEL_STEPS, each};
 }
 
 const mr_kernels *mr_kernels_get(void) {
     pthread_once(&once, fill_best);
     return &best;
+}
+
+const mr_kernel_variants *mr_kernel_variants_get(void) {
+    pthread_once(&once, fill_best);
+    return &listed;
 }

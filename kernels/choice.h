@@ -4,6 +4,7 @@
 #define MILLRACE_KERNELS_CHOICE_H
 
 #include "kernels/kernels.h"
+#include "millrace/devices.h"
 
 /* Runs each operation of mr_kernel_step in both tables, and puts that of `narrow` into `wide`, with its name in `step`,
  * if it is not slower. Takes less than a millisecond; now_ns reads a clock. If memory runs out nothing is changed. */
@@ -13,9 +14,7 @@ void mr_kernels_choose(mr_kernels *wide, const mr_kernels *narrow, int64_t (*now
  * "avx512") in the environment names one for all instead; variants that the processor lacks are left out. Any
  * thread. */
 const mr_kernels *mr_kernels_get(void);
-/* Prints a table's variants: "avx2", or "avx512 (vertical avx2, colour avx2)". Returns `text`. */
-const char *mr_kernels_describe(const mr_kernels *kernels, char *text, size_t bytes);
-/* Name of a step of preprocess ("vertical", "horizontal", "colour"). */
-const char *mr_kernel_step_name(mr_kernel_step step);
+/* Lists the variants of a table (mr_kernel_variants_get lists those of mr_kernels_get); `each` is part of the list. */
+mr_kernel_variants mr_kernels_list(const mr_kernels *kernels, mr_kernel_variant each[MR_KERNEL_STEPS]);
 
 #endif

@@ -41,6 +41,8 @@ int mr_audit_open(const char *path) {
         return status;
     }
     pthread_mutex_lock(&lock);
+    if (fd != CLOSED)
+        close(fd);
     fd = opened;
     regular = S_ISREG(found.st_mode);
     torn = complained = false;

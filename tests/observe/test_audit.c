@@ -183,6 +183,27 @@ static void what_is_not_a_regular_file_is_taken_as_it_is(void **state) {
     fclose(reader);
 }
 
+/* The log is one: another that is opened takes its place, and the first is closed. */
+static void a_log_takes_the_place_of_another(void **state) {
+    fixture *in = *state;
+    struct stat found;
+    int before = dup(STDERR_FILENO);
+    close(before);
+    assert_int_equal(mr_audit_open("/dev/null"), MR_OK);
+    assert_int_equal(mr_audit_open(in->path), MR_OK);
+    mr_audit("event", mr_audit_number("number", 1));
+    read_log(in, "event", 0);
+    assert_int_equal(in->entries, 1);
+    assert_int_equal(mr_audit_open("/nowhere/at/all"), MR_ERROR_IO);
+    mr_audit("event", mr_audit_number("number", 2));
+    read_log(in, "event", 0);
+    assert_int_equal(in->entries, 2);
+    mr_audit_close();
+    mr_audit_close();
+    assert_false(mr_audit_wanted());
+    assert_int_equal(fstat(before, &found), -1);
+}
+
 /* ---- floods ---------------------------------------------------------------------------------------------------- */
 
 static void peers_that_are_let_in_do_not_fill_it(void **state) {
@@ -221,6 +242,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_others_have_left_is_ended, begin, finish),
         cmocka_unit_test_setup_teardown(several_processes_leave_whole_lines, begin, finish),
         cmocka_unit_test_setup_teardown(what_is_not_a_regular_file_is_taken_as_it_is, begin, finish),
+        cmocka_unit_test_setup_teardown(a_log_takes_the_place_of_another, begin, finish),
         cmocka_unit_test_setup_teardown(peers_that_are_let_in_do_not_fill_it, begin, finish),
     };
     return cmocka_run_group_tests_name("audit", tests, NULL, NULL);

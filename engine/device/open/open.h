@@ -1,5 +1,5 @@
-/* Devices by name: the only place that knows every kind of device. Device names are "cpu", "sim", "sim:N", "cuda",
- * "cuda:N" (0 if there is no number) and "cuda:GPU-<uuid>"; parameters of a simulated device (sim.h) follow a `?`.
+/* Devices by name: the only place that knows every kind of device. millrace/devices.h has the forms of names; parameters of
+ * a simulated device are those of sim.h.
  *
  * Threads: any. */
 #ifndef MILLRACE_DEVICE_OPEN_OPEN_H
@@ -7,22 +7,15 @@
 
 #include "engine/device/device.h"
 #include "engine/device/sim/card.h"
-
-/* The room for the longest name, with its final 0. */
-enum { MR_DEVICE_NAME = 256 };
+#include "millrace/devices.h"
 
 /* Opens a device. `seed` is for simulated devices, which work in simulated time if `manual` is set. MR_ERROR_CONFIG: there
  * is no such kind of device, or no such parameter; MR_ERROR_UNAVAILABLE: this machine has no such device;
  * MR_ERROR_MEMORY, MR_ERROR_DEVICE. On failure *device is NULL. */
 int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual);
-/* MR_OK if the name is well formed, else MR_ERROR_CONFIG. Does not look for the device. */
-int mr_device_check_name(const char *name);
 /* A GPU has two names. If `name` has the UUID of a GPU of this machine, writes the name with its number, else `name`
  * itself, which is well formed and shorter than MR_DEVICE_NAME. Returns `text`. */
 const char *mr_device_number(const char *name, char text[MR_DEVICE_NAME]);
-/* Checks that this machine has the device, and reads the size of its memory (0: not known). The name is well formed.
- * MR_ERROR_UNAVAILABLE, MR_ERROR_DEVICE. */
-int mr_device_probe(const char *name, uint64_t *memory_bytes);
 /* The compute capability of the CUDA device with that well-formed name: 90 is 9.0. 0: it is not a CUDA device, or there is
  * none. */
 int mr_device_capability(const char *name);

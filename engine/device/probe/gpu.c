@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "engine/base/memory.h"
+#include "millrace/devices.h"
 #include "millrace/status.h"
 
 /* CUdevice_attribute, CUcomputemode. */

@@ -193,8 +193,6 @@ bool mr_gpu_driver_suffices(int driver_cuda, int runtime);
  * and wait for each other without need. The driver reads it when it is first used. */
 #define MR_GPU_CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
 #define MR_GPU_MOST_CONNECTIONS "32"
-/* Sets the number of hardware queues to the maximum, unless it is set. It writes the environment, which other threads may
- * be reading: for a program's first lines. The library itself never does; it logs if streams share queues. */
-void mr_gpu_want_connections(void);
+/* mr_gpu_want_connections (millrace/devices.h) sets it. */
 
 #endif

@@ -268,6 +268,8 @@ static int write_public(const mr_key_pair *pair, const char *path) {
 
 int mr_key_pair_write(const mr_key_pair *pair, const char *folder, const char *name) {
     char private_path[PATH_BYTES], public_path[PATH_BYTES];
+    if (!*name || *name == '.' || strchr(name, '/'))
+        return mr_fail(MR_ERROR_USAGE, "\"%s\" cannot be the name of a file", name);
     int length = snprintf(private_path, sizeof private_path, "%s/%s.key", folder, name);
     snprintf(public_path, sizeof public_path, "%s/%s.pub", folder, name);
     if (length < 0 || (size_t)length >= sizeof private_path)

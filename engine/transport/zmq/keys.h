@@ -17,19 +17,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MR_KEY_BYTES = 32, MR_KEY_TEXT = 41 };
+#include "millrace/keys.h"
 
-typedef struct mr_key_pair {
-    char public_key[MR_KEY_TEXT], secret_key[MR_KEY_TEXT]; /* Z85, ended by zero */
-} mr_key_pair;
+enum { MR_KEY_BYTES = 32 };
 
-int mr_key_pair_generate(mr_key_pair *pair);
-/* Writes FOLDER/NAME.key, which only its owner may read, and FOLDER/NAME.pub. The folder is made if it is not there,
- * for its owner alone. MR_ERROR_IO if one of the files exists: nothing is written over, and none is left alone. */
-int mr_key_pair_write(const mr_key_pair *pair, const char *folder, const char *name);
 int mr_key_pair_read(mr_key_pair *pair, const char *path);
-/* Overwrites the secret before its memory is given away. */
-void mr_key_pair_forget(mr_key_pair *pair);
 
 /* The one public key that `text` is, or that the file of that name holds. */
 int mr_key_public(const char *text, char key[MR_KEY_TEXT]);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/machine.h"
 #include "engine/device/open/open.h"
 #include "engine/device/probe/gpu.h"
 #include "millrace/status.h"
@@ -307,6 +308,67 @@ static void test_this_machine(void **state) {
     mr_gpu_access_close(&access);
 }
 
+/* ---- what programs see ------------------------------------------------------------------------------------------- */
+
+static void test_a_view_of_healthy_gpus(void **state) {
+    (void)state;
+    mr_gpu_access access = gpu_healthy();
+    const mr_machine *machine;
+    assert_int_equal(mr_machine_open_with(&machine, &access), MR_OK);
+    assert_true(machine->cores >= machine->usable_cores && machine->usable_cores > 0 && machine->numa_nodes > 0);
+    assert_true(machine->memory_bytes >= machine->available_bytes);
+    assert_string_equal(machine->driver, "580.65.06");
+    assert_int_equal(machine->driver_cuda, 13000);
+    assert_int_equal(machine->finding_count, 0);
+    assert_int_equal(machine->gpu_count, 2);
+    const mr_machine_gpu *gpu = &machine->gpus[1];
+    assert_true(gpu->usable);
+    assert_string_equal(gpu->name, "cuda:1");
+    assert_string_equal(gpu->model, "Test GPU 1");
+    assert_string_equal(gpu->uuid, "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae01");
+    assert_true(gpu->memory_bytes == UINT64_C(80) << 30 && gpu->free_bytes == UINT64_C(79) << 30);
+    assert_int_equal(10 * gpu->major + gpu->minor, 90);
+    assert_int_equal(gpu->codec_count, 2);
+    assert_string_equal(gpu->codecs[1].name, "hevc");
+    assert_true(gpu->codecs[1].ten_bits && gpu->codecs[1].max_width == 8192);
+    assert_int_equal(machine->gpus[0].peer_count, 1);
+    assert_int_equal(machine->gpus[0].peers[0], 1);
+    assert_int_equal(gpu->peer_count, 0);
+    assert_int_equal(gpu->slowed_count, 0);
+    mr_machine_close(&machine);
+    assert_null(machine);
+    mr_machine_close(&machine);
+}
+
+static void test_a_view_of_findings(void **state) {
+    (void)state;
+    mr_gpu_access access = gpu_healthy();
+    const mr_machine *machine;
+    gpu_here.slowed = 0x04 | 0x40;
+    assert_int_equal(mr_machine_open_with(&machine, &access), MR_OK);
+    const mr_machine_gpu *gpu = &machine->gpus[0];
+    assert_true(gpu->usable);
+    assert_int_equal(gpu->slowed_count, 2);
+    assert_string_equal(gpu->slowed_by[0], "power limit");
+    assert_string_equal(gpu->slowed_by[1], "heat (hardware)");
+    assert_int_equal(gpu->finding_count, 1);
+    assert_string_equal(gpu->findings[0].code, "slowed");
+    assert_false(gpu->findings[0].fatal);
+    mr_machine_close(&machine);
+    access.cuDeviceGetUuid = NULL; /* without it NVML is not asked */
+    assert_int_equal(mr_machine_open_with(&machine, &access), MR_OK);
+    assert_null(machine->gpus[0].uuid);
+    assert_int_equal(machine->gpus[0].slowed_count, 0);
+    mr_machine_close(&machine);
+    access = gpu_without_driver();
+    assert_int_equal(mr_machine_open_with(&machine, &access), MR_OK);
+    assert_int_equal(machine->gpu_count, 0);
+    assert_null(machine->driver);
+    assert_int_equal(machine->finding_count, 1);
+    assert_true(machine->findings[0].fatal && *machine->findings[0].what && *machine->findings[0].mend);
+    mr_machine_close(&machine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_is_read),
@@ -322,6 +384,8 @@ int main(void) {
         cmocka_unit_test(test_uuids),
         cmocka_unit_test(test_instances),
         cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_a_view_of_healthy_gpus),
+        cmocka_unit_test(test_a_view_of_findings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,19 @@ static void nothing_is_written_over(void **state) {
     assert_int_equal(access(in->path, F_OK), -1);
 }
 
+/* A program may pass on a name that others gave: it does not lead out of the folder. */
+static void names_are_those_of_files(void **state) {
+    static const char *const names[] = {"", ".", "..", ".hidden", "a/b", "../a", "/a"};
+    fixture *in = *state;
+    mr_key_pair pair;
+    assert_int_equal(mr_key_pair_generate(&pair), MR_OK);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(mr_key_pair_write(&pair, in->folder, names[i]), MR_ERROR_USAGE);
+        snprintf(in->path, sizeof in->path, "\"%s\"", names[i]);
+        assert_non_null(strstr(mr_message(), in->path));
+    }
+}
+
 static void secrets_that_others_may_read_are_none(void **state) {
     fixture *in = *state;
     mr_key_pair pair;
@@ -424,6 +437,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_pair_is_read_as_it_was_written, begin, finish),
         cmocka_unit_test_setup_teardown(nothing_is_written_over, begin, finish),
+        cmocka_unit_test_setup_teardown(names_are_those_of_files, begin, finish),
+        cmocka_unit_test_setup_teardown(names_are_those_of_files, begin, finish),
         cmocka_unit_test_setup_teardown(secrets_that_others_may_read_are_none, begin, finish),
         cmocka_unit_test_setup_teardown(what_is_no_pair_is_none, begin, finish),
         cmocka_unit_test_setup_teardown(lists_may_begin_with_a_mark, begin, finish),

@@ -1,9 +1,8 @@
 /* millrace keygen: makes a pair of keys, which identifies a program to its peers. */
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/base/print.h"
-#include "engine/transport/zmq/keys.h"
+#include "millrace/keys.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/verbs.h"
 
@@ -28,12 +27,6 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-static int check_name(const char *name) {
-    if (!*name || *name == '.' || strchr(name, '/'))
-        return mr_usage_error(&usage, "\"%s\" cannot be the name of a file: --output says where it goes", name);
-    return 0;
-}
-
 static int run_verb(int argc, char **argv) {
     const char *folder = ".", *name = "millrace";
     int code = 0, got;
@@ -46,8 +39,6 @@ static int run_verb(int argc, char **argv) {
         name = argv[optind++];
     if (optind < argc)
         return mr_usage_error(&usage, "one pair at a time: \"%s\" is left over", argv[optind]);
-    if ((code = check_name(name)))
-        return code;
     mr_key_pair pair;
     int status = mr_key_pair_generate(&pair);
     if (!status)
@@ -55,6 +46,8 @@ static int run_verb(int argc, char **argv) {
     if (!status)
         mr_print(stdout, "%s/%s.key\n%s/%s.pub\n%s\n", folder, name, folder, name, pair.public_key);
     mr_key_pair_forget(&pair);
+    if (status == MR_ERROR_USAGE)
+        return mr_usage_error(&usage, "%s: --output says where it goes", mr_message());
     return status ? mr_command_failed(status) : mr_flush_stdout();
 }
 

@@ -10,7 +10,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/base/print.h"
-#include "engine/device/probe/gpu.h"
+#include "millrace/devices.h"
 #include "millrace/command.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/topics.h"

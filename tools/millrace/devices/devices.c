@@ -26,12 +26,12 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-static int print_json(const mr_host *host, const mr_gpus *gpus) {
+static int print_json(const mr_machine *machine) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return mr_command_failed(MR_ERROR_MEMORY);
     mr_json_open_map(json, NULL);
-    mr_devices_put_json(json, host, gpus);
+    mr_devices_put_json(json, machine);
     yajl_gen_map_close(json);
     int status = mr_json_finish(json, stdout);
     return status ? mr_command_failed(status) : 0;
@@ -53,19 +53,14 @@ static int show_models(bool json) {
 }
 
 static int show(bool json) {
-    mr_host host;
-    mr_gpus gpus;
-    mr_gpu_access access;
-    mr_host_probe(&host);
-    mr_gpu_access_open(&access);
-    int status = mr_gpus_probe(&access, &gpus);
+    const mr_machine *machine;
+    int status = mr_machine_open(&machine);
     int code = status ? mr_command_failed(status) : 0;
     if (!status && json)
-        code = print_json(&host, &gpus);
+        code = print_json(machine);
     else if (!status)
-        mr_devices_print(&host, &gpus, stdout);
-    mr_gpus_fini(&gpus);
-    mr_gpu_access_close(&access);
+        mr_devices_print(machine, stdout);
+    mr_machine_close(&machine);
     return code ? code : mr_flush_stdout();
 }
 

@@ -5,13 +5,12 @@
 #include <stdio.h>
 
 #include "engine/base/json.h"
-#include "engine/device/host.h"
-#include "engine/device/probe/gpu.h"
+#include "millrace/devices.h"
 
 /* devices_text.c */
-void mr_devices_print(const mr_host *host, const mr_gpus *gpus, FILE *stream);
+void mr_devices_print(const mr_machine *machine, FILE *stream);
 /* devices_json.c: the members of one JSON object. */
-void mr_devices_put_json(yajl_gen json, const mr_host *host, const mr_gpus *gpus);
+void mr_devices_put_json(yajl_gen json, const mr_machine *machine);
 
 /* devices_models.c: the cards that `like` knows; in JSON the member "models". */
 int mr_devices_print_models(FILE *stream);

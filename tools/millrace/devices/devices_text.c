@@ -2,8 +2,6 @@
 #include <string.h>
 
 #include "engine/base/print.h"
-#include "kernels/choice.h"
-#include "kernels/kernels.h"
 #include "tools/millrace/devices/devices.h"
 #include "tools/millrace/plan/plan.h"
 
@@ -18,22 +16,37 @@ static const char *plural(int count) {
     return count == 1 ? "" : "s";
 }
 
-static void print_host(const mr_host *host, FILE *stream) {
-    char all[MR_WORDS], available[MR_WORDS], kernels[128];
+/* "avx2", or "avx512 (vertical avx2, colour avx2)". */
+static void print_kernels(const mr_kernel_variants *kernels, FILE *stream) {
+    const char *before = " (";
+    fputs(kernels->isa, stream);
+    for (size_t i = 0; i < kernels->step_count; i++) {
+        const mr_kernel_variant *one = &kernels->steps[i];
+        if (strcmp(one->isa, kernels->isa) == 0)
+            continue;
+        fprintf(stream, "%s%s %s", before, one->step, one->isa);
+        before = ", ";
+    }
+    fputs(*before == ',' ? ")\n" : "\n", stream);
+}
+
+static void print_host(const mr_machine *machine, FILE *stream) {
+    char all[MR_WORDS], available[MR_WORDS];
     begin("cpu", stream);
-    mr_print(stream, "%s\n", *host->model ? host->model : "processors");
+    mr_print(stream, "%s\n", machine->processor ? machine->processor : "processors");
     begin("", stream);
-    mr_print(stream, "%d of %d core%s for this process, %d NUMA node%s, kernels: %s\n", host->usable, host->cores,
-             plural(host->cores), host->nodes, plural(host->nodes), mr_kernels_describe(mr_kernels_get(), kernels, sizeof kernels));
-    if (host->memory_bytes) {
+    mr_print(stream, "%d of %d core%s for this process, %d NUMA node%s, kernels: ", machine->usable_cores, machine->cores,
+             plural(machine->cores), machine->numa_nodes, plural(machine->numa_nodes));
+    print_kernels(mr_kernel_variants_get(), stream);
+    if (machine->memory_bytes) {
         begin("", stream);
-        mr_print(stream, "%s memory, %s available\n", mr_words_bytes(host->memory_bytes, all),
-                 mr_words_bytes(host->available_bytes, available));
+        mr_print(stream, "%s memory, %s available\n", mr_words_bytes(machine->memory_bytes, all),
+                 mr_words_bytes(machine->available_bytes, available));
     }
 }
 
-static void print_findings(const mr_gpu_finding *findings, int count, const char *name, FILE *stream) {
-    for (int i = 0; i < count; i++) {
+static void print_findings(const mr_machine_finding *findings, size_t count, const char *name, FILE *stream) {
+    for (size_t i = 0; i < count; i++) {
         begin(i ? "" : name, stream);
         mr_print(stream, "%s: %s\n", findings[i].fatal ? "cannot be used" : "note", findings[i].what);
         begin("", stream);
@@ -41,7 +54,7 @@ static void print_findings(const mr_gpu_finding *findings, int count, const char
     }
 }
 
-static void print_memory(const mr_gpu *gpu, FILE *stream) {
+static void print_memory(const mr_machine_gpu *gpu, FILE *stream) {
     char all[MR_WORDS], available[MR_WORDS];
     begin("", stream);
     mr_print(stream, "%s memory", mr_words_bytes(gpu->memory_bytes, all));
@@ -51,7 +64,7 @@ static void print_memory(const mr_gpu *gpu, FILE *stream) {
              gpu->multiprocessors, plural(gpu->multiprocessors), gpu->copy_engines, plural(gpu->copy_engines));
 }
 
-static void print_load(const mr_gpu *gpu, FILE *stream) {
+static void print_load(const mr_machine_gpu *gpu, FILE *stream) {
     if (gpu->utilisation < 0 && gpu->celsius < 0)
         return;
     begin("", stream);
@@ -63,64 +76,69 @@ static void print_load(const mr_gpu *gpu, FILE *stream) {
     fputc('\n', stream);
 }
 
-static void print_decoders(const mr_gpu *gpu, FILE *stream) {
+static void print_decoders(const mr_machine_gpu *gpu, FILE *stream) {
     if (!gpu->codec_count)
         return;
     begin("", stream);
     fputs("decodes ", stream);
-    for (int i = 0; i < gpu->codec_count; i++)
+    for (size_t i = 0; i < gpu->codec_count; i++)
         mr_print(stream, "%s%s up to %ux%u%s", i ? ", " : "", gpu->codecs[i].name, gpu->codecs[i].max_width,
                  gpu->codecs[i].max_height, gpu->codecs[i].ten_bits ? " (8 and 10 bits)" : "");
     fputc('\n', stream);
 }
 
-static void print_gpu(const mr_gpu *gpu, FILE *stream) {
-    char name[16];
-    snprintf(name, sizeof name, "cuda:%d", gpu->index);
-    begin(name, stream);
-    mr_print(stream, "%s%s%s\n", gpu->name, *gpu->uuid ? ", cuda:" : "", gpu->uuid);
+static void print_gpu(const mr_machine_gpu *gpu, FILE *stream) {
+    begin(gpu->name, stream);
+    mr_print(stream, "%s%s%s\n", gpu->model, gpu->uuid ? ", cuda:" : "", gpu->uuid ? gpu->uuid : "");
     print_memory(gpu, stream);
     print_load(gpu, stream);
     print_decoders(gpu, stream);
     print_findings(gpu->findings, gpu->finding_count, "", stream);
 }
 
+static bool reaches(const mr_machine_gpu *gpu, size_t other) {
+    for (size_t i = 0; i < gpu->peer_count; i++)
+        if ((size_t)gpu->peers[i] == other)
+            return true;
+    return false;
+}
+
 /* Tells which GPUs reach each other's memory, if there are several. */
-static void print_peers(const mr_gpus *gpus, FILE *stream) {
-    if (gpus->count < 2)
+static void print_peers(const mr_machine *machine, FILE *stream) {
+    if (machine->gpu_count < 2)
         return;
     begin("peers", stream);
     fputs("from \\ to", stream);
-    for (int to = 0; to < gpus->count; to++)
-        fprintf(stream, " %4d", to);
+    for (size_t to = 0; to < machine->gpu_count; to++)
+        fprintf(stream, " %4zu", to);
     fputc('\n', stream);
-    for (int from = 0; from < gpus->count; from++) {
+    for (size_t from = 0; from < machine->gpu_count; from++) {
         begin("", stream);
-        fprintf(stream, "%9d", from);
-        for (int to = 0; to < gpus->count; to++)
-            mr_print(stream, " %4s", from == to ? "-" : gpus->gpu[from].peers >> to & 1 ? "yes" : "no");
+        fprintf(stream, "%9zu", from);
+        for (size_t to = 0; to < machine->gpu_count; to++)
+            mr_print(stream, " %4s", from == to ? "-" : reaches(&machine->gpus[from], to) ? "yes" : "no");
         fputc('\n', stream);
     }
 }
 
-static void print_driver(const mr_gpus *gpus, FILE *stream) {
-    if (!gpus->driver_cuda)
+static void print_driver(const mr_machine *machine, FILE *stream) {
+    if (!machine->driver_cuda)
         return;
     begin("nvidia", stream);
-    mr_print(stream, "driver %s, which runs CUDA up to %d.%d", *gpus->driver ? gpus->driver : "of unknown version",
-             gpus->driver_cuda / 1000, gpus->driver_cuda % 1000 / 10);
-    if (gpus->runtime)
-        fprintf(stream, "; this build is made with CUDA %d.%d", gpus->runtime / 1000, gpus->runtime % 1000 / 10);
+    mr_print(stream, "driver %s, which runs CUDA up to %d.%d", machine->driver ? machine->driver : "of unknown version",
+             machine->driver_cuda / 1000, machine->driver_cuda % 1000 / 10);
+    if (machine->build_cuda)
+        fprintf(stream, "; this build is made with CUDA %d.%d", machine->build_cuda / 1000, machine->build_cuda % 1000 / 10);
     fputc('\n', stream);
 }
 
-void mr_devices_print(const mr_host *host, const mr_gpus *gpus, FILE *stream) {
-    print_host(host, stream);
-    for (int i = 0; i < gpus->count; i++)
-        print_gpu(&gpus->gpu[i], stream);
-    print_peers(gpus, stream);
-    print_driver(gpus, stream);
-    print_findings(gpus->findings, gpus->finding_count, "cuda:N", stream);
+void mr_devices_print(const mr_machine *machine, FILE *stream) {
+    print_host(machine, stream);
+    for (size_t i = 0; i < machine->gpu_count; i++)
+        print_gpu(&machine->gpus[i], stream);
+    print_peers(machine, stream);
+    print_driver(machine, stream);
+    print_findings(machine->findings, machine->finding_count, "cuda:N", stream);
     begin("sim:N", stream);
     fputs("simulated accelerators, any number, always there\n", stream);
 }

@@ -7,7 +7,7 @@
 #include <yajl/yajl_tree.h>
 
 #include "engine/base/json.h"
-#include "engine/observe/audit.h"
+#include "millrace/audit.h"
 #include "millrace/log.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/summary.h"

@@ -8,7 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "engine/observe/audit.h"
+#include "millrace/audit.h"
 
 int mr_run_audit_open(const char *path) {
     return path ? mr_audit_open(path) : MR_OK;

@@ -9,10 +9,8 @@
 #include <sys/stat.h>
 
 #include "engine/base/aside.h"
-#include "engine/device/device.h"
-#include "engine/device/open/open.h"
-#include "engine/device/probe/gpu.h"
 #include "engine/text/options.h"
+#include "millrace/devices.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/table.h"
@@ -110,18 +108,16 @@ static int take_option(void *given, int option) {
 
 /* The name of the first GPU that can be used; false if there is none. */
 static bool find_gpu(char name[MR_DEVICE_NAME]) {
-    mr_gpu_access access;
-    mr_gpus gpus;
+    const mr_machine *machine;
     uint64_t bytes;
     bool found = false;
-    mr_gpu_access_open(&access);
-    int count = mr_gpus_probe(&access, &gpus) ? 0 : gpus.count;
-    for (int i = 0; i < count && !found; i++) {
-        snprintf(name, MR_DEVICE_NAME, "cuda:%d", gpus.gpu[i].index);
-        found = mr_gpu_usable(&gpus, &gpus.gpu[i]) && mr_device_probe(name, &bytes) == MR_OK;
+    if (mr_machine_open(&machine))
+        return false;
+    for (size_t i = 0; i < machine->gpu_count && !found; i++) {
+        snprintf(name, MR_DEVICE_NAME, "%s", machine->gpus[i].name);
+        found = machine->gpus[i].usable && mr_device_probe(name, &bytes) == MR_OK;
     }
-    mr_gpus_fini(&gpus);
-    mr_gpu_access_close(&access);
+    mr_machine_close(&machine);
     return found;
 }
 
