@@ -240,16 +240,6 @@ void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once) {
     mr_graph_stop(pipeline->graph, at_once);
 }
 
-void mr_pipeline_keep_short(mr_pipeline *pipeline, int64_t most_ns) {
-    const mr_graph *graph = pipeline->graph;
-    int64_t asked_ns = atomic_load(&graph->stop_ns), since_ns = mr_clock_now_ns(mr_clock_real()) - asked_ns;
-    if (!asked_ns || since_ns < most_ns || atomic_load(&graph->cancelled))
-        return;
-    mr_log(MR_LOG_WARNING, "asked to end %.1f seconds ago, it is still at work: what is in flight is dropped",
-           (double)since_ns * 1e-9);
-    mr_pipeline_stop(pipeline, true);
-}
-
 /* The device of that name or alias, if the run has it open. */
 static const mr_device *find_device(const mr_pipeline *pipeline, const char *name) {
     const mr_plan *plan = pipeline->plan;

@@ -22,7 +22,4 @@ int mr_pipeline_params_copy(mr_pipeline_params *own, const mr_pipeline_params *g
 /* Makes the plan that a pipeline opened with these parameters would run. */
 int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics);
 
-/* Stops the run at once, with a warning in the log, if the stop was requested at least most_ns ago. */
-void mr_pipeline_keep_short(mr_pipeline *pipeline, int64_t most_ns);
-
 #endif

@@ -203,6 +203,9 @@ static void summarize_run(mr_graph *graph, mr_summary *summary) {
     summary->cpu_s = cpu - graph->started_cpu_s;
     summary->allocations = mr_allocation_count() - graph->started_allocations;
     summary->first_s = graph->first_ns && !graph->seed ? (double)(graph->first_ns - graph->started_ns) * 1e-9 : 0;
+    int64_t asked_ns = atomic_load(&graph->stop_ns);
+    if (asked_ns && !graph->ended_ns && !atomic_load(&graph->cancelled))
+        summary->draining_ns = until - asked_ns;
     pthread_mutex_unlock(&graph->lock);
     summary->threads_cpu_s = graph->profiled ? (double)threads_cpu_ns(graph) * 1e-9 : 0;
     summary->peak_bytes = mr_process_peak_bytes();

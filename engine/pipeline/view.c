@@ -49,6 +49,8 @@ static const mr_view_bytes *make_bytes(mr_view *view, const mr_plan_bytes *bytes
 }
 
 _Static_assert((int)MR_VIEW_MOST_NODES == MR_SPEC_MAX_NODES, "the view promises as many nodes as there may be");
+_Static_assert((int)MR_VIEW_MOST_REPLICAS == MR_SPEC_MAX_REPLICAS, "and as many processes of one");
+_Static_assert((int)MR_VIEW_MOST_SOURCES == MR_SPEC_MAX_SOURCES, "and as many sources");
 
 static int fill_nodes(mr_view *view, const mr_plan *plan) {
     mr_view_node *made = mr_arena_array(&view->arena, plan->node_count, sizeof *made);

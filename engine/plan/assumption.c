@@ -7,6 +7,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/text/value.h"
+#include "millrace/plan.h"
 #include "millrace/status.h"
 
 enum { MOST_ASSUMED = 256 };

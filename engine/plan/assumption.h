@@ -17,7 +17,5 @@ typedef struct mr_assumption {
 /* "cuda:8x80GiB": eight devices with that much memory each; "sim:2": two; "cuda:2xH100": two such cards. False if the
  * text is malformed; whether there is such a card is not checked. */
 bool mr_plan_parse_assumption(const char *text, mr_assumption *to);
-/* Whether a text is valid in mr_plan_params.assume; MR_ERROR_USAGE if not. */
-int mr_plan_check_assumption(const char *text);
 
 #endif

@@ -13,6 +13,7 @@
 #include "engine/planner/builder.h"
 #include "engine/planner/nodes.h"
 #include "engine/text/value.h"
+#include "millrace/plan.h"
 #include "millrace/status.h"
 
 enum { DEFAULT_IN_FLIGHT = 2 };

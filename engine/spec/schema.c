@@ -1,5 +1,3 @@
-#include "engine/spec/schema.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -556,7 +554,7 @@ static void put_definitions(yajl_gen json, const section *sections, const mr_sta
     yajl_gen_map_close(json);
 }
 
-void mr_schema_write(yajl_gen json, const mr_stage_type *const *types) {
+static void put_schema(yajl_gen json, const mr_stage_type *const *types) {
     const section sections[] = {
         {.name = "source", .keys = mr_spec_keys(MR_SPEC_SOURCE), .sources = true,
          .implied = mr_spec_implied_source(types)},
@@ -576,4 +574,12 @@ void mr_schema_write(yajl_gen json, const mr_stage_type *const *types) {
     mr_json_bool(json, "additionalProperties", false);
     put_definitions(json, sections, types);
     yajl_gen_map_close(json);
+}
+
+int mr_schema_print(const mr_stage_type *const *types, FILE *stream) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    put_schema(json, types);
+    return mr_json_finish(json, stream);
 }

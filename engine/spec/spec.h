@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "engine/spec/digest.h"
-#include "engine/spec/type_list.h"
 #include "engine/text/yaml.h"
+#include "millrace/describe.h"
 #include "millrace/millrace.h"
 
 enum {
@@ -40,17 +40,6 @@ enum {
     "^(?!auto$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$|^(cpu|sim|cuda)(:[0-9]+)?(\\?.*)?$|" MR_SPEC_DEVICE_UUID
 /* The name of a GPU by its UUID. */
 #define MR_SPEC_DEVICE_UUID "^cuda:GPU-[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
-
-/* The keys of a pipeline's top level, those that every source and every stage has beside the options of its type, and
- * those of a device under `devices` and of a node under `nodes`: the tables used by the parser. */
-typedef enum mr_spec_level {
-    MR_SPEC_PIPELINE,
-    MR_SPEC_SOURCE,
-    MR_SPEC_STAGE,
-    MR_SPEC_DEVICE,
-    MR_SPEC_NODE
-} mr_spec_level;
-const mr_option *mr_spec_keys(mr_spec_level level);
 
 /* Policy of a link if its queue is full. */
 typedef enum mr_policy { MR_POLICY_BLOCK, MR_POLICY_DROP_OLDEST, MR_POLICY_DROP_NEWEST } mr_policy;

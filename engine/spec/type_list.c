@@ -1,10 +1,8 @@
-#include "engine/spec/type_list.h"
-
 #include <dlfcn.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "millrace/status.h"
+#include "millrace/millrace.h"
 
 /* The file that a type came with: a plugin, a library or the program itself. */
 static const char *origin(const mr_stage_type *type) {
@@ -30,7 +28,7 @@ static bool holds(const mr_type_list *list, const mr_stage_type *type) {
 }
 
 int mr_type_list_add(mr_type_list *list, const mr_stage_type *const *types, bool own_names) {
-    size_t more = 0;
+    size_t more = 0, before = list->count;
     while (types && types[more])
         more++;
     const mr_stage_type **item = mr_calloc(list->count + more + 1, sizeof *item);
@@ -44,8 +42,11 @@ int mr_type_list_add(mr_type_list *list, const mr_stage_type *const *types, bool
         if (holds(list, types[i]))
             continue;
         int status = own_names ? check_name(list, types[i]) : MR_OK;
-        if (status)
+        if (status) {
+            list->count = before;
+            list->item[before] = NULL;
             return status;
+        }
         list->item[list->count++] = types[i];
     }
     return MR_OK;

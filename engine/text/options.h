@@ -1,10 +1,11 @@
-/* Option tables at work: filling an options struct from a YAML map, and describing options to people.
+/* Option tables at work: filling an options struct from a YAML map. millrace/describe.h describes options to people.
  *
  * Filling collects all errors of a map. Strings and lists that options point to live in the reader's arena. */
 #ifndef MILLRACE_TEXT_OPTIONS_H
 #define MILLRACE_TEXT_OPTIONS_H
 
 #include "engine/text/yaml.h"
+#include "millrace/describe.h"
 #include "millrace/option.h"
 #include "millrace/stage.h"
 
@@ -33,14 +34,9 @@ int mr_options_read(const mr_option_reader *reader, const mr_option *table, cons
 const mr_yaml *mr_option_misspelt(const char *name, const mr_option *table, const mr_option *known,
                                   const mr_yaml *map);
 
-/* The entry of that name; NULL if there is none. `table` may be NULL. */
-const mr_option *mr_option_find(const mr_option *table, const char *name);
-
 /* Whether "auto" stands for 0x0: a SIZE whose default it is. */
 bool mr_option_takes_auto(const mr_option *option);
 
-/* The text of a STRING, PATH or URI in a filled options struct; NULL if it has none. */
-const char *mr_option_string(const mr_option *option, const void *options);
 /* Whether `text`, the value of a PATH or URI, names a file and does not begin at the root; not so of other kinds. */
 bool mr_option_is_relative(const mr_option *option, const char *text);
 /* A URI without "file:" and its slashes. */
@@ -54,18 +50,7 @@ const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, 
 const char *mr_option_key_hint(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                                const mr_yaml *entry, char *text, size_t bytes);
 
-/* For `millrace inspect` and messages. Each writes into `text` and returns it. */
-enum { MR_OPTION_TEXT = 256 };
-/* "whole number", "nearest | bilinear | area", "duration", "width x height", ... */
-const char *mr_option_type_text(const mr_option *option, char *text, size_t bytes);
-/* "1 to 64 frames", "at least 1ms", or "" where any value is accepted. */
-const char *mr_option_range_text(const mr_option *option, char *text, size_t bytes);
-/* All of that at once: "whole number, 1 to 64 frames; default 8". */
-const char *mr_option_describe(const mr_option *option, char *text, size_t bytes);
-/* An accepted value as YAML text: the option's own example, a telling default, or an example of its kind; NULL after the
- * last one. */
-const char *mr_option_example(const mr_option *option, int index);
-/* The value to write, with an example: "a duration such as 20ms". */
+/* For messages: the value to write, with an example, such as "a duration such as 20ms". Returns `text`. */
 const char *mr_option_expected_text(const mr_option *option, char *text, size_t bytes);
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "millrace/millrace.h"
 
 /* How long a reader that takes nothing is waited for before asking whether the run is still wanted. */
 enum { PATIENCE_MS = 100 };

@@ -36,8 +36,6 @@ typedef struct mr_output {
 bool mr_output_blocks(const char *path);
 /* Whether records cannot be read again from there: standard output, a pipe or a terminal. */
 bool mr_output_streams(const char *path);
-/* Whether any output of this process was opened on standard output ("-"). Any thread. */
-bool mr_output_takes_stdout(void);
 
 /* All zero is closed. mr_output_open locks a regular file that is there; mr_output_begin, once it is known whether the
  * run begins or goes on (mr_stage_run_state), empties it, or appends to it. So nothing of it is lost if this process

@@ -362,6 +362,14 @@ static void a_live_queue_drops_and_counts(void **state) {
 }
 
 /* ---- stopping ---- */
+static int64_t draining_ns(mr_pipeline *pipeline) {
+    mr_summary *sums = NULL;
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    int64_t ns = sums->draining_ns;
+    mr_summary_destroy(&sums);
+    return ns;
+}
+
 static void stop_midway(bool at_once, uint64_t seed, int64_t after_ns) {
     const char *text = "version: 1\npipeline: stop\n"
                        "sources: {a: {type: count, frames: 100000000}, b: {type: count, frames: 9, period: 1s}}\n"
@@ -372,9 +380,14 @@ static void stop_midway(bool at_once, uint64_t seed, int64_t after_ns) {
     mr_pipeline *pipeline = flow_open(text, seed, 2);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, after_ns), MR_ERROR_AGAIN);
+    assert_true(draining_ns(pipeline) == 0);
     mr_pipeline_stop(pipeline, at_once);
+    /* With a seed nothing moves between two waits. */
+    if (seed)
+        assert_true(at_once ? draining_ns(pipeline) == 0 : draining_ns(pipeline) > 0);
     run result = finish(&pipeline);
     assert_int_equal(result.status, MR_OK);
+    assert_true(result.sums->draining_ns == 0);
     if (!at_once)
         assert_int_equal(result.sums->delivered, result.sums->in);
     close_run(&pipeline, &result);

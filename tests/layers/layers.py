@@ -57,16 +57,15 @@ stages/decode: engine/base engine/data engine/device engine/device/open engine/d
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/sink
-tools/millrace/cli: engine/base engine/spec engine/plan
-tools/millrace/plan: engine/base engine/text tools/millrace/cli
-tools/millrace/run: engine/base engine/text engine/pipeline stages/sink tools/millrace/cli
-    tools/millrace/plan
+tools/millrace/cli: engine/base
+tools/millrace/plan: engine/base tools/millrace/cli
+tools/millrace/run: engine/base tools/millrace/cli tools/millrace/plan
 tools/millrace/graph: engine/base tools/millrace/cli tools/millrace/plan
-tools/millrace/verify: engine/base engine/text tools/millrace/cli tools/millrace/plan
+tools/millrace/verify: engine/base tools/millrace/cli tools/millrace/plan
     tools/millrace/run
 tools/millrace/deploy: engine/base tools/millrace/cli tools/millrace/plan tools/millrace/run
 tools/millrace/devices: engine/base tools/millrace/cli tools/millrace/plan
-tools/millrace/inspect: engine/base engine/text engine/spec stages stages/model stages/model/onnx tools/millrace/cli
+tools/millrace/inspect: engine/base stages/model stages/model/onnx tools/millrace/cli
 tools/millrace/bench: engine/base tools/millrace/cli
 tools/millrace/help: engine/base tools/millrace/cli
 """

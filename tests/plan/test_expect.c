@@ -15,6 +15,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/plan/assumption.h"
 #include "engine/planner/planner.h"
+#include "millrace/plan.h"
 #include "tests/support/fakes.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"

@@ -11,6 +11,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/plan/assumption.h"
 #include "engine/planner/planner.h"
+#include "millrace/plan.h"
 #include "tests/support/fakes.h"
 #include "tests/support/flow_stages.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/spec/type_list.h"
 #include "millrace/millrace.h"
 
 typedef struct options {
@@ -147,7 +146,9 @@ static void lists(void **state) {
     mr_stage_type stage = sound(), source = sound(), other = sound();
     source.inputs = NULL;
     const mr_stage_type *const first[] = {&stage, &source, &stage, NULL}, *const second[] = {&source, NULL};
-    const mr_stage_type *const third[] = {&other, NULL};
+    mr_stage_type fresh = sound();
+    fresh.name = "fresh";
+    const mr_stage_type *const third[] = {&fresh, &other, NULL};
     /* A name may stand for a source and for a stage; what is there already is not there twice. */
     assert_int_equal(mr_type_list_add(&list, first, true), MR_OK);
     assert_int_equal(mr_type_list_add(&list, second, true), MR_OK);
@@ -157,7 +158,8 @@ static void lists(void **state) {
     assert_null(list.item[2]);
     assert_int_equal(mr_type_list_add(&list, third, true), MR_ERROR_DATA);
     assert_non_null(strstr(mr_message(), "the stage type \"mine\" of "));
-    assert_int_equal(list.count, 2);
+    assert_int_equal(list.count, 2); /* also without the first of them, whose name was free */
+    assert_null(list.item[2]);
     assert_int_equal(mr_type_list_add(&list, NULL, true), MR_OK);
     mr_type_list_fini(&list);
 }

@@ -42,6 +42,23 @@ MR_API const char *mr_version(void);
 /* The stage types that come with millrace, ended by NULL. A program with stages of its own passes a longer list. */
 MR_API const mr_stage_type *const *mr_stage_types(void);
 
+/* Stage types of several origins in one list, for mr_pipeline_params.types: those of millrace, of the program, and of
+ * plugins. All zero is an empty list. It owns the array, not the types. One thread at a time. */
+typedef struct mr_type_list {
+    const mr_stage_type **item; /* ended by NULL once there is any */
+    size_t count;
+} mr_type_list;
+/* Adds types (ended by NULL; NULL: none); one that is there already, at the same address, is not added twice. With
+ * `own_names`, MR_ERROR_DATA if another one has the name: of sources a source, of others another. MR_ERROR_MEMORY. On
+ * failure the list is as before. */
+MR_API int mr_type_list_add(mr_type_list *list, const mr_stage_type *const *types, bool own_names);
+/* Frees the array; the list is empty then. */
+MR_API void mr_type_list_fini(mr_type_list *list);
+
+/* True once a sink of this process that comes with millrace (`jsonl`, `csv`) has opened standard output for its records:
+ * the program writes its own text to standard error then. Any thread. */
+MR_API bool mr_output_takes_stdout(void);
+
 typedef struct mr_pipeline mr_pipeline;
 
 typedef struct mr_override {
@@ -295,6 +312,8 @@ typedef struct mr_summary {
     mr_device_summary *devices; /* but the host's processors */
     int64_t latency_p50_ns, latency_p99_ns; /* from source to sink */
     uint64_t allocations;     /* blocks millrace itself has allocated since start (libraries not counted) */
+    int64_t draining_ns;      /* since the run was asked to end, while frames in flight are still delivered; 0: it was not
+                                 asked, drops what is in flight, or is over */
 } mr_summary;
 
 /* A consistent-enough picture at any time, exact after the end. The summary refers to strings of the pipeline. */

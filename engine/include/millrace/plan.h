@@ -201,8 +201,8 @@ typedef struct mr_view_file {
     const char *path;        /* "-": standard output */
 } mr_view_file;
 
-/* So many entries `nodes` has at most. */
-enum { MR_VIEW_MOST_NODES = 64 };
+/* The most sources of a pipeline, entries of `nodes`, and processes of one entry. */
+enum { MR_VIEW_MOST_SOURCES = 10000, MR_VIEW_MOST_NODES = 64, MR_VIEW_MOST_REPLICAS = 64 };
 /* An entry of `nodes`: one process, or several that do the same. */
 typedef struct mr_view_node {
     const char *id;
@@ -294,6 +294,8 @@ MR_API int mr_plan_view_check_costs(const mr_plan_view *view, const int64_t *cos
 /* The cards that `like` and mr_pipeline_params.assume know by name; NULL behind the last. They live as long as the
  * process. Any thread. */
 MR_API const mr_view_card *mr_view_model(size_t index);
+/* MR_OK if a text is valid in mr_pipeline_params.assume, else MR_ERROR_USAGE. Any thread. */
+MR_API int mr_plan_check_assumption(const char *text);
 /* Also of NULL; sets *view to NULL. */
 MR_API void mr_plan_view_close(const mr_plan_view **view);
 

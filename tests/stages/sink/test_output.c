@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "millrace/millrace.h"
 #include "stages/sink/output.h"
 
 static void floats_read_back_as_themselves(void **state) {

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/plan/assumption.h"
-#include "engine/spec/spec.h"
+#include "millrace/plan.h"
 #include "tools/millrace/cli/types.h"
 
 int mr_overrides_init(mr_overrides *overrides, int argc) {
@@ -72,7 +71,7 @@ bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int optio
         *code = take_number(usage, "workers", MOST_WORKERS, &overrides->workers);
         return true;
     case MR_OVERRIDE_JOBS:
-        *code = take_number(usage, "jobs", MR_SPEC_MAX_SOURCES, &overrides->jobs);
+        *code = take_number(usage, "jobs", MR_VIEW_MOST_SOURCES, &overrides->jobs);
         return true;
     default:
         return false;

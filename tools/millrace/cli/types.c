@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/spec/type_list.h"
 #include "millrace/millrace.h"
 #include "millrace/plugin.h"
 #include "tools/millrace/cli/exports.h"

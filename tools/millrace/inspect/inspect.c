@@ -7,7 +7,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/base/print.h"
-#include "engine/spec/spec.h"
+#include "millrace/describe.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/inspect/inspect_file.h"

@@ -4,7 +4,7 @@
 #define MILLRACE_TOOLS_INSPECT_INSPECT_H
 
 #include "engine/base/json.h"
-#include "engine/text/options.h"
+#include "millrace/describe.h"
 #include "millrace/stage.h"
 
 /* One type, on standard output. */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/spec/spec.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/inspect/inspect.h"
 
@@ -51,13 +50,20 @@ static void print_sections(void) {
     }
 }
 
+/* The type of a source that names none: the first that is marked so. */
+static const char *implied_type(const mr_stage_type *const *types) {
+    while (*types && ((*types)->inputs || !(*types)->implied))
+        types++;
+    return *types ? (*types)->name : NULL;
+}
+
 /* The keys of a source, with the type of one that names none. */
 static void print_source_keys(const mr_stage_type *const *types) {
     printf("| key | value | meaning |\n| --- | --- | --- |\n");
     for (const mr_option *key = mr_spec_keys(MR_SPEC_SOURCE); key->name; key++) {
         mr_option shown = *key;
         if (strcmp(key->name, "type") == 0)
-            shown.fallback = mr_spec_implied_source(types);
+            shown.fallback = implied_type(types);
         print_row(&shown, "");
     }
     putchar('\n');

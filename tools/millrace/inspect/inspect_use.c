@@ -8,7 +8,6 @@
 #include "engine/base/print.h"
 #include "millrace/plan.h"
 #include "millrace/status.h"
-#include "stages/list.h"
 #include "tools/millrace/inspect/inspect_file.h"
 
 /* Sizes that are chosen if the model accepts any. */

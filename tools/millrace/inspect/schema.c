@@ -1,7 +1,5 @@
 /* millrace schema: the JSON Schema of a pipeline, for editors and validators. */
-#include "engine/spec/schema.h"
-
-#include "engine/base/json.h"
+#include "millrace/describe.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/cli/verbs.h"
@@ -27,11 +25,7 @@ static int run_verb(int argc, char **argv) {
         return code;
     if (optind < argc)
         return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
-    yajl_gen json = mr_json_create(true);
-    if (!json)
-        return mr_command_failed(MR_ERROR_MEMORY);
-    mr_schema_write(json, mr_types());
-    int status = mr_json_finish(json, stdout);
+    int status = mr_schema_print(mr_types(), stdout);
     return status ? mr_command_failed(status) : 0;
 }
 

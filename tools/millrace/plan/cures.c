@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/thread.h"
-#include "engine/text/options.h"
+#include "millrace/describe.h"
 #include "tools/millrace/plan/plan.h"
 #include "tools/millrace/plan/profile.h"
 

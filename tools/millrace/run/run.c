@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/pipeline/pipeline.h"
-#include "engine/text/value.h"
+#include "engine/base/units.h"
 #include "millrace/log.h"
-#include "stages/sink/output.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/plan/plan.h"
@@ -130,11 +128,11 @@ static int take_option(void *given, int option) {
         to->log = optarg;
         return 0;
     case REPLICA:
-        code = mr_usage_number(&usage, "replica", 0, MR_SPEC_MAX_REPLICAS - 1, &replica);
+        code = mr_usage_number(&usage, "replica", 0, MR_VIEW_MOST_REPLICAS - 1, &replica);
         to->replica = (int)replica;
         return code;
     case GRACE:
-        if (!mr_value_duration(optarg, &to->grace_ns) || to->grace_ns < least_grace_ns || to->grace_ns > most_grace_ns)
+        if (!mr_units_read(optarg, mr_units_duration, &to->grace_ns) || to->grace_ns < least_grace_ns || to->grace_ns > most_grace_ns)
             return mr_usage_error(&usage, "--grace takes a duration from 1s to 24h, such as 10s");
         to->grace = optarg;
         return 0;
@@ -221,11 +219,15 @@ static void give_signs(audience *to, const mr_summary *summary) {
 
 /* A run that was asked to end ends within the grace time, even if the frames in flight would take longer; sooner if it
  * is one of several nodes and was asked only after those with sources. */
-static void keep_drain_short(const audience *to) {
+static void keep_drain_short(const audience *to, const mr_summary *summary) {
     const mr_plan_view *plan = to->plan;
     bool asked_last = to->report->stream && plan->nodes[plan->node].source_count == 0;
     /* supervisor.c has the rest of the time. */
-    mr_pipeline_keep_short(to->pipeline, plan->grace_ns / 100 * (asked_last ? 35 : 70));
+    if (summary->draining_ns < plan->grace_ns / 100 * (asked_last ? 35 : 70))
+        return;
+    mr_log(MR_LOG_WARNING, "asked to end %.1f seconds ago, it is still at work: what is in flight is dropped",
+           (double)summary->draining_ns * 1e-9);
+    mr_pipeline_stop(to->pipeline, true);
 }
 
 static int await_end(audience *to) {
@@ -234,9 +236,9 @@ static int await_end(audience *to) {
         mr_progress_begin(&to->progress);
     while ((status = mr_pipeline_wait(to->pipeline, refresh_ns)) == MR_ERROR_AGAIN) {
         mr_summary *summary = NULL;
-        keep_drain_short(to);
         if (mr_pipeline_summarize(to->pipeline, &summary))
             continue;
+        keep_drain_short(to, summary);
         give_signs(to, summary);
         mr_summary_destroy(&summary);
     }

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/aside.h"
-#include "engine/text/options.h"
+#include "millrace/describe.h"
 #include "millrace/devices.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
