@@ -65,7 +65,7 @@ tools/millrace/verify: engine/base tools/millrace/cli tools/millrace/plan
     tools/millrace/run
 tools/millrace/deploy: engine/base tools/millrace/cli tools/millrace/plan tools/millrace/run
 tools/millrace/devices: engine/base tools/millrace/cli tools/millrace/plan
-tools/millrace/inspect: engine/base stages/model stages/model/onnx tools/millrace/cli
+tools/millrace/inspect: engine/base tools/millrace/cli
 tools/millrace/bench: engine/base tools/millrace/cli
 tools/millrace/help: engine/base tools/millrace/cli
 """

@@ -11,6 +11,7 @@
 
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
+#include "millrace/model.h"
 #include "stages/model/onnx/onnx_file.h"
 #include "stages/model/onnx_signature.h"
 #include "tests/support/models.h"
@@ -365,6 +366,42 @@ static void wrap(uint8_t *data, size_t end, size_t *at, uint8_t tag) {
     data[*at + 2] = (uint8_t)(length >> 7);
 }
 
+/* Without a runtime: inputs, outputs, and the work of a convolution of 4 x 8 x 6 numbers from 3 x 3 x 3 each. */
+static void programs_see_what_a_model_takes_and_gives(void **state) {
+    (void)state;
+    NEED_MODELS();
+    const mr_model_view *model;
+    assert_int_equal(mr_model_view_open(&model, "model-test-files/free-size.onnx"), MR_OK);
+    assert_int_equal(model->input_count, 1);
+    const mr_model_value *images_in = &model->inputs[0];
+    assert_string_equal(images_in->name, "images");
+    assert_string_equal(images_in->kind, "tensor");
+    assert_string_equal(images_in->type, "f32");
+    assert_true(images_in->shaped && images_in->rank == 4 && !images_in->operation);
+    assert_true(images_in->dims[0].size == -1 && images_in->dims[1].size == 3 && images_in->dims[3].size == -1);
+    assert_string_equal(images_in->dims[0].name, "n");
+    assert_string_equal(images_in->dims[1].name, "");
+    assert_string_equal(images_in->dims[3].name, "width");
+    assert_int_equal(model->output_count, 1);
+    assert_string_equal(model->outputs[0].operation, "MaxPool");
+    mr_model_view_close(&model);
+    assert_null(model);
+    assert_int_equal(mr_model_view_open(&model, "model-test-files/any-batch.onnx"), MR_OK);
+    assert_int_equal(model->node_count, 3);
+    assert_int_equal(model->operator_count, 3);
+    assert_string_equal(model->sets[0].domain, "ai.onnx");
+    assert_int_equal(model->weight_count, 2);
+    assert_true(model->weight_numbers == 4 * 3 * 3 * 3 + 4);
+    assert_true(model->counted && model->uncounted == 0 && model->multiply_adds == 4 * 8 * 6 * 3 * 3 * 3);
+    mr_model_view_close(&model);
+    assert_int_equal(mr_model_view_open(&model, "model-test-files/missing.onnx"), MR_ERROR_NO_INPUT);
+    assert_null(model);
+    assert_int_equal(mr_model_view_open(&model, "model-test-files/images.raw"), MR_ERROR_DATA);
+    assert_null(model);
+    assert_non_null(strstr(mr_message(), "images.raw"));
+    mr_model_view_close(&model);
+}
+
 /* If a model is cut off at any byte the message says so, and at which. */
 static void truncated_models_say_so(void **state) {
     (void)state;
@@ -469,6 +506,7 @@ int main(void) {
         cmocka_unit_test(weights_that_are_no_numbers),
         cmocka_unit_test(the_bytes_that_were_checked_are_loaded),
         cmocka_unit_test(truncated_models_say_so),
+        cmocka_unit_test(programs_see_what_a_model_takes_and_gives),
         cmocka_unit_test(shapes_and_types_that_do_not_fit),
         cmocka_unit_test(names_that_are_not_there),
         cmocka_unit_test(models_receive_the_planned_formats),

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "millrace/model.h"
 #include "millrace/status.h"
 #include "stages/model/labels.h"
 #include "stages/model/npy.h"
@@ -66,6 +67,9 @@ static void both_versions_are_read(void **state) {
         assert_int_equal(matrix.rows, 2);
         assert_int_equal(matrix.columns, 3);
         assert_null(matrix.data);
+        size_t rows = 0, columns = 0;
+        assert_int_equal(mr_npy_shape(path, &rows, &columns), MR_OK);
+        assert_true(rows == 2 && columns == 3);
     }
 }
 

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 
 #include "engine/base/json.h"
-#include "stages/model/onnx/onnx_report.h"
+#include "millrace/model.h"
 
 /* True if a word names a file, not a stage type: it has a slash, or ends in .onnx or .npy. */
 bool mr_inspect_is_file(const char *word);
-/* On standard output as text, or into `json` as an object. Errors of mr_onnx_read and mr_npy_look. */
+/* On standard output as text, or into `json` as an object. Errors of mr_model_view_open and mr_npy_shape. */
 int mr_inspect_file(const char *path, yajl_gen json);
 
 /* ---- inspect_use.c: uses of a model ---------------------------------------------------------------------------- */
@@ -23,11 +23,11 @@ typedef struct mr_inspect_use {
 } mr_inspect_use;
 
 /* Of infer, features and classify. */
-void mr_inspect_uses(const mr_onnx_report *model, mr_inspect_use uses[MR_INSPECT_USES]);
+void mr_inspect_uses(const mr_model_view *model, mr_inspect_use uses[MR_INSPECT_USES]);
 /* A whole pipeline with the model, as YAML that was planned here; the caller frees it. NULL if there is none, with the
  * reason in `why`. */
-char *mr_inspect_pipeline(const mr_onnx_report *model, const char *path, char why[MR_INSPECT_WHY]);
+char *mr_inspect_pipeline(const mr_model_view *model, const char *path, char why[MR_INSPECT_WHY]);
 /* "[batch, 3, 224, 224]", free ones as their names or "?", "not declared"; returns `text`. */
-const char *mr_inspect_shape(const mr_onnx_declared *value, char *text, size_t bytes);
+const char *mr_inspect_shape(const mr_model_value *value, char *text, size_t bytes);
 
 #endif

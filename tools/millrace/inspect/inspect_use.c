@@ -13,7 +13,7 @@
 /* Sizes that are chosen if the model accepts any. */
 enum { FREE_SIDE = 320, FREE_DIM = 16, TEXT = 256 };
 
-const char *mr_inspect_shape(const mr_onnx_declared *value, char *text, size_t bytes) {
+const char *mr_inspect_shape(const mr_model_value *value, char *text, size_t bytes) {
     size_t used = 0;
     if (!value->shaped) {
         snprintf(text, bytes, "shape not declared");
@@ -21,14 +21,12 @@ const char *mr_inspect_shape(const mr_onnx_declared *value, char *text, size_t b
     }
     used = mr_print_into(text, bytes, "[");
     for (int i = 0; i < value->rank && used < bytes; i++) {
-        const mr_pb_span *symbol = &value->symbols[i];
-        int length = (int)(symbol->end - symbol->at);
+        const mr_model_dimension *dim = &value->dims[i];
         used += mr_print_into(text + used, bytes - used, "%s", i ? ", " : "");
-        if (used < bytes && value->dims[i] >= 0)
-            used += mr_print_into(text + used, bytes - used, "%" PRId64, value->dims[i]);
+        if (used < bytes && dim->size >= 0)
+            used += mr_print_into(text + used, bytes - used, "%" PRId64, dim->size);
         else if (used < bytes)
-            used += mr_print_into(text + used, bytes - used, "%.*s", length ? length : 1,
-                                  length ? (const char *)symbol->at : "?");
+            used += mr_print_into(text + used, bytes - used, "%s", *dim->name ? dim->name : "?");
     }
     if (used < bytes)
         mr_print_into(text + used, bytes - used, "]");
@@ -37,28 +35,34 @@ const char *mr_inspect_shape(const mr_onnx_declared *value, char *text, size_t b
 
 /* ---- one input or output --------------------------------------------------------------------------------------- */
 
-static bool is_element(int element) {
-    static const int known[] = {1, 2, 6, 7, 10};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (known[i] == element)
-            return true;
-    return false;
+static bool is_one_of(const char *text, const char *const *words) {
+    while (text && *words && strcmp(text, *words) != 0)
+        words++;
+    return text && *words;
+}
+
+/* Types that frames hold, and of these the ones of numbers in pictures. */
+static const char *const held_types[] = {"f32", "f16", "u8", "i32", "i64", NULL};
+static const char *const picture_types[] = {"f32", "f16", "u8", NULL};
+
+static bool is_f32(const mr_model_value *value) {
+    return value->type && strcmp(value->type, "f32") == 0;
 }
 
 /* The index of the first dimension of a frame, behind the batch. */
-static int first_of(const mr_onnx_declared *value) {
+static int first_of(const mr_model_value *value) {
     return value->rank > 1;
 }
 
-static int rank_of(const mr_onnx_declared *value) {
+static int rank_of(const mr_model_value *value) {
     return value->rank - first_of(value);
 }
 
 /* The reason that a frame cannot be this input; NULL: it can. */
-static const char *obstacle(const mr_onnx_declared *input) {
-    if (strcmp(input->kind, "tensor") != 0)
+static const char *obstacle(const mr_model_value *input) {
+    if (!input->type)
         return *input->kind ? "is not a tensor" : "has no declared type";
-    if (!is_element(input->element))
+    if (!is_one_of(input->type, held_types))
         return "is of a type that frames do not hold (f32, f16, u8, i32 or i64 are)";
     if (!input->shaped)
         return "has no declared shape";
@@ -74,81 +78,69 @@ static bool is_channels(int64_t size) {
 typedef enum looks { NO_PICTURE, CHANNELS_FIRST, CHANNELS_LAST } looks;
 
 /* Outputs of preprocess: pictures of one or three channels, at either end; the first if nothing is declared. */
-static looks look(const mr_onnx_declared *input) {
-    bool number = input->element == 1 || input->element == 2 || input->element == 10;
-    if (!number || input->rank != 4)
+static looks look(const mr_model_value *input) {
+    if (!is_one_of(input->type, picture_types) || input->rank != 4)
         return NO_PICTURE;
-    if (is_channels(input->dims[1]) && !is_channels(input->dims[3]))
+    const mr_model_dimension *dims = input->dims;
+    if (is_channels(dims[1].size) && !is_channels(dims[3].size))
         return CHANNELS_FIRST;
-    if (is_channels(input->dims[3]) && !is_channels(input->dims[1]))
+    if (is_channels(dims[3].size) && !is_channels(dims[1].size))
         return CHANNELS_LAST;
-    return input->dims[1] < 0 || is_channels(input->dims[1]) ? CHANNELS_FIRST : NO_PICTURE;
+    return dims[1].size < 0 || is_channels(dims[1].size) ? CHANNELS_FIRST : NO_PICTURE;
 }
 
 /* Length of a vector; 0 if it is not a vector of known size. */
-static int64_t vector_length(const mr_onnx_declared *value) {
+static int64_t vector_length(const mr_model_value *value) {
     int64_t length = 1;
-    if (strcmp(value->kind, "tensor") != 0 || value->element != 1 || !value->shaped)
+    if (!is_f32(value) || !value->shaped)
         return 0;
     for (int i = first_of(value); i < value->rank; i++) {
-        if (value->dims[i] < 1 || (value->dims[i] > 1 && length > 1))
+        int64_t size = value->dims[i].size;
+        if (size < 1 || (size > 1 && length > 1))
             return 0;
-        length *= value->dims[i];
+        length *= size;
     }
     return length > 1 ? length : 0;
-}
-
-static bool is_one_of(mr_pb_span text, const char *const *words) {
-    for (; *words; words++)
-        if (mr_pb_is(text, *words))
-            return true;
-    return false;
 }
 
 static const char *const to_scores[] = {"Softmax", "Sigmoid", "HardSigmoid", NULL};
 static const char *const to_logits[] = {"Gemm", "MatMul", "Add", "LogSoftmax", NULL};
 
-static bool names_classes(const mr_onnx_declared *output) {
+static bool names_classes(const mr_model_value *output) {
     return vector_length(output) && (is_one_of(output->operation, to_scores) || is_one_of(output->operation, to_logits));
 }
 
 /* The first output for which that is true; NULL: none. */
-static const mr_onnx_declared *find_output(const mr_onnx_report *model, bool (*holds)(const mr_onnx_declared *)) {
+static const mr_model_value *find_output(const mr_model_view *model, bool (*holds)(const mr_model_value *)) {
     for (size_t i = 0; i < model->output_count; i++)
         if (holds(&model->outputs[i]))
             return &model->outputs[i];
     return NULL;
 }
 
-static bool is_vector(const mr_onnx_declared *output) {
+static bool is_vector(const mr_model_value *output) {
     return vector_length(output) > 0;
 }
 
-static bool is_held(const mr_onnx_declared *output) {
-    return strcmp(output->kind, "tensor") == 0 && is_element(output->element);
-}
-
-static bool is_float(const mr_onnx_declared *output) {
-    return strcmp(output->kind, "tensor") == 0 && output->element == 1;
+static bool is_held(const mr_model_value *output) {
+    return is_one_of(output->type, held_types);
 }
 
 /* ---- which stages ---------------------------------------------------------------------------------------------- */
 
-#define SPAN(span) (int)((span).end - (span).at), (const char *)(span).at
-
-static const mr_onnx_declared *find_obstacle(const mr_onnx_report *model) {
+static const mr_model_value *find_obstacle(const mr_model_view *model) {
     for (size_t i = 0; i < model->input_count; i++)
         if (obstacle(&model->inputs[i]))
             return &model->inputs[i];
     return NULL;
 }
 
-static void judge_infer(const mr_onnx_report *model, mr_inspect_use *use) {
-    const mr_onnx_declared *bad = find_obstacle(model);
+static void judge_infer(const mr_model_view *model, mr_inspect_use *use) {
+    const mr_model_value *bad = find_obstacle(model);
     use->stage = "infer";
     use->can = !bad && model->input_count && find_output(model, is_held);
     if (bad)
-        mr_print_into(use->how, sizeof use->how, "its input \"%.*s\" %s", SPAN(bad->name), obstacle(bad));
+        mr_print_into(use->how, sizeof use->how, "its input \"%s\" %s", bad->name, obstacle(bad));
     else if (!use->can)
         mr_print_into(use->how, sizeof use->how, "it has no %s that frames can hold",
                       model->input_count ? "output" : "input");
@@ -158,9 +150,9 @@ static void judge_infer(const mr_onnx_report *model, mr_inspect_use *use) {
         mr_print_into(use->how, sizeof use->how, "adds its outputs to each frame, by name");
 }
 
-static void judge_features(const mr_onnx_report *model, bool can, mr_inspect_use *use) {
-    const mr_onnx_declared *output = find_output(model, is_vector);
-    output = output ? output : find_output(model, is_float);
+static void judge_features(const mr_model_view *model, bool can, mr_inspect_use *use) {
+    const mr_model_value *output = find_output(model, is_vector);
+    output = output ? output : find_output(model, is_f32);
     use->stage = "features";
     use->can = can && model->input_count == 1 && output;
     int64_t length = output ? vector_length(output) : 0;
@@ -169,14 +161,13 @@ static void judge_features(const mr_onnx_report *model, bool can, mr_inspect_use
     else if (!output)
         mr_print_into(use->how, sizeof use->how, "no output is a tensor of f32");
     else if (length)
-        mr_print_into(use->how, sizeof use->how, "tensor: %.*s, a vector of %" PRId64 " numbers", SPAN(output->name),
-                      length);
+        mr_print_into(use->how, sizeof use->how, "tensor: %s, a vector of %" PRId64 " numbers", output->name, length);
     else
-        mr_print_into(use->how, sizeof use->how, "tensor: %.*s, made flat, or with pool: average", SPAN(output->name));
+        mr_print_into(use->how, sizeof use->how, "tensor: %s, made flat, or with pool: average", output->name);
 }
 
-static void judge_classify(const mr_onnx_report *model, bool can, mr_inspect_use *use) {
-    const mr_onnx_declared *output = find_output(model, names_classes);
+static void judge_classify(const mr_model_view *model, bool can, mr_inspect_use *use) {
+    const mr_model_value *output = find_output(model, names_classes);
     output = output ? output : find_output(model, is_vector);
     use->stage = "classify";
     use->can = can && output;
@@ -185,14 +176,14 @@ static void judge_classify(const mr_onnx_report *model, bool can, mr_inspect_use
         return;
     }
     bool scores = is_one_of(output->operation, to_scores);
-    mr_print_into(use->how, sizeof use->how, "behind infer, tensor: %.*s, %" PRId64 " classes%s", SPAN(output->name),
+    mr_print_into(use->how, sizeof use->how, "behind infer, tensor: %s, %" PRId64 " classes%s", output->name,
                   vector_length(output),
                   scores                  ? ", with activation: none, since these are scores already"
                   : names_classes(output) ? ""
                                           : "; or behind features, with weights of its own");
 }
 
-void mr_inspect_uses(const mr_onnx_report *model, mr_inspect_use uses[MR_INSPECT_USES]) {
+void mr_inspect_uses(const mr_model_view *model, mr_inspect_use uses[MR_INSPECT_USES]) {
     judge_infer(model, &uses[0]);
     judge_features(model, uses[0].can, &uses[1]);
     judge_classify(model, uses[0].can, &uses[2]);
@@ -201,10 +192,10 @@ void mr_inspect_uses(const mr_onnx_report *model, mr_inspect_use uses[MR_INSPECT
 /* ---- a pipeline ------------------------------------------------------------------------------------------------ */
 
 /* In quotes, as YAML needs it; a value also with its variables escaped. */
-static void put_quoted(FILE *yaml, const char *text, size_t bytes, bool key) {
+static void put_quoted(FILE *yaml, const char *text, bool key) {
     fputc('"', yaml);
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char byte = (unsigned char)text[i];
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text;
         if (byte == '"' || byte == '\\')
             fprintf(yaml, "\\%c", byte);
         else if (byte < 0x20 || byte == 0x7f)
@@ -217,17 +208,14 @@ static void put_quoted(FILE *yaml, const char *text, size_t bytes, bool key) {
     fputc('"', yaml);
 }
 
-static void put_name(FILE *yaml, mr_pb_span name, bool key) {
-    put_quoted(yaml, (const char *)name.at, (size_t)(name.end - name.at), key);
-}
-
 static int64_t side(int64_t declared) {
     return declared > 0 ? declared : FREE_SIDE;
 }
 
-static void put_preprocess(FILE *yaml, const char *id, const mr_onnx_declared *input) {
+static void put_preprocess(FILE *yaml, const char *id, const mr_model_value *input) {
     bool last = look(input) == CHANNELS_LAST;
-    int64_t height = input->dims[last ? 1 : 2], width = input->dims[last ? 2 : 3], channels = input->dims[last ? 3 : 1];
+    int64_t height = input->dims[last ? 1 : 2].size, width = input->dims[last ? 2 : 3].size;
+    int64_t channels = input->dims[last ? 3 : 1].size;
     fprintf(yaml, "  %s: {type: preprocess, input: decode, size: %" PRId64 "x%" PRId64 "%s}%s\n", id, side(width),
             side(height), channels == 1 ? ", order: gray" : "",
             height < 0 || width < 0 ? "  # it takes any size; add mean and std as it was trained"
@@ -236,14 +224,14 @@ static void put_preprocess(FILE *yaml, const char *id, const mr_onnx_declared *i
 
 /* The stages before the inputs: pictures come through preprocess, other tensors are zeros; all from one source, so that
  * they can be joined. False if that cannot be done. */
-static bool put_feeding(FILE *yaml, const mr_onnx_report *model, char *why) {
-    const mr_onnx_declared *first = &model->inputs[0];
+static bool put_feeding(FILE *yaml, const mr_model_view *model, char *why) {
+    const mr_model_value *first = &model->inputs[0];
     bool pictures = look(first) != NO_PICTURE;
     char one[TEXT], other[TEXT], id[32];
     mr_inspect_shape(first, one, sizeof one);
     for (size_t i = 1; i < model->input_count; i++)
         if (pictures ? look(&model->inputs[i]) == NO_PICTURE
-                     : model->inputs[i].element != first->element ||
+                     : strcmp(model->inputs[i].type, first->type) != 0 ||
                            strcmp(mr_inspect_shape(&model->inputs[i], other, sizeof other), one) != 0) {
             mr_print_into(why, MR_INSPECT_WHY,
                           "its inputs differ, and no source of millrace's own gives all of them; bring them with zmq "
@@ -255,9 +243,9 @@ static bool put_feeding(FILE *yaml, const mr_onnx_report *model, char *why) {
         fputs("  video: {uri: \"${INPUT:-lavfi:testsrc2=size=640x480:rate=25:duration=2}\"}\nstages:\n"
               "  decode: {input: video}\n", yaml);
     else
-        fprintf(yaml, "  numbers: {type: \"null\", frames: 10, format: %s ", mr_onnx_type_name(first->element));
+        fprintf(yaml, "  numbers: {type: \"null\", frames: 10, format: %s ", first->type);
     for (int i = first_of(first); i < first->rank && !pictures; i++)
-        fprintf(yaml, "%s%" PRId64, i > first_of(first) ? "x" : "", first->dims[i] > 0 ? first->dims[i] : FREE_DIM);
+        fprintf(yaml, "%s%" PRId64, i > first_of(first) ? "x" : "", first->dims[i].size > 0 ? first->dims[i].size : FREE_DIM);
     fputs(pictures ? "" : "}\nstages:\n", yaml);
     for (size_t i = 0; i < model->input_count; i++) {
         snprintf(id, sizeof id, model->input_count > 1 ? "input_%zu" : "input", i + 1);
@@ -271,7 +259,7 @@ static bool put_feeding(FILE *yaml, const mr_onnx_report *model, char *why) {
 }
 
 /* Of several outputs, those that fit into frames. */
-static void put_outputs(FILE *yaml, const mr_onnx_report *model) {
+static void put_outputs(FILE *yaml, const mr_model_view *model) {
     size_t held = 0;
     for (size_t i = 0; i < model->output_count; i++)
         held += is_held(&model->outputs[i]);
@@ -279,39 +267,39 @@ static void put_outputs(FILE *yaml, const mr_onnx_report *model) {
         if (!is_held(&model->outputs[i]))
             continue;
         fputs(put++ ? ", " : ", outputs: [", yaml);
-        put_name(yaml, model->outputs[i].name, false);
+        put_quoted(yaml, model->outputs[i].name, false);
         fputs(put == held ? "]" : "", yaml);
     }
 }
 
-static void put_model(FILE *yaml, const mr_onnx_report *model, const char *type, const char *path) {
+static void put_model(FILE *yaml, const mr_model_view *model, const char *type, const char *path) {
     fprintf(yaml, "  network: {type: %s, ", type);
     if (model->input_count == 1)
         fputs("input: input", yaml);
     for (size_t i = 0; i < model->input_count && model->input_count > 1; i++) {
         fputs(i ? ", " : "join: {", yaml);
-        put_name(yaml, model->inputs[i].name, true);
+        put_quoted(yaml, model->inputs[i].name, true);
         fprintf(yaml, ": input_%zu%s", i + 1, i + 1 == model->input_count ? "}" : "");
     }
     fputs(", model: ", yaml);
-    put_quoted(yaml, path, strlen(path), false);
+    put_quoted(yaml, path, false);
 }
 
 /* Classes if its last layer names them, a vector if there is one, else all outputs. */
-static void put_use(FILE *yaml, const mr_onnx_report *model, const char *path) {
-    const mr_onnx_declared *classes = find_output(model, names_classes), *vector = find_output(model, is_vector);
+static void put_use(FILE *yaml, const mr_model_view *model, const char *path) {
+    const mr_model_value *classes = find_output(model, names_classes), *vector = find_output(model, is_vector);
     bool features = !classes && vector && model->input_count == 1;
     put_model(yaml, model, features ? "features" : "infer", path);
     if (features) {
         fputs(", tensor: ", yaml);
-        put_name(yaml, vector->name, false);
+        put_quoted(yaml, vector->name, false);
     } else {
         put_outputs(yaml, model);
     }
     fputs("}\n", yaml);
     if (classes) {
         fputs("  classify: {input: network, tensor: ", yaml);
-        put_name(yaml, classes->name, false);
+        put_quoted(yaml, classes->name, false);
         fprintf(yaml, "%s, top_k: 5}  # add labels: a file with %" PRId64 " lines\n",
                 is_one_of(classes->operation, to_scores) ? ", activation: none" : "", vector_length(classes));
     }
@@ -334,7 +322,7 @@ static bool is_planned(const char *text, char *why) {
     return status == MR_OK;
 }
 
-char *mr_inspect_pipeline(const mr_onnx_report *model, const char *path, char why[MR_INSPECT_WHY]) {
+char *mr_inspect_pipeline(const mr_model_view *model, const char *path, char why[MR_INSPECT_WHY]) {
     mr_inspect_use use;
     char *text = NULL, absolute[PATH_MAX];
     size_t bytes = 0;

@@ -1,0 +1,149 @@
+/* The description of model files (millrace/model.h). */
+#include "millrace/model.h"
+
+#include <string.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+#include "stages/model/npy.h"
+#include "stages/model/onnx/onnx_file.h"
+#include "stages/model/onnx/onnx_report.h"
+#include "stages/model/onnx/onnx_work.h"
+
+typedef struct model_view {
+    mr_model_view shown; /* first: programs have its address */
+    mr_arena arena;      /* everything it points to */
+    bool failed;         /* memory ran out */
+} model_view;
+
+static const char *text_of(model_view *view, mr_pb_span span) {
+    const char *text = mr_arena_text(&view->arena, (const char *)span.at, (size_t)(span.end - span.at));
+    view->failed |= !text;
+    return text;
+}
+
+static void *array_of(model_view *view, size_t count, size_t size) {
+    void *array = mr_arena_array(&view->arena, count, size);
+    view->failed |= !array;
+    return array;
+}
+
+static const mr_model_dimension *show_dims(model_view *view, const mr_onnx_declared *from) {
+    mr_model_dimension *dims = array_of(view, (size_t)from->rank, sizeof *dims);
+    for (int i = 0; dims && i < from->rank; i++)
+        dims[i] = (mr_model_dimension){from->dims[i], text_of(view, from->symbols[i])};
+    return dims;
+}
+
+static const mr_model_value *show_values(model_view *view, const mr_onnx_declared *from, size_t count) {
+    mr_model_value *values = array_of(view, count, sizeof *values);
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = (mr_model_value){
+            .name = text_of(view, from[i].name),
+            .kind = from[i].kind,
+            .type = strcmp(from[i].kind, "tensor") == 0 ? mr_onnx_type_name(from[i].element) : NULL,
+            .shaped = from[i].shaped,
+            .rank = from[i].rank,
+            .dims = show_dims(view, &from[i]),
+            .operation = from[i].operation.at ? text_of(view, from[i].operation) : NULL,
+        };
+    return values;
+}
+
+/* The common set has no name in the file. */
+static const mr_model_set *show_sets(model_view *view, const mr_onnx_report *report) {
+    mr_model_set *sets = array_of(view, report->set_count, sizeof *sets);
+    for (size_t i = 0; sets && i < report->set_count; i++) {
+        mr_pb_span domain = report->sets[i].domain;
+        sets[i] = (mr_model_set){domain.at < domain.end ? text_of(view, domain) : "ai.onnx", report->sets[i].version};
+    }
+    return sets;
+}
+
+static const mr_model_operator *show_operators(model_view *view, const mr_onnx_report *report) {
+    mr_model_operator *operators = array_of(view, report->operator_count, sizeof *operators);
+    for (size_t i = 0; operators && i < report->operator_count; i++)
+        operators[i] = (mr_model_operator){text_of(view, report->operators[i].name), report->operators[i].count};
+    return operators;
+}
+
+/* For one frame: a free batch size counts as one. */
+static void count_work(model_view *view, const mr_file_bytes *file, const mr_onnx_report *report) {
+    mr_onnx_shape shapes[MR_ONNX_MOST_VALUES] = {0};
+    mr_onnx_work work;
+    for (size_t i = 0; i < report->input_count; i++) {
+        const mr_onnx_declared *input = &report->inputs[i];
+        shapes[i].rank = input->rank < MR_ONNX_GRAPH_RANK ? input->rank : MR_ONNX_GRAPH_RANK;
+        if (input->rank > 0 && input->dims[0] < 0)
+            shapes[i].dims[0] = 1;
+    }
+    view->shown.why = "";
+    if (mr_onnx_count_work(file->data, file->bytes, shapes, report->input_count, &work))
+        return;
+    view->shown.counted = true;
+    view->shown.multiply_adds = work.multiply_adds;
+    view->shown.uncounted = work.missing;
+    view->shown.why = mr_arena_text(&view->arena, work.why, strlen(work.why));
+    view->failed |= !view->shown.why;
+}
+
+static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_report *report) {
+    view->shown = (mr_model_view){
+        .bytes = file->bytes,
+        .ir_version = report->ir_version,
+        .producer = text_of(view, report->producer),
+        .producer_version = text_of(view, report->producer_version),
+        .graph = text_of(view, report->graph),
+        .set_count = report->set_count,
+        .sets = show_sets(view, report),
+        .node_count = report->node_count,
+        .operator_count = report->operator_count,
+        .operators = show_operators(view, report),
+        .weight_count = report->weight_count,
+        .weight_numbers = report->weight_numbers,
+        .input_count = report->input_count,
+        .output_count = report->output_count,
+        .inputs = show_values(view, report->inputs, report->input_count),
+        .outputs = show_values(view, report->outputs, report->output_count),
+    };
+    count_work(view, file, report);
+    return view->failed ? MR_ERROR_MEMORY : MR_OK;
+}
+
+int mr_model_view_open(const mr_model_view **view, const char *path) {
+    mr_file_bytes file = {0};
+    bool has_tensor;
+    model_view *made = mr_calloc(1, sizeof *made);
+    mr_onnx_report *report = mr_calloc(1, sizeof *report);
+    *view = made ? &made->shown : NULL;
+    int status = made && report ? mr_onnx_read(path, 0, NULL, &file, &has_tensor)
+                                : mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", path);
+    if (!status) {
+        mr_onnx_read_report(file.data, file.bytes, report);
+        status = show(made, &file, report);
+    }
+    mr_free(file.data);
+    mr_free(report);
+    if (status)
+        mr_model_view_close(view);
+    return status;
+}
+
+void mr_model_view_close(const mr_model_view **view) {
+    model_view *gone = (model_view *)(uintptr_t)*view;
+    if (gone)
+        mr_arena_fini(&gone->arena);
+    mr_free(gone);
+    *view = NULL;
+}
+
+int mr_npy_shape(const char *path, size_t *rows, size_t *columns) {
+    mr_matrix_f32 matrix = {0};
+    int status = mr_npy_look(path, &matrix);
+    if (status)
+        return status;
+    *rows = matrix.rows;
+    *columns = matrix.columns;
+    return MR_OK;
+}
