@@ -59,7 +59,7 @@ MR_PIXEL_INLINE uint16_t mr_load16(const uint8_t *src) {
     return word;
 }
 
-/* One result of the vertical pass; see kernels.h. */
+/* One result of the vertical pass; see preprocess_rows.h. */
 MR_PIXEL_INLINE int16_t mr_weigh8(const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int shift) {
     int32_t sum = 1 << (shift - 1);
     for (int t = 0; t < taps; t++)

@@ -1,4 +1,3 @@
-#include "kernels/choice.h"
 #include "kernels/classical/classical.h"
 
 #include <math.h>
@@ -79,7 +78,7 @@ static void take_row(const mr_histogram_params *p, const uint8_t *src, int y, co
                                    src + 2 * plane + (size_t)y * width};
     uint8_t *const hsv[3] = {converted, converted + width, converted + 2 * width};
     if (p->space == MR_COLORS_HSV)
-        mr_kernels_get()->to_hsv(hsv, rgb, saturation, hue, p->width);
+        mr_classical_rows_get()->to_hsv(hsv, rgb, saturation, hue, p->width);
     for (int c = 0; c < 3; c++)
         row[c] = p->space == MR_COLORS_HSV ? hsv[c] : rgb[c];
 }
@@ -151,19 +150,19 @@ void mr_phash(const uint8_t *src, uint8_t hash[MR_HASH_BYTES]) {
 
 /* ---- sharpness ------------------------------------------------------------------------------------------------ */
 
-void mr_sharpness(const mr_kernels *kernels, const mr_sharpness_item *item) {
+void mr_sharpness(const mr_classical_rows *rows, const mr_sharpness_item *item) {
     int64_t sums[2] = {0, 0};
     for (int32_t y = 0; y < item->height; y++) {
         const uint8_t *row = item->src + (ptrdiff_t)y * item->stride;
         const uint8_t *above = item->src + (ptrdiff_t)mr_mirrored(y - 1, item->height) * item->stride;
         const uint8_t *below = item->src + (ptrdiff_t)mr_mirrored(y + 1, item->height) * item->stride;
-        kernels->laplacian(sums, above, row, below, item->width);
+        rows->laplacian(sums, above, row, below, item->width);
     }
     *item->dst = mr_variance(sums[0], sums[1], (int64_t)item->width * item->height, (double)item->scale);
 }
 
 /* ---- change --------------------------------------------------------------------------------------------------- */
 
-void mr_change(const mr_kernels *kernels, const mr_change_work *work) {
-    *work->changed = (uint32_t)kernels->differing(work->a, work->b, work->count, work->noise);
+void mr_change(const mr_classical_rows *rows, const mr_change_work *work) {
+    *work->changed = (uint32_t)rows->differing(work->a, work->b, work->count, work->noise);
 }

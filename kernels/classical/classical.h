@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/kernels.h"
+#include "kernels/classical/classical_rows.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -95,7 +95,7 @@ int mr_hog_plan(mr_hog_layout *layout, const mr_hog_params *params);
 int32_t mr_hog_length(const mr_hog_layout *layout);
 /* Bytes of 64-byte aligned scratch memory for one run. */
 size_t mr_hog_scratch_bytes(const mr_hog *hog);
-void mr_hog_run(const mr_hog *hog, const mr_kernels *kernels, const uint8_t *src, float *dst, void *scratch);
+void mr_hog_run(const mr_hog *hog, const mr_classical_rows *rows, const uint8_t *src, float *dst, void *scratch);
 
 typedef struct mr_hog_work {
     const mr_hog *hog;
@@ -139,7 +139,7 @@ typedef struct mr_sharpness_work {
     int32_t count, filler;
     mr_sharpness_item item[MR_PIECE];
 } mr_sharpness_work;
-void mr_sharpness(const mr_kernels *kernels, const mr_sharpness_item *item);
+void mr_sharpness(const mr_classical_rows *rows, const mr_sharpness_item *item);
 int mr_sharpness_enqueue(mr_stream *stream, const mr_sharpness_work *work);
 
 /* ---- change --------------------------------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ typedef struct mr_change_work {
     int32_t noise, filler;
     uint32_t *changed;
 } mr_change_work;
-void mr_change(const mr_kernels *kernels, const mr_change_work *work);
+void mr_change(const mr_classical_rows *rows, const mr_change_work *work);
 int mr_change_enqueue(mr_stream *stream, const mr_change_work *work);
 
 #ifdef __cplusplus

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernels/classical/classical_pixel.h"
-#include "kernels/kernels.h"
+#include "kernels/classical/classical_rows.h"
 
 /* Always inlined: sums have to stay in registers. */
 #define INLINE __attribute__((always_inline)) static inline
@@ -228,11 +228,11 @@ static void gather_avx2(float *sums, const mr_votes *votes, ptrdiff_t stride, co
         }
 }
 
-void mr_kernels_fill_classical_avx2(mr_kernels *kernels) {
-    kernels->laplacian = laplacian_avx2;
-    kernels->differing = differing_avx2;
-    kernels->to_hsv = to_hsv_avx2;
-    kernels->gradients = gradients_avx2;
-    kernels->votes = votes_avx2;
-    kernels->gather = gather_avx2;
+void mr_classical_rows_fill_avx2(mr_classical_rows *table) {
+    table->laplacian = laplacian_avx2;
+    table->differing = differing_avx2;
+    table->to_hsv = to_hsv_avx2;
+    table->gradients = gradients_avx2;
+    table->votes = votes_avx2;
+    table->gather = gather_avx2;
 }

@@ -1,9 +1,8 @@
 #include <string.h>
 
 #include "engine/device/cuda/cuda.h"
-#include "kernels/choice.h"
 #include "kernels/classical/classical.h"
-#include "kernels/cuda.h"
+#include "kernels/classical/classical_cuda.h"
 #include "kernels/scratch.h"
 #include "millrace/status.h"
 
@@ -21,7 +20,7 @@ static int run_hog(void *arguments) {
     if (!scratch)
         return mr_fail(MR_ERROR_MEMORY, "no scratch memory for gradients");
     for (int i = 0; i < work->count; i++)
-        mr_hog_run(work->hog, mr_kernels_get(), work->src[i], work->dst[i], scratch);
+        mr_hog_run(work->hog, mr_classical_rows_get(), work->src[i], work->dst[i], scratch);
     return MR_OK;
 }
 
@@ -39,12 +38,12 @@ static int run_phash(void *arguments) {
 static int run_sharpness(void *arguments) {
     const mr_sharpness_work *work = arguments;
     for (int i = 0; i < work->count; i++)
-        mr_sharpness(mr_kernels_get(), &work->item[i]);
+        mr_sharpness(mr_classical_rows_get(), &work->item[i]);
     return MR_OK;
 }
 
 static int run_change(void *arguments) {
-    mr_change(mr_kernels_get(), arguments);
+    mr_change(mr_classical_rows_get(), arguments);
     return MR_OK;
 }
 
@@ -57,7 +56,7 @@ static int run_change(void *arguments) {
     } name##_launch;                                                                                                   \
     static int launch_##name(const void *given, void *handle) {                                                        \
         const name##_launch *a = given;                                                                                \
-        return mr_kernels_cuda.name arguments;                                                                         \
+        return mr_##name##_cuda arguments;                                                                             \
     }                                                                                                                  \
     int mr_##name##_enqueue(mr_stream *stream, const mr_##name##_work *work) {                                         \
         if (!mr_stream_is_cuda(stream))                                                                                \
@@ -68,9 +67,9 @@ static int run_change(void *arguments) {
         return status ? status : mr_cuda_launch(stream, launch_##name, &a, sizeof a, calls);                           \
     }
 
-ENQUEUE(histogram, mr_kernels_cuda.histogram_scratch_bytes(work), 3, (&a->work, a->scratch, handle))
+ENQUEUE(histogram, mr_histogram_cuda_scratch_bytes(work), 3, (&a->work, a->scratch, handle))
 ENQUEUE(phash, 0, 1, (&a->work, handle))
-ENQUEUE(sharpness, mr_kernels_cuda.sharpness_scratch_bytes(work), 3, (&a->work, a->scratch, handle))
+ENQUEUE(sharpness, mr_sharpness_cuda_scratch_bytes(work), 3, (&a->work, a->scratch, handle))
 ENQUEUE(change, 0, 2, (&a->work, handle))
 #undef ENQUEUE
 
@@ -82,7 +81,7 @@ typedef struct hog_launch {
 
 static int launch_hog(const void *arguments, void *handle) {
     const hog_launch *a = arguments;
-    return mr_kernels_cuda.hog(&a->layout, &a->work, handle);
+    return mr_hog_cuda(&a->layout, &a->work, handle);
 }
 
 int mr_hog_enqueue(mr_stream *stream, const mr_hog_work *work) {

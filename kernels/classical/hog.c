@@ -161,7 +161,7 @@ size_t mr_hog_scratch_bytes(const mr_hog *hog) {
 typedef struct run {
     const mr_hog *hog;
     const mr_hog_params *params;
-    const mr_kernels *kernels;
+    const mr_classical_rows *rows;
     const uint8_t *src;
     float *values; /* rows of values, `row` apart: row y of a channel is the (y % 3)-th of its three */
     size_t row;
@@ -191,7 +191,7 @@ static void take_gradients(const run *r, int y) {
     for (int c = 0; c < r->params->channels; c++) {
         const float *const rows[3] = {values_of(r, c, mr_mirrored(y - 1, height)), values_of(r, c, y),
                                       values_of(r, c, mr_mirrored(y + 1, height))};
-        r->kernels->gradients(r->dx, r->dy, rows, r->params->width, c > 0);
+        r->rows->gradients(r->dx, r->dy, rows, r->params->width, c > 0);
     }
 }
 
@@ -208,7 +208,7 @@ static void vote(const run *r) {
         size_t at = (size_t)y * (size_t)p->width;
         const mr_votes row = {r->votes.bin + at, r->votes.first + at, r->votes.second + at};
         take_gradients(r, y);
-        r->kernels->votes(&row, r->dx, r->dy, p->width, r->hog->layout.bins_per_quarter, p->bins);
+        r->rows->votes(&row, r->dx, r->dy, p->width, r->hog->layout.bins_per_quarter, p->bins);
     }
 }
 
@@ -218,20 +218,20 @@ static void make_block(const run *r, int x, int y, float *dst) {
     ptrdiff_t at = (ptrdiff_t)y * p->stride_y * p->width + x * p->stride_x;
     const mr_votes votes = {r->votes.bin + at, r->votes.first + at, r->votes.second + at};
     memset(r->sums, 0, (size_t)(p->bins * lanes) * sizeof(float));
-    r->kernels->gather(r->sums, &votes, p->width, r->hog->weights, lanes, p->block_width, p->block_height, p->bins);
+    r->rows->gather(r->sums, &votes, p->width, r->hog->weights, lanes, p->block_width, p->block_height, p->bins);
     for (int cell = 0; cell < cells; cell++)
         for (int bin = 0; bin < p->bins; bin++)
             dst[cell * p->bins + bin] = r->sums[bin * lanes + cell];
     mr_hog_normalize(dst, r->hog->layout.block_length, p->clip);
 }
 
-void mr_hog_run(const mr_hog *hog, const mr_kernels *kernels, const uint8_t *src, float *dst, void *scratch) {
+void mr_hog_run(const mr_hog *hog, const mr_classical_rows *rows, const uint8_t *src, float *dst, void *scratch) {
     const parts d = divide(hog);
     float *room = scratch;
     const mr_hog_layout *l = &hog->layout;
     run r = {.hog = hog,
              .params = &l->params,
-             .kernels = kernels,
+             .rows = rows,
              .src = src,
              .values = room + d.values,
              .row = d.row,

@@ -19,8 +19,8 @@
  * A picture that was reduced when it was decoded (mr_format.reduced) counts as the whole one: OW x OH, roi and regions
  * are the whole picture's, and only the positions of samples are divided.
  * Destination pixel i of n then covers region.start + region.length * [i, i + 1] / n. Interpolations:
- * kernels/filter.h. Chroma is resized from its own plane, at positions moved by its siting; `nearest` takes the
- * chroma sample that belongs to the luma sample. Unknown siting: left; centre if the range is full (JPEG).
+ * kernels/preprocess/filter.h. Chroma is resized from its own plane, at positions moved by its siting; `nearest` takes
+ * the chroma sample that belongs to the luma sample. Unknown siting: left; centre if the range is full (JPEG).
  * Unknown matrix and range: as in mr_format_matrix and mr_format_range.
  *
  * Values. After conversion R, G, B are held within 0..255 and not rounded; result = (value - mean) / std. u8 results
@@ -41,10 +41,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/kernels.h"
+#include "kernels/preprocess/preprocess_rows.h"
 #include "millrace/format.h"
-
-typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
 
 typedef enum mr_fit { MR_FIT_STRETCH, MR_FIT_CENTER_CROP, MR_FIT_LETTERBOX } mr_fit;
 
@@ -93,15 +91,11 @@ size_t mr_preprocess_table_bytes(const mr_preprocess *plan);
 /* Bytes of scratch memory (64-byte aligned) that one run needs. */
 size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan);
 /* Pure computation on the calling thread. `dst` is aligned to its dtype and holds mr_tensor_bytes of the output. */
-void mr_preprocess_run(const mr_preprocess *plan, const mr_kernels *kernels, const mr_picture *source, void *dst,
+void mr_preprocess_run(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source, void *dst,
                        void *scratch);
 
-/* For stages: enqueues the runs of `count` pictures on `stream`; a CUDA device does up to MR_PREPROCESS_LAUNCH pictures
- * of one plan that follow each other in one launch. Until the work is done `plan`, the planes and `dst` must stay
- * valid; the structs themselves are copied. Planes and `dst` are in memory that the device of the stream reads. Scratch
- * memory belongs to the thread that does the work and is kept by it. `done`, if it is not NULL, is called with
- * `context` when the work has run, from the thread that finds it done, so that a cache knows idle plans. It may not be
- * called for work that a failed device never runs, nor if this function fails. */
+/* One run. `done`, if it is not NULL, is called with `context` when the run is over, so that a cache knows idle plans
+ * (preprocess_enqueue.h). */
 typedef struct mr_preprocess_work {
     const mr_preprocess *plan;
     mr_picture source;
@@ -109,7 +103,7 @@ typedef struct mr_preprocess_work {
     void (*done)(void *context);
     void *context;
 } mr_preprocess_work;
+/* Pictures in one launch on a CUDA device. */
 enum { MR_PREPROCESS_LAUNCH = 64 };
-int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *works, int count);
 
 #endif

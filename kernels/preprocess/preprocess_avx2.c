@@ -2,14 +2,14 @@
  * same order, so results are equal bit for bit. */
 #include <immintrin.h>
 
-#include "kernels/kernels.h"
+#include "kernels/preprocess/preprocess_rows.h"
 
 typedef __m256 wide;
 #define WIDE_LANES               8
 #define WIDE_INTEGERS            __m256i
 #define WIDE(operation)          _mm256_##operation
 #define WIDE_LOAD_I16(addresses) _mm_loadu_si128((const void *)(addresses))
-#include "kernels/convert_wide.h"
+#include "kernels/preprocess/convert_wide.h"
 
 enum { BLOCK = 64, HALF = BLOCK / 2 }; /* columns of the vertical pass: one cache line of bytes at once */
 
@@ -349,12 +349,12 @@ static void to_f16_avx2(uint16_t *dst, const float *src, int width) {
         dst[x] = mr_float_to_half(src[x]);
 }
 
-void mr_kernels_fill_preprocess_avx2(mr_kernels *kernels) {
-    kernels->vertical8 = mr_vertical8_avx2;
-    kernels->vertical16 = vertical16_avx2;
-    kernels->horizontal = mr_horizontal_avx2;
-    kernels->split = split_avx2;
-    kernels->convert = convert_wide;
-    kernels->to_u8 = to_u8_avx2;
-    kernels->to_f16 = to_f16_avx2;
+void mr_preprocess_rows_fill_avx2(mr_preprocess_rows *table) {
+    table->vertical8 = mr_vertical8_avx2;
+    table->vertical16 = vertical16_avx2;
+    table->horizontal = mr_horizontal_avx2;
+    table->split = split_avx2;
+    table->convert = convert_wide;
+    table->to_u8 = to_u8_avx2;
+    table->to_f16 = to_f16_avx2;
 }

@@ -1,14 +1,14 @@
 /* The row operations that gain from AVX-512; the others stay those of AVX2. Bit for bit equal to the C reference. */
 #include <immintrin.h>
 
-#include "kernels/kernels.h"
+#include "kernels/preprocess/preprocess_rows.h"
 
 typedef __m512 wide;
 #define WIDE_LANES               16
 #define WIDE_INTEGERS            __m512i
 #define WIDE(operation)          _mm512_##operation
 #define WIDE_LOAD_I16(addresses) _mm256_loadu_si256((const void *)(addresses))
-#include "kernels/convert_wide.h"
+#include "kernels/preprocess/convert_wide.h"
 
 enum { BLOCK = 64 }; /* columns of the vertical pass that are computed at once: one cache line of bytes */
 
@@ -148,8 +148,8 @@ static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t 
                            limit);
 }
 
-void mr_kernels_fill_preprocess_avx512(mr_kernels *kernels) {
-    kernels->vertical8 = vertical8_avx512;
-    kernels->horizontal = horizontal_avx512;
-    kernels->convert = convert_wide;
+void mr_preprocess_rows_fill_avx512(mr_preprocess_rows *table) {
+    table->vertical8 = vertical8_avx512;
+    table->horizontal = horizontal_avx512;
+    table->convert = convert_wide;
 }

@@ -1,9 +1,10 @@
+#include "kernels/preprocess/preprocess_enqueue.h"
+
 #include <stddef.h>
 
 #include "engine/device/cuda/cuda.h"
-#include "kernels/choice.h"
-#include "kernels/cuda.h"
-#include "kernels/preprocess/preprocess.h"
+#include "kernels/preprocess/choice.h"
+#include "kernels/preprocess/preprocess_cuda.h"
 #include "kernels/scratch.h"
 #include "millrace/status.h"
 
@@ -11,7 +12,7 @@ static int run_work(void *arguments) {
     const mr_preprocess_work *work = arguments;
     void *scratch = mr_scratch(mr_preprocess_scratch_bytes(work->plan));
     if (scratch)
-        mr_preprocess_run(work->plan, mr_kernels_get(), &work->source, work->dst, scratch);
+        mr_preprocess_run(work->plan, mr_preprocess_rows_get(), &work->source, work->dst, scratch);
     if (work->done)
         work->done(work->context);
     return scratch ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no scratch memory for preprocessing");
@@ -33,7 +34,7 @@ typedef struct launch_arguments {
 
 static int launch(const void *arguments, void *handle) {
     const launch_arguments *a = arguments;
-    return mr_kernels_cuda.preprocess(&a->grid, a->works, (int)a->count, handle);
+    return mr_preprocess_cuda(&a->grid, a->works, (int)a->count, handle);
 }
 
 static int enqueue_alike(mr_stream *stream, const mr_preprocess_work *works, int count) {

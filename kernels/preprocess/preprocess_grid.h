@@ -84,6 +84,8 @@ bool mr_preprocess_walkable(const mr_preprocess *plan);
 /* Samples to which weights along [luma, chroma] are aligned (mr_walk_along). */
 int mr_preprocess_walk_align(const mr_preprocess *plan, int kind);
 
+typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
+
 typedef struct mr_preprocess_places mr_preprocess_places;
 int mr_preprocess_places_create(mr_preprocess_places **places);
 /* NULLs; accepts NULL. No device may be using the plan any more. */

@@ -5,7 +5,7 @@
 /* One run: the state that every step needs. */
 typedef struct run {
     const mr_preprocess *plan;
-    const mr_kernels *kernels;
+    const mr_preprocess_rows *rows;
     const mr_picture *source;
     uint8_t *dst, *scratch;
 } run;
@@ -45,12 +45,12 @@ static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int1
     int width = (x->end - x->begin) * plane->step, shift = y->bits + plan->depth - 8 - MR_SAMPLE_BITS;
     mr_ahead ahead = rows_ahead(y, i, column, stride);
     if (plane->sample_bytes == 1) {
-        r->kernels->vertical8(row, first, stride, weights, y->length[i], width, shift, ahead);
+        r->rows->vertical8(row, first, stride, weights, y->length[i], width, shift, ahead);
         return;
     }
     mr_word word = plan->word;
     word.offset = word.flip << y->bits;
-    r->kernels->vertical16(row, first, stride, weights, y->length[i], width, shift, word, ahead);
+    r->rows->vertical16(row, first, stride, weights, y->length[i], width, shift, word, ahead);
 }
 
 /* Weighs row i of one plane and splits its components if they are interleaved. */
@@ -63,7 +63,7 @@ static void weigh_and_split(const run *r, const plane_plan *plane, int p, int i,
     for (int c = 0; c < plane->parts; c++)
         part[c] = samples(r, s->part[c]) + (size_t)k * s->part_stride;
     const mr_filter *x = &r->plan->filter[plane->table][0];
-    r->kernels->split(part, row, plane->step, plane->offset, plane->parts, x->end - x->begin);
+    r->rows->split(part, row, plane->step, plane->offset, plane->parts, x->end - x->begin);
 }
 
 /* Rows i, i + 1, ... of the small components, `count` of them. */
@@ -76,10 +76,10 @@ static void resize_rows(const run *r, int i, int count, int16_t *const out[3]) {
         for (int k = 0; k < count && plane->parts; k++)
             weigh_and_split(r, plane, p, i + k, k);
         for (int c = 0; c < plane->parts; c++)
-            r->kernels->horizontal(out[plane->component[c]], (ptrdiff_t)s->line_stride,
-                                   samples(r, apart ? s->part[c] : s->row),
-                                   (ptrdiff_t)(apart ? s->part_stride : s->row_stride), count,
-                                   &plan->filter[plane->table][0], plan->limit);
+            r->rows->horizontal(out[plane->component[c]], (ptrdiff_t)s->line_stride,
+                                samples(r, apart ? s->part[c] : s->row),
+                                (ptrdiff_t)(apart ? s->part_stride : s->row_stride), count,
+                                &plan->filter[plane->table][0], plan->limit);
     }
 }
 
@@ -127,9 +127,9 @@ INTERLEAVE(interleave32, uint32_t)
 /* Floats -> the destination's type; `to` holds a whole row. */
 static void store_as(const run *r, uint8_t *to, const float *from, int width) {
     if (r->plan->params.dtype == MR_DTYPE_U8)
-        r->kernels->to_u8(to, from, width);
+        r->rows->to_u8(to, from, width);
     else if (r->plan->params.dtype == MR_DTYPE_F16)
-        r->kernels->to_f16((uint16_t *)(void *)to, from, width);
+        r->rows->to_f16((uint16_t *)(void *)to, from, width);
     else
         memcpy(to, from, (size_t)width * sizeof(float));
 }
@@ -193,7 +193,7 @@ static void finish_row(const run *r, int y, int16_t *const small[3]) {
         out[c] = directly ? (float *)(void *)r->dst + (plane * (size_t)plan->params.height + row) * width
                           : finished_row(r, (int)c) + plan->inner_x;
     }
-    r->kernels->convert(out, src, &plan->color, plan->inner_width);
+    r->rows->convert(out, src, &plan->color, plan->inner_width);
     if (directly)
         return;
     if (plan->channels == 1 && !gray)
@@ -245,9 +245,9 @@ static void run_transposed(const run *r) {
     }
 }
 
-void mr_preprocess_run(const mr_preprocess *plan, const mr_kernels *kernels, const mr_picture *source, void *dst,
+void mr_preprocess_run(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source, void *dst,
                        void *scratch) {
-    run r = {.plan = plan, .kernels = kernels, .source = source, .dst = dst, .scratch = scratch};
+    run r = {.plan = plan, .rows = rows, .source = source, .dst = dst, .scratch = scratch};
     fill_padding(&r, 0, plan->params.width);
     for (int y = 0; y < plan->inner_y; y++)
         store_row(&r, y);

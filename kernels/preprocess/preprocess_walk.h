@@ -11,7 +11,7 @@
 #ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_WALK_H
 #define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_WALK_H
 
-#include "kernels/filter.h"
+#include "kernels/preprocess/filter.h"
 
 #ifdef __cplusplus
 extern "C" {

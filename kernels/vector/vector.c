@@ -4,9 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/choice.h"
-#include "kernels/kernels.h"
-#include "kernels/lanes.h"
+#include "kernels/vector/lanes.h"
+#include "kernels/vector/vector_rows.h"
 
 void mr_linear(const mr_linear_work *work) {
     float keep = work->bias ? 1.0f : 0.0f;
@@ -72,17 +71,17 @@ void mr_top_k(const mr_top_k_work *work) {
 }
 
 void mr_normalize(const mr_normalize_work *work) {
-    float factor = mr_unit_factor(mr_kernels_get()->sum_of_squares(work->src, work->count));
+    float factor = mr_unit_factor(mr_vector_rows_get()->sum_of_squares(work->src, work->count));
     for (int i = 0; i < work->count; i++)
         work->dst[i] = work->src[i] * factor;
 }
 
 void mr_pool_mean(const mr_pool_work *work) {
-    const mr_kernels *kernels = mr_kernels_get();
+    const mr_vector_rows *rows = mr_vector_rows_get();
     float share = 1.0f / (float)work->positions;
     if (!work->channels_last) {
         for (int c = 0; c < work->channels; c++)
-            work->dst[c] = kernels->sum(work->src + (size_t)c * (size_t)work->positions, work->positions) * share;
+            work->dst[c] = rows->sum(work->src + (size_t)c * (size_t)work->positions, work->positions) * share;
         return;
     }
     memset(work->dst, 0, (size_t)work->channels * sizeof(float));

@@ -1,7 +1,7 @@
 /* Sums of floats with AVX2, in the order that lanes.h defines. */
 #include <immintrin.h>
 
-#include "kernels/kernels.h"
+#include "kernels/vector/vector_rows.h"
 
 /* The last elements in their lanes, zeros behind them: adding +0 changes no sum that began at +0. */
 static __m256 load_rest(const float *src, int count) {
@@ -34,7 +34,7 @@ static float sum_of_squares_avx2(const float *src, int count) {
     return join_lanes(_mm256_add_ps(lanes, _mm256_mul_ps(rest, rest)));
 }
 
-void mr_kernels_fill_vector_avx2(mr_kernels *kernels) {
-    kernels->sum = sum_avx2;
-    kernels->sum_of_squares = sum_of_squares_avx2;
+void mr_vector_rows_fill_avx2(mr_vector_rows *table) {
+    table->sum = sum_avx2;
+    table->sum_of_squares = sum_of_squares_avx2;
 }

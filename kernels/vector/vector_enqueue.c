@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "engine/device/cuda/cuda.h"
-#include "kernels/cuda.h"
 #include "kernels/vector/cublas.h"
 #include "kernels/vector/vector.h"
+#include "kernels/vector/vector_cuda.h"
 
 #define RUN(name)                                                                                                      \
     static int run_##name(void *arguments) {                                                                           \
@@ -23,7 +23,7 @@ enum { LAUNCHED = 32 }; /* together */
     } name##_launch;                                                                                                   \
     static int launch_##name(const void *arguments, void *handle) {                                                    \
         const name##_launch *a = arguments;                                                                            \
-        return mr_kernels_cuda.name(a->works, (int)a->count, handle);                                                  \
+        return mr_##name##_cuda(a->works, (int)a->count, handle);                                                      \
     }                                                                                                                  \
     static int give_##name(mr_stream *stream, const type *works, int count) {                                          \
         name##_launch a = {.count = (size_t)count};                                                                    \
@@ -62,8 +62,8 @@ typedef struct linear_launch {
 static int launch_linear(const void *arguments, void *handle) {
     const linear_launch *a = arguments;
     if (!a->workspace)
-        return mr_kernels_cuda.linear(&a->work, handle);
-    int status = a->work.bias ? mr_kernels_cuda.bias(&a->work, handle) : MR_OK;
+        return mr_linear_cuda(&a->work, handle);
+    int status = a->work.bias ? mr_bias_cuda(&a->work, handle) : MR_OK;
     return status ? status
                   : mr_cublas_linear(&a->work, a->work.bias ? 1.0f : 0.0f, (int)a->device, a->workspace,
                                      a->workspace_bytes, handle);

@@ -5,6 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "kernels/preprocess/preprocess_cost.h"
+#include "kernels/preprocess/preprocess_enqueue.h"
 
 /* The plan for one picture format, and how many works that use it are not done yet. */
 struct mr_resizer_plan {

@@ -17,12 +17,12 @@
 
 #include "engine/device/cuda/cuda.h"
 #include "engine/device/sim/sim.h"
-#include "kernels/choice.h"
-#include "kernels/cuda.h"
-#include "kernels/kernels.h"
+#include "kernels/preprocess/choice.h"
 #include "kernels/scratch.h"
 #include "kernels/vector/cublas.h"
 #include "kernels/vector/vector.h"
+#include "kernels/vector/vector_cuda.h"
+#include "kernels/vector/vector_rows.h"
 #include "tests/support/draw.h"
 #include "tests/support/on_device.h"
 
@@ -136,10 +136,10 @@ static void pooling_both_layouts(void **state) {
 /* Arrays end where their allocation does, so that the address sanitizer sees a read too far. */
 static void variants_of_sums_are_equal(void **state) {
     (void)state;
-    mr_kernels c, best;
-    mr_kernels_init(&c, MR_ISA_C);
+    mr_vector_rows c, best;
+    mr_vector_rows_init(&c, MR_ISA_C);
     for (int isa = MR_ISA_AVX2; isa <= (int)mr_isa_detect(); isa++) {
-        mr_kernels_init(&best, (mr_isa)isa);
+        mr_vector_rows_init(&best, (mr_isa)isa);
         for (int count = 0; count < 70; count++) {
             float *values = draw_many((size_t)count);
             double exact = 0.0;
@@ -322,7 +322,7 @@ static void best_classes_on_a_device(void **state) {
 static int launch_plain(on_device *d, const mr_linear_work *work) {
     void *handle = NULL;
     int status = mr_cuda_enter(d->stream, &handle);
-    return status ? status : mr_kernels_cuda.linear(work, handle);
+    return status ? status : mr_linear_cuda(work, handle);
 }
 
 /* Sums of `inputs` products of numbers within -1..1, in another order. Done so many times; the last one counts. */
@@ -431,7 +431,7 @@ static void scratch_grows_and_is_kept(void **state) {
 /* ---- the choice of variants -------------------------------------------------------------------------------------- */
 
 /* Operations that do nothing but take their time, on a clock of their own. */
-static int64_t played_ns, time_taken[2][MR_KERNEL_STEPS];
+static int64_t played_ns, time_taken[2][MR_PREPROCESS_STEPS];
 
 static int64_t played_now(void) {
     return played_ns;
@@ -452,42 +452,43 @@ static int64_t played_now(void) {
         (void)dst, (void)src, (void)color, (void)width;                                                                \
         played_ns += time_taken[wide][MR_STEP_CONVERT];                                                                \
     }                                                                                                                  \
-    static const mr_kernels played_##suffix = {.vertical8 = vertical_##suffix, .horizontal = horizontal_##suffix,      \
-                                               .convert = convert_##suffix}
+    static const mr_preprocess_rows played_##suffix = {.vertical8 = vertical_##suffix,                                 \
+                                                       .horizontal = horizontal_##suffix,                              \
+                                                       .convert = convert_##suffix}
 PLAYED(narrow, 0);
 PLAYED(wide, 1);
 #undef PLAYED
 
-static mr_kernels played(const mr_kernels *kernels, mr_isa isa) {
-    mr_kernels made = *kernels;
+static mr_preprocess_rows played(const mr_preprocess_rows *kernels, mr_isa isa) {
+    mr_preprocess_rows made = *kernels;
     made.isa = isa;
-    for (int step = 0; step < MR_KERNEL_STEPS; step++)
+    for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
         made.step[step] = isa;
     return made;
 }
 
 static void the_faster_variant_is_taken(void **state) {
     (void)state;
-    static const char *const names[MR_KERNEL_STEPS] = {"vertical", "horizontal", "colour"};
-    mr_kernel_variant steps[MR_KERNEL_STEPS];
-    for (int faster = 0; faster < 1 << MR_KERNEL_STEPS; faster++) {
-        mr_kernels narrow = played(&played_narrow, MR_ISA_AVX2), wide = played(&played_wide, MR_ISA_AVX512);
-        bool is_narrow[MR_KERNEL_STEPS];
-        for (int step = 0; step < MR_KERNEL_STEPS; step++) {
+    static const char *const names[MR_PREPROCESS_STEPS] = {"vertical", "horizontal", "colour"};
+    mr_kernel_variant steps[MR_PREPROCESS_STEPS];
+    for (int faster = 0; faster < 1 << MR_PREPROCESS_STEPS; faster++) {
+        mr_preprocess_rows narrow = played(&played_narrow, MR_ISA_AVX2), wide = played(&played_wide, MR_ISA_AVX512);
+        bool is_narrow[MR_PREPROCESS_STEPS];
+        for (int step = 0; step < MR_PREPROCESS_STEPS; step++) {
             is_narrow[step] = faster >> step & 1;
             time_taken[0][step] = 1000;
             time_taken[1][step] = is_narrow[step] ? 1000 + step : 999; /* of equal ones the narrower */
         }
-        mr_kernels_choose(&wide, &narrow, played_now);
+        mr_preprocess_rows_choose(&wide, &narrow, played_now);
         assert_true(wide.vertical8 == (is_narrow[0] ? vertical_narrow : vertical_wide));
         assert_true(wide.horizontal == (is_narrow[1] ? horizontal_narrow : horizontal_wide));
         assert_true(wide.convert == (is_narrow[2] ? convert_narrow : convert_wide));
-        for (int step = 0; step < MR_KERNEL_STEPS; step++)
+        for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
             assert_int_equal(wide.step[step], is_narrow[step] ? MR_ISA_AVX2 : MR_ISA_AVX512);
-        const mr_kernel_variants listed = mr_kernels_list(&wide, steps);
+        const mr_kernel_variants listed = mr_preprocess_rows_list(&wide, steps);
         assert_string_equal(listed.isa, "avx512");
         assert_int_equal(listed.step_count, 3);
-        for (int step = 0; step < MR_KERNEL_STEPS; step++) {
+        for (int step = 0; step < MR_PREPROCESS_STEPS; step++) {
             assert_string_equal(listed.steps[step].step, names[step]);
             assert_string_equal(listed.steps[step].isa, is_narrow[step] ? "avx2" : "avx512");
         }
@@ -497,14 +498,14 @@ static void the_faster_variant_is_taken(void **state) {
 /* With those of the table that are there, on real memory: the choice touches nothing that it should not. */
 static void real_variants_can_be_measured(void **state) {
     (void)state;
-    mr_kernels wide, narrow;
-    mr_kernels_init(&wide, MR_ISA_AVX512);
-    mr_kernels_init(&narrow, MR_ISA_C);
-    mr_kernels_choose(&wide, &narrow, played_now); /* whose clock stands still: of equal ones the narrower */
+    mr_preprocess_rows wide, narrow;
+    mr_preprocess_rows_init(&wide, MR_ISA_AVX512);
+    mr_preprocess_rows_init(&narrow, MR_ISA_C);
+    mr_preprocess_rows_choose(&wide, &narrow, played_now); /* whose clock stands still: of equal ones the narrower */
     assert_true(wide.vertical8 == narrow.vertical8 && wide.horizontal == narrow.horizontal);
     assert_true(wide.convert == narrow.convert);
-    mr_kernels_init(&narrow, MR_ISA_AVX512);
-    mr_kernels_choose(&wide, &narrow, played_now);
+    mr_preprocess_rows_init(&narrow, MR_ISA_AVX512);
+    mr_preprocess_rows_choose(&wide, &narrow, played_now);
     assert_true(wide.vertical8 == narrow.vertical8);
 }
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/choice.h"
 #include "kernels/classical/classical.h"
 #include "millrace/status.h"
 
@@ -45,7 +44,7 @@ static int hog(void) {
     void *scratch = aligned_alloc(64, (mr_hog_scratch_bytes(made) + 63) / 64 * 64);
     int code = EXIT_FAILURE;
     if (result && scratch) {
-        mr_hog_run(made, mr_kernels_get(), samples, result, scratch);
+        mr_hog_run(made, mr_classical_rows_get(), samples, result, scratch);
         code = write_result(result, bytes);
     }
     mr_hog_destroy(&made);
@@ -84,8 +83,8 @@ static int sharpness(float scale) {
     uint8_t *samples = read_samples((size_t)number[0] * (size_t)number[1]);
     if (!samples)
         return EXIT_FAILURE;
-    mr_sharpness(mr_kernels_get(), &(mr_sharpness_item){.src = samples, .stride = number[0], .width = number[0],
-                                                        .height = number[1], .scale = scale, .dst = &result});
+    mr_sharpness(mr_classical_rows_get(), &(mr_sharpness_item){.src = samples, .stride = number[0], .width = number[0],
+                                                           .height = number[1], .scale = scale, .dst = &result});
     free(samples);
     return write_result(&result, sizeof result);
 }
@@ -96,8 +95,8 @@ static int change(void) {
     uint8_t *samples = read_samples(2 * count);
     if (!samples)
         return EXIT_FAILURE;
-    mr_change(mr_kernels_get(), &(mr_change_work){.a = samples, .b = samples + count, .count = count,
-                                                  .noise = number[1], .changed = &changed});
+    mr_change(mr_classical_rows_get(), &(mr_change_work){.a = samples, .b = samples + count, .count = count,
+                                                     .noise = number[1], .changed = &changed});
     free(samples);
     return write_result(&changed, sizeof changed);
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/choice.h"
+#include "kernels/preprocess/choice.h"
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/status.h"
 
@@ -23,7 +23,7 @@ static int resize(const mr_preprocess_params *params, const mr_format *format) {
     if (status < 0 || !scratch || !src || !dst || fread(src, 1, bytes, stdin) != bytes)
         return EXIT_FAILURE;
     mr_picture picture = {.data = {src}, .stride = {format->width}};
-    mr_preprocess_run(plan, mr_kernels_get(), &picture, dst, scratch);
+    mr_preprocess_run(plan, mr_preprocess_rows_get(), &picture, dst, scratch);
     bool written = fwrite(dst, 1, results, stdout) == results;
     mr_preprocess_destroy(&plan);
     free(scratch);

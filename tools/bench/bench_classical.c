@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/choice.h"
 #include "kernels/classical/classical.h"
+#include "kernels/preprocess/choice.h"
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/status.h"
 
@@ -28,18 +28,18 @@ static const uint8_t *frame(int i) {
 }
 
 static void run_hog(int i) {
-    mr_hog_run(gray_hog, mr_kernels_get(), frame(0) + 64 * (i % 100), result, scratch);
+    mr_hog_run(gray_hog, mr_classical_rows_get(), frame(0) + 64 * (i % 100), result, scratch);
 }
 
 static void run_color_hog(int i) {
-    mr_hog_run(color_hog, mr_kernels_get(), frame(0) + 64 * (i % 100), result, scratch);
+    mr_hog_run(color_hog, mr_classical_rows_get(), frame(0) + 64 * (i % 100), result, scratch);
 }
 
 /* From the luma of a picture in memory to the descriptor. */
 static void run_frame_hog(int i) {
     const mr_picture picture = {.data = {frame(i)}, .stride = {WIDTH}};
-    mr_preprocess_run(shrink, mr_kernels_get(), &picture, small, scratch);
-    mr_hog_run(gray_hog, mr_kernels_get(), small, result, scratch);
+    mr_preprocess_run(shrink, mr_preprocess_rows_get(), &picture, small, scratch);
+    mr_hog_run(gray_hog, mr_classical_rows_get(), small, result, scratch);
 }
 
 static void histogram(int i, mr_color_space space) {
@@ -63,14 +63,14 @@ static void run_phash(int i) {
 static void run_sharpness(int i) {
     const mr_sharpness_item item = {.src = frame(i), .stride = WIDTH, .width = WIDTH, .height = HEIGHT, .scale = 1.0f,
                                     .dst = result};
-    mr_sharpness(mr_kernels_get(), &item);
+    mr_sharpness(mr_classical_rows_get(), &item);
 }
 
 static void run_change(int i) {
     uint32_t changed;
     const mr_change_work work = {.a = frame(i), .b = frame(i + 1), .count = FRAME_BYTES, .noise = 15,
                                  .changed = &changed};
-    mr_change(mr_kernels_get(), &work);
+    mr_change(mr_classical_rows_get(), &work);
 }
 
 static const struct contestant {

@@ -11,6 +11,7 @@
 
 #include "engine/device/cuda/cuda.h"
 #include "engine/device/open/open.h"
+#include "kernels/preprocess/preprocess_enqueue.h"
 #include "kernels/preprocess/preprocess_grid.h"
 #include "millrace/status.h"
 #include "tools/bench/unfused_cuda.h"

@@ -17,6 +17,7 @@
 #include "engine/device/cuda/cuda.h"
 #include "engine/device/open/open.h"
 #include "kernels/preprocess/preprocess.h"
+#include "kernels/preprocess/preprocess_enqueue.h"
 #include "millrace/millrace.h"
 #include "stages/list.h"
 #ifdef MILLRACE_HAS_CUDA

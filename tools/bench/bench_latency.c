@@ -17,6 +17,7 @@
 #include "engine/device/open/open.h"
 #include "kernels/classical/classical.h"
 #include "kernels/preprocess/preprocess.h"
+#include "kernels/preprocess/preprocess_enqueue.h"
 #include "kernels/vector/vector.h"
 #include "millrace/status.h"
 #include "stages/model/runtime.h"

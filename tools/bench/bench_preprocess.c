@@ -14,7 +14,7 @@
 
 #include <libswscale/swscale.h>
 
-#include "kernels/choice.h"
+#include "kernels/preprocess/choice.h"
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/status.h"
 
@@ -34,7 +34,7 @@ typedef struct contestant {
     mr_isa isa; /* the widest there may be; MR_ISA_COUNT: what is chosen here, as in any run */
     void (*one)(struct contestant *self, const uint8_t *frame);
     mr_preprocess *plan;
-    mr_kernels kernels;
+    mr_preprocess_rows kernels;
     struct SwsContext *swscale;
     void *scratch;
     uint8_t *dst;
@@ -123,9 +123,9 @@ static int prepare(contestant *c) {
                                          .mean = {127, 127, 127}, .std = {128, 128, 128}, .dtype = MR_DTYPE_F32,
                                          .layout = MR_LAYOUT_NCHW};
     if (c->isa == MR_ISA_COUNT)
-        c->kernels = *mr_kernels_get();
+        c->kernels = *mr_preprocess_rows_get();
     else
-        mr_kernels_init(&c->kernels, c->isa);
+        mr_preprocess_rows_init(&c->kernels, c->isa);
     int status = mr_preprocess_create(&c->plan, &params, &format);
     if (status < 0)
         return status;

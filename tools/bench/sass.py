@@ -4,7 +4,7 @@ into basic blocks and loops, and a model says how often each is run.
 
     tools/bench/sass.py [--object build/preprocess_walk_cuda.cu.o] [--counts build/walk_counts.json] [--json]
 
-The model is in this file: filters, tiles and steps are worked out anew from their definitions (kernels/filter.h,
+The model is in this file: filters, tiles and steps are worked out anew from their definitions (kernels/preprocess/filter.h,
 kernels/preprocess/preprocess_walk.h). Where --counts is given, what it says must be what the kernel's source did when it ran on the host
 (test_preprocess_cuda_host writes that file). All counts are of whole warps: lanes that idle are counted. A block that is not
 run by every iteration counts as if it were, except what the model names: ways that this picture does not take.

@@ -13,7 +13,6 @@
 
 #include "engine/device/device.h"
 #include "engine/device/sim/sim.h"
-#include "kernels/choice.h"
 #include "kernels/classical/classical.h"
 #include "kernels/classical/classical_pixel.h"
 #include "millrace/status.h"
@@ -55,11 +54,11 @@ static void check_guards(const uint8_t *block, size_t bytes) {
 }
 
 /* Runs check(c, variant) for each variant that this processor has, on CASES draws. */
-static void for_each_variant(void (*check)(const mr_kernels *c, const mr_kernels *variant)) {
-    mr_kernels c, variant;
-    mr_kernels_init(&c, MR_ISA_C);
+static void for_each_variant(void (*check)(const mr_classical_rows *c, const mr_classical_rows *variant)) {
+    mr_classical_rows c, variant;
+    mr_classical_rows_init(&c, MR_ISA_C);
     for (int isa = MR_ISA_AVX2; isa <= (int)mr_isa_detect(); isa++) {
-        mr_kernels_init(&variant, (mr_isa)isa);
+        mr_classical_rows_init(&variant, (mr_isa)isa);
         for (int i = 0; i < CASES; i++) {
             random_state = seed + (uint64_t)i * 7919;
             draw();
@@ -70,7 +69,7 @@ static void for_each_variant(void (*check)(const mr_kernels *c, const mr_kernels
 
 /* ---- variants ------------------------------------------------------------------------------------------------- */
 
-static void check_laplacian(const mr_kernels *c, const mr_kernels *variant) {
+static void check_laplacian(const mr_classical_rows *c, const mr_classical_rows *variant) {
     int width = draw() % 40 ? between(1, 200) : between(16000, 33000);
     uint8_t *rows[3];
     for (int i = 0; i < 3; i++)
@@ -84,7 +83,7 @@ static void check_laplacian(const mr_kernels *c, const mr_kernels *variant) {
         free(rows[i]);
 }
 
-static void check_differing(const mr_kernels *c, const mr_kernels *variant) {
+static void check_differing(const mr_classical_rows *c, const mr_classical_rows *variant) {
     size_t count = (size_t)between(0, 300), direct = 0;
     int noise = draw() % 4 ? between(0, 254) : 254 * between(0, 1);
     uint8_t *a = draw_bytes(count), *b = draw_bytes(count);
@@ -96,7 +95,7 @@ static void check_differing(const mr_kernels *c, const mr_kernels *variant) {
     free(b);
 }
 
-static void check_hsv(const mr_kernels *c, const mr_kernels *variant) {
+static void check_hsv(const mr_classical_rows *c, const mr_classical_rows *variant) {
     int width = between(1, 100), row = width + 3;
     int32_t saturation[256], hue[256];
     for (int i = 0; i < 256; i++) {
@@ -125,7 +124,7 @@ static float draw_difference(void) {
     return kind == 0 ? special[between(0, 5)] : kind == 1 ? whole : sqrtf((float)between(0, 255)) - whole / 16.0f;
 }
 
-static void check_votes(const mr_kernels *c, const mr_kernels *variant) {
+static void check_votes(const mr_classical_rows *c, const mr_classical_rows *variant) {
     size_t width = (size_t)between(1, 70), bytes = width * sizeof(float);
     int bins = between(1, MR_HOG_MOST_BINS);
     float scale = (float)bins / (draw() % 2 ? 2.0f : 4.0f), *dx = malloc(bytes), *dy = malloc(bytes);
@@ -154,7 +153,7 @@ static void check_votes(const mr_kernels *c, const mr_kernels *variant) {
     free(dy);
 }
 
-static void check_gradients(const mr_kernels *c, const mr_kernels *variant) {
+static void check_gradients(const mr_classical_rows *c, const mr_classical_rows *variant) {
     size_t width = (size_t)between(1, 70), bytes = width * sizeof(float);
     float *block = malloc(3 * bytes + 2 * sizeof *block), *const row = block + width + 1;
     const float *const rows[3] = {block, row, row + width + 1}; /* one value more on both sides of the middle one */
@@ -195,7 +194,7 @@ static mr_hog_params draw_layout(void) {
 }
 
 /* The whole of it, with `gather` inside; every sum has one order, so that descriptors are equal too. */
-static void check_hog(const mr_kernels *c, const mr_kernels *variant) {
+static void check_hog(const mr_classical_rows *c, const mr_classical_rows *variant) {
     const mr_hog_params p = draw_layout();
     mr_hog *hog = NULL;
     assert_int_equal(mr_hog_create(&hog, &p), MR_OK);
@@ -256,11 +255,11 @@ static void a_ramp_points_one_way(void **state) {
     /* Brighter downwards: a quarter of the turn, the centre of the fifth of nine bins. */
     for (int i = 0; i < 256; i++)
         src[i] = (uint8_t)(i / 16 * 10);
-    mr_hog_run(hog, mr_kernels_get(), src, result, scratch);
+    mr_hog_run(hog, mr_classical_rows_get(), src, result, scratch);
     for (int i = 0; i < 36; i++)
         assert_true(i % 9 == 4 ? result[i] > 0.4f : result[i] < 1e-6f);
     memset(src, 90, sizeof src);
-    mr_hog_run(hog, mr_kernels_get(), src, result, scratch);
+    mr_hog_run(hog, mr_classical_rows_get(), src, result, scratch);
     for (int i = 0; i < 36; i++)
         assert_true(result[i] == 0.0f);
     mr_hog_destroy(&hog);
@@ -323,8 +322,8 @@ static void one_pixel_is_sharp(void **state) {
     (void)state;
     const uint8_t src[] = {0, 0, 0, 99, 0, 10, 0, 99, 0, 0, 0, 99};
     float got = -1;
-    mr_sharpness(mr_kernels_get(), &(mr_sharpness_item){.src = src, .stride = 4, .width = 3, .height = 3,
-                                                        .scale = 0.5f, .dst = &got});
+    mr_sharpness(mr_classical_rows_get(), &(mr_sharpness_item){.src = src, .stride = 4, .width = 3, .height = 3,
+                                                           .scale = 0.5f, .dst = &got});
     const double value[9] = {0, 20, 0, 20, -40, 20, 0, 20, 0};
     double sum = 0, squares = 0;
     for (int i = 0; i < 9; i++) {
@@ -333,8 +332,8 @@ static void one_pixel_is_sharp(void **state) {
     }
     assert_true(fabs((double)got - (squares / 9 - sum * sum / 81) / 4) < 1e-4);
     const uint8_t single = 200;
-    mr_sharpness(mr_kernels_get(), &(mr_sharpness_item){.src = &single, .stride = 1, .width = 1, .height = 1,
-                                                        .scale = 1, .dst = &got});
+    mr_sharpness(mr_classical_rows_get(), &(mr_sharpness_item){.src = &single, .stride = 1, .width = 1, .height = 1,
+                                                           .scale = 1, .dst = &got});
     assert_true(got == 0.0f);
 }
 
@@ -362,7 +361,7 @@ static void work_on_a_stream(void **state) {
         for (int k = 0; k < 64; k++)
             assert_true(bits[i][k] == (float)(hash[k / 8] >> (7 - k % 8) & 1));
     }
-    assert_int_equal(changed, mr_kernels_get()->differing(src, src + 1024, 1024, 0));
+    assert_int_equal(changed, mr_classical_rows_get()->differing(src, src + 1024, 1024, 0));
     mr_stream_destroy(&stream);
     mr_device_destroy(&device);
     free(src);

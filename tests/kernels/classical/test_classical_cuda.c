@@ -150,8 +150,8 @@ static void check_hog(const mr_hog_params *p) {
     size_t bytes = (size_t)mr_hog_length(mr_hog_layout_of(hog)) * sizeof(float);
     twin src = draw_pictures(picture * count), dst = make_results(bytes * count);
     void *scratch = aligned_alloc(64, (mr_hog_scratch_bytes(hog) + 63) / 64 * 64);
-    mr_kernels reference;
-    mr_kernels_init(&reference, MR_ISA_C);
+    mr_classical_rows reference;
+    mr_classical_rows_init(&reference, MR_ISA_C);
     for (size_t i = 0; i < count; i++) {
         work.src[i] = src.device + i * picture;
         work.dst[i] = (float *)(void *)(dst.device + GUARD_BYTES + i * bytes);
@@ -198,8 +198,8 @@ static void check_sharpness(void) {
     size_t count = (size_t)work.count;
     twin src = draw_pictures(MOST * MOST * count), dst = make_results(sizeof(float) * count);
     twin scratch = make_results(mr_sharpness_cuda_scratch_bytes(&work));
-    mr_kernels reference;
-    mr_kernels_init(&reference, MR_ISA_C);
+    mr_classical_rows reference;
+    mr_classical_rows_init(&reference, MR_ISA_C);
     for (size_t i = 0; i < count; i++) {
         mr_sharpness_item item = {.src = src.host + i * MOST * MOST, .stride = MOST, .width = between(1, MOST),
                                   .height = between(1, MOST), .scale = draw() % 2 ? 1.0f : 255.0f / 219.0f,
@@ -222,8 +222,8 @@ static void check_change(void) {
     mr_change_work work = {.count = (size_t)between(1, 100000), .noise = between(0, 254)};
     twin src = draw_pictures(2 * work.count), dst = make_results(sizeof(uint32_t));
     mr_change_work host = work;
-    mr_kernels reference;
-    mr_kernels_init(&reference, MR_ISA_C);
+    mr_classical_rows reference;
+    mr_classical_rows_init(&reference, MR_ISA_C);
     host.a = src.host;
     host.b = src.host + work.count;
     host.changed = (uint32_t *)(void *)(dst.host + GUARD_BYTES);

@@ -16,6 +16,7 @@
 #include "cuda_runtime_api.h"
 #endif
 #include "kernels/preprocess/preprocess_cost.h"
+#include "kernels/preprocess/preprocess_enqueue.h"
 #include "tests/support/on_device.h"
 #include "tests/support/preprocess_reference.h"
 
@@ -141,8 +142,8 @@ static mr_preprocess_params draw_params(const mr_format *f) {
 
 /* Runs one variant into guarded, poisoned memory; the caller frees the result. */
 static uint8_t *run_variant(const mr_preprocess *plan, mr_isa isa, const mr_picture *picture, size_t bytes) {
-    mr_kernels kernels;
-    mr_kernels_init(&kernels, isa);
+    mr_preprocess_rows kernels;
+    mr_preprocess_rows_init(&kernels, isa);
     assert_int_equal(kernels.isa, isa);
     size_t scratch_bytes = (mr_preprocess_scratch_bytes(plan) + 63) / 64 * 64;
     uint8_t *dst = malloc(bytes + 2 * GUARD_BYTES), *scratch = aligned_alloc(64, scratch_bytes);
@@ -260,9 +261,9 @@ static void draw_weights(int16_t *weights, int taps, int bits) {
 
 static void rows_of_every_variant_are_equal(void **state) {
     (void)state;
-    mr_kernels kernels[MR_ISA_COUNT];
+    mr_preprocess_rows kernels[MR_ISA_COUNT];
     for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++)
-        mr_kernels_init(&kernels[isa], (mr_isa)isa);
+        mr_preprocess_rows_init(&kernels[isa], (mr_isa)isa);
     random_state = seed;
     for (int n = 0; n < ROW_CASES; n++) {
         const int taps = n % 2 ? 2 : between(1, MOST_ROWS), width = between(1, WIDEST);

@@ -3,13 +3,13 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/kernels.h"
 #include "kernels/vector/vector.h"
 #include "tests/support/draw.h"
 

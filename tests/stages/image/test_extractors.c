@@ -12,8 +12,8 @@
 
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
-#include "kernels/choice.h"
 #include "kernels/classical/classical.h"
+#include "kernels/preprocess/choice.h"
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/millrace.h"
 #include "tests/support/feeds.h"
@@ -31,7 +31,7 @@ static uint8_t *make_small(const feed *f, size_t frame, mr_preprocess_params par
     uint8_t *small = malloc(mr_tensor_bytes(&output));
     void *scratch = aligned_alloc(64, (mr_preprocess_scratch_bytes(plan) + 63) / 64 * 64);
     const mr_picture picture = feed_picture(f, frame);
-    mr_preprocess_run(plan, mr_kernels_get(), &picture, small, scratch);
+    mr_preprocess_run(plan, mr_preprocess_rows_get(), &picture, small, scratch);
     free(scratch);
     mr_preprocess_destroy(&plan);
     return small;
@@ -46,7 +46,7 @@ static size_t expect_hog(const feed *f, size_t frame, uint8_t *want) {
     mr_hog *hog = NULL;
     assert_int_equal(mr_hog_create(&hog, &params), MR_OK);
     void *scratch = aligned_alloc(64, (mr_hog_scratch_bytes(hog) + 63) / 64 * 64);
-    mr_hog_run(hog, mr_kernels_get(), small, (float *)(void *)want, scratch);
+    mr_hog_run(hog, mr_classical_rows_get(), small, (float *)(void *)want, scratch);
     size_t bytes = (size_t)mr_hog_length(mr_hog_layout_of(hog)) * sizeof(float);
     mr_hog_destroy(&hog);
     free(scratch);
@@ -92,7 +92,7 @@ static size_t expect_sharpness(const feed *f, size_t frame, uint8_t *want) {
         item.src = gray;
         item.scale = 1.0f;
     }
-    mr_sharpness(mr_kernels_get(), &item);
+    mr_sharpness(mr_classical_rows_get(), &item);
     free(gray);
     return sizeof(float);
 }

@@ -14,8 +14,8 @@
  *             the scale is a whole number). It antialiases by itself.
  *
  * Ownership: the table owns its arrays. Errors: MR_ERROR_MEMORY. */
-#ifndef MILLRACE_KERNELS_FILTER_H
-#define MILLRACE_KERNELS_FILTER_H
+#ifndef MILLRACE_KERNELS_PREPROCESS_FILTER_H
+#define MILLRACE_KERNELS_PREPROCESS_FILTER_H
 
 #include <stdbool.h>
 #include <stdint.h>

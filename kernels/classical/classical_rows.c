@@ -1,6 +1,10 @@
-/* The row operations of the classical features in C: the reference that every other variant equals bit for bit. */
+/* The row operations of the classical features in C, the reference that every other variant equals bit for bit; and the
+ * table. */
+#include "kernels/classical/classical_rows.h"
+
+#include <pthread.h>
+
 #include "kernels/classical/classical_pixel.h"
-#include "kernels/kernels.h"
 
 static void laplacian_c(int64_t sums[2], const uint8_t *above, const uint8_t *row, const uint8_t *below, int width) {
     for (int x = 0; x < width; x++) {
@@ -60,11 +64,31 @@ static void gather_c(float *sums, const mr_votes *votes, ptrdiff_t stride, const
         }
 }
 
-void mr_kernels_fill_classical_c(mr_kernels *kernels) {
-    kernels->laplacian = laplacian_c;
-    kernels->differing = differing_c;
-    kernels->to_hsv = to_hsv_c;
-    kernels->gradients = gradients_c;
-    kernels->votes = votes_c;
-    kernels->gather = gather_c;
+static void fill_c(mr_classical_rows *table) {
+    table->laplacian = laplacian_c;
+    table->differing = differing_c;
+    table->to_hsv = to_hsv_c;
+    table->gradients = gradients_c;
+    table->votes = votes_c;
+    table->gather = gather_c;
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+void mr_classical_rows_init(mr_classical_rows *table, mr_isa most) {
+    fill_c(table);
+    if (mr_isa_up_to(most) >= MR_ISA_AVX2)
+        mr_classical_rows_fill_avx2(table);
+}
+
+static mr_classical_rows best;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fill_best(void) {
+    mr_classical_rows_init(&best, mr_isa_named());
+}
+
+const mr_classical_rows *mr_classical_rows_get(void) {
+    pthread_once(&once, fill_best);
+    return &best;
 }

@@ -1,5 +1,5 @@
-/* The row operations in C: the reference that every other variant equals bit for bit. */
-#include "kernels/kernels.h"
+/* The row operations in C, the reference that every other variant equals bit for bit; and the table. */
+#include "kernels/preprocess/preprocess_rows.h"
 
 static void vertical8_c(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
                         int width, int shift, mr_ahead ahead) {
@@ -47,12 +47,24 @@ static void to_f16_c(uint16_t *dst, const float *src, int width) {
         dst[x] = mr_float_to_half(src[x]);
 }
 
-void mr_kernels_fill_preprocess_c(mr_kernels *kernels) {
-    kernels->vertical8 = vertical8_c;
-    kernels->vertical16 = vertical16_c;
-    kernels->horizontal = horizontal_c;
-    kernels->split = split_c;
-    kernels->convert = convert_c;
-    kernels->to_u8 = to_u8_c;
-    kernels->to_f16 = to_f16_c;
+static void fill_c(mr_preprocess_rows *table) {
+    table->vertical8 = vertical8_c;
+    table->vertical16 = vertical16_c;
+    table->horizontal = horizontal_c;
+    table->split = split_c;
+    table->convert = convert_c;
+    table->to_u8 = to_u8_c;
+    table->to_f16 = to_f16_c;
+}
+
+void mr_preprocess_rows_init(mr_preprocess_rows *table, mr_isa most) {
+    mr_isa isa = mr_isa_up_to(most);
+    fill_c(table);
+    if (isa >= MR_ISA_AVX2)
+        mr_preprocess_rows_fill_avx2(table);
+    if (isa >= MR_ISA_AVX512)
+        mr_preprocess_rows_fill_avx512(table);
+    table->isa = isa;
+    for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
+        table->step[step] = isa;
 }

@@ -1,7 +1,7 @@
 /* Sums of floats, written once as C and as CUDA. The order is part of the result: eight lanes, lane i taking elements
  * i, i + 8, ...; then lanes i and i + 4, then i and i + 2, then the last two. Every variant keeps it. */
-#ifndef MILLRACE_KERNELS_LANES_H
-#define MILLRACE_KERNELS_LANES_H
+#ifndef MILLRACE_KERNELS_VECTOR_LANES_H
+#define MILLRACE_KERNELS_VECTOR_LANES_H
 
 #include <math.h>
 

@@ -1,13 +1,10 @@
-#include "kernels/choice.h"
+#include "kernels/preprocess/choice.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "millrace/log.h"
 
 /* As many samples as a row of 1080p has, reduced to a usual size. */
 enum { WIDTH = 1920, ROWS = 4, TAPS = 6, SMALL = 224, SLACK = 64 };
@@ -22,57 +19,58 @@ typedef struct bench {
     float *floats[3];            /* a row each */
 } bench;
 
-static void vertical(const mr_kernels *kernels, const bench *b) {
+static void vertical(const mr_preprocess_rows *rows, const bench *b) {
     static const int16_t weights[TAPS] = {1000, 3000, 4192, 4192, 3000, 1000};
     const mr_ahead none = {NULL, 0};
     for (int r = 0; r < ROWS; r++)
-        kernels->vertical8(b->samples + r * (WIDTH + SLACK), b->source, WIDTH, weights, TAPS, WIDTH, 8, none);
+        rows->vertical8(b->samples + r * (WIDTH + SLACK), b->source, WIDTH, weights, TAPS, WIDTH, 8, none);
 }
 
-static void horizontal(const mr_kernels *kernels, const bench *b) {
+static void horizontal(const mr_preprocess_rows *rows, const bench *b) {
     for (int c = 0; c < 3; c++)
-        kernels->horizontal(b->small[c], SMALL, b->samples, WIDTH + SLACK, ROWS, &b->filter, 16320);
+        rows->horizontal(b->small[c], SMALL, b->samples, WIDTH + SLACK, ROWS, &b->filter, 16320);
 }
 
-static void convert(const mr_kernels *kernels, const bench *b) {
+static void convert(const mr_preprocess_rows *rows, const bench *b) {
     const mr_color color = {.luma = 0.02f, .rv = 0.02f, .gu = 0.01f, .gv = 0.01f, .bu = 0.03f, .scale = {1, 1, 1}};
     for (int r = 0; r < ROWS; r++) {
         const int16_t *const row[3] = {b->small[0] + r * SMALL, b->small[1] + r * SMALL, b->small[2] + r * SMALL};
-        kernels->convert(b->floats, row, &color, SMALL);
+        rows->convert(b->floats, row, &color, SMALL);
     }
 }
 
-static void take_vertical(mr_kernels *kernels, const mr_kernels *from) {
-    kernels->vertical8 = from->vertical8;
+static void take_vertical(mr_preprocess_rows *rows, const mr_preprocess_rows *from) {
+    rows->vertical8 = from->vertical8;
 }
 
-static void take_horizontal(mr_kernels *kernels, const mr_kernels *from) {
-    kernels->horizontal = from->horizontal;
+static void take_horizontal(mr_preprocess_rows *rows, const mr_preprocess_rows *from) {
+    rows->horizontal = from->horizontal;
 }
 
-static void take_convert(mr_kernels *kernels, const mr_kernels *from) {
-    kernels->convert = from->convert;
+static void take_convert(mr_preprocess_rows *rows, const mr_preprocess_rows *from) {
+    rows->convert = from->convert;
 }
 
 static const struct {
-    void (*run)(const mr_kernels *kernels, const bench *b);
-    void (*take)(mr_kernels *kernels, const mr_kernels *from);
-} steps[MR_KERNEL_STEPS] = {
+    void (*run)(const mr_preprocess_rows *rows, const bench *b);
+    void (*take)(mr_preprocess_rows *rows, const mr_preprocess_rows *from);
+} steps[MR_PREPROCESS_STEPS] = {
     [MR_STEP_VERTICAL] = {vertical, take_vertical},
     [MR_STEP_HORIZONTAL] = {horizontal, take_horizontal},
     [MR_STEP_CONVERT] = {convert, take_convert},
 };
 
-static int64_t time_of(mr_kernel_step step, const mr_kernels *kernels, const bench *b, int64_t (*now_ns)(void)) {
+static int64_t time_of(mr_preprocess_step step, const mr_preprocess_rows *rows, const bench *b,
+                       int64_t (*now_ns)(void)) {
     int64_t begun_ns = now_ns();
     for (int i = 0; i < REPEATS; i++)
-        steps[step].run(kernels, b);
+        steps[step].run(rows, b);
     return now_ns() - begun_ns;
 }
 
 /* The variants take turns, so that a slow phase of the processor affects both. */
-static bool narrow_wins(mr_kernel_step step, const mr_kernels *narrow, const mr_kernels *wide, const bench *b,
-                        int64_t (*now_ns)(void)) {
+static bool narrow_wins(mr_preprocess_step step, const mr_preprocess_rows *narrow, const mr_preprocess_rows *wide,
+                        const bench *b, int64_t (*now_ns)(void)) {
     int64_t least[2] = {INT64_MAX, INT64_MAX};
     for (int round = 0; round < 2 * ROUNDS; round++) {
         int64_t spent_ns = time_of(step, round % 2 ? wide : narrow, b, now_ns);
@@ -110,12 +108,12 @@ static bool init(bench *b) {
     return !failed;
 }
 
-void mr_kernels_choose(mr_kernels *wide, const mr_kernels *narrow, int64_t (*now_ns)(void)) {
+void mr_preprocess_rows_choose(mr_preprocess_rows *wide, const mr_preprocess_rows *narrow, int64_t (*now_ns)(void)) {
     bench b;
     if (!init(&b))
         return;
-    for (int step = 0; step < MR_KERNEL_STEPS; step++)
-        if (narrow_wins((mr_kernel_step)step, narrow, wide, &b, now_ns)) {
+    for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
+        if (narrow_wins((mr_preprocess_step)step, narrow, wide, &b, now_ns)) {
             steps[step].take(wide, narrow);
             wide->step[step] = narrow->step[step];
         }
@@ -124,48 +122,34 @@ void mr_kernels_choose(mr_kernels *wide, const mr_kernels *narrow, int64_t (*now
 
 /* ---- the table of this process ---------------------------------------------------------------------------------- */
 
-static mr_kernels best;
-static mr_kernel_variant best_steps[MR_KERNEL_STEPS];
+static mr_preprocess_rows best;
+static mr_kernel_variant best_steps[MR_PREPROCESS_STEPS];
 static mr_kernel_variants listed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-/* Whether the user named the variants. */
-static bool is_named(mr_isa *isa) {
-    const char *name = getenv("MILLRACE_KERNELS");
-    for (int i = 0; name && i < MR_ISA_COUNT; i++)
-        if (strcmp(name, mr_isa_name((mr_isa)i)) == 0) {
-            *isa = (mr_isa)i;
-            return true;
-        }
-    if (name && *name)
-        mr_log(MR_LOG_WARNING, "MILLRACE_KERNELS is \"%s\", which is not c, avx2 or avx512: the fastest are used", name);
-    return false;
-}
 
 static int64_t now_ns(void) {
     return mr_clock_now_ns(mr_clock_real());
 }
 
 static void fill_best(void) {
-    mr_isa named = MR_ISA_AVX512;
-    bool fixed = is_named(&named);
-    mr_kernels_init(&best, named);
-    if (!fixed && best.isa == MR_ISA_AVX512) {
-        mr_kernels narrow;
-        mr_kernels_init(&narrow, MR_ISA_AVX2);
-        mr_kernels_choose(&best, &narrow, now_ns);
+    mr_isa named = mr_isa_named();
+    mr_preprocess_rows_init(&best, named);
+    if (named == MR_ISA_COUNT && best.isa == MR_ISA_AVX512) {
+        mr_preprocess_rows narrow;
+        mr_preprocess_rows_init(&narrow, MR_ISA_AVX2);
+        mr_preprocess_rows_choose(&best, &narrow, now_ns);
     }
-    listed = mr_kernels_list(&best, best_steps);
+    listed = mr_preprocess_rows_list(&best, best_steps);
 }
 
-mr_kernel_variants mr_kernels_list(const mr_kernels *kernels, mr_kernel_variant each[MR_KERNEL_STEPS]) {
-    static const char *const names[MR_KERNEL_STEPS] = {"vertical", "horizontal", "colour"};
-    for (int step = 0; step < MR_KERNEL_STEPS; step++)
-        each[step] = (mr_kernel_variant){names[step], mr_isa_name(kernels->step[step])};
-    return (mr_kernel_variants){mr_isa_name(kernels->isa), MR_KERNEL_STEPS, each};
+mr_kernel_variants mr_preprocess_rows_list(const mr_preprocess_rows *rows, mr_kernel_variant each[MR_PREPROCESS_STEPS]) {
+    static const char *const names[MR_PREPROCESS_STEPS] = {"vertical", "horizontal", "colour"};
+    for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
+        each[step] = (mr_kernel_variant){names[step], mr_isa_name(rows->step[step])};
+    return (mr_kernel_variants){mr_isa_name(rows->isa), MR_PREPROCESS_STEPS, each};
 }
 
-const mr_kernels *mr_kernels_get(void) {
+const mr_preprocess_rows *mr_preprocess_rows_get(void) {
     pthread_once(&once, fill_best);
     return &best;
 }

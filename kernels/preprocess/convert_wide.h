@@ -1,10 +1,10 @@
 /* Pixels of the small picture to R, G and B, for vectors of any width: written once for all variants with wide vectors.
  * This is part of a source, which defines its vectors before it includes this: `wide`, of WIDE_LANES floats;
  * WIDE_INTEGERS, of as many; WIDE(operation), the intrinsic; WIDE_LOAD_I16, which loads as many int16. */
-#ifndef MILLRACE_KERNELS_CONVERT_WIDE_H
-#define MILLRACE_KERNELS_CONVERT_WIDE_H
+#ifndef MILLRACE_KERNELS_PREPROCESS_CONVERT_WIDE_H
+#define MILLRACE_KERNELS_PREPROCESS_CONVERT_WIDE_H
 
-#include "kernels/kernels.h"
+#include "kernels/preprocess/preprocess_rows.h"
 
 static wide widen(const int16_t *src, int less) {
     WIDE_INTEGERS integers = WIDE(cvtepi16_epi32)(WIDE_LOAD_I16(src));

@@ -1,4 +1,4 @@
-#include "kernels/filter.h"
+#include "kernels/preprocess/filter.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,11 @@
-#include "kernels/kernels.h"
+#include "kernels/isa.h"
 
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "millrace/log.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -33,19 +38,26 @@ const char *mr_isa_name(mr_isa isa) {
     return names[isa];
 }
 
-void mr_kernels_init(mr_kernels *kernels, mr_isa max_isa) {
-    mr_isa here = mr_isa_detect(), isa = here < max_isa ? here : max_isa;
-    mr_kernels_fill_preprocess_c(kernels);
-    mr_kernels_fill_vector_c(kernels);
-    mr_kernels_fill_classical_c(kernels);
-    if (isa >= MR_ISA_AVX2) {
-        mr_kernels_fill_preprocess_avx2(kernels);
-        mr_kernels_fill_vector_avx2(kernels);
-        mr_kernels_fill_classical_avx2(kernels);
-    }
-    if (isa >= MR_ISA_AVX512)
-        mr_kernels_fill_preprocess_avx512(kernels);
-    kernels->isa = isa;
-    for (int step = 0; step < MR_KERNEL_STEPS; step++)
-        kernels->step[step] = isa;
+mr_isa mr_isa_up_to(mr_isa most) {
+    mr_isa here = mr_isa_detect();
+    return here < most ? here : most;
+}
+
+static mr_isa named;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void read_name(void) {
+    const char *name = getenv("MILLRACE_KERNELS");
+    int isa = 0;
+    while (name && isa < MR_ISA_COUNT && strcmp(name, mr_isa_name((mr_isa)isa)) != 0)
+        isa++;
+    named = name ? (mr_isa)isa : MR_ISA_COUNT;
+    if (name && *name && named == MR_ISA_COUNT)
+        mr_log(MR_LOG_WARNING, "MILLRACE_KERNELS is \"%s\", which is not c, avx2 or avx512: the fastest are used",
+               name);
+}
+
+mr_isa mr_isa_named(void) {
+    pthread_once(&once, read_name);
+    return named;
 }

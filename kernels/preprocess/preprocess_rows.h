@@ -1,0 +1,76 @@
+/* The row operations of preprocess, and the variants of them that this processor runs (isa.h).
+ *
+ * Threads: a table is constant once filled. All operations are pure: they touch only their arguments. */
+#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_ROWS_H
+#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/isa.h"
+#include "kernels/pixel.h"
+#include "kernels/preprocess/filter.h"
+
+/* Rows that will be needed soon: `rows` rows of the plane, `stride` bytes apart, fetched into the cache on the
+ * way. */
+typedef struct mr_ahead {
+    const uint8_t *data; /* first of them, at the first column that is read; NULL: none */
+    int rows;
+} mr_ahead;
+
+/* Weighs `taps` source rows into one: dst[x] = (sum over t of weights[t] * row[t][x] + half) >> shift, in int32.
+ * src: the first of the rows, `stride` bytes apart; weights: `taps` int16; width: samples; half is
+ * 1 << (shift - 1). */
+typedef void mr_vertical8_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
+                                   int taps, int width, int shift, mr_ahead ahead);
+/* The same from 16-bit words: a sample is ((word >> down) ^ flip) as int16, `offset` is added to the sum. */
+typedef void mr_vertical16_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
+                                    int taps, int width, int shift, mr_word word, mr_ahead ahead);
+
+/* Operations of preprocess for which there may be a choice of variants. */
+typedef enum mr_preprocess_step {
+    MR_STEP_VERTICAL,
+    MR_STEP_HORIZONTAL,
+    MR_STEP_CONVERT,
+    MR_PREPROCESS_STEPS
+} mr_preprocess_step;
+
+typedef struct mr_preprocess_rows {
+    mr_isa isa; /* the best variant in this table */
+    mr_isa step[MR_PREPROCESS_STEPS]; /* the variant of each of these */
+    mr_vertical8_function *vertical8;
+    mr_vertical16_function *vertical16;
+    /* Applies a filter along `rows` rows: filter->count results each, held within 0..limit. Row r begins at src + r *
+     * src_stride and goes to dst + r * dst_stride (strides in samples). Reads up to 8 * chunks samples past the last
+     * one that has a weight. A row of dst has room for a multiple of 16 results. */
+    void (*horizontal)(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
+                       const mr_filter *filter, int limit);
+    /* Takes `parts` interleaved components apart: dst[c][x] = src[x * step + offset[c]]. Reads and writes may go up
+     * to MR_ROW_SLACK samples past the end. */
+    void (*split)(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width);
+    /* Three rows of resized components -> three rows of finished floats (see mr_color in pixel.h). dst has room for a
+     * multiple of 16 floats, src may be read that far. */
+    void (*convert)(float *const dst[3], const int16_t *const src[3], const mr_color *color, int width);
+    /* Stores a row of floats as bytes (held within 0..255, rounded half up) or as IEEE half floats (to nearest,
+     * even). */
+    void (*to_u8)(uint8_t *dst, const float *src, int width);
+    void (*to_f16)(uint16_t *dst, const float *src, int width);
+} mr_preprocess_rows;
+
+enum { MR_ROW_SLACK = 64 };
+
+/* The AVX2 variants of `vertical8` and `horizontal`, for the cases that the wider ones leave. */
+void mr_vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
+                       int shift, mr_ahead ahead);
+void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
+                        const mr_filter *filter, int limit);
+
+/* Fills a table with the best variants up to `most` that this processor has. */
+void mr_preprocess_rows_init(mr_preprocess_rows *table, mr_isa most);
+
+/* Put a variant's operations into the table; called by mr_preprocess_rows_init. */
+void mr_preprocess_rows_fill_avx2(mr_preprocess_rows *table);
+void mr_preprocess_rows_fill_avx512(mr_preprocess_rows *table);
+
+#endif

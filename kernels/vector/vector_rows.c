@@ -1,0 +1,45 @@
+/* Sums of floats in C, in the order that lanes.h defines; and the table. */
+#include "kernels/vector/vector_rows.h"
+
+#include <pthread.h>
+
+#include "kernels/vector/lanes.h"
+
+static float sum_c(const float *src, int count) {
+    float lane[MR_LANES] = {0};
+    for (int i = 0; i < count; i++)
+        lane[i % MR_LANES] += src[i];
+    return mr_join_lanes(lane);
+}
+
+static float sum_of_squares_c(const float *src, int count) {
+    float lane[MR_LANES] = {0};
+    for (int i = 0; i < count; i++)
+        lane[i % MR_LANES] += src[i] * src[i];
+    return mr_join_lanes(lane);
+}
+
+static void fill_c(mr_vector_rows *table) {
+    table->sum = sum_c;
+    table->sum_of_squares = sum_of_squares_c;
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+void mr_vector_rows_init(mr_vector_rows *table, mr_isa most) {
+    fill_c(table);
+    if (mr_isa_up_to(most) >= MR_ISA_AVX2)
+        mr_vector_rows_fill_avx2(table);
+}
+
+static mr_vector_rows best;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fill_best(void) {
+    mr_vector_rows_init(&best, mr_isa_named());
+}
+
+const mr_vector_rows *mr_vector_rows_get(void) {
+    pthread_once(&once, fill_best);
+    return &best;
+}

@@ -1,0 +1,23 @@
+/* The row operations of vectors, and the variants of them that this processor runs (isa.h).
+ *
+ * Threads: a table is constant once filled. All operations are pure: they touch only their arguments. */
+#ifndef MILLRACE_KERNELS_VECTOR_VECTOR_ROWS_H
+#define MILLRACE_KERNELS_VECTOR_VECTOR_ROWS_H
+
+#include "kernels/isa.h"
+
+typedef struct mr_vector_rows {
+    /* Sums of `count` floats and of their squares, in eight lanes (lanes.h defines the order). */
+    float (*sum)(const float *src, int count);
+    float (*sum_of_squares)(const float *src, int count);
+} mr_vector_rows;
+
+/* Fills a table with the best variants up to `most` that this processor has. */
+void mr_vector_rows_init(mr_vector_rows *table, mr_isa most);
+/* The table with the best variants of this processor, or with those that MILLRACE_KERNELS names. Any thread. */
+const mr_vector_rows *mr_vector_rows_get(void);
+
+/* Puts the variant's operations into the table; called by mr_vector_rows_init. */
+void mr_vector_rows_fill_avx2(mr_vector_rows *table);
+
+#endif
