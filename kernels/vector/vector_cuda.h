@@ -1,4 +1,7 @@
-/* The operations of vector.h on a CUDA device: see cuda.h for the arguments.
+/* The operations of vector.h on a CUDA device.
+ *
+ * All take a `stream` that is a cudaStream_t of the calling thread's current device, and only launch on it: they do not
+ * wait and do not allocate. Pointers in the works are to memory that this device reads. Errors: MR_ERROR_DEVICE.
  *
  * Equal to the processor's bit for bit: the classes of top_k, normalize and pool_mean. Scores are within MR_SCORE_ULPS
  * units in the last place (the device's exponential differs). linear sums in another order, so it is within the

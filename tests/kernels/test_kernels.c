@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #ifdef MILLRACE_CUDA_HOST
@@ -17,6 +19,7 @@
 
 #include "engine/device/cuda/cuda.h"
 #include "engine/device/sim/sim.h"
+#include "kernels/classical/classical_rows.h"
 #include "kernels/preprocess/choice.h"
 #include "kernels/scratch.h"
 #include "kernels/vector/cublas.h"
@@ -509,11 +512,34 @@ static void real_variants_can_be_measured(void **state) {
     assert_true(wide.vertical8 == narrow.vertical8);
 }
 
+/* In a process of its own, since tables are filled once. */
+static void a_named_variant_is_in_all_tables(void **state) {
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        mr_preprocess_rows preprocess;
+        mr_classical_rows classical;
+        mr_vector_rows vector;
+        mr_preprocess_rows_init(&preprocess, MR_ISA_C);
+        mr_classical_rows_init(&classical, MR_ISA_C);
+        mr_vector_rows_init(&vector, MR_ISA_C);
+        setenv("MILLRACE_KERNELS", "c", 1);
+        _exit((mr_preprocess_rows_get()->vertical8 == preprocess.vertical8 ? 0 : 1) +
+              (mr_classical_rows_get()->gradients == classical.gradients ? 0 : 2) +
+              (mr_vector_rows_get()->sum == vector.sum ? 0 : 4));
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
 #ifdef MILLRACE_CUDA_HOST
     setenv("MILLRACE_CUBLAS", BINARY_DIR "/libcublas_host.so", 1);
 #endif
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_named_variant_is_in_all_tables), /* first, as tables are not filled yet */
         cmocka_unit_test(scores_and_best_classes),
         cmocka_unit_test(odd_logits),
         cmocka_unit_test(best_of_many),
