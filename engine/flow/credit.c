@@ -2,7 +2,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 
 int mr_credit_create(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;

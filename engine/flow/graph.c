@@ -7,7 +7,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "engine/flow/placement.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/run.h"

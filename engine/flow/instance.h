@@ -26,7 +26,7 @@
 #include "engine/data/pool.h"
 #include "engine/flow/executor/executor.h"
 #include "engine/flow/ledger/ledger.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "engine/observe/histogram.h"
 #include "engine/plan/plan.h"
 

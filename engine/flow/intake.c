@@ -7,7 +7,7 @@
 #include "engine/flow/credit.h"
 #include "engine/flow/deadline.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "engine/flow/placement.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/slots.h"

@@ -6,7 +6,7 @@
 #include "engine/base/memory.h"
 #include "engine/flow/credit.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "engine/flow/pools.h"
 #include "engine/flow/slots.h"
 #include "engine/flow/tracing.h"

@@ -10,7 +10,7 @@
 #include "engine/flow/credit.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "engine/flow/placement.h"
 #include "engine/flow/run.h"
 #include "engine/flow/slots.h"

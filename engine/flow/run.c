@@ -9,7 +9,7 @@
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/lifecycle.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "engine/flow/turns.h"
 #include "millrace/log.h"
 

@@ -5,7 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "millrace/log.h"
 
 /* Streams of one device may work at the same time: overlapping work is shown in rows of its own, up to ROWS. It is not

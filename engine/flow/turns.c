@@ -3,7 +3,7 @@
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/lifecycle.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "engine/flow/run.h"
 
 /* A source that waits, or has begun. */

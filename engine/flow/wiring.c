@@ -6,7 +6,7 @@
 #include "engine/flow/deadline.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/lifecycle.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "engine/flow/start.h"
 #include "engine/flow/step.h"
 

@@ -6,7 +6,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "engine/pipeline/pipeline.h"
 
 const char *mr_version(void) {

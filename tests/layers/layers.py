@@ -35,16 +35,18 @@ engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
 engine/planner: engine/base engine/device engine/device/sim engine/device/open engine/text engine/spec engine/plan
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
-engine/flow: engine/base engine/data engine/device engine/device/open engine/observe engine/text engine/plan engine/flow/executor engine/flow/ledger
+engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
+engine/flow: engine/base engine/data engine/device engine/device/open engine/observe engine/text engine/plan
+    engine/flow/executor engine/flow/ledger engine/flow/link
 engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
-engine/transport/cut: engine/base engine/observe engine/plan engine/flow engine/flow/ledger engine/transport
+engine/transport/cut: engine/base engine/observe engine/plan engine/flow engine/flow/ledger engine/flow/link engine/transport
     engine/transport/session engine/transport/wire engine/transport/shm engine/transport/zmq
 engine/pipeline: engine/base engine/data engine/text engine/plan engine/planner engine/flow engine/flow/executor
-    engine/transport/cut engine/transport/zmq
+    engine/flow/link engine/transport/cut engine/transport/zmq
 kernels: engine/base
 kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels

@@ -5,7 +5,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/flow/instance.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "engine/flow/run.h"
 #include "engine/flow/run_state.h"
 #include "engine/transport/cut/arrivals.h"

@@ -1,7 +1,7 @@
 #include "engine/transport/cut/cut_lanes.h"
 
 #include "engine/base/memory.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 #include "engine/transport/cut/cut_end.h"
 
 /* A frame that a process had when it died is sent to another once that process was silent for a while; later frames

@@ -10,7 +10,7 @@
 #ifndef MILLRACE_TRANSPORT_ORDER_H
 #define MILLRACE_TRANSPORT_ORDER_H
 
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 
 typedef struct mr_order mr_order;
 

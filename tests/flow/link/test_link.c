@@ -8,7 +8,7 @@
 #include "engine/base/memory.h"
 #include "engine/data/store.h"
 #include "engine/flow/ledger/ledger.h"
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 
 static mr_store *store;
 static mr_ledger *ledger;

@@ -1,4 +1,4 @@
-#include "engine/flow/link.h"
+#include "engine/flow/link/link.h"
 
 #include <pthread.h>
 #include <string.h>
