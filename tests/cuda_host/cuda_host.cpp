@@ -11,6 +11,10 @@
 #include <time.h>
 #include <vector>
 
+extern "C" {
+#include "engine/device/probe/gpu.h"
+}
+
 struct CUgraph_st {
     std::vector<std::function<void()>> work;
 };
@@ -96,10 +100,18 @@ mr_host_counts mr_host_count(void) {
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
-static std::atomic<int> capability{90}, driver{CUDART_VERSION};
+/* The newest that the build has kernels for: its devices refuse a card without. */
+static int newest_capability(void) {
+    int newest = 90;
+    for (const int *one = mr_gpu_architectures(); *one; one++)
+        newest = *one;
+    return newest;
+}
+
+static std::atomic<int> capability{newest_capability()}, driver{CUDART_VERSION};
 
 void mr_host_be(int has, int runs) {
-    capability = has;
+    capability = has ? has : newest_capability();
     driver = runs;
 }
 

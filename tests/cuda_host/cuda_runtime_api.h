@@ -140,8 +140,9 @@ mr_host_counts mr_host_count(void);
 void mr_host_break(int device, long after);
 /* From now on no kernel is launched, as if none were compiled for the device, until it is called with false. */
 void mr_host_lack_kernels(bool lacking);
-/* What the devices and the driver are from now on: a compute capability (90: 9.0), and the newest CUDA that it runs (0:
- * there is no driver). At first 90 and CUDART_VERSION. */
+/* What the devices and the driver are from now on: a compute capability (90: 9.0; 0: the newest that the build has
+ * kernels for, 90 if it is without CUDA), and the newest CUDA that it runs (0: there is no driver). At first 0 and
+ * CUDART_VERSION. */
 void mr_host_be(int capability, int driver);
 /* Whether devices know priorities of streams from now on, as they do at first; and how many streams there are, and of
  * them those of the highest priority. */
