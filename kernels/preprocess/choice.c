@@ -1,7 +1,6 @@
 #include "kernels/preprocess/choice.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
