@@ -52,7 +52,7 @@ const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *opt
     if (mr_synonym_uri(said->text, meant, sizeof meant))
         return mr_arena_print(arena, "%s", meant);
     if (is_of_demo(said->text))
-        return "`tools/demo` makes the models that pipelines/ name, in build/models; MODELS names another folder";
+        return "`tools/demo` makes the models that pipelines/ name, in build/models; MODELS, an absolute path, names another";
     if (!mr_option_is_relative(option, said->text))
         return NULL;
     if (said->text[0] == '~' && (said->text[1] == '/' || !said->text[1]))
