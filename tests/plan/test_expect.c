@@ -19,6 +19,7 @@
 #include "tests/support/fakes.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temporary.h"
 
 #define HEAD "version: 1\npipeline: p\nsources: {in: {format: RGB24 640x480}}\n"
@@ -325,7 +326,7 @@ static void twice_of_a_figure_never_expects_fewer(void **state) {
 /* In simulated time: source frames a second of a run of that many frames on a device of that name, and what its plan
  * expected. */
 static double run_rate(const char *device, const char *more, double *expected) {
-    enum { FRAMES = 200 };
+    enum { FRAMES = UNDER_TSAN(40, 200) };
     char text[1024];
     snprintf(text, sizeof text,
              "version: 1\npipeline: p\nsources: {in: {type: 'null', format: RGB24 640x480, frames: %d}}\n"

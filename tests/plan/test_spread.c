@@ -11,10 +11,11 @@
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
+#include "tests/support/sanitized.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
-enum { SEEDS = 20 };
+enum { SEEDS = UNDER_TSAN(5, 20) };
 
 static mr_pipeline *open_text(const mr_stage_type *const *types, const char *text, uint64_t seed) {
     const mr_pipeline_params params = {.types = types, .path = "test.yaml", .text = text, .seed = seed, .workers = 3};
@@ -150,6 +151,8 @@ static void failures_of_one_device_drop_its_frames_only(void **state) {
 #define IMAGES "/usr/lib/python3/dist-packages/imageio/resources/images"
 #define FOLDER "/usr/share/doc/opencv-doc/examples/data"
 
+#define EVERY UNDER_TSAN("4", "1")
+
 static uint64_t count_frames(const char *text) {
     mr_pipeline *pipeline = open_text(mr_stage_types(), text, 0);
     mr_summary *sums = flow_run(pipeline);
@@ -162,13 +165,13 @@ static uint64_t count_frames(const char *text) {
 
 static void a_clip_stays_within_the_planned_memory(void **state) {
     (void)state;
-    assert_int_equal(count_frames(HEAD "sources: {clip: {type: media, uri: " IMAGES "/cockatoo.mp4}}\n"
+    assert_int_equal(count_frames(HEAD "sources: {clip: {type: media, uri: " IMAGES "/cockatoo.mp4, every: " EVERY "}}\n"
                                        "stages:\n"
                                        "  decode: {input: clip}\n"
                                        "  one: {type: preprocess, input: decode, size: 224, device: [sim:0, sim:1]}\n"
                                        "  two: {type: preprocess, input: decode, size: 64, device: sim:1}\n"
                                        "  three: {type: preprocess, input: decode, size: 32}\n"
-                                       "  out: {type: 'null', input: [one, two, three]}\n"), 280);
+                                       "  out: {type: 'null', input: [one, two, three]}\n"), UNDER_TSAN(70, 280));
 }
 
 static void mixed_pictures_stay_within_the_planned_memory(void **state) {

@@ -19,8 +19,16 @@
 #include "kernels/preprocess/preprocess_enqueue.h"
 #include "tests/support/on_device.h"
 #include "tests/support/preprocess_reference.h"
+#include "tests/support/sanitized.h"
 
-enum { GUARD_BYTES = 256, GUARD = 0xa5, CASES = 800, DEVICE_CASES = 300, WIDE_CASES = 40, BATCH = 3 };
+enum {
+    GUARD_BYTES = 256,
+    GUARD = 0xa5,
+    CASES = UNDER_TSAN(40, 800),
+    DEVICE_CASES = UNDER_TSAN(30, 300),
+    WIDE_CASES = UNDER_TSAN(4, 40),
+    BATCH = 3
+};
 
 static uint64_t seed, random_state;
 
@@ -240,7 +248,7 @@ static double check_case(const mr_preprocess_params *p, const mr_format *f, made
 
 /* ---- rows of a plane --------------------------------------------------------------------------------------------- */
 
-enum { WIDEST = 200, MOST_ROWS = 12, ROW_CASES = 4000 };
+enum { WIDEST = 200, MOST_ROWS = 12, ROW_CASES = UNDER_TSAN(400, 4000) };
 
 /* Weights that sum to 1 << bits: of two rows, as of bilinear pictures, any; of more, some of them negative. */
 static void draw_weights(int16_t *weights, int taps, int bits) {
