@@ -51,15 +51,3 @@ bool mr_credit_take(mr_entry_task *entry, uint32_t source) {
     instance->intake.held_up |= !has_room;
     return has_room;
 }
-
-void mr_credit_return(mr_instance *instance, uint32_t source) {
-    if (instance->intake.credit)
-        instance->intake.credit[source]--;
-}
-
-void mr_credit_return_all(mr_instance *instance, const mr_slot *slot) {
-    /* A join takes one frame from each port for one credit. */
-    const size_t count = instance->intake.port_count > 1 && slot->frame_count ? 1 : slot->frame_count;
-    for (size_t i = 0; instance->intake.credit && i < count; i++)
-        mr_credit_return(instance, slot->sources[i]);
-}

@@ -21,8 +21,16 @@ void mr_credit_destroy(mr_instance *instance);
 /* Whether a frame of the source may be taken; true if the instance needs no credit. If not, the entry will be woken
  * when there is room. */
 bool mr_credit_take(mr_entry_task *entry, uint32_t source);
-void mr_credit_return(mr_instance *instance, uint32_t source);
+static inline void mr_credit_return(mr_instance *instance, uint32_t source) {
+    if (instance->intake.credit)
+        instance->intake.credit[source]--;
+}
 /* That of all inputs of a call. */
-void mr_credit_return_all(mr_instance *instance, const mr_slot *slot);
+static inline void mr_credit_return_all(mr_instance *instance, const mr_slot *slot) {
+    /* A join takes one frame from each port for one credit. */
+    const size_t count = instance->intake.port_count > 1 && slot->frame_count ? 1 : slot->frame_count;
+    for (size_t i = 0; instance->intake.credit && i < count; i++)
+        mr_credit_return(instance, slot->sources[i]);
+}
 
 #endif
