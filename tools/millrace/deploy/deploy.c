@@ -12,8 +12,8 @@
 
 #include "engine/base/file.h"
 #include "tools/millrace/cli/complaints.h"
+#include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/types.h"
-#include "tools/millrace/plan/plan.h"
 
 enum { TARGET = 256, FOLDER, IMAGE, COMMAND };
 

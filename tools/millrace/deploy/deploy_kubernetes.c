@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/deploy/deploy.h"
-#include "tools/millrace/run/run_nodes.h"
 
 #define HOME "/etc/millrace"
 #define STATE "/var/lib/millrace"
@@ -184,7 +184,7 @@ static void put_resources(yajl_gen json, const mr_deployment *of, int n) {
 static int put_container(yajl_gen json, const manifests *m, int n) {
     const mr_deployment *of = m->of;
     const mr_view_node *node = &of->plan->nodes[n];
-    bool resumes = mr_run_resumes(of->plan, n);
+    bool resumes = mr_plan_resumes(of->plan, n);
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", "millrace");
     mr_json_text(json, "image", of->image);
@@ -234,7 +234,7 @@ static void put_volumes(yajl_gen json, const mr_deployment *of, int n, const cha
         yajl_gen_map_close(json);
     }
     /* It lives as long as the pod: a container that failed and is started again goes on where it was. */
-    if (mr_run_resumes(of->plan, n)) {
+    if (mr_plan_resumes(of->plan, n)) {
         mr_json_open_map(json, NULL);
         mr_json_text(json, "name", "state");
         mr_json_open_map(json, "emptyDir");

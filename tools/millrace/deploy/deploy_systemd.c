@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/deploy/deploy.h"
-#include "tools/millrace/run/run_nodes.h"
 
 /* Exit codes after which another start would fail again: usage, data, input, permission, pipeline. */
 #define FINAL_EXITS "64 65 66 77 78"
@@ -45,7 +45,7 @@ static void put_description(const mr_deployment *of, FILE *file) {
 /* A service that failed and is started again goes on where it was; one that has ended in order begins anew. */
 static void put_checkpoint(const mr_deployment *of, const mr_view_node *node, FILE *file) {
     const char *of_process = node->replicas > 1 ? ".%i" : "";
-    if (!mr_run_resumes(of->plan, (int)(node - of->plan->nodes))) {
+    if (!mr_plan_resumes(of->plan, (int)(node - of->plan->nodes))) {
         fputc('\n', file);
         return;
     }

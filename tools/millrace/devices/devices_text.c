@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "engine/base/print.h"
+#include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/devices/devices.h"
-#include "tools/millrace/plan/plan.h"
 
 enum { LEFT = 8 };
 

@@ -5,8 +5,8 @@
 #include "engine/base/print.h"
 #include "millrace/format_set.h"
 #include "millrace/status.h"
+#include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/graph/graph.h"
-#include "tools/millrace/plan/plan.h"
 
 /* Up to FEW sources that are alike are drawn one by one. */
 enum { FEW = 3, UNUSED = -1 };

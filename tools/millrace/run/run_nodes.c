@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/types.h"
-#include "tools/millrace/plan/plan.h"
 #include "tools/millrace/run/supervisor.h"
 
 void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params) {
@@ -23,22 +23,6 @@ void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params
     }
     params->host_count = from->launch.host_count;
     params->hosts = (const char *const *)from->launch.hosts;
-}
-
-/* Data that went into a pipe, or to a terminal, cannot be read back. */
-static void look_for_stream(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
-    bool *found = context;
-    struct stat status;
-    (void)vertex;
-    if (option->file == MR_FILE_WRITTEN)
-        *found |= strcmp(path, "-") == 0 ||
-                  (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
-}
-
-bool mr_run_resumes(const mr_plan_view *plan, int node) {
-    bool stream = false;
-    mr_plan_files(plan, node, look_for_stream, &stream);
-    return !stream && plan->nodes[node].restarts_continue;
 }
 
 /* True if a stage of the plan writes to standard output. */

@@ -22,9 +22,6 @@ typedef struct mr_run_arguments {
 
 /* The command line decides which node this process runs; if it does not, the launcher does. */
 void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params);
-/* True if a process of that node can go on where it was when it is started again: it reads sources or writes something,
- * and all of that can be continued (flow/resume.h). If `run` itself starts it again, this includes pipes. */
-bool mr_run_resumes(const mr_plan_view *plan, int node);
 /* Starts all nodes of the plan that are on this machine; returns the exit code. No other thread may wait for
  * signals. */
 int mr_run_supervise(const mr_run_arguments *from, const mr_plan_view *plan);

@@ -13,10 +13,10 @@
 
 #include "engine/base/clock.h"
 #include "tools/millrace/cli/command.h"
+#include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/run/launch.h"
 #include "tools/millrace/run/notify.h"
 #include "tools/millrace/run/run_audit.h"
-#include "tools/millrace/run/run_nodes.h"
 #include "tools/millrace/run/signals.h"
 
 static const int64_t second_ns = 1000000000, tick_ns = 250000000;

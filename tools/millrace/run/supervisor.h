@@ -9,42 +9,9 @@
 #define MILLRACE_TOOLS_RUN_SUPERVISOR_H
 
 #include <stdio.h>
-#include <sys/types.h>
-#include <yajl/yajl_tree.h>
 
 #include "millrace/plan.h"
 #include "tools/millrace/run/loss.h"
-
-enum { MR_CHILD_STARTS = 5 /* within a minute */ };
-
-/* The ledger of source frames over all nodes. If it does not balance, `missing` frames are unaccounted for. */
-typedef struct mr_tally_of_nodes {
-    uint64_t in, delivered, dropped, absorbed, in_flight, missing;
-    bool balanced;
-} mr_tally_of_nodes;
-
-/* One process of a node. */
-typedef struct mr_child {
-    int node, replica;
-    char name[80];            /* "worker", or of several "worker.0", "worker.1", ... */
-    pid_t pid;                /* 0: not running */
-    int report;               /* its pipe, not blocking; -1: none */
-    char *text;               /* the start of a line that is not complete yet */
-    size_t length, room;
-    char *line;               /* its last whole line, and the same as a tree; NULL: none yet */
-    yajl_val told;
-    bool ready, finished;     /* the running process has sent its first report, its last one */
-    bool asked;               /* the running process was asked to end: a second signal would end it at once */
-    bool unbegun;             /* its first process was asked to end, and did so before its first report */
-    bool resumes;             /* it keeps a checkpoint, and goes on from it when it is started again */
-    bool done, given_up;      /* it is not started any more */
-    int exit_code;            /* of its last process */
-    int restarts;             /* in all */
-    mr_tally_of_nodes before; /* frames read by processes that died and not read again; those that were in flight are
-                                 lost */
-    int64_t died_ns[MR_CHILD_STARTS];
-    int64_t start_ns;         /* the time of its next start */
-} mr_child;
 
 typedef struct mr_supervision {
     const mr_plan_view *plan;
@@ -60,34 +27,5 @@ typedef struct mr_supervision {
 /* Runs all nodes; returns the exit code. The caller blocks the signals that it waits for, and no other thread waits for
  * them. */
 int mr_supervise(const mr_supervision *how);
-
-/* supervisor_report.c: reports of a child. */
-void mr_child_read(mr_child *child);
-void mr_child_fini(mr_child *child);
-/* A member of a child's last report, as a number or truth; 0 or false if there is none. */
-int64_t mr_told_integer(yajl_val told, const char *key);
-double mr_told_number(yajl_val told, const char *key);
-bool mr_told_true(yajl_val told, const char *key);
-const char *mr_told_text(yajl_val told, const char *key);
-/* An array; its length in *count. */
-yajl_val *mr_told_array(yajl_val told, const char *key, size_t *count);
-mr_identity mr_told_frame(yajl_val told);
-
-/* Adds the last report of a process that died to the child's `before`, since another may be started in its place.
- * Frames that were in flight count as absorbed if they are `settled` elsewhere, else as dropped. */
-void mr_child_remember(mr_child *child, bool settled);
-/* Of one source that a child reads. Frames in flight in a process that has ended are missing. */
-mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source);
-/* Of all sources that all children read. */
-mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count);
-
-/* Dropped frames, by stage and reason; those of processes that died under the name of their node. Valid until a child
- * reports again. */
-mr_loss mr_children_loss(const mr_child *children, size_t count);
-
-/* supervisor_table.c: all nodes in one table, or as one object of JSON. */
-int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, FILE *stream);
-int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
-                           const char *error, FILE *stream);
 
 #endif

@@ -3,6 +3,7 @@
 #define MILLRACE_TOOLS_RUN_SUPERVISOR_PARTS_H
 
 #include "engine/base/aside.h"
+#include "tools/millrace/run/children.h"
 #include "tools/millrace/run/supervisor.h"
 
 typedef struct mr_supervisor {

@@ -13,8 +13,8 @@
 #include "millrace/devices.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
+#include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/table.h"
-#include "tools/millrace/plan/plan.h"
 #include "tools/millrace/run/signals.h"
 
 enum { ON = 256, AGAINST, FRAMES, TOLERANCE, JSON, DIFFERENT = 1 };

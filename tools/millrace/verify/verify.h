@@ -18,7 +18,7 @@
 #include "engine/base/json.h"
 #include "millrace/millrace.h"
 #include "millrace/plan.h"
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/verify/verify_compare.h"
 
 enum { MR_SIDES = 2 };

@@ -1,6 +1,8 @@
-/* Shared by the tables and the JSON of `millrace plan`. */
+#include "tools/millrace/cli/plan_rows.h"
 
-#include "tools/millrace/plan/plan.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 size_t mr_plan_link_sources(const mr_plan_view *plan, const mr_view_link *edge) {
     const mr_view_stage *from = &plan->stages[edge->from];
@@ -59,6 +61,22 @@ void mr_plan_files(const mr_plan_view *plan, int node, mr_plan_file_function *fu
         if (stage->node == node)
             function(context, stage, plan->files[i].option, plan->files[i].path);
     }
+}
+
+/* Data that went into a pipe, or to a terminal, cannot be read back. */
+static void look_for_stream(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
+    bool *found = context;
+    struct stat status;
+    (void)vertex;
+    if (option->file == MR_FILE_WRITTEN)
+        *found |= strcmp(path, "-") == 0 ||
+                  (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
+}
+
+bool mr_plan_resumes(const mr_plan_view *plan, int node) {
+    bool stream = false;
+    mr_plan_files(plan, node, look_for_stream, &stream);
+    return !stream && plan->nodes[node].restarts_continue;
 }
 
 /* ---- threads --------------------------------------------------------------------------------------------------- */

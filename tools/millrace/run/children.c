@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/millrace/run/supervisor.h"
+#include "tools/millrace/run/children.h"
 
 enum { CHUNK = 65536, MOST_LINE = 64 << 20 };
 

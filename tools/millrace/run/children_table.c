@@ -3,10 +3,10 @@
 
 #include "engine/base/json.h"
 #include "engine/base/print.h"
+#include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/table.h"
-#include "tools/millrace/plan/plan.h"
+#include "tools/millrace/run/children.h"
 #include "tools/millrace/run/summary.h"
-#include "tools/millrace/run/supervisor.h"
 
 /* Sources of one node that are printed one by one. */
 enum { MOST_SOURCES = 20 };
