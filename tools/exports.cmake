@@ -35,15 +35,3 @@ void mr_exports_keep(void) {
 }
 ")
 endfunction()
-
-# write_shared_exports(LIST EXPORTS PRIVATE): what a shared library exports, as a version script for the linker: the list
-# that write_exports has made, and the names in a file with one in each line.
-function(write_shared_exports list exports private)
-  file(READ ${exports} public)
-  string(REGEX MATCHALL "mr_[a-z0-9_]+" public "${public}")
-  file(STRINGS ${private} names REGEX "^mr_")
-  list(APPEND names ${public})
-  list(JOIN names ";\n" lines)
-  file(CONFIGURE OUTPUT ${list} CONTENT "{\nglobal:\n${lines};\nlocal: *;\n};\n" @ONLY)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${private})
-endfunction()

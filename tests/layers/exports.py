@@ -25,7 +25,6 @@ class Exports(unittest.TestCase):
     def setUpClass(cls):
         headers = sorted((SOURCE / "engine/include/millrace").glob("*.h"))
         cls.public = {header.name: declared(header) for header in headers}
-        cls.private = {line for line in (SOURCE / "tools/private-exports.txt").read_text().split() if line.startswith("mr_")}
 
     def test_headers_mark_each_function(self):
         self.assertGreater(sum(map(len, self.public.values())), 100)
@@ -35,15 +34,11 @@ class Exports(unittest.TestCase):
             self.assertEqual(bare, [], f"functions of {header.name} without MR_API")
 
     def test_the_library_exports_its_functions_only(self):
-        wanted = set().union(*self.public.values()) - self.public["command.h"] | self.private
+        wanted = set().union(*self.public.values()) - self.public["command.h"]
         self.assertEqual(sorted(symbols("libmillrace.so", "--defined-only") ^ wanted), [])
 
     def test_the_command_exports_its_functions_only(self):
         self.assertEqual(symbols("libmillrace-command.so", "--defined-only"), self.public["command.h"])
-
-    def test_what_is_private_is_called(self):
-        self.assertEqual(sorted(self.private - symbols("libmillrace-command.so", "--undefined-only")), [],
-                         "no longer called: take them out of tools/private-exports.txt")
 
 
 if __name__ == "__main__":

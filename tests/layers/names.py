@@ -1,9 +1,12 @@
-"""That every extern name of a static library begins with mr_, or millrace__ if protoc-c made it: names.py LIBRARY..."""
+"""That every extern name of a static library begins with mr_, or millrace__ if protoc-c made it, and that those are hidden
+which no public header marks with MR_API: names.py LIBRARY..."""
+import pathlib
 import re
 import subprocess
 import sys
 import unittest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARIES = sys.argv[1:]
 # What begins with an underscore belongs to the compiler: C++ names of kernels, and marks of sanitizers. NVTX is a library of
 # headers alone, whose weak names are in every object that includes them.
@@ -17,6 +20,20 @@ def extern_names(library):
     return {line.split()[0] for line in lines if len(line.split()) > 2}
 
 
+def visible_names(library):
+    """Those of them that a program or a library which links this one exports as well."""
+    lines = subprocess.run(["readelf", "--wide", "--symbols", library], check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    rows = (line.split() for line in lines)
+    return {row[7] for row in rows if len(row) == 8 and row[4] in ("GLOBAL", "WEAK") and row[5] == "DEFAULT" and row[6] != "UND"}
+
+
+def public_names():
+    """The functions that the public headers mark."""
+    texts = (path.read_text() for path in (ROOT / "engine/include/millrace").glob("*.h"))
+    return {name for text in texts for name in re.findall(r"^MR_API [^;(]*?\b(mr_\w+)\(", text, re.M)}
+
+
 class Names(unittest.TestCase):
     def test_extern_names_have_the_prefix(self):
         self.assertTrue(LIBRARIES, "usage: names.py LIBRARY...")
@@ -24,6 +41,14 @@ class Names(unittest.TestCase):
             names = extern_names(library)
             self.assertGreater(len(names), 20, f"{library} defines hardly anything")
             self.assertEqual(sorted(name for name in names if not OURS.match(name)), [], f"extern names of {library}")
+
+    def test_private_names_are_hidden(self):
+        visible = set().union(*map(visible_names, LIBRARIES))
+        public = public_names()
+        self.assertGreater(len(public), 100)
+        self.assertEqual(sorted(public - visible), [], "marked with MR_API, and hidden all the same")
+        self.assertEqual(sorted(name for name in visible - public if name.startswith(("mr_", "millrace__"))), [],
+                         "neither marked with MR_API nor hidden")
 
 
 if __name__ == "__main__":
