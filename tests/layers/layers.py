@@ -16,7 +16,8 @@ MOST_FILES = 40     # in one folder
 MOST_IN_CIRCLE = 8  # files of one folder that depend on each other
 
 # What each folder may include, beside itself and the public headers. From the ground up: a folder stands behind all that
-# it includes.
+# it includes. The command stands on the public headers, as any other program does, and on engine/base, of which it links a
+# copy if the library is shared.
 LAYERS = """
 engine/base:
 engine/text: engine/base
@@ -174,6 +175,12 @@ class Layers(unittest.TestCase):
     def test_every_folder_is_in_a_layer(self):
         folders = {folder_of(name) for name in self.code.text} - {PUBLIC}
         self.assertEqual(folders, set(self.layers), "LAYERS names exactly the folders that there are")
+
+    def test_the_command_stands_on_public_headers(self):
+        for folder, allowed in self.layers.items():
+            if folder.startswith("tools/"):
+                private = {other for other in allowed if not other.startswith("tools/")}
+                self.assertEqual(private, {"engine/base"}, f"private folders that {folder} may include")
 
     def test_folders_include_what_they_may(self):
         found = []
