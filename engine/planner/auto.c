@@ -154,14 +154,15 @@ static int take_by_cost(mr_plan_builder *b, balance_of_costs *balance, int v, in
     vertex->devices = devices;
     vertex->device_count = taken;
     if (cost <= 0)
-        vertex->device_reason = "the device with least to do; what it costs was not measured";
+        vertex->device_reason = "the least loaded device; the stage's cost was not measured";
     else if (taken > 1)
         vertex->device_reason = mr_arena_print(
-            b->arena, "spread over %zu devices, since %.3g ms of the %.3g ms that a frame takes on devices are here",
+            b->arena, "spread over %zu devices, since this stage takes %.3g ms of the %.3g ms that a frame takes on "
+                      "devices",
             taken, cost * 1e-6, balance->total * 1e-6);
     else
         vertex->device_reason = mr_arena_print(
-            b->arena, "the device with least to do: %.3g ms a frame before, %.3g ms more with this", before * 1e-6,
+            b->arena, "the least loaded device: %.3g ms a frame before, %.3g ms more with this stage", before * 1e-6,
             cost * 1e-6);
     return vertex->device_reason ? MR_OK : MR_ERROR_MEMORY;
 }
@@ -194,15 +195,15 @@ static const char *objection(search *s, int d) {
         return "has no kernel for it in this version";
     bool here = !mr_plan_is_elsewhere(s->b, s->v);
     if (here && mr_plan_probe(s->b, device))
-        return "is not there";
+        return "is not available";
     bool asked = here && type->check_device && !s->b->params.offline && !device->assumed;
     if (asked && (type->check_device(s->b->plan->vertices[s->v].options, device->name) ||
                   mr_plan_check_inputs(s->b, s->v, device->name, false))) {
-        snprintf(s->words, sizeof s->words, "cannot do it: %s", mr_message());
+        snprintf(s->words, sizeof s->words, "cannot run it: %s", mr_message());
         return s->words;
     }
     uint64_t most = mr_plan_most_bytes(device);
-    return most && s->taken[d] + s->bytes > most ? "has not memory enough" : NULL;
+    return most && s->taken[d] + s->bytes > most ? "has too little memory" : NULL;
 }
 
 /* Puts the stage on a neighbour's device, if it can run there. */
@@ -216,7 +217,7 @@ static bool join_neighbour(search *s, const mr_plan_vertex *neighbour) {
     vertex->devices = neighbour->devices;
     vertex->device_count = neighbour->device_count;
     vertex->device_reason =
-        mr_arena_print(s->b->arena, "with %s, so that nothing is copied between them", neighbour->id);
+        mr_arena_print(s->b->arena, "the same as %s, so that nothing is copied between them", neighbour->id);
     return true;
 }
 
@@ -294,7 +295,7 @@ static int place_auto(mr_plan_builder *b, balance_of_costs *balance, int v, cons
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     search s = {.b = b, .v = v, .bytes = mr_plan_estimate(b, v), .taken = taken, .balance = balance};
     if (!mr_plan_works_on_devices(vertex->type)) {
-        vertex->device_reason = mr_arena_print(b->arena, "%s works nowhere else", vertex->type->name);
+        vertex->device_reason = mr_arena_print(b->arena, "%s runs on processors only", vertex->type->name);
     } else if (!join_any_neighbour(&s) && take_one(&s)) {
         return MR_ERROR_MEMORY;
     }

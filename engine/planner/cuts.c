@@ -133,7 +133,7 @@ static mr_place place_in_cut(const mr_spec_vertex *reader, const char *key) {
 
 static void refuse_memory(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut) {
     char text[64];
-    mr_plan_error(b, place_in_cut(reader, "memory"), "allow more memory, or take `memory` away",
+    mr_plan_error(b, place_in_cut(reader, "memory"), "allow more memory, or remove `memory`",
                   "stages.%s.cut.memory: one frame from \"%s\" may take %s", reader->id, cut->from_node,
                   mr_value_print_about(cut->frame_bytes, text, sizeof text));
 }
@@ -142,10 +142,10 @@ static void refuse_memory(mr_plan_builder *b, const mr_spec_vertex *reader, cons
 static void refuse_unproven(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut,
                             const window_need *hold, bool packets) {
     char hint[96];
-    snprintf(hint, sizeof hint, "bound the number of frames instead: `window: %d`, or more", hold->window);
+    snprintf(hint, sizeof hint, "limit the number of frames instead: `window: %d`, or more", hold->window);
     mr_plan_error(b, place_in_cut(reader, "memory"), hint,
                   "stages.%s.cut.memory: %s from \"%s\" may have any size, and batches, decoders or joins may hold %d "
-                  "before they give any: where fewer find room, all would wait without end",
+                  "before they emit any: if fewer fit, the pipeline would deadlock",
                   reader->id, packets ? "packets" : "frames", cut->from_node, hold->window);
 }
 
@@ -156,14 +156,14 @@ static void refuse_window(mr_plan_builder *b, const mr_spec_vertex *reader, cons
     const char *frames = said == 1 ? "frame" : "frames";
     if (hold->share > 0)
         mr_plan_error(b, place, "make it larger",
-                      "stages.%s.cut: %d %s may be under way from \"%s\". It takes %d, %d for each of %d sources: \"%s\" "
-                      "joins what comes this way with what comes another, and would wait without end",
+                      "stages.%s.cut: %d %s may be in flight from \"%s\", but %d are needed, %d for each of %d "
+                      "sources: \"%s\" joins these frames with frames that come another way, and would deadlock",
                       reader->id, said, frames, cut->from_node, hold->window, hold->share, hold->sources,
                       b->plan->vertices[hold->join].id);
     else
-        mr_plan_error(b, place, "make it larger, or the batch smaller, or give the batch a timeout",
-                      "stages.%s.cut: %d %s may be under way from \"%s\", and batches and decoders may hold %d before "
-                      "they give any: all would wait without end",
+        mr_plan_error(b, place, "make the window larger or the batch smaller, or give the batch a timeout",
+                      "stages.%s.cut: %d %s may be in flight from \"%s\", and batches and decoders may hold %d before "
+                      "they emit any: the pipeline would deadlock",
                       reader->id, said, frames, cut->from_node, hold->window);
 }
 
@@ -258,7 +258,7 @@ static void check_wishes(mr_plan_builder *b, int v) {
                 same_wish(&b->vertex[one->to]->common.cut, &b->vertex[other->to]->common.cut))
                 continue;
             mr_plan_error(b, place_in_cut(b->vertex[one->to], "mode"), "write the same `cut` for both",
-                          "stages.%s.cut: \"%s\" takes the same frames of \"%s\" in the same node, and has another "
+                          "stages.%s.cut: \"%s\" in the same node takes the same frames of \"%s\", but has a different "
                           "`cut`",
                           b->vertex[one->to]->id, b->vertex[other->to]->id, b->vertex[v]->id);
             return;
@@ -271,8 +271,8 @@ static void warn_of_wish(mr_plan_builder *b, int v) {
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
         if (crosses(b, &b->link[b->in.item[i]]))
             return;
-    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_in_cut(spec, "mode"), "take `cut` away",
-                "stages.%s.cut: all that it takes comes from its own node", spec->id);
+    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_in_cut(spec, "mode"), "remove `cut`",
+                "stages.%s.cut: all its inputs are in its own node, so that nothing is cut", spec->id);
 }
 
 /* Processes that share work each see only a part of it. */
@@ -291,9 +291,9 @@ static void check_shared_work(mr_plan_builder *b, int v) {
 /* If several processes share the frames of each cut separately, the parts of one frame go to different processes. */
 static void refuse_apart(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
     const mr_plan_node *node = &b->plan->nodes[cut->to];
-    mr_plan_error(b, b->plan->vertices[join].mark, "join in a node of one process",
-                  "stages.%s: %d processes of the node \"%s\" share its work, and what it joins comes to them over several "
-                  "cuts: the parts of one frame may come to different processes",
+    mr_plan_error(b, b->plan->vertices[join].mark, "put the join into a node of one process",
+                  "stages.%s: %d processes of the node \"%s\" share its work, and its inputs come over several cuts: "
+                  "the inputs of one frame may reach different processes",
                   b->plan->vertices[join].id, node->replicas, node->id);
 }
 
@@ -306,8 +306,9 @@ static bool is_apart(const mr_plan_builder *b, const mr_plan_cut *cut, int join)
 static void refuse_live(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
     const mr_spec_vertex *reader = reader_of(b, cut);
     mr_plan_error(b, place_in_cut(reader, "mode"), "write cut: reliable, or decode before the live cut",
-                  "stages.%s.cut: this live cut drops packets, and what is decoded of the others is not numbered as what comes "
-                  "another way to \"%s\", which would join frames that do not belong together",
+                  "stages.%s.cut: this live cut drops packets, so that pictures decoded behind it are numbered "
+                  "differently from those that reach \"%s\" another way, and it would join frames that do not belong "
+                  "together",
                   reader->id, b->plan->vertices[join].id);
 }
 
@@ -426,9 +427,10 @@ static void lengthen_ways(mr_plan_builder *b, const hold_table *holds) {
         if (vertex->queue >= holds->wanted[v] || vertex->policy != MR_POLICY_BLOCK || vertex->role == MR_ROLE_CUT_OUT)
             continue;
         if (spec->common.queue.size > 0)
-            mr_plan_error(b, mr_yaml_get(spec->node, "queue")->place, "take `queue` away, and it is as long as need be",
-                          "stages.%s.queue: %d frame%s of a source may wait here on the way to a join of what comes over "
-                          "cuts. It takes %d: one source would wait for another without end",
+            mr_plan_error(b, mr_yaml_get(spec->node, "queue")->place, "remove `queue`: the plan then makes it long "
+                                                                      "enough",
+                          "stages.%s.queue: %d frame%s of a source may wait here before a join behind cuts, but %d are "
+                          "needed: the sources would deadlock",
                           spec->id, vertex->queue, vertex->queue == 1 ? "" : "s", holds->wanted[v]);
         vertex->queue = holds->wanted[v];
     }
@@ -478,8 +480,8 @@ static void warn_of_wishes(mr_plan_builder *b) {
     for (int v = 0; v < b->count && b->spec->node_count == 0 && !b->spec->nodes_broken; v++)
         if (b->vertex[v]->common.cut.given)
             mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_in_cut(b->vertex[v], "mode"),
-                        "add `nodes`, or take `cut` away",
-                        "stages.%s.cut: one process runs all, so that nothing is cut", b->vertex[v]->id);
+                        "add `nodes`, or remove `cut`",
+                        "stages.%s.cut: one process runs all stages, so that nothing is cut", b->vertex[v]->id);
 }
 
 int mr_plan_insert_cuts(mr_plan_builder *b) {

@@ -71,7 +71,8 @@ static const char *one_name(mr_plan_builder *b, const char *full) {
 }
 
 static void refuse_twice(mr_plan_builder *b, const mr_spec_device *from, const mr_plan_device *other) {
-    mr_plan_error(b, from->place, "keep one of them", "devices.%s: %s is %s, which is called \"%s\" already (%s:%d:%d)",
+    mr_plan_error(b, from->place, "keep one of them", "devices.%s: %s is %s, which already has the name \"%s\" "
+                                                      "(%s:%d:%d)",
                   from->id, from->device, other->name, other->alias, other->mark.file, other->mark.line,
                   other->mark.column);
 }
@@ -99,7 +100,7 @@ static int list_named(mr_plan_builder *b) {
         }
         b->plan->devices[0] = device;
         if (!from->enabled)
-            mr_plan_error(b, from->place, "take `enabled` away", "devices.%s: the processors cannot be disabled",
+            mr_plan_error(b, from->place, "remove `enabled`", "devices.%s: the processors cannot be disabled",
                           from->id);
         if (mr_index_put(&b->device_names, b->arena, from->id, &b->plan->devices[0]))
             return MR_ERROR_MEMORY;
@@ -167,21 +168,21 @@ void mr_plan_check_device(mr_plan_builder *b, const mr_spec_vertex *spec, mr_pla
     if (d == 0)
         return;
     if (!device->enabled)
-        mr_plan_error(b, place, "take enabled: false away there, or name another device",
+        mr_plan_error(b, place, "remove enabled: false there, or name another device",
                       "stages.%s.device: %s is disabled (%s:%d:%d)", spec->id, device->name, device->mark.file,
                       device->mark.line, device->mark.column);
     else if (!mr_plan_works_on_devices(type))
-        mr_plan_error(b, place, "take `device` away", "stages.%s.device: %s works on the host's processors only",
+        mr_plan_error(b, place, "remove `device`", "stages.%s.device: %s runs on the host's processors only",
                       spec->id, type->name);
     else if (mr_plan_is_cuda(device) && !type->cuda && b->plan->assumed)
         mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place, NULL,
-                    "stages.%s.device: %s has no CUDA kernel in this version; the plan holds for one that has",
+                    "stages.%s.device: %s has no CUDA kernel in this version; the plan is for a version that has one",
                     spec->id, type->name);
     else if (mr_plan_is_cuda(device) && !type->cuda)
         mr_plan_error(b, place, "write cpu; sim:0 does the same work asynchronously, as a GPU would",
                       "stages.%s.device: %s has no CUDA kernel in this version", spec->id, type->name);
     else if (mr_plan_probe(b, device))
-        mr_plan_error(b, place, "name a device that is there, or plan for others with --assume",
+        mr_plan_error(b, place, "name a device that is available, or plan for others with --assume",
                       "stages.%s.device: %s", spec->id, mr_message());
 }
 
@@ -254,8 +255,8 @@ static int take_list(mr_plan_builder *b, int v) {
         if (take_listed(b, v, i, devices))
             return MR_ERROR_MEMORY;
     if (vertex->device_count == 0) {
-        mr_plan_error(b, mr_yaml_item_place(spec->node, "device", 0), "take enabled: false away from one of them",
-                      "stages.%s.device: all devices of the list are disabled", spec->id);
+        mr_plan_error(b, mr_yaml_item_place(spec->node, "device", 0), "remove enabled: false from one of them",
+                      "stages.%s.device: all devices in the list are disabled", spec->id);
         vertex->device_count = 1;
     }
     vertex->devices = devices;

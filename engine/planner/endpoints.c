@@ -70,15 +70,15 @@ static bool check_room(mr_plan_builder *b, int n, const char *first, int count) 
     const char *file = first + strlen("ipc://");
     struct sockaddr_un path;
     if (is_tcp(first) && atoi(strrchr(first, ':') + 1) + count - 1 > LAST_PORT) {
-        mr_plan_error(b, place_of(b, n, "listen"), "write a smaller port",
-                      "nodes.%s.listen: it listens at %d ports from \"%s\" on, and there are not so many",
+        mr_plan_error(b, place_of(b, n, "listen"), "write a smaller port number",
+                      "nodes.%s.listen: it needs %d ports from \"%s\" on, and ports end at 65535",
                       b->plan->nodes[n].id, count, first);
         return false;
     }
     if (!is_tcp(first) && strlen(file) + (count > 1 ? 5 : 0) >= sizeof path.sun_path) {
         mr_plan_error(b, place_of(b, n, "listen"),
                       "write a shorter `listen: ipc://PATH`, or name a folder in $MILLRACE_RUNTIME",
-                      "nodes.%s.listen: the path of a socket has at most %zu bytes: \"%s\"", b->plan->nodes[n].id,
+                      "nodes.%s.listen: the path of a socket can have at most %zu bytes: \"%s\"", b->plan->nodes[n].id,
                       sizeof path.sun_path - 1, file);
         return false;
     }
@@ -133,7 +133,7 @@ static int set_listen(mr_plan_builder *b, int n, const char *runtime) {
     if (count_given(b->plan, n) == 0) {
         if (spec->listen || spec->address)
             mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, n, spec->listen ? "listen" : "address"),
-                        "take it away", "nodes.%s: no other node takes frames from it, so nobody connects to it",
+                        "remove it", "nodes.%s: no other node takes frames from it, so nobody connects to it",
                         node->id);
         return MR_OK;
     }
@@ -160,7 +160,7 @@ static int check_once(mr_plan_builder *b, mr_index *taken, int n, const char *en
     const mr_plan_node *other = mr_index_get(taken, key);
     if (other && other != &b->plan->nodes[n])
         mr_plan_error(b, place_of(b, n, "listen"), "give one of them another port or path",
-                      "nodes.%s: the node \"%s\" listens at %s, too", b->plan->nodes[n].id, other->id, key);
+                      "nodes.%s: the node \"%s\" also listens at %s", b->plan->nodes[n].id, other->id, key);
     return other ? MR_OK : mr_index_put(taken, b->arena, key, &b->plan->nodes[n]);
 }
 
@@ -192,11 +192,11 @@ static void check_keys(mr_plan_builder *b, const mr_plan_cut *entry) {
     if (!from->key && !is_loopback(from->listen))
         mr_plan_error(b, place_of(b, entry->from, "listen"),
                       "add `key` to both nodes (`millrace keygen` makes them), or listen at tcp://127.0.0.1:PORT",
-                      "nodes.%s.listen: \"%s\" can be reached from other machines, and it has no key", from->id,
+                      "nodes.%s.listen: \"%s\" can be reached from other machines, but the node has no key", from->id,
                       from->listen);
     else if (from->key && !to->key)
         mr_plan_error(b, to->mark, "add `key`; `millrace keygen` makes one",
-                      "nodes.%s: it takes frames from \"%s\", which lets in only nodes with a key", to->id, from->id);
+                      "nodes.%s: it takes frames from \"%s\", which accepts only nodes with a key", to->id, from->id);
 }
 
 static int set_keys(mr_plan_builder *b, const mr_plan_cut *entry, mr_cut *cut) {

@@ -71,9 +71,9 @@ static int expect_memory(const work *w, const mr_plan_vertex *vertex, const mr_c
     double bytes = (read > 0 ? read : 0) + written_bytes(vertex) + vertex->work.more_bytes +
                    vertex->work.call_bytes / vertex->batch;
     of->part.memory_ns = time_ns(bytes, card->memory_rate);
-    if (read < 0 && miss(w, of, "how large its inputs are is not known"))
+    if (read < 0 && miss(w, of, "the size of its inputs is not known"))
         return MR_ERROR_MEMORY;
-    return miss_figure(w, of, bytes, card->memory_rate, "the rate of the card's memory is not known");
+    return miss_figure(w, of, bytes, card->memory_rate, "the card's memory bandwidth is not known");
 }
 
 static int expect_kernels(const work *w, const mr_plan_vertex *vertex, const mr_card *card, mr_expected_stage *of) {
@@ -86,8 +86,8 @@ static int expect_kernels(const work *w, const mr_plan_vertex *vertex, const mr_
         return MR_ERROR_MEMORY;
     if (takes->unknown && miss(w, of, takes->unknown))
         return MR_ERROR_MEMORY;
-    if (miss_figure(w, of, takes->launches, card->launch_ns, "the card's time of a launch is not known") ||
-        miss_figure(w, of, takes->instructions, card->instruction_rate, "the card's rate of instructions is not known") ||
+    if (miss_figure(w, of, takes->launches, card->launch_ns, "the card's launch time is not known") ||
+        miss_figure(w, of, takes->instructions, card->instruction_rate, "the card's instruction rate is not known") ||
         miss_figure(w, of, takes->f32_operations, card->f32_rate, "the card's f32 rate is not known") ||
         miss_figure(w, of, takes->f16_operations, card->f16_rate, "the card's f16 rate is not known"))
         return MR_ERROR_MEMORY;
@@ -105,8 +105,10 @@ static int expect_decoder(const work *w, const mr_plan_vertex *vertex, const mr_
     const mr_planned_work *takes = &vertex->work;
     double fps = card->decoders > 0 ? decode_fps(card, takes->codec) : 0;
     if (fps <= 0 || takes->decoded_pixels <= 0) {
-        const char *why = mr_arena_print(w->b->arena, fps > 0 ? "how large pictures of %s are is not known"
-                                                              : "how the card decodes %s is not known", takes->codec);
+        const char *why = mr_arena_print(w->b->arena,
+                                         fps > 0 ? "the size of pictures of %s is not known"
+                                                 : "the card's decoding rate for %s is not known",
+                                         takes->codec);
         return why ? miss(w, of, why) : MR_ERROR_MEMORY;
     }
     of->part.decode_ns = 1e9 / fps * takes->decoded_pixels / MR_CARD_DECODED_PIXELS;
@@ -124,8 +126,8 @@ static int expect_copy(const work *w, const mr_plan_pool *pool, mr_copy_kind kin
     double rate = kind == MR_COPY_DOWNLOAD ? card->download_rate : card->upload_rate;
     *(kind == MR_COPY_DOWNLOAD ? &of->part.download_ns : &of->part.upload_ns) += time_ns(bytes, rate);
     if (bytes <= 0)
-        return miss(w, of, "how much is copied is not known");
-    return miss_figure(w, of, bytes, rate, "the rate of the card's link is not known");
+        return miss(w, of, "the size of the copies is not known");
+    return miss_figure(w, of, bytes, rate, "the bandwidth of the card's link is not known");
 }
 
 /* Duration of a call, from its first work to its last, for one frame of it. */
@@ -141,8 +143,8 @@ static const char *most_of(const mr_expected_part *p) {
     const struct {
         double ns;
         const char *name;
-    } parts[] = {{p->upload_ns, "uploads"},           {p->download_ns, "downloads"},     {p->launch_ns, "launches"},
-                 {p->memory_ns, "memory"},            {p->instruction_ns, "instructions"}, {p->operation_ns, "operations"},
+    } parts[] = {{p->upload_ns, "uploads"}, {p->download_ns, "downloads"},       {p->launch_ns, "launches"},
+                 {p->memory_ns, "memory"},  {p->instruction_ns, "instructions"}, {p->operation_ns, "operations"},
                  {p->decode_ns, "decoding"}};
     size_t best = 0;
     for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++)
@@ -195,9 +197,9 @@ static double measured_ns(const work *w, const char *id) {
 static int expect_on_host(const work *w, const mr_plan_vertex *vertex, mr_expected_stage *of) {
     of->host_ns = measured_ns(w, vertex->id);
     if (of->host_ns <= 0)
-        return miss(w, of, vertex->devices[0] ? "nothing is known of its device"
-                           : w->b->params.cost_count ? "it is not in what was measured"
-                                                     : "it is on the host's processors");
+        return miss(w, of, vertex->devices[0] ? "its device is not modelled"
+                           : w->b->params.cost_count ? "it was not measured"
+                                                     : "it runs on the host's processors");
     of->limit = "processors";
     return MR_OK;
 }

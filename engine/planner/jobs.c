@@ -77,15 +77,15 @@ static mr_place place_of(const mr_plan_builder *b) {
 static void check_request(mr_plan_builder *b, int jobs, size_t waiting) {
     const mr_plan_vertex *endless = first_endless(b->plan);
     if (b->plan->node_count > 0)
-        mr_plan_error(b, place_of(b), "run it with --one-process, or leave jobs out",
+        mr_plan_error(b, place_of(b), "run it with --one-process, or remove jobs",
                       "jobs: %d: with nodes all sources are open at once", jobs);
     else if (endless && (size_t)jobs < waiting)
-        mr_plan_error(b, place_of(b), "let it end, with loop: 2 or so, or allow as many jobs as there are sources",
-                      "jobs: %d of %zu sources at a time, and \"%s\" never ends: others would never begin", jobs, waiting,
-                      endless->id);
+        mr_plan_error(b, place_of(b), "give it an end, such as loop: 2, or allow as many jobs as there are sources",
+                      "jobs: %d of %zu sources run at a time, and \"%s\" never ends: others would never start", jobs,
+                      waiting, endless->id);
     else if (!waiting)
-        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b), "leave it out",
-                    "jobs: %d changes nothing: no source reads videos", jobs);
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b), "remove it",
+                    "jobs: %d has no effect: no source reads videos", jobs);
 }
 
 int mr_plan_settle_jobs(mr_plan_builder *b) {

@@ -123,8 +123,8 @@ static int link_vertex(const reference *r, int from, const char *port) {
     if (!type) /* An error, and diagnosed. The link is kept, so that cycles are found. */
         return add_link(r, from, 0);
     if (!type->outputs) {
-        mr_plan_error(r->b, r->input->place, "take the input of that stage instead",
-                      "stages.%s: \"%s\" (%s) is a sink and gives nothing", consumer(r)->id, producer->id,
+        mr_plan_error(r->b, r->input->place, "write the input of that stage instead",
+                      "stages.%s: \"%s\" (%s) is a sink and has no output", consumer(r)->id, producer->id,
                       type->name);
         return MR_OK;
     }
@@ -160,7 +160,7 @@ static int link_sources(const reference *r, const char *pattern) {
         if (fnmatch(pattern, r->b->vertex[s]->id, 0) == 0 && link_vertex(r, (int)s, NULL))
             return MR_ERROR_MEMORY;
     if (r->b->link_count == before && r->b->diagnostics->errors == errors && r->b->spec->source_count > 0)
-        mr_plan_error(r->b, r->input->place, "sources.* means all of them", "stages.%s: no source is called \"%s\"",
+        mr_plan_error(r->b, r->input->place, "sources.* means all of them", "stages.%s: there is no source \"%s\"",
                       consumer(r)->id, pattern);
     return MR_OK;
 }
@@ -230,7 +230,7 @@ static void check_ports(const mr_plan_builder *b, const mr_spec_vertex *stage, s
             taken = taken || strcmp(stage->inputs[i].port, ports[port].name) == 0;
         if (!taken)
             mr_plan_error(b, stage->place, "name each input under `join`",
-                          "stages.%s: the input port \"%s\" of %s is missing", stage->id, ports[port].name,
+                          "stages.%s: the input port \"%s\" of %s is not connected", stage->id, ports[port].name,
                           stage->type->name);
     }
 }
@@ -335,8 +335,8 @@ static int report_cycle(mr_plan_builder *b, int v, const int *before) {
     for (int i = 0; i <= length && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " -> " : "",
                                  b->vertex[ring[(first + i) % length]]->id);
-    mr_plan_error(b, b->vertex[ring[first]]->place, "take one of these inputs away",
-                  "stages go round in a circle: %s", text);
+    mr_plan_error(b, b->vertex[ring[first]]->place, "remove one of these inputs",
+                  "stages form a cycle: %s", text);
     return MR_OK;
 }
 

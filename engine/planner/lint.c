@@ -33,13 +33,13 @@ static void warn_of_output(mr_plan_builder *b, const mr_spec_vertex *vertex, int
     char hint[192];
     if (vertex->is_source) {
         mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, vertex->place,
-                    "name it in a stage's `input`, or take it away", "nothing reads the source \"%s\"", vertex->id);
+                    "name it in a stage's `input`, or remove it", "nothing reads the source \"%s\"", vertex->id);
         return;
     }
-    snprintf(hint, sizeof hint, "add a stage that takes it with `input: %s%s%s`, or take this one away", vertex->id,
+    snprintf(hint, sizeof hint, "add a stage with `input: %s%s%s`, or remove this one", vertex->id,
              port ? "." : "", port ? vertex->type->outputs[port].name : "");
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, vertex->place, hint,
-                "nothing takes the output \"%s\" of \"%s\"", vertex->type->outputs[port].name, vertex->id);
+                "nothing reads the output \"%s\" of \"%s\"", vertex->type->outputs[port].name, vertex->id);
 }
 
 static void warn_of_unused(mr_plan_builder *b) {
@@ -114,7 +114,7 @@ static int check_path(const output *o) {
             return check_folder(o);
         refuse_errno(o);
     } else if (S_ISDIR(about.st_mode) != (o->option->file == MR_FILE_FOLDER)) {
-        refuse(o, MR_ERROR_IO, NULL, S_ISDIR(about.st_mode) ? "it is a folder" : "it is no folder");
+        refuse(o, MR_ERROR_IO, NULL, S_ISDIR(about.st_mode) ? "it is a folder" : "it is not a folder");
     } else if (access(o->path, S_ISDIR(about.st_mode) ? R_OK | W_OK | X_OK : W_OK)) {
         refuse_errno(o);
     }
@@ -157,8 +157,8 @@ static void warn_of_ending(const mr_plan_builder *b, const mr_spec_vertex *verte
     const char *meant = path && said ? type_of_ending(b, path, hint, sizeof hint) : NULL;
     if (meant && strcmp(meant, vertex->type->name) != 0)
         mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, said->place, hint,
-                    "stages.%s.%s: the stage is of type %s, and the file \"%s\" is called as those of %s are", vertex->id,
-                    option->name, vertex->type->name, said->text, meant);
+                    "stages.%s.%s: the stage is of type %s, but the name of the file \"%s\" ends like those of %s",
+                    vertex->id, option->name, vertex->type->name, said->text, meant);
 }
 
 static void warn_of_endings(const mr_plan_builder *b, const mr_spec_vertex *vertex) {
@@ -284,7 +284,7 @@ static void warn_of_assumed(mr_plan_builder *b) {
     if (b->params.assume_count)
         mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_place){.file = "--assume"},
                     "write device: auto in the stages that compute, or --set stages.ID.device=auto",
-                    "no stage is on a device that is assumed: all are on the processors");
+                    "no stage uses a device that is assumed: all run on the processors");
 }
 
 int mr_lint_sizes(mr_plan_builder *b) {

@@ -116,12 +116,12 @@ static void refuse_overwriting(const files *f, const use *writer, const use *rea
     const char *section = vertex_of(f, reader)->is_source ? "source" : "stage";
     if (writer->option->file == MR_FILE_FOLDER)
         mr_plan_error(f->b, writer->place, "write them into another folder",
-                      "stages.%s.%s: files would be written among those in %s that the %s \"%s\" reads (%s)",
+                      "stages.%s.%s: files would be written into %s, which the %s \"%s\" reads (%s)",
                       vertex_of(f, writer)->id, writer->option->name, quoted(arena, writer->path), section,
                       vertex_of(f, reader)->id, text_of_place(arena, &reader->place));
     else
         mr_plan_error(f->b, writer->place, "write another file",
-                      "stages.%s.%s: %s would be written over what the %s \"%s\" reads as its %s (%s)",
+                      "stages.%s.%s: %s would overwrite the file that the %s \"%s\" reads as its %s (%s)",
                       vertex_of(f, writer)->id, writer->option->name, quoted(arena, writer->path), section,
                       vertex_of(f, reader)->id, reader->option->name, text_of_place(arena, &reader->place));
 }
@@ -264,7 +264,7 @@ static int add_writer(files *f, use *writer) {
     hold_against_readers(f, writer, key, false);
     if (f->pipeline && strcmp(f->pipeline->key, key) == 0)
         mr_plan_error(f->b, writer->place, "write another file",
-                      "stages.%s.%s: \"%s\" would be written over the pipeline itself", vertex_of(f, writer)->id,
+                      "stages.%s.%s: \"%s\" would overwrite the pipeline itself", vertex_of(f, writer)->id,
                       writer->option->name, writer->path);
     if (strcmp(key, "-") != 0 && hold_against_globs(f, writer))
         return MR_ERROR_MEMORY;

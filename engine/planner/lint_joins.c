@@ -110,22 +110,22 @@ static void refuse_sources(const joins *j, int v, const port *const *ports, int 
                                    from_of(j, ports[p]->link)->id,
                                    list_sources(j, ports[p]->link, sources, sizeof sources));
     mr_plan_error(j->b, ports[count - 1]->link->place,
-                  "join what several stages make of one source; `input: [a, b]` merges sources",
-                  "stages.%s.join: no frame can come to all inputs: %s", j->b->vertex[v]->id, text);
+                  "join outputs of several stages for one source; `input: [a, b]` merges sources",
+                  "stages.%s.join: no source reaches all inputs: %s", j->b->vertex[v]->id, text);
 }
 
 static void refuse_numbering(const joins *j, int v, const port *packets, const port *pictures) {
     const mr_plan_builder *b = j->b;
-    mr_plan_error(b, packets->link->place, "join stages that come behind the decoder",
-                  "stages.%s.join: \"%s\" gives packets, numbered in the order of decoding, but what \"%s\" gives is "
-                  "numbered in the order of presentation: frames of one number would not belong together",
+    mr_plan_error(b, packets->link->place, "join stages behind the decoder",
+                  "stages.%s.join: \"%s\" gives packets, numbered in decoding order, but frames of \"%s\" are numbered "
+                  "in presentation order: frames of the same number would not belong together",
                   b->vertex[v]->id, from_of(j, packets->link)->id, from_of(j, pictures->link)->id);
 }
 
 static void refuse_twice(const joins *j, int v, const port *at, int source) {
-    mr_plan_error(j->b, at->link->place, "give each way an input of its own, or merge behind the join",
-                  "stages.%s.join: frames of %s come to \"%s\" by several ways that are merged before it, so that "
-                  "their order is lost, by which a join finds what belongs together",
+    mr_plan_error(j->b, at->link->place, "give each path an input of its own, or merge behind the join",
+                  "stages.%s.join: frames of %s reach \"%s\" on several paths that are merged before it, so that their "
+                  "order is lost, which a join needs",
                   j->b->vertex[v]->id, j->b->plan->vertices[source].id, from_of(j, at->link)->id);
 }
 
@@ -133,12 +133,12 @@ static void refuse_twice(const joins *j, int v, const port *at, int source) {
 static void warn_of_stray(const joins *j, int v, uint32_t source, size_t count, const port *without) {
     char hint[160], more[48] = "";
     const char *id = j->b->plan->vertices[source].id;
-    snprintf(hint, sizeof hint, "lead %.64s to every input of the join, or to none", id);
+    snprintf(hint, sizeof hint, "connect %.64s to every input of the join, or to none", id);
     if (count > 1)
         snprintf(more, sizeof more, " (and of %zu other sources)", count - 1);
     mr_diagnose(j->b->diagnostics, MR_SEVERITY_WARNING, MR_OK, without->link->place, hint,
-                "stages.%s.join: frames of %s%s come to some of its inputs, but not to all: \"%s\" has none of them, "
-                "so that none is joined",
+                "stages.%s.join: frames of %s%s reach some of its inputs, but not all: \"%s\" has none of them, so "
+                "that none is joined",
                 j->b->vertex[v]->id, id, more, from_of(j, without->link)->id);
 }
 

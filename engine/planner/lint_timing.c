@@ -83,10 +83,11 @@ static void warn_of_waiting(const mr_plan_builder *b, int v, double rate) {
     if (rate > 0)
         snprintf(waits, sizeof waits, "which takes %s at %.6g a second",
                  mr_lint_print_time(filling_ns(vertex, rate), time, sizeof time), rate);
-    snprintf(hint, sizeof hint, "say how long the first may wait: batch: {size: %d, timeout: 50ms}", vertex->batch);
+    snprintf(hint, sizeof hint, "limit how long the first frame may wait: batch: {size: %d, timeout: 50ms}",
+             vertex->batch);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch"), hint,
-                "stages.%s.batch: frames come as they are due, and without a timeout the first waits until %d have "
-                "come, %s", b->vertex[v]->id, vertex->batch, waits);
+                "stages.%s.batch: frames come in real time, and without a timeout the first waits until %d have come, "
+                "%s", b->vertex[v]->id, vertex->batch, waits);
 }
 
 /* ---- queues before batches ---------------------------------------------------------------------------------- */
@@ -101,11 +102,11 @@ static void warn_of_short_queue(const mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     long long waiting = (long long)waiting_at(b->plan, vertex);
     char hint[96];
-    snprintf(hint, sizeof hint, "write queue: %lld or more, or leave `queue` out",
+    snprintf(hint, sizeof hint, "write queue: %lld or more, or remove `queue`",
              (vertex->batch * (long long)vertex->queue + waiting - 1) / waiting);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "queue.size"), hint,
-                "stages.%s.queue: only %lld %s for the next batch of %d while one is under way; then what is before "
-                "stands still", b->vertex[v]->id, waiting, waiting == 1 ? "frame gathers" : "frames gather",
+                "stages.%s.queue: only %lld %s for the next batch of %d while one is in flight; then the stages before "
+                "it stall", b->vertex[v]->id, waiting, waiting == 1 ? "frame gathers" : "frames gather",
                 vertex->batch);
 }
 
@@ -171,16 +172,16 @@ static void report_queue(const mr_plan_builder *b, int v, const gathering *gathe
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     bool blocks = vertex->policy == MR_POLICY_BLOCK, fatal = blocks && !gathered->timed;
     char hint[96];
-    snprintf(hint, sizeof hint, "write queue: %d or more, or leave `queue` out", gathered->frames);
+    snprintf(hint, sizeof hint, "write queue: %d or more, or remove `queue`", gathered->frames);
     mr_diagnose(b->diagnostics, fatal ? MR_SEVERITY_ERROR : MR_SEVERITY_WARNING, fatal ? MR_ERROR_CONFIG : MR_OK,
                 place_of(b, v, "queue.size"), hint,
-                "stages.%s.queue: %d %s of a source may wait here while %d gather in batches on another way to this "
+                "stages.%s.queue: %d %s of a source may wait here while %d gather in batches on another path to this "
                 "join (\"%s\"): %s",
                 vertex->id, vertex->queue, vertex->queue == 1 ? "frame" : "frames", gathered->frames,
                 b->vertex[gathered->last]->id,
                 fatal ? "the batch could never fill"
                       : blocks ? "the batch would never fill before its timeout"
-                               : "what is more is dropped and finds no partner");
+                               : "further frames are dropped and cannot be joined");
 }
 
 /* An author's own queue before a join, if it is shorter than the number that gathers on another way. */
@@ -222,7 +223,9 @@ int mr_lint_batches(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         const mr_plan_vertex *vertex = &b->plan->vertices[v];
         bool own_queue = b->vertex[v]->common.queue.size > 0;
-        frames[v] = vertex->role != MR_ROLE_SOURCE ? frames_at(b, v, frames) : vertex->frames > 0 ? vertex->frames : ANY_NUMBER;
+        frames[v] = vertex->role != MR_ROLE_SOURCE ? frames_at(b, v, frames)
+                    : vertex->frames > 0           ? vertex->frames
+                                                   : ANY_NUMBER;
         if (mr_plan_waits_for_batch(vertex))
             check_batch(b, v, frames[v]);
         if (own_queue && vertex->batch > 1 && vertex->input_count == 1 && vertex->policy == MR_POLICY_BLOCK &&
@@ -330,7 +333,7 @@ static int compare(const mr_plan *plan, const mr_spec *spec, const int64_t *cost
     }
     find_ways(plan, each_ns, &found);
     if (cost_ns)
-        warn_of_ways(plan, spec, &found, each_ns, "its frames were measured to take on their longest way",
+        warn_of_ways(plan, spec, &found, each_ns, "its frames took on their longest path when measured",
                      "make these stages faster", diagnostics);
     else
         warn_of_ways(plan, spec, &found, each_ns, "its frames may wait for batches to fill",
@@ -354,13 +357,13 @@ int mr_lint_deadlines(mr_plan_builder *b) {
         if (!source->deadline_ns || source->paced || source->type->external)
             continue;
         if (source->type->paced_by)
-            snprintf(hint, sizeof hint, "write %s, or take `deadline` away", source->type->paced_by);
+            snprintf(hint, sizeof hint, "write %s, or remove `deadline`", source->type->paced_by);
         else
-            snprintf(hint, sizeof hint, "take `deadline` away");
+            snprintf(hint, sizeof hint, "remove `deadline`");
         mr_plan_error(
             b, place_of_deadline(source, b->spec), hint,
-            "sources.%s.deadline: this source keeps to no clock: it gives frames as fast as they are taken, "
-            "so that none is ever late",
+            "sources.%s.deadline: this source has no clock: it gives frames as fast as they are taken, so that none is "
+            "ever late",
             source->id);
     }
     return any ? compare(b->plan, b->spec, NULL, b->diagnostics) : MR_OK;

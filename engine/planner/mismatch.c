@@ -167,7 +167,7 @@ static const char *advise_before(const mr_plan_builder *b, const mr_plan_link *l
     int before = fitting_before(b, link->from, wanted);
     if (before < 0)
         return NULL;
-    snprintf(hint, bytes, "take what comes before: write input: %s", b->vertex[before]->id);
+    snprintf(hint, bytes, "use an earlier stage: write input: %s", b->vertex[before]->id);
     return hint;
 }
 
@@ -214,9 +214,9 @@ void mr_plan_conflict(mr_plan_builder *b, const mr_plan_link *link, const mr_pla
     char first[MR_FORMAT_SET_TEXT], second[MR_FORMAT_SET_TEXT], why_first[512], why_second[512], hint[320];
     int origin = origin_of(b, link->from, link->from_port);
     const mr_plan_vertex *from = &b->plan->vertices[origin < 0 ? link->from : origin];
-    snprintf(hint, sizeof hint, "give each of them a %s of type %s of its own", from->role == MR_ROLE_SOURCE ? "source" : "stage",
-             from->type->name);
-    mr_plan_error(b, other->place, hint, "%s takes %s%s and %s takes %s%s, but both get what %s gives",
+    snprintf(hint, sizeof hint, "give each of them its own %s of type %s",
+             from->role == MR_ROLE_SOURCE ? "source" : "stage", from->type->name);
+    mr_plan_error(b, other->place, hint, "%s takes %s%s and %s takes %s%s, but both read the output of %s",
                   b->vertex[one->by]->id, mr_plan_describe(&one->set, first, sizeof first),
                   describe_why(one, why_first, sizeof why_first), b->vertex[other->by]->id,
                   mr_plan_describe(&other->set, second, sizeof second),

@@ -28,7 +28,7 @@ static mr_planned_output *output_of(const mr_plan_builder *b, const mr_plan_link
 static void refuse_merge(mr_plan_builder *b, const mr_plan_link *link, const mr_planned_input *with,
                          const mr_format_set *set) {
     char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
-    mr_plan_error(b, link->place, "merge what is of one kind, or join by name: join: {a: ..., b: ...}",
+    mr_plan_error(b, link->place, "merge frames of one kind, or join by name: join: {a: ..., b: ...}",
                   "%s merges %s from %s with %s from %s", b->vertex[link->to]->id,
                   mr_plan_describe(set, one, sizeof one), b->vertex[link->from]->id,
                   mr_plan_describe(&with->set, other, sizeof other), with->from);
@@ -227,7 +227,7 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
     bool spared = status != MR_ERROR_CONFIG && status != MR_ERROR_MEMORY && mr_plan_may_spare(ask->b, ask->v);
     ask->b->plan->vertices[ask->v].unreadable = spared;
     return mr_diagnose(ask->b->diagnostics, spared ? MR_SEVERITY_WARNING : MR_SEVERITY_ERROR, status, place,
-                       spared ? "the others are read; in the end the run fails for this one" 
+                       spared ? "the others are read; because of this one, the run fails at its end" 
                               : hint_for(ask, status, option, node), "%s.%s: %s",
                        ask->vertex->is_source ? "sources" : "stages", ask->vertex->id, text);
 }
@@ -306,11 +306,12 @@ static void check_answer(mr_plan_builder *b, int v, const mr_negotiation *n) {
     char given[MR_FORMAT_SET_TEXT];
     if (n->entry < vertex->type->entry)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_INTERNAL, vertex->mark, NULL,
-                    "%s: the stage type %s widens how it may be entered", vertex->id, vertex->type->name);
+                    "%s: the stage type %s asks for more concurrency than it has announced", vertex->id,
+                    vertex->type->name);
     for (size_t i = 0; i < vertex->output_count; i++)
         if (!mr_port_accepts(&vertex->type->outputs[i], &n->outputs[i].set, NULL))
             mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_INTERNAL, vertex->mark, NULL,
-                        "%s: the stage type %s answers with %s on its output \"%s\", which it does not announce",
+                        "%s: the stage type %s answers with %s on its output \"%s\", which it has not announced",
                         vertex->id, vertex->type->name, mr_plan_describe(&n->outputs[i].set, given, sizeof given),
                         vertex->type->outputs[i].name);
 }
@@ -575,7 +576,7 @@ static void choose(mr_plan_builder *b, int v, size_t port) {
         return;
     b->unknown[v] = true;
     mr_plan_error(b, b->plan->vertices[v].mark, output->unfixed,
-                  "%s can give any %s, and no stage behind it says which", b->vertex[v]->id,
+                  "%s can give any %s, and no stage behind it determines which", b->vertex[v]->id,
                   mr_plan_describe(set, text, sizeof text));
 }
 

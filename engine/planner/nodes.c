@@ -31,11 +31,12 @@ static void unknown_name(const assignment *a, const mr_spec_node *node, bool sou
     char hint[256];
     mr_nearest nearest = {.wanted = name};
     mr_plan_offer_ids(a->b, &nearest, sources, !sources);
-    mr_plan_error(a->b, place,
-                  mr_nearest_hint(&nearest, hint, sizeof hint,
-                                  sources ? "its sources are ids under `sources`" : "its stages are ids under `stages`"),
-                  "nodes.%s.%s: there is no %s \"%s\"", node->id, sources ? "sources" : "stages",
-                  sources ? "source" : "stage", name);
+    mr_plan_error(
+        a->b, place,
+        mr_nearest_hint(&nearest, hint, sizeof hint,
+                        sources ? "its sources are ids under `sources`" : "its stages are ids under `stages`"),
+        "nodes.%s.%s: there is no %s \"%s\"", node->id, sources ? "sources" : "stages", sources ? "source" : "stage",
+        name);
 }
 
 static void take_name(const assignment *a, int n, bool sources, size_t i) {
@@ -56,7 +57,7 @@ static void take_name(const assignment *a, int n, bool sources, size_t i) {
         mr_plan_error(a->b, place, "name it once", "nodes.%s.%s: \"%s\" is named twice", node->id, key, name);
     else if (*owner != NOBODY)
         mr_plan_error(a->b, place, "keep one of them; `replicas` runs a node in several processes",
-                      "nodes.%s.%s: \"%s\" is in the node \"%s\" already", node->id, key, name,
+                      "nodes.%s.%s: \"%s\" is already in the node \"%s\"", node->id, key, name,
                       node_of(a->b, *owner)->id);
     else
         *owner = n;
@@ -83,7 +84,7 @@ static void follow_readers(const assignment *a, int v) {
             continue;
         if (a->owner[v] != NOBODY) {
             mr_plan_error(a->b, b->vertex[v]->place, "name it under `sources` of one of them",
-                          "sources.%s: the nodes \"%s\" and \"%s\" both take its frames", b->vertex[v]->id,
+                          "sources.%s: the nodes \"%s\" and \"%s\" both read it", b->vertex[v]->id,
                           node_of(b, a->owner[v])->id, node_of(b, reader)->id);
             return;
         }
@@ -94,7 +95,7 @@ static void follow_readers(const assignment *a, int v) {
 static void refuse_ownerless(const assignment *a, int v) {
     const mr_spec_vertex *spec = a->b->vertex[v];
     if (!spec->is_source) {
-        mr_plan_error(a->b, spec->place, "name it under `stages` of a node", "stages.%s: no node runs it", spec->id);
+        mr_plan_error(a->b, spec->place, "name it under `stages` of a node", "stages.%s: it is in no node", spec->id);
         return;
     }
     /* A source without readers, which is reported elsewhere, runs in the first node. */
@@ -157,8 +158,8 @@ static void choose_by_number(mr_plan_builder *b) {
     }
     if (all != b->params.processes)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_place){.file = b->spec->file},
-                    "start as many as there are, or name the node of each with --node",
-                    "%d process%s started, and the nodes of the pipeline are %d", b->params.processes,
+                    "start one process for each node, or name the node of each with --node",
+                    "%d process%s started, but the pipeline has %d nodes", b->params.processes,
                     b->params.processes == 1 ? " was" : "es were", all);
 }
 
@@ -204,7 +205,7 @@ static void warn_of_idle(mr_plan_builder *b) {
         const mr_plan_node *node = &b->plan->nodes[n];
         if (node->source_count == 0 && node->stage_count == 0)
             mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, node->mark,
-                        "name stages or sources that it has, or take it away", "nodes.%s: it runs nothing", node->id);
+                        "name its stages or sources, or remove it", "nodes.%s: it runs nothing", node->id);
     }
 }
 
@@ -218,9 +219,9 @@ static void warn_of_beginning_anew(mr_plan_builder *b) {
             written |= option->file == MR_FILE_WRITTEN;
         if (written && !type->outputs && !type->resumes)
             mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, b->vertex[v]->place,
-                        "write with jsonl, which goes on where it was",
-                        "stages.%s: where the node %s dies and is started again, what %s has written cannot be "
-                        "continued, and begins anew", b->vertex[v]->id,
+                        "write with jsonl, which can be continued",
+                        "stages.%s: if the node %s dies and is restarted, the output of %s cannot be continued and "
+                        "starts again from the beginning", b->vertex[v]->id,
                         b->plan->nodes[b->plan->vertices[v].node].id, type->name);
     }
 }
@@ -230,7 +231,7 @@ static void refuse_several_readers(mr_plan_builder *b) {
     for (size_t n = 0; n < b->plan->node_count; n++) {
         const mr_plan_node *node = &b->plan->nodes[n];
         if (node->replicas > 1 && node->source_count > 0)
-            mr_plan_error(b, node->mark, "read sources in a node of one process, and give their frames to this one",
+            mr_plan_error(b, node->mark, "read sources in a node of one process, which gives their frames to this one",
                           "nodes.%s: it reads sources, so that several processes would each read all of them",
                           node->id);
     }

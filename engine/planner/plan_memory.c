@@ -21,7 +21,7 @@ typedef struct ways {
     bool *external; /* they may be in external memory, of a library or the program, or in that of a message */
 } ways;
 
-/* ---- where buffers go ------------------------------------------------------------------------------------------------ */
+/* ---- where buffers go -------------------------------------------------------------------------------------------- */
 
 /* Where frames go in their buffers, if the choice of memory depends on it: into the memory of a device, into another
  * process, or from external memory. */
@@ -426,7 +426,7 @@ static int find_lower(mr_plan_builder *b, int d) {
     if (best.bytes == 0)
         return MR_OK;
     mr_value_print_about(best.bytes, spares, sizeof spares);
-    device->lower = mr_arena_print(b->arena, "lower %s of %s, which is %d: that spares up to %s", best.key, best.stage,
+    device->lower = mr_arena_print(b->arena, "lower %s of %s, which is %d: that saves up to %s", best.key, best.stage,
                                    best.value, spares);
     return device->lower ? MR_OK : MR_ERROR_MEMORY;
 }
@@ -436,12 +436,12 @@ static void hint_more(const mr_plan_device *device, uint64_t needed, const savin
     char spares[BYTES_TEXT], little[256] = "";
     const unsigned long long mebibytes = (needed + (1 << 20) - 1) >> 20;
     if (best->bytes)
-        snprintf(little, sizeof little, "; %s: 1 in %s would spare %s of it", best->key, best->stage,
+        snprintf(little, sizeof little, "; %s: 1 in %s would save %s of it", best->key, best->stage,
                  mr_value_print_about(best->bytes, spares, sizeof spares));
     if (device->limit_bytes)
         snprintf(hint, bytes, "write memory: %lluMiB, or make pictures smaller%s", mebibytes, little);
     else
-        snprintf(hint, bytes, "put some of its stages on another device, or make pictures smaller%s", little);
+        snprintf(hint, bytes, "move some of its stages to another device, or make pictures smaller%s", little);
 }
 
 /* If the limit is exceeded because of libraries' memory, that is reported too: other keys in the YAML reduce it. */
@@ -453,7 +453,7 @@ static void refuse_memory(mr_plan_builder *b, int d, uint64_t most, uint64_t lib
     const uint64_t all = mr_plan_plus(device->memory.bytes, libraries);
     if (libraries > best.bytes)
         snprintf(hint, sizeof hint,
-                 "lower the memory that models may take, or put some of its stages on another device");
+                 "lower the memory that models may take, or move some of its stages to another device");
     else if (device->lower && best.bytes >= all - most)
         snprintf(hint, sizeof hint, "%s", device->lower);
     else
@@ -472,10 +472,10 @@ static const char *hint_size(const mr_plan_builder *b) {
     for (size_t s = 0; s < b->plan->source_count; s++) {
         const mr_plan_vertex *source = &b->plan->vertices[s];
         if (mr_option_find(source->type->options, "size"))
-            return mr_arena_print(b->arena, "write the largest size that comes in %s, as in size: 1920x1080",
+            return mr_arena_print(b->arena, "write the largest size that %s gives, such as size: 1920x1080",
                                   source->id);
     }
-    return "`millrace plan`, where the sources can be read, knows the sizes";
+    return "run `millrace plan` where the sources can be read: it knows their sizes";
 }
 
 static void check_limit(mr_plan_builder *b, int d) {
@@ -486,8 +486,8 @@ static void check_limit(mr_plan_builder *b, int d) {
     else if (has && mr_plan_plus(device->memory.bytes, libraries) > has)
         refuse_memory(b, d, has, libraries);
     else if (device->limit_bytes && device->memory.unknown)
-        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, device->mark,
-                    hint_size(b), "devices.%s: its limit cannot be proven, since frames of unknown size lie there", device->alias);
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, device->mark, hint_size(b),
+                    "devices.%s: its limit cannot be proven, since it holds frames of unknown size", device->alias);
 }
 
 int mr_plan_memory(mr_plan_builder *b) {

@@ -30,7 +30,7 @@ static void set_batch(mr_plan_builder *b, mr_plan_vertex *vertex, const mr_spec_
     vertex->batch_timeout_ns = batch->timeout_ns;
     if (vertex->batch == 1 || !spec->type || spec->type->batches)
         return;
-    mr_plan_error(b, mr_yaml_get(spec->node, "batch")->place, "take `batch` away",
+    mr_plan_error(b, mr_yaml_get(spec->node, "batch")->place, "remove `batch`",
                   "stages.%s.batch: %s takes one frame at a time", spec->id, spec->type->name);
 }
 

@@ -1,6 +1,6 @@
-/* What plans expect of cards that are not at hand. Every figure is worked out here by hand from a card of round figures:
- * 1 TB/s of memory, 10 GB/s up, 5 GB/s down, 1 us a launch, 10^12 instructions, 10^12 operations of f32 and 4 x 10^12 of
- * f16 a second, two decoders of 500 frames of H.264. */
+/* What plans expect of cards that are not at hand. Every figure is worked out here by hand from a card of round
+ * figures: 1 TB/s of memory, 10 GB/s up, 5 GB/s down, 1 us a launch, 10^12 instructions, 10^12 operations of f32 and 4
+ * x 10^12 of f16 a second, two decoders of 500 frames of H.264. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,8 @@
 #include "tests/support/temporary.h"
 
 #define HEAD "version: 1\npipeline: p\nsources: {in: {format: RGB24 640x480}}\n"
-#define FIGURES "\"launch_ns\": 1000, \"instructions_s\": 1e12, \"f32_s\": 1e12, \"f16_s\": 4e12, \"memory_bytes_s\": 1e12"
+#define FIGURES                                                                                                        \
+    "\"launch_ns\": 1000, \"instructions_s\": 1e12, \"f32_s\": 1e12, \"f16_s\": 4e12, \"memory_bytes_s\": 1e12"
 #define LINK "\"upload_bytes_s\": 1e10, \"download_bytes_s\": 5e9"
 #define MORE "\"copy_engines\": 2, \"kernels\": 128, \"decoders\": 2, \"decode_fps\": {\"h264\": 500}"
 #define ROUND "{" FIGURES ", " LINK ", " MORE "}"
@@ -81,8 +82,13 @@ static mr_plan *load(const char *text, const char *assume) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = types(), .path = "p.yaml", .text = text, .default_source_type = "push"};
-    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 2, .offline = true, .assume_count = assume != NULL, .assume = &assume,
-                                   .costs = costs, .cost_count = cost_count};
+    const mr_plan_params params = {.inserted = &mr_pipeline_types,
+                                   .workers = 2,
+                                   .offline = true,
+                                   .assume_count = assume != NULL,
+                                   .assume = &assume,
+                                   .costs = costs,
+                                   .cost_count = cost_count};
     mr_plan_load(&plan, &spec, &params, &diagnostics);
     char *told = printed(&diagnostics);
     assert_string_equal(told, "");
@@ -140,7 +146,7 @@ static void copies_take_their_bytes_at_the_rate_of_the_link(void **state) {
     limited(plan, 1e9 / (PICTURE / 10.0), "uploads", "in->cuda:0");
     assert_string_equal(plan->devices[plan->expected->device].name, "cuda:0");
     close_to(plan->expected->devices[plan->expected->device].compute_ns, 5000);
-    assert_string_equal(stage_of(plan, "out")->missing, "it is on the host's processors");
+    assert_string_equal(stage_of(plan, "out")->missing, "it runs on the host's processors");
     assert_int_equal(plan->expected->missing, 1);
     assert_null(stage_of(plan, "work")->missing);
     mr_plan_destroy(&plan);
@@ -207,7 +213,8 @@ static void one_copy_engine_does_both_ways(void **state) {
 
 /* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
-/* 720p has 1/2.25 of the pixels: 1,125 frames a second of one decoder. A stream has one decoder; two streams have both. */
+/* 720p has 1/2.25 of the pixels: 1,125 frames a second of one decoder. A stream has one decoder; two streams have both.
+ */
 static void decoders_take_what_their_table_says(void **state) {
     (void)state;
     labour_work = (mr_planned_work){.codec = "h264", .decoded_pixels = 1280 * 720};
@@ -218,12 +225,12 @@ static void decoders_take_what_their_table_says(void **state) {
     mr_plan_destroy(&plan);
     labour_work.codec = "av1";
     plan = load_like(ONE, ROUND, 1);
-    assert_string_equal(stage_of(plan, "work")->missing, "how the card decodes av1 is not known");
+    assert_string_equal(stage_of(plan, "work")->missing, "the card's decoding rate for av1 is not known");
     assert_true(stage_of(plan, "work")->rate == 0);
     mr_plan_destroy(&plan);
     labour_work = (mr_planned_work){.codec = "h264"};
     plan = load_like(ONE, ROUND, 1);
-    assert_string_equal(stage_of(plan, "work")->missing, "how large pictures of h264 are is not known");
+    assert_string_equal(stage_of(plan, "work")->missing, "the size of pictures of h264 is not known");
     mr_plan_destroy(&plan);
 }
 
@@ -265,9 +272,9 @@ static void what_is_not_known_is_said(void **state) {
     mr_plan_destroy(&plan);
     labour_work = (mr_planned_work){.launches = 1, .f32_operations = 1, .unknown = "the rest"};
     plan = load_like(ONE, "{\"launch_ns\": 5}", 1);
-    assert_string_equal(stage_of(plan, "work")->missing, "the rest; the card's f32 rate is not known; the rate of the "
-                                                         "card's memory is not known");
-    assert_string_equal(stage_of(plan, "in->cuda:0")->missing, "the rate of the card's link is not known");
+    assert_string_equal(stage_of(plan, "work")->missing, "the rest; the card's f32 rate is not known; the card's "
+                                                         "memory bandwidth is not known");
+    assert_string_equal(stage_of(plan, "in->cuda:0")->missing, "the bandwidth of the card's link is not known");
     mr_plan_destroy(&plan);
     plan = load(HEAD "stages: {work: {type: labour, input: in, device: sim:0}, out: {type: 'null', input: work}}\n",
                 NULL);
@@ -332,7 +339,8 @@ static double run_rate(const char *device, const char *more, double *expected) {
              "version: 1\npipeline: p\nsources: {in: {type: 'null', format: RGB24 640x480, frames: %d}}\n"
              "stages:\n  work: {type: preprocess, input: in, size: 224x224, device: \"%s\"%s}\n"
              "  out: {type: 'null', input: work}\n", FRAMES, device, more);
-    const mr_pipeline_params params = {.types = mr_stage_types(), .path = "p.yaml", .text = text, .seed = 7, .workers = 1};
+    const mr_pipeline_params params = {
+        .types = mr_stage_types(), .path = "p.yaml", .text = text, .seed = 7, .workers = 1};
     mr_pipeline *pipeline = opened(&params);
     *expected = pipeline->plan->expected->rate;
     int64_t begin = mr_executor_now_ns(pipeline->graph->executor);

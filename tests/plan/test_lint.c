@@ -23,7 +23,8 @@ static char *said_of(const char *text) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
-    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = true}, &diagnostics);
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = true},
+                 &diagnostics);
     char *said = printed(&diagnostics);
     mr_plan_destroy(&plan);
     mr_diagnostics_fini(&diagnostics);
@@ -148,9 +149,9 @@ static void merges_of_other_sources_are_fine(void **state) {
              "  again: {type: 'null', input: one}\n"
              "  both: {type: join, join: {x: twice, y: two}}\n"
              "  out: {type: 'null', input: both}\n",
-        "p.yaml:9:42: warning: stages.both.join: frames of a come to some of its inputs, but not to all: \"two\" has "
-        "none of them, so that none is joined\n"
-        "    hint: lead a to every input of the join, or to none\n");
+        "p.yaml:9:42: warning: stages.both.join: frames of a reach some of its inputs, but not all: \"two\" has none "
+        "of them, so that none is joined\n"
+        "    hint: connect a to every input of the join, or to none\n");
 }
 
 /* ---- batches --------------------------------------------------------------------------------------------------- */
@@ -193,7 +194,8 @@ static mr_plan *planned(const char *text) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
-    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = true}, &diagnostics);
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = true},
+                 &diagnostics);
     mr_diagnostics_print(&diagnostics, stderr);
     mr_diagnostics_fini(&diagnostics);
     assert_non_null(plan);
@@ -249,8 +251,8 @@ static void measured_costs_are_held_against_deadlines(void **state) {
     assert_int_equal(mr_lint_costs(plan, cost_ns, &diagnostics), MR_OK);
     char *said = printed(&diagnostics);
     assert_string_equal(
-        said, "p.yaml:4:49: warning: sources.cam.deadline: 20ms is less than the 20.5ms that its frames were "
-              "measured to take on their longest way: decode 2ms, small 500us, learn 17ms, both 1us, out 1ms\n"
+        said, "p.yaml:4:49: warning: sources.cam.deadline: 20ms is less than the 20.5ms that its frames took on their "
+              "longest path when measured: decode 2ms, small 500us, learn 17ms, both 1us, out 1ms\n"
               "    hint: write a deadline of more than 20.5ms, or make these stages faster\n");
     free(said);
     mr_diagnostics_fini(&diagnostics);

@@ -155,7 +155,8 @@ static int load_as(mr_plan **plan, const char *text, bool offline, mr_diagnostic
         types[7 + i] = fake_types[i];
     const mr_spec_params spec = {.types = types, .default_source_type = "span", .path = "p.yaml", .text = text};
     most_asked = asked_in_all = 0;
-    return mr_plan_load(plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = offline}, diagnostics);
+    return mr_plan_load(
+        plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = offline}, diagnostics);
 }
 
 static mr_plan *load(const char *text) {
@@ -216,7 +217,7 @@ static void what_nobody_asks_for_is_a_default(void **state) {
     gives(plan, "shape", "tensor f32 3x8x6");
     mr_plan_destroy(&plan);
     refused(HEAD "  shape: {input: in}\n  out: {type: trash, input: shape}\n",
-            "p.yaml:5:3: error: shape can give any tensor f32 3x?x? NCHW, and no stage behind it says which\n"
+            "p.yaml:5:3: error: shape can give any tensor f32 3x?x? NCHW, and no stage behind it determines which\n"
             "    hint: write size\n");
 }
 
@@ -228,8 +229,8 @@ static void conflicting_consumers_are_both_named(void **state) {
              "  one: {type: net, input: shape, takes: f32 3x8x6}\n"
              "  two: {type: net, input: shape, takes: f32 3x9x9}\n",
         "p.yaml:7:27: error: one takes tensor f32 3x8x6 (the input \"x\" of one) and two takes tensor f32 3x9x9 (the "
-        "input \"x\" of two), but both get what shape gives\n"
-        "    hint: give each of them a stage of type shape of its own\n");
+        "input \"x\" of two), but both read the output of shape\n"
+        "    hint: give each of them its own stage of type shape\n");
     refused(
         HEAD "  shape: {input: in}\n"
              "  same: {input: shape}\n"
@@ -237,8 +238,8 @@ static void conflicting_consumers_are_both_named(void **state) {
              "  one: {type: net, input: again, takes: u8}\n"
              "  two: {type: net, input: same, takes: f32 3x9x9}\n",
         "p.yaml:9:27: error: one takes tensor u8 (the input \"x\" of one) and two takes tensor f32 3x9x9 (the input "
-        "\"x\" of two), but both get what shape gives\n"
-        "    hint: give each of them a stage of type shape of its own\n");
+        "\"x\" of two), but both read the output of shape\n"
+        "    hint: give each of them its own stage of type shape\n");
 }
 
 static void needs_go_through_what_passes_on(void **state) {
@@ -339,8 +340,9 @@ static void what_was_not_read_is_left_open(void **state) {
     assert_int_equal(diagnostics.count, 0);
     gives(plan, "shape", "tensor f32 3x?x? NCHW");
     mr_plan_destroy(&plan);
-    refused(text, "p.yaml:5:3: error: shape can give any tensor f32 3x?x? NCHW, and no stage behind it says which\n"
-                  "    hint: write size\n");
+    refused(text,
+            "p.yaml:5:3: error: shape can give any tensor f32 3x?x? NCHW, and no stage behind it determines which\n"
+            "    hint: write size\n");
 }
 
 /* ---- results --------------------------------------------------------------------------------------------------- */

@@ -28,9 +28,13 @@ typedef struct planning {
 
 static int plan_text(mr_plan **plan, const char *text, const planning *how, mr_diagnostics *diagnostics) {
     const mr_spec_params spec = {.types = how->types, .path = "p.yaml", .text = text, .default_source_type = "push"};
-    const mr_plan_params params = {
-        .inserted = &mr_pipeline_types, .workers = 2, .offline = !how->online, .assume_count = how->assume_count, .assume = how->assume,
-        .cost_count = how->cost_count, .costs = how->costs};
+    const mr_plan_params params = {.inserted = &mr_pipeline_types,
+                                   .workers = 2,
+                                   .offline = !how->online,
+                                   .assume_count = how->assume_count,
+                                   .assume = how->assume,
+                                   .cost_count = how->cost_count,
+                                   .costs = how->costs};
     return mr_plan_load(plan, &spec, &params, diagnostics);
 }
 
@@ -70,7 +74,7 @@ static void auto_takes_the_first_device_that_can(void **state) {
     assert_string_equal(vertex(plan, "a")->device, "sim:0");
     assert_string_equal(vertex(plan, "a")->device_reason, "the first device that can take it (sim:9 is disabled)");
     assert_string_equal(vertex(plan, "out")->device, "cpu");
-    assert_string_equal(vertex(plan, "out")->device_reason, "null works nowhere else");
+    assert_string_equal(vertex(plan, "out")->device_reason, "null runs on processors only");
     mr_plan_destroy(&plan);
 }
 
@@ -82,7 +86,7 @@ static void auto_stays_with_its_neighbours(void **state) {
                               "  b: {type: classify, input: a, device: auto}\n"
                               "  out: {type: 'null', input: b}\n", (planning){0}, "");
     assert_string_equal(vertex(plan, "b")->device, "sim:1");
-    assert_string_equal(vertex(plan, "b")->device_reason, "with a, so that nothing is copied between them");
+    assert_string_equal(vertex(plan, "b")->device_reason, "the same as a, so that nothing is copied between them");
     assert_int_equal(plan->vertex_count, 6);
     mr_plan_destroy(&plan);
 }
@@ -107,7 +111,7 @@ static void auto_minds_memory(void **state) {
                               "  out: {type: 'null', input: a}\n", (planning){0}, "");
     assert_string_equal(vertex(plan, "a")->device, "sim:1");
     assert_string_equal(vertex(plan, "a")->device_reason,
-                        "the first device that can take it (sim:0 has not memory enough)");
+                        "the first device that can take it (sim:0 has too little memory)");
     mr_plan_destroy(&plan);
 }
 
@@ -126,13 +130,14 @@ static void auto_balances_what_was_measured(void **state) {
     const planning how = {.costs = {{"a", 3e6}, {"b", 1e6}, {"c", 8e6}}, .cost_count = 3};
     mr_plan *plan = load(TWO_GROUPS, how, "");
     assert_string_equal(vertex(plan, "b")->device_names, "sim:1, sim:2");
-    assert_string_equal(vertex(plan, "b")->device_reason,
-                        "spread over 2 devices, since 9 ms of the 12 ms that a frame takes on devices are here");
+    assert_string_equal(
+        vertex(plan, "b")->device_reason,
+        "spread over 2 devices, since this stage takes 9 ms of the 12 ms that a frame takes on devices");
     assert_string_equal(vertex(plan, "c")->device_names, "sim:1, sim:2");
-    assert_string_equal(vertex(plan, "c")->device_reason, "with b, so that nothing is copied between them");
+    assert_string_equal(vertex(plan, "c")->device_reason, "the same as b, so that nothing is copied between them");
     assert_string_equal(vertex(plan, "a")->device_names, "sim:3");
     assert_string_equal(vertex(plan, "a")->device_reason,
-                        "the device with least to do: 0 ms a frame before, 3 ms more with this");
+                        "the least loaded device: 0 ms a frame before, 3 ms more with this stage");
     assert_int_equal(vertex(plan, "b")->in_flight, vertex(plan, "a")->in_flight);
     mr_plan_destroy(&plan);
 }
@@ -151,7 +156,7 @@ static void auto_minds_what_is_placed_already(void **state) {
     /* What was not measured is placed last, without a claim. */
     assert_string_equal(vertex(plan, "d")->device_names, "sim:3");
     assert_string_equal(vertex(plan, "d")->device_reason,
-                        "the device with least to do; what it costs was not measured");
+                        "the least loaded device; the stage's cost was not measured");
     mr_plan_destroy(&plan);
 }
 
@@ -280,7 +285,7 @@ static void assumed_memory_is_a_limit(void **state) {
         (planning){.assume = {"sim:2x8MiB"}, .assume_count = 1},
         "p.yaml:5:3: error: sim:1: buffers may take 40.4 MiB of its memory, and it has 8.0 MiB: 32.4 MiB are "
         "missing\n"
-        "    hint: lower queue of a, which is 40: that spares up to 34.3 MiB\n");
+        "    hint: lower queue of a, which is 40: that saves up to 34.3 MiB\n");
 }
 
 static int no_work(mr_stage *self, mr_io *io) {
@@ -297,13 +302,13 @@ static void stages_without_cuda_kernels_are_refused(void **state) {
     const mr_stage_type *const types[] = {&unable, flow_stage_types()[0], NULL};
     expect_refusal(HEAD "sources: {in: {type: count}}\n"
                         "stages: {unable: {input: in, device: [cuda:0, cuda:1]}}\n", (planning){.types = types},
-                   "p.yaml:4:10: warning: nothing takes the output \"any\" of \"unable\"\n"
-                   "    hint: add a stage that takes it with `input: unable`, or take this one away\n"
+                   "p.yaml:4:10: warning: nothing reads the output \"any\" of \"unable\"\n"
+                   "    hint: add a stage with `input: unable`, or remove this one\n"
                    "p.yaml:4:39: error: stages.unable.device: unable has no CUDA kernel in this version\n"
                    "    hint: write cpu; sim:0 does the same work asynchronously, as a GPU would\n");
 }
 
-/* A stage type that has CUDA kernels, for hardware that is not there. */
+/* A stage type that has CUDA kernels, for hardware that is not available. */
 static void devices_that_are_not_there_are_refused(void **state) {
     (void)state;
     static const mr_port port[] = {{.name = "any"}, {0}};
@@ -323,8 +328,8 @@ static void devices_that_are_not_there_are_refused(void **state) {
     free(told);
     mr_diagnostics_fini(&diagnostics);
     plan = load(text, (planning){.types = types},
-                "p.yaml:4:10: warning: nothing takes the output \"any\" of \"able\"\n"
-                "    hint: add a stage that takes it with `input: able`, or take this one away\n");
+                "p.yaml:4:10: warning: nothing reads the output \"any\" of \"able\"\n"
+                "    hint: add a stage with `input: able`, or remove this one\n");
     mr_plan_destroy(&plan);
 }
 
@@ -368,8 +373,9 @@ static void what_a_device_does_not_take_is_asked_and_told(void **state) {
                    "p.yaml:5:34: error: stages.picky: a: sim:1 has nothing for picture RGB24 64x48\n");
     plan = load(TWO("auto", "devices: {first: {device: sim:1}, other: {device: sim:2}}\n"), how, "");
     assert_string_equal(vertex(plan, "picky")->device, "sim:2");
-    assert_string_equal(vertex(plan, "picky")->device_reason,
-                        "the first device that can take it (sim:1 cannot do it: a: sim:1 has nothing for picture RGB24 64x48)");
+    assert_string_equal(
+        vertex(plan, "picky")->device_reason,
+        "the first device that can take it (sim:1 cannot run it: a: sim:1 has nothing for picture RGB24 64x48)");
     assert_non_null(strstr(vertex(plan, "picky")->remark, "of b: sim:2 has nothing"));
     mr_plan_destroy(&plan);
 #undef TWO

@@ -233,7 +233,8 @@ static void devices_are_resolved(void **state) {
     assert_string_equal(vertex(plan, "open")->device, "cpu");
     assert_null(vertex(plan, "open")->device_reason);
     assert_string_equal(vertex(plan, "shrink")->device, "sim:12");
-    assert_string_equal(vertex(plan, "shrink")->device_reason, "with learn, so that nothing is copied between them");
+    assert_string_equal(vertex(plan, "shrink")->device_reason,
+                        "the same as learn, so that nothing is copied between them");
     assert_string_equal(vertex(plan, "learn")->device, "sim:12");
     mr_plan_destroy(&plan);
 }
@@ -243,8 +244,11 @@ static void deterministic_plans_have_no_threads(void **state) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = fake_types, .default_source_type = "camera", .text = chain};
-    assert_int_equal(mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 8, .deterministic = true}, &diagnostics),
-                     MR_OK);
+    assert_int_equal(
+        mr_plan_load(&plan, &spec,
+                     &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 8, .deterministic = true},
+                     &diagnostics),
+        MR_OK);
     assert_int_equal(plan->workers, 1);
     for (size_t v = 0; v < plan->vertex_count; v++) {
         assert_false(plan->vertices[v].blocking);
@@ -295,7 +299,7 @@ static void stages_without_their_inputs_are_not_asked(void **state) {
                      "  out: {type: trash, input: [pair, all]}\n",
                 "dir/p.yaml:5:19: error: stages.shrink: there is no source or stage \"stil\" to take as input\n"
                 "    hint: did you mean \"still\"?\n"
-                "dir/p.yaml:6:3: error: stages.pair: the input port \"other\" of pair is missing\n"
+                "dir/p.yaml:6:3: error: stages.pair: the input port \"other\" of pair is not connected\n"
                 "    hint: name each input under `join`\n"
                 "dir/p.yaml:7:31: error: stages.all: gather takes its inputs by name, under `join`\n"
                 "    hint: name each input: join: {still: still, shrink: shrink}\n");
@@ -345,11 +349,11 @@ static void unused_outputs_are_warned_of(void **state) {
     assert_int_equal(status, MR_OK);
     assert_string_equal(said,
                         "dir/p.yaml:3:28: warning: nothing reads the source \"b\"\n"
-                        "    hint: name it in a stage's `input`, or take it away\n"
-                        "dir/p.yaml:5:3: warning: nothing takes the output \"pictures\" of \"open\"\n"
-                        "    hint: add a stage that takes it with `input: open`, or take this one away\n"
-                        "dir/p.yaml:6:3: warning: nothing takes the output \"right\" of \"split\"\n"
-                        "    hint: add a stage that takes it with `input: split.right`, or take this one away\n");
+                        "    hint: name it in a stage's `input`, or remove it\n"
+                        "dir/p.yaml:5:3: warning: nothing reads the output \"pictures\" of \"open\"\n"
+                        "    hint: add a stage with `input: open`, or remove this one\n"
+                        "dir/p.yaml:6:3: warning: nothing reads the output \"right\" of \"split\"\n"
+                        "    hint: add a stage with `input: split.right`, or remove this one\n");
     free(said);
     mr_plan_destroy(&plan);
     mr_diagnostics_fini(&diagnostics);
@@ -363,8 +367,8 @@ static void text_and_graph_are_checked_at_once(void **state) {
                      "  y: {type: same, input: x}\n"
                      "  z: {type: sam, input: aa.b}\n",
                 "dir/p.yaml:3:33: error: sources.a.rate: 0 is out of range; expected 1 to 240\n"
-                "dir/p.yaml:5:3: error: stages go round in a circle: x -> y -> x\n"
-                "    hint: take one of these inputs away\n"
+                "dir/p.yaml:5:3: error: stages form a cycle: x -> y -> x\n"
+                "    hint: remove one of these inputs\n"
                 "dir/p.yaml:7:13: error: stages.z: unknown type \"sam\"\n"
                 "    hint: did you mean \"same\"?\n"
                 "dir/p.yaml:7:25: error: stages.z: there is no source or stage \"aa\" to take as input\n"
@@ -380,10 +384,10 @@ static void cycles_behind_cycles_are_all_named(void **state) {
                      "  b: {type: same, input: [a, c]}\n"
                      "  d: {type: same, input: [c, e]}\n"
                      "  e: {type: same, input: d}\n",
-                "dir/p.yaml:6:3: error: stages go round in a circle: c -> b -> c\n"
-                "    hint: take one of these inputs away\n"
-                "dir/p.yaml:8:3: error: stages go round in a circle: d -> e -> d\n"
-                "    hint: take one of these inputs away\n");
+                "dir/p.yaml:6:3: error: stages form a cycle: c -> b -> c\n"
+                "    hint: remove one of these inputs\n"
+                "dir/p.yaml:8:3: error: stages form a cycle: d -> e -> d\n"
+                "    hint: remove one of these inputs\n");
 }
 
 /* 1,000 sources into a chain of 200 stages. */

@@ -104,7 +104,7 @@ def apply(text, one):
     limit = re.match(r"write (memory: \d+MiB),", hint)
     if limit:
         return re.sub(r"memory: \w+", limit[1], text, count=1)
-    if re.match("take (it|`[a-z_]+`) away", hint) and re.search(r"unknown key|\.[a-z_]+: .* (frame at a time|with|says)",
+    if re.match("remove (it$|it:|`[a-z_]+`)", hint) and re.search(r"unknown key|\.[a-z_]+: .* (frame at a time|with|says)",
                                                                 message):
         return without(text, at if "unknown key" in message else text.rfind(hint.split("`")[1], 0, at))
     return rename(text, at, hint, message) or write(text, at, hint, message)
@@ -264,12 +264,12 @@ class Planned(harness.Case):
         done = harness.call([harness.MILLRACE, "plan", self.write(text)])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"\n  classify +classify +1  sim:0 sim:1 ")
-        self.assertIn("\n  classify is on sim:0, sim:1: with hog, so that nothing is copied", done.stdout)
+        self.assertIn("\n  classify is on sim:0, sim:1: the same as hog, so that nothing is copied", done.stdout)
 
     def test_assumed_for_nothing(self):
         text = self.stages("preprocess: {input: decode, size: 64x64%s}",
                            "results: {type: 'null', input: preprocess}")
-        told = "--assume: warning: no stage is on a device that is assumed"
+        told = "--assume: warning: no stage uses a device that is assumed"
         for device, expected in (("", True), (", device: auto", False)):
             done = harness.call([harness.MILLRACE, "plan", self.write(text % device), "--assume", "cuda:1x8GiB"])
             self.assertEqual(done.returncode, 0, done.stderr)

@@ -254,7 +254,7 @@ class Nodes(Watched):
                 self.assertEqual(json.loads(done.stdout)["ledger"]["in"], 200)
         done = call([MILLRACE, "run", path], environment={"SLURM_PROCID": "1", "SLURM_NTASKS": "3"})
         self.assertEqual(done.returncode, 64, done.stderr)
-        self.assertIn("3 processes were started, and the nodes of the pipeline are 2", done.stderr)
+        self.assertIn("3 processes were started, but the pipeline has 2", done.stderr)
         for environment, wrong in (({"SLURM_PROCID": "a", "SLURM_NTASKS": "2"}, 'SLURM_PROCID is "a"'),
                                    ({"MILLRACE_NODE": "right", "MILLRACE_REPLICA": "-1"}, 'MILLRACE_REPLICA is "-1"'),
                                    ({"PMI_RANK": "1", "PMI_SIZE": "two"}, 'PMI_SIZE is "two"')):

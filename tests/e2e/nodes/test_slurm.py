@@ -127,7 +127,7 @@ class UnderSlurm(Case):
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT,
                               env=self.cluster.environment)
         self.assertEqual(told.returncode, 64, told.stderr)
-        self.assertIn("4 processes were started, and the nodes of the pipeline are 3", told.stderr)
+        self.assertIn("4 processes were started, but the pipeline has 3", told.stderr)
 
 
 if __name__ == "__main__":

@@ -225,7 +225,7 @@ class Jobs(harness.Case):
 
     def test_what_cannot_be(self):
         run = self.run_pipeline(self.pipeline(more=", loop: true"), "--jobs", 2, code=78, verb="plan", rows=False)
-        self.assertIn('jobs: 2 of 12 sources at a time, and "c0" never ends: others would never begin', run.err)
+        self.assertIn('jobs: 2 of 12 sources run at a time, and "c0" never ends: others would never start', run.err)
         nodes = self.pipeline() + "nodes: {a: {stages: [decode]}, b: {stages: [results]}}\n"
         run = self.run_pipeline(nodes, "--jobs", 2, code=78, verb="plan", rows=False)
         self.assertIn("jobs: 2: with nodes all sources are open at once", run.err)

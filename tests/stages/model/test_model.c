@@ -145,7 +145,8 @@ static void files_that_are_no_networks(void **state) {
     NEED_MODELS();
     REFUSED(MR_ERROR_NO_INPUT, "f32 5", "type: features, model: @/none.onnx", "none.onnx", "6:");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/garbage.onnx", "garbage.onnx");
-    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/cut.onnx", "cut.onnx", "truncated: it ends at byte", "inside");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/cut.onnx", "cut.onnx", "truncated: it ends at byte",
+            "inside");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @", "is a folder");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/empty.onnx", "empty");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/head.npy", "head.npy", "is a .npy array");
@@ -345,7 +346,7 @@ static void models_receive_the_planned_formats(void **state) {
     chosen("", ANY_BATCH, "tensor f32 3x8x6", NULL);
     chosen(", mean: 127, std: 128, size: 6x8", ANY_BATCH, "tensor f32 3x8x6", NULL);
     chosen(", size: 10x12", FREE_SIZE, "tensor f32 3x12x10", NULL);
-    chosen("", FREE_SIZE, "small can give any tensor f32 3x?x? NCHW, and no stage behind it says which",
+    chosen("", FREE_SIZE, "small can give any tensor f32 3x?x? NCHW, and no stage behind it determines which",
            "write its size, as in size: 224x224");
     snprintf(expected, sizeof expected, "%stensor f32 3x4x4", misfit);
     chosen(", size: 4x4", ANY_BATCH, expected, "write size: 6x8 in small");
