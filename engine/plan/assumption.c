@@ -59,7 +59,7 @@ int mr_plan_check_assumption(const char *text) {
     mr_card card;
     if (!mr_plan_parse_assumption(text, &parsed))
         return mr_fail(MR_ERROR_USAGE,
-                       "--assume takes cuda:COUNT or sim:COUNT, with the memory of each behind it, or a card, such as "
+                       "--assume takes cuda:COUNT or sim:COUNT, followed by the memory of each or a card, such as "
                        "cuda:8x80GiB or cuda:8xH100, not \"%s\"",
                        text);
     return parsed.like[0] && mr_card_open(parsed.like, &card) ? refuse_card(parsed.like) : MR_OK;

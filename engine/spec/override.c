@@ -83,7 +83,7 @@ static int apply_override(mr_spec_parser *p, const mr_override *override) {
         return MR_ERROR_MEMORY;
     mr_place place = {.file = name};
     if (!path_is_plain(override->key)) {
-        mr_spec_error(p, place, "write --set stages.decode.threads=2", "the key is not a path of names with dots");
+        mr_spec_error(p, place, "write --set stages.decode.threads=2", "the key must be names separated by dots");
         return MR_OK;
     }
     /* Standard output, which YAML would parse as the beginning of a list. */

@@ -67,18 +67,18 @@ static int check_sizes(const char *path, const mr_plugin *plugin) {
     for (size_t i = 0; i < MR_PLUGIN_SIZE_COUNT; i++)
         if (plugin->size[i] != ours[i].bytes)
             return mr_fail(MR_ERROR_DATA, "the plugin %s was built with other headers (millrace %s): %s has %u bytes "
-                           "there and %u here; build it again with the headers of millrace %s", path,
+                                          "there and %u here; rebuild it with the headers of millrace %s", path,
                            plugin->built_with, ours[i].name, plugin->size[i], ours[i].bytes, MILLRACE_VERSION);
     return MR_OK;
 }
 
 static int check_plugin(const char *path, const mr_plugin *plugin) {
     if (!plugin)
-        return mr_fail(MR_ERROR_DATA, "%s is not a plugin of millrace: it lacks the symbol mr_plugin_entry; write "
-                       "MR_PLUGIN(...) of millrace/plugin.h behind its stage types", path);
+        return mr_fail(MR_ERROR_DATA, "%s is not a millrace plugin: it lacks the symbol mr_plugin_entry; write "
+                                      "MR_PLUGIN(...) of millrace/plugin.h after its stage types", path);
     if (plugin->abi != MR_PLUGIN_ABI)
-        return mr_fail(MR_ERROR_DATA, "the plugin %s was built for plugin ABI %u (millrace %s), and this is ABI %d "
-                       "(millrace %s): build it again with the headers of this version", path, plugin->abi,
+        return mr_fail(MR_ERROR_DATA, "the plugin %s was built for plugin ABI %u (millrace %s), but this is ABI %d "
+                                      "(millrace %s): rebuild it with the headers of this version", path, plugin->abi,
                        plugin->built_with, MR_PLUGIN_ABI, MILLRACE_VERSION);
     int status = check_sizes(path, plugin);
     if (!status && (!plugin->types || !plugin->types[0]))

@@ -82,21 +82,21 @@ static const mr_option top_options[] = {
                                 "many of a folder or glob as there are workers, at least 2, and all other sources"},
     {.name = "busy_poll", .kind = MR_OPTION_DURATION, .offset = offsetof(top_level, busy_poll_ns), .min = 0,
      .max = MR_SPEC_MAX_BUSY_POLL_NS,
-     .help = "how long an idle worker looks for work before it sleeps: where less than that passes between two frames "
-             "none waits until a thread wakes, and a core is busy all the time; without it, it sleeps at once"},
+     .help = "how long an idle worker polls for work before it sleeps: if frames come more often than that, no frame "
+             "waits for a thread to wake, and a core is always busy; by default a worker sleeps at once"},
     {.name = "plugins", .kind = MR_OPTION_STRINGS, .elsewhere = true, .min = 1, .max = INFINITY,
      .example = "libmine.so",
-     .help = "shared libraries with stage types of one's own: paths, relative to this file; what has no slash is also "
-             "looked for in the folders of $MILLRACE_PLUGIN_PATH. A plugin is code, and is loaded also where the "
+     .help = "shared libraries with your own stage types: paths, relative to this file; a name without a slash is also "
+             "searched for in the folders of $MILLRACE_PLUGIN_PATH. A plugin is code, and is loaded even if the "
              "pipeline is only checked"},
     {.name = "devices", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_DEVICES,
      .fields = mr_device_keys, .help = "names, limits and states of devices: a map from names to devices"},
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys,
-     .help = "where frames come from: a map from ids to sources"},
+     .help = "the inputs of the pipeline: a map from ids to sources"},
     {.name = "stages", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_STAGES,
-     .fields = mr_stage_keys, .help = "what is done with them: a map from ids to stages"},
+     .fields = mr_stage_keys, .help = "the steps that process frames: a map from ids to stages"},
     {.name = "nodes", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_NODES,
      .fields = mr_node_keys,
      .help = "which processes run which stages, on this machine or others; without it one process runs all: a map "
@@ -114,7 +114,7 @@ const mr_option *mr_spec_keys(mr_spec_level level) {
 /* The name must fit on a line: in summaries, units, scripts. */
 static void check_name(mr_spec_parser *p) {
     if (!mr_printable(p->spec->name))
-        mr_spec_error(p, mr_yaml_get(p->spec->root, "pipeline")->place, "a name is one line of characters that are shown",
+        mr_spec_error(p, mr_yaml_get(p->spec->root, "pipeline")->place, "a name is one line of printable characters",
                       "pipeline: the name \"%s\" holds control characters", p->spec->name);
 }
 
@@ -149,8 +149,9 @@ static int start_vertex(mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml
     bool plain = is_source ? mr_spec_source_id_is_plain(node->key) : mr_spec_id_is_plain(node->key);
     if (!plain || strcmp(node->key, "sources") == 0)
         mr_spec_error(p, node->key_place,
-                      is_source ? "use letters, digits, - and _, up to 64 bytes; \"sources\" is taken"
-                                : "use up to 64 of the letters a to z and A to Z, digits, - and _; \"sources\" is taken",
+                      is_source
+                          ? "use letters, digits, - and _, up to 64 bytes; \"sources\" is taken"
+                          : "use up to 64 of the letters a to z and A to Z, digits, - and _; \"sources\" is taken",
                       "\"%s\" cannot be the id of a %s", node->key, is_source ? "source" : "stage");
     return MR_OK;
 }
@@ -160,7 +161,7 @@ static int read_section(mr_spec_parser *p, const char *section, bool is_source, 
                         mr_spec_vertex **vertices) {
     const mr_yaml *map = mr_yaml_get(p->spec->root, section);
     const char *hint = map && map->kind == MR_YAML_LIST
-                           ? "write an id and a colon in the place of each dash: lobby: {...}"
+                           ? "replace each dash by an id and a colon: lobby: {...}"
                        : is_source ? "add sources: {lobby: {uri: lobby.mp4}}"
                                    : "add stages: {decode: {input: lobby}}";
     if (mr_option_misspelt(section, top_options, NULL, p->spec->root))
@@ -233,7 +234,8 @@ static int start(mr_spec_parser *p) {
     p->spec->types = p->params->types;
     p->spec->file = mr_arena_text(&p->spec->arena, path, strlen(path));
     p->directory = mr_arena_text(&p->spec->arena, path, slash ? (size_t)(slash - path) + 1 : 0);
-    p->default_source = p->params->default_source_type ? p->params->default_source_type : mr_spec_implied_source(p->params->types);
+    p->default_source =
+        p->params->default_source_type ? p->params->default_source_type : mr_spec_implied_source(p->params->types);
     return p->spec->file && p->directory ? mr_spec_index_types(p) : MR_ERROR_MEMORY;
 }
 
@@ -250,7 +252,7 @@ static const mr_synonym *foreign_keys(const mr_yaml *root) {
 }
 
 static int read_tree(mr_spec_parser *p) {
-    static const char foreign[] = "this is no pipeline of millrace: it looks like a file for ";
+    static const char foreign[] = "this is not a millrace pipeline: it looks like a file for ";
     mr_spec *spec = p->spec;
     const char *text = NULL;
     size_t bytes = 0;
@@ -265,7 +267,7 @@ static int read_tree(mr_spec_parser *p) {
     if (status == MR_ERROR_MEMORY || (status && !spec->root))
         return status;
     if (!spec->root || spec->root->kind != MR_YAML_MAP)
-        return refuse_whole(p, spec->root ? "this is no pipeline: expected a map" : "the file is empty", "");
+        return refuse_whole(p, spec->root ? "this is not a pipeline: expected a map" : "the file is empty", "");
     if ((other = foreign_keys(spec->root)))
         return refuse_whole(p, foreign, other->instead);
     if (mr_spec_override(p) || mr_yaml_expand(spec->root, &spec->arena, p->diagnostics) == MR_ERROR_MEMORY)

@@ -22,18 +22,18 @@ const mr_option mr_device_keys[] = {
     {.name = "device",
      .kind = MR_OPTION_STRING,
      .offset = offsetof(device_options, device),
-     .help = "what it is: cpu, sim:N, cuda:N or cuda:GPU-<uuid>; may be left out where the name says so itself"},
+     .help = "the device: cpu, sim:N, cuda:N or cuda:GPU-<uuid>; not needed if the name itself is one of these"},
     {.name = "memory",
      .kind = MR_OPTION_BYTES,
      .offset = offsetof(device_options, memory_bytes),
      .min = 1048576,
      .max = 109951162777600,
-     .help = "most that buffers may take of its memory; a pipeline that could need more is refused"},
+     .help = "the most memory that buffers may take on it; a pipeline that could need more is refused"},
     {.name = "enabled",
      .kind = MR_OPTION_BOOL,
      .offset = offsetof(device_options, enabled),
      .fallback = "true",
-     .help = "false: auto and lists leave it out, and no stage may name it alone"},
+     .help = "false: auto and lists skip it, and a stage cannot name it alone"},
     MR_OPTIONS_END,
 };
 
@@ -68,7 +68,8 @@ static bool check_id(mr_spec_parser *p, const mr_yaml *node) {
         (mr_device_check_name(node->key) == MR_OK || mr_spec_id_is_plain(node->key)))
         return true;
     mr_spec_error(p, node->key_place,
-                  "use up to 64 of the letters a to z and A to Z, digits, - and _, or what it is, such as cuda:0",
+                  "use up to 64 of the letters a to z and A to Z, digits, - and _, or the device itself, such as "
+                  "cuda:0",
                   "\"%s\" cannot be the name of a device", node->key);
     return false;
 }
@@ -97,20 +98,21 @@ static bool check_device(mr_spec_parser *p, const mr_yaml *node, const device_op
     const mr_yaml *said = mr_yaml_get(node, "device");
     bool names_itself = mr_device_check_name(node->key) == MR_OK;
     if (!said && !names_itself) {
-        mr_spec_error(p, node->key_place, "write what it is, such as device: cuda:0",
-                      "devices.%s: it does not say which device it is", node->key);
+        mr_spec_error(p, node->key_place, "write the device, such as device: cuda:0",
+                      "devices.%s: it names no device", node->key);
         return false;
     }
     if (said && (!given->device || mr_device_check_name(given->device))) {
         const char *name = given->device ? given->device : "", *why = why_not(name);
         char hint[128];
         mr_spec_error(p, said->place, name_hint(name, "write cpu, sim:0 or cuda:0", hint, sizeof hint),
-                      "devices.%s.device: \"%s\"%s%s", node->key, name, why ? ": " : " is no device", why ? why : "");
+                      "devices.%s.device: \"%s\"%s%s", node->key, name, why ? ": " : " is not a device",
+                      why ? why : "");
         return false;
     }
     if (said && names_itself && strcmp(node->key, given->device) != 0) {
-        mr_spec_error(p, said->place, "take `device` away, or give it another name",
-                      "devices.%s: it is called %s and is said to be %s", node->key, node->key, given->device);
+        mr_spec_error(p, said->place, "remove `device`, or give it another name",
+                      "devices.%s: its name is %s, but its `device` is %s", node->key, node->key, given->device);
         return false;
     }
     return true;
@@ -122,7 +124,7 @@ static bool check_once(mr_spec_parser *p, const mr_spec_device *added) {
         const mr_spec_device *other = &p->spec->devices[i];
         if (strcmp(other->device, added->device) != 0)
             continue;
-        mr_spec_error(p, added->place, "keep one of them", "devices.%s: %s is called \"%s\" already (%s:%d:%d)",
+        mr_spec_error(p, added->place, "keep one of them", "devices.%s: %s already has the name \"%s\" (%s:%d:%d)",
                       added->id, added->device, other->id, other->place.file, other->place.line, other->place.column);
         return false;
     }
@@ -211,8 +213,8 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
         return;
     if (automatic) {
         mr_spec_error(p, said->place, "write device: auto, or name the devices",
-                      strcmp(key, "device") == 0 ? "stages.%s.%s: auto stands alone, not in a list"
-                                                 : "stages.%s.%s: auto names no device", vertex->id, key);
+                      strcmp(key, "device") == 0 ? "stages.%s.%s: auto cannot be in a list"
+                                                 : "stages.%s.%s: auto is not a device", vertex->id, key);
         return;
     }
     mr_nearest nearest = {.wanted = said->text};
@@ -222,8 +224,8 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
     if (!meant && alone)
         meant = mr_synonym_choice("device", NULL, said->text, hint, sizeof hint);
     mr_spec_error(p, said->place, meant ? meant : usual,
-                  spec->device_count ? "stages.%s.%s: \"%s\" is no device, nor a name under `devices`"
-                                     : "stages.%s.%s: \"%s\" is no device",
+                  spec->device_count ? "stages.%s.%s: \"%s\" is neither a device nor a name under `devices`"
+                                     : "stages.%s.%s: \"%s\" is not a device",
                   vertex->id, key, said->text);
 }
 

@@ -14,63 +14,85 @@ static const char *const checksums[] = {"envelope", "payload", NULL};
 const mr_option mr_cut_keys[] = {
     {.name = "mode", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, mode), .fallback = "reliable",
      .choices = modes,
-     .help = "reliable waits for room and sends again, so that nothing is lost and nothing comes twice; live drops "
-             "the oldest frame, and counts it"},
+     .help = "reliable waits for room and resends, so that no frame is lost or duplicated; live drops the oldest "
+             "frame, and counts it"},
     {.name = "window", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_cut, window), .min = 1, .max = 65536,
      .unit = "frames",
-     .help = "frames that the other node keeps at most until what became of them is known; without it as many as "
-             "their size and the batches behind the cut call for"},
+     .help = "the most frames in flight: sent, but not yet settled by the other node; by default as many as their size "
+             "and the batches behind the cut require"},
     {.name = "memory", .kind = MR_OPTION_BYTES, .offset = offsetof(mr_spec_cut, memory_bytes), .min = 65536,
      .max = 1099511627776,
-     .help = "the same in bytes; refused where nobody knows how large frames are and what is behind gathers them, as a "
-             "decoder does packets"},
+     .help = "the same in bytes; refused if the size of frames is not known and a stage behind gathers them, as a "
+             "decoder gathers packets"},
     {.name = "compress", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, compress), .fallback = "none",
-     .choices = compressions, .help = "how what frames hold is compressed on its way"},
+     .choices = compressions, .help = "compression of the frames' payloads on the way"},
     {.name = "checksum", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, checksum), .fallback = "envelope",
      .choices = checksums,
-     .help = "what is guarded against damage on the way beside what TCP and CURVE do: the envelope, or the payload "
-             "as well"},
+     .help = "checksums in addition to those of TCP and CURVE: of the envelope, or of the payload too"},
     {.name = "inline", .kind = MR_OPTION_BOOL, .offset = offsetof(mr_spec_cut, in_line), .fallback = "false",
-     .help = "what frames hold goes through the socket between processes of one machine, too, where it otherwise "
-             "stays in memory that both see"},
+     .help = "send payloads through the socket even between processes of one machine, in place of shared memory"},
     {.name = "lease", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_cut, lease_ns), .min = 1000000,
      .max = 86400e9,
-     .help = "how long one of several processes of this node may have a frame until another gets it; without it as "
+     .help = "how long one of several processes of this node may hold a frame before another gets it; by default as "
              "long as it lives"},
     {.name = "heartbeat", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_cut, heartbeat_ns),
      .min = 10000000, .max = 3600e9,
-     .help = "how often both nodes say that they are there; one that is not heard for three times as long is lost, and "
-             "the connection is made anew; without it once a second"},
+     .help = "interval of the heartbeats that both nodes send; if none comes for three intervals the peer is "
+             "considered lost, and the connection is made again; by default once a second"},
     {.name = "dead_letters", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_cut, dead_letters),
      .example = "dead-letters",
-     .help = "a folder for frames of which two processes have died; without it a frame may kill any number of them"},
+     .help = "a folder for frames that two processes have died of; without it a frame may kill any number of them"},
     MR_OPTIONS_END,
 };
 
 const mr_option mr_node_keys[] = {
-    {.name = "stages", .kind = MR_OPTION_STRINGS, .offset = offsetof(mr_spec_node, stages),
-     .example = "[decode, preprocess]", .help = "the stages that it runs; without it, it only reads `sources`"},
-    {.name = "sources", .kind = MR_OPTION_STRINGS, .offset = offsetof(mr_spec_node, sources), .example = "[lobby]",
-     .help = "sources that it reads; without it those that its stages take as input, where no other node names "
-             "them"},
-    {.name = "listen", .kind = MR_OPTION_STRING, .offset = offsetof(mr_spec_node, listen),
+    {.name = "stages",
+     .kind = MR_OPTION_STRINGS,
+     .offset = offsetof(mr_spec_node, stages),
+     .example = "[decode, preprocess]",
+     .help = "the stages that it runs; without it, it only reads `sources`"},
+    {.name = "sources",
+     .kind = MR_OPTION_STRINGS,
+     .offset = offsetof(mr_spec_node, sources),
+     .example = "[lobby]",
+     .help = "sources that it reads; by default those that its stages take as input, unless another node names them"},
+    {.name = "listen",
+     .kind = MR_OPTION_STRING,
+     .offset = offsetof(mr_spec_node, listen),
      .example = "tcp://127.0.0.1:7001",
-     .help = "where nodes that take its frames connect: tcp://HOST:PORT or ipc://PATH; where it gives several links, "
-             "they listen at this port and those after it; without it a socket in a private folder of this machine"},
-    {.name = "address", .kind = MR_OPTION_STRING, .offset = offsetof(mr_spec_node, address),
-     .example = "tcp://camera.example:7001", .help = "the same place as others see it, where that differs"},
-    {.name = "key", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_node, key), .example = "keys/camera.key",
-     .help = "file with its secret CURVE key (millrace keygen); required where it listens beyond this machine"},
-    {.name = "public_key", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_node, public_key),
+     .help = "endpoint to which nodes that take its frames connect: tcp://HOST:PORT or ipc://PATH; if several links "
+             "leave the node, they use this port and the following ones; by default a socket in a private folder of "
+             "this machine"},
+    {.name = "address",
+     .kind = MR_OPTION_STRING,
+     .offset = offsetof(mr_spec_node, address),
+     .example = "tcp://camera.example:7001",
+     .help = "the same endpoint as other machines reach it, if that differs"},
+    {.name = "key",
+     .kind = MR_OPTION_PATH,
+     .offset = offsetof(mr_spec_node, key),
+     .example = "keys/camera.key",
+     .help = "file with its secret CURVE key (millrace keygen); required if it listens beyond this machine"},
+    {.name = "public_key",
+     .kind = MR_OPTION_PATH,
+     .offset = offsetof(mr_spec_node, public_key),
      .example = "keys/camera.pub",
-     .help = "file with the public one, by which others know it; without it the file beside the key that ends in "
-             ".pub"},
-    {.name = "replicas", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_node, replicas), .fallback = "1",
-     .min = 1, .max = MR_SPEC_MAX_REPLICAS, .unit = "processes",
-     .help = "how many processes share its work; order of each source is restored behind them"},
-    {.name = "busy_poll", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_node, busy_poll_ns), .min = 0,
+     .help =
+         "file with its public key, by which others identify it; by default the file beside `key` that ends in .pub"},
+    {.name = "replicas",
+     .kind = MR_OPTION_INT,
+     .offset = offsetof(mr_spec_node, replicas),
+     .fallback = "1",
+     .min = 1,
+     .max = MR_SPEC_MAX_REPLICAS,
+     .unit = "processes",
+     .help = "how many processes share its work; the order of each source is restored behind them"},
+    {.name = "busy_poll",
+     .kind = MR_OPTION_DURATION,
+     .offset = offsetof(mr_spec_node, busy_poll_ns),
+     .min = 0,
      .max = MR_SPEC_MAX_BUSY_POLL_NS,
-     .help = "how long its idle workers look for work before they sleep; without it as the pipeline's `busy_poll`"},
+     .help = "how long its idle workers poll for work before they sleep; by default the pipeline's `busy_poll`"},
     MR_OPTIONS_END,
 };
 
@@ -99,7 +121,7 @@ static bool is_relative(const char *endpoint) {
 static void check_endpoint(mr_spec_parser *p, const mr_spec_node *node, const char *key, const char *endpoint) {
     char hint[256];
     if (endpoint && is_relative(endpoint)) {
-        snprintf(hint, sizeof hint, "write the whole path, such as ipc:///run/millrace/%s", node->id);
+        snprintf(hint, sizeof hint, "write an absolute path, such as ipc:///run/millrace/%s", node->id);
         mr_spec_error(p, mr_yaml_get(node->node, key)->place, hint,
                       "nodes.%s.%s: the path of \"%s\" depends on the folder in which a node is started", node->id, key,
                       endpoint);
@@ -108,7 +130,7 @@ static void check_endpoint(mr_spec_parser *p, const mr_spec_node *node, const ch
     if (!endpoint || is_endpoint(endpoint))
         return;
     mr_spec_error(p, mr_yaml_get(node->node, key)->place, "write tcp://127.0.0.1:7001 or ipc:///run/camera.ipc",
-                  "nodes.%s.%s: \"%s\" is no endpoint", node->id, key, endpoint);
+                  "nodes.%s.%s: \"%s\" is not an endpoint", node->id, key, endpoint);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
@@ -128,12 +150,12 @@ static void check_node(mr_spec_parser *p, const mr_spec_node *node) {
     check_endpoint(p, node, "listen", node->listen);
     check_endpoint(p, node, "address", node->address);
     if (node->address && !node->listen)
-        mr_spec_error(p, mr_yaml_get(node->node, "address")->place, "add `listen`, where it listens itself",
-                      "nodes.%s.address: it does not say where it listens", node->id);
+        mr_spec_error(p, mr_yaml_get(node->node, "address")->place, "add `listen`, the endpoint at which it listens",
+                      "nodes.%s.address: the node has no `listen`", node->id);
     if (node->public_key && !node->key)
         mr_spec_error(p, mr_yaml_get(node->node, "public_key")->place,
-                      "add `key`, the file with the secret one; `millrace keygen` makes both",
-                      "nodes.%s.public_key: it has no `key`", node->id);
+                      "add `key`, the file with the secret key; `millrace keygen` makes both",
+                      "nodes.%s.public_key: the node has no `key`", node->id);
 }
 
 /* "camera: decode" and "camera: [decode, shrink]" for camera: {stages: ...}. */
@@ -186,8 +208,8 @@ int mr_spec_read_nodes(mr_spec_parser *p) {
         return MR_OK;
     if (mr_yaml_is_null(map) || (map->kind == MR_YAML_MAP && map->count == 0)) {
         mr_spec_error(p, map->place,
-                      "name who runs what: nodes: {camera: {stages: [decode]}, center: {stages: [results]}}",
-                      "nodes: there is none");
+                      "name the nodes: nodes: {camera: {stages: [decode]}, center: {stages: [results]}}",
+                      "nodes: the map is empty");
         return MR_OK;
     }
     if (map->kind != MR_YAML_MAP) {
@@ -198,7 +220,7 @@ int mr_spec_read_nodes(mr_spec_parser *p) {
     }
     if (map->count > MR_SPEC_MAX_NODES) {
         mr_spec_error(p, map->place, "run several processes of one node with `replicas`",
-                      "nodes: there are %zu of them, and at most %d may be", map->count, MR_SPEC_MAX_NODES);
+                      "nodes: there are %zu; at most %d are accepted", map->count, MR_SPEC_MAX_NODES);
         p->spec->nodes_broken = true;
         return MR_OK;
     }

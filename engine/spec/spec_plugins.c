@@ -53,8 +53,9 @@ int mr_spec_read_plugins(mr_spec_parser *p) {
     }
     if (!p->params->plugins && names.count > 0) {
         p->plugins_broken = true;
-        mr_spec_error(p, value->key_place, "the command was given --no-plugins, or the program lacks mr_pipeline_params.plugins",
-                      "plugins: this program loads none that a pipeline names");
+        mr_spec_error(p, value->key_place,
+                      "the command was given --no-plugins, or the program lacks mr_pipeline_params.plugins",
+                      "plugins: this program does not load plugins that a pipeline names");
         return MR_OK;
     }
     if (mr_type_list_add(&p->spec->type_list, p->params->types, false))

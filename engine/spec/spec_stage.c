@@ -57,7 +57,7 @@ static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, 
                                 said ? "`millrace list` shows all types"
                                      : "add `type:`; `millrace list` shows all types");
     mr_spec_error(p, place, other, said ? "%s.%s: unknown type \"%s\""
-                                        : "%s.%s: it has no type, and no type is called \"%s\"", section, vertex->id,
+                                        : "%s.%s: `type` is missing, and there is no type \"%s\"", section, vertex->id,
                   name);
 }
 
@@ -128,7 +128,7 @@ static int read_join(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_y
         return MR_OK;
     }
     if (join->count > MR_SPEC_MAX_PORTS) {
-        mr_spec_error(p, join->place, "join some of them first, and what comes of it with the others",
+        mr_spec_error(p, join->place, "join some of them first, and the result with the others",
                       "stages.%s.join: it has %zu inputs; at most %d are accepted", vertex->id, join->count,
                       MR_SPEC_MAX_PORTS);
         return MR_OK;
@@ -195,31 +195,34 @@ static const mr_option batch_fields[] = {
     {.name = "size", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_batch, size), .required = true, .min = 1,
      .max = 1024, .unit = "frames", .help = "most frames of one call"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_batch, timeout_ns), .min = 0,
-     .max = 3600e9, .help = "how long a batch that is not full may wait; without it until nothing more can come"},
+     .max = 3600e9, .help = "how long a batch that is not full may wait; by default until no more frame can come"},
     MR_OPTIONS_END,
 };
 const mr_option mr_source_keys[] = {
-    {.name = "type", .kind = MR_OPTION_STRING, .elsewhere = true,
-     .help = "what kind of source this is"},
-    {.name = "deadline", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_common, deadline_ns), .min = 1000,
+    {.name = "type", .kind = MR_OPTION_STRING, .elsewhere = true, .help = "what kind of source this is"},
+    {.name = "deadline",
+     .kind = MR_OPTION_DURATION,
+     .offset = offsetof(mr_spec_common, deadline_ns),
+     .min = 1000,
      .max = 3600e9,
-     .help = "of sources that keep to a clock: so long after a frame was due no stage begins work on it any more; it "
-             "is dropped as late"},
+     .help = "for live and paced sources: a frame that was due longer ago than this is dropped as late before a stage "
+             "begins "
+             "work on it"},
     MR_OPTIONS_END,
 };
 const mr_option mr_stage_keys[] = {
     {.name = "type", .kind = MR_OPTION_STRING, .elsewhere = true,
-     .help = "what kind of stage this is; may be left out where the id names a type"},
+     .help = "what kind of stage this is; not needed if the id is the name of a type"},
     {.name = "input", .kind = MR_OPTION_STRINGS, .elsewhere = true, .required = true, .unless = "join", .min = 1,
      .max = INFINITY, .example = "decode",
      .help = "the source or stage before it; a list merges several, sources.* is all sources, stage.port one of "
              "several outputs"},
     {.name = "join", .kind = MR_OPTION_PAIRS, .elsewhere = true, .required = true, .unless = "input", .min = 1,
      .max = MR_SPEC_MAX_PORTS, .example = "{picture: decode, boxes: detect}",
-     .help = "brings together what belongs to the same frame: a map from inputs to sources or stages"},
+     .help = "joins the results for the same frame: a map from input names to sources or stages"},
     {.name = "device", .kind = MR_OPTION_STRINGS, .offset = offsetof(mr_spec_common, device), .fallback = "cpu",
-     .help = "where the stage computes: cpu, sim:N, cuda:N, a name under devices, or auto; a list spreads "
-             "its frames"},
+     .help = "device that the stage computes on: cpu, sim:N, cuda:N, a name under devices, or auto; a list spreads its "
+             "frames over devices"},
     {.name = "queue", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, queue), .fields = queue_fields,
      .brief = "size", .help = "the queue of each link into the stage"},
     {.name = "batch", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, batch), .fields = batch_fields,
@@ -227,13 +230,13 @@ const mr_option mr_stage_keys[] = {
     {.name = "cut", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, cut), .fields = mr_cut_keys,
      .brief = "mode", .help = "how frames come in from stages of another node (see nodes)"},
     {.name = "in_flight", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_common, in_flight), .min = 1, .max = 256,
-     .unit = "calls", .help = "calls of one instance whose work may be under way at once"},
+     .unit = "calls", .help = "calls of one instance that may be in flight at once"},
     {.name = "on_error", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_common, on_error), .fallback = "drop",
-     .choices = error_policies, .help = "whether a frame that fails is dropped or the run fails"},
+     .choices = error_policies, .help = "whether a frame that fails is dropped, or the run fails"},
     {.name = "on_device_error", .kind = MR_OPTION_STRING, .offset = offsetof(mr_spec_common, on_device_error),
      .fallback = "drop", .example = "cpu",
-     .help = "what follows on a device error beside that the frames it hit are dropped: drop is nothing, a device "
-             "(cpu, sim:N, cuda:N or a name under devices) takes over from then on"},
+     .help = "action after a device error, which drops the frames that it hit: drop does nothing more, a device (cpu, "
+             "sim:N, cuda:N or a name under devices) takes over from then on"},
     MR_OPTIONS_END,
 };
 
@@ -267,8 +270,8 @@ static bool is_unbounded(const mr_yaml *size) {
     return mr_value_int(size->text, &number) && number <= 0;
 }
 
-/* Refuses a queue without a bound (`queue: 0`, `unbounded`, `{size: .inf}`) and marks that value as broken, so that nothing
- * more is reported of it. `queue` may be NULL. */
+/* Refuses a queue without a bound (`queue: 0`, `unbounded`, `{size: .inf}`) and marks that value as broken, so that
+ * nothing more is reported of it. `queue` may be NULL. */
 static void refuse_unbounded(mr_yaml *queue, const char *stage, mr_diagnostics *diagnostics) {
     mr_yaml *size = queue && queue->kind == MR_YAML_MAP ? mr_yaml_get(queue, "size") : queue;
     char found[64];
@@ -276,9 +279,9 @@ static void refuse_unbounded(mr_yaml *queue, const char *stage, mr_diagnostics *
         return;
     mr_diagnose(
         diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, size->place,
-        "write how many frames of one source may wait, such as 8; without a bound they fill the memory as soon "
-        "as a stage is slower than its source",
-        "stages.%s.queue: a queue must have a bound, found %s", stage, mr_yaml_found(size, found, sizeof found));
+        "write how many frames of one source may wait, such as 8; without a limit they fill the memory if a stage is "
+        "slower than its source",
+        "stages.%s.queue: a queue must have a limit, found %s", stage, mr_yaml_found(size, found, sizeof found));
     size->broken = true;
 }
 

@@ -39,7 +39,7 @@ static int check_ports(const mr_stage_type *type, const mr_port *ports, const ch
     int count = 0;
     for (const mr_port *port = ports; port && port->name; port++) {
         if (++count > MR_SPEC_MAX_PORTS)
-            return wrong(type, "it has more than %d %ss, or no {0} behind the last", MR_SPEC_MAX_PORTS, kind);
+            return wrong(type, "it has more than %d %ss, or no {0} after the last", MR_SPEC_MAX_PORTS, kind);
         if (!is_plain(port->name, "-_"))
             return wrong(type, "\"%.64s\" cannot be the name of an %s: letters, digits, - and _", port->name, kind);
         for (const mr_port *other = ports; other < port; other++)
@@ -51,7 +51,7 @@ static int check_ports(const mr_stage_type *type, const mr_port *ports, const ch
                 return wrong(type, "the formats of %s \"%s\" have no end: MR_PAYLOAD_ANY is missing", kind, port->name);
     }
     if (ports && count == 0)
-        return wrong(type, "its table of %ss is empty: leave it NULL where there are none", kind);
+        return wrong(type, "its table of %ss is empty: use NULL if there are none", kind);
     return count;
 }
 
@@ -113,11 +113,11 @@ static int check_option(const mr_stage_type *type, const mr_option *option, size
         return wrong(type, "option \"%s\": every %s has a key of that name", option->name,
                      type->inputs ? "stage" : "source");
     if (bytes == 0 || option->elsewhere || (nested && option->kind == MR_OPTION_MAP))
-        return wrong(type, "option \"%s\" is of a kind that options of a stage type cannot have", option->name);
+        return wrong(type, "option \"%s\" has a kind that options of a stage type cannot have", option->name);
     if (option->offset > type->options_bytes || offset > type->options_bytes - bytes ||
         type->options_bytes < bytes || offset % alignment)
-        return wrong(type, "option \"%s\": its field at byte %zu is not within options_bytes, which is %zu, or not "
-                     "where a field of its kind can be", option->name, offset, type->options_bytes);
+        return wrong(type, "option \"%s\": its field at byte %zu is not within options_bytes, which is %zu, or is not "
+                           "aligned for its kind", option->name, offset, type->options_bytes);
     if (!(option->min <= option->max))
         return wrong(type, "option \"%s\": its min is above its max", option->name);
     if (option->kind == MR_OPTION_ENUM)
@@ -132,14 +132,14 @@ static int check_table(const mr_stage_type *type, const mr_option *table, size_t
     int count = 0;
     for (const mr_option *option = table; option && option->name; option++) {
         if (++count > MOST_OPTIONS)
-            return wrong(type, "it has more than %d options, or no MR_OPTIONS_END behind the last", MOST_OPTIONS);
+            return wrong(type, "it has more than %d options, or no MR_OPTIONS_END after the last", MOST_OPTIONS);
         int status = check_option(type, option, base, nested);
         if (status)
             return status;
         if (mr_option_find(table, option->name) != option)
             return wrong(type, "two options are called \"%s\"", option->name);
         if (option->unless && !mr_option_find(table, option->unless))
-            return wrong(type, "option \"%s\" may be left out where \"%.64s\" is given, which it lacks", option->name,
+            return wrong(type, "option \"%s\" names \"%.64s\" in `unless`, but there is no such option", option->name,
                          option->unless);
         if (option->brief && !mr_option_find(option->fields, option->brief))
             return wrong(type, "option \"%s\": there is no field \"%.64s\"", option->name, option->brief);
@@ -155,7 +155,7 @@ static int check_defaults(const mr_stage_type *type) {
     void *options = mr_arena_alloc(&arena, type->options_bytes + 1);
     int status = options ? mr_options_default(&reader, type->options, options, type->options_bytes) : MR_ERROR_MEMORY;
     if (status && status != MR_ERROR_MEMORY)
-        status = wrong(type, "a default of its options is refused: %s", found.count ? found.item[0].message : "");
+        status = wrong(type, "a default of its options is not valid: %s", found.count ? found.item[0].message : "");
     mr_diagnostics_fini(&found);
     mr_arena_fini(&arena);
     return status;
@@ -173,7 +173,7 @@ static int check_functions(const mr_stage_type *type, int inputs, int outputs) {
     if (type->map && (inputs != 1 || outputs != 1 || type->inputs[0].many))
         return wrong(type, "map is for stages with one input and one output");
     if (type->shape && !type->map)
-        return wrong(type, "shape goes with map, which it lacks");
+        return wrong(type, "it has shape but not map");
     return MR_OK;
 }
 
@@ -184,7 +184,7 @@ int mr_stage_type_check(const mr_stage_type *type) {
     if (!type->summary || !*type->summary || strchr(type->summary, '\n'))
         return wrong(type, "it needs a summary of one line");
     if ((unsigned)type->entry > MR_ENTRY_SHARED)
-        return wrong(type, "its entry %d is none of mr_entry", (int)type->entry);
+        return wrong(type, "its entry %d is not a value of mr_entry", (int)type->entry);
     int inputs = check_ports(type, type->inputs, "input"), outputs = check_ports(type, type->outputs, "output");
     if (inputs < 0 || outputs < 0)
         return MR_ERROR_DATA;
@@ -192,7 +192,7 @@ int mr_stage_type_check(const mr_stage_type *type) {
         return wrong(type, "it has neither inputs nor outputs");
     int status = check_functions(type, inputs, outputs);
     if (!status && type->options && type->options[0].name && type->options_bytes == 0)
-        status = wrong(type, "it has options, and options_bytes is 0");
+        status = wrong(type, "it has options, but options_bytes is 0");
     if (!status)
         status = check_table(type, type->options, 0, false);
     return status ? status : check_defaults(type);

@@ -14,7 +14,7 @@ static int check_name(const mr_type_list *list, const mr_stage_type *type) {
     for (size_t i = 0; i < list->count; i++) {
         const mr_stage_type *other = list->item[i];
         if ((other->inputs == NULL) == (type->inputs == NULL) && strcmp(other->name, type->name) == 0)
-            return mr_fail(MR_ERROR_DATA, "the %s type \"%s\" of %s is there already, from %s: give it another name",
+            return mr_fail(MR_ERROR_DATA, "the %s type \"%s\" of %s already exists, from %s: give it another name",
                            type->inputs ? "stage" : "source", type->name, origin(type), origin(other));
     }
     return MR_OK;

@@ -21,7 +21,7 @@ static void append(expansion *e, const char *text, size_t length) {
         return;
     if (e->length + length > MR_YAML_MAX_BYTES) {
         e->status = mr_diagnose(e->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, e->place, NULL,
-                                "with its variables replaced this text is longer than %d bytes", MR_YAML_MAX_BYTES);
+                                "with its variables expanded this text is longer than %d bytes", MR_YAML_MAX_BYTES);
         return;
     }
     if (e->length + length + 1 > e->capacity) {
@@ -90,7 +90,7 @@ static const char *expand_variable(expansion *e, const char *at, bool silent, in
     const char *value = value_of(name, length);
     bool given = value && *value;
     if (length == 0) {
-        refuse(e, "write ${NAME}, or $$ for a dollar", "\"${\" is followed by no name%.*s", "", 0);
+        refuse(e, "write ${NAME}, or $$ for a dollar", "a name is missing after \"${\"%.*s", "", 0);
         return at + strlen(at);
     }
     if (*at == '}') {
@@ -107,7 +107,8 @@ static const char *expand_variable(expansion *e, const char *at, bool silent, in
             append(e, value, strlen(value));
         at = complain(e, name, length, at + 2, silent || given);
     } else if (*at) {
-        refuse(e, "write ${NAME}, ${NAME:-default} or ${NAME:?message}", "\"${%.*s\" goes on wrongly", name, length);
+        refuse(e, "write ${NAME}, ${NAME:-default} or ${NAME:?message}", "\"${%.*s\" is followed by an unexpected "
+                                                                         "character", name, length);
         return at + strlen(at);
     }
     if (*at == '}')

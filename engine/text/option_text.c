@@ -1,4 +1,5 @@
-/* Options for people: descriptions of an option (option.h), and suggestions for values and keys that are nearly right. */
+/* Options for people: descriptions of an option (option.h), and suggestions for values and keys that are nearly right.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,7 +215,7 @@ static const char *hint_part(const mr_yaml *found, char *text, size_t bytes) {
     if ((!slash && !percent) || !mr_value_double(number, &value))
         return NULL;
     if (percent)
-        snprintf(text, bytes, "write %g: a part of 1, not of 100", value / 100);
+        snprintf(text, bytes, "write %g: a fraction, not a percentage", value / 100);
     else if (mr_value_double(slash + 1, &below) && below != 0)
         snprintf(text, bytes, "write %.9g", value / below);
     else
@@ -276,7 +277,7 @@ const char *mr_option_key_hint(const mr_option_reader *reader, const mr_option *
                                const mr_yaml *entry, char *text, size_t bytes) {
     const char *key = entry->key, *colon = strchr(key, ':');
     if (colon && colon > key && colon[1] && colon - key < 64) {
-        snprintf(text, bytes, "a blank is missing behind the colon: write %.*s: %.100s", (int)(colon - key), key,
+        snprintf(text, bytes, "a space is missing after the colon: write %.*s: %.100s", (int)(colon - key), key,
                  colon + 1);
         return text;
     }

@@ -45,7 +45,7 @@ typedef struct reading {
 static int wrong_type(const reading *r, const mr_yaml *found) {
     char expected[MR_OPTION_TEXT], text[MR_OPTION_TEXT], meant[MR_OPTION_TEXT];
     bool left_out = found->kind == MR_YAML_SCALAR && mr_yaml_is_null(found) && !r->option->required;
-    const char *hint = left_out ? "write a value, or leave the key out"
+    const char *hint = left_out ? "write a value, or remove the key"
                                 : mr_option_value_hint(r->option, found, meant, sizeof meant);
     return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place, hint,
                        "%s%s%s: expected %s, found %s", r->reader->where, dot(r->reader), r->option->name,
@@ -75,8 +75,8 @@ static int unknown_choice(const reading *r) {
         mr_nearest_offer(&nearest, *choice);
     const char *meant = mr_synonym_choice(r->option->name, r->option->choices, r->value->text, hint, sizeof hint);
     return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, r->value->place,
-                       meant ? meant : mr_nearest_hint(&nearest, hint, sizeof hint, NULL), "%s%s%s: expected %s, found %s",
-                       r->reader->where, dot(r->reader), r->option->name,
+                       meant ? meant : mr_nearest_hint(&nearest, hint, sizeof hint, NULL),
+                       "%s%s%s: expected %s, found %s", r->reader->where, dot(r->reader), r->option->name,
                        mr_option_expected_text(r->option, expected, sizeof expected),
                        mr_yaml_found(r->value, found, sizeof found));
 }

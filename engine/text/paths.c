@@ -52,11 +52,12 @@ const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *opt
     if (mr_synonym_uri(said->text, meant, sizeof meant))
         return mr_arena_print(arena, "%s", meant);
     if (is_of_demo(said->text))
-        return "`tools/demo` makes the models that pipelines/ name, in build/models; MODELS, an absolute path, names another";
+        return "`tools/demo` makes the models that the files in pipelines/ use, in build/models; MODELS names another "
+               "folder by its absolute path";
     if (!mr_option_is_relative(option, said->text))
         return NULL;
     if (said->text[0] == '~' && (said->text[1] == '/' || !said->text[1]))
-        return mr_arena_print(arena, "\"~\" stands for no folder here; write \"${HOME}%s\"", said->text + 1);
+        return mr_arena_print(arena, "\"~\" is not expanded; write \"${HOME}%s\"", said->text + 1);
     /* The command line, and a pipeline from standard input, have no folder. */
     bool in_file = said->place.line > 0 && strchr(file, '<') != file;
     const char *folder = in_file ? mr_path_folder(arena, file) : ".";

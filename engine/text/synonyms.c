@@ -35,10 +35,11 @@ static const mr_synonym table[] = {
            NULL),
     SOURCE("fakesrc nullsrc", "null", "{type: \"null\", frames: 100}", NULL),
     SOURCE("appsrc", "push", "{type: push, format: RGB24 640x480}", "for programs that embed the library"),
-    SOURCE("zmqsrc zmq socket tcpserversrc shmsrc", "zmq.pull",
-           "{type: zmq.pull, endpoint: \"tcp://127.0.0.1:5555\"}", NULL),
+    SOURCE("zmqsrc zmq socket tcpserversrc shmsrc", "zmq.pull", "{type: zmq.pull, endpoint: \"tcp://127.0.0.1:5555\"}",
+           NULL),
     SOURCE("v4l2src v4l2 camera webcam usbcam libcamerasrc nvarguscamerasrc nvv4l2camerasrc avfvideosrc ksvideosrc "
-           "dshow avfoundation", NULL, NULL, CAMERA),
+           "dshow avfoundation",
+           NULL, NULL, CAMERA),
     SOURCE("rtspsrc rtsp rtmp rtmpsrc hls hlsdemux souphttpsrc http https udpsrc srtsrc webrtc ndi stream", NULL, NULL,
            NETWORK),
     SOURCE("kafka mqtt amqp redis", NULL, NULL,
@@ -61,10 +62,11 @@ static const mr_synonym table[] = {
     STAGE("gvaclassify tensor_decoder softmax argmax classifier linear head topk", "classify",
           "{type: classify, input: infer, labels: models/imagenet.txt}", NULL),
     STAGE("filesink jsonsink json jsonlines ndjson gvametapublish nvmsgconv metapublish print stdout console writer "
-          "output file log", "jsonl", "{type: jsonl, input: decode, path: results.jsonl}", NULL),
+          "output file log",
+          "jsonl", "{type: jsonl, input: decode, path: results.jsonl}", NULL),
     STAGE("csvsink csvwriter table excel tsv", "csv", "{type: csv, input: decode, path: results.csv}", NULL),
-    STAGE("imwrite cv2.imwrite multifilesink pngenc jpegenc imagesink imagewriter image_writer png save_image", "images",
-          "{type: images, input: decode, path: pictures}", NULL),
+    STAGE("imwrite cv2.imwrite multifilesink pngenc jpegenc imagesink imagewriter image_writer png save_image",
+          "images", "{type: images, input: decode, path: pictures}", NULL),
     STAGE("fakesink fakevideosink nullsink identity devnull", "null", "{type: \"null\", input: decode}", NULL),
     STAGE("appsink", "callback", "{type: callback, input: decode}", "for programs that embed the library"),
     STAGE("nvmsgbroker zmqsink kafka mqtt publish broker tcpserversink", "zmq.pub",
@@ -75,16 +77,16 @@ static const mr_synonym table[] = {
     STAGE("calcHist", "histogram", "{type: histogram, input: decode}", NULL),
     STAGE("imagehash dhash ahash", "phash", "{type: phash, input: decode}", NULL),
     STAGE("tee", NULL, NULL, "any number of stages may have the same `input`"),
-    STAGE("queue queue2 multiqueue buffer", NULL, NULL, "every stage has a queue; write queue: 8 in the stage behind"),
+    STAGE("queue queue2 multiqueue buffer", NULL, NULL, "every stage has a queue; write queue: 8 in the next stage"),
     STAGE("nvstreammux streammux nvstreamdemux streamdemux funnel input-selector mux merge", NULL, NULL,
-          "write input: [one, other] in the stage behind, and batch: 8 there"),
-    STAGE("batch batcher", NULL, NULL, "write batch: 8 in the stage that takes them at once"),
+          "write input: [one, other] in the next stage, and batch: 8 there"),
+    STAGE("batch batcher", NULL, NULL, "write batch: 8 in the stage that takes them together"),
     STAGE("qtdemux matroskademux demux demuxer h264parse h265parse parsebin videoparse", NULL, NULL,
           "a source of type media does that"),
     STAGE("videorate fps framerate", NULL, NULL, "write fps: 10 in the source"),
     STAGE("tensor_aggregator smooth smoothing vote", NULL, NULL, "write window: 8 in the stage of type classify"),
     STAGE("nvtracker gvatrack tracker track sort deepsort bytetrack", NULL, NULL,
-          "tracking is not part of millrace; write the output of infer with jsonl, and track in a program of your own"),
+          "tracking is not part of millrace; write the output of infer with jsonl, and track in your own program"),
     STAGE("nvdsosd nvosd overlay textoverlay gvawatermark draw rectangle putText nvmultistreamtiler tiler compositor",
           NULL, NULL, "millrace draws nothing into pictures"),
     STAGE("VideoWriter cv2.VideoWriter x264enc x265enc nvv4l2h264enc mp4mux matroskamux encoder_h264 encode "
@@ -121,7 +123,8 @@ static const mr_synonym table[] = {
     SAME("frame_rate max_rate max_fps target_fps", "fps", "fps: 10"),
     SAME("framerate frame_rate fps max_rate", "rate", "rate: 25"),
     KEY("interval frame_interval drop_frame_interval vid_stride stride frame_skip skip_frames skip sample_every "
-        "sampling nth", "every", "every: 5", "one of so many pictures"),
+        "sampling nth",
+        "every", "every: 5", "only each Nth picture"),
     KEY("sync is_live live live_source re do_timestamp", "realtime", "realtime: true", NULL),
     KEY("ss seek start_time offset begin", "start", "start: 10s", NULL),
     KEY("t to end stop length max_duration", "duration", "duration: 30s", "counted from `start`"),
@@ -130,18 +133,25 @@ static const mr_synonym table[] = {
         "sources end by time"),
     SAME("stream_loop repeat file_loop looping loops", "loop", "loop: 2"),
     SAME("resize resize_to dim dims imgsz img_size image_size input_size target_size infer_dims input_shape shape "
-         "resolution", "size", "size: 224x224"),
+         "resolution",
+         "size", "size: 224x224"),
     KEY("width height w h", "size", "size: 224x224", "width x height"),
     KEY("scale scalefactor scale_factor net_scale_factor rescale divide div factor", "std", "std: 255",
         "a value becomes (value - mean) / std"),
     KEY("offsets mean_values means subtract mean_pixel", "mean", "mean: [123.675, 116.28, 103.53]",
         "of values in 0..255"),
     KEY("stds stddev std_values stdev variance", "std", "std: [58.395, 57.12, 57.375]", "of values in 0..255"),
-    {.kind = MR_SYNONYM_KEY, .words = "swapRB swap_channels bgr2rgb", .value = "false", .instead = "order",
+    {.kind = MR_SYNONYM_KEY,
+     .words = "swapRB swap_channels bgr2rgb",
+     .value = "false",
+     .instead = "order",
      .write = "order: bgr"},
     KEY("swapRB swap_channels bgr2rgb rgb", "order", "order: rgb", "which is the default"),
     KEY("bgr rgb2bgr", "order", "order: bgr", NULL),
-    {.kind = MR_SYNONYM_KEY, .carry = true, .instead = "order", .write = "order: bgr",
+    {.kind = MR_SYNONYM_KEY,
+     .carry = true,
+     .instead = "order",
+     .write = "order: bgr",
      .words = "color colour colors color_format colorformat colorspace color_space color_mode color_order channels "
               "channel_order model_color_format pixel_format pix_fmt format mode"},
     KEY("normalise normalization normalisation norm", "normalize", "normalize: imagenet", NULL),
@@ -151,7 +161,8 @@ static const mr_synonym table[] = {
     KEY("crop region rect roi_rect crop_box bbox process_mode", "roi", "roi: {x: 0, y: 0, width: 224, height: 224}",
         NULL),
     KEY("letterbox maintain_aspect_ratio symmetric_padding keep_ratio keep_aspect_ratio aspect add_borders "
-        "resize_mode", "fit", "fit: letterbox", NULL),
+        "resize_mode",
+        "fit", "fit: letterbox", NULL),
     KEY("center_crop centre_crop crop_size", "fit", "fit: center-crop", NULL),
     KEY("method filter resample interp interpolation_mode scaling_filter flags", "interpolation",
         "interpolation: bilinear", NULL),
@@ -169,11 +180,11 @@ static const mr_synonym table[] = {
     SAME("output output_names output_layers output_tensors output_blob_names", "outputs", "outputs: [boxes, scores]"),
     KEY("execution_provider providers ep backend framework", "provider", "provider: auto", NULL),
     KEY("parallel instances num_instances copies replicas", NULL, NULL,
-        "a stage is run by as many workers as are free; processes are replicas of a node, under `nodes`"),
-    KEY("enable enabled disabled active", NULL, NULL, "a stage that is not wanted is left out"),
+        "a stage runs on as many workers as are free; processes are replicas of a node, under `nodes`"),
+    KEY("enable enabled disabled active", NULL, NULL, "remove a stage that is not wanted"),
     KEY("config config_file config_file_path properties params parameters args kwargs options settings", NULL, NULL,
         "write the options beside `type` and `input`"),
-    KEY("description comment notes doc", NULL, NULL, "write it as a comment, behind #"),
+    KEY("description comment notes doc", NULL, NULL, "write it as a comment, after #"),
     /* ---- values ---- */
     CHOICE("normalize", "true yes on 0-1 0..1 255 1/255 minmax", "normalize: unit"),
     CHOICE("normalize", "false no off", "normalize: none"),
@@ -217,7 +228,9 @@ static const mr_synonym table[] = {
     URI("$HOME/", "${HOME}/", NULL),
     URI("$PWD/", "${PWD}/", NULL),
     URI("%USERPROFILE%", "${HOME}", NULL),
-    URI("s3:// gs:// az:// abfs:// hdfs://", NULL, "object stores are not read: mount the bucket, or copy the files"),
+    URI("s3:// gs:// az:// abfs:// hdfs://", NULL,
+        "object stores are not supported: mount the bucket, or copy the "
+        "files"),
     /* ---- whole files ---- */
     FOREIGN("primary-gie secondary-gie0 secondary-gie1 tiled-display streammux source-list osd sink0 source0 property",
             "DeepStream"),
@@ -303,7 +316,7 @@ const char *mr_synonym_type(const mr_stage_type *const *types, bool is_source, c
         if (row->kind != (is_source ? MR_SYNONYM_SOURCE : MR_SYNONYM_STAGE) || !has_word(row, word))
             continue;
         if (!row->instead)
-            snprintf(text, bytes, "take it away: %s", row->note);
+            snprintf(text, bytes, "remove it: %s", row->note);
         else if (is_type(types, is_source, row->instead))
             snprintf(text, bytes, "write type: %s, as in %s%s%s", row->instead, row->write, row->note ? "; " : "",
                      row->note ? row->note : "");
@@ -393,7 +406,7 @@ const char *mr_synonym_key(const mr_option *options, const mr_option *known, con
         if (row->kind != MR_SYNONYM_KEY || !has_word(row, entry->key) || !fits_value(row, entry))
             continue;
         if (!row->instead) {
-            snprintf(text, bytes, "take it away: %s", row->note);
+            snprintf(text, bytes, "remove it: %s", row->note);
             return text;
         }
         const mr_option *option = mr_option_find(options, row->instead);
@@ -401,7 +414,7 @@ const char *mr_synonym_key(const mr_option *options, const mr_option *known, con
         if (!option || !suits(row, option))
             continue;
         if (mr_yaml_get(map, row->instead))
-            snprintf(text, bytes, "take it away: `%s` is there already", row->instead);
+            snprintf(text, bytes, "remove it: `%s` exists already", row->instead);
         else
             write_key(row, option, entry, text, bytes);
         return text;

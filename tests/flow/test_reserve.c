@@ -45,8 +45,8 @@ static uint64_t run(const char *text, uint64_t seed, int workers, uint64_t stage
     return dropped;
 }
 
-/* Stages work as soon as they are open, so the device may be lost before all are, which refuses the start: it is tried again
- * then. */
+/* Stages work as soon as they are open, so the device may be lost before all are, which refuses the start: it is tried
+ * again then. */
 static uint64_t run_started(const char *text, int workers, uint64_t stages) {
     uint64_t dropped = REFUSED;
     for (int turn = 0; dropped == REFUSED && turn < 50; turn++)
@@ -202,8 +202,9 @@ static void expect_refusal(const char *reserve, const char *said) {
 static void reserves_that_cannot_be_are_refused(void **state) {
     (void)state;
     expect_refusal(
-        "gpu", "p.yaml:6:64: error: stages.one.on_device_error: \"gpu\" is no device, nor a name under `devices`");
-    expect_refusal("auto", "stages.one.on_device_error: auto names no device");
+        "gpu", "p.yaml:6:64: error: stages.one.on_device_error: \"gpu\" is neither a device nor a name under "
+               "`devices`");
+    expect_refusal("auto", "stages.one.on_device_error: auto is not a device");
     expect_refusal("sim:0", "stages.one.on_device_error: the stage computes on sim:0 itself");
     expect_refusal("off", "sim:9 is disabled");
 }

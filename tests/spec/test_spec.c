@@ -152,7 +152,7 @@ static void errors_name_the_override(void **state) {
         text, &(mr_spec_params){.override_count = 5, .overrides = overrides},
         "--set stages.lern.batch.size (dir/p.yaml:7:3): error: there is no \"lern\" in stages\n"
         "    hint: did you mean \"learn\"?\n"
-        "--set sources..x (dir/p.yaml:5:3): error: the key is not a path of names with dots\n"
+        "--set sources..x (dir/p.yaml:5:3): error: the key must be names separated by dots\n"
         "    hint: write --set stages.decode.threads=2\n"
         "--set stages.open.queue (dir/p.yaml:7:31): error: this is not YAML: did not find expected ',' or ']' while "
         "parsing a flow sequence\n"
@@ -190,7 +190,8 @@ static void several_inputs_make_sources_with_names_of_their_own(void **state) {
     mr_plan *plan;
     const mr_spec_params params = {.types = fake_types, .default_source_type = "camera", .text = text,
                                    .input_count = 8, .inputs = inputs};
-    assert_int_equal(mr_plan_load(&plan, &params, &(mr_plan_params){.inserted = &mr_pipeline_types}, &diagnostics), MR_OK);
+    assert_int_equal(mr_plan_load(&plan, &params, &(mr_plan_params){.inserted = &mr_pipeline_types}, &diagnostics),
+                     MR_OK);
     assert_int_equal(plan->source_count, 8);
     for (size_t i = 0; i < 8; i++)
         assert_string_equal(plan->vertices[i].id, ids[i]);
@@ -248,7 +249,7 @@ static void plugins_are_loaded_only_if_allowed(void **state) {
     (void)state;
     mr_spec *spec = parse("version: 1\npipeline: p\nplugins: libmine.so\nsources: {lobby: {uri: a.mp4}}\n"
                           "stages:\n  mine: {input: lobby}\n", &no_wishes,
-                          "dir/p.yaml:3:1: error: plugins: this program loads none that a pipeline names\n"
+                          "dir/p.yaml:3:1: error: plugins: this program does not load plugins that a pipeline names\n"
                           "    hint: the command was given --no-plugins, or the program lacks "
                           "mr_pipeline_params.plugins\n");
     assert_true(spec->broken && spec->stages[0].broken);

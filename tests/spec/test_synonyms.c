@@ -180,13 +180,13 @@ static void values_are_carried_over_where_they_fit(void **state) {
         {"preprocess: {input: decode, scale: 1/255}", "write std: 255; a value becomes (value - mean) / std"},
         {"preprocess: {input: decode, swapRB: false}", "write order: bgr"},
         {"preprocess: {input: decode, swapRB: true}", "write order: rgb; which is the default"},
-        {"preprocess: {input: decode, size: 9x9, width: 4}", "take it away: `size` is there already"},
+        {"preprocess: {input: decode, size: 9x9, width: 4}", "remove it: `size` exists already"},
         {"infer: {input: decode, model-path: a/b.onnx}", "write model: a/b.onnx"},
         {"infer: {input: decode, model_path: '{x}'}", "write model: models/lite0.onnx"},
         {"infer: {input: decode, model: m, batch-size: 16}", "write batch: 16"},
         {"infer: {input: decode, model: m, batch-size: many}", "write batch: 8"},
         {"infer: {input: decode, model: m, gpu-id: 1}", "write device: cuda:0"},
-        {"infer: {input: decode, model: m, name: primary}", "take it away: the key before the colon is its name"},
+        {"infer: {input: decode, model: m, name: primary}", "remove it: the key before the colon is its name"},
         {"jsonl: {input: decode, location: out.jsonl}", "write path: out.jsonl"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -208,8 +208,10 @@ static void values_are_carried_over_where_they_fit(void **state) {
 static void nothing_is_missing_that_has_another_name(void **state) {
     (void)state;
     size_t errors;
-    char *said = said_of("version: 1\nname: p\nsources:\n  lobby: {location: lobby.mp4}\nstages:\n"
-                         "  decode: {input: lobby}\n  preprocess: {input: decode}\n  infer: {input: preprocess, model-path: m.onnx}\n", &errors);
+    char *said = said_of(
+        "version: 1\nname: p\nsources:\n  lobby: {location: lobby.mp4}\nstages:\n"
+        "  decode: {input: lobby}\n  preprocess: {input: decode}\n  infer: {input: preprocess, model-path: m.onnx}\n",
+        &errors);
     assert_string_equal(said, "f.yaml:2:1: error: the pipeline: unknown key \"name\"\n    hint: write pipeline: p\n"
                               "f.yaml:4:11: error: sources.lobby: unknown key \"location\"\n"
                               "    hint: write uri: lobby.mp4\n"
@@ -273,7 +275,7 @@ static void check_file(const mr_synonym *row, const char *word) {
     bool key = !strchr("[#%", *word);
     snprintf(text, sizeof text, "%s%s x\n", word, key ? ":" : "");
     snprintf(expected, sizeof expected,
-             "f.yaml:1:1: error: this is no pipeline of millrace: it looks like a file for %s\n"
+             "f.yaml:1:1: error: this is not a millrace pipeline: it looks like a file for %s\n"
              "    hint: begin with version: 1, then pipeline, sources and stages\n", row->instead);
     char *said = said_of(text, &errors);
     assert_string_equal(said, expected);

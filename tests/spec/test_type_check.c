@@ -91,7 +91,7 @@ static void names_and_functions(void **state) {
     REFUSED("entry 7", type.entry = (mr_entry)7);
     REFUSED("neither process nor map", type.process = NULL);
     REFUSED("both process and map", type.map = map);
-    REFUSED("shape goes with map", type.shape = shape);
+    REFUSED("it has shape but not map", type.shape = shape);
     REFUSED("neither inputs nor outputs", (type.inputs = type.outputs = NULL));
     REFUSED("map is for stages with one input", (type.inputs = NULL, type.process = NULL, type.map = map));
     REFUSED("`external` is for sources", type.external = true);
@@ -108,7 +108,7 @@ static void ports(void **state) {
     for (size_t i = 0; i < 20; i++)
         many[i].name = (const char *[]){"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p",
                                         "q", "r", "s", "t"}[i];
-    REFUSED("more than 16 inputs, or no {0} behind the last", type.inputs = many);
+    REFUSED("more than 16 inputs, or no {0} after the last", type.inputs = many);
     for (size_t i = 0; i < 80; i++)
         endless[i] = (mr_format_set){.payload = MR_PAYLOAD_PICTURE};
     const mr_port open[] = {{.name = "in", .accepts = endless}, {0}};
@@ -122,20 +122,25 @@ static void tables_of_options(void **state) {
     static const mr_option late[] = {{.name = "x", .kind = MR_OPTION_DOUBLE, .offset = 64}, MR_OPTIONS_END};
     option_refused((mr_option){.name = "a.b", .kind = MR_OPTION_BOOL}, "\"a.b\" cannot be the name of an option");
     option_refused((mr_option){.name = "queue", .kind = MR_OPTION_BOOL}, "every stage has a key of that name");
-    option_refused((mr_option){.name = "a", .kind = (mr_option_kind)99}, "of a kind");
-    option_refused((mr_option){.name = "a", .kind = MR_OPTION_MAPS, .elsewhere = true}, "of a kind");
-    option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .offset = sizeof(options)}, "not within options_bytes");
+    option_refused((mr_option){.name = "a", .kind = (mr_option_kind)99}, "has a kind that");
+    option_refused((mr_option){.name = "a", .kind = MR_OPTION_MAPS, .elsewhere = true}, "has a kind that");
+    option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .offset = sizeof(options)},
+                   "not within options_bytes");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .offset = SIZE_MAX - 3}, "not within options_bytes");
-    option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .offset = 4}, "not where a field of its kind can be");
+    option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .offset = 4},
+                   "not where a field of its kind can be");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .min = 2, .max = 1}, "its min is above its max");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_ENUM}, "needs choices");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_MAP}, "has no fields");
-    option_refused((mr_option){.name = "a", .kind = MR_OPTION_MAP, .fields = late}, "option \"x\": its field at byte 64");
-    option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .unless = "b"}, "\"b\" is given, which it lacks");
+    option_refused((mr_option){.name = "a", .kind = MR_OPTION_MAP, .fields = late},
+                   "option \"x\": its field at byte 64");
+    option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .unless = "b"},
+                   "option \"a\" names \"b\" in `unless`");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_MAP, .fields = part, .brief = "b"}, "no field \"b\"");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .fallback = "0", .min = 1, .max = 9},
-                   "a default of its options is refused: mine.a: 0 is out of range; expected 1 to 9");
-    option_refused((mr_option){.name = "a", .kind = MR_OPTION_DURATION, .fallback = "soon"}, "a default of its options");
+                   "a default of its options is not valid: mine.a: 0 is out of range; expected 1 to 9");
+    option_refused((mr_option){.name = "a", .kind = MR_OPTION_DURATION, .fallback = "soon"},
+                   "a default of its options");
     REFUSED("two options are called \"a\"", type.options = twice);
     REFUSED("options_bytes is 0", type.options_bytes = 0);
 }

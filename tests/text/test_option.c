@@ -222,8 +222,8 @@ static void wrong_types_say_what_was_found(void **state) {
     (void)state;
     refuses("whole: five", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found \"five\"\n");
     refuses("whole: 2.5", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found \"2.5\"\n");
-    refuses("whole:", "f:1:7: error: stages.x.whole: expected a whole number such as 5, found nothing\n    hint: write "
-                      "a value, or leave the key out\n");
+    refuses("whole:", "f:1:7: error: stages.x.whole: expected a whole number such as 5, found nothing\n"
+                      "    hint: write a value, or remove the key\n");
     refuses("whole: [1]", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found a list\n");
     refuses("number: nan", "f:1:9: error: stages.x.number: expected a number such as 0.875, found \"nan\"\n");
     refuses("flag: yes",

@@ -274,8 +274,9 @@ static void wrong_variables_are_errors(void **state) {
                                             "    hint: set it in the environment: MR_TEST_NONE=...\n");
     refuses("x${MR_TEST_A", "f.yaml:1:1: error: \"${MR_TEST_A\" is not closed by a brace\n"
                             "    hint: write ${NAME}, or $$ for a dollar\n");
-    refuses("${}", "f.yaml:1:1: error: \"${\" is followed by no name\n    hint: write ${NAME}, or $$ for a dollar\n");
-    refuses("${A-b}", "f.yaml:1:1: error: \"${A\" goes on wrongly\n"
+    refuses("${}", "f.yaml:1:1: error: a name is missing after \"${\"\n"
+                   "    hint: write ${NAME}, or $$ for a dollar\n");
+    refuses("${A-b}", "f.yaml:1:1: error: \"${A\" is followed by an unexpected character\n"
                       "    hint: write ${NAME}, ${NAME:-default} or ${NAME:?message}\n");
 }
 
@@ -289,7 +290,7 @@ static void what_variables_make_is_limited(void **state) {
     setenv("MR_TEST_LONG", value, 1);
     for (int i = 0; i < TIMES; i++)
         strcat(text, "${MR_TEST_LONG}");
-    refuses(text, "f.yaml:1:1: error: with its variables replaced this text is longer than 1048576 bytes\n");
+    refuses(text, "f.yaml:1:1: error: with its variables expanded this text is longer than 1048576 bytes\n");
     unsetenv("MR_TEST_LONG");
     free(value);
 }

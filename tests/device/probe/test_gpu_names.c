@@ -49,7 +49,8 @@ static char *said_of(const char *devices, const char *device, bool offline) {
              "  out: {type: trash, input: shrink}\n",
              devices, device);
     const mr_spec_params spec = {.types = fake_types, .default_source_type = "camera", .path = "p.yaml", .text = text};
-    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 1, .offline = offline}, &diagnostics);
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 1, .offline = offline},
+                 &diagnostics);
     char *said = printed(&diagnostics);
     mr_plan_destroy(&plan);
     mr_diagnostics_fini(&diagnostics);
@@ -77,8 +78,8 @@ static void one_gpu_is_not_two_devices(void **state) {
 static void one_gpu_has_one_limit(void **state) {
     (void)state;
     assert_said("devices:\n  fast: {device: \"cuda:1\"}\n  slow: {device: \"" SECOND "\"}\n", "fast", false,
-                "devices.slow: cuda:GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1 is cuda:1, which is called \"fast\" "
-                "already (p.yaml:4:3)",
+                "devices.slow: cuda:GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1 is cuda:1, which already has the name "
+                "\"fast\" (p.yaml:4:3)",
                 true);
     assert_said("devices:\n  fast: {device: \"cuda:1\"}\n  slow: {device: \"" FIRST "\"}\n", "[fast, slow]", false,
                 "already", false);

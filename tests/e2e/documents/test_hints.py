@@ -77,16 +77,16 @@ def rename(text, at, hint, message):
 
 def write(text, at, hint, message):
     """write KEY: VALUE, or write VALUE."""
-    if message.endswith("is no device"):
+    if message.endswith("is not a device"):
         return text[:at] + hint.split()[-1] + text[value_at(text, at):]
-    said = re.match(r"write ([^;]*?)(?:;.*|, as in .*|: a part .*|, which .*|, or .*|, auto, .*)?$", hint)
+    said = re.match(r"write ([^;]*?)(?:;.*|, as in .*|: a fraction.*|, which .*|, or .*|, auto, .*)?$", hint)
     if not said:
         return None
     entry = re.fullmatch(rf"({WORD}): (.+)", said[1])
     if "unknown key" in message:
         end = entry_at(text, at)
         return text[:at] + said[1] + text[end:] if entry and end else None
-    if re.search(r"expected|is no device|unknown type", message):
+    if re.search(r"expected|is not a device|unknown type", message):
         end = value_at(text, at)
         return text[:at] + (entry[2] if entry else said[1]) + text[end:] if end else None
     return None
@@ -194,7 +194,7 @@ class Planned(harness.Case):
                  "results: {type: jsonl, input: infer, tensors: true, path: out.jsonl}"]
         text = self.stages(*lines)
         self.refused(text % "", "pipeline.yaml:7:3: error: preprocess can give any tensor f32 3x?x? NCHW, and no stage "
-                                "behind it says which", "    hint: write its size, as in size: 224x224")
+                                "behind it determines which", "    hint: write its size, as in size: 224x224")
         done = harness.call([harness.MILLRACE, "plan", self.write(text % ", size: 224x224")])
         self.assertEqual(done.returncode, 0, done.stderr)
 

@@ -19,8 +19,8 @@ MODELINE = "# yaml-language-server: $schema="
 
 # What the parser says of mistakes in syntax, keys, types and ranges: those a schema has to see, but for a few.
 OF_FORM = re.compile(
-    r"not YAML|not UTF-8|zero byte|second document|no pipeline|file is empty|expected .*, found|is out of range|"
-    r"unknown key|is missing|unknown type|has no type|is a (stage|source), not|it has no input\n|has both|"
+    r"not YAML|not UTF-8|zero byte|second document|not a (millrace )?pipeline|file is empty|expected .*, found|is out of range|"
+    r"unknown key|is missing|unknown type|is a (stage|source), not|it has no input\n|has both|"
     r"duplicate key|not closed by a brace|are not accepted|the pipeline has no|cannot be the id|nested more than")
 UNSEEN = {
     "size-zero.yaml": "the range of a value such as 0x224 is within a text",

@@ -119,9 +119,9 @@ stages:
   out: {type: "null", input: preprocess}
 """ % uuid
         run = self.run_pipeline(pipeline, verb="check", rows=False, code=None)
-        self.assertNotIn("is no device", run.err)
+        self.assertNotIn("is not a device", run.err)
         wrong = self.run_pipeline(pipeline.replace("-1111", "-111"), verb="check", rows=False, code=78)
-        self.assertIn("is no device", wrong.err)
+        self.assertIn("is not a device", wrong.err)
 
     def test_arguments(self):
         self.assertEqual(call([MILLRACE, "devices", "x"]).returncode, 64)

@@ -79,7 +79,7 @@ class Plugins(Case):
             # Without it the type is not known, and the hint does not guess.
             done = call([MILLRACE, "check", self.write(WITHOUT)])
             self.assertEqual(done.returncode, 78)
-            self.assertIn('no type is called "darkness"', done.stderr)
+            self.assertIn('there is no type "darkness"', done.stderr)
 
     def test_its_mistakes_are_told_like_any_others(self):
         self.build()
@@ -151,7 +151,7 @@ class Plugins(Case):
         broken = self.folder / "broken.so"
         broken.write_bytes(self.build().read_bytes()[:100])
         self.refused(broken, 65, "cannot load the plugin: ", "broken.so")
-        self.refused(self.build("int nothing;", "other.so"), 65, "other.so is not a plugin of millrace: it lacks the symbol "
+        self.refused(self.build("int nothing;", "other.so"), 65, "other.so is not a millrace plugin: it lacks the symbol "
                      "mr_plugin_entry; write MR_PLUGIN(...)")
         self.refused(self.build("#include <millrace/plugin.h>\nint mr_nothing(void);\nint f(void);\n"
                                 "int f(void) { return mr_nothing(); }\n", "undefined.so"), 65,
@@ -169,7 +169,7 @@ class Plugins(Case):
         text = text.replace(", tensors: true", "")
         for verb in ("check", "plan", "graph", "run"):
             run = self.run_pipeline(text, "--no-plugins", verb=verb, rows=False, code=78)
-            self.assertIn(":3:1: error: plugins: this program loads none that a pipeline names", run.err)
+            self.assertIn(":3:1: error: plugins: this program does not load plugins that a pipeline names", run.err)
             self.assertEqual(run.err.count("error:"), 1)
         self.assertFalse(mark.exists())
         # One that the person at the command names is not the pipeline's.
@@ -189,8 +189,8 @@ class Plugins(Case):
         # Of a later version only the first two fields mean what they mean here.
         self.refused(self.build("#include <stdint.h>\nextern const struct later { uint32_t abi; const char *with; } "
                                 "mr_plugin_entry;\nconst struct later mr_plugin_entry = {7777, \"9.8.7\"};\n", "later.so"),
-                     65, "later.so was built for plugin ABI 7777 (millrace 9.8.7), and this is ABI 1 (millrace ",
-                     "build it again with the headers of this version")
+                     65, "later.so was built for plugin ABI 7777 (millrace 9.8.7), but this is ABI 1 (millrace ",
+                     "rebuild it with the headers of this version")
         self.refused(self.build('#include <millrace/plugin.h>\nconst mr_plugin mr_plugin_entry = {MR_PLUGIN_ABI, "0.0.9", '
                                 '"a", "1", {(uint32_t)sizeof(mr_stage_type), 12}, NULL};\n', "sizes.so"), 65,
                      "sizes.so was built with other headers (millrace 0.0.9): mr_port has 12 bytes there and ")
@@ -200,7 +200,7 @@ class Plugins(Case):
 
     def test_malformed_types_and_names_that_are_taken(self):
         self.refused(self.build(PASS.replace("NAME", "decode").replace("MORE", ".help = NULL"), "taken.so"), 65,
-                     'the stage type "decode" of ', "taken.so is there already, from ")
+                     'the stage type "decode" of ', "taken.so already exists, from ")
         self.refused(self.build(PASS.replace("NAME", "a b").replace("MORE", ".help = NULL"), "name.so"), 65,
                      'name.so: "a b" cannot be the name of a stage type')
         self.refused(self.build(PASS.replace("NAME", "p").replace("MORE", ".external = true"), "external.so"), 65,
@@ -208,7 +208,7 @@ class Plugins(Case):
         one, other = self.build(), self.build(name="libsame.so")
         done = call([MILLRACE, "list", "--plugin", one, "--plugin", other])
         self.assertEqual(done.returncode, 65, done.stderr)
-        self.assertIn(f'the stage type "darkness" of {other} is there already, from {one}: ', done.stderr)
+        self.assertIn(f'the stage type "darkness" of {other} already exists, from {one}: ', done.stderr)
         # The same library twice is one, by whatever name and in either way.
         self.run_pipeline(PIPELINE.replace("PLUGIN", "libdarkness.so, ./libdarkness.so"), "--plugin", one)
 
