@@ -56,7 +56,7 @@ int mr_file_continue(const char *path, int *fd) {
     bool regular = false;
     int opened = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (opened < 0 && errno == ENOENT)
-        return mr_fail(MR_ERROR_NO_INPUT, "%s is not there", path);
+        return mr_fail(MR_ERROR_NO_INPUT, "%s does not exist", path);
     if (opened < 0)
         return mr_file_fail("write to", path);
     int status = look(path, opened, &regular);
@@ -155,7 +155,7 @@ static int refuse_locked(const char *path, int fd) {
     ssize_t got = pread(fd, owner, sizeof owner - 1, 0);
     size_t digits = got > 0 ? strspn(owner, "0123456789") : 0;
     owner[digits] = '\0';
-    return mr_fail(MR_ERROR_IO, "%s is in use by another run%s%s%s; end that one, or give this one a file of its own",
+    return mr_fail(MR_ERROR_IO, "%s is in use by another run%s%s%s; end that run, or use another file for this one",
                    path, digits ? " (process " : "", owner, digits ? ")" : "");
 }
 

@@ -401,7 +401,7 @@ static const mr_port outputs[] = {{.name = "out", .help = "the same frames in an
 
 const mr_stage_type mr_copy_stage = {
     .name = "copy",
-    .summary = "brings frames from one memory into another; put in by the planner",
+    .summary = "copies frames from one memory to another; inserted by the planner",
     .inputs = inputs,
     .outputs = outputs,
     .options_bytes = sizeof(mr_copy_options),

@@ -181,7 +181,7 @@ static int drive(mr_graph *graph, int64_t timeout_ns) {
     if (has_ended(graph))
         return outcome(graph);
     if (!more && timeout_ns < 0)
-        return mr_fail(MR_ERROR_INTERNAL, "the pipeline stalls: %zu stages wait for what nobody brings",
+        return mr_fail(MR_ERROR_INTERNAL, "deadlock: %zu stages wait for input",
                        graph->running);
     return MR_ERROR_AGAIN;
 }

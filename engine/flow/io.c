@@ -162,7 +162,7 @@ static void lay_out(const mr_format *format, mr_frame *frame, mr_buffer *buffer)
 int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame) {
     size_t bytes = mr_format_bytes(format);
     if (!bytes)
-        return mr_fail(MR_ERROR_INTERNAL, "%s asks for a frame whose size is not known", io->instance->self.id);
+        return mr_fail(MR_ERROR_INTERNAL, "%s asks for a frame of unknown size", io->instance->self.id);
     mr_buffer *buffer = NULL;
     mr_frame *made = NULL;
     /* Work that writes it may be under way when the call fails and its frame is released. */
@@ -354,7 +354,7 @@ bool mr_stage_gives_up(const mr_stage *self) {
     /* Short enough for a run of several nodes, which are asked one after the other, to end in time. */
     if (!asked_ns || mr_clock_now_ns(mr_clock_real()) - asked_ns < graph->plan->grace_ns / 10 * 3)
         return false;
-    mr_stage_warn(self, "still waits, and the run was asked to end: what is in flight is dropped");
+    mr_stage_warn(self, "is still waiting after the run was asked to end: frames in flight are dropped");
     mr_graph_stop(graph, true);
     return true;
 }

@@ -97,7 +97,7 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
         status = (hands_on ? mr_stream_hand_on : mr_stream_record)(entry->streams[slot->part], event);
     /* Copies of inputs that were not waited for have no end either. */
     if (!status && staging && staging->unrecorded)
-        status = mr_fail(MR_ERROR_DEVICE, "%s: inputs could not be brought in", self->device->name);
+        status = mr_fail(MR_ERROR_DEVICE, "%s: inputs could not be copied", self->device->name);
     if (status) {
         mr_event_unref(&event);
         if (entry->streams[slot->part]->unrecorded || (staging && staging->unrecorded))
@@ -276,9 +276,11 @@ static bool release(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
 /* Calls of one device are done in order; one device does not wait for another. */
 static void free_held(mr_instance *instance, mr_entry_task *entry) {
     bool done = true;
-    for (uint64_t n = instance->ring.freed; n < instance->ring.claimed && (done || instance->placement.part_count > 1); n++)
+    for (uint64_t n = instance->ring.freed; n < instance->ring.claimed && (done || instance->placement.part_count > 1);
+         n++)
         done = release(instance, mr_instance_slot(instance, n), entry);
-    while (instance->ring.freed < instance->ring.pushed && mr_instance_slot(instance, instance->ring.freed)->state == MR_SLOT_FREE)
+    while (instance->ring.freed < instance->ring.pushed &&
+           mr_instance_slot(instance, instance->ring.freed)->state == MR_SLOT_FREE)
         instance->ring.freed++;
     if (instance->intake.ends_left == 0 && instance->ring.freed == instance->ring.claimed && !instance->ring.reported) {
         instance->ring.reported = true;

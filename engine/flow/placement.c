@@ -159,7 +159,8 @@ size_t mr_instance_choose_part(mr_instance *instance, const mr_frame *frame) {
     if (part < reserve)
         return mr_instance_part_now(instance, part);
     /* A batch behind stays whole if all of its frames went to one device. */
-    if (instance->placement.turn == turn_now(instance) && is_usable(&instance->placement.parts[instance->placement.turn_part]))
+    if (instance->placement.turn == turn_now(instance) &&
+        is_usable(&instance->placement.parts[instance->placement.turn_part]))
         return instance->placement.turn_part;
     return instead_of(instance, 0);
 }
@@ -234,7 +235,7 @@ static bool came_failed(const mr_slot *slot) {
 /* No device takes over: reports it once, if the call itself did not. */
 static void tell_failure(mr_instance *instance, const mr_part *part) {
     if (!atomic_exchange(&instance->complained, true))
-        mr_log(MR_LOG_ERROR, "%s: %s: %s has failed; the frames that it hits are dropped", instance->self.place,
+        mr_log(MR_LOG_ERROR, "%s: %s: %s has failed; its frames are dropped", instance->self.place,
                instance->self.id, part->self.device->name);
 }
 
@@ -253,10 +254,10 @@ void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot) {
         mr_log(MR_LOG_WARNING, "%s: %s: %s has failed, and no other device is left", instance->self.place,
                instance->self.id, part->self.device->name);
     else if (other >= instance->placement.working || instance->placement.working == 1)
-        mr_log(MR_LOG_WARNING, "%s: %s: %s has failed; from now on the work is done on %s", instance->self.place,
+        mr_log(MR_LOG_WARNING, "%s: %s: %s has failed; from now on %s does the work", instance->self.place,
                instance->self.id, part->self.device->name, instance->placement.parts[other].self.device->name);
     else
-        mr_log(MR_LOG_WARNING, "%s: %s: %s has failed; the other devices take its share over", instance->self.place,
+        mr_log(MR_LOG_WARNING, "%s: %s: %s has failed; the other devices take over its share", instance->self.place,
                instance->self.id, part->self.device->name);
 }
 

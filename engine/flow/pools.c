@@ -136,7 +136,7 @@ static int tell_missing(const mr_instance *instance, size_t number, const mr_pla
     mr_value_print_about(plan->bytes, each, sizeof each);
     mr_value_print_about((uint64_t)(plan->count - made) * plan->bytes, missing, sizeof missing);
     return mr_fail(status,
-                   "%s: there is memory for %d of the %d buffers of %s that are planned for the stage, and %s are "
+                   "%s: there is memory for %d of the %d buffers of %s that are planned for the stage; %s are "
                    "missing%s%s",
                    device->name, made, plan->count, each, missing, lower ? "; " : "", lower ? lower : "");
 }

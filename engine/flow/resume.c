@@ -67,10 +67,16 @@ static int read_number(mr_resume *resume, const char *id, const char *name, yajl
     *number = YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : -1;
     if (*number >= 0 && *number <= most)
         return MR_OK;
-    return mr_fail(MR_ERROR_DATA, "%s: sources.%.100s.%s is %.40s, and a whole number from 0 to %lld is expected (or null "
-                   "for both epoch and seq): the checkpoint is damaged; remove it to begin anew, with the results of the "
-                   "earlier run written over", resume->path, id, name,
-                   YAJL_IS_NUMBER(value) ? YAJL_GET_NUMBER(value) : value ? "no number" : "missing", (long long)most);
+    return mr_fail(
+        MR_ERROR_DATA,
+        "%s: sources.%.100s.%s is %.40s, and a whole number from 0 to %lld is expected (or null "
+        "for both epoch and seq): the checkpoint is damaged; remove it to begin anew, with the results of the "
+        "earlier run written over",
+        resume->path, id, name,
+        YAJL_IS_NUMBER(value) ? YAJL_GET_NUMBER(value)
+        : value               ? "no number"
+                              : "missing",
+        (long long)most);
 }
 
 /* The reach of the source: two numbers, or null for both. */
@@ -97,7 +103,7 @@ static int read_mark(mr_resume *resume, uint32_t source, yajl_val sources) {
     if (!one)
         snprintf(why, sizeof why, "it has no source %.100s", id);
     else if (!YAJL_IS_STRING(of) || strcmp(of->u.string, to->of) != 0)
-        snprintf(why, sizeof why, "source %.100s has other options now", id);
+        snprintf(why, sizeof why, "the options of source %.100s have changed", id);
     else if (!YAJL_IS_TRUE(ended) && !YAJL_IS_FALSE(ended))
         snprintf(why, sizeof why, "sources.%.100s.ended is neither true nor false", id);
     else

@@ -33,7 +33,7 @@ static int check_sinks(const mr_plan *plan) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
         bool sink = !vertex->type->outputs && vertex->role != MR_ROLE_CUT_OUT && mr_plan_is_here(plan, vertex);
         if (sink && !vertex->type->resumes)
-            return refuse(vertex, "what it writes cannot be continued after a crash (--resume); write with jsonl");
+            return refuse(vertex, "its output cannot be continued after a crash (--resume); write with jsonl");
     }
     return MR_OK;
 }
@@ -45,9 +45,9 @@ static int check_ways(const mr_plan *plan) {
         count_ways(plan, s, ways);
         for (size_t v = plan->source_count; !status && v < plan->vertex_count; v++)
             if (ways[v] > 1 && plan->vertices[v].type->sync && mr_plan_is_here(plan, &plan->vertices[v]))
-                status = refuse(&plan->vertices[v], "frames of one source reach it several ways, and after a crash "
-                                "(--resume) nothing tells their records apart; give each way a sink of its own, or "
-                                "join them");
+                status = refuse(&plan->vertices[v], "frames of one source reach it on several paths, and after a crash "
+                                                    "(--resume) their records cannot be told apart; give each path its "
+                                                    "own sink, or join them");
     }
     mr_free(ways);
     return status;
@@ -63,8 +63,8 @@ static int check_sources(const mr_plan *plan) {
             return MR_OK;
         other = vertex;
     }
-    return other ? refuse(other, "it cannot give its frames again, so that nothing can go on where a run was ended "
-                          "(--resume is for files)")
+    return other ? refuse(other, "it cannot give its frames again, so that a run cannot be continued (--resume is for "
+                                 "files)")
                  : MR_OK;
 }
 
@@ -151,7 +151,8 @@ int mr_resume_mark(mr_graph *graph) {
     }
     for (size_t i = 0; i < graph->instance_count; i++) {
         mr_instance *instance = graph->instances[i];
-        instance->intake.passes_settled = needs[instance->vertex - plan->vertices] || instance->vertex->role == MR_ROLE_SOURCE;
+        instance->intake.passes_settled =
+            needs[instance->vertex - plan->vertices] || instance->vertex->role == MR_ROLE_SOURCE;
     }
     mr_free(needs);
     return MR_OK;

@@ -45,14 +45,14 @@ int mr_slot_add_mark(mr_slot *slot, const mr_item *mark) {
 
 int mr_slot_keep(mr_slot *slot, mr_frame *frame) {
     if (!room_for((void **)&slot->kept, slot->kept_count, &slot->kept_room, sizeof(mr_frame *)))
-        return mr_fail(MR_ERROR_MEMORY, "no memory for what a device works on");
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the work of a device");
     slot->kept[slot->kept_count++] = mr_frame_ref(frame);
     return MR_OK;
 }
 
 int mr_slot_keep_result(mr_slot *slot, mr_result *result) {
     if (!room_for((void **)&slot->results, slot->result_count, &slot->result_room, sizeof(mr_result *)))
-        return mr_fail(MR_ERROR_MEMORY, "no memory for what a device works on");
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the work of a device");
     slot->results[slot->result_count++] = mr_result_ref(result);
     return MR_OK;
 }

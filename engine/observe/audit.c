@@ -94,20 +94,21 @@ static bool ends_within_line(off_t bytes) {
     return bytes > 0 && pread(fd, &last, 1, bytes - 1) == 1 && last != '\n';
 }
 
-/* If another process has left a partial line, a new line is begun. If the disk is full, the part that was written of this
- * one is removed again: no other process has written meanwhile. If it cannot be removed, the next entry of any process
- * begins a new line. */
+/* If another process has left a partial line, a new line is begun. If the disk is full, the part that was written of
+ * this one is removed again: no other process has written meanwhile. If it cannot be removed, the next entry of any
+ * process begins a new line. */
 static int write_line(const unsigned char *line, size_t bytes) {
     bool alone = regular && lock_file();
     off_t before = regular ? lseek(fd, 0, SEEK_END) : 0;
     size_t apart = regular ? ends_within_line(before) : torn;
-    const struct iovec parts[] = {{.iov_base = "\n", .iov_len = apart}, {.iov_base = (void *)(uintptr_t)line, .iov_len = bytes}};
+    const struct iovec parts[] = {{.iov_base = "\n", .iov_len = apart},
+                                  {.iov_base = (void *)(uintptr_t)line, .iov_len = bytes}};
     ssize_t written = writev(fd, parts, 2);
     int error = written < 0 ? errno : ENOSPC;
     bool whole = written == (ssize_t)(apart + bytes);
     torn = written > 0 ? !whole : torn;
     if (alone && written > 0 && !whole && ftruncate(fd, before))
-        mr_log(MR_LOG_DEBUG, "the audit log keeps a piece of an entry: %s", strerror(errno));
+        mr_log(MR_LOG_DEBUG, "the audit log now ends with part of an entry: %s", strerror(errno));
     if (alone)
         flock(fd, LOCK_UN);
     if (whole && (fdatasync(fd) == 0 || errno == EINVAL))

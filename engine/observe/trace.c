@@ -237,7 +237,7 @@ int mr_trace_finish(mr_trace *trace) {
         uint64_t lost = mr_trace_lost(trace);
         if (lost)
             mr_log(MR_LOG_WARNING,
-                   "%s: %llu events of the trace are missing: they came faster than they could be written",
+                   "%s: %llu events are missing from the trace: they came faster than they could be written",
                    trace->file.path, (unsigned long long)lost);
     }
     return trace->file.status ? mr_fail(trace->file.status, "%s", trace->file.message) : MR_OK;

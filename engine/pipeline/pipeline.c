@@ -80,7 +80,8 @@ int mr_pipeline_params_copy(mr_pipeline_params *own, const mr_pipeline_params *g
                             mr_diagnostics *diagnostics) {
     int status = mr_sized_copy(own, sizeof *own, given, given_bytes, MR_SIZE_THROUGH(mr_pipeline_params, path),
                                "mr_pipeline_params");
-    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message()) : MR_OK;
+    return status ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message())
+                  : MR_OK;
 }
 
 int mr_pipeline_open_sized(mr_pipeline **pipeline, const mr_pipeline_params *params, size_t params_bytes,
@@ -115,7 +116,7 @@ static const mr_plan_vertex *find(const mr_pipeline *pipeline, const char *id, b
 static const mr_plan_vertex *find_external(const mr_pipeline *pipeline, const char *id) {
     const mr_plan_vertex *vertex = find(pipeline, id, true);
     if (vertex && !vertex->type->external) {
-        mr_fail(MR_ERROR_USAGE, "source %s is of type %s; frames can be pushed into sources of type push only", id,
+        mr_fail(MR_ERROR_USAGE, "source %s has type %s; frames can only be pushed into sources of type push", id,
                 vertex->type->name);
         return NULL;
     }
@@ -137,8 +138,8 @@ int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_fun
 int mr_pipeline_start(mr_pipeline *pipeline) {
     if (pipeline->offline)
         return mr_fail(MR_ERROR_USAGE, pipeline->plan->node < 0
-                                           ? "nodes are started one by one: name the one that this process runs"
-                                           : "a pipeline that was only proven (offline) cannot be started");
+                                           ? "name the node that this process runs: each process runs one"
+                                           : "a pipeline that was opened offline cannot be started");
     mr_graph *graph = pipeline->graph;
     int status = graph->resume_path ? mr_resume_create(&graph->resume, graph, graph->resume_path) : MR_OK;
     return status ? status : mr_graph_start(graph);

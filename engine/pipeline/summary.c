@@ -123,8 +123,10 @@ static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first
     const mr_plan_vertex *planned = &graph->plan->vertices[vertex];
     uint64_t latency[MR_HISTOGRAM_BUCKETS] = {0};
     size_t count = 0;
-    *summary = (mr_stage_summary){
-        .id = planned->id, .type = planned->type->name, .device = planned->device_names, .is_source = planned->role == MR_ROLE_SOURCE};
+    *summary = (mr_stage_summary){.id = planned->id,
+                                  .type = planned->type->name,
+                                  .device = planned->device_names,
+                                  .is_source = planned->role == MR_ROLE_SOURCE};
     begin_shares(graph, planned, summary);
     for (size_t i = first; i < graph->instance_count && graph->instances[i]->vertex == planned; i++, count++) {
         add_instance(graph->instances[i], summary, latency);
@@ -272,7 +274,7 @@ static mr_summary *create(const mr_plan *plan) {
 int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     mr_graph *graph = pipeline->graph;
     if (!graph)
-        return mr_fail(MR_ERROR_USAGE, "a pipeline that was only proven (offline) has nothing to sum up");
+        return mr_fail(MR_ERROR_USAGE, "a pipeline that was opened offline has no summary");
     bool *come = mr_calloc(graph->plan->source_count + 1, sizeof *come);
     mr_summary *made = come ? create(graph->plan) : NULL;
     if (!made) {

@@ -94,11 +94,11 @@ static void refuse_start(int allocation, const char *wanted) {
 
 static void what_is_missing_is_told(void **state) {
     (void)state;
-    refuse_start(9, "p.yaml:6:3: make->sim:0?fail_allocation=9: sim:0: there is memory for 2 of the 23 buffers of 64 bytes that "
-                    "are planned for the stage, and 1.3 KiB are missing; lower queue of one, which is 4: that spares up to "
-                    "192 bytes");
-    refuse_start(37, "p.yaml:6:3: one: sim:0: there is memory for 7 of the 17 buffers of 64 bytes that are planned for the stage, "
-                     "and 640 bytes are missing; lower queue of one, which is 4: that spares up to 192 bytes");
+    refuse_start(9, "p.yaml:6:3: make->sim:0?fail_allocation=9: sim:0: there is memory for 2 of the 23 buffers of 64 "
+                    "bytes that are planned for the stage; 1.3 KiB are missing; lower queue of one, which is 4: that "
+                    "spares up to 192 bytes");
+    refuse_start(37, "p.yaml:6:3: one: sim:0: there is memory for 7 of the 17 buffers of 64 bytes that are planned for "
+                     "the stage; 640 bytes are missing; lower queue of one, which is 4: that saves up to 192 bytes");
     mr_pipeline *pipeline = open_chain("?fail_allocation=3", 1);
     mr_summary *sums = flow_run(pipeline);
     assert_int_equal(sums->delivered, FRAMES);
@@ -110,8 +110,10 @@ static void what_is_missing_is_told(void **state) {
 
 /* So many numbers as the frame has come to. */
 static int negotiate_growing(mr_negotiation *negotiation) {
-    negotiation->outputs[0].set = (mr_format_set){
-        .payload = MR_PAYLOAD_TENSOR, .dtypes = MR_IN_SET(MR_DTYPE_I64), .layouts = MR_IN_SET(MR_LAYOUT_FLAT), .rank = 1};
+    negotiation->outputs[0].set = (mr_format_set){.payload = MR_PAYLOAD_TENSOR,
+                                                  .dtypes = MR_IN_SET(MR_DTYPE_I64),
+                                                  .layouts = MR_IN_SET(MR_LAYOUT_FLAT),
+                                                  .rank = 1};
     return MR_OK;
 }
 

@@ -387,9 +387,9 @@ static void take_over(const char *last, const char *more, const char *words) {
 
 static void others_take_over(void **state) {
     (void)state;
-    take_over("cpu", ", in_flight: 2, on_device_error: cpu", "cuda:0 has failed; from now on the work is done on cpu");
+    take_over("cpu", ", in_flight: 2, on_device_error: cpu", "cuda:0 has failed; from now on cpu does the work");
     take_over("cuda:1", ", in_flight: 2, on_device_error: cuda:1",
-              "cuda:0 has failed; from now on the work is done on cuda:1");
+              "cuda:0 has failed; from now on cuda:1 does the work");
 }
 
 static void missing_kernels_are_said(void **state) {

@@ -62,7 +62,7 @@ static void unknown_fields_are_refused_unless_zero(void **state) {
     assert_int_equal(mr_pipeline_open_sized(&pipeline, &params.params, sizeof params, &wrong), MR_OK);
     mr_pipeline_destroy(&pipeline);
     params.unknown = "set";
-    fails(&params.params, sizeof params, "the program was compiled with later headers");
+    fails(&params.params, sizeof params, "the program was compiled with newer headers");
 }
 
 static void a_size_that_never_was_is_refused(void **state) {

@@ -128,7 +128,7 @@ static void tables_of_options(void **state) {
                    "not within options_bytes");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .offset = SIZE_MAX - 3}, "not within options_bytes");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .offset = 4},
-                   "not where a field of its kind can be");
+                   "is not aligned for its kind");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_INT, .min = 2, .max = 1}, "its min is above its max");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_ENUM}, "needs choices");
     option_refused((mr_option){.name = "a", .kind = MR_OPTION_MAP}, "has no fields");

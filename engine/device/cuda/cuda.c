@@ -18,8 +18,8 @@ int mr_cuda_failed(const mr_device *device, cudaError_t error, const char *what)
     return mr_fail(status, "%s: cannot %s: %s", device->name, what, cudaGetErrorString(error));
 }
 
-/* A library that records a graph on one thread may forbid calls on all other threads that could disturb it, even queries
- * of events. The calls of this thread concern streams of its own. */
+/* A library that records a graph on one thread may forbid calls on all other threads that could disturb it, even
+ * queries of events. The calls of this thread concern streams of its own. */
 static void leave_others_alone(void) {
     static _Thread_local bool done;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
@@ -175,10 +175,10 @@ static int refuse_driver(int index) {
     int driver = 0;
     if (cudaDriverGetVersion(&driver) || driver == 0)
         return mr_fail(MR_ERROR_UNAVAILABLE,
-                       "cuda:%d: this machine has no NVIDIA driver; \"millrace devices\" tells more", index);
+                       "cuda:%d: this machine has no NVIDIA driver; \"millrace devices\" says more", index);
     return mr_fail(MR_ERROR_UNAVAILABLE,
-                   "cuda:%d: the NVIDIA driver runs programs of CUDA up to %d.%d, and this build is made with "
-                   "CUDA %d.%d; \"millrace devices\" tells which driver is needed",
+                   "cuda:%d: the NVIDIA driver supports CUDA up to %d.%d, but this build uses CUDA %d.%d; \"millrace "
+                   "devices\" says which driver is needed",
                    index, driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 }
 
@@ -218,7 +218,8 @@ static int ask(int index, struct cudaDeviceProp *about) {
         return status;
     cudaError_t error = cudaGetDeviceProperties(about, index);
     cudaGetLastError();
-    return error ? mr_fail(MR_ERROR_DEVICE, "cuda:%d: its properties cannot be read: %s", index, cudaGetErrorString(error))
+    return error ? mr_fail(MR_ERROR_DEVICE, "cuda:%d: its properties cannot be read: %s", index,
+                           cudaGetErrorString(error))
                  : check_code(index, about);
 }
 

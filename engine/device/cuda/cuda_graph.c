@@ -138,14 +138,15 @@ static void keep(mr_cuda_launches *self, const launches *put_off, uint64_t hash)
 }
 
 static void stop(mr_cuda_launches *self, const mr_device *device, mr_log_level level, const char *why) {
-    mr_log(level, "%s: launches are not made into CUDA graphs any more on a stream: %s", device->name, why);
+    mr_log(level, "%s: launches of a stream are no longer combined into CUDA graphs: %s", device->name, why);
     self->graphs = false;
     forget_all(self);
 }
 
 /* Each stage alone has fewer buffers that can come together. */
 static void part(mr_cuda_launches *self, const mr_device *device) {
-    mr_log(MR_LOG_DEBUG, "%s: each stage has CUDA graphs of its own again on a stream: together they recur too seldom",
+    mr_log(MR_LOG_DEBUG, "%s: the stages of a stream have separate CUDA graphs again: together their launches recur "
+                         "too seldom",
            device->name);
     self->apart = true;
     self->since_recorded = self->counts.recorded;

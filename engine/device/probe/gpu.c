@@ -60,8 +60,7 @@ int mr_gpu_index_of(const mr_gpu_access *access, const char *uuid, int *index) {
         error = access->cuDeviceGetCount(&count);
     if (error)
         return mr_fail(MR_ERROR_UNAVAILABLE,
-                       "cuda:%s: the NVIDIA driver shows no GPU (error %d); \"millrace devices\" tells "
-                       "more",
+                       "cuda:%s: the NVIDIA driver shows no GPU (error %d); \"millrace devices\" says more",
                        uuid, error);
     for (int i = 0; i < count && i < MR_GPU_MOST; i++) {
         if (access->cuDeviceGet(&device, i))
@@ -98,7 +97,8 @@ static void read_codecs(const mr_gpu_access *access, mr_gpu *gpu) {
     }
 }
 
-/* Of an instance of a GPU that is divided (MIG) the driver tells the UUID of the instance, and NVML knows it as such. */
+/* Of an instance of a GPU that is divided (MIG) the driver tells the UUID of the instance, and NVML knows it as such.
+ */
 static bool find_handle(const mr_gpu_access *access, mr_gpu *gpu, void **handle) {
     if (!access->nvmlDeviceGetHandleByUUID)
         return false;

@@ -138,12 +138,13 @@ static void diagnose_no_device(const mr_gpu_access *access, mr_gpus *found) {
         MEND(ALL("hidden", true, "CUDA_VISIBLE_DEVICES=\"%s\" hides every GPU from this process", visible),
              "unset CUDA_VISIBLE_DEVICES, or name GPUs that nvidia-smi -L lists");
     else if (access->check_node("/dev/nvidia0"))
-        MEND(ALL("no-device", true, "the driver is there, but no /dev/nvidia0: this process has been given no GPU"),
+        MEND(ALL("no-device", true, "the driver is loaded, but there is no /dev/nvidia0: this process has no access to "
+                                    "a GPU"),
              "%s; "
              "elsewhere run nvidia-modprobe -c 0 -u as root",
              container);
     else if (count_split(access) > 0)
-        MEND(ALL("mig", true, "MIG is on, and no instance of it can be used for computing"),
+        MEND(ALL("mig", true, "MIG is on, but no MIG instance can be used for computing"),
              "make one (nvidia-smi mig -cgi 0 -C), or turn MIG off (nvidia-smi -mig 0)");
     else
         MEND(ALL("no-device", true, "the driver shows no GPU"), "run nvidia-smi, and dmesg | grep -i nvrm");
@@ -162,7 +163,7 @@ static void diagnose_error(const mr_gpu_access *access, mr_gpus *found, int erro
         char version[80] = "unknown";
         access->module_version(version, sizeof version);
         MEND(ALL("driver-mismatch", true,
-                 "the driver in the kernel (%s) and its library libcuda.so.1 do not belong together", version),
+                 "the driver in the kernel (%s) and its library libcuda.so.1 are of different versions", version),
              "restart the machine if the driver was updated; take cuda-compat out of LD_LIBRARY_PATH if it is there; "
              "%s",
              container);
@@ -191,8 +192,9 @@ void mr_gpus_diagnose(const mr_gpu_access *access, mr_gpus *found, int error) {
 
 /* ---- one GPU --------------------------------------------------------------------------------------------------- */
 
-/* Code for an architecture runs on those of the same major version with the same or a higher minor version; intermediate
- * code, kept for the last one, runs on all later ones (CUDA C++ Programming Guide, "Application Compatibility"). */
+/* Code for an architecture runs on those of the same major version with the same or a higher minor version;
+ * intermediate code, kept for the last one, runs on all later ones (CUDA C++ Programming Guide, "Application
+ * Compatibility"). */
 bool mr_gpu_has_code(const int *architectures, int capability) {
     for (const int *one = architectures; *one; one++)
         if ((*one / 10 == capability / 10 && *one <= capability) || (!one[1] && *one <= capability))
@@ -214,10 +216,10 @@ static void diagnose_architecture(const mr_gpu_access *access, mr_gpu *gpu) {
     if (!access->runtime || !capability || mr_gpu_has_code(access->architectures, capability))
         return;
     MEND(ONE("wrong-architecture", true,
-             "its compute capability is %d.%d, and this build has kernels for %s (and, by way of the last, later "
+             "its compute capability is %d.%d, and this build has kernels for %s (and, through the last one, later "
              "ones)",
              gpu->major, gpu->minor, mr_gpu_print_architectures(access->architectures, list, sizeof list)),
-         "configure the build with -DMILLRACE_CUDA_ARCHITECTURES=%d, with a CUDA toolkit that still knows it",
+         "configure the build with -DMILLRACE_CUDA_ARCHITECTURES=%d, with a CUDA toolkit that still supports it",
          capability);
 }
 
@@ -239,7 +241,7 @@ void mr_gpu_diagnose(const mr_gpu_access *access, mr_gpu *gpu, int mode, unsigne
         MEND(ONE("memory-errors", false,
                  "%llu uncorrected memory error%s since it was reset: results cannot be relied on", errors,
                  errors == 1 ? "" : "s"),
-             "nvidia-smi -i %s -r, as root and with nothing running on it; replace the card if they come again",
+             "nvidia-smi -i %s -r, as root and with nothing running on it; replace the card if the errors recur",
              gpu->uuid);
     if (gpu->mig == 1)
         MEND(ONE("mig", false, "MIG is on: a process sees one instance of it, with that instance's share"),
@@ -254,7 +256,7 @@ void mr_gpu_diagnose(const mr_gpu_access *access, mr_gpu *gpu, int mode, unsigne
         for (int i = 0; mr_gpu_slowed_by(gpu->slowed, i); i++)
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
                      mr_gpu_slowed_by(gpu->slowed, i));
-        MEND(ONE("slowed", false, "its clocks are held down: %s", list),
+        MEND(ONE("slowed", false, "its clocks are throttled: %s", list),
              "see nvidia-smi -i %s -q -d PERFORMANCE,TEMPERATURE,POWER", gpu->uuid);
     }
 }

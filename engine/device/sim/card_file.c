@@ -66,7 +66,7 @@ static int take_rates(const char *path, yajl_val value, mr_card *card) {
         while (codec < MR_CARD_CODECS && strcmp(mr_card_codec_name((mr_card_codec)codec), key) != 0)
             codec++;
         if (codec == MR_CARD_CODECS)
-            return mr_fail(MR_ERROR_DATA, "%s: \"decode_fps\" knows no codec \"%s\"", path, key);
+            return mr_fail(MR_ERROR_DATA, "%s: \"decode_fps\" has no codec \"%s\"", path, key);
         if (!read_number(YAJL_GET_OBJECT(value)->values[i], &number) || !(number > 0 && number <= most_count))
             return wrong_number(path, key, most_count);
         card->decode_fps[codec] = number;

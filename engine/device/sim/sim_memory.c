@@ -1,13 +1,13 @@
 /* The memory of simulated devices: the blocks, their owners, and the check of work that touches them.
  *
  * All blocks of all simulated devices of the process are in one table by address, so that every address in a copy or
- * among the arguments of work can be looked up; other addresses are the host's and are not checked. Freed blocks are kept
- * for a while, so that work with an old address is found. A block that returns to its pool begins a new generation: work
- * that was submitted in an earlier one and is not done was forgotten by its owner.
+ * among the arguments of work can be looked up; other addresses are the host's and are not checked. Freed blocks are
+ * kept for a while, so that work with an old address is found. A block that returns to its pool begins a new
+ * generation: work that was submitted in an earlier one and is not done was forgotten by its owner.
  *
  * Writers: a copy writes its destination; other work writes each block that it is the first to touch in a generation.
- * That is an output of a call, and until another stream touches it, all work of its stream there counts as writing. Work
- * of every other stream must be ordered behind that. */
+ * That is an output of a call, and until another stream touches it, all work of its stream there counts as writing.
+ * Work of every other stream must be ordered behind that. */
 #include <stdio.h>
 #include <string.h>
 
@@ -232,7 +232,7 @@ static const char *objection(const sim_item *item, const sim_block *block, acces
     if (elsewhere && how == WORKS)
         return "it works on memory of another device";
     if (block->writer.stream && !mr_sim_order_covers(item->stream, block->writer))
-        return how == WRITES ? "it writes memory that other work, which it was not made to wait for, writes"
+        return how == WRITES ? "it writes memory that other work writes, without waiting for that work"
                              : "it reads memory before the event of the work that writes it";
     return NULL;
 }
@@ -278,7 +278,7 @@ static range range_of(const void *data, ptrdiff_t stride, size_t bytes, size_t r
 static const char *touch_range(sim_item *item, range r, access how, sim_block **block) {
     *block = find(r.begin);
     if (!*block)
-        return find(r.end - 1) ? "it copies from beyond the begin of a buffer" : NULL;
+        return find(r.end - 1) ? "it copies from before the start of a buffer" : NULL;
     if ((size_t)(r.end - (*block)->data) > (*block)->bytes)
         return how == WRITES ? "it copies to beyond the end of a buffer"
                              : "it copies from beyond the end of a buffer";
@@ -342,7 +342,7 @@ int mr_sim_check_touched(const sim_item *item) {
         if (held->block->freed)
             wrong = "memory was freed before the work on it was done";
         else if (held->block->generation != held->generation)
-            wrong = "a buffer was given to others before the work on it was done";
+            wrong = "a buffer was reused before the work on it was done";
     }
     mr_sim_unlock();
     return wrong ? mr_sim_misuse(item->stream->stream.device, item->stage, &item->frame, wrong) : MR_OK;

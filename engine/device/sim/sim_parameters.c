@@ -109,7 +109,7 @@ static int set_parameter(mr_sim_params *params, const char *text, size_t length,
     char value[VALUE_ROOM];
     int64_t number;
     if (name >= length || length - name - 1 >= sizeof value)
-        return mr_fail(MR_ERROR_CONFIG, "expected key=value behind \"?\" of a simulated device, found \"%.*s\"",
+        return mr_fail(MR_ERROR_CONFIG, "expected key=value after the \"?\" of a simulated device, found \"%.*s\"",
                        (int)length, text);
     const parameter *which = find(text, name);
     if (!which)

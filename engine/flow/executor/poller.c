@@ -1,9 +1,9 @@
 /* How idle workers find work: they wait in epoll for watched descriptors and timers, and, if busy polling is on
  * (mr_executor_busy_poll), one of them polls in memory alone, so that neither it nor a producer needs a system call.
  *
- * Two workers wait in epoll at once. If one of them finds work, the other is already waiting, so the first need not wake a
- * replacement before it runs the work. Descriptors are edge-triggered (EPOLLET): each event reaches one worker, once. If
- * all workers are busy, one of them reads epoll without waiting now and then. */
+ * Two workers wait in epoll at once. If one of them finds work, the other is already waiting, so the first need not
+ * wake a replacement before it runs the work. Descriptors are edge-triggered (EPOLLET): each event reaches one worker,
+ * once. If all workers are busy, one of them reads epoll without waiting now and then. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -40,8 +40,8 @@ static bool is_watched(const mr_executor *executor, const mr_task *task) {
     return i < executor->watched_count;
 }
 
-/* The task of an event may be unwatched by now. The timerfd needs no action: a worker that returns from epoll checks the
- * timers first. */
+/* The task of an event may be unwatched by now. The timerfd needs no action: a worker that returns from epoll checks
+ * the timers first. */
 static void dispatch_events(mr_executor *executor, const struct epoll_event *events, int count) {
     for (int i = 0; i < count; i++) {
         mr_task *task = events[i].data.ptr;
@@ -52,7 +52,8 @@ static void dispatch_events(mr_executor *executor, const struct epoll_event *eve
     }
 }
 
-/* Late rather than early, so that timers due soon after share the wake-up. A timerfd that has expired is not pending. */
+/* Late rather than early, so that timers due soon after share the wake-up. A timerfd that has expired is not pending.
+ */
 void mr_executor_set_timerfd(mr_executor *executor) {
     int64_t due_ns = mr_timers_next(&executor->timers);
     if (due_ns < 0)
@@ -132,11 +133,11 @@ void mr_executor_close_poller(mr_executor *executor) {
 int mr_task_watch(mr_task *task, int fd) {
     mr_executor *executor = task->executor;
     int status = executor->random || task->thread || fd < 0
-                     ? mr_fail(MR_ERROR_UNAVAILABLE, "no worker waits for descriptors of this task")
+                     ? mr_fail(MR_ERROR_UNAVAILABLE, "this task has no descriptor that workers wait for")
                      : MR_OK;
     pthread_mutex_lock(&executor->lock);
     if (!status && executor->watched_count == MR_EXECUTOR_WATCHED)
-        status = mr_fail(MR_ERROR_UNAVAILABLE, "workers wait for %d descriptors already", MR_EXECUTOR_WATCHED);
+        status = mr_fail(MR_ERROR_UNAVAILABLE, "workers already wait for %d descriptors", MR_EXECUTOR_WATCHED);
     task->fd = fd;
     if (!status)
         status = add(executor, fd, task);
@@ -223,7 +224,7 @@ int mr_task_poll(mr_task *task, mr_task_peek *peek) {
     if (room)
         executor->polled[executor->polled_count++] = task;
     pthread_mutex_unlock(&executor->polls);
-    return room ? MR_OK : mr_fail(MR_ERROR_UNAVAILABLE, "workers poll for %d tasks already", MR_EXECUTOR_POLLED);
+    return room ? MR_OK : mr_fail(MR_ERROR_UNAVAILABLE, "workers already poll for %d tasks", MR_EXECUTOR_POLLED);
 }
 
 void mr_task_for_upkeep(mr_task *task) {

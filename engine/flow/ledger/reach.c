@@ -11,7 +11,7 @@ static int widen(mr_reach *reach) {
     size_t room = reach->room ? 2 * reach->room : 64;
     mr_reach wider = {.ring = mr_alloc(room * sizeof *wider.ring), .room = room};
     if (!wider.ring)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the frames of a source that are under way");
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the frames of a source that are in flight");
     for (uint64_t i = reach->first; i < reach->next; i++)
         *frame_at(&wider, i) = *frame_at(reach, i);
     mr_free(reach->ring);

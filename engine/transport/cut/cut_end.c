@@ -240,25 +240,27 @@ static void report_never(const mr_cut_reporter *reporter, const char *address) {
     const mr_cut *cut = reporter->cut;
     if (*reporter->refused)
         mr_log(MR_LOG_WARNING,
-               "%s: %s and %s do not work together (%s): this node waits until that is mended and the other "
-               "is started again, or this node is stopped (SIGTERM)",
+               "%s: %s and %s do not work together (%s): this node waits until that is fixed and the other node is "
+               "restarted, or until this node is stopped (SIGTERM)",
                cut->name, cut->from_node, cut->to_node, reporter->refused);
     else if (address)
-        mr_log(MR_LOG_WARNING, "%s: %s does not answer at %s: it does not run%s", cut->name, cut->from_node, address,
-               cut->key ? ", or does not know this node's key, or has another than is expected here" : "");
+        mr_log(MR_LOG_WARNING, "%s: %s does not answer at %s: it is not running%s", cut->name, cut->from_node, address,
+               cut->key ? ", or does not know this node's key, or has a different key than expected" : "");
     else
-        mr_log(MR_LOG_WARNING, "%s: %s has not come to take frames: it does not run%s", cut->name, cut->to_node,
-               cut->key ? ", or its key is not among those that may connect" : "");
+        mr_log(MR_LOG_WARNING, "%s: %s has not connected to take frames: it is not running%s", cut->name, cut->to_node,
+               cut->key ? ", or its key is not allowed to connect" : "");
 }
 
 /* Whether it will reconnect is not known: a restart and a final stop look the same from here. */
 static void report_gap(const mr_cut_reporter *reporter, const char *address) {
     const mr_cut *cut = reporter->cut;
     if (address)
-        mr_log(MR_LOG_WARNING, "%s: %s at %s is gone (%s); this node waits for what it has not sent yet, until that is "
-               "started again, or this node is stopped (SIGTERM)", cut->name, cut->from_node, address, reporter->gone);
+        mr_log(MR_LOG_WARNING,
+               "%s: %s at %s is down (%s); this node waits for the frames that it has not sent yet, "
+               "until that node is restarted or this node is stopped (SIGTERM)",
+               cut->name, cut->from_node, address, reporter->gone);
     else
-        mr_log(MR_LOG_WARNING, "%s: %s is gone (%s); %s, until it is started again, or this node is stopped (SIGTERM)",
+        mr_log(MR_LOG_WARNING, "%s: %s is down (%s); %s until it is restarted or this node is stopped (SIGTERM)",
                cut->name, cut->to_node, reporter->gone,
                cut->mode == MR_CUT_LIVE ? "its frames are dropped" : "its frames wait here");
 }
@@ -317,9 +319,11 @@ void mr_cut_report_suspect(mr_cut_reporter *reporter, const mr_action *action, i
     char why[512];
     if (!mr_audit_may(&reporter->peers, now_ns))
         return;
-    snprintf(why, sizeof why, "like one before it, it had frame %" PRIu64 " of %s (epoch %" PRIu32 ", sub %" PRIu32
-             ") first in hand, which may be what they die of: `dead_letters: FOLDER` under `cut` sets such frames aside",
-             frame->seq, reporter->cut->source_ids[frame->source], frame->epoch, frame->sub);
+    snprintf(
+        why, sizeof why,
+        "like one before it, it had frame %" PRIu64 " of %s (epoch %" PRIu32 ", sub %" PRIu32
+        ") first in hand, which may be what they die of: `dead_letters: FOLDER` under `cut` sets such frames aside",
+        frame->seq, reporter->cut->source_ids[frame->source], frame->epoch, frame->sub);
     mr_log(MR_LOG_WARNING, "%s: %s: died again: %s", reporter->cut->name, action->of.name, why);
     mr_audit("cut peer", mr_audit_text("cut", reporter->cut->name), mr_audit_text("peer", action->of.name),
              mr_audit_text("what", "died again"), mr_audit_text("why", why),

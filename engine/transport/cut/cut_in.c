@@ -118,8 +118,8 @@ static uint32_t layouts_taken(const mr_plan *plan, int from) {
     return taken;
 }
 
-/* Whether stages behind the cut can work with it. Sizes and layouts of pictures may change while a pipeline runs, as they
- * may where nothing is cut; but a layout that was not planned must be one that all of them take. */
+/* Whether stages behind the cut can work with it. Sizes and layouts of pictures may change while a pipeline runs, as
+ * they may where nothing is cut; but a layout that was not planned must be one that all of them take. */
 static bool fits(const cut_in *in, const mr_frame *frame) {
     const mr_format_set *planned = &in->instance->vertex->outputs[0].set;
     const mr_format *format = &frame->format;
@@ -299,8 +299,8 @@ static void report_forgetting(cut_in *in) {
     if (in->reported_forgetting || !mr_receiver_forgets(in->receiver))
         return;
     in->reported_forgetting = true;
-    mr_stage_warn(in->self, "more gaps between frames than can be remembered: if node %s is started again, some frames "
-                  "may be taken twice", in->cut->from_node);
+    mr_stage_warn(in->self, "more gaps between frames than can be remembered: if node %s is restarted, some frames may "
+                            "be taken twice", in->cut->from_node);
 }
 
 /* Once everything has ended here, the producer's last message is waited for; not forever, since it may have been lost,
@@ -529,7 +529,7 @@ static const mr_stage_hooks hooks = {.never_opened = end_sources};
 
 const mr_stage_type mr_cut_in_stage = {
     .name = "cut in",
-    .summary = "takes the frames that come over a cut; put in by the planner",
+    .summary = "receives frames from another node; inserted by the planner",
     .inputs = inputs,
     .outputs = outputs,
     .options_bytes = sizeof(mr_cut),

@@ -165,7 +165,7 @@ bool mr_cut_export_buffer(void *context, mr_buffer *buffer, size_t offset, size_
 /* A full ring is not an error: the consumer is behind, and ZeroMQ queues as much as its credit allows. */
 static void report_crowded(mr_cut_exporter *exporter) {
     if (!exporter->crowded)
-        mr_log(MR_LOG_INFO, "%s: the ring beside ZeroMQ is full: messages go through ZeroMQ where it is",
+        mr_log(MR_LOG_INFO, "%s: the ring beside ZeroMQ is full: until it has room messages go through ZeroMQ",
                exporter->cut->name);
     exporter->crowded = true;
 }
@@ -196,7 +196,7 @@ static bool fetch_from(const mr_cut_exporter *exporter, export_state *place) {
     int status = mr_shm_export_fetch(exporter->export, place->peer, box->record, sizeof box->record, &bytes);
     if (!open_note(box, exporter->cut, status, bytes) || box->message_in.session == place->session)
         return box->here;
-    mr_log(MR_LOG_WARNING, "%s: shared memory: a peer sends a note of another session", exporter->cut->name);
+    mr_log(MR_LOG_WARNING, "%s: shared memory: a peer sends a record of another session", exporter->cut->name);
     box->over = true;
     box->here = false;
     return false;
@@ -381,6 +381,6 @@ int mr_cut_import_buffer(void *context, const mr_shared_slot *slot, uint64_t byt
                                    .offset = slot->offset,
                                    .bytes = bytes};
     if (importer->aim >= importer->count || !importer->exporters[importer->aim].import)
-        return mr_fail(MR_ERROR_PROTOCOL, "a payload in shared memory, which is not shared");
+        return mr_fail(MR_ERROR_PROTOCOL, "a payload in shared memory, although no memory is shared");
     return mr_shm_import_take(importer->exporters[importer->aim].import, &leased, buffer);
 }

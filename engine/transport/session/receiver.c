@@ -1,4 +1,5 @@
-/* The receiver of a cut: the table of identities, the interface, and the next action. Messages are in receiver_input.c. */
+/* The receiver of a cut: the table of identities, the interface, and the next action. Messages are in receiver_input.c.
+ */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -445,7 +446,7 @@ static bool next_of(mr_receiver *receiver, origin *from, mr_action *action) {
     bool leaving = is_leaving(receiver);
     if (from->state == SENDER_THERE &&
         receiver->now_ns - from->received_ns >= receiver->params.self.timing.silence_ns) {
-        mr_receiver_break(receiver, from, MR_PEER_SILENT, "it is silent");
+        mr_receiver_break(receiver, from, MR_PEER_SILENT, "no heartbeat from it");
         return next_event(receiver, action);
     }
     if (from->state == SENDER_THERE && (must_report(receiver, from) || (leaving && from->pending_count))) {
@@ -454,7 +455,7 @@ static bool next_of(mr_receiver *receiver, origin *from, mr_action *action) {
     }
     if (from->state == SENDER_THERE && (leaving || from->bye)) {
         address(receiver, from, MR_MESSAGE_BYE, action)->bye.text = receiver->closing ? receiver->closing_text
-                                                                    : from->bye       ? "all is done"
+                                                                    : from->bye       ? "done"
                                                                                       : "it was asked to end";
         from->state = SENDER_LEFT;
         from->session = 0;

@@ -203,7 +203,8 @@ static void receive_new(mr_receiver *receiver, origin *from, mr_cut_item *item) 
         receiver->counts.frames += !late;
     }
     if (late && frame) {
-        mr_receiver_settle(receiver, item->ticket, MR_NOTE_DROPPED, receiver->params.self.name, "after the end",
+        mr_receiver_settle(receiver, item->ticket, MR_NOTE_DROPPED, receiver->params.self.name, "a frame after the end "
+                                                                                                "of its source",
                            receiver->now_ns);
     } else if (!frame) {
         mr_receiver_table_settle(receiver, place, MR_NOTE_DELIVERED, NULL, NULL);
@@ -317,7 +318,7 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
         receive_run_state(from, message->beat.run_state);
     } else {
         receiver->counts.malformed++;
-        mr_receiver_break(receiver, from, MR_PEER_BROKEN, "a sender sends welcomes, items, beats and byes");
+        mr_receiver_break(receiver, from, MR_PEER_BROKEN, "a sender sends welcomes, items, heartbeats and byes");
         return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s sends a message that only receivers send",
                        receiver->params.self.cut);
     }

@@ -212,7 +212,7 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
     const mr_session_self *self = &sender->params.self;
     text[0] = 0;
     if (message->hello.oldest_version > MR_PROTOCOL_NEWEST || message->hello.newest_version < MR_PROTOCOL_OLDEST) {
-        snprintf(text, bytes, "it has protocol versions %u to %u, this node has %d to %d", message->hello.oldest_version,
+        snprintf(text, bytes, "it speaks protocol versions %u to %u, this node %d to %d", message->hello.oldest_version,
                  message->hello.newest_version, MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST);
         return MR_REJECT_VERSION;
     }
@@ -221,8 +221,8 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
         return MR_REJECT_CUT;
     }
     if (memcmp(message->hello.digest, self->digest, MR_DIGEST_BYTES) != 0) {
-        snprintf(text, bytes, "node %s runs another pipeline, or another version of it: all nodes need the same file, "
-                 "variables and overrides", message->hello.name);
+        snprintf(text, bytes, "node %s runs a different pipeline, or another version of it: all nodes need the same "
+                              "file, variables and overrides", message->hello.name);
         return MR_REJECT_DIGEST;
     }
     if (strcmp(message->hello.formats, self->formats) != 0) {
@@ -269,7 +269,7 @@ static int receive_hello(mr_sender *sender, uint32_t route, const mr_cut_message
     if (reason)
         return refuse(sender, route, message, reason, text);
     if (sender->closing)
-        return refuse(sender, route, message, MR_REJECT_FULL, "this node is about to end");
+        return refuse(sender, route, message, MR_REJECT_FULL, "this node is ending");
     peer *p = peer_by_name(sender, message->hello.name);
     if (p && p->incarnation == message->hello.incarnation) {
         if (message->hello.attempt <= p->attempt)
@@ -280,19 +280,19 @@ static int receive_hello(mr_sender *sender, uint32_t route, const mr_cut_message
             return MR_OK; /* It asks whether there is another process here. */
         }
         if (p->resumed)
-            end_session(sender, p, MR_PEER_BROKEN, "it begins a new session");
+            end_session(sender, p, MR_PEER_BROKEN, "it starts a new session");
         if (!p->stalled)
             mr_sender_clear(sender, p);
     } else if (p) {
         if (p->session && message->hello.incarnation < p->incarnation)
             return refuse(sender, route, message, MR_REJECT_REPLACED, "a later process of that name is connected");
-        end_session(sender, p, MR_PEER_RESTARTED, "another process has come in its place");
+        end_session(sender, p, MR_PEER_RESTARTED, "another process has taken its place");
         mr_sender_mark_dead(sender, p, true);
         take_record(sender, p, message);
     } else {
         p = free_record(sender);
         if (!p)
-            return refuse(sender, route, message, MR_REJECT_FULL, "as many receivers as allowed are connected");
+            return refuse(sender, route, message, MR_REJECT_FULL, "the maximum number of receivers is connected");
         take_record(sender, p, message);
     }
     welcome(sender, p, route, message);
@@ -338,8 +338,8 @@ static void resume(mr_sender *sender, peer *p) {
     mr_sender_schedule_loss_reports(sender);
 }
 
-/* How many frames of the window a report goes over. An honest one says each of them once, or once more if it came again;
- * a hostile one could have the whole window walked over for each of half a million ranges. */
+/* How many frames of the window a report goes over. An honest one says each of them once, or once more if it came
+ * again; a hostile one could have the whole window walked over for each of half a million ranges. */
 static uint64_t count_settled(const mr_sender *sender, const mr_cut_message *message) {
     uint64_t count = 0;
     for (size_t i = 0; i < message->report.settled_count; i++) {
@@ -379,7 +379,8 @@ static int break_protocol(mr_sender *sender, peer *p, const char *what) {
 
 static int receive_report(mr_sender *sender, peer *p, const mr_cut_message *message) {
     if (!is_sound(sender, p, message))
-        return break_protocol(sender, p, "its report withdraws credit, or settles a frame that was never sent, or one frame many times");
+        return break_protocol(
+            sender, p, "its report withdraws credit, or settles a frame that was never sent, or one frame many times");
     bool first = !p->resumed;
     p->stalled = p->stalled && message->report.progress == p->stalled_at;
     for (size_t i = 0; i < message->report.settled_count; i++)
@@ -484,13 +485,13 @@ void mr_sender_look_at_peers(mr_sender *sender, int64_t now_ns) {
         if (!p->used || (!p->session && !p->leased))
             continue;
         if (now_ns - p->received_ns >= timing->silence_ns) {
-            end_session(sender, p, MR_PEER_SILENT, "it is silent");
+            end_session(sender, p, MR_PEER_SILENT, "no heartbeat from it");
             mr_sender_mark_dead(sender, p, p->closed);
         } else if (p->session && p->leased && timing->stall_ns && now_ns - p->progress_ns >= timing->stall_ns) {
             reject(sender, p->route, p->session, 0, MR_REJECT_STALE, "no progress was made");
             p->stalled = true;
             p->stalled_at = p->progress;
-            end_session(sender, p, MR_PEER_STALLED, "it has frames and makes no progress");
+            end_session(sender, p, MR_PEER_STALLED, "it has frames but makes no progress");
             mr_sender_mark_dead(sender, p, true);
         }
     }

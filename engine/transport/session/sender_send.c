@@ -213,7 +213,7 @@ static bool next_bye(mr_sender *sender, mr_action *action) {
             continue;
         p->bye_sent = true;
         mr_sender_address(sender, p, MR_MESSAGE_BYE, action);
-        action->message.bye.text = "all is done";
+        action->message.bye.text = "done";
         return true;
     }
     return false;

@@ -16,7 +16,7 @@ enum { MOST_PAGE_BYTES = 1 << 16 };
 enum { HEAD_BYTES = (sizeof(mr_shm_head) + MOST_PAGE_BYTES - 1) / MOST_PAGE_BYTES * MOST_PAGE_BYTES };
 enum { FILE_BYTES = HEAD_BYTES + MR_SHM_DOWN_BYTES + MR_SHM_UP_BYTES };
 
-_Static_assert((int)MR_SHM_UP_BYTES > (int)MR_SHM_RECORD_BYTES, "the longest note finds room in either ring");
+_Static_assert((int)MR_SHM_UP_BYTES > (int)MR_SHM_RECORD_BYTES, "the longest record fits into either ring");
 
 static int unavailable(const char *call) {
     return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: %s of the rings: %s", call, strerror(errno));
@@ -24,7 +24,8 @@ static int unavailable(const char *call) {
 
 /* ---- mapping ----------------------------------------------------------------------------------------------------- */
 
-/* The same bytes twice in a row, with their pages at hand: each of them would else be looked for when it is used first. */
+/* The same bytes twice in a row, with their pages at hand: each of them would else be looked for when it is used first.
+ */
 static int map_ring(mr_shm_records *records, mr_shm_channel *channel, int fd, off_t offset, size_t bytes) {
     uint8_t *base = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
@@ -111,7 +112,7 @@ int mr_shm_check_file(int fd, int seals, uint64_t bytes) {
     struct stat found;
     int have = fcntl(fd, F_GET_SEALS);
     if (have < 0 || (have & seals) != seals)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has passed a file that can still change");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has passed a file that is not sealed");
     if (fstat(fd, &found) || (uint64_t)found.st_size != bytes)
         return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has passed a file of the wrong size");
     return MR_OK;

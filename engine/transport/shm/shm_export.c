@@ -346,7 +346,7 @@ static int attach(mr_shm_export *self, mr_shm_peer *peer, int fd, int doorbell) 
 
 static int admit(mr_shm_export *self, int fd, mr_shm_received *hello, const uint8_t *token) {
     if (hello->message.kind != MR_SHM_HELLO || hello->message.a != MR_SHM_VERSION || hello->bytes != MR_SHM_TOKEN_BYTES)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a process that was not invited, or of another version");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: an unexpected process, or one of another version");
     mr_shm_peer *peer = peer_of_token(self, token);
     if (!peer)
         return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer has no valid token");

@@ -105,7 +105,7 @@ static int map_slab(const mr_shm_received *got, mapping *made) {
 static int add_pool(mr_shm_import *self, const mr_shm_received *got) {
     mapping **place = &self->mapped[got->message.number % MR_SHM_POOLS];
     if (*place)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes a pool in the place of another");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes a pool under a number that is in use");
     mapping *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pool");
@@ -181,7 +181,8 @@ static int greet(const mr_shm_offer *offer, const mr_shm_guest *guest, int doorb
     status = mr_shm_send(*fd, &hello, guest->token, sizeof guest->token, &doorbell, 1);
     if (status)
         close(*fd);
-    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no room to send the token") : status;
+    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no room to send the token")
+                                    : status;
 }
 
 int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest, int doorbell) {

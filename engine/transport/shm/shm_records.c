@@ -13,7 +13,7 @@ static uint64_t record_of(uint64_t bytes) {
 }
 
 static int refuse(void) {
-    return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has counted its records wrongly");
+    return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has miscounted its records");
 }
 
 static uint8_t *at(const mr_shm_records *records, uint64_t count) {

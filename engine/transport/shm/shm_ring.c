@@ -16,7 +16,7 @@ int mr_shm_ring_take(mr_shm_ring *ring, uint64_t taken, uint32_t *lease) {
     if (there == 0)
         return MR_ERROR_AGAIN;
     if (there > MR_SHM_LEASES)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: more leases have returned than there are");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: more leases were returned than are out");
     *lease = atomic_load_explicit(&ring->lease[taken % MR_SHM_LEASES], memory_order_relaxed);
     return MR_OK;
 }

@@ -31,7 +31,7 @@ static int read_names(mr_wire_reader *reader, char *const *names, size_t count) 
 /* The name of that number; NULL for 0. */
 static int read_name(const mr_wire_reader *reader, uint32_t number, const char **name) {
     if (number > reader->name_count)
-        return mr_fail(MR_ERROR_PROTOCOL, "a message names its name %u of %zu", number, reader->name_count);
+        return mr_fail(MR_ERROR_PROTOCOL, "a message refers to name %u of %zu", number, reader->name_count);
     *name = number ? reader->name[number - 1] : NULL;
     return MR_OK;
 }
@@ -58,9 +58,9 @@ static int read_part(mr_wire_reader *reader, const Millrace__V1__Block *block, c
                      mr_buffer **buffer, uint8_t **data) {
     bool plain = block->compression == MILLRACE__V1__BLOCK__COMPRESSION__NONE;
     if ((unsigned)block->compression > MILLRACE__V1__BLOCK__COMPRESSION__ZSTD)
-        return mr_fail(MR_ERROR_PROTOCOL, "a compression %d that there is not", (int)block->compression);
+        return mr_fail(MR_ERROR_PROTOCOL, "an unknown compression %d", (int)block->compression);
     if (plain && part->bytes != block->bytes)
-        return mr_fail(MR_ERROR_PROTOCOL, "a part of %zu bytes that should have %llu", part->bytes,
+        return mr_fail(MR_ERROR_PROTOCOL, "a part of %zu bytes in place of %llu", part->bytes,
                        (unsigned long long)block->bytes);
     if (block->checked && XXH3_64bits(part->data, part->bytes) != block->checksum)
         return mr_fail(MR_ERROR_PROTOCOL, "a payload whose checksum is wrong");
@@ -86,7 +86,7 @@ static int read_shared(mr_wire_reader *reader, const Millrace__V1__Block *block,
     const mr_shared_slot slot = {.pool = block->pool, .slot = block->slot, .lease = block->lease,
                                  .generation = block->generation, .offset = block->offset};
     if (!reader->params.map)
-        return mr_fail(MR_ERROR_PROTOCOL, "a payload in shared memory, which is not shared");
+        return mr_fail(MR_ERROR_PROTOCOL, "a payload in shared memory, although no memory is shared");
     int status = reader->params.map(reader->params.context, &slot, block->bytes, buffer);
     if (!status)
         *data = (*buffer)->data;
@@ -644,7 +644,7 @@ int mr_wire_read(mr_wire_reader *reader, const mr_wire_part *parts, size_t count
     reader->now_ns = now_ns;
     Millrace__V1__Envelope *envelope = millrace__v1__envelope__unpack(&allocator, bytes, parts->data);
     if (!envelope)
-        return mr_fail(MR_ERROR_PROTOCOL, "an envelope that is not built as the schema says, or takes too much memory");
+        return mr_fail(MR_ERROR_PROTOCOL, "an envelope that does not follow the schema, or takes too much memory");
     status = check_version(envelope);
     if (status)
         return status;

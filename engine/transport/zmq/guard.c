@@ -91,7 +91,8 @@ static void note_refused(mr_zmq_guard *guard, const char *address, const char *k
     if (mr_audit_may(&guard->refusals, mr_clock_now_ns(mr_clock_real())))
         mr_audit("peer refused", mr_audit_text("stage", guard->id), mr_audit_text("address", *address ? address : NULL),
                  mr_audit_text("key", *key ? key : NULL), mr_audit_text("reason", why),
-                 mr_audit_number("refused", before + 1), mr_audit_number("left_out", mr_audit_left_out(&guard->refusals)));
+                 mr_audit_number("refused", before + 1),
+                 mr_audit_number("left_out", mr_audit_left_out(&guard->refusals)));
 }
 
 static void note_accepted(mr_zmq_guard *guard, const char *address, const char *key) {
@@ -224,7 +225,7 @@ static int start(mr_zmq_guard *guard, void *context, void *socket) {
     guard->events = zmq_socket(context, ZMQ_PAIR);
     if (!guard->requests || !guard->events || zmq_bind(guard->requests, "inproc://zeromq.zap.01") ||
         zmq_socket_monitor(socket, events, EVENTS) || zmq_connect(guard->events, events))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ gives no sockets: %s", zmq_strerror(errno));
+        return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ cannot create sockets: %s", zmq_strerror(errno));
     int error = pthread_create(&guard->thread, NULL, watch, guard);
     if (error)
         return mr_fail(MR_ERROR_MEMORY, "no thread: %s", strerror(error));

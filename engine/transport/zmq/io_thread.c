@@ -241,7 +241,8 @@ bool mr_io_thread_send(mr_io_thread *io_thread, uint32_t route, const mr_wire_pa
     void *socket = mr_zmq_handle(io_thread->sockets[io_thread->routed ? 0 : route]);
     for (size_t i = 0; i < count; i++)
         if (send_part(socket, &parts[i], i + 1 < count ? ZMQ_SNDMORE : 0) < 0) {
-            /* A message that has begun must be completed, or the next one would be appended to it; the peer refuses it. */
+            /* A message that has begun must be completed, or the next one would be appended to it; the peer refuses it.
+             */
             if (io_thread->routed || i > 0)
                 give_bytes(socket, "", 0, 0);
             return false;
@@ -396,7 +397,7 @@ static int open_socket(mr_io_thread *io_thread, size_t index) {
     if (!status)
         status = mr_zmq_attach(io_thread->sockets[index]);
     if (!status && zmq_getsockopt(mr_zmq_handle(io_thread->sockets[index]), ZMQ_FD, &fd, &bytes))
-        status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ has no descriptor: %s", zmq_strerror(errno));
+        status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ gives no file descriptor: %s", zmq_strerror(errno));
     io_thread->polled[index] = (struct pollfd){.fd = fd, .events = POLLIN};
     return status;
 }

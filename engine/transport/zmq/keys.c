@@ -19,7 +19,8 @@ enum { PATH_BYTES = 4096, LINE_BYTES = 1024 };
 
 bool mr_key_decode(const char *text, uint8_t key[MR_KEY_BYTES]) {
     /* libzmq's decoder accepts any characters, and codes that are not valid Z85. */
-    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
+    static const char letters[] =
+        "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
     if (strlen(text) != MR_KEY_TEXT - 1 || strspn(text, letters) != MR_KEY_TEXT - 1)
         return false;
     return zmq_z85_decode(key, text) != NULL;
@@ -33,7 +34,7 @@ int mr_key_pair_generate(mr_key_pair *pair) {
     /* Others may take a line that begins with # for a comment: such a key would be a trap in a list. */
     do {
         if (zmq_curve_keypair(pair->public_key, pair->secret_key))
-            return mr_fail(MR_ERROR_UNAVAILABLE, "libzmq makes no keys here: %s", zmq_strerror(errno));
+            return mr_fail(MR_ERROR_UNAVAILABLE, "this libzmq cannot make keys: %s", zmq_strerror(errno));
     } while (*pair->public_key == '#');
     return MR_OK;
 }
@@ -58,7 +59,7 @@ static int open_file(const char *path, FILE **file) {
     if (*file)
         return MR_OK;
     close(fd);
-    return mr_fail(MR_ERROR_DATA, "%s is not a regular file, as keys are", path);
+    return mr_fail(MR_ERROR_DATA, "the key %s is not a regular file", path);
 }
 
 /* The next line without surrounding blanks and comment; NULL at the end. Keys may contain a #, even as their first
@@ -100,8 +101,8 @@ static int check_private(FILE *file, const char *path) {
     if (fstat(fileno(file), &found))
         return mr_file_fail("look at", path);
     if (found.st_mode & 077)
-        return mr_fail(MR_ERROR_PERMISSION, "%s holds a secret, and others may read or change it (mode %03o): "
-                       "make it yours alone (chmod 600), or make a new pair if others had it", path,
+        return mr_fail(MR_ERROR_PERMISSION, "%s holds a secret key, but others may read or change it (mode %03o): "
+                                            "restrict it (chmod 600), or make a new pair if others have seen it", path,
                        (unsigned)(found.st_mode & 0777));
     return MR_OK;
 }
@@ -119,13 +120,12 @@ static int take_key(char to[MR_KEY_TEXT], const char *value, const char *path, i
 static int check_pair(const mr_key_pair *pair, const char *path) {
     char derived[MR_KEY_TEXT];
     if (zmq_curve_public(derived, pair->secret_key))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "libzmq has no CURVE here: %s", zmq_strerror(errno));
+        return mr_fail(MR_ERROR_UNAVAILABLE, "this libzmq has no CURVE: %s", zmq_strerror(errno));
     if (strcmp(derived, pair->public_key) == 0)
         return MR_OK;
     return mr_fail(
         MR_ERROR_DATA,
-        "%s: the public key is that of another secret key, so the file was put together of two: take the one "
-        "that `millrace keygen` has made",
+        "%s: the public key does not belong to the secret key: use a file as `millrace keygen` made it",
         path);
 }
 
@@ -237,8 +237,8 @@ int mr_key_public(const char *text, char key[MR_KEY_TEXT]) {
 static int write_new(const char *path, mode_t mode, const char *text) {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0 && errno == EEXIST)
-        return mr_fail(MR_ERROR_IO, "%s is there already, and keys are not written over: take another name, or remove "
-                       "it if no peer trusts it any more", path);
+        return mr_fail(MR_ERROR_IO, "%s exists already, and keys are not overwritten: use another name, or remove it "
+                                    "if no peer trusts it any more", path);
     if (fd < 0)
         return mr_file_fail("write to", path);
     size_t bytes = strlen(text);
@@ -252,8 +252,11 @@ static int write_new(const char *path, mode_t mode, const char *text) {
 
 static int write_private(const mr_key_pair *pair, const char *path) {
     char text[LINE_BYTES];
-    snprintf(text, sizeof text, "# A private key of CURVE: any program that has it passes for its owner.\nmetadata\ncurve\n"
-             "    public-key = \"%s\"\n    secret-key = \"%s\"\n", pair->public_key, pair->secret_key);
+    snprintf(text, sizeof text, "# A private CURVE key: any program that has it can pose as its owner.\n"
+                                "metadata\n"
+                                "curve\n"
+                                "    public-key = \"%s\"\n"
+                                "    secret-key = \"%s\"\n", pair->public_key, pair->secret_key);
     int status = write_new(path, 0600, text);
     explicit_bzero(text, sizeof text);
     return status;
@@ -261,8 +264,11 @@ static int write_private(const mr_key_pair *pair, const char *path) {
 
 static int write_public(const mr_key_pair *pair, const char *path) {
     char text[LINE_BYTES];
-    snprintf(text, sizeof text, "# A public key of CURVE: give it to those that shall know the owner of the private "
-             "one.\nmetadata\ncurve\n    public-key = \"%s\"\n", pair->public_key);
+    snprintf(text, sizeof text, "# A public CURVE key: give it to the peers that are to recognise the owner of the "
+                                "private key.\n"
+                                "metadata\n"
+                                "curve\n"
+                                "    public-key = \"%s\"\n", pair->public_key);
     return write_new(path, 0644, text);
 }
 

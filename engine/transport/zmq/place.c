@@ -20,16 +20,17 @@ static const char ipc[] = "ipc://";
 /* Any user with access to the folder can connect. */
 static int check_owner(const mr_zmq_params *params, const char *folder, const struct stat *found) {
     if (!S_ISDIR(found->st_mode))
-        return mr_fail(MR_ERROR_IO, "%s is not a folder, and %s would be in it: name another path", folder,
+        return mr_fail(MR_ERROR_IO, "%s is not a folder, but %s would be in it: name another path", folder,
                        params->endpoint);
     if (found->st_uid != geteuid() && !params->key)
         return mr_fail(MR_ERROR_PERMISSION,
-                       "%s belongs to another user (%u), so that user may connect to %s: take a folder of your own (chmod 700), "
-                       "or give both ends keys (millrace keygen)", folder, (unsigned)found->st_uid, params->endpoint);
+                       "%s belongs to another user (%u), who could connect to %s: use a folder of your own (chmod "
+                       "700), or give both ends keys (millrace keygen)",
+                       folder, (unsigned)found->st_uid, params->endpoint);
     if (found->st_mode & 077 && !params->key)
         return mr_fail(MR_ERROR_PERMISSION,
-                       "others may enter %s (mode %03o), and so connect to %s: take a folder of your own (chmod 700), "
-                       "or give both ends keys (millrace keygen)",
+                       "others may enter %s (mode %03o), and could connect to %s: use a folder of your own (chmod "
+                       "700), or give both ends keys (millrace keygen)",
                        folder, (unsigned)(found->st_mode & 0777), params->endpoint);
     return MR_OK;
 }
@@ -69,8 +70,8 @@ int mr_zmq_place_check(const mr_zmq_params *params) {
     int status = check_folder(params, path);
     if (!status && is_taken(path))
         status = mr_fail(MR_ERROR_UNAVAILABLE,
-                         "cannot bind %s: another process listens there, maybe an earlier run: end it, or name another "
-                         "path", params->endpoint);
+                         "cannot bind %s: another process listens there, perhaps an earlier run: end it, or name "
+                         "another path", params->endpoint);
     return status;
 }
 
@@ -88,7 +89,7 @@ int mr_zmq_room_check(const mr_zmq_params *params) {
     struct rlimit limit;
     rlim_t wanted = DESCRIPTORS + (params->bind && params->max_peers > 0 ? (rlim_t)params->max_peers : 1), room = 0;
     if (getrlimit(RLIMIT_NOFILE, &limit))
-        return mr_fail(MR_ERROR_INTERNAL, "cannot tell how many files may be open: %s", strerror(errno));
+        return mr_fail(MR_ERROR_INTERNAL, "cannot find out how many files may be open: %s", strerror(errno));
     for (rlim_t fd = 0; fd < limit.rlim_cur && room < wanted; fd++)
         room += fcntl((int)fd, F_GETFD) < 0;
     if (room >= wanted)

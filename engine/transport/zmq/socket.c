@@ -71,13 +71,15 @@ static int check_endpoint(const mr_zmq_params *params, bool *local) {
     if (starts_with(endpoint, ipc)) {
         *local = true;
         if (endpoint[strlen(ipc)] == '@' || !endpoint[strlen(ipc)])
-            return mr_fail(MR_ERROR_CONFIG, "%s names no file: anybody on this machine could use it; write "
-                           "ipc://FOLDER/NAME with a folder of your own", endpoint);
+            return mr_fail(MR_ERROR_CONFIG, "%s names no file: anybody on this machine could connect; write "
+                                            "ipc://FOLDER/NAME with a folder of your own", endpoint);
         return MR_OK;
     }
     if (!starts_with(endpoint, tcp) || !take_host(endpoint, host))
-        return mr_fail(MR_ERROR_CONFIG, "\"%s\" is not an endpoint: write tcp://HOST:PORT, or ipc://FOLDER/NAME on this "
-                       "machine", endpoint);
+        return mr_fail(MR_ERROR_CONFIG,
+                       "\"%s\" is not an endpoint: write tcp://HOST:PORT, or ipc://FOLDER/NAME on this "
+                       "machine",
+                       endpoint);
     *local = is_loopback(host);
     return MR_OK;
 }
@@ -101,8 +103,8 @@ static int check_curve(const mr_zmq_params *params, bool local, const char **wro
         return wrong_with(wrong, params->bind ? "server" : "allow");
     }
     if (!params->key && !local) {
-        mr_fail(MR_ERROR_CONFIG, "%s leaves this machine, and any program could read and write it: give a `key` and `%s`, "
-                "or use tcp://127.0.0.1:PORT", params->endpoint, partner);
+        mr_fail(MR_ERROR_CONFIG, "%s can be reached from other machines, and any program could connect: give a `key` "
+                                 "and `%s`, or use tcp://127.0.0.1:PORT", params->endpoint, partner);
         return wrong_with(wrong, "endpoint");
     }
     return MR_OK;
@@ -193,13 +195,13 @@ static int create(mr_zmq *made, const mr_key_pair *pair, mr_allow_list *allow, c
     made->context = zmq_ctx_new();
     made->socket = made->context ? zmq_socket(made->context, params->type) : NULL;
     if (!made->socket)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ gives no socket: %s", zmq_strerror(errno));
+        return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ cannot create a socket: %s", zmq_strerror(errno));
     int status = set_limits(made->socket, params);
     if (!status && params->key)
         status = set_curve(made->socket, params, pair, server);
     /* With a domain libzmq asks the guard also of peers without keys. */
     if (!status && params->bind && zmq_setsockopt(made->socket, ZMQ_ZAP_DOMAIN, params->id, strlen(params->id)))
-        status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses a domain: %s", zmq_strerror(errno));
+        status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses a ZAP domain: %s", zmq_strerror(errno));
     if (!status && params->bind)
         status = guard(made, allow);
     return status;

@@ -119,7 +119,7 @@ static void what_cannot_run_is_said(void **state) {
     mr_host_be(0, 0);
     expect_refusal("cuda:0: this machine has no NVIDIA driver");
     mr_host_be(0, 12040);
-    expect_refusal("the NVIDIA driver runs programs of CUDA up to 12.4, and this build is made with CUDA 13.0");
+    expect_refusal("the NVIDIA driver supports CUDA up to 12.4, but this build uses CUDA 13.0");
     if (!mr_gpu_architectures()[0])
         return;
     mr_host_be(52, CUDART_VERSION);

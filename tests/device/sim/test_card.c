@@ -129,7 +129,7 @@ static void a_wrong_file_is_refused(void **state) {
         {"{\"decoders\": 0.5}", "\"decoders\" is not a number above 0, up to 1024"},
         {"{\"memory_bytes\": 1e300}", "\"memory_bytes\" is not a number above 0"},
         {"{\"decode_fps\": 3}", "\"decode_fps\" is not an object"},
-        {"{\"decode_fps\": {\"theora\": 3}}", "\"decode_fps\" knows no codec \"theora\""},
+        {"{\"decode_fps\": {\"theora\": 3}}", "\"decode_fps\" has no codec \"theora\""},
         {"{\"name\": 3}", "\"name\" is not a text"}};
     mr_card card;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

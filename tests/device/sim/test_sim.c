@@ -309,7 +309,7 @@ static void names_say_what_is_wrong(void **state) {
         {"sim:0?call=fast", "call of a simulated device is a time such as 20us, not \"fast\""},
         {"sim:0?memory=-1MiB", "memory of a simulated device is bytes such as 64MiB, not \"-1MiB\""},
         {"sim:0?fail_call=", "fail_call of a simulated device is a whole number, not \"\""},
-        {"sim:0?memory", "expected key=value behind \"?\" of a simulated device, found \"memory\""}};
+        {"sim:0?memory", "expected key=value after the \"?\" of a simulated device, found \"memory\""}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(mr_device_check_name(wrong[i][0]), MR_ERROR_CONFIG);
         assert_string_equal(mr_message(), wrong[i][1]);
@@ -406,7 +406,7 @@ static void two_writers_are_caught(void **state) {
     uint8_t *data = take(f.device, MR_MEMORY_DEVICE, 64);
     assert_int_equal(submit(f.work, data, data), MR_OK);
     expect_misuse(mr_stream_copy(f.up, data, host, 64), &count,
-                  "it writes memory that other work, which it was not made to wait for, writes");
+                  "it writes memory that other work writes, without waiting for that work");
     assert_int_equal(outcome(f.work), MR_OK);
     assert_int_equal(mr_stream_copy(f.up, data, host, 64), MR_OK);
     assert_int_equal(outcome(f.up), MR_OK);
@@ -423,7 +423,7 @@ static void what_is_gone_in_flight_is_caught(void **state) {
     uint8_t *data = take(f.device, MR_MEMORY_DEVICE, 64);
     assert_int_equal(mr_stream_copy(f.up, data, host, 64), MR_OK);
     mr_device_reuse(f.device, data);
-    expect_misuse(outcome(f.up), &count, "a buffer was given to others before the work on it was done");
+    expect_misuse(outcome(f.up), &count, "a buffer was reused before the work on it was done");
     assert_int_equal(mr_stream_copy(f.up, data, host, 64), MR_OK);
     mr_device_free(f.device, MR_MEMORY_DEVICE, data);
     expect_misuse(outcome(f.up), &count, "memory was freed before the work on it was done");

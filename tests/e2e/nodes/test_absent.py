@@ -81,7 +81,7 @@ class Absent(Case):
         for _, _, right in pairs.values():
             right.kill()
         for mode, (_, left, _) in pairs.items():
-            left.await_line("a->right: right is gone (", "SIGTERM",
+            left.await_line("a->right: right is down (", "SIGTERM",
                             {"reliable": "its frames wait here", "live": "its frames are dropped"}[mode])
         again = {mode: Node(self, path, "right", 2) for mode, (path, _, _) in pairs.items()}
         for right in again.values():
@@ -89,11 +89,11 @@ class Absent(Case):
         # One giver dies; of the other the taker is asked to end, after which that is waited for as well.
         _, left, _ = pairs["live"]
         left.kill()
-        again["live"].await_line("a->right: left at tcp://127.0.0.1:", "is gone (", "SIGTERM")
+        again["live"].await_line("a->right: left at tcp://127.0.0.1:", "is down (", "SIGTERM")
         again["live"].stop()
         again["reliable"].stop()
         _, left, _ = pairs["reliable"]
-        left.await_line("a->right: right is gone (", "its frames wait here", times=2)
+        left.await_line("a->right: right is down (", "its frames wait here", times=2)
         self.assertLessEqual({line["reason"] for line in left.stop()["dropped"]}, {"stopped"})
 
     def test_who_has_another_version_is_waited_for(self):

@@ -84,7 +84,7 @@ class Devices(Case):
         lost = sum(one["frames"] for one in run.ledger["dropped"] if one["reason"] == "device error")
         self.assertGreater(lost, 0)
         self.assertEqual(run.ledger["delivered"], 50 - lost)
-        self.assertIn(": sim:0 has failed; the frames that it hits are dropped", run.err)
+        self.assertIn(": sim:0 has failed; its frames are dropped", run.err)
 
     def test_without_a_gpu_it_says_what_is_wrong(self):
         if GPUS:

@@ -185,7 +185,7 @@ class Signals(harness.Case):
         self.assertEqual(ledger["in"], sum(line["frames"] for line in ledger["dropped"]), ledger)
         self.assertGreater(ledger["in"], 0)
         self.assertEqual({line["reason"] for line in ledger["dropped"]} - {"stopped", "cancelled"}, set())
-        self.assertIn("still waits, and the run was asked to end: what is in flight is dropped", err)
+        self.assertIn("is still waiting after the run was asked to end: frames in flight are dropped", err)
 
     def test_results_that_nobody_reads(self):
         self.assert_given_up(STUCK)

@@ -253,7 +253,7 @@ static void too_many_to_poll_are_refused(void **state) {
         mr_task_init(&many[i].task, executor, take_parcels, &many[i]);
         assert_int_equal(mr_task_poll(&many[i].task, look_for_parcels), i < MANY - 1 ? MR_OK : MR_ERROR_UNAVAILABLE);
     }
-    assert_string_equal(mr_message(), "workers poll for 64 tasks already");
+    assert_string_equal(mr_message(), "workers already poll for 64 tasks");
     mr_task_unpoll(&many[3].task);
     assert_int_equal(mr_task_poll(&many[MANY - 1].task, look_for_parcels), MR_OK);
     for (int i = 0; i < MANY; i++)

@@ -71,7 +71,7 @@ static void test_damage(void **state) {
                                                                lose_all};
     static const char *const expected[] = {
         "an envelope whose checksum is wrong", "a payload whose checksum is wrong",
-        "1 parts of payload, and the envelope has 2", "a part of 8159 bytes that should have 8160",
+        "1 parts of payload, and the envelope has 2", "a part of 8159 bytes in place of 8160",
         "an envelope whose checksum is wrong", "a message of 0 parts; it has 1 to 257"};
     for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
         assert_int_equal(read_damaged(damage[i], words), MR_ERROR_PROTOCOL);
@@ -250,7 +250,8 @@ static mr_media *come(wire_fixture *f, mr_media *media) {
     return got;
 }
 
-/* Descriptions of some 300 bytes where 1000 are kept: three of them. References keep addresses from being used again. */
+/* Descriptions of some 300 bytes where 1000 are kept: three of them. References keep addresses from being used again.
+ */
 static void test_descriptions_of_media_are_bounded_in_bytes(void **state) {
     (void)state;
     enum { KINDS = 4, LONG = 300 };

@@ -129,7 +129,7 @@ static void what_is_no_pair_is_none(void **state) {
     assert_int_equal(mr_key_pair_generate(&other), MR_OK);
     snprintf(text, sizeof text, "public-key = \"%s\"\nsecret-key = \"%s\"\n", other.public_key, pair.secret_key);
     assert_int_equal(mr_key_pair_read(&pair, put(in, "mixed.key", 0600, text)), MR_ERROR_DATA);
-    assert_non_null(strstr(mr_message(), "mixed.key: the public key is that of another"));
+    assert_non_null(strstr(mr_message(), "mixed.key: the public key does not belong"));
     assert_string_equal(pair.secret_key, "");
     snprintf(in->path, sizeof in->path, "%s/pipe.key", in->folder);
     assert_int_equal(mkfifo(in->path, 0600), 0);
