@@ -23,7 +23,8 @@ static int negotiate(mr_negotiation *negotiation) {
     if (format.payload == MR_PAYLOAD_ANY)
         format.payload = MR_PAYLOAD_RESULTS;
     if (format.payload == MR_PAYLOAD_PACKET)
-        return mr_refuse(negotiation, "format", "a null source makes no packets: give a picture or a tensor");
+        return mr_refuse(negotiation, "format", "a null source cannot make packets: write a picture or a tensor "
+                                                "format");
     if (format.payload == MR_PAYLOAD_PICTURE && (!format.pixel || format.width < 1 || format.height < 1))
         return mr_refuse(negotiation, "format", "the pixel layout, width and height must be given");
     if (format.payload == MR_PAYLOAD_TENSOR && mr_tensor_bytes(&format) == 0)
@@ -116,13 +117,13 @@ static void close_source(mr_stage *self) {
     mr_buffer_unref(&at->zeros);
 }
 
-static const mr_port outputs[] = {{.name = "out", .help = "frames of the format asked for"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "frames of the given format"}, {0}};
 
 static const mr_option option_table[] = {
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = offsetof(options, rate), .fallback = "0", .max = 1e6,
-     .help = "frames a second by the clock; 0: as fast as they are taken"},
+     .help = "frames a second, in real time; 0: as fast as they are taken"},
     {.name = "frames", .kind = MR_OPTION_INT, .offset = offsetof(options, frames), .fallback = "0", .max = 1e12,
-     .unit = "frames", .help = "how many frames before the source ends; 0: without end"},
+     .unit = "frames", .help = "how many frames before the source ends; 0: it never ends"},
     {.name = "format", .kind = MR_OPTION_FORMAT, .offset = offsetof(options, format),
      .help = "picture or tensor, all zeros; without it frames carry results only"},
     MR_OPTIONS_END,

@@ -26,7 +26,7 @@ static const mr_option option_table[] = {
 const mr_stage_type mr_push_source = {
     .name = "push",
     .summary = "frames that the embedding program pushes",
-    .help = "Only a program that embeds the library can feed it: mr_pipeline_push gives frames, mr_pipeline_end ends "
+    .help = "Only a program that embeds the library can use it: mr_pipeline_push gives frames, mr_pipeline_end ends "
             "it.",
     .outputs = outputs,
     .options = option_table,

@@ -11,11 +11,9 @@
 #include "engine/flow/placement.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/run.h"
-#include "engine/flow/run_state.h"
 #include "engine/flow/start.h"
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
-#include "millrace/log.h"
 
 /* ---- making and ending ----------------------------------------------------------------------------------------- */
 

@@ -94,7 +94,7 @@ struct mr_graph {
 
     _Atomic bool stopping, cancelled;
     _Atomic int64_t stop_ns; /* when the stop was requested, on the real clock */
-    struct mr_run_states *run_states; /* run_state.h */
+    struct mr_run_states *run_states; /* resume.h */
     uint64_t seed;
     struct mr_turns *turns;         /* of sources that wait; NULL: none does */
     mr_work_trace *trace;           /* of all devices; set before the start; NULL: not traced */

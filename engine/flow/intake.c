@@ -1,7 +1,6 @@
 /* Inputs of a call: a batch from one link, or one frame of each port. */
 #include "engine/flow/intake.h"
 
-#include <string.h>
 
 #include "engine/flow/copy.h"
 #include "engine/flow/credit.h"

@@ -9,13 +9,11 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/data/pool.h"
 #include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/pools.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/run.h"
-#include "engine/flow/run_state.h"
 #include "engine/flow/slots.h"
 #include "millrace/log.h"
 

@@ -2,7 +2,6 @@
  * device work is done. */
 #include "engine/flow/outputs.h"
 
-#include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/data/pool.h"
@@ -17,11 +16,6 @@
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
 
-/* ---- the end of a call ------------------------------------------------------------------------------------------- */
-
-/* The end of a call. Outputs are ready, and inputs released, when the call's event completes. If the call failed, its
- * outputs go no further. If there can be no event, because the device takes no more calls, its use of the memory has no
- * known end: the memory is kept until the streams end. */
 /* ---- memory that a device may still use ------------------------------------------------------------------------ */
 
 /* Takes over the references, even if there is no room to note them: memory that is never released does no harm. */
@@ -49,6 +43,8 @@ static void keep_frame(mr_instance *instance, const mr_frame *frame) {
         keep(instance, NULL, mr_result_ref(frame->results));
 }
 
+/* If there can be no event, because the device takes no more calls, its use of the memory has no known end: the memory
+ * is kept until the streams end. */
 static void abandon(mr_instance *instance, mr_slot *slot) {
     for (size_t i = 0; i < slot->frame_count; i++)
         keep_frame(instance, slot->frames[i]);
@@ -63,7 +59,7 @@ static void abandon(mr_instance *instance, mr_slot *slot) {
         keep(instance, NULL, mr_result_ref(slot->results[i]));
 }
 
-/* ---- the event ------------------------------------------------------------------------------------------------- */
+/* ---- the end of a call: outputs are ready, and inputs released, when its event completes ------------------------- */
 
 /* The host has done its work, but copies to it may have been submitted to other devices and not been waited for. */
 static void abandon_copies(mr_entry_task *entry, mr_slot *slot) {

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "millrace/frame.h"
+#include "millrace/stage.h"
 
 typedef struct mr_resume mr_resume;
 typedef struct mr_graph mr_graph;
@@ -53,5 +54,19 @@ bool mr_resume_settled(const mr_resume *resume, const mr_identity *frame);
 bool mr_resume_over(const mr_resume *resume, uint32_t source);
 /* The epoch in which the source continues. */
 uint32_t mr_resume_epoch(const mr_resume *resume, uint32_t source);
+
+/* ---- whether the run begins or continues: the answer of mr_stage_run_state --------------------------------------- */
+
+/* A run continues if there was a checkpoint, or if a node before this one says so (engine/transport/session/session.h).
+ * Each cut in reports its state; every vertex goes by the cuts in that its frames come through. Any thread. */
+
+/* Nothing is known yet. MR_ERROR_MEMORY. */
+int mr_run_state_create(mr_graph *graph);
+void mr_run_state_destroy(mr_graph *graph);
+
+/* The state that the cut in at that vertex received; only the first report counts. */
+void mr_run_state_tell(mr_graph *graph, int vertex, mr_run_state state);
+/* The state for frames that come to that vertex. */
+mr_run_state mr_run_state_of(const mr_graph *graph, int vertex);
 
 #endif

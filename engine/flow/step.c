@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/deadline.h"
 #include "engine/flow/graph.h"

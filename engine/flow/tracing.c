@@ -1,7 +1,6 @@
 #include "engine/flow/tracing.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"

@@ -7,7 +7,6 @@
 #include "engine/planner/account.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/plan/cut.h"
 #include "engine/planner/builder.h"

@@ -2,7 +2,6 @@
  * reads it. */
 #include "engine/planner/copies.h"
 
-#include <string.h>
 
 #include "engine/plan/copy_options.h"
 #include "engine/planner/builder.h"

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/memory.h"
 #include "engine/plan/cut.h"
 #include "engine/planner/builder.h"
 #include "engine/planner/devices.h"

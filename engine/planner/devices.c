@@ -1,18 +1,15 @@
 /* The devices to plan with, and those that each stage computes on. */
 #include "engine/planner/devices.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/nearest.h"
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/plan/assumption.h"
 #include "engine/planner/builder.h"
 #include "engine/planner/nodes.h"
-#include "engine/text/value.h"
 #include "millrace/plan.h"
 #include "millrace/status.h"
 

@@ -55,7 +55,7 @@ const char *mr_plan_describe(const mr_format_set *set, char *text, size_t bytes)
                                          [MR_PAYLOAD_PACKET] = "packets",
                                          [MR_PAYLOAD_PICTURE] = "pictures",
                                          [MR_PAYLOAD_TENSOR] = "tensors",
-                                         [MR_PAYLOAD_RESULTS] = "results without content"};
+                                         [MR_PAYLOAD_RESULTS] = "results alone"};
     if (!says_only_payload(set))
         return mr_format_set_print(set, text, bytes);
     snprintf(text, bytes, "%s", plural[set->payload]);

@@ -550,9 +550,6 @@ static void narrow(mr_plan_builder *b) {
     }
 }
 
-/* ---- forward again: choices are made ----------------------------------------------------------------------------- */
-
-/* Forward again: choices are made, and stages whose outputs depend on them are asked once more. */
 /* ---- choosing -------------------------------------------------------------------------------------------------- */
 
 /* The first member in the order of preference; a set with only one, or an open one, stays. */

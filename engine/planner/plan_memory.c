@@ -2,7 +2,6 @@
 #include "engine/planner/plan_memory.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/plan/cut.h"

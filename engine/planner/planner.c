@@ -1,7 +1,6 @@
 #include "engine/planner/planner.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/thread.h"
 #include "engine/planner/auto.h"

@@ -45,7 +45,7 @@ typedef struct decode_state {
     int drain_errors, last_error; /* the latter is an AVERROR */
     mr_needed needed;          /* packets that are not yet in the decoder */
     mr_pending pending;
-    int64_t shown_pts_ns;      /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
+    int64_t shown_pts_ns; /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
     int64_t last_given;        /* number of the packet whose picture was emitted last */
     bool damaged, told;        /* this source has had damage; that a picture was dropped as corrupt */
@@ -56,7 +56,7 @@ typedef struct decode_state {
     mr_still_notes stills;
     mr_reduced reduced;
     uint64_t scaled[MR_REDUCED_MOST + 1]; /* pictures of this source that were sent to be decoded at each scale */
-    bool refused, outgrown;    /* the device's decoder cannot go on with it, nor be replaced; it had too large a picture */
+    bool refused, outgrown; /* the device's decoder cannot go on with it, nor be replaced; it had too large a picture */
 } decode_state;
 
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
@@ -130,8 +130,8 @@ static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet, int s
     return status;
 }
 
-/* Makes the decoder for the packet's scale the present one. A decoder of JPEG keeps no picture back, so that the one before
- * it is empty. */
+/* Makes the decoder for the packet's scale the present one. A decoder of JPEG keeps no picture back, so that the one
+ * before it is empty. */
 static int choose_scale(mr_stage *self, mr_io *io, const mr_frame *packet) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
@@ -155,8 +155,8 @@ static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
     if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
         say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
-            packet->media && packet->media->still && packet->media->is_file ? packet->media->path : "a picture", width, height,
-            (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
+            packet->media && packet->media->still && packet->media->is_file ? packet->media->path : "a picture", width,
+            height, (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
     else if (packet->media && packet->media->still && packet->media->is_file)
         say(self, "%s: %s is damaged", self->source_id, packet->media->path);
     else if (packet->pts_ns != MR_NO_TIME)
@@ -640,7 +640,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     close_source(state);
     if (state->packets > 0 && state->pictures == 0 && !state->refused) {
         mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",
-                state->last_error ? mr_av_words(state->last_error) : "no picture was whole");
+                state->last_error ? mr_av_words(state->last_error) : "no picture was complete");
         mr_io_fail_source(io, source, MR_ERROR_DATA);
     }
     return MR_DONE;

@@ -72,7 +72,7 @@ static const mr_option table[] = {
     {FIELD(joint), .kind = MR_OPTION_BOOL, .fallback = "false",
      .help = "true: one number for each combination of bins, bins^3 in all; false: the channels one after another"},
     {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "256x256", .min = 1, .max = 4096, .unit = "px",
-     .help = "columns and rows of pixels that are looked at, evenly spread over the picture"},
+     .help = "columns and rows of pixels that are sampled, evenly spread over the picture"},
     MR_OPTIONS_END};
 #undef FIELD
 

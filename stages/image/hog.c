@@ -1,5 +1,4 @@
 /* hog: histograms of oriented gradients (Dalal and Triggs) of a picture, as a feature vector. */
-#include <string.h>
 
 #include "stages/image/extractor.h"
 #include "stages/list.h"
@@ -110,7 +109,7 @@ static const mr_option table[] = {
     {FIELD(bins), .kind = MR_OPTION_INT, .fallback = "9", .min = 1, .max = MR_HOG_MOST_BINS,
      .help = "number of directions"},
     {.name = "signed", .offset = offsetof(options, signed_gradients), .kind = MR_OPTION_BOOL, .fallback = "false",
-     .help = "true: from dark to light differs from light to dark, and the bins share a whole turn"},
+     .help = "true: from dark to light differs from light to dark, and the bins cover 360 degrees, otherwise 180"},
     {FIELD(gamma), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "take gradients of the square roots of the values"},
     {FIELD(color), .kind = MR_OPTION_BOOL, .fallback = "false",

@@ -175,7 +175,7 @@ static const mr_option table[] = {
      .help = "differences of luma, in 0..255, that do not count as a change"},
     {.name = "refresh", .offset = offsetof(options, refresh_ns), .kind = MR_OPTION_DURATION, .fallback = "0s",
      .min = 0, .max = 3600e9 * 1000,
-     .help = "let a picture through when the last one is so long ago, however still it is; 0s: never"},
+     .help = "let a picture through if the last one is this long ago, even if nothing moves; 0s: never"},
     {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "160x90", .min = 1, .max = 4096, .unit = "px",
      .help = "width and height in which pictures are compared: smaller ones forgive more noise"},
     MR_OPTIONS_END};
@@ -184,7 +184,7 @@ static const mr_option table[] = {
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 static const mr_port outputs[] = {{.name = "out",
-                                   .help = "those in which something moves, with the share that has changed as the "
+                                   .help = "pictures in which something moves, with the share that has changed as the "
                                            "result \"motion\"",
                                    .accepts = pictures},
                                   {0}};
@@ -192,8 +192,8 @@ static const mr_port outputs[] = {{.name = "out",
 const mr_stage_type mr_motion_stage = {
     .name = "motion",
     .summary = "lets pictures through while something moves; the others are absorbed as \"still\"",
-    .help = "Each picture is compared with the last one of its source that was let through, so that slow "
-            "motion is noticed in the end. The first one always goes through.",
+    .help = "Each picture is compared with the last one of its source that was let through, so that slow motion is "
+            "noticed in the end. The first picture always passes.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

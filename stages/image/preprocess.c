@@ -362,7 +362,7 @@ static const mr_option table[] = {
     {FIELD(rotate), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "rotate and mirror the picture as its file declares"},
     {FIELD(sar), .kind = MR_OPTION_BOOL, .fallback = "true",
-     .help = "mind that pixels may not be square (sample aspect ratio)"},
+     .help = "correct for pixels that are not square (sample aspect ratio)"},
     {FIELD(order), .kind = MR_OPTION_ENUM, .fallback = "rgb", .choices = orders,
      .help = "the channels and their order; gray is one channel, the luma"},
     {FIELD(normalize), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = normalizations,

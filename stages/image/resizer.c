@@ -59,7 +59,7 @@ void mr_resizer_promise(mr_negotiation *n, const mr_preprocess_params *params) {
     n->work.read_bytes = cost.read_bytes;
     n->work.instructions = cost.instructions;
     if (!cost.instructions)
-        n->work.unknown = "how large its pictures are is not known";
+        n->work.unknown = "the size of its pictures is not known";
 }
 
 /* ---- plans ----------------------------------------------------------------------------------------------------- */

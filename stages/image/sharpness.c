@@ -58,7 +58,7 @@ static void promise_work(mr_negotiation *n, bool gray) {
     if (!gray)
         n->work.read_bytes = (double)width * (double)height;
     if (!width || !height)
-        n->work.unknown = "how large its pictures are is not known";
+        n->work.unknown = "the size of its pictures is not known";
     mr_extractor_add_work(n, 3 * ((n->batch + MR_PIECE - 1) / MR_PIECE), mr_sharpness_count(width, height));
 }
 

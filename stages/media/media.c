@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "stages/list.h"
-#include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_reader.h"
 
@@ -45,23 +44,23 @@ static const mr_option options[] = {
      .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as "
              "frames/%03d.png, or lavfi: and a graph of test patterns"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
-     .help = "the folder holds one folder for each class; the class goes with every image"},
+     .help = "the folder holds one folder for each class; each image carries its class"},
     {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
-     .help = "start again at the end: true, without end, or the number of times to play"},
+     .help = "start again at the end: true for ever, or the number of times to play"},
     {.name = "start", .kind = MR_OPTION_DURATION, .offset = FIELD(start), .fallback = "0s",
      .min = 0, .max = LONGEST_NS,
      .help = "leave out pictures before this time from the start of the stream"},
     {.name = "duration", .kind = MR_OPTION_DURATION, .offset = FIELD(duration), .fallback = "0s",
      .min = 0, .max = LONGEST_NS,
-     .help = "stop so long after start; 0: at the end"},
+     .help = "stop this long after start; 0: at the end of the file"},
     {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0", .max = 100000,
-     .help = "at most so many pictures a second, chosen by presentation time; 0: all"},
+     .help = "at most this many pictures a second, chosen by presentation time; 0: all"},
     {.name = "every", .kind = MR_OPTION_INT, .offset = FIELD(every), .fallback = "1", .min = 1, .max = 1000000,
      .unit = "pictures",
-     .help = "only one of so many pictures; of H.264, HEVC, VP9 and MPEG video, pictures that are neither wanted nor "
-             "needed for others are not decoded"},
+     .help = "only each Nth picture; of H.264, HEVC, VP9 and MPEG video, pictures that are neither wanted nor needed "
+             "for others are not decoded"},
     {.name = "realtime", .kind = MR_OPTION_BOOL, .offset = FIELD(realtime), .fallback = "false",
-     .help = "emit packets at the pace of their times instead of as fast as possible"},
+     .help = "emit packets in real time, by their times, instead of as fast as possible"},
     {.name = "stream", .kind = MR_OPTION_INT, .offset = FIELD(stream), .fallback = "-1", .min = -1, .max = 1000,
      .help = "index of the video stream in the file; -1: the best"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(rate), .fallback = "25", .min = 0.001, .max = 100000,
@@ -73,7 +72,7 @@ static const mr_option options[] = {
      .help = "of numbered images: the first number; if there is no such file, one of the next four"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s",
      .min = 0, .max = LONGEST_NS,
-     .help = "how long opening, and reading one packet, may take; 0: without limit"},
+     .help = "how long opening, and reading one packet, may take; 0: no limit"},
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
      .max = 2147483647, .unit = "px", .help = "files whose pictures are larger are refused"},
     MR_OPTIONS_END};

@@ -95,7 +95,8 @@ static int set_rate(AVDictionary **options, const AVInputFormat *format, double 
 typedef enum mp4_index { MP4_UNKNOWN, MP4_MISSING, MP4_INCOMPLETE, MP4_COMPLETE } mp4_index;
 
 /* Looks for the index among the outermost boxes of an MP4 (ISO/IEC 14496-12, 4.2): each begins with its size and name.
- * Size 0 is that of the last box, 1 stands for a size of 64 bits behind the name. UNKNOWN if it does not begin as an MP4. */
+ * Size 0 is that of the last box, 1 stands for a size of 64 bits behind the name. UNKNOWN if it does not begin as an
+ * MP4. */
 static mp4_index find_mp4_index(int fd) {
     static const char *const first[] = {"ftyp", "mdat", "wide", "free", "skip"};
     struct stat file;
@@ -503,7 +504,7 @@ int mr_reader_open_file(mr_reader **result, const mr_reader_params *params) {
     if (!status)
         status = describe(reader);
     if (!status && params->start_ns > 0 && !params->probe && seek_to_start(reader) < 0)
-        status = mr_fail(MR_ERROR_DATA, "%s: cannot be read from the middle: leave out start", reader->media->path);
+        status = mr_fail(MR_ERROR_DATA, "%s: cannot be read from the middle: remove start", reader->media->path);
     if (status) {
         destroy_file(&reader->base);
         return status;

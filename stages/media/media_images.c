@@ -370,7 +370,7 @@ static int survey_images(mr_reader *base, mr_survey *survey) {
     const mr_format_set open = survey->set;
     look_at_files(reader, from, to, (size_t)survey->frames / SAMPLE, survey);
     survey->set = open;
-    mr_log(MR_LOG_INFO, "%s: has %" PRId64 " images; of more than %d the plan does not know how large the largest is",
+    mr_log(MR_LOG_INFO, "%s: has %" PRId64 " images; of more than %d the plan does not find the largest",
            params->uri, survey->frames, MOST_FILES);
     return MR_OK;
 }
@@ -401,7 +401,7 @@ int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
         return status;
     }
     if (shelf->list.missing && params->stage)
-        mr_stage_warn(params->stage, "%s is missing: the pictures numbered higher are not read", shelf->list.missing);
+        mr_stage_warn(params->stage, "%s is missing: pictures with higher numbers are not read", shelf->list.missing);
     rewind_images(&reader->base);
     *result = &reader->base;
     return MR_OK;

@@ -133,8 +133,8 @@ static int check_name(char *name) {
     if (nearest.best)
         return mr_fail(MR_ERROR_CONFIG, "lavfi: unknown filter \"%s\"; did you mean \"%s\"?", name, nearest.best);
     return mr_fail(MR_ERROR_CONFIG,
-                   "lavfi: the filter \"%s\" is not allowed: only test patterns and filters that open no "
-                   "files are",
+                   "lavfi: the filter \"%s\" is not allowed: only test patterns and filters that open no files are "
+                   "allowed",
                    name);
 }
 

@@ -76,7 +76,8 @@ bool mr_call_foresees(const mr_negotiation *n, mr_planned_input *known) {
 static int refuse_input(const mr_call *call, const mr_model_tensor *tensor, const mr_planned_input *input) {
     char wanted[MR_SHAPE_TEXT], given[MR_FORMAT_TEXT];
     mr_shape item = item_shape(call, &tensor->shape);
-    return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s takes %s %s, of any size: set the size in %s, which gives a %s",
+    return mr_fail(MR_ERROR_CONFIG,
+                   "the input \"%s\" of %s takes %s %s, of any size: set the size in %s, which gives a %s",
                    tensor->name, call->model->file, tensor->type, mr_shape_print(&item, wanted, sizeof wanted),
                    input->from, mr_format_print(&input->format, given, sizeof given));
 }
@@ -120,7 +121,7 @@ static int plan_output(mr_call *call, size_t index) {
     char text[MR_SHAPE_TEXT];
     if (call->batch > 1 && (!shape->rank || shape->dims[0] != call->batch))
         return mr_fail(MR_ERROR_CONFIG,
-                       "the output \"%s\" of %s is %s: not one item for each of a batch of %d; leave the batch out",
+                       "the output \"%s\" of %s is %s: not one item for each frame of a batch of %d; remove the batch",
                        tensor->name, call->model->file, mr_shape_print(shape, text, sizeof text), call->batch);
     mr_shape item = *shape;
     if (call->batched && shape->rank && shape->dims[0] == call->batch)

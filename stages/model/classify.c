@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/memory.h"
 #include "engine/device/cuda/cuda.h"
 #include "engine/device/resident.h"
 #include "kernels/vector/cublas.h"
@@ -170,8 +169,8 @@ static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format
     mr_download_plan(n, best_bytes(length ? j.most : (size_t)o->top_k));
 }
 
-/* On a GPU: the vectors of a batch are gathered by one copy, the product is one call with the bias before it, the best of
- * up to 32 frames are one launch, and all go home by one copy. */
+/* On a GPU: the vectors of a batch are gathered by one copy, the product is one call with the bias before it, the best
+ * of up to 32 frames are one launch, and all go home by one copy. */
 static void count_work(mr_negotiation *n, const mr_head *head) {
     bool linear = ((const options *)n->options)->weights;
     n->work.launches = (n->batch + 31) / 32 + 1 + (linear ? 2 : 0) + (linear && n->batch > 1);
@@ -303,8 +302,9 @@ static mr_class class_of(const mr_labels *labels, int32_t index, float score) {
     return (mr_class){.index = index, .score = score, .label = named ? labels->item[index] : NULL};
 }
 
-/* Turns the best classes of one frame into its result; with a window, those of the window's frames. It is called also if
- * the work before it has failed and left anything there: the frame is dropped then, but nothing else may be touched. */
+/* Turns the best classes of one frame into its result; with a window, those of the window's frames. It is called also
+ * if the work before it has failed and left anything there: the frame is dropped then, but nothing else may be touched.
+ */
 static void publish(const void *context, mr_result *result, uint8_t *best, size_t bytes) {
     const state *own = context;
     size_t most = most_in(bytes);
@@ -444,7 +444,7 @@ static const char *const activations[] = {"none", "softmax", "sigmoid", NULL};
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
     {FIELD(weights), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-head.npy",
-     .help = "a .npy matrix of classes x (features + 1), the bias last; without it the input is taken for logits"},
+     .help = "a .npy matrix of classes x (features + 1), the bias last; without it the input is taken as logits"},
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/imagenet.txt",
      .help = "a text file with the label of one class a line"},
     {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "logits",

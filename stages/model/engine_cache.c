@@ -240,7 +240,7 @@ static bool choose_base(mr_engine_cache *cache, const char *base) {
     else if (home && home[0] == '/')
         used = snprintf(cache->base, sizeof cache->base, "%s/.cache/millrace/engines", home);
     else
-        mr_log(MR_LOG_INFO, "engines are not kept: HOME names no folder; name one as engine_cache");
+        mr_log(MR_LOG_INFO, "engines are not kept: HOME is not set to a folder; name one as engine_cache");
     if (!used || !cache->base[0])
         return false;
     if (used < (int)sizeof cache->base && make_folders(cache->base))
@@ -270,7 +270,7 @@ void mr_engine_cache_open(mr_engine_cache *cache, const char *base, const mr_eng
         return;
     }
     if (lstat(path, &about) == 0) {
-        mr_log(MR_LOG_WARNING, "the engines in %s are damaged, or not this user's own: they are built anew", path);
+        mr_log(MR_LOG_WARNING, "the engines in %s are damaged, or belong to another user: they are rebuilt", path);
         remove_kept(cache);
     }
     make_own(cache);

@@ -42,7 +42,7 @@ static int plan_vector(state *s, const options *o) {
     if (item->dtype != MR_DTYPE_F32)
         return mr_fail(MR_ERROR_CONFIG, "\"%s\" of %s is a %s; features are f32", tensor, s->model->file, text);
     if (o->pool == POOL_AVERAGE && item->rank < 2)
-        return mr_fail(MR_ERROR_CONFIG, "\"%s\" of %s is a %s: there is nothing to pool; leave pool out", tensor,
+        return mr_fail(MR_ERROR_CONFIG, "\"%s\" of %s is a %s: there is nothing to pool; remove pool", tensor,
                        s->model->file, text);
     int64_t length = o->pool == POOL_AVERAGE ? item->dims[0] : (int64_t)mr_tensor_count(item);
     s->vector = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &length);

@@ -1,5 +1,4 @@
 /* infer: runs any ONNX model on a frame, or on several joined, and adds its outputs as named tensors. */
-#include <string.h>
 
 #include "stages/list.h"
 #include "stages/model/call.h"
@@ -65,7 +64,7 @@ static int open_model(state *s, const options *o, mr_device *device, const mr_pl
     mr_model_set_device_params(&params, &o->device);
     params.shapes = mr_model_shapes(inputs, device ? input_count : 0, batch, shapes);
     if (batch > 1 && input_count > 1)
-        return mr_fail(MR_ERROR_CONFIG, "joined inputs cannot be batched; leave batch out");
+        return mr_fail(MR_ERROR_CONFIG, "joined inputs cannot be batched; remove batch");
     int status = mr_model_open(&s->model, &params);
     if (!status)
         status = match_ports(s->model, inputs, input_count, c->port);

@@ -262,13 +262,14 @@ static int works_on_cuda(const mr_model_params *params, const char *device) {
     bool is_cuda = strncmp(device, "cuda", 4) == 0;
     if (provider == MR_PROVIDER_CPU && is_cuda)
         return mr_fail(MR_ERROR_CONFIG,
-                       "the provider cpu computes on the processors, and %s is not one of them; write device: cpu", device);
+                       "the provider cpu computes on the processors, and %s is not one of them; write device: cpu",
+                       device);
     if (provider != MR_PROVIDER_CPU && !is_cuda)
         return mr_fail(MR_ERROR_CONFIG,
                        "the provider %s computes on CUDA devices, and %s is not one; write device: cuda:0",
                        mr_ort_provider_name(provider), device);
     if (params->cuda_graph && !is_cuda)
-        return mr_fail(MR_ERROR_CONFIG, "cuda_graph is for CUDA devices, and %s is not one; leave it out", device);
+        return mr_fail(MR_ERROR_CONFIG, "cuda_graph is for CUDA devices, and %s is not one; remove it", device);
     return is_cuda;
 }
 

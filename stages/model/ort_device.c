@@ -9,7 +9,6 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/device/cuda/cuda.h"
 #include "engine/device/device.h"
@@ -52,7 +51,7 @@ void mr_ort_engines_open(ort_model *m, const mr_model_params *params) {
 bool mr_ort_engines_refused(ort_model *m) {
     if (!m->engines.kept || m->engines_used)
         return false;
-    mr_log(MR_LOG_WARNING, "TensorRT does not take the engines in %s, so they are built anew: %s", m->engines.folder,
+    mr_log(MR_LOG_WARNING, "TensorRT does not accept the engines in %s, so they are rebuilt: %s", m->engines.folder,
            mr_message());
     mr_engine_cache_discard(&m->engines);
     return true;
@@ -62,7 +61,7 @@ int mr_ort_engines_ran(ort_model *m, int status) {
     if (m->engines_used || !m->engines.folder[0])
         return status;
     if (status && mr_ort_engines_refused(m))
-        return mr_fail(status, "%s; its engines have been removed, and are built anew at the next start", mr_message());
+        return mr_fail(status, "%s; its engines have been removed, and are rebuilt at the next start", mr_message());
     if (!status) {
         mr_engine_cache_keep(&m->engines);
         m->engines_used = true;

@@ -1,6 +1,5 @@
 /* Finding and opening ONNX Runtime's library. */
 #include <dlfcn.h>
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -117,7 +116,7 @@ int mr_ort_open(const ort_runtime **runtime, const char *path) {
     pthread_mutex_lock(&lock);
     int status = opened ? MR_OK : open_runtime(path);
     if (!status && path && strcmp(path, opened->path) != 0)
-        status = mr_fail(MR_ERROR_CONFIG, "another ONNX Runtime, %s, is open already; a process can have one",
+        status = mr_fail(MR_ERROR_CONFIG, "another ONNX Runtime, %s, is already open; a process can have only one",
                          opened->path);
     if (!status)
         *runtime = opened;

@@ -181,7 +181,7 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
     }
     if (!known && model->cuda_graph)
         return mr_fail(MR_ERROR_CONFIG,
-                       "cuda_graph needs outputs of known size, and %s leaves it open; leave cuda_graph out",
+                       "cuda_graph needs outputs of known size, but %s has outputs of unknown size; remove cuda_graph",
                        model->file);
     int status = known ? MR_OK : measure(binding);
     for (size_t i = 0; i < output_count && !status; i++)

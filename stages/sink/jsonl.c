@@ -1,6 +1,4 @@
 /* jsonl: one JSON object a frame, one a line. */
-#include <limits.h>
-#include <string.h>
 
 #include "stages/list.h"
 #include "stages/sink/journal.h"

@@ -17,7 +17,7 @@ static const mr_option options[] = {
     {.name = "topic", .kind = MR_OPTION_STRING, .offset = MR_ZMQ_SINK_FIELD(topic), .example = "results",
      .help = "first part of the messages, by which subscribers choose; if not given, the id of the frame's source"},
     {.name = "subscribers", .kind = MR_OPTION_INT, .offset = MR_ZMQ_SINK_FIELD(subscribers), .fallback = "0", .min = 0,
-     .max = 1000000, .unit = "subscriptions", .help = "wait for so many before the first message"},
+     .max = 1000000, .unit = "subscriptions", .help = "wait for this many subscribers before the first message"},
     {.name = "slow", .kind = MR_OPTION_ENUM, .offset = MR_ZMQ_SINK_FIELD(slow), .fallback = "drop", .choices = slow,
      .help = "action while a subscriber has high_water messages waiting: drop frames for all subscribers, and count "
              "them; or leave them out for that one, which it can tell only by their numbers"},

@@ -17,7 +17,7 @@ int mr_zmq_sink_negotiate(mr_negotiation *negotiation) {
     mr_payload payload = negotiation->inputs[0].set.payload;
     int status = mr_zmq_link_negotiate(negotiation, &given->link);
     if (!status && given->payload == MR_ZMQ_PAYLOAD_RAW && payload == MR_PAYLOAD_RESULTS)
-        status = mr_refuse(negotiation, "payload", "%s gives results without content: there is no payload to send",
+        status = mr_refuse(negotiation, "payload", "%s gives results alone: there is no payload to send",
                            negotiation->inputs[0].from);
     return status ? status : mr_record_check(negotiation, given->features, given->tensors);
 }

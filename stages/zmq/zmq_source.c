@@ -1,7 +1,6 @@
 #include "stages/zmq/zmq_source.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -27,7 +26,7 @@ int mr_zmq_source_negotiate(mr_negotiation *negotiation) {
         return mr_refuse(negotiation, "format",
                          "messages bring pictures or tensors, or, without `format`, encoded images");
     if (payload && given->size.width)
-        return mr_refuse(negotiation, "size", "`size` is of encoded images; with `format` it stands there");
+        return mr_refuse(negotiation, "size", "`size` is for encoded images; `format` includes the size");
     negotiation->outputs[0].external = true;
     negotiation->outputs[0].set = payload ? mr_format_set_of(&given->format) : images_up_to(given->size);
     return mr_zmq_link_negotiate(negotiation, &given->link);
@@ -243,7 +242,7 @@ static int read_message(mr_stage *self, message *got) {
     const mr_zmq_source *at = self->state;
     int status = mr_zmq_record_read(&got->fields, zmq_msg_data(&got->part[RECORD]), zmq_msg_size(&got->part[RECORD]));
     if (!status && got->count != PARTS && !got->fields.end)
-        status = mr_fail(MR_ERROR_DATA, "a message of %d parts came: %srecord and payload were expected",
+        status = mr_fail(MR_ERROR_DATA, "a message of %d parts: expected %srecord and payload",
                          got->count - (at->topics ? TOPIC : RECORD), at->topics ? "topic, " : "");
     return status;
 }

@@ -7,7 +7,7 @@
 #include "engine/flow/instance.h"
 #include "engine/flow/link/link.h"
 #include "engine/flow/run.h"
-#include "engine/flow/run_state.h"
+#include "engine/flow/resume.h"
 #include "engine/transport/cut/arrivals.h"
 #include "engine/transport/cut/cut_end.h"
 #include "engine/transport/cut/cut_lanes.h"

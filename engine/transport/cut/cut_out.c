@@ -14,7 +14,7 @@
 #include "engine/flow/io.h"
 #include "engine/flow/ledger/ledger.h"
 #include "engine/flow/run.h"
-#include "engine/flow/run_state.h"
+#include "engine/flow/resume.h"
 #include "engine/transport/cut/cut_end.h"
 #include "engine/transport/cut/cut_stages.h"
 #include "engine/transport/cut/dead_letter.h"

@@ -1,9 +1,7 @@
 #include "stages/model/onnx/onnx_work.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#include "millrace/status.h"
 #include "stages/model/onnx/onnx_shapes.h"
 
 static double bytes_of(const mr_onnx_tensor *tensor) {

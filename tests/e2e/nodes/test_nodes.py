@@ -228,7 +228,7 @@ class Nodes(Watched):
                          [("given up", 77), ("ended", 0)])
         self.assertEqual(nodes["near"]["restarts"], 0)
         self.assertIn(f"others may enter {folder} (mode 755)", run.err)
-        self.assertIn("all that is left waits for it: ending", run.err)
+        self.assertIn("all other nodes wait for it: ending", run.err)
         self.assertEqual(run.err.count("node near ended"), 1, run.err)
 
     def test_where_no_dead_letter_could_be_written(self):
@@ -260,7 +260,7 @@ class Nodes(Watched):
                                    ({"PMI_RANK": "1", "PMI_SIZE": "two"}, 'PMI_SIZE is "two"')):
             done = call([MILLRACE, "run", path], environment=environment)
             self.assertEqual(done.returncode, 64, done.stderr)
-            self.assertIn(f"{wrong} in the environment, which is no number", done.stderr)
+            self.assertIn(f"{wrong} in the environment, not a number", done.stderr)
 
     def test_launchers_say_where_the_others_are(self):
         """Nodes that listen everywhere, each started by itself, as on three machines: they find each other by the hosts
@@ -345,7 +345,7 @@ class Nodes(Watched):
                 reading.join()
                 err = child.stderr.read()
                 self.assertEqual(child.returncode, 0, err)
-                self.assertNotIn("begins anew", err)
+                self.assertNotIn("from the beginning", err)
                 ledger = json.loads(next(line for line in err.splitlines() if line.startswith("{")))["ledger"]
                 self.assertTrue(ledger["balanced"], ledger)
                 seen = sorted(row["seq"] for row in rows)

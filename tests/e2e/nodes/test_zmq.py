@@ -230,7 +230,7 @@ stages:
         running.terminate()
         summary, told = self.end_of(running)
         self.assertEqual(summary["ledger"]["delivered"], 20)
-        self.assertIn("results that nobody has taken by now are lost", told)
+        self.assertIn("results that have not been read by now are lost", told)
 
     def test_a_run_that_has_ended_is_stopped_at_once(self):
         running, _ = self.start_lingering("--grace", f"{TIMEOUT:.0f}s")

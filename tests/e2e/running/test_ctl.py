@@ -185,7 +185,7 @@ class Control(harness.Case):
             done = call([MILLRACE, "run", pipeline, "--control", where])
             if where.name == "file":
                 where.parent.chmod(0o700)
-                done, code, said = call([MILLRACE, "run", pipeline, "--control", where]), 64, "is no socket"
+                done, code, said = call([MILLRACE, "run", pipeline, "--control", where]), 64, "is not a socket"
             self.assertEqual(done.returncode, code, (where, done.stderr))
             self.assertIn(said, done.stderr)
             self.assertRegex(done.stderr, r"^millrace: error: ")
@@ -301,7 +301,7 @@ class Control(harness.Case):
         self.end_of(child)
 
     def test_usage(self):
-        for arguments, said in (((), "say what to do"), (("status", "a", "b"), "is left over"),
+        for arguments, said in (((), "say what to do"), (("status", "a", "b"), "one command at a time: unexpected"),
                                 (("--pid", "x", "status"), "number of a process"),
                                 (("--pid", "1", "--control", "y", "status"), "both say")):
             self.assertIn(said, self.ctl(*arguments, code=64).stderr)

@@ -52,7 +52,7 @@ stages:
         unprofiled, broken = self.folder / "plan.json", self.folder / "broken.json"
         unprofiled.write_text(plan(path, "--json").stdout)
         broken.write_text("{\"profile\": ")
-        for file, code, said in ((unprofiled, 65, "holds no profile"), (broken, 65, "is no JSON"),
+        for file, code, said in ((unprofiled, 65, "holds no profile"), (broken, 65, "is not JSON"),
                                  (self.folder / "none.json", 66, "No such file")):
             for verb in ("plan", "run", "graph"):
                 done = call([MILLRACE, verb, path, "--costs", file])

@@ -248,7 +248,7 @@ static void without_disposable_packets_all_go_up_to_the_next_key(void **state) {
     mr_link_destroy(&link);
 }
 
-/* That nothing comes for now is the last thing in its lane, or has had its time. */
+/* A mark that a source pauses is dropped as soon as anything follows it in its lane. */
 static void what_comes_ends_an_absence(void **state) {
     (void)state;
     mr_link *link = make_link(4, MR_POLICY_BLOCK);

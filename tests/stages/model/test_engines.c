@@ -136,7 +136,7 @@ static void refused_ones_are_built_anew(void **state) {
     expect("batch 1", 1, 0, 1);
     setenv("FAKE_LATE", "1", 1);
     assert_int_equal(start("batch 1", &did[0], &did[1], &did[2]), MR_ERROR_DEVICE);
-    assert_non_null(strstr(mr_message(), "built anew at the next start"));
+    assert_non_null(strstr(mr_message(), "rebuilt at the next start"));
     expect("batch 1", 1, 0, 0);
     unsetenv("FAKE_STALE");
     unsetenv("FAKE_LATE");

@@ -137,7 +137,8 @@ static void graphs_need_known_sizes(void **state) {
     (void)state;
     NEED_MODELS();
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/free-size.onnx, cuda_graph: true", "6:",
-            "cuda_graph needs outputs of known size, and free-size.onnx leaves it open; leave cuda_graph out");
+            "cuda_graph needs outputs of known size, but free-size.onnx has outputs of unknown size; remove "
+            "cuda_graph");
 }
 
 static void files_that_are_no_networks(void **state) {

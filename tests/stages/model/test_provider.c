@@ -344,10 +344,10 @@ static void packages_are_found_in_python_environments(void **state) {
     (void)state;
     static const struct {
         const char *variable, *value, *library; /* below home */
-    } cases[] = {
-        {"VIRTUAL_ENV", "env", "env/lib/python3.99/site-packages/nvidia/cu13/lib/libmillrace-none.so.1"},
-        {"HOME", "user", "user/.local/lib/python3.99/site-packages/nvidia/cublas/lib/libmillrace-none.so.1"},
-        {"MILLRACE_ONNXRUNTIME", "site/onnxruntime/capi/libonnxruntime.so.1", "site/tensorrt_libs/libmillrace-none.so.1"}};
+    } cases[] = {{"VIRTUAL_ENV", "env", "env/lib/python3.99/site-packages/nvidia/cu13/lib/libmillrace-none.so.1"},
+                 {"HOME", "user", "user/.local/lib/python3.99/site-packages/nvidia/cublas/lib/libmillrace-none.so.1"},
+                 {"MILLRACE_ONNXRUNTIME", "site/onnxruntime/capi/libonnxruntime.so.1",
+                  "site/tensorrt_libs/libmillrace-none.so.1"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char value[512], expected[512], path[PATH_MAX];
         snprintf(value, sizeof value, "%s/%s", home, cases[i].value);
@@ -395,7 +395,7 @@ static void the_provider_must_suit_the_device(void **state) {
     } cases[] = {
         {"provider: cuda", "the provider cuda computes on CUDA devices, and cpu is not one; write device: cuda:0"},
         {"provider: tensorrt, device: 'sim:0'", "the provider tensorrt computes on CUDA devices, and sim:0 is not one"},
-        {"cuda_graph: true", "cuda_graph is for CUDA devices, and cpu is not one; leave it out"}};
+        {"cuda_graph: true", "cuda_graph is for CUDA devices, and cpu is not one; remove it"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char stages[512], message[4096];
         snprintf(stages, sizeof stages, "  network: {type: infer, input: in, model: %s, %s}\n"

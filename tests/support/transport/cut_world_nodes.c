@@ -138,7 +138,7 @@ static void miss(world *w, uint32_t source, int seq) {
 }
 
 /* Whether joins behind a live cut have nothing to wait for: of each frame they know that it has come, or will not. And
- * whether they know that no frame comes for now, if that was the last mark. */
+ * whether they know that the source pauses, if that was the last mark. */
 static bool all_is_known(const world *w, uint32_t source) {
     bool passed = false, away = !w->away_offered[source];
     for (uint32_t i = 0; i < w->worker_count; i++) {

@@ -47,7 +47,7 @@ typedef struct worker {
     int64_t last_seq[SOURCES];
     int64_t lost[SOURCES];      /* up to this frame a mark has said that no more will come; -1: none */
     int64_t passed[SOURCES];    /* the last frame that a join behind would wait for no more; -1: none */
-    bool away[SOURCES];         /* the last mark says that no frame comes for now */
+    bool away[SOURCES];         /* the last mark says that the source pauses */
     bool ended[SOURCES];
     bool up, hung;
     bool gone; /* for good: it has ended, and the sender needs nothing more of it */
@@ -74,7 +74,7 @@ typedef struct world {
     truth frames[SOURCES * FRAMES];
     int next_offer[SOURCES];
     bool end_offered[SOURCES];
-    bool away_offered[SOURCES]; /* before the end a mark said that no frame comes for now */
+    bool away_offered[SOURCES]; /* before the end a mark said that the source pauses */
     int frame_count;
     uint64_t poison; /* bit: that frame kills */
     bool sender_died, garbage_sent;

@@ -123,8 +123,8 @@ static void come_anew(pair *p, mr_receiver_params *receiving, int64_t now_ns) {
     pair_drive(p, now_ns);
 }
 
-/* A live cut says how far a source is settled to whoever comes, also where the same was said before; and that nothing
- * comes for now where that is so. */
+/* A live cut says how far a source is settled to whoever comes, also where the same was said before; and that
+ * a source pauses, if it does. */
 static void test_what_was_lost_is_told(void **state) {
     pair *p = *state;
     const mr_cut_item away = {.kind = MR_CUT_GAP, .identity = mr_identity_away(0)};

@@ -117,7 +117,8 @@ static void print_help(const mr_usage *usage) {
            usage->verb, *usage->synopsis ? " " : "", usage->synopsis, usage->help);
     for (const char *const *words = usage->examples; *words; words++)
         printf("  millrace %s%s%s\n", usage->verb, **words ? " " : "", *words);
-    printf("\n\"millrace --help\" tells what exit codes mean.\n");
+    printf("\n"
+           "\"millrace --help\" lists the exit codes.\n");
 }
 
 /* The next option that is not --plugin, whose types are known from then on; MR_USAGE_EXIT if that failed. */
@@ -184,7 +185,7 @@ const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int 
     if (optind == argc)
         *code = mr_usage_error(usage, "name a pipeline");
     else
-        *code = mr_usage_error(usage, "one pipeline at a time: \"%s\" is left over%s", argv[optind + 1],
+        *code = mr_usage_error(usage, "one pipeline at a time: unexpected \"%s\"%s", argv[optind + 1],
                                takes_input(usage) ? "; quote a glob of inputs: --input 'clips/*.mp4'" : "");
     return NULL;
 }

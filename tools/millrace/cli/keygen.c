@@ -38,7 +38,7 @@ static int run_verb(int argc, char **argv) {
     if (optind < argc)
         name = argv[optind++];
     if (optind < argc)
-        return mr_usage_error(&usage, "one pair at a time: \"%s\" is left over", argv[optind]);
+        return mr_usage_error(&usage, "one pair at a time: unexpected \"%s\"", argv[optind]);
     mr_key_pair pair;
     int status = mr_key_pair_generate(&pair);
     if (!status)

@@ -29,7 +29,11 @@ static void print_topics(FILE *stream) {
         const char *end = topic[1].name ? "," : "";
         column += (int)strlen(topic->name) + 2;
         bool full = column > 98;
-        fprintf(stream, "%s%s%s", full ? "\n    " : column == (int)strlen(topic->name) + 2 ? "    " : " ", topic->name, end);
+        fprintf(stream, "%s%s%s",
+                full                                     ? "\n    "
+                : column == (int)strlen(topic->name) + 2 ? "    "
+                                                         : " ",
+                topic->name, end);
         column = full ? (int)strlen(topic->name) + 2 : column;
     }
     fputc('\n', stream);
@@ -40,13 +44,14 @@ static void print_help(FILE *stream) {
                     "Runs video and image analysis pipelines that are written in YAML.\n\n");
     for (const mr_verb *const *verb = mr_verbs; *verb; verb++)
         fprintf(stream, "  %-8s %s\n", (*verb)->usage->verb, (*verb)->summary);
-    fprintf(stream, "\n\"millrace VERB --help\" lists the options of a verb, as does \"millrace help VERB\"; --version prints\n"
-                    "the version. \"millrace help TOPIC\" explains:\n");
+    fprintf(stream,
+            "\n\"millrace VERB --help\" lists the options of a verb, as does \"millrace help VERB\"; --version prints\n"
+            "the version. \"millrace help TOPIC\" explains:\n");
     print_topics(stream);
     fprintf(stream, "\n"
                     "Exit codes: 0 done, 64 usage, 65 bad data, 66 no such input, 69 not available, 70 internal\n"
-                    "error, 71 out of memory, 74 input or output failed, 76 protocol not kept to, 77 permission\n"
-                    "denied, 78 wrong pipeline, 141 nobody reads standard output any more; verify: 1 where\n"
+                    "error, 71 out of memory, 74 input or output failed, 76 protocol violated, 77 permission\n"
+                    "denied, 78 wrong pipeline, 141 the reader of standard output is gone; verify: 1 if\n"
                     "values differ.\n");
 }
 
@@ -68,7 +73,7 @@ static int call(const char *verb, int argc, char **argv) {
 }
 
 /* If a standard stream is closed, the next file or socket to be opened would get its number, and results would be
- * written into it. The placeholder can be neither read nor written, so that using it fails, as it should. */
+ * written into it. The descriptor of O_PATH can be neither read nor written, so that using it fails, as it should. */
 static void hold_standard_streams(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)

@@ -154,7 +154,7 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     if (optind + 1 != argc)
         return mr_usage_error(&usage, optind == argc ? "name a pipeline" : "one pipeline at a time");
     if (!to->target)
-        return mr_usage_error(&usage, "say who runs it: --target slurm, kubernetes or systemd");
+        return mr_usage_error(&usage, "name the target: --target slurm, kubernetes or systemd");
     to->path = argv[optind];
     *done = false;
     return 0;
@@ -173,7 +173,7 @@ static int number_run(mr_deployment *of) {
 static int write_files(const arguments *from) {
     const mr_deployment *of = &from->of;
     if (of->plan->node_count == 0)
-        return mr_fail(MR_ERROR_CONFIG, "%s has no nodes: add `nodes:` to say which process runs what", from->path);
+        return mr_fail(MR_ERROR_CONFIG, "%s has no nodes: add `nodes:`, which assigns stages to processes", from->path);
     int status = mr_deploy_check(of);
     if (!status && mkdir(of->folder, 0777) && errno != EEXIST)
         status = mr_file_fail("make the folder", of->folder);
@@ -227,11 +227,12 @@ static int run_verb(int argc, char **argv) {
         return mr_command_failed(MR_ERROR_MEMORY);
     int code = parse(&given, argc, argv, &done);
     if (!done && strcmp(given.path, "-") == 0)
-        code = mr_usage_error(&usage, "each node reads the pipeline: write it to a file");
+        code = mr_usage_error(&usage, "each node reads the pipeline: save it to a file");
     else if (!done)
         code = deploy(&given);
     mr_overrides_fini(&given.overrides);
     return code || done ? code : mr_flush_stdout();
 }
 
-const mr_verb mr_deploy_verb = {&usage, "write what Slurm, Kubernetes or systemd need to run a pipeline's nodes", run_verb};
+const mr_verb mr_deploy_verb = {&usage, "write what Slurm, Kubernetes or systemd need to run a pipeline's nodes",
+                                run_verb};

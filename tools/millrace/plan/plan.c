@@ -42,28 +42,24 @@ static const mr_usage usage = {
                 "                     [--workers N] [--jobs N] [--node NAME] [--assume DEVICES]... [--costs FILE]\n"
                 "                     [--offline | --profile [SECONDS]]\n"
                 "                     [--deny-warnings] [--json] [--plugin FILE]... [--no-plugins]",
-    .help = "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
-            "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"
-            "every copy, every thread, every pool with the most memory that it can take and what is likely.\n"
-            "For cards whose figures are known (--assume cuda:1xH100, or sim:0?like=h100) it adds the frame rate that a\n"
-            "model of the card expects, and what limits it.\n"
-            "Media are opened as far as it takes to know their streams, models as far as their inputs and outputs;\n"
-            "nothing is written.\n\n"
-            MR_OVERRIDE_HELP
-            MR_OVERRIDE_ASSUMPTIONS_HELP
-            MR_OVERRIDE_PLACING_HELP
-            MR_OVERRIDE_THREADS_HELP
-            "  --node NAME        of a pipeline with nodes, only what this one does\n"
-            "  --offline          opens neither media nor models: what only they tell stays open\n"
-            "  --profile [SECONDS]  runs the pipeline for so long (5), or to its end, with everything that it\n"
-            "                     writes thrown away, and adds what was measured: the cost of each stage, what\n"
-            "                     libraries take, the bottleneck, what may help, and the frame rate to expect of a\n"
-            "                     run. The processor time of library threads counts for the stages that have\n"
-            "                     them, in proportion to the time spent in these stages\n"
-            MR_COMPLAINTS_HELP
-            "  --json             one JSON object: sources, stages, links, copies, processes, devices, memory,\n"
-            "                     expected, profile; sizes in bytes, times in nanoseconds or seconds as their names say,\n"
-            "                     rates in frames a second, shares from 0 to 1; null where nothing is known\n",
+    .help =
+        "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
+        "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"
+        "every copy, every thread, every pool with the most memory that it can take and what is likely.\n"
+        "For cards whose figures are known (--assume cuda:1xH100, or sim:0?like=h100) it adds the frame rate that a\n"
+        "model of the card expects, and what limits it.\n"
+        "Media are opened as far as it takes to know their streams, models as far as their inputs and outputs;\n"
+        "nothing is written.\n\n" MR_OVERRIDE_HELP MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP
+            MR_OVERRIDE_THREADS_HELP "  --node NAME        of a pipeline with nodes, only what this one does\n"
+        "  --offline          opens neither media nor models: what only they tell stays open\n"
+        "  --profile [SECONDS]  runs the pipeline for so long (5), or to its end, with everything that it\n"
+        "                     writes thrown away, and adds what was measured: the cost of each stage, what\n"
+        "                     libraries take, the bottleneck, what may help, and the frame rate to expect of a\n"
+        "                     run. The processor time of library threads counts for the stages that have\n"
+        "                     them, in proportion to the time spent in these stages\n" MR_COMPLAINTS_HELP
+        "  --json             one JSON object: sources, stages, links, copies, processes, devices, memory,\n"
+        "                     expected, profile; sizes in bytes, times in nanoseconds or seconds as their names say,\n"
+        "                     rates in frames a second, shares from 0 to 1; null where nothing is known\n",
     .options = options,
     .examples = examples,
 };
@@ -126,10 +122,10 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     if (!(to->path = mr_usage_pipeline(&usage, argc, argv, &code)))
         return code;
     if (to->seconds > 0 && (to->offline || to->overrides.assume_count))
-        return mr_usage_error(&usage, "--profile runs the pipeline, which %s rules out",
+        return mr_usage_error(&usage, "--profile runs the pipeline, which excludes %s",
                               to->offline ? "--offline" : "--assume");
     if (to->seconds > 0 && to->node)
-        return mr_usage_error(&usage, "--profile runs all stages in one process, so --node is of no use");
+        return mr_usage_error(&usage, "--profile runs all stages in one process: remove --node");
     *done = false;
     return 0;
 }
@@ -147,7 +143,8 @@ static int print_json(const mr_plan_view *plan, const mr_profile *profile, const
 }
 
 /* `profile` may be NULL, with the plan by which it was measured. */
-static int print(const arguments *from, const mr_plan_view *plan, const mr_profile *profile, const mr_plan_view *measured) {
+static int print(const arguments *from, const mr_plan_view *plan, const mr_profile *profile,
+                 const mr_plan_view *measured) {
     int width = mr_terminal_width(stdout);
     if (from->json)
         return print_json(plan, profile, measured);

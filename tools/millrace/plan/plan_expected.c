@@ -32,7 +32,8 @@ static bool is_expected(const mr_plan_view *plan, size_t v) {
     const mr_view_expected_stage *of = &plan->expected->stages[v];
     const mr_view_stage *vertex = &plan->stages[v];
     bool ours = mr_plan_is_authored(vertex) || mr_plan_is_copy(vertex);
-    return vertex->role != MR_VIEW_SOURCE && ours && mr_plan_is_told(plan, vertex) && (of->device >= 0 || of->host_ns > 0);
+    return vertex->role != MR_VIEW_SOURCE && ours && mr_plan_is_told(plan, vertex) &&
+           (of->device >= 0 || of->host_ns > 0);
 }
 
 /* ---- in words ---------------------------------------------------------------------------------------------------- */
@@ -70,8 +71,9 @@ static void print_cards(const mr_plan_view *plan, int width, FILE *stream) {
     for (size_t d = 1; d < plan->device_count; d++) {
         const mr_view_card *card = plan->devices[d].card;
         if (card && plan->devices[d].used)
-            mr_print_wrapped(width, stream, "%s is taken to be %s (%s)%s", plan->devices[d].name, card->title,
-                             card->source, card->measured ? "" : ", at the share of its figures that is usually reached");
+            mr_print_wrapped(width, stream, "%s is modelled as %s (%s)%s", plan->devices[d].name, card->title,
+                             card->source,
+                             card->measured ? "" : ", at the share of its figures that is usually reached");
     }
 }
 
@@ -98,7 +100,7 @@ int mr_plan_print_expected(const mr_plan_view *plan, int width, FILE *stream) {
                          all->missing ? "at most " : "", mr_words_rate(all->rate, rate), all->limit,
                          device ? " of " : "", device ? device : "", stage ? ", most for " : "", stage ? stage : "");
     else
-        mr_print_wrapped(width, stream, "no frame rate can be expected: nothing that is modelled limits it");
+        mr_print_wrapped(width, stream, "no frame rate is expected: nothing in the model limits it");
     print_missing(plan, width, stream);
     return status;
 }

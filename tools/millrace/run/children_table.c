@@ -171,9 +171,10 @@ static void print_lives(const mr_child *child, FILE *stream) {
                  child->name);
     if (!child->before.in && child->restarts)
         mr_print(stream, "  %s was started again, and has %s\n", child->name,
-                 child->resumes ? "gone on where it was: what was done before is absorbed" : "read its sources anew");
+                 child->resumes ? "continued: what was done before is absorbed"
+                                 : "read its sources from the beginning");
     if (child->done && !child->finished)
-        mr_print(stream, "  %s was ended before it could say what it had read last\n", child->name);
+        mr_print(stream, "  %s was ended before it could report what it had read last\n", child->name);
 }
 
 static void print_sources(const mr_child *child, FILE *stream) {
@@ -351,8 +352,8 @@ static void put_ledger(yajl_gen json, const mr_child *children, size_t count) {
     yajl_gen_map_close(json);
 }
 
-int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
-                           const char *error, FILE *stream) {
+int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s,
+                           int exit_code, const char *error, FILE *stream) {
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;

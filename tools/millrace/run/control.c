@@ -58,7 +58,8 @@ static int open_folder(const char *path, int *folder) {
     if (found.st_uid != geteuid() || (found.st_mode & 077)) {
         close(fd);
         return mr_fail(MR_ERROR_PERMISSION,
-                       "the folder %s of the control socket is open to others: chmod 700 it, or name one of your own",
+                       "the folder %s of the control socket is open to other users: chmod 700 it, or use a folder of "
+                       "your own",
                        name);
     }
     *folder = fd;
@@ -72,7 +73,7 @@ static int make_room(const char *path) {
     if (lstat(path, &found))
         return MR_OK;
     if (!S_ISSOCK(found.st_mode))
-        return mr_fail(MR_ERROR_USAGE, "%s is there, and is no socket", path);
+        return mr_fail(MR_ERROR_USAGE, "%s exists and is not a socket", path);
     int status = mr_control_connect(path, &other);
     if (!status) {
         close(other);

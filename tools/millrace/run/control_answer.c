@@ -157,7 +157,7 @@ char *mr_control_answer(const char *line, mr_pipeline *pipeline, size_t *length)
         return NULL;
     int status = parse(&asked, line, &deed);
     if (!status && !pipeline)
-        status = mr_fail(MR_ERROR_UNAVAILABLE, "the pipeline does not run yet, or any more");
+        status = mr_fail(MR_ERROR_UNAVAILABLE, "the pipeline is not running yet, or has ended");
     if (!status) {
         status = deed->function(&asked);
         enter(&asked, status);

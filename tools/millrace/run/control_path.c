@@ -32,7 +32,7 @@ static int connect_failed(const char *path) {
     case ENOTDIR:
         return mr_fail(MR_ERROR_NO_INPUT, "there is no control socket %s", path);
     case ECONNREFUSED:
-        return mr_fail(MR_ERROR_UNAVAILABLE, "no run listens at %s any more", path);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "the run that listened at %s has ended", path);
     case EACCES:
     case EPERM:
         return mr_fail(MR_ERROR_PERMISSION, "cannot connect to %s: %s", path, strerror(errno));

@@ -79,9 +79,9 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     if (optind == argc)
         return mr_usage_error(&usage, "say what to do: status, disable, enable, drain, stop or log");
     if (optind + 2 < argc)
-        return mr_usage_error(&usage, "one command at a time: \"%s\" is left over", argv[optind + 2]);
+        return mr_usage_error(&usage, "one command at a time: unexpected \"%s\"", argv[optind + 2]);
     if (to->path && to->pid)
-        return mr_usage_error(&usage, "--control and --pid both say which run is meant");
+        return mr_usage_error(&usage, "give either --control or --pid, not both");
     to->what = argv[optind];
     to->argument = optind + 1 < argc ? argv[optind + 1] : NULL;
     *done = false;
@@ -141,8 +141,8 @@ static void look_at(search *s, const char *folder, const char *name) {
 static int find_only(int *fd, char **lines) {
     char folder[MR_CONTROL_PATH];
     if (!mr_control_folder(folder))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "XDG_RUNTIME_DIR names no folder, where runs could be looked for: say "
-                                             "which one is meant with --control PATH, as `run --control PATH` does");
+        return mr_fail(MR_ERROR_UNAVAILABLE, "XDG_RUNTIME_DIR is not set to a folder in which runs could be found: "
+                                             "name the run's socket with --control PATH");
     search s = {0};
     DIR *list = opendir(folder);
     for (const struct dirent *entry; list && (entry = readdir(list));)
@@ -157,7 +157,7 @@ static int find_only(int *fd, char **lines) {
         return mr_fail(MR_ERROR_UNAVAILABLE, "no run can be reached in %s", folder);
     close(s.fd);
     *lines = strdup(s.lines);
-    return mr_fail(MR_ERROR_USAGE, "%d runs can be reached: say which one is meant with --pid:", s.count);
+    return mr_fail(MR_ERROR_USAGE, "%d runs can be reached: choose one with --pid:", s.count);
 }
 
 static int reach(const arguments *from, int *fd, char **lines) {
@@ -167,7 +167,7 @@ static int reach(const arguments *from, int *fd, char **lines) {
     if (!from->pid)
         return find_only(fd, lines);
     if (!mr_control_folder(folder))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "XDG_RUNTIME_DIR names no folder: use --control PATH");
+        return mr_fail(MR_ERROR_UNAVAILABLE, "XDG_RUNTIME_DIR is not set to a folder: use --control PATH");
     int status = mr_control_name(folder, (pid_t)from->pid, path);
     return status ? status : mr_control_connect(path, fd);
 }
@@ -192,7 +192,7 @@ static int send_request(const arguments *from, int fd) {
     while (!status && sent < length) {
         ssize_t got = send(fd, text + sent, length - sent, MSG_NOSIGNAL);
         if (got <= 0)
-            status = mr_fail(MR_ERROR_IO, "the run does not listen any more: %s", strerror(errno));
+            status = mr_fail(MR_ERROR_IO, "the run no longer listens: %s", strerror(errno));
         sent += got > 0 ? (size_t)got : 0;
     }
     free(text);
@@ -249,7 +249,7 @@ static int tell(const arguments *from, const char *answer) {
              text = member(tree, "text", yajl_t_string), number = member(tree, "exit_code", yajl_t_number);
     int code = 0;
     if (!YAJL_IS_TRUE(ok) && !YAJL_IS_FALSE(ok))
-        code = mr_command_failed(mr_fail(MR_ERROR_PROTOCOL, "what has answered is no run of millrace"));
+        code = mr_command_failed(mr_fail(MR_ERROR_PROTOCOL, "the answer is not from a millrace run"));
     else if (from->json)
         printf("%s\n", answer);
     else if (error && error->u.string)

@@ -18,8 +18,8 @@ static int take_number(const char *variable, int *number) {
     if (!said)
         return MR_OK;
     if (!mr_parse_integer(said, 0, MR_LAUNCH_MOST, &value))
-        return mr_fail(MR_ERROR_USAGE, "%s is \"%s\" in the environment, which is no number from 0 to %d: unset it, or "
-                       "set it to that of this process", variable, said, MR_LAUNCH_MOST);
+        return mr_fail(MR_ERROR_USAGE, "%s is \"%s\" in the environment, not a number from 0 to %d: unset it, or set "
+                                       "it to the number of this process", variable, said, MR_LAUNCH_MOST);
     *number = (int)value;
     return MR_OK;
 }

@@ -58,39 +58,36 @@ static const mr_usage usage = {
                 "                    [--costs FILE] [--trace FILE] [--resume FILE] [--audit FILE] [--log LEVEL]\n"
                 "                    [--control PATH] [--grace DURATION] [--fail-on-loss [N | N%]] [--quiet] [--json]\n"
                 "                    [--deny-warnings] [--plugin FILE]... [--no-plugins]",
-    .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
-            "progress and a summary; elsewhere it prints only results, and the summary if it fails. -i, -o and -q stand\n"
-            "for --input, --output and --quiet.\n\n"
-            MR_OVERRIDE_HELP
-            MR_OVERRIDE_PLACING_HELP
-            MR_COMPLAINTS_HELP
+    .help =
+        "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
+        "progress and a summary; elsewhere it prints only results, and the summary if it fails. -i, -o and -q stand\n"
+        "for --input, --output and --quiet.\n\n" MR_OVERRIDE_HELP MR_OVERRIDE_PLACING_HELP MR_COMPLAINTS_HELP
             MR_OVERRIDE_THREADS_HELP
-            "  --node NAME        runs one of the pipeline's nodes; without it all that are on this machine are\n"
-            "                     started and watched over, unless Slurm, an MPI launcher or MILLRACE_NODE says which\n"
-            "                     node this process is\n"
-            "  --replica N        which of the node's processes this is: 0, 1, ...\n"
-            "  --one-process      runs all stages in this process, whatever `nodes` says\n"
-            "  --trace FILE       writes what each thread and device did when, for ui.perfetto.dev or\n"
-            "                     chrome://tracing\n"
-            "  --resume FILE      keeps a checkpoint in FILE, and goes on from it where it is there: after a crash\n"
-            "                     no record is written twice and none is missing\n"
-            "  --audit FILE       appends to a log, as lines of JSON, what ran, who connected or was refused, and\n"
-            "                     what was changed\n"
-            "  --control PATH     where `millrace ctl` reaches this run: a socket in a folder of one's own; \"off\" is\n"
-            "                     nowhere. By default $XDG_RUNTIME_DIR/millrace/PID.sock, where there is that folder.\n"
-            "                     Each process of several nodes has its own: PATH.NODE, or PATH.NODE.0 of replicas\n"
-            "  --grace DURATION   how long the run may take once it was asked to end: 10s, unless said; what is in\n"
-            "                     flight when most of it has passed is dropped and counted\n"
-            MR_LOSS_HELP
-            "  --log LEVEL        error, warning (the default), info or debug\n"
-            "  --quiet            no progress and no summary\n"
-            "  --json             prints the summary as one JSON object on standard output, or on standard\n"
-            "                     error where results go to standard output\n\n"
-            "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal\n"
-            "is closed; not under nohup) end the sources and deliver what is in flight, with exit code 0; what\n"
-            "takes too long is dropped and counted, see --grace. A second SIGINT or SIGTERM exits at once. If nobody\n"
-            "reads standard output any more (`| head`), the run ends without a word, with exit code 141.\n"
-            "Of several failures the exit code is the first one's.\n",
+        "  --node NAME        runs one of the pipeline's nodes; without it all that are on this machine are\n"
+        "                     started and watched over, unless Slurm, an MPI launcher or MILLRACE_NODE says which\n"
+        "                     node this process is\n"
+        "  --replica N        which of the node's processes this is: 0, 1, ...\n"
+        "  --one-process      runs all stages in this process, whatever `nodes` says\n"
+        "  --trace FILE       writes what each thread and device did when, for ui.perfetto.dev or\n"
+        "                     chrome://tracing\n"
+        "  --resume FILE      keeps a checkpoint in FILE, and goes on from it where it is there: after a crash\n"
+        "                     no record is written twice and none is missing\n"
+        "  --audit FILE       appends to a log, as lines of JSON, what ran, who connected or was refused, and\n"
+        "                     what was changed\n"
+        "  --control PATH     where `millrace ctl` reaches this run: a socket in a folder of one's own; \"off\" is\n"
+        "                     nowhere. By default $XDG_RUNTIME_DIR/millrace/PID.sock, where there is that folder.\n"
+        "                     Each process of several nodes has its own: PATH.NODE, or PATH.NODE.0 of replicas\n"
+        "  --grace DURATION   how long the run may take once it was asked to end: 10s, unless said; what is in\n"
+        "                     flight when most of it has passed is dropped and counted\n" MR_LOSS_HELP
+        "  --log LEVEL        error, warning (the default), info or debug\n"
+        "  --quiet            no progress and no summary\n"
+        "  --json             prints the summary as one JSON object on standard output, or on standard\n"
+        "                     error where results go to standard output\n\n"
+        "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal\n"
+        "is closed; not under nohup) end the sources and deliver what is in flight, with exit code 0; what\n"
+        "takes too long is dropped and counted, see --grace. A second SIGINT or SIGTERM exits at once. If nobody\n"
+        "reads standard output any more (`| head`), the run ends without a word, with exit code 141.\n"
+        "Of several failures the exit code is the first one's.\n",
     .options = options,
     .examples = examples,
 };
@@ -164,7 +161,7 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     if (!(to->path = mr_usage_pipeline(&usage, argc, argv, &code)))
         return code;
     if (to->node && to->one_process)
-        return mr_usage_error(&usage, "--node runs some of the stages, --one-process all: choose one");
+        return mr_usage_error(&usage, "--node runs some stages, --one-process all: choose one");
     *done = false;
     return 0;
 }
@@ -225,7 +222,7 @@ static void keep_drain_short(const audience *to, const mr_summary *summary) {
     /* supervisor.c has the rest of the time. */
     if (summary->draining_ns < plan->grace_ns / 100 * (asked_last ? 35 : 70))
         return;
-    mr_log(MR_LOG_WARNING, "asked to end %.1f seconds ago, it is still at work: what is in flight is dropped",
+    mr_log(MR_LOG_WARNING, "the run was asked to end %.1f seconds ago and is still working: frames in flight are dropped",
            (double)summary->draining_ns * 1e-9);
     mr_pipeline_stop(to->pipeline, true);
 }

@@ -92,9 +92,9 @@ int mr_run_supervise(const mr_run_arguments *from, const mr_plan_view *plan) {
     child_command command = {0};
     bool taken = writes_stdout(plan);
     if (strcmp(from->path, "-") == 0)
-        return refuse("each node reads the pipeline: write it to a file");
+        return refuse("each node reads the pipeline: save it to a file");
     if (from->trace)
-        return refuse("--trace writes what one process does: give it to one, with --node");
+        return refuse("--trace is for one process: use it with --node");
     write_command(&command, from);
     const mr_supervision how = {
         .plan = plan,

@@ -100,8 +100,9 @@ static void interrupt(const struct signalfd_siginfo *signal) {
     watch.until_ns = mr_clock_now_ns(mr_clock_real()) + watch.patience_ns;
     watch.timed = !watch.pipeline;
     if (isatty(STDERR_FILENO))
-        say_line("\nmillrace: finishing what is %s; once more to exit at once\n",
-                 watch.code < 0 ? "in flight" : "on its way to who reads it");
+        say_line("\n"
+                 "millrace: finishing what is %s; repeat to exit at once\n",
+                 watch.code < 0 ? "in flight" : "being read");
     if (watch.pipeline)
         mr_pipeline_stop(watch.pipeline, false);
 }
@@ -109,10 +110,10 @@ static void interrupt(const struct signalfd_siginfo *signal) {
 static void give_up(void) {
     double seconds = (double)watch.patience_ns / (double)NS_PER_S;
     if (watch.code < 0) {
-        say_line("millrace: error: asked to end %.0f s ago, and still not begun\n", seconds);
+        say_line("millrace: error: asked to end %.0f s ago, but the run has not started yet\n", seconds);
         exit_at_once(watch.asked);
     }
-    say_line("millrace: warning: asked to end %.0f s ago; results that nobody has taken by now are lost\n", seconds);
+    say_line("millrace: warning: asked to end %.0f s ago; results that have not been read by now are lost\n", seconds);
     _exit(watch.code);
 }
 
@@ -220,5 +221,5 @@ void mr_signals_leave(int code) {
     watch.code = code;
     watch.timed = watch.asked != 0;
     if (start())
-        mr_log(MR_LOG_WARNING, "%s; the run cannot be asked to end before its results are taken", mr_message());
+        mr_log(MR_LOG_WARNING, "%s; the run cannot be asked to end before its results are read", mr_message());
 }

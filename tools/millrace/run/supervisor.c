@@ -174,7 +174,7 @@ static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
     mr_run_audit_signal(signal, s->draining ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
     if (!s->draining) {
         if (isatty(STDERR_FILENO))
-            mr_supervisor_say(s, "finishing what is in flight; once more to exit at once");
+            mr_supervisor_say(s, "finishing what is in flight; repeat to exit at once");
         mr_supervisor_drain(s, false);
         return;
     }

@@ -74,7 +74,7 @@ static void end_what_is_stuck(mr_supervisor *s) {
         free = free || (left && !stuck[s->children[i].node]);
     }
     if (any && !free && !s->draining) {
-        mr_supervisor_say(s, "all that is left waits for it: ending");
+        mr_supervisor_say(s, "all other nodes wait for it: ending");
         mr_supervisor_drain(s, true);
         if (mr_supervisor_is_closed(s->exit_code))
             mr_supervisor_kill(s);
@@ -178,7 +178,7 @@ static int note_death(mr_child *child, int64_t now_ns) {
 static void give_up(mr_supervisor *s, mr_child *child, const char *why) {
     char text[1024];
     child->given_up = true;
-    snprintf(text, sizeof text, "error: node %s %s, as it would again: it is given up", child->name, why);
+    snprintf(text, sizeof text, "error: node %s %s, and would again: it is given up", child->name, why);
     mr_supervisor_say(s, text);
     end_what_is_stuck(s);
 }
@@ -203,7 +203,7 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
     bool anew = !child->resumes && s->how->plan->nodes[child->node].restarts_matter;
     bool told = !anew || child->restarts > 1 || s->how->plan->nodes[child->node].restarts_continue;
     snprintf(text, sizeof text, "warning: node %s %s; it is started again in %.1f s%s%s%s", child->name, why,
-             (double)wait_ns / (double)second_ns, anew ? ", and begins anew" : "", told ? "" : ": ",
+             (double)wait_ns / (double)second_ns, anew ? ", from the beginning" : "", told ? "" : ": ",
              told ? "" : mr_message());
     mr_supervisor_say(s, text);
 }
