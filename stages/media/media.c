@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "stages/list.h"
+#include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_reader.h"
 

@@ -1,5 +1,6 @@
 /* csv: a header and one row for each class of each frame (RFC 4180, lines end in CR LF). A frame without classes
  * has one row in which those fields are empty. All rows of a frame are written as one record. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* jsonl: one JSON object a frame, one a line. */
+#include <limits.h>
 
 #include "stages/list.h"
 #include "stages/sink/journal.h"

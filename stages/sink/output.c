@@ -1,6 +1,7 @@
 #include "stages/sink/output.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>

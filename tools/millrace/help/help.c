@@ -98,7 +98,7 @@ static int run_verb(int argc, char **argv) {
     if (!mr_usage_take(&usage, argc, argv, take, &from, &code))
         return code;
     if (optind + 1 < argc || (optind < argc && (from.man || from.completion)))
-        return mr_usage_error(&usage, "one word at a time: \"%s\" is left over", argv[argc - 1]);
+        return mr_usage_error(&usage, "one word at a time: unexpected \"%s\"", argv[argc - 1]);
     if (from.man && from.completion)
         return mr_usage_error(&usage, "--man and --completion are two things");
     if (optind < argc)

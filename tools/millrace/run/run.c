@@ -129,7 +129,8 @@ static int take_option(void *given, int option) {
         to->replica = (int)replica;
         return code;
     case GRACE:
-        if (!mr_units_read(optarg, mr_units_duration, &to->grace_ns) || to->grace_ns < least_grace_ns || to->grace_ns > most_grace_ns)
+        if (!mr_units_read(optarg, mr_units_duration, &to->grace_ns) || to->grace_ns < least_grace_ns ||
+            to->grace_ns > most_grace_ns)
             return mr_usage_error(&usage, "--grace takes a duration from 1s to 24h, such as 10s");
         to->grace = optarg;
         return 0;
@@ -222,7 +223,8 @@ static void keep_drain_short(const audience *to, const mr_summary *summary) {
     /* supervisor.c has the rest of the time. */
     if (summary->draining_ns < plan->grace_ns / 100 * (asked_last ? 35 : 70))
         return;
-    mr_log(MR_LOG_WARNING, "the run was asked to end %.1f seconds ago and is still working: frames in flight are dropped",
+    mr_log(MR_LOG_WARNING,
+           "the run was asked to end %.1f seconds ago and is still working: frames in flight are dropped",
            (double)summary->draining_ns * 1e-9);
     mr_pipeline_stop(to->pipeline, true);
 }
