@@ -7,8 +7,8 @@
  * Threads: a stream is used by one thread at a time; all other functions may be called from any thread.
  * Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE (the device failed; its later work fails too), MR_ERROR_UNAVAILABLE (there is
  * no such device). */
-#ifndef MILLRACE_DEVICE_H
-#define MILLRACE_DEVICE_H
+#ifndef MILLRACE_DEVICE_DEVICE_H
+#define MILLRACE_DEVICE_DEVICE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

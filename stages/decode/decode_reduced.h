@@ -5,8 +5,8 @@
  * Only what libavcodec is known to reduce is: baseline and progressive JPEG with samples of eight bits, of gray or of three
  * components with the usual subsampling. All else is decoded whole: the kinds that libavcodec refuses, fields, CMYK, and
  * what a header does not tell. Pure functions, but for those that take a stage. */
-#ifndef MILLRACE_STAGES_DECODE_REDUCED_H
-#define MILLRACE_STAGES_DECODE_REDUCED_H
+#ifndef MILLRACE_STAGES_DECODE_DECODE_REDUCED_H
+#define MILLRACE_STAGES_DECODE_DECODE_REDUCED_H
 
 #include <stdbool.h>
 

@@ -160,6 +160,15 @@ def circles(arrows):
     return sorted(found)
 
 
+def guard_of(name):
+    """The include guard of a header: its path, without engine/ and, of public headers, without their folder."""
+    if name == f"{PUBLIC}/millrace.h":
+        return "MILLRACE_H"
+    short = re.sub(r"^(engine/(include/millrace/)?|tools/(?=millrace/))", "", name)
+    short = re.sub(r"^millrace/", "tools/", short)
+    return "MILLRACE_" + re.sub(r"[^A-Z0-9]", "_", short.upper())
+
+
 class Layers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -211,8 +220,27 @@ class Layers(unittest.TestCase):
                                     if name.startswith("engine/") and not name.startswith(PUBLIC))
         self.assertEqual([name for name, count in names.items() if count > 1], [], "basenames that engine/ has twice")
 
+    def test_header_guards_follow_their_paths(self):
+        wrong, headers = [], 0
+        for path in (path for top in TOPS for path in (ROOT / top).rglob("*.h")):
+            name = str(path.relative_to(ROOT))
+            found = re.search(r"^#ifndef (\w+)\n#define \1$", path.read_text(), re.M)
+            if name.startswith("tests/cuda_host/") or not found:  # those stand for headers of others, or have no guard
+                continue
+            headers += 1
+            if found[1] != guard_of(name):
+                wrong.append(f"{name}: {found[1]} in place of {guard_of(name)}")
+        self.assertGreater(headers, 200)
+        self.assertEqual(wrong, [])
+
 
 class Detectors(unittest.TestCase):
+    def test_guards_of_paths(self):
+        self.assertEqual(guard_of("engine/transport/wire/wire.h"), "MILLRACE_TRANSPORT_WIRE_WIRE_H")
+        self.assertEqual(guard_of("engine/include/millrace/frame.h"), "MILLRACE_FRAME_H")
+        self.assertEqual(guard_of("tools/millrace/cli/table.h"), "MILLRACE_TOOLS_CLI_TABLE_H")
+        self.assertEqual(guard_of("engine/include/millrace/millrace.h"), "MILLRACE_H")
+
     """That what is looked for is found."""
 
     def test_circles_are_found(self):

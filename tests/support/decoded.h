@@ -1,6 +1,6 @@
 /* Clips run through media and decode, for suites that look at the pictures. */
-#ifndef MILLRACE_TESTS_DECODED_H
-#define MILLRACE_TESTS_DECODED_H
+#ifndef MILLRACE_TESTS_SUPPORT_DECODED_H
+#define MILLRACE_TESTS_SUPPORT_DECODED_H
 
 #include "millrace/millrace.h"
 #include "tests/support/clips.h"

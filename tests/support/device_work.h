@@ -1,7 +1,7 @@
 /* Small work for streams of devices in tests, and waiting for it. The test's own thread waits, and a failure there
  * fails the test; work itself runs on its device's threads. */
-#ifndef MILLRACE_TESTS_DEVICE_WORK_H
-#define MILLRACE_TESTS_DEVICE_WORK_H
+#ifndef MILLRACE_TESTS_SUPPORT_DEVICE_WORK_H
+#define MILLRACE_TESTS_SUPPORT_DEVICE_WORK_H
 
 #include "engine/device/device.h"
 

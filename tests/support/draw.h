@@ -1,6 +1,6 @@
 /* Numbers for tests, the same in every run. Each file that includes this draws from the beginning. */
-#ifndef MILLRACE_TESTS_DRAW_H
-#define MILLRACE_TESTS_DRAW_H
+#ifndef MILLRACE_TESTS_SUPPORT_DRAW_H
+#define MILLRACE_TESTS_SUPPORT_DRAW_H
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -11,8 +11,8 @@
  *     same     anything -> as it came
  *     write    anything; a sink with a path
  *     trash    anything; a sink */
-#ifndef TESTS_SUPPORT_FAKES_H
-#define TESTS_SUPPORT_FAKES_H
+#ifndef MILLRACE_TESTS_SUPPORT_FAKES_H
+#define MILLRACE_TESTS_SUPPORT_FAKES_H
 
 #include "engine/plan/plan.h"
 

@@ -1,7 +1,7 @@
 /* Pipelines of stages that give tensors, on pictures that tests make: up to two sources, "a" and "b", push them in
  * turns, and the sink keeps the frames that arrive. Failures fail the test; all functions are called by its thread. */
-#ifndef MILLRACE_TESTS_FEEDS_H
-#define MILLRACE_TESTS_FEEDS_H
+#ifndef MILLRACE_TESTS_SUPPORT_FEEDS_H
+#define MILLRACE_TESTS_SUPPORT_FEEDS_H
 
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/millrace.h"

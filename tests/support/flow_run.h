@@ -1,6 +1,6 @@
 /* Pipelines of the stage types in flow_stages.h, from the text to the summary. Their file is called p.yaml. */
-#ifndef MILLRACE_TESTS_FLOW_RUN_H
-#define MILLRACE_TESTS_FLOW_RUN_H
+#ifndef MILLRACE_TESTS_SUPPORT_FLOW_RUN_H
+#define MILLRACE_TESTS_SUPPORT_FLOW_RUN_H
 
 #include "tests/support/flow_stages.h"
 

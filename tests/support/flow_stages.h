@@ -1,6 +1,6 @@
 /* Small stage types for tests of the flow: nothing of FFmpeg or models, every misbehaviour on demand. */
-#ifndef MILLRACE_TESTS_FLOW_STAGES_H
-#define MILLRACE_TESTS_FLOW_STAGES_H
+#ifndef MILLRACE_TESTS_SUPPORT_FLOW_STAGES_H
+#define MILLRACE_TESTS_SUPPORT_FLOW_STAGES_H
 
 #include "millrace/millrace.h"
 

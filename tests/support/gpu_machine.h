@@ -2,8 +2,8 @@
  * functions for mr_gpus_probe. They return the values that a test sets in `gpu_here`.
  *
  * Threads: one at a time. */
-#ifndef MILLRACE_TESTS_GPU_MACHINE_H
-#define MILLRACE_TESTS_GPU_MACHINE_H
+#ifndef MILLRACE_TESTS_SUPPORT_GPU_MACHINE_H
+#define MILLRACE_TESTS_SUPPORT_GPU_MACHINE_H
 
 #include "engine/device/probe/gpu.h"
 

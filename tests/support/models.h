@@ -1,6 +1,6 @@
 /* Small networks with reference results (tests/reference/models.py), and running a pipeline on tensors. */
-#ifndef MILLRACE_TESTS_MODELS_H
-#define MILLRACE_TESTS_MODELS_H
+#ifndef MILLRACE_TESTS_SUPPORT_MODELS_H
+#define MILLRACE_TESTS_SUPPORT_MODELS_H
 
 #include "millrace/millrace.h"
 

@@ -1,7 +1,7 @@
 /* Running kernels on a device by name in tests: memory there, copies, and waiting for the work. Failures fail the
  * test. */
-#ifndef MILLRACE_TESTS_ON_DEVICE_H
-#define MILLRACE_TESTS_ON_DEVICE_H
+#ifndef MILLRACE_TESTS_SUPPORT_ON_DEVICE_H
+#define MILLRACE_TESTS_SUPPORT_ON_DEVICE_H
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* Opens pipelines that must be valid, and waits for their end. */
-#ifndef MILLRACE_TESTS_OPENED_H
-#define MILLRACE_TESTS_OPENED_H
+#ifndef MILLRACE_TESTS_SUPPORT_OPENED_H
+#define MILLRACE_TESTS_SUPPORT_OPENED_H
 
 #include "millrace/millrace.h"
 

@@ -1,7 +1,7 @@
 /* Stages that misbehave while they are opened: they take long, block, wait for calls of others, or fail. Their outcomes
  * are counted in one place, so that one pipeline of them runs at a time. */
-#ifndef MILLRACE_TESTS_OPENING_STAGES_H
-#define MILLRACE_TESTS_OPENING_STAGES_H
+#ifndef MILLRACE_TESTS_SUPPORT_OPENING_STAGES_H
+#define MILLRACE_TESTS_SUPPORT_OPENING_STAGES_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* The whole preprocess chain in double precision, one destination pixel at a time, straight from the definitions in
  * kernels/preprocess/preprocess.h and kernels/preprocess/filter.h and the standards' matrices. It shares no code with
  * the kernels. */
-#ifndef MILLRACE_TESTS_PREPROCESS_REFERENCE_H
-#define MILLRACE_TESTS_PREPROCESS_REFERENCE_H
+#ifndef MILLRACE_TESTS_SUPPORT_PREPROCESS_REFERENCE_H
+#define MILLRACE_TESTS_SUPPORT_PREPROCESS_REFERENCE_H
 
 #include "kernels/preprocess/preprocess.h"
 

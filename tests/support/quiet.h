@@ -1,6 +1,6 @@
 /* Set-up and tear-down of whole suites, for cmocka_run_group_tests. */
-#ifndef MILLRACE_TESTS_QUIET_H
-#define MILLRACE_TESTS_QUIET_H
+#ifndef MILLRACE_TESTS_SUPPORT_QUIET_H
+#define MILLRACE_TESTS_SUPPORT_QUIET_H
 
 /* The failures that a suite causes would fill the screen: its log is discarded. */
 int be_quiet(void **state);

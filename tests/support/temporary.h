@@ -1,6 +1,6 @@
 /* One file for the length of a test: set-up and tear-down for cmocka_unit_test_setup_teardown. */
-#ifndef MILLRACE_TESTS_TEMPORARY_H
-#define MILLRACE_TESTS_TEMPORARY_H
+#ifndef MILLRACE_TESTS_SUPPORT_TEMPORARY_H
+#define MILLRACE_TESTS_SUPPORT_TEMPORARY_H
 
 /* Makes an empty file, and removes it. */
 int make_temporary(void **state);

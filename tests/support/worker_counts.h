@@ -1,7 +1,7 @@
 /* How many workers suites run with, whatever the machine has: one alone, fewer and more than the machine has cores, and
  * more than any list of a fixed length may have been made for. */
-#ifndef MILLRACE_TESTS_WORKER_COUNTS_H
-#define MILLRACE_TESTS_WORKER_COUNTS_H
+#ifndef MILLRACE_TESTS_SUPPORT_WORKER_COUNTS_H
+#define MILLRACE_TESTS_SUPPORT_WORKER_COUNTS_H
 
 enum { MOST_WORKERS = 16 };
 

@@ -1,8 +1,8 @@
 /* What preprocess is measured against: the same job as a chain of kernels that each write the whole picture, as it is
  * often put together from libraries. NV12 of limited range -> RGB as bytes -> resized with a triangle as wide as the
  * scale -> normalised halves, channels first. */
-#ifndef MILLRACE_BENCH_UNFUSED_CUDA_H
-#define MILLRACE_BENCH_UNFUSED_CUDA_H
+#ifndef MILLRACE_TOOLS_BENCH_UNFUSED_CUDA_H
+#define MILLRACE_TOOLS_BENCH_UNFUSED_CUDA_H
 
 #include <stdint.h>
 

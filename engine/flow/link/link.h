@@ -10,8 +10,8 @@
  * "gop"), since it could not be decoded.
  *
  * Threads: any; a lock guards each link. The consumer's waker and the producers' tasks are called without it. */
-#ifndef MILLRACE_FLOW_LINK_H
-#define MILLRACE_FLOW_LINK_H
+#ifndef MILLRACE_FLOW_LINK_LINK_H
+#define MILLRACE_FLOW_LINK_LINK_H
 
 #include "engine/data/gap.h"
 #include "engine/flow/executor/executor.h"

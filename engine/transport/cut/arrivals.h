@@ -2,8 +2,8 @@
  * thread reports. Closings are gathered: at a high rate the I/O thread is woken once for many.
  *
  * A receipt may close after the cut itself, since a program may hold frames: then its outcome is not reported. */
-#ifndef MILLRACE_TRANSPORT_ARRIVALS_H
-#define MILLRACE_TRANSPORT_ARRIVALS_H
+#ifndef MILLRACE_TRANSPORT_CUT_ARRIVALS_H
+#define MILLRACE_TRANSPORT_CUT_ARRIVALS_H
 
 #include "engine/flow/ledger/ledger.h"
 #include "engine/transport/zmq/io_thread.h"

@@ -1,6 +1,6 @@
 /* Code that both ends of a cut share: identity, sockets, logging. Internal to engine/transport. */
-#ifndef MILLRACE_TRANSPORT_CUT_END_H
-#define MILLRACE_TRANSPORT_CUT_END_H
+#ifndef MILLRACE_TRANSPORT_CUT_CUT_END_H
+#define MILLRACE_TRANSPORT_CUT_CUT_END_H
 
 #include "engine/flow/graph.h"
 #include "engine/observe/audit.h"

@@ -7,8 +7,8 @@
  * (engine/data/gap.h) enters for that source. A process reports its own losses once it reconnects.
  *
  * I/O thread only. Internal to engine/transport. */
-#ifndef MILLRACE_TRANSPORT_CUT_LANES_H
-#define MILLRACE_TRANSPORT_CUT_LANES_H
+#ifndef MILLRACE_TRANSPORT_CUT_CUT_LANES_H
+#define MILLRACE_TRANSPORT_CUT_CUT_LANES_H
 
 #include "engine/flow/graph.h"
 #include "engine/plan/cut.h"

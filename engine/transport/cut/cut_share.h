@@ -7,8 +7,8 @@
  * common order. A ring message whose turn has not come waits for those that are on their way through ZeroMQ; and since
  * a posted record has arrived, a reader that has read the ring up to a message of ZeroMQ has missed none that was sent
  * before it. */
-#ifndef MILLRACE_TRANSPORT_CUT_SHARE_H
-#define MILLRACE_TRANSPORT_CUT_SHARE_H
+#ifndef MILLRACE_TRANSPORT_CUT_CUT_SHARE_H
+#define MILLRACE_TRANSPORT_CUT_CUT_SHARE_H
 
 #include "engine/plan/cut.h"
 #include "engine/transport/session/session.h"

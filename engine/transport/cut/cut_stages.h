@@ -1,6 +1,6 @@
 /* The stage types of the two ends of a cut (engine/plan/cut.h), for the planner to put in. */
-#ifndef MILLRACE_TRANSPORT_CUT_STAGES_H
-#define MILLRACE_TRANSPORT_CUT_STAGES_H
+#ifndef MILLRACE_TRANSPORT_CUT_CUT_STAGES_H
+#define MILLRACE_TRANSPORT_CUT_CUT_STAGES_H
 
 #include "millrace/stage.h"
 

@@ -5,8 +5,8 @@
  *     SOURCE-EPOCH-SEQ-SUB.payload  its bytes: of pictures all rows of all planes without padding
  *
  * Any thread. */
-#ifndef MILLRACE_TRANSPORT_DEAD_LETTER_H
-#define MILLRACE_TRANSPORT_DEAD_LETTER_H
+#ifndef MILLRACE_TRANSPORT_CUT_DEAD_LETTER_H
+#define MILLRACE_TRANSPORT_CUT_DEAD_LETTER_H
 
 #include "engine/plan/cut.h"
 #include "engine/transport/message.h"

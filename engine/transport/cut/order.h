@@ -7,8 +7,8 @@
  * the very first frames may have been lost because no consumer was connected.
  *
  * It holds as many frames as windows admit. One thread. */
-#ifndef MILLRACE_TRANSPORT_ORDER_H
-#define MILLRACE_TRANSPORT_ORDER_H
+#ifndef MILLRACE_TRANSPORT_CUT_ORDER_H
+#define MILLRACE_TRANSPORT_CUT_ORDER_H
 
 #include "engine/flow/link/link.h"
 

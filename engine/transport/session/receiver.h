@@ -4,8 +4,8 @@
  * their outcome until their place is needed. An entry records the position under which each sender has sent it (a
  * claim), and every sender gets the outcome. A frame that loses its place goes into a set of identities, if the whole
  * run is remembered (mr_receiver_params.remembers_all). */
-#ifndef MILLRACE_TRANSPORT_RECEIVER_PARTS_H
-#define MILLRACE_TRANSPORT_RECEIVER_PARTS_H
+#ifndef MILLRACE_TRANSPORT_SESSION_RECEIVER_H
+#define MILLRACE_TRANSPORT_SESSION_RECEIVER_H
 
 #include "engine/data/identity_set.h"
 #include "engine/transport/session/session.h"

@@ -3,8 +3,8 @@
  * Items are in a ring by position: [base, next). An item is queued (to be sent), leased (sent to a peer, or held by it)
  * or settled; the ring advances over settled items whose action was returned. Peers are kept by name, also while they
  * are down, since the items under way to them stay leased until they are marked dead. */
-#ifndef MILLRACE_TRANSPORT_SENDER_PARTS_H
-#define MILLRACE_TRANSPORT_SENDER_PARTS_H
+#ifndef MILLRACE_TRANSPORT_SESSION_SENDER_H
+#define MILLRACE_TRANSPORT_SESSION_SENDER_H
 
 #include "engine/transport/session/session.h"
 

@@ -60,8 +60,8 @@
  * Errors: a peer that breaks the protocol gets REJECT and its session ends; the call returns MR_ERROR_PROTOCOL with a
  * message for the log, and other peers are not affected. MR_ERROR_MEMORY only from _create: all memory is allocated
  * there, bounded by window, memory and peers. */
-#ifndef MILLRACE_TRANSPORT_SESSION_H
-#define MILLRACE_TRANSPORT_SESSION_H
+#ifndef MILLRACE_TRANSPORT_SESSION_SESSION_H
+#define MILLRACE_TRANSPORT_SESSION_SESSION_H
 
 #include "engine/transport/message.h"
 

@@ -30,8 +30,8 @@
  * Threads: any, each object has a lock; the last reference of a buffer may be dropped by any thread. Nothing blocks.
  * Errors: MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE, MR_ERROR_PERMISSION: stay inline; MR_ERROR_PROTOCOL: the peer is
  * hostile or broken; MR_ERROR_AGAIN: not now. */
-#ifndef MILLRACE_TRANSPORT_SHM_H
-#define MILLRACE_TRANSPORT_SHM_H
+#ifndef MILLRACE_TRANSPORT_SHM_SHM_H
+#define MILLRACE_TRANSPORT_SHM_SHM_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* The memory that both ends of a link map and write: a memfd per peer, sealed against shrinking and growing, so that
  * neither end can make the other's accesses fail. It holds the ring of returned leases and the records of both
  * directions. */
-#ifndef MILLRACE_TRANSPORT_SHM_AREA_H
-#define MILLRACE_TRANSPORT_SHM_AREA_H
+#ifndef MILLRACE_TRANSPORT_SHM_SHM_AREA_H
+#define MILLRACE_TRANSPORT_SHM_SHM_AREA_H
 
 #include "engine/transport/shm/shm_records.h"
 #include "engine/transport/shm/shm_ring.h"

@@ -1,6 +1,6 @@
 /* Limits of shared memory between nodes, which both the interface (shm.h) and the rings rest on. */
-#ifndef MILLRACE_TRANSPORT_SHM_LIMITS_H
-#define MILLRACE_TRANSPORT_SHM_LIMITS_H
+#ifndef MILLRACE_TRANSPORT_SHM_SHM_LIMITS_H
+#define MILLRACE_TRANSPORT_SHM_SHM_LIMITS_H
 
 enum {
     MR_SHM_POOLS = 1024,       /* pools that one link has at a time; frames of others travel inline */

@@ -3,8 +3,8 @@
  *
  * The bytes came from another process, but are in memory of this one: they are read in place, and sizes are checked
  * against the bytes that there are. */
-#ifndef MILLRACE_TRANSPORT_SHM_MESSAGE_H
-#define MILLRACE_TRANSPORT_SHM_MESSAGE_H
+#ifndef MILLRACE_TRANSPORT_SHM_SHM_MESSAGE_H
+#define MILLRACE_TRANSPORT_SHM_SHM_MESSAGE_H
 
 #include "engine/transport/wire/wire.h"
 

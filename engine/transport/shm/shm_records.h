@@ -11,8 +11,8 @@
  * only the liar: its records wait longer, or it makes needless calls.
  *
  * Each end is used by one thread at a time. */
-#ifndef MILLRACE_TRANSPORT_SHM_RECORDS_H
-#define MILLRACE_TRANSPORT_SHM_RECORDS_H
+#ifndef MILLRACE_TRANSPORT_SHM_SHM_RECORDS_H
+#define MILLRACE_TRANSPORT_SHM_SHM_RECORDS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

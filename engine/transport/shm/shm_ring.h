@@ -3,8 +3,8 @@
  * The consumer appends numbers of leases; there is always room, since there are as many places as leases. The producer
  * reads them whenever it polls. Before it sleeps it arms the ring; the consumer then rings the doorbell once. The
  * producer trusts nothing in it: an excessive count and a number that is not leased are MR_ERROR_PROTOCOL. */
-#ifndef MILLRACE_TRANSPORT_SHM_RING_H
-#define MILLRACE_TRANSPORT_SHM_RING_H
+#ifndef MILLRACE_TRANSPORT_SHM_SHM_RING_H
+#define MILLRACE_TRANSPORT_SHM_SHM_RING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

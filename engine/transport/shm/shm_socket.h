@@ -1,8 +1,8 @@
 /* Messages between the two ends of shared memory over their unix socket (shm.h), some with descriptors. No call blocks.
  * Errors: MR_ERROR_AGAIN, without a message: nothing to read, or no room; MR_ERROR_UNAVAILABLE: the other end closed,
  * or the system refuses; MR_ERROR_PERMISSION: the other end belongs to another user; MR_ERROR_PROTOCOL. */
-#ifndef MILLRACE_TRANSPORT_SHM_SOCKET_H
-#define MILLRACE_TRANSPORT_SHM_SOCKET_H
+#ifndef MILLRACE_TRANSPORT_SHM_SHM_SOCKET_H
+#define MILLRACE_TRANSPORT_SHM_SHM_SOCKET_H
 
 #include <stddef.h>
 #include <stdint.h>

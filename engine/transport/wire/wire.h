@@ -14,8 +14,8 @@
  *
  * A writer and a reader are each used by one thread at a time; they share nothing. In steady state neither allocates:
  * their memory is kept at its largest size, except buffers that frames hold. */
-#ifndef MILLRACE_TRANSPORT_WIRE_H
-#define MILLRACE_TRANSPORT_WIRE_H
+#ifndef MILLRACE_TRANSPORT_WIRE_WIRE_H
+#define MILLRACE_TRANSPORT_WIRE_WIRE_H
 
 #include "engine/base/names.h"
 #include "engine/data/store.h"

@@ -1,6 +1,6 @@
 /* Internals that the files of the wire share; see wire.h. */
-#ifndef MILLRACE_TRANSPORT_WIRE_PARTS_H
-#define MILLRACE_TRANSPORT_WIRE_PARTS_H
+#ifndef MILLRACE_TRANSPORT_WIRE_WIRE_PARTS_H
+#define MILLRACE_TRANSPORT_WIRE_WIRE_PARTS_H
 
 #include <proto/millrace.pb-c.h>
 

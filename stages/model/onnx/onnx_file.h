@@ -3,8 +3,8 @@
  *
  * Tensors may keep their data in other files named by the model: a way to read files that the author of a pipeline
  * never meant. Such models are refused. Pure functions; any thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_FILE_H
-#define MILLRACE_STAGES_MODEL_ONNX_FILE_H
+#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_FILE_H
+#define MILLRACE_STAGES_MODEL_ONNX_ONNX_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

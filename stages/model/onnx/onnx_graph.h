@@ -4,8 +4,8 @@
  * Limits: a file that holds more than MR_ONNX_GRAPH_NODES nodes or MR_ONNX_GRAPH_TENSORS tensors is refused, so that
  * memory stays below some 100 MB whatever the file declares. All steps take time in proportion to the size of the file.
  * One thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_GRAPH_H
-#define MILLRACE_STAGES_MODEL_ONNX_GRAPH_H
+#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_GRAPH_H
+#define MILLRACE_STAGES_MODEL_ONNX_ONNX_GRAPH_H
 
 #include <stddef.h>
 

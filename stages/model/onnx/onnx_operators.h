@@ -1,7 +1,7 @@
 /* Shapes of the outputs of ONNX operators from those of their inputs: one function an operator, or a family of them.
  * Part of onnx_shapes.h; one thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_OPERATORS_H
-#define MILLRACE_STAGES_MODEL_ONNX_OPERATORS_H
+#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_OPERATORS_H
+#define MILLRACE_STAGES_MODEL_ONNX_ONNX_OPERATORS_H
 
 #include "stages/model/onnx/onnx_shapes.h"
 

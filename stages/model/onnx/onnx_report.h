@@ -2,8 +2,8 @@
  * onnx_signature.h it also lists tensors that millrace cannot use. Pure function; any thread.
  *
  * Texts point into the bytes that were read, and are not zero-terminated. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_REPORT_H
-#define MILLRACE_STAGES_MODEL_ONNX_REPORT_H
+#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_REPORT_H
+#define MILLRACE_STAGES_MODEL_ONNX_ONNX_REPORT_H
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
  * made of (defined in operators.md of ONNX 1.x). Numbers that are computed from shapes (the target of a Reshape) are
  * followed as well, as long as they are few. If a shape cannot be inferred it is taken as the file declares it
  * (value_info), with the sizes of named free dimensions put in; else it is left unknown. One thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_SHAPES_H
-#define MILLRACE_STAGES_MODEL_ONNX_SHAPES_H
+#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_SHAPES_H
+#define MILLRACE_STAGES_MODEL_ONNX_ONNX_SHAPES_H
 
 #include "stages/model/onnx/onnx_graph.h"
 

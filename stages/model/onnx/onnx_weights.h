@@ -5,8 +5,8 @@
  * multiply by or add: inputs of Gemm, MatMul, Conv, normalisations, recurrent layers, scales of quantised ones. Other
  * constants may be infinite for good reasons: the limits of a Clip, the mask of an attention. Pure function; any
  * thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_WEIGHTS_H
-#define MILLRACE_STAGES_MODEL_ONNX_WEIGHTS_H
+#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_WEIGHTS_H
+#define MILLRACE_STAGES_MODEL_ONNX_ONNX_WEIGHTS_H
 
 #include <stddef.h>
 #include <stdint.h>

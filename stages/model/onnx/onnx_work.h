@@ -14,8 +14,8 @@
  *
  * Sums are floating point: they neither overflow nor wrap, whatever sizes a file declares. Pure function; any thread.
  */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_WORK_H
-#define MILLRACE_STAGES_MODEL_ONNX_WORK_H
+#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_WORK_H
+#define MILLRACE_STAGES_MODEL_ONNX_ONNX_WORK_H
 
 #include <stddef.h>
 #include <stdint.h>

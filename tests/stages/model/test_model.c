@@ -223,7 +223,7 @@ static void another_runtime(void **state) {
                                 "  sink: {type: callback, input: [features, again]}\n", &got),
                      MR_ERROR_CONFIG);
     assert_non_null(strstr(mr_message(), "again: another ONNX Runtime"));
-    assert_non_null(strstr(mr_message(), "a process can have one"));
+    assert_non_null(strstr(mr_message(), "a process can have only one"));
     assert_int_equal(got.frames, 0);
 }
 
