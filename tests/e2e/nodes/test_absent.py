@@ -102,8 +102,8 @@ class Absent(Case):
         old, new = self.write(text, "old.yaml"), self.write(text.replace("rate: 100", "rate: 200"), "new.yaml")
         left, right = Node(self, old, "left"), Node(self, new, "right")
         for node in (left, right):
-            node.await_line("a->right: ", "refused: node right runs another pipeline, or another version of it: all nodes")
-            node.await_line("a->right: left and right do not work together (node right runs another pipeline", "SIGTERM")
+            node.await_line("a->right: ", "refused: node right runs a different pipeline, or another version of it: all nodes")
+            node.await_line("a->right: left and right do not work together (node right runs a different pipeline", "SIGTERM")
         left.kill()
         newer = Node(self, new, "left")
         right.await_line("a->right: left: joined")
@@ -116,7 +116,7 @@ class Absent(Case):
         path = self.write(CHAIN.format(samples=SAMPLES, first=free_port(), second=free_port()), "chain.yaml")
         resumed = ("--resume", self.folder / "checkpoint")
         reader, hasher = Node(self, path, "reader", 1, resumed), Node(self, path, "hasher")
-        hasher.await_line("phash->writer: writer has not come to take frames")
+        hasher.await_line("phash->writer: writer has not connected to take frames")
         hasher.child.send_signal(signal.SIGTERM)
         dropped = reader.stop()["dropped"]
         self.assertEqual({line["reason"] for line in dropped}, {"stopped"})

@@ -99,7 +99,7 @@ class Words(Case):
         before = private.read_text()
         again = call([MILLRACE, "keygen", "camera", "--output", self.folder / "keys"])
         self.assertEqual(again.returncode, 74)
-        self.assertIn("not written over", again.stderr)
+        self.assertIn("not overwritten", again.stderr)
         self.assertEqual(private.read_text(), before)
         for words in (["a/b"], ["a", "b"], [""]):
             self.assertEqual(call([MILLRACE, "keygen", *words], cwd=self.folder).returncode, 64)

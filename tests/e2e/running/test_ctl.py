@@ -161,7 +161,7 @@ class Control(harness.Case):
             self.assertEqual(len(list(sockets.iterdir())), 1)
         self.assertIn("no run can be reached", self.ctl("status", code=69).stderr)
         self.assertEqual(list((self.runtime / "millrace").iterdir()), [])
-        self.assertIn("no run listens", self.ctl("--control", path, "status", code=69).stderr)
+        self.assertIn("the run that listened at", self.ctl("--control", path, "status", code=69).stderr)
         child = self.start("--control", path)
         self.assertEqual(self.status("--control", path)["pid"], child.pid)
         other = call([MILLRACE, "run", self.folder / "pipeline.yaml", "--control", path])
@@ -180,7 +180,7 @@ class Control(harness.Case):
         self.end_of(child)
         path.parent.chmod(0o755)
         pipeline = self.folder / "pipeline.yaml"
-        for where, code, said in ((path, 77, "open to others"), (pathlib.Path("/" + "long/" * 30), 64, "too long"),
+        for where, code, said in ((path, 77, "open to other users"), (pathlib.Path("/" + "long/" * 30), 64, "too long"),
                                   (self.write("", "file"), 77, ""), (self.folder / "no/such/folder", 74, "cannot make")):
             done = call([MILLRACE, "run", pipeline, "--control", where])
             if where.name == "file":
@@ -303,7 +303,7 @@ class Control(harness.Case):
     def test_usage(self):
         for arguments, said in (((), "say what to do"), (("status", "a", "b"), "one command at a time: unexpected"),
                                 (("--pid", "x", "status"), "number of a process"),
-                                (("--pid", "1", "--control", "y", "status"), "both say")):
+                                (("--pid", "1", "--control", "y", "status"), "either --control or --pid")):
             self.assertIn(said, self.ctl(*arguments, code=64).stderr)
         self.assertIn("there is no control socket", self.ctl("--control", self.folder / "none", "status", code=66).stderr)
         del self.environment["XDG_RUNTIME_DIR"]

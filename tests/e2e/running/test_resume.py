@@ -266,9 +266,9 @@ class Resume(Case):
         pipeline = self.write(text)
         self.kill_amid(pipeline, 10)
         kept = self.output.read_text()
-        self.assertIn("source a has other options", self.finish(self.write(text.replace("every: 2", "every: 3")), 65))
+        self.assertIn("the options of source a have changed", self.finish(self.write(text.replace("every: 2", "every: 3")), 65))
         self.assertIn("no source c", self.finish(self.write(text.replace("a: {uri", "c: {uri")), 65))
-        self.assertIn("several ways", self.finish(self.write(text.replace("input: hog", "input: [hog, hig]").replace(
+        self.assertIn("on several paths", self.finish(self.write(text.replace("input: hog", "input: [hog, hig]").replace(
             "  results", "  hig: {type: hog, input: decode, size: 64x64}\n  results")), 78))
         self.assertEqual(self.output.read_text(), kept)
         self.write(text)
