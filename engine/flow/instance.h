@@ -73,6 +73,7 @@ typedef struct mr_slot {
     mr_frame **kept;       /* frames that device work may still write to, even if a full queue dropped them */
     mr_event *event;       /* of the device work; NULL: none */
     mr_event_wait wait;    /* of an entry, for the event */
+    struct mr_entry_task *awaits_turn; /* its entry, to be woken when all earlier calls are done; NULL: it does not wait */
 } mr_slot;
 
 enum { MR_STRETCH = 8, MR_BURST = 16, MR_POOLS = 8, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };

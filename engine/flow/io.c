@@ -50,6 +50,25 @@ int mr_io_await_pool(mr_io *io, mr_pool *pool, int count) {
     return mr_io_park(io, pool, count, mr_instance_pools(io->instance));
 }
 
+/* Whether the call of a slot is the oldest that is not done. With the lock. */
+static bool is_first(mr_instance *instance, const mr_slot *slot) {
+    uint64_t n = instance->ring.pushed;
+    while (mr_instance_slot(instance, n) != slot && mr_instance_slot(instance, n)->state != MR_SLOT_RUNNING)
+        n++;
+    return mr_instance_slot(instance, n) == slot;
+}
+
+int mr_io_await_turn(mr_io *io) {
+    mr_instance *instance = io->instance;
+    if (!instance->shared)
+        return MR_OK;
+    pthread_mutex_lock(&instance->lock);
+    const bool first = is_first(instance, io->slot);
+    io->slot->awaits_turn = first ? NULL : io->entry;
+    pthread_mutex_unlock(&instance->lock);
+    return first ? MR_OK : MR_ERROR_AGAIN;
+}
+
 /* A buffer that the slot holds until its device work is done. */
 static int take(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     mr_buffer *taken = NULL;

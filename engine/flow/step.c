@@ -438,11 +438,25 @@ static bool begin(mr_instance *instance, mr_entry_task *entry) {
     return entry->slot && !blocked;
 }
 
+/* A call is done: the oldest that is not may wait for its turn. With the lock, before finished calls are pushed. */
+static void pass_turn(mr_instance *instance) {
+    uint64_t n = instance->ring.pushed;
+    while (n < instance->ring.claimed && mr_instance_slot(instance, n)->state != MR_SLOT_RUNNING)
+        n++;
+    mr_slot *next = n < instance->ring.claimed ? mr_instance_slot(instance, n) : NULL;
+    if (next && next->awaits_turn) {
+        mr_task_wake(&next->awaits_turn->task);
+        next->awaits_turn = NULL;
+    }
+}
+
 static void end(mr_instance *instance, mr_entry_task *entry, int answer) {
     lock(instance);
     if (answer == MR_DONE) {
         entry->slot->state = MR_SLOT_DONE;
         entry->slot = NULL;
+        if (instance->vertex->overlap)
+            pass_turn(instance);
     }
     mr_instance_retire(instance, entry);
     unlock(instance);

@@ -195,7 +195,9 @@ typedef struct mr_plan_vertex {
     mr_entry entry;
     bool blocking;
     int threads;                    /* of libraries, for one instance */
-    int entries;                    /* workers that may be in it at once; > 1 only for MR_ENTRY_STATELESS */
+    int overlap;                    /* MR_ENTRY_PER_SOURCE: calls of one instance that may overlap, as negotiated */
+    int entries;                    /* workers that may be in it at once; > 1 only for MR_ENTRY_STATELESS, or with
+                                       `overlap` */
     int in_flight;                  /* slots of one instance */
     int batch;                      /* most frames of one call; 1 without `batch:` */
     int64_t batch_timeout_ns;

@@ -427,9 +427,9 @@ void mr_plan_set_calls(mr_plan_builder *b, int v) {
     if (b->params.deterministic)
         vertex->blocking = false;
     /* A source emits its frames in one order, so only one worker may be in it. */
-    bool parallel = vertex->entry == MR_ENTRY_STATELESS && vertex->role != MR_ROLE_SOURCE && !vertex->blocking &&
-                    !b->params.deterministic;
-    vertex->entries = parallel ? b->plan->workers : 1;
+    bool parallel = vertex->role != MR_ROLE_SOURCE && !vertex->blocking && !b->params.deterministic;
+    int most = vertex->entry == MR_ENTRY_STATELESS ? b->plan->workers : vertex->overlap;
+    vertex->entries = !parallel || most < 1 ? 1 : most < b->plan->workers ? most : b->plan->workers;
     if (wanted > 0 && vertex->entries > wanted)
         vertex->entries = (int)wanted;
     /* Two calls for each worker, or each device: while the first is unfinished, others may go on behind it. */

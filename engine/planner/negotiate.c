@@ -74,10 +74,11 @@ static const mr_port *port_of(const mr_plan_builder *b, int v, int input) {
     return &ports[ports[0].many ? 0 : input];
 }
 
-/* The mean over all links of an input, and the most references; not known if that of one link is not. */
+/* The mean over all links of an input, and the most references; not known if that of one link is not. Stills if those of
+ * all links are. */
 static void note_typical(const mr_plan_builder *b, int v, int port, mr_planned_input *input) {
     int64_t pixels = 0, links = 0, references = 0;
-    bool sized = true, counted = true;
+    bool sized = true, counted = true, stills = true;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->in.item[i]];
         const mr_planned_output *output = output_of(b, link);
@@ -88,9 +89,11 @@ static void note_typical(const mr_plan_builder *b, int v, int port, mr_planned_i
         references = output->references > references ? output->references : references;
         sized = sized && output->mean_pixels > 0;
         counted = counted && output->references > 0;
+        stills = stills && output->stills;
     }
     input->mean_pixels = links && sized ? pixels / links : 0;
     input->references = counted ? (int)references : 0;
+    input->stills = links && stills;
 }
 
 static bool read_inputs(mr_plan_builder *b, int v, mr_planned_input *inputs) {
@@ -147,6 +150,7 @@ static void assume(mr_plan_vertex *vertex, size_t port) {
         output->more_results = input->more_results;
         output->mean_pixels = input->mean_pixels;
         output->references = input->references;
+        output->stills = input->stills;
     }
     if (mr_port_accepts_anything(said)) {
         output->set = input ? input->set : (mr_format_set){0};
@@ -351,6 +355,7 @@ static void note_needs(mr_plan_builder *b, int v, const mr_negotiation *n) {
 
 static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->entry = n->entry;
+    vertex->overlap = n->overlap;
     vertex->blocking = n->blocking;
     vertex->threads = n->threads;
     vertex->rate = n->rate;

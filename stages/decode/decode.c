@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/device/device.h"
+#include "stages/decode/decode_early.h"
 #include "stages/decode/decode_codec.h"
 #include "stages/decode/decode_needed.h"
 #include "stages/decode/decode_options.h"
@@ -56,7 +57,9 @@ typedef struct decode_state {
     mr_still_notes stills;
     mr_reduced reduced;
     uint64_t scaled[MR_REDUCED_MOST + 1]; /* pictures of this source that were sent to be decoded at each scale */
-    bool refused, outgrown; /* the device's decoder cannot go on with it, nor be replaced; it had too large a picture */
+    mr_early *early;           /* one for each entry, if calls overlap; all else is used in turn, the pool excepted */
+    mr_early *present;         /* that of the call whose turn it is, if its packet was decoded early */
+    bool refused, outgrown;    /* the device's decoder cannot go on with it, nor be replaced; it had too large a picture */
 } decode_state;
 
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
@@ -79,8 +82,10 @@ static int open_decode(mr_stage *self) {
     state->following = av_frame_alloc();
     if (!state->packet || !state->picture || !state->following)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    if (self->entries > 1 && mr_early_create(&state->early, self->entries))
+        return MR_ERROR_MEMORY;
     return self->device->type->kind == MR_DEVICE_CPU
-               ? mr_picture_pool_create(&state->pool, self, from->max_pixels)
+               ? mr_picture_pool_create(&state->pool, self, from->max_pixels, from->damaged == MR_DAMAGED_KEEP)
                : mr_decode_device_create(&state->device, self, (mr_hardware)from->hardware);
 }
 
@@ -92,9 +97,11 @@ static void close_decoder(decode_state *state) {
 }
 
 /* At the end of a source, while others go on: its buffers are given back, but for those of frames under way. */
-static void close_source(decode_state *state) {
+static void close_source(const mr_stage *self) {
+    decode_state *state = self->state;
     mr_needed_fini(&state->needed);
     close_decoder(state);
+    mr_early_close(state->early, self->entries);
     av_frame_unref(state->picture);
     av_frame_unref(state->following);
     mr_picture_pool_destroy(&state->pool);
@@ -106,6 +113,7 @@ static void close_decode(mr_stage *self) {
     av_frame_free(&state->following);
     av_packet_free(&state->packet);
     close_decoder(state);
+    mr_early_destroy(&state->early, self->entries);
     sws_freeContext(state->scaler);
     mr_picture_pool_destroy(&state->pool);
     mr_decode_device_destroy(&state->device);
@@ -115,15 +123,20 @@ static void close_decode(mr_stage *self) {
 
 /* ---- the decoder ----------------------------------------------------------------------------------------------- */
 
+static mr_decoder_params params_for(const mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
+    const decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    return (mr_decoder_params){.threads = self->threads > 1 ? self->threads : 1, .max_pixels = from->max_pixels,
+                               .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
+                               .scale = scale,
+                               .strict = from->damaged == MR_DAMAGED_DROP,
+                               .prompt = packet->deadline_ns && strcmp(from->threads, "auto") == 0,
+                               .pool = state->pool, .device = state->device, .io = io};
+}
+
 static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
     decode_state *state = self->state;
-    const mr_decode_choices *from = self->options;
-    mr_decoder_params params = {.threads = self->threads > 1 ? self->threads : 1, .max_pixels = from->max_pixels,
-                                .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
-                                .scale = scale,
-                                .strict = from->damaged == MR_DAMAGED_DROP,
-                                .prompt = packet->deadline_ns && strcmp(from->threads, "auto") == 0,
-                                .pool = state->pool, .device = state->device, .io = io};
+    mr_decoder_params params = params_for(self, io, packet, scale);
     int status = mr_decoder_open(&state->codec, &params, packet->media);
     if (!status && !state->media)
         state->media = mr_media_ref(packet->media);
@@ -137,6 +150,10 @@ static int choose_scale(mr_stage *self, mr_io *io, const mr_frame *packet) {
     const mr_decode_choices *from = self->options;
     if (from->reduced == MR_REDUCED_OFF || state->device)
         return MR_OK;
+    if (state->present) {
+        state->scaled[state->present->scale]++;
+        return MR_OK;
+    }
     int scale = mr_reduced_scale(&state->reduced, self, packet, from->max_pixels), present = state->codec->lowres;
     state->scaled[scale]++;
     if (scale == present)
@@ -208,11 +225,22 @@ static void count_error(mr_stage *self, mr_io *io, int error) {
     mr_frame_unref(&packet);
 }
 
+/* Whether the last packet sent was decoded early. */
+static bool is_early(const decode_state *state) {
+    return state->present && state->present->taken;
+}
+
+/* That decodes the last packet sent. */
+static const AVCodecContext *decoder_of(const decode_state *state) {
+    return is_early(state) ? state->present->codec[state->present->scale] : state->codec;
+}
+
 /* The decoder's next picture; false if it has none at present, or at all. */
 static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     decode_state *state = self->state;
     for (;;) {
-        int error = mr_decoder_receive(state->codec, &state->pending, picture);
+        int error = is_early(state) ? mr_early_take(state->present, picture)
+                                    : mr_decoder_receive(state->codec, &state->pending, picture);
         if (error >= 0) {
             mr_decode_device_crop(picture);
             return true;
@@ -259,7 +287,8 @@ static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
         return lose_decoder(self, io, frame, status);
     number = mr_pending_add(&state->pending, frame);
     state->packets++;
-    int error = mr_decoder_send(state->codec, state->packet, frame, number);
+    int error = state->present ? mr_early_begin(state->present, number)
+                               : mr_decoder_send(state->codec, state->packet, frame, number);
     while (!status && error < 0 && mr_decode_device_again(state->device))
         status = send_again(self, io, frame, number, &error);
     if (!status && error < 0)
@@ -296,6 +325,12 @@ static bool is_selected(decode_state *state, mr_io *io, const AVFrame *picture, 
     return reached.counted ? reached.wanted : mr_selection_wants(&state->selection, packet->media, time_ns);
 }
 
+static bool is_patched(const decode_state *state, const AVFrame *picture) {
+    if (is_early(state))
+        return state->present->patched;
+    return state->pool && mr_picture_pool_patched(state->pool, picture->reordered_opaque);
+}
+
 static verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
@@ -309,8 +344,7 @@ static verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
         return AHEAD;
     }
     bool damaged = packet->flags & MR_FRAME_CORRUPT || picture->flags & AV_FRAME_FLAG_CORRUPT ||
-                   picture->decode_error_flags ||
-                   (state->pool && mr_picture_pool_patched(state->pool, picture->reordered_opaque));
+                   picture->decode_error_flags || is_patched(state, picture);
     state->damaged |= damaged;
     if (picture->interlaced_frame)
         mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
@@ -340,7 +374,7 @@ static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_fram
     if (!pixel)
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
     mr_format format;
-    mr_format_describe(&format, picture, pixel, state->codec, packet->media, untagged);
+    mr_format_describe(&format, picture, pixel, decoder_of(state), packet->media, untagged);
     if (state->device)
         return mr_decode_device_give(state->device, io, picture, converted, &format, packet, frame);
     int status = convert ? mr_io_acquire(io, 0, &format, packet, frame) : mr_io_derive(io, packet, frame);
@@ -481,7 +515,8 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
             mr_needed_answer next = mr_needed_next(&state->needed, room);
             if (next == MR_NEEDED_WAIT)
                 return MR_DONE;
-            mr_pool *full = next == MR_NEEDED_SEND && state->pool ? mr_picture_pool_full(state->pool) : NULL;
+            bool sends = next == MR_NEEDED_SEND && !state->present;
+            mr_pool *full = sends && state->pool ? mr_picture_pool_full(state->pool) : NULL;
             if (full)
                 return mr_io_await_pool(io, full, 1);
             mr_frame *packet = mr_needed_take(&state->needed, next);
@@ -557,13 +592,20 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
     return status;
 }
 
+static bool is_skipped(const mr_decode_choices *from, const mr_frame *frame) {
+    return (from->skip == MR_SKIP_NONREF && frame->flags & MR_FRAME_DISPOSABLE) ||
+           (from->skip == MR_SKIP_NONKEY && !(frame->flags & MR_FRAME_KEY));
+}
+
+static bool is_corrupt(const mr_frame *frame) {
+    return frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE;
+}
+
 /* True if the packet is settled without the decoder. */
 static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
-    bool skipped = (from->skip == MR_SKIP_NONREF && frame->flags & MR_FRAME_DISPOSABLE) ||
-                   (from->skip == MR_SKIP_NONKEY && !(frame->flags & MR_FRAME_KEY));
-    bool corrupt = frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE;
+    bool skipped = is_skipped(from, frame), corrupt = is_corrupt(frame);
     const char *damage = !frame->media || !frame->media->codec ? "no media" : state->refused ? "no decoder" : NULL;
     if (!damage && !corrupt && !skipped)
         return false;
@@ -597,7 +639,7 @@ static size_t room_of(const decode_state *state, const mr_frame *frame) {
     return frame->deadline_ns || inside > MR_NEEDED_MOST ? 0 : MR_NEEDED_MOST - inside;
 }
 
-static int process(mr_stage *self, mr_io *io) {
+static int process_in_turn(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     mr_frame *frame = mr_io_input(io);
     if (!state->taken) {
@@ -624,10 +666,47 @@ static int process(mr_stage *self, mr_io *io) {
     return answer;
 }
 
+/* Decodes a still picture beside other calls, unless that was done before. MR_ERROR_AGAIN: there is no room for it. */
+static int decode_early(mr_stage *self, mr_io *io, const mr_frame *frame) {
+    decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    mr_early *early = &state->early[mr_io_entry(io)];
+    const mr_media *media = frame->media;
+    if (early->done || !media || !media->codec || !media->still || is_skipped(from, frame) || is_corrupt(frame))
+        return MR_OK;
+    mr_pool *full = mr_picture_pool_full(state->pool);
+    if (full)
+        return mr_io_await_pool(io, full, 1);
+    mr_decoder_params params = params_for(self, io, frame, 0);
+    mr_early_decode(early, &params, self, frame, from->reduced != MR_REDUCED_OFF);
+    return MR_OK;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    decode_state *state = self->state;
+    if (!state->early)
+        return process_in_turn(self, io);
+    mr_early *early = &state->early[mr_io_entry(io)];
+    int answer = decode_early(self, io, mr_io_input(io));
+    if (!answer)
+        answer = mr_io_await_turn(io);
+    if (answer)
+        return answer;
+    state->present = early->done ? early : NULL;
+    answer = process_in_turn(self, io);
+    state->present = NULL;
+    if (answer != MR_MORE && answer != MR_ERROR_AGAIN)
+        mr_early_end(early);
+    return answer;
+}
+
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     decode_state *state = self->state;
+    int answer = mr_io_await_turn(io);
+    if (answer)
+        return answer;
     state->cut_short = mr_io_cut_short(io);
-    int answer = state->codec ? drain(self, io) : MR_DONE;
+    answer = state->codec ? drain(self, io) : MR_DONE;
     if (answer)
         return answer;
     mr_still_sum_up(&state->stills, self);
@@ -637,7 +716,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     if (state->scaled[2] + state->scaled[3] > 0)
         mr_stage_info(self, "%s: %" PRIu64 " pictures were decoded at 1/8 of their size, %" PRIu64 " at 1/4, %" PRIu64
                       " whole", self->source_id, state->scaled[3], state->scaled[2], state->scaled[0]);
-    close_source(state);
+    close_source(self);
     if (state->packets > 0 && state->pictures == 0 && !state->refused) {
         mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",
                 state->last_error ? mr_av_words(state->last_error) : "no picture was complete");

@@ -33,12 +33,14 @@ const mr_option mr_decode_options[] = {
     {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
      .help = "decoding threads of one source; auto: with a single source one more than there are workers, with "
              "several one each; if the source has a deadline they share each picture, since one that is decoded "
-             "beside others would wait for these to come"},
+             "beside others would wait for these to come. Of still pictures on the processors so many are decoded at "
+             "once by the workers, without threads of their own"},
     {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
     {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
-     .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them"},
+     .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them; the missing part of a still "
+             "picture is gray"},
     {.name = "reduced", .kind = MR_OPTION_ENUM, .offset = FIELD(reduced), .fallback = "off", .choices = reduced_choices,
      .help = "auto: on the processors JPEG is decoded at 1/4 or 1/8 of its size if only preprocess stages read the pictures, "
              "all of them average (bilinear or bicubic with antialias, or area) and make them at least twice as small "
@@ -69,14 +71,21 @@ static int parse_threads(const char *text, const mr_negotiation *negotiation) {
 }
 
 /* The pictures that a decoder keeps for prediction and reordering, as the source declares or as any codec allows;
- * beside them, each frame thread has the picture that it works on, and one that it still holds from before. An error
+ * beside them, each frame thread, or decoder of still pictures, has the picture that it works on, and one that it still holds from before. An error
  * here costs speed, not pictures: FFmpeg then takes memory of its own. */
-static int retained_by(const mr_planned_input *packets, int threads) {
+static int retained_by(const mr_planned_input *packets, int threads, int overlap) {
     const char *name = packets->set.codec;
     const AVCodecDescriptor *about = name ? avcodec_descriptor_get_by_name(name) : NULL;
     const AVCodec *decoder = about ? avcodec_find_decoder(about->id) : NULL;
     bool one = decoder && !(decoder->capabilities & AV_CODEC_CAP_FRAME_THREADS);
-    return (packets->references ? packets->references : MOST_REFERENCES) + 2 * (one ? 1 : threads);
+    int decoders = overlap > 1 ? overlap : one ? 1 : threads;
+    return (packets->references ? packets->references : MOST_REFERENCES) + 2 * decoders;
+}
+
+/* Still pictures are decoded by so many calls at once, on the processors: no decoder of theirs has threads that help. */
+static int overlap_of(const mr_negotiation *negotiation, int threads) {
+    int most = threads < negotiation->workers ? threads : negotiation->workers;
+    return negotiation->inputs[0].stills && strcmp(negotiation->device, "cpu") == 0 && most > 1 ? most : 1;
 }
 
 /* A share of the largest buffer, which holds `max_pixels` if sizes are open; 0 if all pictures are as large. */
@@ -172,9 +181,11 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
     /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
     bool on_device = strcmp(negotiation->device, "cpu") != 0;
     /* NVDEC is waited for, too. */
-    negotiation->blocking = threads > 1 || on_device;
-    negotiation->threads = threads > 1 ? threads : 0;
-    negotiation->retained = retained_by(&negotiation->inputs[0], threads);
+    int overlap = overlap_of(negotiation, threads);
+    negotiation->overlap = overlap > 1 ? overlap : 0;
+    negotiation->blocking = (threads > 1 && overlap == 1) || on_device;
+    negotiation->threads = threads > 1 && overlap == 1 ? threads : 0;
+    negotiation->retained = retained_by(&negotiation->inputs[0], threads, overlap);
     if (on_device && from->hardware != MR_HARDWARE_OFF)
         negotiation->library_bytes = mr_decode_device_bytes(&negotiation->outputs[0].set);
     /* For a device it keeps its memory to itself. */

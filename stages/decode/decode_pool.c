@@ -31,6 +31,7 @@ struct mr_picture_pool {
     uint64_t most;        /* of all together */
     const mr_stage *stage;
     int64_t max_pixels;
+    bool patches;         /* still pictures that are patched up are used */
     pthread_mutex_t lock; /* guards all below */
     mr_pool *pool;        /* NULL until the first picture */
     int generation;       /* of pool */
@@ -60,7 +61,7 @@ static int fill(mr_picture_pool *pool, const mr_stage *stage) {
     return status ? status : mr_pool_fill(pool->pool, NULL);
 }
 
-int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, int64_t max_pixels) {
+int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, int64_t max_pixels, bool patches) {
     int leases = 2 * stage->output_buffers;
     mr_picture_pool *pool = mr_calloc(1, sizeof *pool + (size_t)leases * sizeof *pool->leases);
     if (!pool)
@@ -73,6 +74,7 @@ int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, int6
     pool->most = stage->output_most_bytes ? stage->output_most_bytes : UINT64_MAX;
     pool->stage = stage;
     pool->max_pixels = max_pixels;
+    pool->patches = patches;
     pool->lease_count = leases;
     pthread_mutex_init(&pool->lock, NULL);
     for (int i = 0; i < leases; i++) {
@@ -236,6 +238,19 @@ bool mr_picture_pool_suits(const char *name) {
     return decoder && decoder->capabilities & AV_CODEC_CAP_DR1;
 }
 
+/* A decoder of still pictures leaves out what a file lacks: that is gray then, not what the buffer held before. */
+static int make_gray(const mr_picture_pool *pool, const AVCodecContext *codec, AVFrame *frame) {
+    for (int i = 0; pool->patches && codec->codec_descriptor->mime_types && i < AV_NUM_DATA_POINTERS; i++)
+        if (frame->buf[i])
+            memset(frame->buf[i]->data, 0x80, frame->buf[i]->size);
+    return 0;
+}
+
+static int get_default_buffer(const mr_picture_pool *pool, AVCodecContext *codec, AVFrame *frame, int flags) {
+    int error = avcodec_default_get_buffer2(codec, frame, flags);
+    return error < 0 ? error : make_gray(pool, codec, frame);
+}
+
 static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     mr_picture_pool *pool = codec->opaque;
     if ((int64_t)codec->width * codec->height > pool->max_pixels) {
@@ -248,7 +263,7 @@ static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     size_t bytes = direct ? lay_out(codec, frame->format, frame->width, frame->height, strides, offsets) : 0;
     lease *taken = bytes ? take(pool, bytes) : NULL;
     if (!taken)
-        return avcodec_default_get_buffer2(codec, frame, flags);
+        return get_default_buffer(pool, codec, frame, flags);
     /* Read-only in FFmpeg's eyes: decoders that update their last picture in place make a copy then, since
      * frames that were given out share it without FFmpeg knowing. */
     frame->buf[0] =
@@ -262,7 +277,7 @@ static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
         frame->linesize[i] = strides[i];
     }
     frame->extended_data = frame->data;
-    return 0;
+    return make_gray(pool, codec, frame);
 }
 
 /* The message of FFmpeg's error concealment, logged in the name of the thread that decodes the picture. */

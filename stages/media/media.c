@@ -138,6 +138,7 @@ static int negotiate(mr_negotiation *negotiation) {
     negotiation->outputs[0].set = known.set;
     negotiation->outputs[0].mean_pixels = known.mean_pixels;
     negotiation->outputs[0].references = known.references;
+    negotiation->outputs[0].stills = known.stills;
     negotiation->rate = known.rate;
     if (loops > 0 && !__builtin_mul_overflow(known.frames, loops, &frames))
         negotiation->frames = frames;

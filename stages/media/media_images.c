@@ -363,6 +363,7 @@ static int survey_images(mr_reader *base, mr_survey *survey) {
     }
     survey->rate = params->rate;
     survey->frames = from < to ? (int64_t)(to - from) : 0;
+    survey->stills = true;
     if (survey->frames <= MOST_FILES) {
         look_at_files(reader, from, to, 1, survey);
         return MR_OK;

@@ -35,6 +35,10 @@ void mr_av_forget(void) {
     complaint[0] = '\0';
 }
 
+void mr_av_recall(const char *text) {
+    snprintf(complaint, sizeof complaint, "%s", text);
+}
+
 static mr_av_listener *_Atomic listening;
 
 void mr_av_log_listen(mr_av_listener *listener) {

@@ -59,6 +59,8 @@ void mr_av_log_listen(mr_av_listener *listener);
  * captured. */
 const char *mr_av_complaint(void);
 void mr_av_forget(void);
+/* Makes it that error, also on another thread than it was logged on. */
+void mr_av_recall(const char *complaint);
 /* The mr_status that fits an AVERROR. */
 int mr_av_status(int error);
 

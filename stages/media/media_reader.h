@@ -54,6 +54,7 @@ typedef struct mr_survey {
     int64_t frames;     /* packets of one turn; 0: not known, or without end */
     int64_t mean_pixels; /* of a picture; 0: not known */
     int references;     /* pictures that a decoder keeps for those to come; 0: not known */
+    bool stills;        /* each packet is a still picture */
 } mr_survey;
 
 typedef struct mr_reader_type {

@@ -11,6 +11,7 @@
 
 #include "tests/support/flow_run.h"
 #include "tests/support/quiet.h"
+#include "tests/support/worker_counts.h"
 
 enum { SEEDS = 25 };
 
@@ -434,6 +435,28 @@ static void a_call_that_others_overtake_gets_its_buffer(void **state) {
     close_run(&pipeline, &result);
 }
 
+static void expect_recounted(const run *result) {
+    assert_int_equal(result->status, MR_OK);
+    assert_int_equal(result->sums->absorbed, 2 * 100);
+    assert_int_equal(result->sums->dropped, 2);
+    assert_int_equal(collection_count, 2 * 199);
+    uint64_t next[2] = {0};
+    for (size_t i = 0; i < collection_count; i++)
+        assert_int_equal(collection[i].identity.seq, next[collection[i].identity.source]++);
+}
+
+static void calls_that_overlap_take_turns(void **state) {
+    (void)state;
+    const char *text = "version: 1\npipeline: turns\n"
+                       "sources: {a: {type: count, frames: 300}, b: {type: count, frames: 300}}\n"
+                       "stages:\n"
+                       "  recount: {input: [a, b], every: 3, fail_at: 100}\n"
+                       "  out: {type: collect, input: recount}\n";
+    run_once(text, 3, 1, expect_recounted);
+    EACH_WORKER_COUNT(workers)
+        run_once(text, 0, workers, expect_recounted);
+}
+
 /* ---- steady state ---- */
 static void nothing_is_allocated_per_frame(void **state) {
     (void)state;
@@ -478,6 +501,7 @@ int main(void) {
         cmocka_unit_test(stopping_drains_or_drops_and_always_balances),
         cmocka_unit_test(destroying_a_running_pipeline_leaks_nothing),
         cmocka_unit_test(a_call_that_others_overtake_gets_its_buffer),
+        cmocka_unit_test(calls_that_overlap_take_turns),
         cmocka_unit_test(nothing_is_allocated_per_frame),
     };
     return cmocka_run_group_tests(tests, be_quiet, expect_no_misuse);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "engine/device/device.h"
+#include "tests/support/worker_counts.h"
 
 collected collection[COLLECT_ROOM];
 size_t collection_count, largest_batch, smallest_batch;
@@ -319,6 +320,64 @@ static int laggard_process(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, output);
 }
 
+/* ---- recount: calls overlap, and number the frames that they let through in turn ---- */
+typedef struct recount_state {
+    atomic_int begun;          /* calls */
+    int done;
+    uint64_t next;
+    bool begins[MOST_WORKERS]; /* by entry: its call has begun */
+} recount_state;
+
+static int recount_negotiate(mr_negotiation *negotiation) {
+    negotiation->outputs[0].set = results_only;
+    negotiation->overlap = negotiation->workers;
+    return MR_OK;
+}
+
+/* The first call waits until others have begun beside it. */
+static void begin_recount(const mr_stage *self, recount_state *state, const mr_frame *frame) {
+    const int beside = self->entries > 1 ? 2 : 1;
+    atomic_fetch_add(&state->begun, 1);
+    for (int i = 0; frame->identity.seq == 0 && i < 60000 && atomic_load(&state->begun) < beside; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (frame->identity.seq % 3 == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+}
+
+static int recount_process(mr_stage *self, mr_io *io) {
+    const options *given = self->options;
+    recount_state *state = self->state;
+    mr_frame *input = mr_io_input(io), *output;
+    if (!state->begins[mr_io_entry(io)])
+        begin_recount(self, state, input);
+    state->begins[mr_io_entry(io)] = true;
+    int status = mr_io_await_turn(io);
+    if (status)
+        return status;
+    state->begins[mr_io_entry(io)] = false;
+    state->done++;
+    if ((int64_t)input->identity.seq == given->fail_at)
+        return mr_fail(MR_ERROR_DATA, "frame %d is broken", (int)given->fail_at);
+    if ((int64_t)input->identity.seq % given->every == 0) {
+        mr_io_absorb(io, input, "gate");
+        return MR_DONE;
+    }
+    status = mr_io_share(io, input, &output);
+    if (status)
+        return status;
+    output->identity.seq = state->next++;
+    return mr_io_emit(io, 0, output);
+}
+
+static int recount_flush(mr_stage *self, mr_io *io, uint32_t source) {
+    recount_state *state = self->state;
+    (void)source;
+    int status = mr_io_await_turn(io);
+    if (!status && state->done != atomic_load(&state->begun))
+        return mr_fail(MR_ERROR_INTERNAL, "a call goes on at the end");
+    return status;
+}
+
 /* ---- collect: a sink ---- */
 static int collect_process(mr_stage *self, mr_io *io) {
     const options *given = self->options;
@@ -372,6 +431,10 @@ static const mr_stage_type forgetful_type = {.name = "forgetful", COMMON, .input
                                              .process = forgetful_process};
 static const mr_stage_type laggard_type = {.name = "laggard", COMMON, .inputs = one_input, .outputs = one_output,
                                            .negotiate = scale_negotiate, .process = laggard_process};
+static const mr_stage_type recount_type = {.name = "recount", COMMON, .inputs = one_input, .outputs = one_output,
+                                           .entry = MR_ENTRY_PER_SOURCE, .state_bytes = sizeof(recount_state),
+                                           .negotiate = recount_negotiate, .process = recount_process,
+                                           .flush = recount_flush};
 static const mr_stage_type collect_type = {.name = "collect", COMMON, .inputs = one_input, .entry = MR_ENTRY_SHARED,
                                            .process = collect_process};
 
@@ -379,7 +442,7 @@ const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {
         &count_type, &pass_type,      &gate_type,    &twice_type,   &scale_type,
         &block_type, &note_type,      &batcher_type, &slow_type,    &broken_type,
-        &meet_type,  &forgetful_type, &laggard_type, &collect_type, NULL,
+        &meet_type,  &forgetful_type, &laggard_type, &recount_type, &collect_type, NULL,
     };
     return types;
 }

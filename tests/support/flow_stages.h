@@ -8,7 +8,8 @@
  * `gate` (lets one of `every` through), `twice` (emits each frame as sub 0 and 1), `scale` (map: writes tensors
  * through the device's stream), `block` (the same for batches), `note` (adds a tensor to the results), `batcher`
  * (notes its batch sizes), `slow` (takes `period` of the clock for each frame), `broken` (fails at `fail_at`), `meet`
- * (joins), `forgetful` (loses frames without a word), `laggard` (asks for its first output last), `collect` (sink;
+ * (joins), `forgetful` (loses frames without a word), `laggard` (asks for its first output last), `recount` (calls
+ * overlap; absorbs one of `every`, fails at `fail_at`, and numbers the others in turn), `collect` (sink;
  * fails at `fail_at`). */
 const mr_stage_type *const *flow_stage_types(void);
 

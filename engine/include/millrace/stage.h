@@ -7,8 +7,8 @@
  * Threads: `negotiate` runs while planning, on one thread. `open` and `close` run once for each instance, `open` on the
  * thread that starts the pipeline or on the instance's own, while other open instances already work. `process`, `map`
  * and `flush` of one instance never overlap, except for MR_ENTRY_STATELESS, which several workers may be in at once
- * with different inputs (mr_io_entry tells them apart). None of them may block unless the type says `blocking`; the
- * instance then has a thread of its own.
+ * with different inputs (mr_io_entry tells them apart), and for those whose negotiation allows it (mr_negotiation.overlap).
+ * None of them may block unless the type says `blocking`; the instance then has a thread of its own.
  *
  * Errors: a negative mr_status with its message from mr_fail. In `negotiate` it refuses the pipeline, in `open` it
  * stops the start, in a source it ends that source, elsewhere it drops the inputs of that call. */
@@ -141,6 +141,7 @@ typedef struct mr_planned_input {
     bool more_results;         /* frames may carry other results that are not known */
     int64_t mean_pixels;       /* of its pictures, or those that its packets decode to, on average; 0: not known */
     int references;            /* packets: most pictures that their decoder keeps as references; 0: not known */
+    bool stills;               /* packets: each is a still picture, which depends on no other packet */
 } mr_planned_input;
 
 /* One output port, filled in by the stage type. */
@@ -159,6 +160,7 @@ typedef struct mr_planned_output {
     bool more_results;         /* frames may carry other results that are not known */
     int64_t mean_pixels;       /* as of an input */
     int references;            /* as of an input */
+    bool stills;               /* as of an input */
     size_t buffer_bytes;       /* of one buffer, if the stage needs more than `set` tells (padding); else 0 */
     size_t buffer_mean_bytes;  /* of one buffer on average, if they differ: then a pool of the stage's own takes no more
                                   than mr_stage.output_most_bytes; else 0 */
@@ -211,6 +213,9 @@ struct mr_negotiation {
     int64_t frames;            /* sources: number of frames; 0: not known, or without end */
     bool endless;              /* sources: it begins anew at its end, for ever */
     mr_entry entry;            /* the type's; may be narrowed */
+    int overlap;               /* MR_ENTRY_PER_SOURCE: so many calls of one instance may overlap, if there are as many
+                                  workers. They do the part of their work that needs the order of the frames after
+                                  mr_io_await_turn; default 0: no calls overlap */
     bool blocking;             /* the type's; may be changed */
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
     size_t scratch_bytes;      /* taken by one call with mr_io_scratch, all together; 0: none */
@@ -394,6 +399,10 @@ MR_API void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest);
  * from there brings it again. */
 MR_API bool mr_io_cut_short(const mr_io *io);
 
+/* If calls of the instance overlap (mr_negotiation.overlap): MR_OK once all calls with earlier inputs have returned
+ * MR_DONE or an error, and until this one does. Before that MR_ERROR_AGAIN: return it from process, or from flush, which
+ * is called again then. If no calls overlap, always MR_OK. */
+MR_API int mr_io_await_turn(mr_io *io);
 /* With the return value MR_WAIT: the time of the next call. */
 MR_API void mr_io_wake_at(mr_io *io, int64_t time_ns);
 /* Parks the stage until `pool` has `count` free buffers: return its result (MR_ERROR_AGAIN, or MR_ERROR_CANCELLED if

@@ -1,0 +1,124 @@
+"""Folders of still pictures, which several workers decode at once: results, numbers, outcomes and messages are those of
+one worker, damaged files among them."""
+import re
+import shutil
+
+import cv2
+import numpy as np
+
+import harness
+
+PIPELINE = """\
+version: 1
+pipeline: stills
+sources:
+  stills: {{uri: "{folder}/*"{source}}}
+stages:
+  decode:     {{input: stills{decode}}}
+  preprocess: {{input: decode, size: 32x32, interpolation: area}}
+  results:    {{type: jsonl, input: preprocess, features: true, path: "-"}}
+"""
+WORKERS = (2, 3, 16)
+COUNT = 48
+
+
+def picture(index):
+    """Of a size, an aspect and a content of its own: small ones overtake large ones."""
+    rng = np.random.default_rng(index)
+    columns, rows = (1400, 900) if index % 5 == 0 else (64 + 8 * index, 240 - 3 * index)
+    small = rng.integers(0, 256, (6, 8, 3), np.uint8)
+    return cv2.resize(small, (columns, rows), interpolation=cv2.INTER_CUBIC)
+
+
+def write_stills(folder):
+    """The outcome of each by its name: what is cut off, empty, no picture or only a header is dropped."""
+    folder.mkdir()
+    for index in range(COUNT):
+        suffix = ("jpg", "jpg", "jpg", "png", "jpg", "bmp")[index % 6]
+        path = folder / f"{index:02}.{suffix}"
+        cv2.imwrite(str(path), picture(index))
+        data = path.read_bytes()
+        damages = {7: data[:len(data) // 2], 8: b"", 13: b"\xff\xd8\xff" + b"nothing" * 9, 19: data[:300],
+                   21: data[:len(data) // 2], 25: data[:-len(data) // 3], 29: data[:len(data) // 2], 31: data + data,
+                   33: data[:600] + b"\0" * 40 + data[640:], 38: data[:200] + b"\0" * 40 + data[240:]}
+        path.write_bytes(damages.get(index, data))
+
+
+def said(err):
+    """What decode says about files."""
+    return [line for line in err.splitlines() if " decode: " in line and "/" in line]
+
+
+class Stills(harness.Case):
+    def setUp(self):
+        super().setUp()
+        write_stills(self.folder / "stills")
+
+    def run_with(self, workers, decode="", source="", code=0):
+        text = PIPELINE.format(folder=self.folder / "stills", decode=decode, source=source)
+        run = self.run_pipeline(text, "--workers", str(workers), "--log", "info", code=code)
+        self.assert_balanced(run)
+        return run
+
+    def expect_the_same(self, **options):
+        one = self.run_with(1, **options)
+        for workers in WORKERS:
+            several = self.run_with(workers, **options)
+            self.assertEqual(several.rows, one.rows)
+            for what in ("in", "delivered", "dropped", "absorbed"):
+                self.assertEqual(several.ledger[what], one.ledger[what])
+            self.assertEqual(said(several.err), said(one.err))
+        return one
+
+    def test_damaged_ones_are_dropped(self):
+        one = self.expect_the_same()
+        self.assertEqual(one.ledger["in"], COUNT)
+        self.assertGreaterEqual(sum(line["frames"] for line in one.ledger["dropped"] if line["reason"] == "corrupt"), 6)
+        self.assertTrue(any("31.png" in line or "31.jpg" in line for line in said(one.err)), one.err)
+
+    def test_damaged_ones_are_kept(self):
+        one = self.expect_the_same(decode=", damaged: keep")
+        self.assertGreater(one.ledger["delivered"], self.run_with(1).ledger["delivered"])
+
+    def test_reduced_ones(self):
+        self.expect_the_same(decode=", reduced: auto")
+
+    def test_those_that_are_too_large(self):
+        one = self.expect_the_same(decode=", max_pixels: 1000000")
+        self.assertTrue(any("larger than max_pixels" in line for line in said(one.err)), one.err)
+
+    def test_turns_of_which_some_are_chosen(self):
+        one = self.expect_the_same(source=", every: 3, loop: 2")
+        self.assertEqual(one.ledger["in"], 2 * COUNT)
+
+    def test_nothing_can_be_decoded(self):
+        shutil.rmtree(self.folder / "stills")
+        (self.folder / "stills").mkdir()
+        for index in range(9):
+            (self.folder / "stills" / f"{index}.jpg").write_bytes(b"\xff\xd8\xff\xe0 none")
+        one = self.expect_the_same(code=65)
+        self.assertIn("nothing could be decoded", one.err)
+
+    def test_a_run_that_is_asked_to_end(self):
+        text = PIPELINE.format(folder=self.folder / "stills", decode="", source=", loop: true")
+        output = self.folder / "endless.jsonl"
+        command = [harness.MILLRACE, "run", str(self.write(text)), "--workers", "4", "--output", str(output), "--json",
+                   *harness.PATIENT]
+        running = harness.start(command, stdout=harness.subprocess.PIPE, text=True)
+        while not output.exists() or output.stat().st_size == 0:
+            self.assertIsNone(running.poll())
+        running.terminate()
+        out, _ = running.communicate(timeout=harness.TIMEOUT)
+        self.assertEqual(running.returncode, 0)
+        self.assertIn('"balanced":true', re.sub(r"\s", "", out))
+
+    def test_the_plan_says_it(self):
+        text = PIPELINE.format(folder=self.folder / "stills", decode="", source="")
+        for workers, words in ((1, "1 worker"), (4, "up to 4 workers")):
+            run = self.run_pipeline(text, "--workers", str(workers), verb="plan", rows=False)
+            row = next(line for line in run.out.splitlines() if line.split()[:2] == ["decode", "decode"])
+            self.assertIn(words, row)
+
+
+if __name__ == "__main__":
+    harness.main()
