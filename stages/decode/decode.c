@@ -572,7 +572,7 @@ static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
 /* Makes the decoder ready for a packet; its remaining pictures are received first. */
 static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
     decode_state *state = self->state;
-    bool other_codec = state->codec && frame->media->codec != state->media->codec;
+    bool other_codec = state->codec && (frame->media->codec != state->media->codec || mr_decoder_is_used_up(frame));
     if (state->codec && (other_codec || frame->identity.epoch != state->epoch)) {
         int answer = drain(self, io);
         if (answer)

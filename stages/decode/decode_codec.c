@@ -2,6 +2,7 @@
 
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
+#include "stages/media/media_still.h"
 
 /* Each still image is a packet of its own: frame threads would only add delay. */
 static int threads_for(const mr_decoder_params *params, enum AVCodecID id) {
@@ -88,7 +89,16 @@ static int lend(AVPacket *packet, const mr_frame *frame) {
     return AVERROR(ENOMEM);
 }
 
+bool mr_decoder_is_used_up(const mr_frame *frame) {
+    const mr_plane *plane = &frame->plane[0];
+    const AVCodecParameters *stream = frame->media->codec;
+    return frame->media->still && mr_still_lacks_tables(stream->codec_id, plane->data, plane->bytes);
+}
+
 int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number) {
+    /* A still picture that does not say its aspect ratio does not have that of the one before. */
+    if (frame->media->still && !(codec->active_thread_type & FF_THREAD_FRAME))
+        codec->sample_aspect_ratio = (AVRational){0, 1};
     codec->reordered_opaque = number;
     mr_av_forget();
     int error = lend(packet, frame);

@@ -14,7 +14,7 @@ typedef struct mr_decoder_params {
     int64_t max_pixels;
     enum AVDiscard skip;    /* pictures that the decoder leaves out */
     int scale;              /* log2 of how many times smaller pictures are decoded; 0 unless it is JPEG */
-    bool strict;            /* a JPEG that ends early is an error; else its missing part is gray */
+    bool strict;            /* a JPEG that ends early is an error; else its missing part is 0 */
     mr_picture_pool *pool;  /* that it writes into; outlives it */
     mr_decode_device *device; /* instead of a pool: receives the pictures; outlives it */
     mr_io *io;              /* the call that opens it, for the device */
@@ -24,6 +24,9 @@ typedef struct mr_decoder_params {
  * mr_decode_device_choose. */
 int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, const mr_media *media);
 
+/* Whether a decoder that has decoded other packets does not suit this one: a still picture that relies on tables of a new
+ * one. */
+bool mr_decoder_is_used_up(const mr_frame *frame);
 /* Sends the packet of `frame`, without copying it if it is padded. Times are in nanoseconds. `number` comes back as
  * reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */
 int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number);

@@ -42,9 +42,10 @@ void mr_early_destroy(mr_early **early, int count) {
 }
 
 /* The decoder for a packet; NULL if there is none, or none that gives a packet's picture at once. */
-static AVCodecContext *decoder_for(mr_early *early, const mr_decoder_params *params, const mr_media *media) {
+static AVCodecContext *decoder_for(mr_early *early, const mr_decoder_params *params, const mr_frame *frame) {
+    const mr_media *media = frame->media;
     const AVCodecParameters *parameters = media->codec;
-    if (parameters->codec_id != early->id)
+    if (parameters->codec_id != early->id || mr_decoder_is_used_up(frame))
         close_codecs(early);
     early->id = parameters->codec_id;
     AVCodecContext **codec = &early->codec[params->scale];
@@ -62,7 +63,7 @@ static int64_t draw_ticket(void) {
 void mr_early_decode(mr_early *early, mr_decoder_params *params, const mr_stage *stage, const mr_frame *frame,
                      bool reduces) {
     params->scale = reduces ? mr_reduced_scale(&early->reduced, stage, frame, params->max_pixels) : 0;
-    AVCodecContext *codec = decoder_for(early, params, frame->media);
+    AVCodecContext *codec = decoder_for(early, params, frame);
     if (!codec)
         return;
     int64_t ticket = draw_ticket();

@@ -39,8 +39,8 @@ const mr_option mr_decode_options[] = {
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
     {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
-     .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them; the missing part of a still "
-             "picture is gray"},
+     .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them; samples that a still "
+             "picture lacks are 0"},
     {.name = "reduced", .kind = MR_OPTION_ENUM, .offset = FIELD(reduced), .fallback = "off", .choices = reduced_choices,
      .help = "auto: on the processors JPEG is decoded at 1/4 or 1/8 of its size if only preprocess stages read the pictures, "
              "all of them average (bilinear or bicubic with antialias, or area) and make them at least twice as small "

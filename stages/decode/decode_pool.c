@@ -238,17 +238,18 @@ bool mr_picture_pool_suits(const char *name) {
     return decoder && decoder->capabilities & AV_CODEC_CAP_DR1;
 }
 
-/* A decoder of still pictures leaves out what a file lacks: that is gray then, not what the buffer held before. */
-static int make_gray(const mr_picture_pool *pool, const AVCodecContext *codec, AVFrame *frame) {
+/* A decoder of still pictures leaves out what a file lacks: that is 0 then, as in memory that FFmpeg takes anew, not what
+ * the buffer held before. */
+static int clear(const mr_picture_pool *pool, const AVCodecContext *codec, AVFrame *frame) {
     for (int i = 0; pool->patches && codec->codec_descriptor->mime_types && i < AV_NUM_DATA_POINTERS; i++)
         if (frame->buf[i])
-            memset(frame->buf[i]->data, 0x80, frame->buf[i]->size);
+            memset(frame->buf[i]->data, 0, frame->buf[i]->size);
     return 0;
 }
 
 static int get_default_buffer(const mr_picture_pool *pool, AVCodecContext *codec, AVFrame *frame, int flags) {
     int error = avcodec_default_get_buffer2(codec, frame, flags);
-    return error < 0 ? error : make_gray(pool, codec, frame);
+    return error < 0 ? error : clear(pool, codec, frame);
 }
 
 static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
@@ -277,7 +278,7 @@ static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
         frame->linesize[i] = strides[i];
     }
     frame->extended_data = frame->data;
-    return make_gray(pool, codec, frame);
+    return clear(pool, codec, frame);
 }
 
 /* The message of FFmpeg's error concealment, logged in the name of the thread that decodes the picture. */

@@ -12,7 +12,8 @@ static uint32_t little_32(const uint8_t *at) {
 
 /* ---- JPEG (ISO/IEC 10918-1, annex B) --------------------------------------------------------------------------- */
 
-enum { JPEG_SOI = 0xd8, JPEG_EOI = 0xd9, JPEG_TEM = 0x01, JPEG_RST0 = 0xd0, JPEG_RST7 = 0xd7 };
+enum { JPEG_SOI = 0xd8, JPEG_EOI = 0xd9, JPEG_TEM = 0x01, JPEG_RST0 = 0xd0, JPEG_RST7 = 0xd7,
+       JPEG_DHT = 0xc4, JPEG_DQT = 0xdb, JPEG_SOS = 0xda };
 
 /* The position of the next marker's code at or after `at`, past stuffed zeros and restarts of coded data; 0: none. */
 static size_t next_marker(const uint8_t *data, size_t bytes, size_t at) {
@@ -39,6 +40,25 @@ static size_t end_of_jpeg(const uint8_t *data, size_t bytes) {
         at += (size_t)data[at] << 8 | data[at + 1];
     }
     return 0;
+}
+
+bool mr_still_lacks_tables(enum AVCodecID codec, const uint8_t *data, size_t bytes) {
+    bool codes = false, steps = false;
+    if (codec != AV_CODEC_ID_MJPEG)
+        return false;
+    for (size_t at = 2; (at = next_marker(data, bytes, at));) {
+        uint8_t marker = data[at++];
+        if (marker == JPEG_SOS)
+            return !codes || !steps;
+        codes |= marker == JPEG_DHT;
+        steps |= marker == JPEG_DQT;
+        if (marker == JPEG_SOI || marker == JPEG_TEM)
+            continue;
+        if (bytes - at < 2)
+            return false;
+        at += (size_t)data[at] << 8 | data[at + 1];
+    }
+    return false;
 }
 
 /* ---- PNG (ISO/IEC 15948): chunks are a length, a name, the data and four bytes of checksum ---------------------- */

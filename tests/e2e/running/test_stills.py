@@ -112,6 +112,34 @@ class Stills(harness.Case):
         self.assertEqual(running.returncode, 0)
         self.assertIn('"balanced":true', re.sub(r"\s", "", out))
 
+    def test_each_is_as_if_alone(self):
+        """One with an aspect ratio and tables of its own leaves nothing to one without them."""
+        folder = self.folder / "others"
+        folder.mkdir()
+        cv2.imwrite(str(self.folder / "plain.jpg"), picture(3))
+        plain = (self.folder / "plain.jpg").read_bytes()
+        self.assertEqual(plain[2:4], b"\xff\xe0")
+        bare = plain[:2] + plain[4 + int.from_bytes(plain[4:6], "big"):]  # without JFIF, and so without an aspect ratio
+        tables = [at for at in range(len(bare)) if bare[at:at + 2] == b"\xff\xc4"]
+        untabled = bare[:tables[0]] + bare[bare.index(b"\xff\xda"):]  # OpenCV writes the standard tables
+        fine = cv2.imencode(".jpg", picture(4), [cv2.IMWRITE_JPEG_OPTIMIZE, 1, cv2.IMWRITE_JPEG_QUALITY, 30])[1].tobytes()
+        wide = fine[:13] + b"\0\0\2\0\1" + fine[18:]  # an aspect ratio of 2:1
+        alone = {}
+        for name, data in (("bare", bare), ("untabled", untabled), ("wide", wide)):
+            (folder / "0.jpg").write_bytes(data)
+            alone[name] = self.run_in(folder, 1)[0]["features"]
+        self.assertEqual(alone["bare"], alone["untabled"])
+        order = ("wide", "bare", "wide", "untabled", "wide", "wide", "bare", "untabled", "untabled", "bare")
+        for index, name in enumerate(order):
+            (folder / f"{index}.jpg").write_bytes({"bare": bare, "untabled": untabled, "wide": wide}[name])
+        for workers in (1, *WORKERS):
+            rows = self.run_in(folder, workers)
+            self.assertEqual([row["features"] for row in rows], [alone[name] for name in order])
+
+    def run_in(self, folder, workers):
+        text = PIPELINE.format(folder=folder, decode="", source="").replace("32x32", "32x32, fit: center-crop")
+        return self.run_pipeline(text, "--workers", str(workers)).rows
+
     def test_the_plan_says_it(self):
         text = PIPELINE.format(folder=self.folder / "stills", decode="", source="")
         for workers, words in ((1, "1 worker"), (4, "up to 4 workers")):
