@@ -1,13 +1,11 @@
 /* csv: a header and one row for each class of each frame (RFC 4180, lines end in CR LF). A frame without classes
  * has one row in which those fields are empty. All rows of a frame are written as one record. */
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
 #include "stages/list.h"
-#include "stages/sink/journal.h"
-#include "stages/sink/output.h"
+#include "stages/sink/text_sink.h"
 
 typedef struct options {
     const char *path;
@@ -15,13 +13,11 @@ typedef struct options {
 } options;
 
 typedef struct state {
-    mr_output output;
+    mr_text_sink sink;
     char *text; /* the record in the making; grows to the longest one and stays */
     size_t bytes, capacity;
     bool failed; /* it could not grow */
     bool headed; /* the header is written */
-    mr_written written; /* by an earlier process of this run */
-    mr_journal journal; /* as in jsonl */
 } state;
 
 static const char header[] = "source,epoch,seq,sub,pts,file,label,rank,index,class,score\r\n";
@@ -32,41 +28,24 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* MR_ERROR_AGAIN while it is not known whether the file's rows are of this run. */
-static int begin(const mr_stage *self) {
-    state *at = self->state;
-    if (mr_output_has_begun(&at->output))
-        return MR_OK;
-    const mr_line_reader reader = {
-        .take = mr_written_take_row, .finish = mr_written_finish_rows, .context = &at->written};
-    int status = mr_output_begin(&at->output, mr_stage_run_state(self), &reader);
-    at->headed |= at->written.lines > 0;
-    return status;
-}
-
 /* Before the first row at the latest: there may be no room for it at the start. */
-static int write_header(const mr_stage *self) {
+static int write_header(mr_stage *self) {
     state *at = self->state;
-    if (at->headed)
+    if (at->headed || at->sink.written.lines > 0)
         return MR_OK;
-    int status = mr_output_write(&at->output, self, header, sizeof header - 1);
+    int status = mr_output_write(&at->sink.output, self, header, sizeof header - 1);
     at->headed = !status;
     if (at->headed)
-        mr_journal_note_header(&at->journal);
+        mr_journal_note_header(&at->sink.journal);
     return status;
 }
 
 static int open_sink(mr_stage *self) {
+    static const mr_text_form form = {mr_written_take_row, mr_written_finish_rows, header, "\r\n"};
     const options *given = self->options;
     state *at = self->state;
-    bool stream = mr_output_streams(given->path);
-    at->written = (mr_written){.self = self, .path = given->path, .header = header};
-    int status = stream ? mr_journal_open_stream(&at->journal, &at->output, self, &at->written, "\r\n")
-                        : mr_output_open(&at->output, given->path);
-    at->headed = mr_journal_has_header(&at->journal);
-    at->output.full = mr_full_make(self, given->on_full);
-    if (!status)
-        status = begin(self);
+    int status = mr_text_sink_open(self, given->path, given->on_full, &form);
+    at->headed = mr_journal_has_header(&at->sink.journal);
     if (!status)
         status = write_header(self);
     return status == MR_ERROR_AGAIN ? MR_OK : status;
@@ -134,52 +113,28 @@ static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
     const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
-    int status = begin(self);
+    int status = mr_text_sink_begin(self);
     if (status)
         return mr_output_await_begin(io, status);
     status = write_header(self);
     if (status)
         return mr_output_failed(io, frame, status);
-    if (mr_written_has(&at->written, &frame->identity))
+    if (mr_text_sink_has(self, frame))
         return MR_DONE;
     at->bytes = 0;
     if (!result || result->count == 0)
         add_row(at, self, frame, NULL, 0);
     for (size_t i = 0; result && i < result->count; i++)
         add_row(at, self, frame, &result->classes[i], i + 1);
-    if (at->bytes > PIPE_BUF)
-        mr_journal_begin(&at->journal);
-    status = at->failed ? mr_fail(MR_ERROR_MEMORY, "%s: no memory for a row", self->id)
-                        : mr_output_write(&at->output, self, at->text, at->bytes);
-    if (status)
-        return mr_output_failed(io, frame, status);
-    mr_journal_note(&at->journal, &frame->identity);
-    return MR_DONE;
-}
-
-/* Rows that were written before must be there even if no frame comes any more. */
-static int flush(mr_stage *self, mr_io *io, uint32_t source) {
-    int status = begin(self);
-    (void)source;
-    return status && status != MR_ERROR_AGAIN ? mr_io_refuse(io, status) : MR_DONE;
-}
-
-static int sync_sink(mr_stage *self) {
-    const state *at = self->state;
-    return mr_output_has_begun(&at->output) ? mr_output_sync(&at->output) : MR_ERROR_AGAIN;
+    if (at->failed)
+        return mr_output_failed(io, frame, mr_fail(MR_ERROR_MEMORY, "%s: no memory for a row", self->id));
+    return mr_text_sink_put(self, io, frame, at->text, at->bytes);
 }
 
 /* A run in which no frame came leaves a header alone. */
 static void close_sink(mr_stage *self) {
     state *at = self->state;
-    int status = at->output.path && !mr_stage_cancelled(self) ? begin(self) : MR_OK;
-    if (!status && at->output.path && !mr_stage_cancelled(self))
-        status = write_header(self);
-    if (status && status != MR_ERROR_AGAIN)
-        mr_stage_warn(self, "%s", mr_message());
-    mr_journal_close(&at->journal);
-    mr_written_fini(&at->written);
-    mr_output_close(&at->output, self);
+    mr_text_sink_close(self, write_header);
     mr_free(at->text);
     *at = (state){0};
 }
@@ -207,8 +162,8 @@ const mr_stage_type mr_csv_stage = {
     .negotiate = negotiate,
     .open = open_sink,
     .process = process,
-    .flush = flush,
+    .flush = mr_text_sink_flush,
     .resumes = true,
-    .sync = sync_sink,
+    .sync = mr_text_sink_sync,
     .close = close_sink,
 };
