@@ -3,6 +3,9 @@
 #include "engine/base/memory.h"
 #include "stages/download.h"
 
+static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
+const mr_port mr_vector_outputs[] = {{.name = "out", .help = "one vector of f32 a frame", .accepts = tensors}, {0}};
+
 mr_preprocess_params mr_extractor_look(mr_size size, bool gray) {
     return (mr_preprocess_params){.width = size.width,
                                   .height = size.height,

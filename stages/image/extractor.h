@@ -25,6 +25,9 @@ typedef struct mr_extractor {
     int (*enqueue)(const mr_stage *self, mr_stream *stream, const mr_extraction *work);
 } mr_extractor;
 
+/* The outputs of a stage whose numbers become the payload. */
+extern const mr_port mr_vector_outputs[];
+
 /* u8 planes, as all of the features take them, of size.width x size.height; stretched, all values as they are. */
 mr_preprocess_params mr_extractor_look(mr_size size, bool gray);
 

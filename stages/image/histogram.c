@@ -76,18 +76,13 @@ static const mr_option table[] = {
     MR_OPTIONS_END};
 #undef FIELD
 
-static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
-static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a frame", .accepts = tensors}, {0}};
-
 const mr_stage_type mr_histogram_stage = {
     .name = "histogram",
     .summary = "how often which colours occur in a picture, as a feature vector",
     .help = "Shares of the pixels: those of a channel add up to 1, with joint those of all boxes. Hue goes round in "
             "180 steps, the other channels have 256, as in OpenCV for 8 bits.",
-    .inputs = inputs,
-    .outputs = outputs,
+    .inputs = mr_picture_inputs,
+    .outputs = mr_vector_outputs,
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(mr_extractor),

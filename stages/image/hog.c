@@ -119,18 +119,13 @@ static const mr_option table[] = {
     MR_OPTIONS_END};
 #undef FIELD
 
-static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
-static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a frame", .accepts = tensors}, {0}};
-
 const mr_stage_type mr_hog_stage = {
     .name = "hog",
     .summary = "histograms of oriented gradients of a picture, as a feature vector",
     .help = "The descriptor of Dalal and Triggs with the choices and the order of OpenCV's HOGDescriptor: 3780 "
             "numbers for a picture of 64x128 as it stands. classify applies a linear layer to it.",
-    .inputs = inputs,
-    .outputs = outputs,
+    .inputs = mr_picture_inputs,
+    .outputs = mr_vector_outputs,
     .options = table,
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),

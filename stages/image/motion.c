@@ -181,12 +181,10 @@ static const mr_option table[] = {
     MR_OPTIONS_END};
 #undef FIELD
 
-static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 static const mr_port outputs[] = {{.name = "out",
                                    .help = "pictures in which something moves, with the share that has changed as the "
                                            "result \"motion\"",
-                                   .accepts = pictures},
+                                   .accepts = mr_pictures},
                                   {0}};
 
 const mr_stage_type mr_motion_stage = {
@@ -194,7 +192,7 @@ const mr_stage_type mr_motion_stage = {
     .summary = "lets pictures through while something moves; the others are absorbed as \"still\"",
     .help = "Each picture is compared with the last one of its source that was let through, so that slow motion is "
             "noticed in the end. The first picture always passes.",
-    .inputs = inputs,
+    .inputs = mr_picture_inputs,
     .outputs = outputs,
     .options = table,
     .options_bytes = sizeof(options),

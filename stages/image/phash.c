@@ -52,17 +52,15 @@ static const mr_option table[] = {
      .help = "bytes: 8 of u8, which in hexadecimal are ImageHash's; bits: 64 of f32, 0 or 1, for classify"},
     MR_OPTIONS_END};
 
-static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 static const mr_port outputs[] = {
-    {.name = "out", .help = "the same pictures, with the result \"phash\"", .accepts = pictures}, {0}};
+    {.name = "out", .help = "the same pictures, with the result \"phash\"", .accepts = mr_pictures}, {0}};
 
 const mr_stage_type mr_phash_stage = {
     .name = "phash",
     .summary = "adds a perceptual hash of 64 bits to each picture",
     .help = "pHash as the Python package ImageHash defines it: the luma in 32x32, its 64 lowest frequencies (DCT), a "
             "bit for each that is above their median. Pictures are resized by area.",
-    .inputs = inputs,
+    .inputs = mr_picture_inputs,
     .outputs = outputs,
     .options = table,
     .options_bytes = sizeof(options),

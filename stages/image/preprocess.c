@@ -378,14 +378,12 @@ static const mr_option table[] = {
     MR_OPTIONS_END};
 #undef FIELD
 
-static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_format_set tensors[] = {
     {.payload = MR_PAYLOAD_TENSOR,
      .dtypes = MR_IN_SET(MR_DTYPE_F32) | MR_IN_SET(MR_DTYPE_F16) | MR_IN_SET(MR_DTYPE_U8),
      .layouts = MR_IN_SET(MR_LAYOUT_NCHW) | MR_IN_SET(MR_LAYOUT_NHWC),
      .rank = 3},
     {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 static const mr_port outputs[] = {
     {.name = "out", .help = "a tensor of 3 channels, or one of gray, with `size` and `dtype`", .accepts = tensors},
     {0}};
@@ -395,7 +393,7 @@ const mr_stage_type mr_preprocess_stage = {
     .summary = "turns pictures into the input of a network: crop, resize, colour, normalise",
     .help = "Takes the region that roi and fit choose, resizes it, turns it upright, converts it to RGB, BGR or gray "
             "and normalises it: (value - mean) / std with values in 0..255.",
-    .inputs = inputs,
+    .inputs = mr_picture_inputs,
     .outputs = outputs,
     .options = table,
     .options_bytes = sizeof(options),

@@ -7,6 +7,10 @@
 #include "kernels/preprocess/preprocess_cost.h"
 #include "kernels/preprocess/preprocess_enqueue.h"
 
+const mr_format_set mr_pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+const mr_port mr_picture_inputs[] = {
+    {.name = "in", .help = "pictures of any size and layout", .accepts = mr_pictures}, {0}};
+
 /* The plan for one picture format, and how many works that use it are not done yet. */
 struct mr_resizer_plan {
     mr_resizer_plan *next; /* least lately used last */

@@ -11,6 +11,10 @@
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/stage.h"
 
+/* The inputs of stages with a resizer: any pictures; and what these accept. */
+extern const mr_format_set mr_pictures[];
+extern const mr_port mr_picture_inputs[];
+
 typedef struct mr_resizer_plan mr_resizer_plan;
 
 /* Part of a stage's state; zeroed memory may be passed to _fini. */

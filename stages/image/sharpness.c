@@ -194,17 +194,15 @@ static const mr_option table[] = {
      .help = "width and height that pictures are resized to; if not given, their own"},
     MR_OPTIONS_END};
 
-static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 static const mr_port outputs[] = {
-    {.name = "out", .help = "the same pictures, with the result \"sharpness\"", .accepts = pictures}, {0}};
+    {.name = "out", .help = "the same pictures, with the result \"sharpness\"", .accepts = mr_pictures}, {0}};
 
 const mr_stage_type mr_sharpness_stage = {
     .name = "sharpness",
     .summary = "adds the sharpness of each picture: the variance of its Laplacian",
     .help = "Of the luma in 0..255, as OpenCV's Laplacian gives it with its smallest kernel. It depends on the size "
             "of the picture: compare pictures of one size.",
-    .inputs = inputs,
+    .inputs = mr_picture_inputs,
     .outputs = outputs,
     .options = table,
     .options_bytes = sizeof(options),

@@ -5,10 +5,17 @@
 const char *const mr_model_providers[] = {"auto", "cpu", "cuda", "tensorrt", NULL};
 
 void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options) {
+    params->runtime = options->runtime;
     params->provider = (mr_provider)options->provider;
     params->memory_bytes = (uint64_t)options->memory_bytes;
     params->cuda_graph = options->cuda_graph;
     params->engine_cache = options->engine_cache;
+}
+
+int mr_model_check_device(const char *path, const mr_model_device_options *options, const char *device) {
+    mr_model_params params = {.path = path};
+    mr_model_set_device_params(&params, options);
+    return mr_model_check(&params, device);
 }
 
 /* A stage that may block has one entry, on a thread that no other stage has. TensorRT's weights are not part of its

@@ -1,4 +1,4 @@
-/* Options that features and infer share: the provider of the runtime that computes, and its limit of device memory. */
+/* Options that features and infer share: the runtime, its provider that computes, and the limit of device memory. */
 #ifndef MILLRACE_STAGES_MODEL_DEVICE_OPTIONS_H
 #define MILLRACE_STAGES_MODEL_DEVICE_OPTIONS_H
 
@@ -7,7 +7,8 @@
 #include "stages/model/runtime.h"
 
 typedef struct mr_model_device_options {
-    int provider; /* mr_provider */
+    const char *runtime; /* the library; NULL: it is searched for */
+    int provider;        /* mr_provider */
     int64_t memory_bytes;
     bool cuda_graph;
     const char *engine_cache;
@@ -20,17 +21,22 @@ void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_opt
 /* After mr_call_count: notes if these options make the network faster than is counted. */
 void mr_model_plan_work(mr_negotiation *negotiation, const mr_model_device_options *options);
 void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options);
+/* check_device of a stage type for the network at `path`. */
+int mr_model_check_device(const char *path, const mr_model_device_options *options, const char *device);
 /* For params->shapes: the formats of a stage's inputs, and its batch. Returns `text`. */
 enum { MR_MODEL_SHAPES = 1024 };
 const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int batch, char text[MR_MODEL_SHAPES]);
 
 /* For the table of a stage type whose options are a `type` with such a `member`. */
 #define MR_MODEL_DEVICE_OPTIONS(type, member)                                                                        \
-    {.name = "provider", .kind = MR_OPTION_ENUM, .offset = offsetof(type, member.provider), .fallback = "auto",      \
-     .choices = mr_model_providers,                                                                                  \
-     .help = "the part of ONNX Runtime that computes; auto: cuda on CUDA devices, else cpu. tensorrt is faster if "  \
-             "its libraries are installed, but its first start takes minutes (engine_cache), and its last bits "     \
-             "differ more"},                                                                                         \
+    {.name = "runtime", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,                              \
+     .offset = offsetof(type, member.runtime), .example = "/usr/lib/libonnxruntime.so",                              \
+     .help = "the ONNX Runtime library; if not given, MILLRACE_ONNXRUNTIME's, then the loader's"},                   \
+        {.name = "provider", .kind = MR_OPTION_ENUM, .offset = offsetof(type, member.provider), .fallback = "auto",  \
+         .choices = mr_model_providers,                                                                              \
+         .help = "the part of ONNX Runtime that computes; auto: cuda on CUDA devices, else cpu. tensorrt is faster if "  \
+                 "its libraries are installed, but its first start takes minutes (engine_cache), and its last bits " \
+                 "differ more"},                                                                                     \
         {.name = "provider_memory", .kind = MR_OPTION_BYTES, .offset = offsetof(type, member.memory_bytes),          \
          .min = 1, .max = 1LL << 50, .unit = "bytes",                                                                \
          .help = "the most memory of a CUDA device for the provider's weights and workspace (tensorrt: "             \

@@ -10,7 +10,7 @@ enum { POOL_NONE, POOL_AVERAGE };
 enum { NORMALIZE_NONE, NORMALIZE_L2 };
 
 typedef struct options {
-    const char *model, *tensor, *runtime;
+    const char *model, *tensor;
     int pool, normalize;
     mr_model_device_options device;
 } options;
@@ -51,7 +51,7 @@ static int plan_vector(state *s, const options *o) {
 
 /* `device` NULL: to look at. */
 static int open_model(state *s, const options *o, mr_device *device, const char *shapes, size_t *output) {
-    mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = !device, .tensor = o->tensor,
+    mr_model_params params = {.path = o->model, .brief = !device, .tensor = o->tensor,
                               .device = device, .shapes = shapes};
     mr_model_set_device_params(&params, &o->device);
     int status = mr_model_open(&s->model, &params);
@@ -133,9 +133,7 @@ static int open_stage(mr_stage *self) {
 
 static int check_device(const void *own, const char *device) {
     const options *o = own;
-    mr_model_params params = {.path = o->model, .runtime = o->runtime};
-    mr_model_set_device_params(&params, &o->device);
-    return mr_model_check(&params, device);
+    return mr_model_check_device(o->model, &o->device, device);
 }
 
 static void close_stage(mr_stage *self) {
@@ -203,9 +201,6 @@ static const mr_option table[] = {
      .help = "average: the mean over all positions, for a tensor of channels x height x width"},
     {FIELD(normalize), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = normalizations,
      .help = "l2: scaled to length 1"},
-    {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,
-     .example = "/usr/lib/libonnxruntime.so",
-     .help = "the ONNX Runtime library; if not given, MILLRACE_ONNXRUNTIME's, then the loader's"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
     MR_OPTIONS_END};
 #undef FIELD

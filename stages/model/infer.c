@@ -5,7 +5,7 @@
 #include "stages/model/device_options.h"
 
 typedef struct options {
-    const char *model, *runtime;
+    const char *model;
     mr_strings outputs;
     mr_model_device_options device;
 } options;
@@ -59,7 +59,7 @@ typedef struct choice {
 /* `device` NULL: to look at. */
 static int open_model(state *s, const options *o, mr_device *device, const mr_planned_input *inputs, size_t input_count,
                       int batch, choice *c) {
-    mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = !device, .device = device};
+    mr_model_params params = {.path = o->model, .brief = !device, .device = device};
     char shapes[MR_MODEL_SHAPES];
     mr_model_set_device_params(&params, &o->device);
     params.shapes = mr_model_shapes(inputs, device ? input_count : 0, batch, shapes);
@@ -121,9 +121,7 @@ static int open_stage(mr_stage *self) {
 
 static int check_device(const void *own, const char *device) {
     const options *o = own;
-    mr_model_params params = {.path = o->model, .runtime = o->runtime};
-    mr_model_set_device_params(&params, &o->device);
-    return mr_model_check(&params, device);
+    return mr_model_check_device(o->model, &o->device, device);
 }
 
 static void close_stage(mr_stage *self) {
@@ -172,9 +170,6 @@ static const mr_option table[] = {
      .example = "models/lite0.onnx", .help = "the ONNX file"},
     {FIELD(outputs), .kind = MR_OPTION_STRINGS, .example = "[boxes, scores]",
      .help = "the outputs to keep, by name; if not given, all"},
-    {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,
-     .example = "/usr/lib/libonnxruntime.so",
-     .help = "the ONNX Runtime library; if not given, MILLRACE_ONNXRUNTIME's, then the loader's"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
     MR_OPTIONS_END};
 #undef FIELD
