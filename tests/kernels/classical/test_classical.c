@@ -16,19 +16,10 @@
 #include "kernels/classical/classical.h"
 #include "kernels/classical/classical_pixel.h"
 #include "millrace/status.h"
+#include "tests/support/hog_layout.h"
+#include "tests/support/seeded.h"
 
 enum { GUARD = 0xa5, GUARD_BYTES = 64, CASES = 300 };
-
-static uint64_t seed, random_state;
-
-static uint32_t draw(void) {
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 33);
-}
-
-static int between(int low, int high) {
-    return low + (int)(draw() % (uint32_t)(high - low + 1));
-}
 
 /* Memory of exactly that size, so that the address sanitizer sees a read outside of it. */
 static uint8_t *draw_bytes(size_t count) {
@@ -180,22 +171,9 @@ static void check_gradients(const mr_classical_rows *c, const mr_classical_rows 
     free(block);
 }
 
-static mr_hog_params draw_layout(void) {
-    mr_hog_params p = {.channels = draw() % 2 ? 1 : 3, .cell_width = between(1, 9), .cell_height = between(1, 9),
-                       .bins = between(1, MR_HOG_MOST_BINS), .full_turn = draw() % 2, .gamma = draw() % 2,
-                       .clip = 0.2f};
-    p.block_width = p.cell_width * between(1, 3);
-    p.block_height = p.cell_height * between(1, 3);
-    p.stride_x = between(1, 9);
-    p.stride_y = between(1, 9);
-    p.width = p.block_width + p.stride_x * between(0, 5);
-    p.height = p.block_height + p.stride_y * between(0, 5);
-    return p;
-}
-
 /* The whole of it, with `gather` inside; every sum has one order, so that descriptors are equal too. */
 static void check_hog(const mr_classical_rows *c, const mr_classical_rows *variant) {
-    const mr_hog_params p = draw_layout();
+    const mr_hog_params p = draw_hog_layout(5);
     mr_hog *hog = NULL;
     assert_int_equal(mr_hog_create(&hog, &p), MR_OK);
     size_t bytes = (size_t)mr_hog_length(mr_hog_layout_of(hog)) * sizeof(float);
@@ -368,8 +346,7 @@ static void work_on_a_stream(void **state) {
 }
 
 int main(void) {
-    const char *given = getenv("MILLRACE_SEED");
-    seed = given ? strtoull(given, NULL, 10) : 20261121;
+    find_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variants_are_equal),
         cmocka_unit_test(directions_are_those_of_the_arctangent),

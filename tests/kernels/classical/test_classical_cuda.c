@@ -12,6 +12,8 @@
 #include "kernels/classical/classical_cost.h"
 #include "kernels/classical/classical_cuda.h"
 #include "millrace/status.h"
+#include "tests/support/hog_layout.h"
+#include "tests/support/seeded.h"
 
 #ifdef MILLRACE_HAS_CUDA
 #include <cuda_runtime_api.h>
@@ -24,17 +26,7 @@
 
 enum { GUARD = 0xa5, GUARD_BYTES = 256, CASES = MILLRACE_CASES };
 
-static uint64_t seed, random_state;
 static cudaStream_t stream;
-
-static uint32_t draw(void) {
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 33);
-}
-
-static int between(int low, int high) {
-    return low + (int)(draw() % (uint32_t)(high - low + 1));
-}
 
 /* The same bytes on both sides. */
 typedef struct twin {
@@ -127,19 +119,6 @@ static void check_histogram(void) {
     free_twin(&src);
     free_twin(&dst);
     free_twin(&scratch);
-}
-
-static mr_hog_params draw_layout(void) {
-    mr_hog_params p = {.channels = draw() % 2 ? 1 : 3, .cell_width = between(1, 9), .cell_height = between(1, 9),
-                       .bins = between(1, MR_HOG_MOST_BINS), .full_turn = draw() % 2, .gamma = draw() % 2,
-                       .clip = 0.2f};
-    p.block_width = p.cell_width * between(1, 3);
-    p.block_height = p.cell_height * between(1, 3);
-    p.stride_x = between(1, 9);
-    p.stride_y = between(1, 9);
-    p.width = p.block_width + p.stride_x * between(0, 7);
-    p.height = p.block_height + p.stride_y * between(0, 7);
-    return p;
 }
 
 static void check_hog(const mr_hog_params *p) {
@@ -257,7 +236,7 @@ static void the_device_computes_the_same(void **state) {
     for (int i = 0; i < CASES; i++) {
         random_state = seed + (uint64_t)i * 7919;
         draw();
-        const mr_hog_params layout = draw_layout();
+        const mr_hog_params layout = draw_hog_layout(7);
         check_hog(&layout);
         check_histogram();
         check_phash();
@@ -278,8 +257,7 @@ static void pieces_of_no_picture_are_refused(void **state) {
 }
 
 int main(void) {
-    const char *given = getenv("MILLRACE_SEED");
-    seed = given ? strtoull(given, NULL, 10) : 20261121;
+    find_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_device_computes_the_same),
         cmocka_unit_test(pieces_of_no_picture_are_refused),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "millrace/status.h"
+#include "tests/support/seeded.h"
 #ifdef MILLRACE_CUDA_HOST
 #include "cuda_runtime_api.h"
 #endif
@@ -29,17 +30,6 @@ enum {
     WIDE_CASES = UNDER_TSAN(4, 40),
     BATCH = 3
 };
-
-static uint64_t seed, random_state;
-
-static uint32_t draw(void) {
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 33);
-}
-
-static int between(int low, int high) {
-    return low + (int)(draw() % (uint32_t)(high - low + 1));
-}
 
 /* A picture in planes of their own, so that a read outside of them is seen by the address sanitizer. */
 typedef struct made {
@@ -575,8 +565,7 @@ static void walks_are_counted(void **state) {
 #endif
 
 int main(void) {
-    const char *given = getenv("MILLRACE_SEED");
-    seed = given ? strtoull(given, NULL, 10) : 20261121;
+    find_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_every_variant_are_equal),
         cmocka_unit_test_teardown(random_pictures, describe_failure),

@@ -1,0 +1,26 @@
+/* Random cases of suites that compare variants: MILLRACE_SEED in the environment repeats a run. A case draws from a
+ * random_state that is set from the seed and its number, so that one case can be repeated, too. */
+#ifndef MILLRACE_TESTS_SUPPORT_SEEDED_H
+#define MILLRACE_TESTS_SUPPORT_SEEDED_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static uint64_t seed, random_state;
+
+/* Reads the seed. At the start of a suite. */
+static inline void find_seed(void) {
+    const char *given = getenv("MILLRACE_SEED");
+    seed = given ? strtoull(given, NULL, 10) : 20261121;
+}
+
+static inline uint32_t draw(void) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33);
+}
+
+static inline int between(int low, int high) {
+    return low + (int)(draw() % (uint32_t)(high - low + 1));
+}
+
+#endif
