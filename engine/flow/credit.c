@@ -6,7 +6,7 @@
 
 int mr_credit_create(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    if (!instance->ring.tells_gone || instance->self.source != MR_SOURCE_NONE || vertex->source_count < 2)
+    if (!instance->ring.marks_gaps || instance->self.source != MR_SOURCE_NONE || vertex->source_count < 2)
         return MR_OK;
     instance->intake.credit = mr_calloc(instance->graph->plan->source_count, sizeof *instance->intake.credit);
     return instance->intake.credit ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the graph");

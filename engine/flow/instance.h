@@ -184,7 +184,7 @@ typedef struct mr_slot_ring {
     uint64_t released;       /* slots, ever, that hold nothing any more; at least those that are freed */
     bool stuck;              /* an output found no room */
     bool reported;           /* its end was reported to the graph */
-    bool tells_gone;         /* a join or a reordering cut comes behind: frames that go no further leave a gap */
+    bool marks_gaps;         /* a join or a reordering cut comes behind: frames that go no further leave a gap */
     bool hands_on;           /* one stage on the same device takes all outputs: their work may be one */
     mr_route *routes;        /* one an output port; owned by the graph */
 } mr_slot_ring;

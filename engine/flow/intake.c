@@ -114,7 +114,7 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
 /* Before a join, gaps count as frames: the other ways to the join hold as many frames as the batches on the way there
  * may gather, and no more. If the number of missing frames is unknown, the batch does not wait any longer. */
 static bool is_full(const mr_instance *instance, const mr_slot *slot) {
-    size_t gone = instance->ring.tells_gone ? slot->mark_count + slot->output_count : 0;
+    size_t gone = instance->ring.marks_gaps ? slot->mark_count + slot->output_count : 0;
     return slot->lost || slot->frame_count + gone >= (size_t)instance->self.batch;
 }
 
@@ -144,7 +144,7 @@ static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
 
 static void add_mark(mr_slot *slot, const mr_item *mark) {
     mr_slot_add_mark(slot, mark);
-    slot->lost |= mark->kind == MR_ITEM_GONE && mr_identity_is_lost(&mark->identity);
+    slot->lost |= mark->kind == MR_ITEM_GAP && mr_identity_is_lost(&mark->identity);
 }
 
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
@@ -159,7 +159,7 @@ bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *ent
             if (!take_frame(instance, slot, entry))
                 return false;
         } else {
-            if (item->kind == MR_ITEM_END || instance->ring.tells_gone)
+            if (item->kind == MR_ITEM_END || instance->ring.marks_gaps)
                 add_mark(slot, item);
             take_from_inbox(instance);
         }
@@ -202,7 +202,7 @@ static void look(mr_instance *instance, uint32_t source, heads *at) {
             at->missing++;
         else if (item->kind == MR_ITEM_END)
             at->ended++;
-        else if (item->kind == MR_ITEM_GONE && mr_identity_is_away(&item->identity))
+        else if (item->kind == MR_ITEM_GAP && mr_identity_is_away(&item->identity))
             at->away++;
         else if (!at->first || mr_identity_compare(&item->identity, at->first) < 0)
             at->first = &item->identity;
@@ -234,8 +234,8 @@ static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, hea
         mr_receipt_note(item.frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "unmatched");
         mr_frame_unref(&item.frame);
     }
-    mr_item gone = {.kind = MR_ITEM_GONE, .source = source, .identity = first};
-    if (instance->ring.tells_gone)
+    mr_item gone = {.kind = MR_ITEM_GAP, .source = source, .identity = first};
+    if (instance->ring.marks_gaps)
         mr_slot_add_mark(slot, &gone);
 }
 
@@ -320,8 +320,8 @@ static void take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
 
 /* No frame is here, and every port is away: joins behind need not wait for it either. Reported once. */
 static void pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t source, bool *told) {
-    mr_item away = {.kind = MR_ITEM_GONE, .source = source, .identity = mr_identity_away(source)};
-    if (instance->ring.tells_gone && !*told)
+    mr_item away = {.kind = MR_ITEM_GAP, .source = source, .identity = mr_identity_away(source)};
+    if (instance->ring.marks_gaps && !*told)
         mr_slot_add_mark(slot, &away);
     *told = true;
 }

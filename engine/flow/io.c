@@ -328,13 +328,13 @@ void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason) {
 
 void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest) {
     mr_instance *instance = io->instance;
-    mr_item gone = {.kind = MR_ITEM_GONE,
+    mr_item gone = {.kind = MR_ITEM_GAP,
                     .source = instance->self.source,
                     .identity = {.source = instance->self.source,
                                  .epoch = epoch,
                                  .seq = seq,
                                  .sub = rest ? MR_SUB_REST : 0}};
-    mr_instance_tell_gone(instance, io->slot, &gone);
+    mr_instance_mark_gap(instance, io->slot, &gone);
 }
 
 bool mr_io_cut_short(const mr_io *io) {

@@ -173,7 +173,7 @@ void mr_instance_set_devices(mr_instance *instance) {
     }
     instance->self.device = instance->placement.parts[0].self.device;
     /* A stage behind that leaves a source's frames where they are (credit.h) would leave their work undone. */
-    const bool all_are_taken = !instance->ring.tells_gone || vertex->source_count < 2;
+    const bool all_are_taken = !instance->ring.marks_gaps || vertex->source_count < 2;
     instance->ring.hands_on = all_are_taken && hands_on(instance->graph->plan, vertex);
 }
 

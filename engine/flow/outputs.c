@@ -123,10 +123,10 @@ static void discard(mr_instance *instance, mr_slot *slot, size_t first, const ch
     for (size_t i = first; i < slot->output_count; i++) {
         mr_output *output = &slot->outputs[i];
         if (output->item.kind == MR_ITEM_FRAME) {
-            bool tells = instance->ring.tells_gone && output->item.frame->format.payload != MR_PAYLOAD_PACKET;
+            bool tells = instance->ring.marks_gaps && output->item.frame->format.payload != MR_PAYLOAD_PACKET;
             mr_receipt_note(output->item.frame->receipt, MR_NOTE_DROPPED, instance->self.id, reason);
             mr_frame_unref(&output->item.frame);
-            output->item.kind = MR_ITEM_GONE;
+            output->item.kind = MR_ITEM_GAP;
             output->made = false;
             if (!tells)
                 continue;

@@ -81,7 +81,7 @@ static void one_less(mr_graph *graph) {
     pthread_cond_broadcast(&graph->changed);
 }
 
-void mr_graph_let_go(mr_graph *graph) {
+void mr_graph_release(mr_graph *graph) {
     pthread_mutex_lock(&graph->lock);
     one_less(graph);
     pthread_mutex_unlock(&graph->lock);

@@ -9,10 +9,10 @@ void mr_graph_stop(mr_graph *graph, bool at_once);
 /* An instance that its own thread opens has been opened, or has failed to, with the message of mr_fail. */
 void mr_graph_instance_opened(mr_graph *graph, const mr_instance *instance, int status);
 void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance);
-/* Keeps the graph from ending until it is let go: for a cut whose other end may not know yet how its frames were
+/* Keeps the graph from ending until it is released: for a cut whose other end may not know yet how its frames were
  * settled. */
 void mr_graph_hold(mr_graph *graph);
-void mr_graph_let_go(mr_graph *graph);
+void mr_graph_release(mr_graph *graph);
 void mr_graph_fail(mr_graph *graph, int status, const char *message);
 void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message);
 /* Frames of a source: announced but not read; announced by the container. */

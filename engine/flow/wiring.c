@@ -200,7 +200,7 @@ static int create_routes(mr_graph *graph) {
 }
 
 /* Joins, and cuts that restore the order of frames from several processes. */
-static bool asks_for_gone(const mr_plan_vertex *vertex) {
+static bool asks_for_gaps(const mr_plan_vertex *vertex) {
     return vertex->input_count > 1 || mr_cut_restores_order(mr_plan_cut_of(vertex));
 }
 
@@ -213,9 +213,9 @@ static int mark_tellers(mr_graph *graph) {
     for (size_t v = plan->vertex_count; v-- > 0;)
         for (size_t e = 0; e < plan->edge_count; e++)
             if (plan->edges[e].from == (int)v)
-                tells[v] |= tells[plan->edges[e].to] || asks_for_gone(&plan->vertices[plan->edges[e].to]);
+                tells[v] |= tells[plan->edges[e].to] || asks_for_gaps(&plan->vertices[plan->edges[e].to]);
     for (size_t i = 0; i < graph->instance_count; i++)
-        graph->instances[i]->ring.tells_gone = tells[graph->instances[i]->vertex - plan->vertices];
+        graph->instances[i]->ring.marks_gaps = tells[graph->instances[i]->vertex - plan->vertices];
     mr_free(tells);
     return MR_OK;
 }

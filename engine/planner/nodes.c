@@ -11,9 +11,9 @@
 #include "engine/text/options.h"
 #include "millrace/status.h"
 
-enum { NOBODY = -1 };
+enum { NO_NODE = -1 };
 
-/* The names being assigned; `owner` has the node of each vertex, or NOBODY. */
+/* The names being assigned; `owner` has the node of each vertex, or NO_NODE. */
 typedef struct assignment {
     mr_plan_builder *b;
     mr_index vertices; /* id to element of b->vertex */
@@ -55,7 +55,7 @@ static void take_name(const assignment *a, int n, bool sources, size_t i) {
     int *owner = &a->owner[found - a->b->vertex];
     if (*owner == n)
         mr_plan_error(a->b, place, "name it once", "nodes.%s.%s: \"%s\" is named twice", node->id, key, name);
-    else if (*owner != NOBODY)
+    else if (*owner != NO_NODE)
         mr_plan_error(a->b, place, "keep one of them; `replicas` runs a node in several processes",
                       "nodes.%s.%s: \"%s\" is already in the node \"%s\"", node->id, key, name,
                       node_of(a->b, *owner)->id);
@@ -80,9 +80,9 @@ static void follow_readers(const assignment *a, int v) {
     const mr_plan_builder *b = a->b;
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         int reader = a->owner[b->link[b->out.item[i]].to];
-        if (reader == NOBODY || reader == a->owner[v])
+        if (reader == NO_NODE || reader == a->owner[v])
             continue;
-        if (a->owner[v] != NOBODY) {
+        if (a->owner[v] != NO_NODE) {
             mr_plan_error(a->b, b->vertex[v]->place, "name it under `sources` of one of them",
                           "sources.%s: the nodes \"%s\" and \"%s\" both read it", b->vertex[v]->id,
                           node_of(b, a->owner[v])->id, node_of(b, reader)->id);
@@ -108,7 +108,7 @@ static int take_all(assignment *a) {
     if (!a->owner)
         return MR_ERROR_MEMORY;
     for (int v = 0; v < b->count; v++) {
-        a->owner[v] = NOBODY;
+        a->owner[v] = NO_NODE;
         if (mr_index_put(&a->vertices, b->arena, b->vertex[v]->id, &b->vertex[v]))
             return MR_ERROR_MEMORY;
     }
@@ -116,9 +116,9 @@ static int take_all(assignment *a) {
     take_names(a);
     bool found = b->diagnostics->errors == before && !b->spec->nodes_broken;
     for (int v = 0; v < b->count && found; v++) {
-        if (a->owner[v] == NOBODY && b->vertex[v]->is_source)
+        if (a->owner[v] == NO_NODE && b->vertex[v]->is_source)
             follow_readers(a, v);
-        if (a->owner[v] == NOBODY)
+        if (a->owner[v] == NO_NODE)
             refuse_ownerless(a, v);
     }
     return MR_OK;
@@ -194,7 +194,7 @@ static void choose_node(mr_plan_builder *b) {
 static void count_parts(mr_plan_builder *b, const int *owner) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
-        vertex->node = owner[v] == NOBODY ? 0 : owner[v];
+        vertex->node = owner[v] == NO_NODE ? 0 : owner[v];
         mr_plan_node *node = &b->plan->nodes[vertex->node];
         *(vertex->role == MR_ROLE_SOURCE ? &node->source_count : &node->stage_count) += 1;
     }

@@ -72,29 +72,29 @@ static bool grow(lane_queue *lane) {
     return true;
 }
 
-static void discard_gone_marks(lane_queue *lane) {
+static void discard_gap_marks(lane_queue *lane) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < lane->count; i++)
-        if (item_at(lane, i)->kind != MR_ITEM_GONE)
+        if (item_at(lane, i)->kind != MR_ITEM_GAP)
             *item_at(lane, kept++) = *item_at(lane, i);
     lane->count = kept;
 }
 
 static void make_room(lane_queue *lane) {
     if (!grow(lane))
-        discard_gone_marks(lane);
+        discard_gap_marks(lane);
 }
 
 /* ---- dropping -------------------------------------------------------------------------------------------------- */
 
-static void turn_into_gone(mr_item *item, const char *stage, const char *reason) {
+static void turn_into_gap(mr_item *item, const char *stage, const char *reason) {
     mr_receipt_note(item->frame->receipt, MR_NOTE_DROPPED, stage, reason);
     mr_frame_unref(&item->frame);
-    item->kind = MR_ITEM_GONE;
+    item->kind = MR_ITEM_GAP;
 }
 
 static void drop_at(lane_queue *lane, uint32_t index, const char *stage, const char *reason) {
-    turn_into_gone(item_at(lane, index), stage, reason);
+    turn_into_gap(item_at(lane, index), stage, reason);
     lane->frames--;
 }
 
@@ -113,7 +113,7 @@ static bool skips(lane_queue *lane, const char *stage, mr_item *incoming) {
         lane->waits_for_key = false;
         return false;
     }
-    turn_into_gone(incoming, stage, "gop");
+    turn_into_gap(incoming, stage, "gop");
     return true;
 }
 
@@ -154,7 +154,7 @@ static bool shed(lane_queue *lane, mr_policy policy, const char *stage, mr_item 
     bool packet = is_packet(incoming);
     if (policy == MR_POLICY_DROP_NEWEST) {
         lane->waits_for_key = packet && !(incoming->frame->flags & MR_FRAME_DISPOSABLE);
-        turn_into_gone(incoming, stage, "queue full");
+        turn_into_gap(incoming, stage, "queue full");
         return false;
     }
     if (!packet)
@@ -347,7 +347,7 @@ static void trace_popped(mr_link *link, const mr_item *items, size_t count) {
 /* Removes the `away` mark of a lane that gets an item. */
 static void end_absence(mr_link *link, lane_queue *lane) {
     const mr_item *last = lane->count ? item_at(lane, lane->count - 1) : NULL;
-    if (!last || last->kind != MR_ITEM_GONE || !mr_identity_is_away(&last->identity))
+    if (!last || last->kind != MR_ITEM_GAP || !mr_identity_is_away(&last->identity))
         return;
     lane->count--;
     link->items--;

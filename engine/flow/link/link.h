@@ -21,7 +21,7 @@
 
 typedef struct mr_link mr_link;
 
-typedef enum mr_item_kind { MR_ITEM_FRAME, MR_ITEM_GONE, MR_ITEM_END } mr_item_kind;
+typedef enum mr_item_kind { MR_ITEM_FRAME, MR_ITEM_GAP, MR_ITEM_END } mr_item_kind;
 
 typedef struct mr_item {
     mr_item_kind kind;

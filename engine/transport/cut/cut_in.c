@@ -93,7 +93,7 @@ static void take_frame(cut_in *in, size_t producer, const mr_cut_item *taken, in
 
 static void take_mark(cut_in *in, size_t producer, const mr_cut_item *taken, int64_t now_ns) {
     mr_ordered gone = {
-        .item = {.kind = MR_ITEM_GONE, .source = taken->identity.source, .identity = taken->identity}};
+        .item = {.kind = MR_ITEM_GAP, .source = taken->identity.source, .identity = taken->identity}};
     if (taken->kind == MR_CUT_GAP && mr_cut_lanes_open(in->lanes, taken->identity.source))
         mr_cut_lanes_put(in->lanes, producer, &gone, now_ns);
     if (taken->kind == MR_CUT_END)
@@ -313,7 +313,7 @@ static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     if (atomic_load(&in->stopping) || in->refusing || mr_receiver_finished(in->receiver) ||
         (ended && now_ns >= until_ns)) {
         in->holding = false;
-        mr_graph_let_go(in->instance->graph);
+        mr_graph_release(in->instance->graph);
     } else if (ended) {
         *wake_ns = mr_earlier_ns(*wake_ns, until_ns);
     }
@@ -487,7 +487,7 @@ static int open(mr_stage *self) {
         mr_graph_hold(in->instance->graph);
         in->holding = true;
         if ((status = mr_io_thread_start(in->io_thread)))
-            mr_graph_let_go(in->instance->graph);
+            mr_graph_release(in->instance->graph);
     }
     if (status)
         end_sources(in->instance);

@@ -82,7 +82,7 @@ static void push_waiting(mr_cut_lanes *lanes, lane *of) {
 static bool enter(mr_cut_lanes *lanes, mr_item *item, uint64_t ticket, bool counted, int64_t now_ns) {
     lane *of = &lanes->lane[item->source];
     of->entered_ns = item->entered_ns = now_ns;
-    of->away = item->kind == MR_ITEM_GONE && mr_identity_is_away(&item->identity);
+    of->away = item->kind == MR_ITEM_GAP && mr_identity_is_away(&item->identity);
     if (!of->first && push(lanes, item, ticket, counted))
         return true;
     waiting *made = new_waiting(lanes);
@@ -121,7 +121,7 @@ bool mr_cut_lanes_open(const mr_cut_lanes *lanes, uint32_t source) {
 
 void mr_cut_lanes_put(mr_cut_lanes *lanes, size_t producer, mr_ordered *thing, int64_t now_ns) {
     /* That one of several processes receives nothing does not mean that the others receive nothing. */
-    if (lanes->order && thing->item.kind == MR_ITEM_GONE && mr_identity_is_away(&thing->item.identity))
+    if (lanes->order && thing->item.kind == MR_ITEM_GAP && mr_identity_is_away(&thing->item.identity))
         return;
     if (lanes->order && !mr_order_put(lanes->order, producer, thing, now_ns))
         enter_ordered(lanes, thing->item.source, now_ns);
@@ -156,7 +156,7 @@ static void look_at_absence(mr_cut_lanes *lanes, int64_t now_ns, int64_t *wake_n
     for (uint32_t s = 0; s < lanes->count; s++) {
         lane *of = &lanes->lane[s];
         int64_t since_ns = of->entered_ns > lanes->missing_ns ? of->entered_ns : lanes->missing_ns;
-        mr_item away = {.kind = MR_ITEM_GONE, .source = s, .identity = mr_identity_away(s)};
+        mr_item away = {.kind = MR_ITEM_GAP, .source = s, .identity = mr_identity_away(s)};
         if (!of->comes || of->ended || of->away)
             continue;
         if (now_ns - since_ns >= lanes->patience_ns)
@@ -241,7 +241,7 @@ int mr_cut_lanes_create(mr_cut_lanes **lanes, mr_instance *instance, const mr_cu
         made->lane[vertex->sources[i]].comes = true;
     int64_t silence_ns = mr_cut_times_of(cut).session.silence_ns;
     int64_t patience_ns = mr_cut_restores_order(cut) ? PATIENT_SILENCES * silence_ns : silence_ns;
-    made->patience_ns = cut->mode == MR_CUT_LIVE && instance->ring.tells_gone ? patience_ns : 0;
+    made->patience_ns = cut->mode == MR_CUT_LIVE && instance->ring.marks_gaps ? patience_ns : 0;
     int status = create_order(made, cut, patience_ns);
     if (status)
         mr_cut_lanes_destroy(&made);

@@ -223,7 +223,7 @@ static int pass_mark(mr_stage *self, const mr_item *mark) {
     const mr_cut_item item = {.kind = mark->kind == MR_ITEM_END ? MR_CUT_END : MR_CUT_GAP,
                               .identity = {.source = mark->source},
                               .reason = mark->kind == MR_ITEM_END && mark->cut_short ? MR_REASON_STOPPED : NULL};
-    if (mark->kind == MR_ITEM_GONE) {
+    if (mark->kind == MR_ITEM_GAP) {
         mr_cut_item gone = item;
         gone.identity = mark->identity;
         give(out, &gone); /* Without memory for it: it is only a hint. */
@@ -526,7 +526,7 @@ static int create_shares(cut_out *out) {
 /* With a live cut anywhere, knowledge of losses may be lost with a process, whichever cuts it has. Packets are numbered
  * differently from their pictures, so that nothing behind waits for their numbers. */
 static bool reports_lost(const cut_out *out) {
-    return mr_cut_any_is_live(out->instance->graph->plan) && out->instance->ring.tells_gone &&
+    return mr_cut_any_is_live(out->instance->graph->plan) && out->instance->ring.marks_gaps &&
            out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;
 }
 

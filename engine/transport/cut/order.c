@@ -46,7 +46,7 @@ static place place_of(const mr_ordered *thing) {
 }
 
 static bool is_rest(const mr_ordered *thing) {
-    return thing->item.kind == MR_ITEM_GONE && thing->item.identity.sub == MR_SUB_REST;
+    return thing->item.kind == MR_ITEM_GAP && thing->item.identity.sub == MR_SUB_REST;
 }
 
 int mr_order_create(mr_order **order, size_t sources, size_t producers, int64_t patience_ns, bool live) {

@@ -16,7 +16,7 @@ typedef struct mr_order mr_order;
 
 /* An item to be ordered, with its owner's context. */
 typedef struct mr_ordered {
-    mr_item item;    /* a frame or MR_ITEM_GONE */
+    mr_item item;    /* a frame or MR_ITEM_GAP */
     uint64_t ticket;
     bool counted;
 } mr_ordered;

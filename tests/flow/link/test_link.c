@@ -129,14 +129,14 @@ static void marks_take_no_room_and_keep_their_place(void **state) {
     mr_link *link = make_link(1, MR_POLICY_BLOCK);
     push(link, 0, 0);
     for (uint64_t seq = 1; seq < 40; seq++) {
-        mr_item gone = {.kind = MR_ITEM_GONE, .source = 0, .identity = {.seq = seq}};
+        mr_item gone = {.kind = MR_ITEM_GAP, .source = 0, .identity = {.seq = seq}};
         assert_true(mr_link_push(link, &gone, NULL));
     }
     mr_item end = {.kind = MR_ITEM_END, .source = 0};
     assert_true(mr_link_push(link, &end, NULL));
     expect_item(link, MR_ITEM_FRAME, 0, 0);
     for (uint64_t seq = 1; seq < 40; seq++)
-        expect_item(link, MR_ITEM_GONE, 0, seq);
+        expect_item(link, MR_ITEM_GAP, 0, seq);
     expect_item(link, MR_ITEM_END, 0, 0);
     assert_false(mr_link_ended(link)); /* The other source still comes. */
     mr_link_destroy(&link);
@@ -195,7 +195,7 @@ static void drop_oldest_leaves_a_mark_and_is_counted(void **state) {
     mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST);
     for (uint64_t seq = 0; seq < 3; seq++)
         assert_true(push(link, 0, seq));
-    expect_item(link, MR_ITEM_GONE, 0, 0);
+    expect_item(link, MR_ITEM_GAP, 0, 0);
     expect_item(link, MR_ITEM_FRAME, 0, 1);
     expect_item(link, MR_ITEM_FRAME, 0, 2);
     mr_ledger_line *lines = NULL;
@@ -214,7 +214,7 @@ static void drop_newest_keeps_what_waits(void **state) {
         assert_true(push(link, 0, seq));
     expect_item(link, MR_ITEM_FRAME, 0, 0);
     expect_item(link, MR_ITEM_FRAME, 0, 1);
-    expect_item(link, MR_ITEM_GONE, 0, 2);
+    expect_item(link, MR_ITEM_GAP, 0, 2);
     mr_link_destroy(&link);
 }
 
@@ -226,7 +226,7 @@ static void disposable_packets_go_first(void **state) {
     push_packet(link, 2, 0);
     push_packet(link, 3, 0);
     expect_item(link, MR_ITEM_FRAME, 0, 0);
-    expect_item(link, MR_ITEM_GONE, 0, 1);
+    expect_item(link, MR_ITEM_GAP, 0, 1);
     expect_item(link, MR_ITEM_FRAME, 0, 2);
     expect_item(link, MR_ITEM_FRAME, 0, 3);
     mr_link_destroy(&link);
@@ -242,7 +242,7 @@ static void without_disposable_packets_all_go_up_to_the_next_key(void **state) {
     push_packet(link, 4, 0);
     push_packet(link, 5, MR_FRAME_KEY);
     for (uint64_t seq = 0; seq < 5; seq++)
-        expect_item(link, MR_ITEM_GONE, 0, seq);
+        expect_item(link, MR_ITEM_GAP, 0, seq);
     expect_item(link, MR_ITEM_FRAME, 0, 5);
     assert_int_equal(mr_ledger_source(ledger, 0, false).dropped, 5);
     mr_link_destroy(&link);
@@ -252,8 +252,8 @@ static void without_disposable_packets_all_go_up_to_the_next_key(void **state) {
 static void what_comes_ends_an_absence(void **state) {
     (void)state;
     mr_link *link = make_link(4, MR_POLICY_BLOCK);
-    mr_item first, away = {.kind = MR_ITEM_GONE, .source = 1, .identity = mr_identity_away(1)},
-                   lost = {.kind = MR_ITEM_GONE, .source = 1, .identity = mr_identity_lost((mr_identity){.seq = 7})};
+    mr_item first, away = {.kind = MR_ITEM_GAP, .source = 1, .identity = mr_identity_away(1)},
+                   lost = {.kind = MR_ITEM_GAP, .source = 1, .identity = mr_identity_lost((mr_identity){.seq = 7})};
     assert_true(push(link, 0, 5));
     assert_true(mr_link_push(link, &away, NULL));
     assert_true(mr_link_head(link, 1, &first));
@@ -263,7 +263,7 @@ static void what_comes_ends_an_absence(void **state) {
     assert_true(mr_link_push(link, &away, NULL));
     assert_true(push(link, 1, 8));
     expect_item(link, MR_ITEM_FRAME, 0, 5);
-    expect_item(link, MR_ITEM_GONE, 1, 7);
+    expect_item(link, MR_ITEM_GAP, 1, 7);
     expect_item(link, MR_ITEM_FRAME, 1, 8);
     assert_int_equal(mr_link_pop(link, &first, 1), 0);
     mr_link_destroy(&link);

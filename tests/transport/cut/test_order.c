@@ -13,7 +13,7 @@
 enum { GIVERS = 3, FRAMES = 2000, ROUNDS = 100, PATIENCE = 1000 };
 
 static mr_ordered thing_of(uint32_t source, uint32_t epoch, uint64_t seq) {
-    return (mr_ordered){.item = {.kind = MR_ITEM_GONE,
+    return (mr_ordered){.item = {.kind = MR_ITEM_GAP,
                                  .source = source,
                                  .identity = {.source = source, .epoch = epoch, .seq = seq}}};
 }
