@@ -32,8 +32,8 @@ struct mr_pool {
 
 /* Plain memory serves as well: data that cross to another process are then copied. */
 static void tell_once(void) {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
-    if (!atomic_flag_test_and_set(&told))
+    static atomic_flag reported = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&reported))
         mr_log(MR_LOG_WARNING, "frames go to other processes as copies: %s", mr_message());
 }
 

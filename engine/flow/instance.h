@@ -162,7 +162,7 @@ typedef struct mr_intake {
     uint32_t *credit;        /* by source: frames taken whose outputs are not all pushed (credit.h); NULL: not counted */
     bool held_up;            /* the last look at the queue found frames without room behind this stage */
     size_t join_turn;        /* of several ports: the source that is tried first */
-    bool *away_told;         /* likewise, by source: every port is away (gap.h), and the stages behind know */
+    bool *away_reported;         /* likewise, by source: every port is away (gap.h), and the stages behind know */
     int64_t batch_due_ns;    /* when the batch that is gathered leaves; INT64_MAX: not set */
     size_t ends_left;        /* sources that have not ended here */
     bool ended;

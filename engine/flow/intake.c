@@ -114,8 +114,8 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
 /* Before a join, gaps count as frames: the other ways to the join hold as many frames as the batches on the way there
  * may gather, and no more. If the number of missing frames is unknown, the batch does not wait any longer. */
 static bool is_full(const mr_instance *instance, const mr_slot *slot) {
-    size_t gone = instance->ring.marks_gaps ? slot->mark_count + slot->output_count : 0;
-    return slot->lost || slot->frame_count + gone >= (size_t)instance->self.batch;
+    size_t marks = instance->ring.marks_gaps ? slot->mark_count + slot->output_count : 0;
+    return slot->lost || slot->frame_count + marks >= (size_t)instance->self.batch;
 }
 
 /* A copy takes frames together only if one event makes them ready, so that work that fails affects no other frames. */
@@ -234,9 +234,9 @@ static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, hea
         mr_receipt_note(item.frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "unmatched");
         mr_frame_unref(&item.frame);
     }
-    mr_item gone = {.kind = MR_ITEM_GAP, .source = source, .identity = first};
+    mr_item gap = {.kind = MR_ITEM_GAP, .source = source, .identity = first};
     if (instance->ring.marks_gaps)
-        mr_slot_add_mark(slot, &gone);
+        mr_slot_add_mark(slot, &gap);
 }
 
 /* Readiness of all frames that match: as mr_input_ready, of the first that is not 1. */
@@ -319,11 +319,11 @@ static void take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
 }
 
 /* No frame is here, and every port is away: joins behind need not wait for it either. Reported once. */
-static void pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t source, bool *told) {
+static void pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t source, bool *reported) {
     mr_item away = {.kind = MR_ITEM_GAP, .source = source, .identity = mr_identity_away(source)};
-    if (instance->ring.marks_gaps && !*told)
+    if (instance->ring.marks_gaps && !*reported)
         mr_slot_add_mark(slot, &away);
-    *told = true;
+    *reported = true;
 }
 
 /* Moves one source on by one identity. */
@@ -334,10 +334,10 @@ static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_ent
     if (at.missing)
         return WAITS;
     if (at.away && !at.first) {
-        pass_absence_on(instance, slot, source, &instance->intake.away_told[turn]);
+        pass_absence_on(instance, slot, source, &instance->intake.away_reported[turn]);
         return WAITS;
     }
-    instance->intake.away_told[turn] = false;
+    instance->intake.away_reported[turn] = false;
     if (at.ended == instance->intake.port_count) {
         take_ends(instance, slot, source);
         return TAKEN;

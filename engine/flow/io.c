@@ -328,13 +328,13 @@ void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason) {
 
 void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest) {
     mr_instance *instance = io->instance;
-    mr_item gone = {.kind = MR_ITEM_GAP,
+    mr_item gap = {.kind = MR_ITEM_GAP,
                     .source = instance->self.source,
                     .identity = {.source = instance->self.source,
                                  .epoch = epoch,
                                  .seq = seq,
                                  .sub = rest ? MR_SUB_REST : 0}};
-    mr_instance_mark_gap(instance, io->slot, &gone);
+    mr_instance_mark_gap(instance, io->slot, &gap);
 }
 
 bool mr_io_cut_short(const mr_io *io) {
@@ -428,9 +428,9 @@ static uint32_t tenths_since_2026(void) {
 }
 
 uint32_t mr_stage_first_epoch(const mr_stage *self) {
-    const char *told = getenv("MILLRACE_EPOCH");
-    bool alone = !told && instance_of(self)->graph->plan->node_count > 0;
-    return alone || mr_stage_continues(self) ? tenths_since_2026() : told ? (uint32_t)strtoul(told, NULL, 10) : 0;
+    const char *given = getenv("MILLRACE_EPOCH");
+    bool alone = !given && instance_of(self)->graph->plan->node_count > 0;
+    return alone || mr_stage_continues(self) ? tenths_since_2026() : given ? (uint32_t)strtoul(given, NULL, 10) : 0;
 }
 
 uint32_t mr_stage_find_source(const mr_stage *self, const char *id) {

@@ -82,8 +82,8 @@ static int create_entries(mr_instance *instance, void (*run)(void *entry)) {
         return MR_ERROR_MEMORY;
     size_t sources = instance->self.source == MR_SOURCE_NONE ? vertex->source_count : 1;
     instance->intake.skipping = mr_calloc(sources + 1, sizeof *instance->intake.skipping);
-    instance->intake.away_told = mr_calloc(vertex->source_count + 1, sizeof *instance->intake.away_told);
-    if (!instance->intake.skipping || !instance->intake.away_told)
+    instance->intake.away_reported = mr_calloc(vertex->source_count + 1, sizeof *instance->intake.away_reported);
+    if (!instance->intake.skipping || !instance->intake.away_reported)
         return MR_ERROR_MEMORY;
     int status = MR_OK;
     for (size_t i = 0; i < instance->entry_count && !status; i++)
@@ -347,7 +347,7 @@ void mr_instance_destroy(mr_instance **instance) {
     destroy_parts(gone);
     mr_free(gone->entries);
     mr_free(gone->intake.skipping);
-    mr_free(gone->intake.away_told);
+    mr_free(gone->intake.away_reported);
     mr_free(gone->placement.followers);
     pthread_mutex_destroy(&gone->lock);
     pthread_mutex_destroy(&gone->abandoned.lock);

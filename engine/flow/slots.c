@@ -57,22 +57,22 @@ int mr_slot_keep_result(mr_slot *slot, mr_result *result) {
     return MR_OK;
 }
 
-void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *gone) {
+void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *gap) {
     /* A stage on the other node asks. The cut's end here has one entry, so everything before the mark was passed on. */
     const mr_stage_hooks *hooks = instance->self.type->hooks;
     if (instance->ring.marks_gaps && hooks && hooks->mark)
-        hooks->mark(&instance->placement.parts[0].self, gone);
+        hooks->mark(&instance->placement.parts[0].self, gap);
     for (size_t port = 0; instance->ring.marks_gaps && port < instance->vertex->output_count; port++)
-        mr_slot_add_mark_output(instance, slot, (uint32_t)port, gone);
+        mr_slot_add_mark_output(instance, slot, (uint32_t)port, gap);
 }
 
 void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                         const char *reason) {
     mr_receipt_note(frame->receipt, note, stage, reason);
     /* A packet's number differs from those of its pictures: joins behind do not wait for it. */
-    mr_item gone = {.kind = MR_ITEM_GAP, .source = frame->identity.source, .identity = frame->identity};
+    mr_item gap = {.kind = MR_ITEM_GAP, .source = frame->identity.source, .identity = frame->identity};
     if (frame->format.payload != MR_PAYLOAD_PACKET)
-        mr_instance_mark_gap(instance, slot, &gone);
+        mr_instance_mark_gap(instance, slot, &gap);
 }
 
 void mr_slot_reset(mr_slot *slot) {

@@ -19,7 +19,7 @@ int mr_slot_keep(mr_slot *slot, mr_frame *frame);
 int mr_slot_keep_result(mr_slot *slot, mr_result *result);
 int mr_slot_add_mark(mr_slot *slot, const mr_item *mark);
 /* Leaves that mark on all outputs, if a stage behind wants gaps. */
-void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *gone);
+void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *gap);
 /* Notes the outcome of a frame that goes no further, and leaves a gap for joins behind. */
 void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                         const char *reason);

@@ -42,7 +42,7 @@ struct mr_tracing {
     mr_instance_trace *instances; /* in the order of the graph's */
     device_trace *devices;        /* as in the plan */
     bool branches;                /* frames go more than one way */
-    atomic_bool told;             /* the failure to write it was logged */
+    atomic_bool reported;             /* the failure to write it was logged */
 };
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
@@ -358,7 +358,7 @@ int mr_tracing_begin(mr_graph *graph) {
 int mr_tracing_end(mr_graph *graph) {
     struct mr_tracing *tracing = graph->tracing;
     int status = tracing && tracing->trace ? mr_trace_finish(tracing->trace) : MR_OK;
-    if (status && !atomic_exchange(&tracing->told, true))
+    if (status && !atomic_exchange(&tracing->reported, true))
         mr_log(MR_LOG_ERROR, "%s", mr_message());
     return status;
 }

@@ -23,14 +23,14 @@ typedef struct mr_trace_event {
 typedef struct mr_trace_group {
     char *name;
     int number;
-    bool told; /* the writer's: its name is in the file */
+    bool reported; /* the writer's: its name is in the file */
     struct mr_trace_group *next;
 } mr_trace_group;
 
 struct mr_track {
     char *name;
     int number;
-    bool told;
+    bool reported;
     mr_trace_group *group;
     mr_track *next;
 };

@@ -60,14 +60,14 @@ static void put_order(mr_trace_file *file, const mr_track *track) {
 /* Curves have the name in each event. */
 static void put_track(mr_trace_file *file, mr_track *track, bool curve) {
     mr_trace_group *group = track->group;
-    if (!group->told)
+    if (!group->reported)
         put_name(file, "process_name", group->name, group, 0);
-    group->told = true;
-    if (!track->told && !curve) {
+    group->reported = true;
+    if (!track->reported && !curve) {
         put_name(file, "thread_name", track->name, group, track->number);
         put_order(file, track);
     }
-    track->told = true;
+    track->reported = true;
 }
 
 static void put_about(yajl_gen json, const mr_trace_about *about) {

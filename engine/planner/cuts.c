@@ -183,7 +183,7 @@ static bool gives_packets(const mr_plan_builder *b, const mr_plan_cut *entry) {
 }
 
 static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_spec_vertex *reader, mr_cut *cut,
-                       const window_need *hold, bool told) {
+                       const window_need *hold, bool reported) {
     uint64_t room = cut->window_bytes && cut->frame_bytes ? cut->window_bytes / cut->frame_bytes : 0;
     bool by_memory = room > 0 && (cut->window == 0 || room < (uint64_t)cut->window);
     int said = by_memory ? (room < 65536 ? (int)room : 65536) : cut->window;
@@ -193,9 +193,9 @@ static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_sp
     }
     bool packets = gives_packets(b, entry);
     bool open = !cut->frame_bytes && (packets || (!cut->max_message_bytes && !b->params.offline));
-    if (cut->window_bytes && open && hold->window > 0 && !told)
+    if (cut->window_bytes && open && hold->window > 0 && !reported)
         refuse_unproven(b, reader, cut, hold, packets);
-    if (said && said < hold->window && !told)
+    if (said && said < hold->window && !reported)
         refuse_window(b, reader, cut, by_memory, said, hold);
     int usual = usual_window(cut, packets);
     cut->window = said ? said : usual > hold->window ? usual : hold->window;
@@ -223,9 +223,9 @@ static const mr_spec_vertex *reader_of(const mr_plan_builder *b, const mr_plan_c
 static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const window_need *hold) {
     mr_plan_vertex *out = &b->plan->vertices[entry->out], *in = &b->plan->vertices[entry->in];
     const mr_spec_vertex *reader = reader_of(b, entry);
-    bool told = entry > b->plan->cuts && reader_of(b, entry - 1) == reader;
+    bool reported = entry > b->plan->cuts && reader_of(b, entry - 1) == reader;
     set_bytes(out, cut);
-    set_window(b, entry, reader, cut, hold, told);
+    set_window(b, entry, reader, cut, hold, reported);
     if (go_together(cut, gives_packets(b, entry)) && cut->window > TINY_QUEUE)
         out->queue = TINY_QUEUE;
     if (cut->frame_bytes == 0)
@@ -455,7 +455,7 @@ static int list_cuts(mr_plan_builder *b) {
 
 static int settle_cuts(mr_plan_builder *b) {
     hold_table holds;
-    int told = -1;
+    int reported = -1;
     if (begin_holds(b, &holds))
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < b->plan->cut_count; i++) {
@@ -463,8 +463,8 @@ static int settle_cuts(mr_plan_builder *b) {
         window_need hold = hold_of(b, &holds, entry);
         /* Until the plan is done its cuts are the planner's to write. */
         settle(b, entry, (mr_cut *)(uintptr_t)entry->cut, &hold);
-        if (is_apart(b, entry, hold.join) && hold.join != told)
-            refuse_apart(b, entry, told = hold.join);
+        if (is_apart(b, entry, hold.join) && hold.join != reported)
+            refuse_apart(b, entry, reported = hold.join);
         if (hold.join >= 0 && entry->cut->mode == MR_CUT_LIVE && gives_packets(b, entry))
             refuse_live(b, entry, hold.join);
         else if (entry->cut->share > 0)

@@ -190,8 +190,8 @@ static const char *advise(const mr_plan_builder *b, const mr_plan_link *link, co
 }
 
 static const char *describe_why(const mr_plan_need *need, char *text, size_t bytes) {
-    bool told = need && need->why;
-    snprintf(text, bytes, "%s%s%s", told ? " (" : "", told ? need->why : "", told ? ")" : "");
+    bool reported = need && need->why;
+    snprintf(text, bytes, "%s%s%s", reported ? " (" : "", reported ? need->why : "", reported ? ")" : "");
     return text;
 }
 

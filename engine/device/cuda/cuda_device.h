@@ -84,7 +84,7 @@ typedef struct cuda_device {
     int queues;  /* of the hardware's, that streams share; 0: the program has said how many, or was told */
     int streams; /* that there are; under the lock */
     atomic_bool refused; /* to record a graph, which was said */
-    bool told;   /* that it has failed: after that all fails; only of the device's thread */
+    bool reported;   /* that it has failed: after that all fails; only of the device's thread */
     cuda_record *arrived, **arrived_end; /* in the order of recording: those that the device's thread has not seen */
     cuda_record *held; /* handed on, and not taken over yet */
     cudaStream_t late; /* for work that no stream takes over; of the device's thread */

@@ -404,9 +404,9 @@ void mr_cuda_give_late(cuda_device *self, cuda_record *late) {
 static int tell_failure(cuda_device *self, const cuda_record *asked, cudaError_t error) {
     const mr_stage *stage = mr_event_stage(asked->events.event[0]);
     int status = mr_cuda_failed(&self->device, error, "go on");
-    mr_log(self->told ? MR_LOG_DEBUG : MR_LOG_ERROR, "%s: work%s%s failed: %s", self->device.name, stage ? " of " : "",
+    mr_log(self->reported ? MR_LOG_DEBUG : MR_LOG_ERROR, "%s: work%s%s failed: %s", self->device.name, stage ? " of " : "",
            stage ? stage->id : "", cudaGetErrorString(error));
-    self->told = true;
+    self->reported = true;
     return status;
 }
 
@@ -460,7 +460,7 @@ static void tell(cuda_record *done) {
 }
 
 /* Adds the reached records of a stream to a list. */
-static void tell_reached(cuda_device *self, cuda_stream *stream, cuda_record **told) {
+static void tell_reached(cuda_device *self, cuda_stream *stream, cuda_record **reported) {
     while (stream->first && !stream->asked && !is_behind_others(stream->first)) {
         cuda_record *oldest = stream->first;
         stream->asked = !reached(self, oldest);
@@ -468,8 +468,8 @@ static void tell_reached(cuda_device *self, cuda_stream *stream, cuda_record **t
             return;
         stream->first = oldest->next;
         tell(oldest);
-        oldest->next = *told;
-        *told = oldest;
+        oldest->next = *reported;
+        *reported = oldest;
     }
 }
 
@@ -488,27 +488,27 @@ static void forget_idle(cuda_device *self) {
 /* A record that one stream has reached may be one that another waits for, so that one is polled again; but none is polled
  * again that was not reached before. Returns the reached records. */
 static cuda_record *ask_all(cuda_device *self) {
-    cuda_record *told = NULL, *before;
+    cuda_record *reported = NULL, *before;
     do {
-        before = told;
+        before = reported;
         for (cuda_stream *stream = self->busy; stream; stream = stream->next_busy)
-            tell_reached(self, stream, &told);
-    } while (told != before);
+            tell_reached(self, stream, &reported);
+    } while (reported != before);
     forget_idle(self);
-    return told;
+    return reported;
 }
 
 /* With the lock. Their events are done, so no reader looks for their record any more. */
-static void recycle_told(cuda_device *self, cuda_record *told) {
-    while (told) {
-        cuda_record *next = told->next;
-        told->stream->pending--;
-        mr_cuda_point_events(&told->events, NULL);
-        mr_cuda_forget_events(&told->events);
-        mr_cuda_forget_events(&told->waited);
-        mr_cuda_recycle_work(self, &told->work);
-        mr_cuda_recycle_record(self, told);
-        told = next;
+static void recycle_reported(cuda_device *self, cuda_record *reported) {
+    while (reported) {
+        cuda_record *next = reported->next;
+        reported->stream->pending--;
+        mr_cuda_point_events(&reported->events, NULL);
+        mr_cuda_forget_events(&reported->events);
+        mr_cuda_forget_events(&reported->waited);
+        mr_cuda_recycle_work(self, &reported->work);
+        mr_cuda_recycle_record(self, reported);
+        reported = next;
     }
     pthread_cond_broadcast(&self->changed);
 }
@@ -523,12 +523,12 @@ static void ask_once(cuda_device *self) {
     sort_in(self, arrived);
     mr_cuda_give_late(self, late);
     sort_in(self, late);
-    cuda_record *told = ask_all(self);
-    if (!told)
+    cuda_record *reported = ask_all(self);
+    if (!reported)
         nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     pthread_mutex_lock(&self->lock);
-    if (told)
-        recycle_told(self, told);
+    if (reported)
+        recycle_reported(self, reported);
 }
 
 void *mr_cuda_ask(void *context) {

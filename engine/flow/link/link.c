@@ -18,7 +18,7 @@ typedef struct lane_queue {
     uint32_t first, count;   /* items */
     uint32_t frames;         /* frames among them */
     uint32_t most_frames;    /* the most so far */
-    uint32_t told;           /* frames, at the last report to the trace */
+    uint32_t reported;           /* frames, at the last report to the trace */
     uint32_t ends_expected;  /* producers that have not sent their end mark */
     bool cut_short;          /* one of the ends so far says so */
     bool waits_for_key;      /* packets are dropped until the next key frame */
@@ -332,10 +332,10 @@ const char *mr_link_awaited(const mr_link *link) {
 
 /* Reports the number of frames, after a change to one lane. Called with the lock, so that times are in order. */
 static void trace_lane(mr_link *link, lane_queue *lane) {
-    if (lane->frames == lane->told)
+    if (lane->frames == lane->reported)
         return;
-    link->frames += (int64_t)lane->frames - lane->told;
-    lane->told = lane->frames;
+    link->frames += (int64_t)lane->frames - lane->reported;
+    lane->reported = lane->frames;
     mr_trace_value(link->tracing.trace, link->tracing.queue, mr_trace_now_ns(link->tracing.trace), link->frames);
 }
 
