@@ -1,5 +1,5 @@
-/* Temporary folders, removed by the process that made them. A killed process cannot remove its folder, so each call that
- * makes one also removes those beside it that no process holds any more. */
+/* Temporary folders, removed by the process that made them. A killed process cannot remove its folder, so each call
+ * that makes one also removes those beside it that no process holds any more. */
 #ifndef MILLRACE_BASE_ASIDE_H
 #define MILLRACE_BASE_ASIDE_H
 
@@ -7,7 +7,7 @@ enum { MR_ASIDE = 4096 };
 
 typedef struct mr_aside {
     char folder[MR_ASIDE]; /* millrace-XXXXXX, of mode 0700; "": none */
-    int held;              /* open for as long as it is needed, also by other processes; exec closes it unless told not to */
+    int held; /* open for as long as it is needed, also by other processes; exec closes it unless told not to */
 } mr_aside;
 
 /* Makes one in `parent`; NULL: in TMPDIR, else /tmp. MR_ERROR_IO, and there is none. */

@@ -10,16 +10,16 @@
 /* Opens, or makes, a file, without waiting. A regular one is locked for as long as it is open, so that no two stages
  * or programs write into each other, and emptied only once it is locked. */
 int mr_file_take(const char *path, int *fd, bool *regular);
-/* Opens an existing regular file to read it and to append to it, locked as by mr_file_take. MR_ERROR_NO_INPUT if there is
- * none, MR_ERROR_IO if it is not a regular file. */
+/* Opens an existing regular file to read it and to append to it, locked as by mr_file_take. MR_ERROR_NO_INPUT if there
+ * is none, MR_ERROR_IO if it is not a regular file. */
 int mr_file_continue(const char *path, int *fd);
 /* Empties a file that was opened so. */
 int mr_file_empty(const char *path, int fd);
 /* Checks that a file of that name, which does not exist, could be made; fails as mr_file_fail does. Makes nothing. */
 int mr_file_can_make(const char *path);
 /* Puts a file with that content in the place of the one of that name, whole or not at all: it is written beside it
- * ("NAME.part"), brought to the disk, renamed, and its folder brought to the disk. A "NAME.part" that was left behind is
- * removed, and a link of that name is not followed. One at a time for each name (mr_file_lock). */
+ * ("NAME.part"), brought to the disk, renamed, and its folder brought to the disk. A "NAME.part" that was left behind
+ * is removed, and a link of that name is not followed. One at a time for each name (mr_file_lock). */
 int mr_file_replace(const char *path, const void *content, size_t bytes);
 /* Keeps other programs off the file of that name, which may be replaced and need not be there: "NAME.lock" is made and
  * locked, with this process's number in it. MR_ERROR_IO if it is locked already, with the number of its owner. A file
@@ -28,8 +28,8 @@ int mr_file_replace(const char *path, const void *content, size_t bytes);
 int mr_file_lock(const char *path, int *fd);
 void mr_file_unlock(const char *path, int fd);
 /* Reads a regular file whole, once. `what` names it in messages: "the labels". The buffer has `room` spare bytes after
- * the file's bytes, and then a zero, which is set. The caller frees. MR_ERROR_NO_INPUT, MR_ERROR_MEMORY; MR_ERROR_DATA if
- * it is not a regular file, or larger than `most` bytes. */
+ * the file's bytes, and then a zero, which is set. The caller frees. MR_ERROR_NO_INPUT, MR_ERROR_MEMORY; MR_ERROR_DATA
+ * if it is not a regular file, or larger than `most` bytes. */
 typedef struct mr_file_bytes {
     uint8_t *data;
     size_t bytes;

@@ -15,8 +15,8 @@ char *mr_strdup(const char *text);
 /* Frees a block of any of these; accepts NULL. */
 void mr_free(void *block);
 
-/* The bytes that a part of a block takes if the next part begins at a multiple of 64 bytes; the largest such multiple if
- * the sum overflows. */
+/* The bytes that a part of a block takes if the next part begins at a multiple of 64 bytes; the largest such multiple
+ * if the sum overflows. */
 static inline size_t mr_aligned_bytes(size_t bytes) {
     return (bytes > SIZE_MAX - 63 ? SIZE_MAX - 63 : bytes + 63) / 64 * 64;
 }

@@ -72,8 +72,9 @@ static int grow(mr_names *names) {
 
 static int add(mr_names *names, mr_names_share *share, const char *text, size_t bytes, const char **kept) {
     if (share->count >= names->most || bytes >= names->most_bytes - share->bytes)
-        return mr_fail(MR_ERROR_PROTOCOL, "more names than the %zu, of %zu bytes together, that are kept of one process",
-                       names->most, names->most_bytes);
+        return mr_fail(MR_ERROR_PROTOCOL,
+                       "more names than the %zu, of %zu bytes together, that are kept of one process", names->most,
+                       names->most_bytes);
     int status = 2 * (names->count + 1) > names->slots ? grow(names) : MR_OK;
     char *copy = status ? NULL : mr_alloc(bytes + 1);
     if (!status && !copy)

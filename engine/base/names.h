@@ -1,6 +1,6 @@
-/* Strings that are kept once, for as long as the table: ids of stages, labels and reasons that came from another process.
- * The amount that each process may add is bounded, since it may be hostile, so that no process uses the room of others. A
- * string that is in the table already costs no share. Any thread. */
+/* Strings that are kept once, for as long as the table: ids of stages, labels and reasons that came from another
+ * process. The amount that each process may add is bounded, since it may be hostile, so that no process uses the room
+ * of others. A string that is in the table already costs no share. Any thread. */
 #ifndef MILLRACE_BASE_NAMES_H
 #define MILLRACE_BASE_NAMES_H
 

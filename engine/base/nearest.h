@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /* A name is offered to the search one by one; all zero but `wanted` starts it. Distance: insertions, deletions,
- * replacements and swaps of neighbours (optimal string alignment); at most a third of the name may differ. Of names that are equally near the one that begins alike for longer is
- * taken, else the first. */
+ * replacements and swaps of neighbours (optimal string alignment); at most a third of the name may differ. Of names
+ * that are equally near the one that begins alike for longer is taken, else the first. */
 typedef struct mr_nearest {
     const char *wanted;
     const char *best; /* NULL: nothing is near */

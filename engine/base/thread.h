@@ -6,13 +6,13 @@
 #include <pthread.h>
 #include <stdint.h>
 
-/* Starts a thread of the engine like pthread_create, whose errors it returns. The thread has SIGPIPE and SIGXFSZ blocked:
- * if a write fails for a closed pipe or a file size limit it returns EPIPE or EFBIG, whatever the program's signal
- * handlers. */
+/* Starts a thread of the engine like pthread_create, whose errors it returns. The thread has SIGPIPE and SIGXFSZ
+ * blocked: if a write fails for a closed pipe or a file size limit it returns EPIPE or EFBIG, whatever the program's
+ * signal handlers. */
 int mr_thread_create(pthread_t *thread, void *(*function)(void *context), void *context);
 
-/* The number of cores that this process may keep busy: those of its affinity mask, or fewer if a control group (v1 or v2,
- * of the process or of any group above) grants less processor time. A part of a core counts as one. At least 1. */
+/* The number of cores that this process may keep busy: those of its affinity mask, or fewer if a control group (v1 or
+ * v2, of the process or of any group above) grants less processor time. A part of a core counts as one. At least 1. */
 int mr_usable_cores(void);
 
 /* The limit of control groups alone, rounded up; 0 if there is none. `membership` is a file like /proc/self/cgroup,

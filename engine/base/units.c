@@ -45,7 +45,7 @@ bool mr_units_read(const char *text, const mr_unit *units, int64_t *value) {
     for (; units->name; units++)
         if (strcmp(units->name, end) == 0) {
             number *= units->factor;
-            /* A number below zero stays below zero, and one below one becomes zero: both are reported as out of range. */
+            /* A number below zero stays below zero, and one below one becomes zero: both are out of range. */
             number = number < 1 ? floor(number) : round(number);
             if (fabs(number) >= 9.2e18)
                 return false;

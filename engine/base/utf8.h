@@ -8,8 +8,8 @@
 /* Bytes of the character at `at`, of which `left` may be read; 0 if they are not UTF-8: overlong forms, surrogates,
  * numbers above U+10FFFF, a sequence that is cut off, and the zero byte. */
 size_t mr_utf8_bytes(const char *at, size_t left);
-/* Bytes of the mark (U+FEFF) with which editors on Windows begin a file, and which belongs to no line of it; 0 if there is
- * none. */
+/* Bytes of the mark (U+FEFF) with which editors on Windows begin a file, and which belongs to no line of it; 0 if there
+ * is none. */
 size_t mr_utf8_mark(const char *text, size_t bytes);
 /* The number of the character at `at`, which has so many bytes by mr_utf8_bytes. */
 uint32_t mr_utf8_code(const char *at, size_t bytes);

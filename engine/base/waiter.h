@@ -1,4 +1,5 @@
-/* Lists of waiters. A waiter is embedded in its owner, so that waiting cannot fail, allocates nothing, and has no limit.
+/* Lists of waiters. A waiter is embedded in its owner, so that waiting cannot fail, allocates nothing, and has no
+ * limit.
  *
  * Threads: a list, and the waiters in it, are accessed under the lock of the object that they wait for. A waiter is
  * removed from the list before its function is called, without the lock, and not accessed after that: from then on its

@@ -7,7 +7,8 @@
  * way. The mark follows all frames that are. The number of missing frames is not known, so a batch that counts missing
  * frames (mr_instance_gather) leaves when it sees the mark.
  * - **away**, while there is no connection: no frame arrives until there is one. A join passes over its other frames of
- * the source until anything follows this mark and replaces it (mr_link_put): so the mark is always the last of its lane.
+ * the source until anything follows this mark and replaces it (mr_link_put): so the mark is always the last of its
+ * lane.
  *
  * A frame that arrives after all, when others have gone on without it, finds no partner any more: it is absorbed as
  * "unmatched", like every frame that a join passes over. */

@@ -1,10 +1,10 @@
-/* Slabs: the memory of pools of kind MR_MEMORY_SHARED. A slab is a memfd with slots of one size that this process writes
- * and others may map for reading (engine/transport/shm/shm.h).
+/* Slabs: the memory of pools of kind MR_MEMORY_SHARED. A slab is a memfd with slots of one size that this process
+ * writes and others may map for reading (engine/transport/shm/shm.h).
  *
  * The file begins with one generation per slot, 64 bits each, which rises whenever the slot is about to be filled anew.
- * The slots follow, 64-byte aligned. The size never changes and no other process can write to it: seals ensure that, and
- * readers check them. Pages are allocated when slots are first used; a lack of them is an error then and not a signal
- * later.
+ * The slots follow, 64-byte aligned. The size never changes and no other process can write to it: seals ensure that,
+ * and readers check them. Pages are allocated when slots are first used; a lack of them is an error then and not a
+ * signal later.
  *
  * A slab lives as long as there are references to it. Any thread. */
 #ifndef MILLRACE_DATA_SLAB_H
@@ -48,8 +48,8 @@ int mr_slab_fd(const mr_slab *slab);
 uint32_t mr_slab_slots(const mr_slab *slab);
 size_t mr_slab_slot_bytes(const mr_slab *slab);
 
-/* The pool is gone: no buffer in the slab will be used again. mr_slab_closings counts these calls over all slabs, so that
- * the owner of many slabs need not check each. */
+/* The pool is gone: no buffer in the slab will be used again. mr_slab_closings counts these calls over all slabs, so
+ * that the owner of many slabs need not check each. */
 void mr_slab_close(mr_slab *slab);
 bool mr_slab_closed(const mr_slab *slab);
 uint64_t mr_slab_closings(void);

@@ -56,8 +56,8 @@ static void free_room(mr_class *classes) {
         mr_free(room);
 }
 
-/* Memory of the first device that works, or plain memory if all have failed: they then no longer write. NULL if there is
- * no memory. */
+/* Memory of the first device that works, or plain memory if all have failed: they then no longer write. NULL if there
+ * is no memory. */
 static mr_class *take_room(mr_store *store, size_t capacity) {
     size_t bytes = sizeof(head) + capacity * sizeof(mr_class);
     mr_device *from = NULL;

@@ -368,7 +368,8 @@ void mr_resume_destroy(mr_resume **resume) {
 
 /* ---- whether the run begins or continues ------------------------------------------------------------------------- */
 
-/* By vertex: the state that a cut in received. Sources and stages do not wait for a report: their own state is that the run begins. */
+/* By vertex: the state that a cut in received. Sources and stages do not wait for a report: their own state is that the
+ * run begins. */
 struct mr_run_states {
     _Atomic mr_run_state *heard;
     bool *enters, *leaves; /* the ends of cuts that are in this process */

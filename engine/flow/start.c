@@ -149,7 +149,8 @@ static int open_all(mr_graph *graph, const bool *late) {
 /* Lets the instances go that had to wait for all the others. */
 static void let_all_go(mr_graph *graph) {
     for (size_t i = 0; i < graph->instance_count; i++)
-        if (!graph->instances[i]->opening.waits && !atomic_load_explicit(&graph->instances[i]->opening.ready, memory_order_relaxed))
+        if (!graph->instances[i]->opening.waits &&
+            !atomic_load_explicit(&graph->instances[i]->opening.ready, memory_order_relaxed))
             mr_instance_let_go(graph->instances[i]);
 }
 
@@ -173,7 +174,8 @@ static int give_up(mr_graph *graph) {
     memcpy(graph->message, graph->open_message, sizeof graph->message);
     pthread_mutex_unlock(&graph->lock);
     for (size_t i = 0; i < graph->instance_count; i++)
-        if (!graph->instances[i]->opening.waits && !atomic_load_explicit(&graph->instances[i]->opening.ready, memory_order_acquire))
+        if (!graph->instances[i]->opening.waits &&
+            !atomic_load_explicit(&graph->instances[i]->opening.ready, memory_order_acquire))
             atomic_store(&graph->instances[i]->failed, true);
     end_unopened(graph);
     let_all_go(graph);

@@ -293,7 +293,8 @@ static unsigned stretch_of(const mr_entry_task *entry, int64_t spent_ns) {
 static void read_clock(mr_entry_task *entry, unsigned calls) {
     int64_t now = mr_executor_now_ns(entry->task.executor);
     int64_t spent = now - entry->io.now_ns;
-    atomic_store_explicit(&entry->meter.busy_ns, atomic_load_explicit(&entry->meter.busy_ns, memory_order_relaxed) + spent,
+    atomic_store_explicit(&entry->meter.busy_ns,
+                          atomic_load_explicit(&entry->meter.busy_ns, memory_order_relaxed) + spent,
                           memory_order_relaxed);
     spent /= calls;
     if (!entry->instance->shared)

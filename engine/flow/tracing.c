@@ -136,7 +136,8 @@ static const char *awaited(mr_instance *instance) {
         return full_queue(instance);
     if (atomic_load_explicit(&instance->traced->starved, memory_order_relaxed))
         return "a buffer";
-    if (instance->ring.freed == instance->ring.pushed || instance->ring.claimed - instance->ring.released < instance->ring.in_flight)
+    if (instance->ring.freed == instance->ring.pushed ||
+        instance->ring.claimed - instance->ring.released < instance->ring.in_flight)
         return NULL;
     const mr_slot *oldest = mr_instance_slot(instance, instance->ring.freed);
     return oldest->event ? mr_event_device(oldest->event)->name : NULL;
@@ -240,7 +241,8 @@ enum { LABEL = 512 };
 
 /* A name unique to the instance: the id, and, if each source has one of its own, that too. */
 static const char *label(const mr_instance *instance, char text[LABEL]) {
-    bool many = instance->vertex->role != MR_ROLE_SOURCE && instance->self.source_id && instance->vertex->source_count > 1;
+    bool many =
+        instance->vertex->role != MR_ROLE_SOURCE && instance->self.source_id && instance->vertex->source_count > 1;
     snprintf(text, LABEL, "%s%s%s", instance->self.id, many ? " of " : "", many ? instance->self.source_id : "");
     return text;
 }

@@ -1,4 +1,5 @@
-/* Entries of the audit log (millrace/audit.h) that others can cause as often as they like: a limit on how many are made. */
+/* Entries of the audit log (millrace/audit.h) that others can cause as often as they like: a limit on how many are
+ * made. */
 #ifndef MILLRACE_OBSERVE_AUDIT_H
 #define MILLRACE_OBSERVE_AUDIT_H
 
@@ -16,8 +17,8 @@ mr_audit_allowance mr_audit_allowance_at(int64_t now_ns);
 bool mr_audit_may(mr_audit_allowance *allowance, int64_t now_ns);
 /* How many were left out since that was asked last: a field of the next entry. */
 uint64_t mr_audit_left_out(mr_audit_allowance *allowance);
-/* At the end: if entries were left out since the last one, writes "left out" with their number, their event, and their place,
- * such as "stage" and its id. */
+/* At the end: if entries were left out since the last one, writes "left out" with their number, their event, and their
+ * place, such as "stage" and its id. */
 void mr_audit_settle(mr_audit_allowance *allowance, const char *of, const char *where, const char *id);
 
 #endif

@@ -2,16 +2,16 @@
  * Perfetto and chrome://tracing open. A graph without a trace has NULL in its place, so an untraced event costs one
  * comparison.
  *
- * Recording never blocks and takes no lock: each thread has a ring, which a thread of the trace empties into the file. If
- * a ring is full the event is lost, and counted. The file is complete JSON after each write, so that a killed run leaves
- * a trace too. Without a writer thread (deterministic runs) the thread that fills a ring empties it, and nothing is lost.
+ * Recording never blocks and takes no lock: each thread has a ring, which a thread of the trace empties into the file.
+ * If a ring is full the event is lost, and counted. The file is complete JSON after each write, so that a killed run
+ * leaves a trace too. Without a writer thread (deterministic runs) the thread that fills a ring empties it, and nothing
+ * is lost.
  *
- * Threads: create, finish and destroy from one thread; all other functions from any. No thread may record during or after
- * destroy.
- * Units: nanoseconds on the clock of the trace; times in the file count from its creation.
- * Memory: at most MR_TRACE_RINGS rings, whatever the length of the run. All texts are kept by pointer and must outlive
- * the trace, except the names of tracks, which are copied.
- * Errors: MR_ERROR_PERMISSION, MR_ERROR_IO (also a full disk, reported by mr_trace_finish), MR_ERROR_MEMORY. */
+ * Threads: create, finish and destroy from one thread; all other functions from any. No thread may record during or
+ * after destroy. Units: nanoseconds on the clock of the trace; times in the file count from its creation. Memory: at
+ * most MR_TRACE_RINGS rings, whatever the length of the run. All texts are kept by pointer and must outlive the trace,
+ * except the names of tracks, which are copied. Errors: MR_ERROR_PERMISSION, MR_ERROR_IO (also a full disk, reported by
+ * mr_trace_finish), MR_ERROR_MEMORY. */
 #ifndef MILLRACE_OBSERVE_TRACE_H
 #define MILLRACE_OBSERVE_TRACE_H
 

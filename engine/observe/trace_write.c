@@ -1,5 +1,5 @@
-/* The file of a trace: an object with one event a line, closed after the last one at all times. New events overwrite the
- * end, together with a new end. */
+/* The file of a trace: an object with one event a line, closed after the last one at all times. New events overwrite
+ * the end, together with a new end. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

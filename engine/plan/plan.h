@@ -160,7 +160,7 @@ typedef struct mr_plan_node {
     size_t source_count, stage_count; /* of the author's */
     mr_plan_bytes host, pinned, shared; /* upper bounds of the pools of one of its processes */
     mr_plan_bytes queues;   /* beside them: the most memory of ZeroMQ for its cuts, see planner/plan_memory.c */
-    const mr_plan_bytes *devices;       /* the same of each of the plan's devices, by index; of the first: all of those */
+    const mr_plan_bytes *devices; /* the same of each of the plan's devices, by index; of the first: all of those */
 } mr_plan_node;
 
 /* A link between nodes: its settings, and the vertices at its ends. */
@@ -222,8 +222,8 @@ typedef struct mr_plan_vertex {
     bool paced;                     /* sources: it keeps to that rate */
     int64_t frames;                 /* sources: number of frames to come; 0: unknown */
     bool endless;                   /* sources: it restarts at its end, forever */
-    bool waits;                     /* sources: it is opened when its turn comes (planner/jobs.c), and if it cannot be, the
-                                       run goes on without it */
+    bool waits; /* sources: it is opened when its turn comes (planner/jobs.c), and if it cannot be, the
+                   run goes on without it */
     bool unreadable;                /* sources: it could not be opened for the plan; only if others like it could */
     int64_t deadline_ns;            /* sources: from when a frame is due until no work is begun on it; 0: none */
     size_t output_count;

@@ -24,8 +24,8 @@ typedef struct mr_option_reader {
 int mr_options_default(const mr_option_reader *reader, const mr_option *table, void *options, size_t bytes);
 
 /* Reads the entries of `map` over the defaults in `options`. Entries that the table marks as read elsewhere are left to
- * the caller, as are the keys of the table `known` (may be NULL). Unknown keys, wrong values and missing required options
- * are diagnosed. MR_OK, or MR_ERROR_CONFIG if anything was diagnosed. */
+ * the caller, as are the keys of the table `known` (may be NULL). Unknown keys, wrong values and missing required
+ * options are diagnosed. MR_OK, or MR_ERROR_CONFIG if anything was diagnosed. */
 int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                     const mr_yaml *map, void *options);
 

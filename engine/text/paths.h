@@ -12,8 +12,8 @@ const char *mr_path_folder(mr_arena *arena, const char *path);
 /* An absolute path without ".", ".." and doubled slashes. */
 const char *mr_path_plain(mr_arena *arena, const char *path);
 
-/* For messages about missing files: the folder that the relative path `said`, the value of `option`, starts from. `file`
- * is the pipeline's. NULL also if the path is not relative. */
+/* For messages about missing files: the folder that the relative path `said`, the value of `option`, starts from.
+ * `file` is the pipeline's. NULL also if the path is not relative. */
 const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *option, const mr_yaml *said);
 
 #endif

@@ -26,8 +26,8 @@ bool mr_value_size(const char *text, mr_size *value);
 /* "I420 1280x720", "f32 3x224x224", "u8 10"; sizes may be left out. */
 bool mr_value_format(const char *text, mr_format *value);
 
-/* The form of a scalar of that kind, as a regular expression (ECMA 262) of the texts that the functions above accept; ""
- * if any text is accepted. Returns `text`. */
+/* The form of a scalar of that kind, as a regular expression (ECMA 262) of the texts that the functions above accept;
+ * "" if any text is accepted. Returns `text`. */
 enum { MR_VALUE_PATTERN = 1024 };
 const char *mr_value_pattern(mr_option_kind kind, char *text, size_t bytes);
 

@@ -40,9 +40,9 @@ typedef struct mr_yaml {
 int mr_yaml_parse(mr_yaml **root, mr_arena *arena, const char *file, const char *text, size_t bytes, bool override,
                   mr_diagnostics *diagnostics);
 
-/* Replaces ${VAR}, ${VAR:-default}, ${VAR:?message} and $$ in every scalar below `node` (not in keys) from the process's
- * environment. A default may contain variables. The value of a variable is never read as YAML nor expanded again. Scalars
- * whose variables are wrong are diagnosed and marked as broken. */
+/* Replaces ${VAR}, ${VAR:-default}, ${VAR:?message} and $$ in every scalar below `node` (not in keys) from the
+ * process's environment. A default may contain variables. The value of a variable is never read as YAML nor expanded
+ * again. Scalars whose variables are wrong are diagnosed and marked as broken. */
 int mr_yaml_expand(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics);
 
 /* A map's child; NULL if there is none or `map` is no map. */

@@ -1,7 +1,8 @@
-/* Messages of the protocol of cuts, as structs that a session sends and receives (session.h), and that wire.h serializes.
+/* Messages of the protocol of cuts, as structs that a session sends and receives (session.h), and that wire.h
+ * serializes.
  *
- * A message borrows everything it points to: from the session that sends it, until the session's next call; from the wire
- * reader, until it reads the next message. Frames have references of their own, see mr_cut_item. */
+ * A message borrows everything it points to: from the session that sends it, until the session's next call; from the
+ * wire reader, until it reads the next message. Frames have references of their own, see mr_cut_item. */
 #ifndef MILLRACE_TRANSPORT_MESSAGE_H
 #define MILLRACE_TRANSPORT_MESSAGE_H
 

@@ -17,8 +17,8 @@ static const int64_t EPOLL_TRY_NS = 1000000;
 
 static _Thread_local mr_worker *this_worker;
 
-/* No wait lasts longer than a tenth of a second: glibc before 2.41 can lose a pthread_cond_signal (its bug 25847), and each
- * caller checks its condition again anyway. */
+/* No wait lasts longer than a tenth of a second: glibc before 2.41 can lose a pthread_cond_signal (its bug 25847), and
+ * each caller checks its condition again anyway. */
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t time_ns) {
     int64_t longest = mr_clock_now_ns(mr_clock_real()) + 100000000;
     time_ns = time_ns < longest ? time_ns : longest;
@@ -119,8 +119,8 @@ static wakeup choose_worker(mr_executor *executor) {
     return chosen == WAKE_NONE ? choose_epoll(executor) : chosen;
 }
 
-/* Unlocks before it signals, since the woken worker takes the lock first of all. `signalling` keeps the executor alive until
- * the signal is sent. */
+/* Unlocks before it signals, since the woken worker takes the lock first of all. `signalling` keeps the executor alive
+ * until the signal is sent. */
 static void unlock_and_wake(mr_executor *executor, wakeup how) {
     if (how == WAKE_EPOLL && executor->eventfd_set)
         how = WAKE_NONE;
@@ -322,8 +322,8 @@ static void wait_for_work(mr_executor *executor) {
         executor->waking--;
 }
 
-/* Sleeps until there may be work, or polls for it. Other workers wait in epoll meanwhile: the polling worker may pick up a
- * long task. With the lock. */
+/* Sleeps until there may be work, or polls for it. Other workers wait in epoll meanwhile: the polling worker may pick
+ * up a long task. With the lock. */
 static void rest(mr_executor *executor) {
     if (executor->poll_ns && !executor->polling && mr_executor_poll(executor))
         return;
@@ -351,8 +351,8 @@ static mr_task *next_queued(mr_worker *self) {
             break;
         rest(executor);
     }
-    /* A worker that leaves with a task ensures that another worker takes queued tasks and waits in epoll. If workers poll,
-     * the timerfd may stay too early until they poll again: setting it takes longer than most tasks. */
+    /* A worker that leaves with a task ensures that another worker takes queued tasks and waits in epoll. If workers
+     * poll, the timerfd may stay too early until they poll again: setting it takes longer than most tasks. */
     if (executor->in_epoll && !executor->poll_ns)
         mr_executor_set_timerfd(executor);
     if (task && executor->queued)

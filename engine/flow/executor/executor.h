@@ -1,17 +1,17 @@
 /* The executor: runs tasks to completion on one worker thread for each usable core.
  *
  * A task is a function that does as much as it can and returns; it never waits. If it lacks input, room, a buffer or an
- * event, the supplier wakes it again through mr_task_wake. No wake is lost: a task that is woken while it runs, runs once
- * more. A task never runs on two threads at once.
+ * event, the supplier wakes it again through mr_task_wake. No wake is lost: a task that is woken while it runs, runs
+ * once more. A task never runs on two threads at once.
  *
  * Order: the task that the running task woke last runs next on the same worker, while its data are in the cache. Other
- * tasks queue up in order, and any worker may take them. A sleeping worker is woken only if tasks queue up, never for the
- * task that runs next anyway.
+ * tasks queue up in order, and any worker may take them. A sleeping worker is woken only if tasks queue up, never for
+ * the task that runs next anyway.
  *
  * A task may have a thread of its own (mr_task_detach), for calls that block.
  *
- * Deterministic mode: with a seed there are no threads. mr_executor_drive runs tasks in an order drawn from the seed, and
- * moves a simulated clock on to the next timer or device completion whenever nothing else can run. */
+ * Deterministic mode: with a seed there are no threads. mr_executor_drive runs tasks in an order drawn from the seed,
+ * and moves a simulated clock on to the next timer or device completion whenever nothing else can run. */
 #ifndef MILLRACE_FLOW_EXECUTOR_EXECUTOR_H
 #define MILLRACE_FLOW_EXECUTOR_EXECUTOR_H
 
@@ -49,9 +49,9 @@ typedef struct mr_task {
 /* Creates an executor with `workers` threads, which mr_executor_start starts. If `seed` is not 0 the executor is
  * deterministic and has no threads. MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE: no descriptors left. */
 int mr_executor_create(mr_executor **executor, int workers, uint64_t seed);
-/* Before the start: for poll_ns after the last task that is not upkeep, one idle worker at a time polls for work, so that
- * producers need not wake a worker. It polls the queue, the timers (which are then not delayed to share a wake-up) and the
- * tasks of mr_task_poll. Default 0: idle workers sleep at once. */
+/* Before the start: for poll_ns after the last task that is not upkeep, one idle worker at a time polls for work, so
+ * that producers need not wake a worker. It polls the queue, the timers (which are then not delayed to share a wake-up)
+ * and the tasks of mr_task_poll. Default 0: idle workers sleep at once. */
 void mr_executor_busy_poll(mr_executor *executor, int64_t poll_ns);
 int mr_executor_start(mr_executor *executor);
 /* Writes the name that the system shows for the worker thread of that index into `name`, and returns it. A task's own
@@ -79,27 +79,27 @@ bool mr_executor_drive(mr_executor *executor, int64_t until_ns);
 void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context);
 /* Gives the task a thread of its own. Before its first wake; not in deterministic mode. MR_ERROR_MEMORY. */
 int mr_task_detach(mr_task *task, const char *name);
-/* Wakes the task each time the descriptor becomes readable or has more to read (edge-triggered: unread older data do not
- * wake it again). The descriptor stays the caller's. An idle worker waits for it and runs the task itself; if all workers
- * are busy, one of them tries every millisecond. MR_ERROR_UNAVAILABLE: the task has a thread of its own, the executor is
- * deterministic, or too many descriptors are watched. */
+/* Wakes the task each time the descriptor becomes readable or has more to read (edge-triggered: unread older data do
+ * not wake it again). The descriptor stays the caller's. An idle worker waits for it and runs the task itself; if all
+ * workers are busy, one of them tries every millisecond. MR_ERROR_UNAVAILABLE: the task has a thread of its own, the
+ * executor is deterministic, or too many descriptors are watched. */
 int mr_task_watch(mr_task *task, int fd) __attribute__((warn_unused_result));
 /* Before the descriptor is closed. The task may be woken once more. */
 void mr_task_unwatch(mr_task *task);
-/* The polling worker (mr_executor_busy_poll) also calls `peek`, and wakes the task if it returns true. No worker polls all
- * the time, and none does unless busy polling is on, so there must be another way to wake the task.
+/* The polling worker (mr_executor_busy_poll) also calls `peek`, and wakes the task if it returns true. No worker polls
+ * all the time, and none does unless busy polling is on, so there must be another way to wake the task.
  * MR_ERROR_UNAVAILABLE: too many tasks are polled. */
 int mr_task_poll(mr_task *task, mr_task_peek *peek) __attribute__((warn_unused_result));
-/* Before its first wake: the task is also woken if there is no work, for example by keep-alive messages. Its runs do not
- * extend polling unless it calls mr_executor_keep_polling. */
+/* Before its first wake: the task is also woken if there is no work, for example by keep-alive messages. Its runs do
+ * not extend polling unless it calls mr_executor_keep_polling. */
 void mr_task_for_upkeep(mr_task *task);
 /* Called by a task: there was work, and more is expected soon. Does nothing on other threads. */
 void mr_executor_keep_polling(void);
-/* Stops calling `peek`, without a call with `last` even if a worker polls at this moment. Producers may still rely on that
- * call, so the caller handles remaining work itself. The task may be woken once more. */
+/* Stops calling `peek`, without a call with `last` even if a worker polls at this moment. Producers may still rely on
+ * that call, so the caller handles remaining work itself. The task may be woken once more. */
 void mr_task_unpoll(mr_task *task);
-/* Ends and joins the task's own thread, if it has one. The task does not run again, and wakes have no effect. Not from that
- * thread. */
+/* Ends and joins the task's own thread, if it has one. The task does not run again, and wakes have no effect. Not from
+ * that thread. */
 void mr_task_end_thread(mr_task *task);
 /* Processor nanoseconds of its own thread, also after that has ended; 0 if it has none. */
 int64_t mr_task_cpu_ns(const mr_task *task);
@@ -109,8 +109,8 @@ void mr_task_fini(mr_task *task);
 bool mr_task_wake(mr_task *task);
 /* mr_task_wake in the shape of a callback (events, pools). */
 void mr_task_waker(void *task);
-/* Wakes the task behind all queued tasks and behind the task that runs next. `low_priority`: wakes no idle worker, neither
- * now nor if it is woken once more; this worker, or another that looks for work, runs it in time. */
+/* Wakes the task behind all queued tasks and behind the task that runs next. `low_priority`: wakes no idle worker,
+ * neither now nor if it is woken once more; this worker, or another that looks for work, runs it in time. */
 void mr_task_wake_behind(mr_task *task, bool low_priority);
 /* mr_task_wake, but only if the task is idle. */
 bool mr_task_wake_idle(mr_task *task);

@@ -73,8 +73,8 @@ void mr_executor_note_next_due(mr_executor *executor);
 void mr_executor_queue(mr_executor *executor, mr_task *task);
 /* Ensures that a worker waits in epoll with the current descriptors. Unlocks. */
 void mr_executor_unlock_and_wake_epoll(mr_executor *executor);
-/* Waits for a condition that mr_condition_init made, until that time but at most a tenth of a second. The caller checks its
- * condition again. */
+/* Waits for a condition that mr_condition_init made, until that time but at most a tenth of a second. The caller checks
+ * its condition again. */
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
 
 /* threads.c: wakes the thread of a task. */
@@ -94,8 +94,8 @@ void mr_executor_epoll_try(mr_executor *executor, int64_t pause_ns);
 void mr_executor_set_timerfd(mr_executor *executor);
 /* Ends an epoll_wait. Also without the lock. */
 void mr_executor_set_eventfd(mr_executor *executor);
-/* Polls until there is work or a timer is due, poll_until_ns has passed, or stop_poll is set. Unlocks meanwhile. False: the
- * worker may sleep. */
+/* Polls until there is work or a timer is due, poll_until_ns has passed, or stop_poll is set. Unlocks meanwhile. False:
+ * the worker may sleep. */
 bool mr_executor_poll(mr_executor *executor);
 
 /* drive.c: adds a task to those that may run next. */

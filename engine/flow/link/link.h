@@ -63,13 +63,13 @@ bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer);
  * calls mr_link_tell after the last of them. */
 bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news);
 void mr_link_tell(mr_link *link);
-/* Whether the lane has room for one more frame beside `coming` that will be pushed into it. If not, the producer will be
- * woken when more frames are taken from it. */
+/* Whether the lane has room for one more frame beside `coming` that will be pushed into it. If not, the producer will
+ * be woken when more frames are taken from it. */
 bool mr_link_has_room(mr_link *link, uint32_t source, uint32_t coming, mr_task *producer);
 /* Takes up to `count` items, lane by lane in turn; returns the number taken. */
 size_t mr_link_pop(mr_link *link, mr_item *items, size_t count);
-/* The same, but it takes frames only if `claim` permits it, called for each frame at the head of a lane; the lanes whose
- * frames stay come last next time. Lanes are tried once, so there may be more to take. */
+/* The same, but it takes frames only if `claim` permits it, called for each frame at the head of a lane; the lanes
+ * whose frames stay come last next time. Lanes are tried once, so there may be more to take. */
 typedef bool mr_link_claim(void *context, uint32_t source);
 size_t mr_link_pop_claimed(mr_link *link, mr_item *items, size_t count, mr_link_claim *claim, void *context);
 /* Copies the first item of one source's lane; false if it is empty. Only the consumer takes items, so it stays. */

@@ -151,8 +151,8 @@ static bool exceeds_share(cut_out *out, uint32_t source) {
     return exceeds;
 }
 
-/* Frames for which a source has no share left stay in the queue, where they hold up no other source. Those of a live cut
- * are dropped. */
+/* Frames for which a source has no share left stay in the queue, where they hold up no other source. Those of a live
+ * cut are dropped. */
 static bool source_has_room(mr_stage *self, uint32_t source, uint32_t coming) {
     cut_out *out = self->state;
     if (!out->of_source || out->cut->mode == MR_CUT_LIVE)

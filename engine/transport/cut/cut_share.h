@@ -42,7 +42,8 @@ void mr_cut_exporter_aim(mr_cut_exporter *exporter, uint64_t session);
 /* mr_wire_writer_params.share, with the lender as context. */
 bool mr_cut_export_buffer(void *exporter, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot);
 /* Posts a message to the peer that mr_cut_exporter_aim has selected. False: it must go through ZeroMQ. */
-bool mr_cut_exporter_post(mr_cut_exporter *exporter, const mr_cut_message *message, const mr_wire_part *parts, size_t count);
+bool mr_cut_exporter_post(mr_cut_exporter *exporter, const mr_cut_message *message, const mr_wire_part *parts,
+                          size_t count);
 /* Consumers have indices below this. */
 size_t mr_cut_exporter_places(const mr_cut_exporter *exporter);
 /* The next ring message of the consumer with that index, if it is of that consumer's session, until

@@ -97,7 +97,7 @@ static inline uint64_t *claim_of(mr_receiver *receiver, int32_t place, uint32_t 
     return &receiver->claims[(size_t)place * receiver->params.senders + sender];
 }
 
-/* ---- receiver.c: the table of identities -------------------------------------------------------------------------------------------- */
+/* ---- receiver.c: the table of identities ------------------------------------------------------------------------- */
 
 /* The entry that an item from that sender is one more copy of; NOWHERE: it is new. */
 int32_t mr_receiver_table_find(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
@@ -116,7 +116,7 @@ void mr_receiver_table_clear(mr_receiver *receiver);
 /* Adds a range to the next report, joined to the last one if it continues it. False: no room. */
 bool mr_receiver_report(mr_receiver *receiver, origin *from, const mr_settled *range);
 
-/* ---- receiver_input.c --------------------------------------------------------------------------------------------- */
+/* ---- receiver_input.c -------------------------------------------------------------------------------------------- */
 
 /* Ends the session: HELLO again, at once unless one was sent just before. */
 void mr_receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text);

@@ -1,5 +1,5 @@
-/* The sender of a cut: the ring of its items, and the interface. Sessions with peers are in sender_peers.c, what is to be
- * done next is in sender_send.c.
+/* The sender of a cut: the ring of its items, and the interface. Sessions with peers are in sender_peers.c, what is to
+ * be done next is in sender_send.c.
  *
  * Losses: a live cut drops frames that no consumer was connected for, or that were on a connection that broke, and a
  * process that ended knew of losses that its successor does not know of. The other side cannot see these, and a join

@@ -138,8 +138,8 @@ typedef struct mr_action {
         mr_reject_reason reason; /* of REJECTED */
         const char *name;        /* the peer's, also of SUSPECT; "" if it is not known */
         uint64_t incarnation;
-        uint32_t index;          /* sender, of JOINED and ROUTE: below most_peers, the same as long as that peer may come
-                                    back */
+        uint32_t index; /* sender, of JOINED and ROUTE: below most_peers, the same as long as that peer may come
+                           back */
         uint64_t session;        /* sender: the session that began or ended; 0: none */
         const char *memory;      /* of JOINED: the peer's offer or token of shared memory */
         const char *text;        /* for people */
@@ -243,8 +243,8 @@ typedef struct mr_receiver_params {
 int mr_receiver_create(mr_receiver **receiver, const mr_receiver_params *params);
 void mr_receiver_destroy(mr_receiver **receiver);
 
-/* If a transport has two ways: false if other messages precede the one of that session and number, so that a gap would be
- * seen. They may still arrive by the other way. */
+/* If a transport has two ways: false if other messages precede the one of that session and number, so that a gap would
+ * be seen. They may still arrive by the other way. */
 bool mr_receiver_may_receive(const mr_receiver *receiver, uint32_t sender, uint64_t session, uint64_t number);
 /* Whether that is the present session with that sender. */
 bool mr_receiver_knows(const mr_receiver *receiver, uint32_t sender, uint64_t session);
@@ -279,8 +279,8 @@ bool mr_receiver_lacks(const mr_receiver *receiver);
 mr_run_state mr_receiver_run_state(const mr_receiver *receiver, bool *absent);
 /* Whether there were more gaps than can be remembered: repetitions may be taken for new frames. */
 bool mr_receiver_forgets(const mr_receiver *receiver);
-/* All senders have reported that they need nothing more. A receiver must not leave before that: its reports may have been
- * lost, and no other process could repeat them. */
+/* All senders have reported that they need nothing more. A receiver must not leave before that: its reports may have
+ * been lost, and no other process could repeat them. */
 bool mr_receiver_finished(const mr_receiver *receiver);
 /* Grants no more credit; existing grants are withdrawn once the senders know. Sends BYE once nothing is held. Senders
  * pass the rest to other peers, or wait for another process. */

@@ -86,9 +86,9 @@ void mr_shm_export_destroy(mr_shm_export **export);
 
 /* Readable when mr_shm_export_drive has something to do, which hears the bell, or notes are to be fetched. */
 int mr_shm_export_fd(const mr_shm_export *export);
-/* Accepts peers, and takes back the memory that they released or that dead ones held. Called in each turn of the caller's
- * loop. `sleeps`: the caller is about to wait for the descriptor, which becomes readable if something is released or a
- * record arrives. Failures concern single peers and are logged. */
+/* Accepts peers, and takes back the memory that they released or that dead ones held. Called in each turn of the
+ * caller's loop. `sleeps`: the caller is about to wait for the descriptor, which becomes readable if something is
+ * released or a record arrives. Failures concern single peers and are logged. */
 void mr_shm_export_drive(mr_shm_export *export, bool sleeps);
 
 void mr_shm_export_offer(const mr_shm_export *export, mr_shm_offer *offer);
@@ -106,8 +106,8 @@ int mr_shm_export_lend(mr_shm_export *export, mr_shm_peer *peer, mr_buffer *buff
 /* Leases that the peer holds. */
 size_t mr_shm_export_leased(mr_shm_export *export, mr_shm_peer *peer);
 
-/* The place of the next record for a peer, and the most bytes that it may have, up to MR_SHM_RECORD_BYTES. 0: not attached,
- * or no room: send the message over the socket. The consumer sends records likewise (mr_shm_import_room). */
+/* The place of the next record for a peer, and the most bytes that it may have, up to MR_SHM_RECORD_BYTES. 0: not
+ * attached, or no room: send the message over the socket. The consumer sends records likewise (mr_shm_import_room). */
 size_t mr_shm_export_room(mr_shm_export *export, mr_shm_peer *peer, uint8_t **place);
 /* Sends `bytes` bytes, at least 1, of the record written there, with no call for that peer in between. */
 void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes);

@@ -16,8 +16,8 @@ static size_t padded(size_t bytes) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-int mr_ring_message_write(uint8_t *data, size_t room, const mr_cut_message *message, const mr_wire_part *parts, size_t count,
-                    size_t *bytes) {
+int mr_ring_message_write(uint8_t *data, size_t room, const mr_cut_message *message, const mr_wire_part *parts,
+                          size_t count, size_t *bytes) {
     const head begin = {.session = message->session, .number = message->number, .count = count};
     size_t at = sizeof begin + count * sizeof(uint64_t);
     if (at > room)

@@ -16,8 +16,8 @@ typedef struct mr_ring_message {
 
 /* Writes count parts, at most MR_WIRE_BLOCKS + 1; *bytes: how many bytes that takes. MR_ERROR_AGAIN, without a message:
  * more than there is room for. */
-int mr_ring_message_write(uint8_t *data, size_t room, const mr_cut_message *message, const mr_wire_part *parts, size_t count,
-                    size_t *bytes);
+int mr_ring_message_write(uint8_t *data, size_t room, const mr_cut_message *message, const mr_wire_part *parts,
+                          size_t count, size_t *bytes);
 /* The parts lie in `data`. MR_ERROR_PROTOCOL. */
 int mr_ring_message_read(const uint8_t *data, size_t bytes, mr_ring_message *message_in);
 

@@ -95,8 +95,8 @@ void mr_wire_reader_destroy(mr_wire_reader **reader);
 /* Reads a message of `count` parts, the envelope first. Parts are borrowed; a part with a buffer is referred to by the
  * frames that point into it, which keep it; bytes without one, or not at a multiple of 8, are copied.
  *
- * The message stays until the reader's next call. The frames of its items are new, with one reference each, which is the
- * caller's; their receipts are NULL, their times by the clock that reads `now_ns`. On failure nothing is left to be
+ * The message stays until the reader's next call. The frames of its items are new, with one reference each, which is
+ * the caller's; their receipts are NULL, their times by the clock that reads `now_ns`. On failure nothing is left to be
  * freed: MR_ERROR_PROTOCOL, MR_ERROR_MEMORY. */
 int mr_wire_read(mr_wire_reader *reader, const mr_wire_part *parts, size_t count, int64_t now_ns,
                  mr_cut_message *message);

@@ -1,6 +1,7 @@
 /* The guard of a ZeroMQ socket that binds: a thread that answers libzmq's authentication requests (ZAP), follows
- * connections as they open and close, and limits their number and how long they may stay silent. Each answer goes to the
- * audit log; many refusals are sampled, but all are counted, and entries report the count. Internal to engine/transport.
+ * connections as they open and close, and limits their number and how long they may stay silent. Each answer goes to
+ * the audit log; many refusals are sampled, but all are counted, and entries report the count. Internal to
+ * engine/transport.
  *
  * Any program that can reach the socket can connect without ever completing a handshake; so the limits apply to
  * connections that completed one. If the socket's owner learns which peer a connection belongs to, it reports it here,

@@ -23,7 +23,8 @@ typedef struct mr_io_thread_params {
     const mr_zmq_params *sockets; /* one of type ZMQ_ROUTER, or any number of ZMQ_DEALER */
     size_t most_routes;          /* of a ROUTER: beyond this number the route that was silent for longest is forgotten,
                                     identified ones last */
-    /* A message: parts are borrowed; those with a buffer may be kept by a reference to it. No parts: malformed message. */
+    /* A message: parts are borrowed; those with a buffer may be kept by a reference to it. No parts: malformed message.
+     */
     void (*receive)(void *context, uint32_t route, const mr_wire_part *parts, size_t count);
     /* The route is closed. */
     void (*lost)(void *context, uint32_t route);
@@ -36,15 +37,16 @@ typedef struct mr_io_thread_params {
     void *context;
 } mr_io_thread_params;
 
-/* Opens the sockets; nothing is called before mr_io_thread_start. Errors are those of mr_zmq_create and mr_zmq_attach. */
+/* Opens the sockets; nothing is called before mr_io_thread_start. Errors are those of mr_zmq_create and mr_zmq_attach.
+ */
 int mr_io_thread_open(mr_io_thread **io_thread, const mr_io_thread_params *params);
 /* Before it begins: `work` is called, too, when that descriptor is readable, which `work` sees to. */
 void mr_io_thread_watch(mr_io_thread *io_thread, int fd);
 /* Starts the thread. MR_ERROR_MEMORY. */
 int mr_io_thread_start(mr_io_thread *io_thread);
 void mr_io_thread_wake(mr_io_thread *io_thread);
-/* The same, but if the thread sleeps, the caller does its work at once and lets it sleep on. Any other thread that holds
- * no lock which `work` may take. */
+/* The same, but if the thread sleeps, the caller does its work at once and lets it sleep on. Any other thread that
+ * holds no lock which `work` may take. */
 void mr_io_thread_work_inline(mr_io_thread *io_thread);
 /* Likewise, but only calls `listen`, so that the caller can go on with received frames at once. True if it did: call
  * mr_io_thread_work_inline soon. */

@@ -1,6 +1,6 @@
-/* Peers of a ROUTER: a number for each routing id, which libzmq assigns to connections (or peers choose; ids are any 1 to
- * 255 bytes). Bounded, since any program may connect: the route that was silent for longest is forgotten, identified ones
- * last. One thread. */
+/* Peers of a ROUTER: a number for each routing id, which libzmq assigns to connections (or peers choose; ids are any 1
+ * to 255 bytes). Bounded, since any program may connect: the route that was silent for longest is forgotten, identified
+ * ones last. One thread. */
 #ifndef MILLRACE_TRANSPORT_ZMQ_ROUTES_H
 #define MILLRACE_TRANSPORT_ZMQ_ROUTES_H
 

@@ -45,10 +45,12 @@ int mr_zmq_check_files(const mr_zmq_params *params, const char **wrong);
 
 /* Checks all that, and makes a socket with its keys and limits that is not attached yet, so that its owner may set
  * options of its own through the handle. Errors are those of mr_zmq_check_files, MR_ERROR_UNAVAILABLE (libzmq without
- * CURVE, too many sockets, too few file descriptors), MR_ERROR_MEMORY. Strings of `params` live until it is attached. */
+ * CURVE, too many sockets, too few file descriptors), MR_ERROR_MEMORY. Strings of `params` live until it is attached.
+ */
 int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params);
 /* Binds or connects; on failure only closing is left. MR_ERROR_UNAVAILABLE (the address is taken, or none of this
- * machine), MR_ERROR_PERMISSION (a folder of ipc sockets that others own or may enter), MR_ERROR_IO, MR_ERROR_CONFIG. */
+ * machine), MR_ERROR_PERMISSION (a folder of ipc sockets that others own or may enter), MR_ERROR_IO, MR_ERROR_CONFIG.
+ */
 int mr_zmq_attach(mr_zmq *socket);
 /* One that connects: closes the connection, with all that is under way on it, and makes another. */
 void mr_zmq_renew(mr_zmq *socket);
