@@ -253,7 +253,7 @@ stages:
                 self.wait_until(lambda: "listens at" in (self.folder / "told").read_text(), running)
                 running.terminate()
                 summary, told = self.end_of(running)
-                self.assertIn("what is in flight is dropped", told)
+                self.assertIn("frames in flight are dropped", told)
                 self.assertEqual(summary["ledger"]["delivered"], 0)
                 self.assertEqual(sum(self.dropped(summary).values()), summary["ledger"]["in"])
 
