@@ -2,6 +2,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/instance/hooks.h"
 #include "engine/flow/link/link.h"
 
 int mr_credit_create(mr_instance *instance) {

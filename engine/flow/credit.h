@@ -12,7 +12,7 @@
 #ifndef MILLRACE_FLOW_CREDIT_H
 #define MILLRACE_FLOW_CREDIT_H
 
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/instance.h"
 
 /* For an instance that needs credit; once it is known whether a join lies behind. MR_ERROR_MEMORY. */
 int mr_credit_create(mr_instance *instance);

@@ -8,7 +8,7 @@
 #include "engine/base/names.h"
 #include "engine/data/store.h"
 #include "engine/flow/executor/executor.h"
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/instance.h"
 #include "engine/flow/ledger/accuracy.h"
 #include "engine/flow/ledger/ledger.h"
 #include "engine/plan/plan.h"

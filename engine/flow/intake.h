@@ -2,7 +2,7 @@
 #ifndef MILLRACE_FLOW_INTAKE_H
 #define MILLRACE_FLOW_INTAKE_H
 
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/instance.h"
 
 /* Whether an earlier run settled the frame, and it goes no further. */
 bool mr_instance_leaves_out(const mr_instance *instance, const mr_frame *frame);

@@ -2,7 +2,7 @@
 #ifndef MILLRACE_FLOW_IO_H
 #define MILLRACE_FLOW_IO_H
 
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/instance.h"
 
 /* Takes input `index` of port 0 from the call, which does nothing more with it: the caller owns its reference and
  * settles it. */

@@ -2,7 +2,7 @@
 #ifndef MILLRACE_FLOW_LIFECYCLE_H
 #define MILLRACE_FLOW_LIFECYCLE_H
 
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/instance.h"
 
 /* `run` is the task of its entries (step.h). MR_ERROR_MEMORY. */
 int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source,

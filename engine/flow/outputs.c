@@ -8,7 +8,7 @@
 #include "engine/data/store.h"
 #include "engine/flow/credit.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/instance.h"
 #include "engine/flow/link/link.h"
 #include "engine/flow/placement.h"
 #include "engine/flow/run.h"

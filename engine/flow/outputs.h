@@ -2,7 +2,7 @@
 #ifndef MILLRACE_FLOW_OUTPUTS_H
 #define MILLRACE_FLOW_OUTPUTS_H
 
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/instance.h"
 
 /* Pushes the outputs of finished slots, in order, and frees slots whose device work is done. Called with the lock. */
 void mr_instance_retire(mr_instance *instance, mr_entry_task *entry);

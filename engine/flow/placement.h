@@ -8,7 +8,7 @@
 #ifndef MILLRACE_FLOW_PLACEMENT_H
 #define MILLRACE_FLOW_PLACEMENT_H
 
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/instance.h"
 
 /* The part for a call whose first frame is `frame`. With the lock. */
 size_t mr_instance_choose_part(mr_instance *instance, const mr_frame *frame);

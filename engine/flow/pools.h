@@ -2,7 +2,7 @@
 #ifndef MILLRACE_FLOW_POOLS_H
 #define MILLRACE_FLOW_POOLS_H
 
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/instance.h"
 
 /* Wakes the entry when the pool has `count` buffers; it waits in that place of its `pool_waits`. MR_ERROR_AGAIN, or
  * MR_ERROR_CANCELLED if the run is stopped at once. */

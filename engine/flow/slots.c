@@ -3,7 +3,9 @@
 
 #include "engine/base/memory.h"
 #include "engine/data/store.h"
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/hooks.h"
+#include "engine/flow/instance/instance.h"
+#include "engine/flow/ledger/ledger.h"
 
 /* Makes room for one more element in an array of a slot. */
 static bool room_for(void **array, size_t count, size_t *room, size_t element) {

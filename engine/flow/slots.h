@@ -2,7 +2,8 @@
 #ifndef MILLRACE_FLOW_SLOTS_H
 #define MILLRACE_FLOW_SLOTS_H
 
-#include "engine/flow/instance.h"
+#include "engine/data/receipt.h"
+#include "engine/flow/instance/instance.h"
 
 /* mr_slot_next_output if there is no room yet. */
 mr_output *mr_slot_grow_outputs(mr_instance *instance, mr_slot *slot, mr_frame *frame);

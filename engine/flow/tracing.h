@@ -9,7 +9,7 @@
 #ifndef MILLRACE_FLOW_TRACING_H
 #define MILLRACE_FLOW_TRACING_H
 
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/instance.h"
 #include "engine/observe/trace.h"
 
 /* Of an instance. Guarded as its slots are. */

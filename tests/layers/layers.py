@@ -34,15 +34,17 @@ engine/planner: engine/base engine/device engine/device/sim engine/device/open e
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
+engine/flow/instance: engine/base engine/data engine/device engine/observe engine/plan engine/flow/executor
+    engine/flow/ledger engine/flow/link
 engine/flow: engine/base engine/data engine/device engine/device/open engine/observe engine/text engine/plan
-    engine/flow/executor engine/flow/ledger engine/flow/link
+    engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/instance
 engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
-engine/transport/cut: engine/base engine/observe engine/plan engine/flow engine/flow/ledger engine/flow/link engine/transport
-    engine/transport/session engine/transport/wire engine/transport/shm engine/transport/zmq
+engine/transport/cut: engine/base engine/observe engine/plan engine/flow engine/flow/instance engine/flow/ledger
+    engine/flow/link engine/transport engine/transport/session engine/transport/wire engine/transport/shm engine/transport/zmq
 engine/pipeline: engine/base engine/data engine/text engine/plan engine/planner engine/flow engine/flow/executor
     engine/flow/link engine/transport/cut engine/transport/zmq
 kernels: engine/base

@@ -4,7 +4,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/flow/instance.h"
+#include "engine/flow/instance/hooks.h"
+#include "engine/flow/instance/instance.h"
 #include "engine/flow/link/link.h"
 #include "engine/flow/run.h"
 #include "engine/flow/resume.h"

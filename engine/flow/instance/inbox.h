@@ -1,0 +1,32 @@
+/* Frames and marks on their way into slots. Internal to the engine. */
+#ifndef MILLRACE_FLOW_INSTANCE_INBOX_H
+#define MILLRACE_FLOW_INSTANCE_INBOX_H
+
+#include "engine/flow/link/link.h"
+#include "engine/plan/plan.h"
+
+enum { MR_BURST = 16, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
+
+/* Frames and marks on their way into slots (intake.h). */
+typedef struct mr_intake {
+    size_t port_count;
+    mr_link **ports;         /* input links, one a port */
+    mr_item inbox[MR_BURST]; /* popped, not yet in a slot */
+    size_t inbox_first, inbox_count, burst;
+    uint32_t *credit;        /* by source: frames taken whose outputs are not all pushed (credit.h); NULL: none counted */
+    bool held_up;            /* the last look at the queue found frames without room behind this stage */
+    size_t join_turn;        /* of several ports: the source that is tried first */
+    bool *away_reported;     /* likewise, by source: every port is away (gap.h), and the stages behind know */
+    int64_t batch_due_ns;    /* when the batch that is gathered leaves; INT64_MAX: not set */
+    size_t ends_left;        /* sources that have not ended here */
+    bool ended;
+    bool sheds;              /* late frames are dropped; false for last stages, which deliver them */
+    bool passes_settled;     /* frames that an earlier run settled (resume.h) are processed again, since this stage, or
+                                one behind, keeps state */
+    bool *skipping;          /* for each source here: packets are passed over until a key frame in time */
+    int untried;             /* frames dropped because they would be late, though they are not yet */
+    _Atomic int64_t last_ns; /* of the last call */
+    uint32_t first_epoch;    /* of a source whose frames the program pushes */
+} mr_intake;
+
+#endif

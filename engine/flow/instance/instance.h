@@ -1,0 +1,102 @@
+/* A running stage: one instance of a stage type, its inputs, its slots, its outputs. Internal to engine/flow.
+ *
+ * An instance has one or more entries (tasks), each of which may be inside the stage type at once. They share a ring of
+ * slots; a slot holds one call's inputs, outputs and event:
+ *
+ *     free -> gathering (inputs are collected) -> running (an entry calls the stage type)
+ *          -> done (all outputs are known) -> held (outputs are pushed; the device still works on it) -> free
+ *
+ * Slots are claimed, pushed and freed in order. So results stay in order however many workers are inside, copies and
+ * compute of neighbouring frames overlap, and nothing is recycled while a device reads it.
+ *
+ * An entry never waits. If input, slot, room or buffer is missing, it returns, and is woken when there is one: links
+ * wake their consumer or their producers, events and pools the entry that asked.
+ *
+ * On several devices the instance has a part for each: the stage type's state there, and pools. A slot goes to the
+ * device that holds its first frame, else to the device that will finish first (placement.c); the entry brings the
+ * other inputs in, as the first work of the call. Such a slot releases all it holds as soon as its own device is done,
+ * and only its place in the ring waits for earlier slots: a slow device does not hold up the others.
+ *
+ * Threads: state that entries share is guarded by `lock`, which is taken only if there are several. */
+#ifndef MILLRACE_FLOW_INSTANCE_INSTANCE_H
+#define MILLRACE_FLOW_INSTANCE_INSTANCE_H
+
+#include <pthread.h>
+
+#include "engine/flow/instance/entry.h"
+#include "engine/flow/instance/inbox.h"
+#include "engine/flow/instance/part.h"
+#include "engine/flow/instance/slot.h"
+#include "engine/plan/plan.h"
+
+typedef struct mr_graph mr_graph;
+
+/* Counts of an end of a cut, as in mr_cut_summary: written by its stage while it works, read by any thread. */
+typedef struct mr_cut_tally {
+    _Atomic uint64_t frames, again, set_aside, sessions, stale, malformed, rejected, refused;
+} mr_cut_tally;
+
+/* Memory that a device may use as long as its streams exist: the one or the other. */
+typedef struct mr_abandoned {
+    mr_buffer *buffer;
+    mr_result *result;
+} mr_abandoned;
+
+/* Memory beside the pools of its devices: a device may use it as long as its streams exist. */
+typedef struct mr_abandonment {
+    pthread_mutex_t lock;    /* also of the pools */
+    size_t count, room;
+    mr_abandoned *items;
+} mr_abandonment;
+
+/* Its opening (lifecycle.h). */
+typedef struct mr_opening {
+    bool waits;              /* its source waits for its turn (turns.h), and it opens with the source */
+    atomic_bool begun;       /* likewise: it may open itself */
+    bool opens_itself;       /* by its own thread, when that first runs */
+    bool tried;              /* its thread has tried to */
+    atomic_bool ready;       /* it may run: it is open, and was let go. Until then wakes have no effect */
+} mr_opening;
+
+struct mr_instance {
+    mr_stage self;           /* of its first part, without its state: common to all parts */
+    mr_graph *graph;
+    const mr_plan_vertex *vertex;
+    pthread_mutex_t lock;
+    bool shared;             /* several entries: the lock is taken */
+    atomic_bool failed;      /* it cannot open, or is a sink that cannot write any more: inputs are dropped */
+    atomic_bool complained;  /* its first error was logged */
+    size_t entry_count;
+    mr_entry_task *entries;
+    _Atomic int64_t wake_ns; /* sources: the time at which process asked to be called again */
+    mr_slot_ring ring;
+    mr_intake intake;
+    mr_placement placement;
+    mr_opening opening;
+    mr_abandonment abandoned;
+    mr_cut_tally cut;        /* of an end of a cut */
+    struct mr_instance_trace *traced; /* NULL: not traced */
+};
+
+static inline mr_part *mr_slot_part(const mr_instance *instance, const mr_slot *slot) {
+    return &instance->placement.parts[slot->part];
+}
+
+/* Pools of a part: one for each output port, and those behind. */
+static inline size_t mr_instance_pools(const mr_instance *instance) {
+    return instance->vertex->output_count + MR_OTHER_POOLS;
+}
+
+static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) {
+    return &instance->ring.slots[number & (instance->ring.slot_count - 1)];
+}
+
+/* Whether frames that reach it may be delivered: no stage comes behind it, or not behind all of its outputs. */
+static inline bool mr_instance_delivers(const mr_instance *instance) {
+    for (size_t port = 0; port < instance->vertex->output_count; port++)
+        if (instance->ring.routes[port].consumer_count == 0)
+            return true;
+    return !instance->self.type->outputs;
+}
+
+#endif
