@@ -13,7 +13,7 @@ typedef struct mr_intake {
     mr_link **ports;         /* input links, one a port */
     mr_item inbox[MR_BURST]; /* popped, not yet in a slot */
     size_t inbox_first, inbox_count, burst;
-    uint32_t *credit;        /* by source: frames taken whose outputs are not all pushed (credit.h); NULL: none counted */
+    uint32_t *credit;        /* by source: frames taken whose outputs are not all pushed (credit.h); or NULL */
     bool held_up;            /* the last look at the queue found frames without room behind this stage */
     size_t join_turn;        /* of several ports: the source that is tried first */
     bool *away_reported;     /* likewise, by source: every port is away (gap.h), and the stages behind know */
