@@ -1,7 +1,6 @@
 /* Inputs of a call: a batch from one link, or one frame of each port. */
 #include "engine/flow/intake.h"
 
-
 #include "engine/flow/copy.h"
 #include "engine/flow/credit.h"
 #include "engine/flow/deadline.h"

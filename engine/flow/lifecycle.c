@@ -1,7 +1,6 @@
 /* Creates, opens and destroys instances. */
 #include "engine/flow/lifecycle.h"
 
-
 #include "engine/base/memory.h"
 #include "engine/flow/credit.h"
 #include "engine/flow/graph.h"

@@ -2,7 +2,6 @@
  * device work is done. */
 #include "engine/flow/outputs.h"
 
-
 #include "engine/base/memory.h"
 #include "engine/data/pool.h"
 #include "engine/data/store.h"

@@ -2,7 +2,6 @@
  * reads it. */
 #include "engine/planner/copies.h"
 
-
 #include "engine/plan/copy_options.h"
 #include "engine/planner/builder.h"
 #include "engine/planner/devices.h"

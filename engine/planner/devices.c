@@ -22,7 +22,6 @@ const mr_card *mr_plan_keep_card(mr_plan_builder *b, const mr_card *card) {
     return kept;
 }
 
-
 /* ---- the list of devices --------------------------------------------------------------------------------------- */
 
 /* The entry of that name, alias or full name; -1 if there is none. */

@@ -24,7 +24,6 @@
 
 typedef enum mr_interpolation { MR_NEAREST, MR_BILINEAR, MR_BICUBIC, MR_AREA } mr_interpolation;
 
-
 typedef struct mr_filter {
     int count;        /* results */
     int bits;         /* of the weights, after the point */

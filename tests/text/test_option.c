@@ -33,7 +33,6 @@ typedef struct everything {
     } part;
 } everything;
 
-
 static const char *const choices[] = {"nearest", "bilinear", "area", NULL};
 static const mr_option part_fields[] = {
     {.name = "x", .kind = MR_OPTION_INT, .offset = 8, .required = true, .min = 0, .max = 100, .unit = "px",

@@ -82,7 +82,6 @@ bool mr_link_ended(mr_link *link);
 int mr_link_most_frames(mr_link *link);
 bool mr_link_has_source(const mr_link *link, uint32_t source);
 
-
 /* Before the run: reports the number of frames in it on every change. `awaited` names the cause of a producer's
  * wait. */
 typedef struct mr_link_tracing {
