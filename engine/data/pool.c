@@ -89,7 +89,7 @@ static void destroy(mr_pool *pool) {
 }
 
 /* One holder less; gives back the lock. */
-static void let_go(mr_pool *pool) {
+static void release(mr_pool *pool) {
     bool last = --pool->holders == 0 && pool->out == 0;
     pthread_mutex_unlock(&pool->lock);
     if (last)
@@ -108,7 +108,7 @@ void mr_pool_release(mr_pool **pool) {
     pthread_mutex_unlock(&gone->lock);
     free_buffers(gone, unused);
     pthread_mutex_lock(&gone->lock);
-    let_go(gone);
+    release(gone);
 }
 
 static int allocate(mr_pool *pool, size_t bytes, void **data) {
@@ -236,10 +236,10 @@ static bool tell_one(mr_pool *pool) {
 }
 
 /* With the lock of a pool that the caller holds, which it gives back: whose buffers are there now is told. */
-static void tell_and_let_go(mr_pool *pool) {
+static void notify_and_release(mr_pool *pool) {
     while (tell_one(pool))
         ;
-    let_go(pool);
+    release(pool);
 }
 
 void mr_pool_replace(mr_pool *pool) {
@@ -247,7 +247,7 @@ void mr_pool_replace(mr_pool *pool) {
     pool->count++;
     pool->most = pool->most > UINT64_MAX - pool->bytes ? UINT64_MAX : pool->most + pool->bytes;
     pool->holders++;
-    tell_and_let_go(pool);
+    notify_and_release(pool);
 }
 
 /* Gives a buffer back or, with NULL, the right to make one of that size. */
@@ -269,7 +269,7 @@ static void give_back(mr_pool *pool, mr_buffer *buffer, size_t bytes) {
     }
     pool->out--;
     pool->out_bytes -= bytes;
-    tell_and_let_go(pool);
+    notify_and_release(pool);
 }
 
 void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer) {
@@ -364,7 +364,7 @@ void mr_pool_forget(mr_pool_wait *wait) {
         sched_yield(); /* It may be this waiter's function that is on its way. */
         pthread_mutex_lock(&pool->lock);
     }
-    let_go(pool);
+    release(pool);
 }
 
 int mr_pool_free_count(const mr_pool *pool) {

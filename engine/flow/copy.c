@@ -160,21 +160,21 @@ static size_t place(way *w, const uint8_t *from, const mr_buffer *of, size_t byt
 }
 
 /* Copies host data to their place in the bounce buffer, to be copied from there. */
-static int copy_bytes(way *w, size_t at, const void *from, const mr_buffer *lender, size_t bytes) {
+static int copy_bytes(way *w, size_t at, const void *from, const mr_buffer *holder, size_t bytes) {
     uint8_t *to = w->buffer->data + at;
-    if (w->gathers || (w->bounce && is_external(lender, from, w->stream->device))) {
+    if (w->gathers || (w->bounce && is_external(holder, from, w->stream->device))) {
         from = memcpy(w->bounce->data + at, from, bytes);
-        lender = w->bounce;
+        holder = w->bounce;
     }
     if (w->gathers)
         return MR_OK;
-    size_t gap = gap_behind(&w->run, from, lender);
+    size_t gap = gap_behind(&w->run, from, holder);
     if (gap != SIZE_MAX && to == w->run.to + w->run.bytes + gap && gap < MOST_GAP) {
         w->run.bytes += gap + bytes;
         return MR_OK;
     }
     int status = give_run(w);
-    w->run = (run){to, from, lender, bytes};
+    w->run = (run){to, from, holder, bytes};
     return status;
 }
 

@@ -224,7 +224,7 @@ void mr_instance_set_ready(mr_instance *instance) {
         mr_instance_tell_stop(instance);
 }
 
-void mr_instance_let_go(mr_instance *instance) {
+void mr_instance_start(mr_instance *instance) {
     mr_instance_set_ready(instance);
     mr_instance_wake_all(instance);
 }

@@ -17,7 +17,7 @@ void mr_instance_set_devices(mr_instance *instance);
 /* Makes its streams on its devices and calls the stage type's open for each. */
 int mr_instance_open(mr_instance *instance);
 /* Lets it run from now on, and wakes it, since earlier wakes had no effect. Any thread. */
-void mr_instance_let_go(mr_instance *instance);
+void mr_instance_start(mr_instance *instance);
 /* Marks an open instance as ready to run; its task is woken by others. */
 void mr_instance_set_ready(mr_instance *instance);
 /* Calls the stage type's stop, if it is open. Any thread. */

@@ -85,7 +85,7 @@ static int open_devices(mr_graph *graph) {
     return status;
 }
 
-/* Nothing runs yet: no instance has been let go. */
+/* Nothing runs yet: no instance has been started. */
 static int start_threads(mr_graph *graph, const bool *late) {
     for (size_t i = 0; !graph->seed && i < graph->instance_count; i++) {
         mr_instance *instance = graph->instances[i];
@@ -128,7 +128,7 @@ static int open_those(mr_graph *graph, turn now, const bool *late) {
         mr_graph_instance_opened(graph, instance, mr_instance_open(instance));
         status = failure(graph);
         if (!status && now == IN_ORDER && !mr_instance_delivers(instance))
-            mr_instance_let_go(instance);
+            mr_instance_start(instance);
         if (!status && graph->seed)
             mr_executor_drive(graph->executor, mr_executor_now_ns(graph->executor));
     }
@@ -152,7 +152,7 @@ static void let_all_go(mr_graph *graph) {
     for (size_t i = 0; i < graph->instance_count; i++)
         if (!graph->instances[i]->opening.waits &&
             !atomic_load_explicit(&graph->instances[i]->opening.ready, memory_order_relaxed))
-            mr_instance_let_go(graph->instances[i]);
+            mr_instance_start(graph->instances[i]);
 }
 
 /* ---- giving up ------------------------------------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ typedef struct decode_state {
     int64_t shown_pts_ns; /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
     int64_t last_given;        /* number of the packet whose picture was emitted last */
-    bool damaged, told;        /* this source has had damage; that a picture was dropped as corrupt */
+    bool damaged, reported;    /* this source has had damage; that a picture was dropped as corrupt */
     uint32_t epoch;
     uint64_t seq;              /* of `picture` in its epoch */
     mr_selection selection;    /* of this epoch */
@@ -167,7 +167,7 @@ static int choose_scale(mr_stage *self, mr_io *io, const mr_frame *packet) {
 /* The first of a source is logged as a warning, the others as information. */
 static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     decode_state *state = self->state;
-    void (*say)(const mr_stage *, const char *, ...) = state->told ? mr_stage_info : mr_stage_warn;
+    void (*say)(const mr_stage *, const char *, ...) = state->reported ? mr_stage_info : mr_stage_warn;
     int width, height;
     /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
     if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
@@ -180,7 +180,7 @@ static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
         say(self, "%s: the picture at %.3f s is damaged", self->source_id, (double)packet->pts_ns / 1e9);
     else
         say(self, "%s: a picture is damaged", self->source_id);
-    state->told = true;
+    state->reported = true;
     mr_io_drop(io, packet, "corrupt");
 }
 

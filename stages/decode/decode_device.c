@@ -26,7 +26,7 @@ typedef struct held {
 struct mr_decode_device {
     mr_stage *self;
     mr_hardware hardware;
-    bool told;    /* why it decodes by software */
+    bool reported; /* why it decodes by software */
     bool refused; /* see mr_decode_device_refused */
     int surfaces; /* that may be held */
     bool started; /* NVDEC was chosen, and the decoder has not reported that it does not start */
@@ -155,7 +155,7 @@ int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardwa
     return MR_OK;
 }
 
-static void let_go(held *one) {
+static void release_held(held *one) {
     mr_event_unref(&one->event);
     mr_buffer_unref(&one->pinned);
     av_frame_free(&one->picture);
@@ -164,7 +164,7 @@ static void let_go(held *one) {
 void mr_decode_device_destroy(mr_decode_device **device) {
     mr_decode_device *gone = *device;
     for (size_t i = 0; gone && i < MOST_SURFACES; i++)
-        let_go(&gone->held[i]);
+        release_held(&gone->held[i]);
     if (gone) {
         av_buffer_unref(&gone->device);
         sws_freeContext(gone->scaler);
@@ -179,10 +179,10 @@ static void say_why(mr_decode_device *device, const char *why) {
         has_decoder(device->self->device->name) ? mr_stage_warn : mr_stage_info;
     char text[96];
     snprintf(device->why, sizeof device->why, "%s", why);
-    if (!device->told && device->hardware != MR_HARDWARE_REQUIRE)
+    if (!device->reported && device->hardware != MR_HARDWARE_REQUIRE)
         say(device->self, "%s is %s: %s", device->self->source_id,
             by_software(device->codec == AV_CODEC_ID_NONE ? NULL : avcodec_get_name(device->codec), text, sizeof text), why);
-    device->told = true;
+    device->reported = true;
 }
 
 /* Which layouts NVDEC's pictures have here: those of 8 bits NV12 or three planes, those of 10 bits P010. FFmpeg takes
@@ -365,7 +365,7 @@ static held *find_place(mr_decode_device *device, int most) {
     for (int i = 0; i < MOST_SURFACES; i++) {
         held *one = &device->held[i];
         if (one->event && mr_event_done(one->event))
-            let_go(one);
+            release_held(one);
         if (!one->event && i < most)
             place = one;
     }
@@ -466,7 +466,7 @@ int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *pi
     if (!status)
         status = begin_copy(device, mr_io_stream(io), place, *frame);
     if (place && !place->event)
-        let_go(place);
+        release_held(place);
     if (status)
         mr_frame_unref(frame);
     return status;

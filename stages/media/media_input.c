@@ -49,8 +49,8 @@ static void take_log_line(void *context, int level, const char *format, va_list 
     mr_av_listener *listener = atomic_load(&listening);
     if (listener)
         listener(context, format);
-    bool told = mr_log_get_level() >= MR_LOG_DEBUG, first = level <= AV_LOG_ERROR && !complaint[0];
-    if (level > AV_LOG_WARNING || (!told && !first))
+    bool verbose = mr_log_get_level() >= MR_LOG_DEBUG, first = level <= AV_LOG_ERROR && !complaint[0];
+    if (level > AV_LOG_WARNING || (!verbose && !first))
         return;
     char line[512];
     int prefix = 1;
@@ -62,7 +62,7 @@ static void take_log_line(void *context, int level, const char *format, va_list 
         text = end + 2;
     if (first)
         snprintf(complaint, sizeof complaint, "%.250s", text);
-    if (told)
+    if (verbose)
         mr_log(MR_LOG_DEBUG, "FFmpeg: %s", line);
 }
 

@@ -224,14 +224,14 @@ static bool take_values(const mr_onnx_value *values, size_t count, mr_model_tens
 
 /* True if the file alone has all that planning needs. */
 static bool take_declared(ort_model *m, const char *tensor) {
-    mr_onnx_signature told;
+    mr_onnx_signature signature;
     mr_model *base = &m->base;
-    if (!mr_onnx_read_signature(m->bytes.data, m->bytes.bytes, &told))
+    if (!mr_onnx_read_signature(m->bytes.data, m->bytes.bytes, &signature))
         return false;
-    base->input_count = told.input_count;
-    base->output_count = told.output_count;
-    if (take_values(told.inputs, told.input_count, base->inputs, m->element_type[0]) &&
-        take_values(told.outputs, told.output_count, base->outputs, m->element_type[1]) &&
+    base->input_count = signature.input_count;
+    base->output_count = signature.output_count;
+    if (take_values(signature.inputs, signature.input_count, base->inputs, m->element_type[0]) &&
+        take_values(signature.outputs, signature.output_count, base->outputs, m->element_type[1]) &&
         (!tensor || mr_model_find(base->outputs, base->output_count, tensor) >= 0))
         return true;
     forget_tensors(base);

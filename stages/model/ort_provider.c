@@ -26,12 +26,12 @@ typedef struct ort_places {
 } ort_places;
 
 static void find_places(const ort_runtime *runtime, ort_places *at) {
-    Dl_info told;
+    Dl_info info;
     const char *path = runtime->path;
     void *function;
     memcpy(&function, &runtime->api.create_env, sizeof function);
-    if (dladdr(function, &told) && told.dli_fname)
-        path = told.dli_fname;
+    if (dladdr(function, &info) && info.dli_fname)
+        path = info.dli_fname;
     if (!realpath(path, at->folder))
         snprintf(at->folder, sizeof at->folder, "%s", path);
     char *slash = strrchr(at->folder, '/');

@@ -289,7 +289,7 @@ static void bare_give(void) {
         while (sent < granted && sent < given.frames)
             bare_send(socket, id, (size_t)id_bytes, sent++, ring);
     }
-    /* Until the taker has all. */
+    /* Until the consumer has all. */
     for (int rest = 1; rest;)
         if (zmq_recv(socket, id, sizeof id, 0) < 0 || zmq_recv(socket, &rest, sizeof rest, 0) != sizeof rest)
             exit(1);

@@ -125,7 +125,7 @@ static void receive_ring_message(const bench *b, consumer *c, message_in *got) {
     while ((status = mr_shm_import_fetch(c->import, got, sizeof *got, &bytes)) == MR_ERROR_AGAIN) {
         uint64_t rings;
         if (mr_shm_import_arm(c->import) && poll(&(struct pollfd){.fd = c->doorbell, .events = POLLIN}, 1, -1) == 1)
-            must(read(c->doorbell, &rings, sizeof rings) == sizeof rings, "bell");
+            must(read(c->doorbell, &rings, sizeof rings) == sizeof rings, "doorbell");
     }
     must(!status, "fetch");
 }

@@ -40,11 +40,11 @@ def gstreamer_run(size, frames, folder):
     """Two gst-launch-1.0: shmsink copies what fakesrc gives into its area, shmsrc reads it there until it has enough."""
     path = folder / "gst"
     area = 16 * SIZES[size]
-    giver = (f"gst-launch-1.0 -q fakesrc sizetype=fixed sizemax={SIZES[size]} filltype=nothing ! shmsink "
+    producer = (f"gst-launch-1.0 -q fakesrc sizetype=fixed sizemax={SIZES[size]} filltype=nothing ! shmsink "
              f"socket-path={path} shm-size={area} wait-for-connection=true sync=false")
-    taker = f"gst-launch-1.0 -q shmsrc socket-path={path} num-buffers={frames} ! fakesink sync=false"
-    script = (f"{giver} & giver=$!; while [ ! -S {path} ]; do sleep 0.01; done; {taker}; status=$?; kill $giver; "
-              "wait $giver; exit $status")
+    consumer = f"gst-launch-1.0 -q shmsrc socket-path={path} num-buffers={frames} ! fakesink sync=false"
+    script = (f"{producer} & producer=$!; while [ ! -S {path} ]; do sleep 0.01; done; {consumer}; status=$?; "
+              "kill $producer; wait $producer; exit $status")
     measured = contest.measure(contest.Contestant("GStreamer", [["sh", "-c", script]]))
     path.unlink(missing_ok=True)
     return measured

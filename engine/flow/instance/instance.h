@@ -55,7 +55,7 @@ typedef struct mr_opening {
     atomic_bool begun;       /* likewise: it may open itself */
     bool opens_itself;       /* by its own thread, when that first runs */
     bool tried;              /* its thread has tried to */
-    atomic_bool ready;       /* it may run: it is open, and was let go. Until then wakes have no effect */
+    atomic_bool ready;       /* it may run: it is open, and was started. Until then wakes have no effect */
 } mr_opening;
 
 struct mr_instance {

@@ -18,14 +18,14 @@
  * certain moment are read. */
 enum { MR_CUT_MOST_LETTERS = 32768 };
 
-/* ---- the giving side --------------------------------------------------------------------------------------------- */
+/* ---- the producing side ------------------------------------------------------------------------------------------ */
 
 typedef struct mr_cut_exporter mr_cut_exporter;
 
-/* *lender stays NULL where nothing is to be shared, or can be; all functions accept that. MR_ERROR_MEMORY. */
+/* *exporter stays NULL where nothing is to be shared, or can be; all functions accept that. MR_ERROR_MEMORY. */
 int mr_cut_exporter_create(mr_cut_exporter **exporter, const mr_cut *cut);
 void mr_cut_exporter_destroy(mr_cut_exporter **exporter);
-/* For mr_session_self.memory; lives as long as the lender. */
+/* For mr_session_self.memory; lives as long as the exporter. */
 const char *mr_cut_exporter_text(const mr_cut_exporter *exporter);
 /* Readable when mr_cut_exporter_work has something to do, or when messages arrived, except of consumers whose next one
  * waits for its turn; -1 without. */
@@ -39,7 +39,7 @@ bool mr_cut_exporter_poll(mr_cut_exporter *exporter, bool last);
 void mr_cut_exporter_update(mr_cut_exporter *exporter, const mr_action *action);
 /* Of which session the message is that is written next. */
 void mr_cut_exporter_aim(mr_cut_exporter *exporter, uint64_t session);
-/* mr_wire_writer_params.share, with the lender as context. */
+/* mr_wire_writer_params.share, with the exporter as context. */
 bool mr_cut_export_buffer(void *exporter, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot);
 /* Posts a message to the peer that mr_cut_exporter_aim has selected. False: it must go through ZeroMQ. */
 bool mr_cut_exporter_post(mr_cut_exporter *exporter, const mr_cut_message *message, const mr_wire_part *parts,
@@ -51,7 +51,7 @@ size_t mr_cut_exporter_places(const mr_cut_exporter *exporter);
 bool mr_cut_exporter_next(mr_cut_exporter *exporter, size_t place, const mr_ring_message **message_in);
 void mr_cut_exporter_take(mr_cut_exporter *exporter, size_t place);
 
-/* ---- the taking side --------------------------------------------------------------------------------------------- */
+/* ---- the consuming side ------------------------------------------------------------------------------------------ */
 
 typedef struct mr_cut_importer mr_cut_importer;
 

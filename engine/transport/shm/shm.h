@@ -84,7 +84,7 @@ int mr_shm_export_create(mr_shm_export **export, const char *folder);
 /* Drops all peers. Their buffers are in use no longer. */
 void mr_shm_export_destroy(mr_shm_export **export);
 
-/* Readable when mr_shm_export_drive has something to do, which hears the bell, or notes are to be fetched. */
+/* Readable when mr_shm_export_drive has something to do, which looks at the doorbell, or notes are to be fetched. */
 int mr_shm_export_fd(const mr_shm_export *export);
 /* Accepts peers, and takes back the memory that they released or that dead ones held. Called in each turn of the
  * caller's loop. `sleeps`: the caller is about to wait for the descriptor, which becomes readable if something is
@@ -115,7 +115,7 @@ void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes);
  * none now; else there will be none: MR_ERROR_UNAVAILABLE: it is gone, MR_ERROR_PROTOCOL. */
 int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, size_t room, size_t *bytes);
 /* Since mr_shm_export_drive said that it sleeps: whether something has come, told from memory alone and once for each
- * peer's notes and leases, until it is driven again. The bell is not rung from now on, unless this is the last look:
+ * peer's notes and leases, until it is driven again. The doorbell is not rung from now on, unless this is the last poll:
  * then it is again. */
 bool mr_shm_export_poll(mr_shm_export *export, bool last);
 /* Whether the export's descriptor is to become readable for notes of this peer: true to begin with. */
@@ -125,11 +125,11 @@ void mr_shm_export_watch(mr_shm_export *export, mr_shm_peer *peer, bool watch);
 
 typedef struct mr_shm_import mr_shm_import;
 
-/* A bell for any number of imports: an eventfd that does not block, which is the caller's to wait for, to read and to
- * close. MR_ERROR_UNAVAILABLE. */
+/* A doorbell for any number of imports: an eventfd that does not block, which the caller waits for, reads and closes.
+ * MR_ERROR_UNAVAILABLE. */
 int mr_shm_doorbell(int *fd);
 
-/* `bell`, which is borrowed, is written to when there are notes and mr_shm_import_arm was called before.
+/* `doorbell`, which is borrowed, is written to when there are notes and mr_shm_import_arm was called before.
  * MR_ERROR_UNAVAILABLE: another host, or no such socket; MR_ERROR_PERMISSION: another user. */
 int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest, int doorbell);
 /* Buffers that were taken live on. */
@@ -146,7 +146,7 @@ int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *
 /* Whether the producer has closed its end of the socket, or was killed. One that was is not heard of otherwise, and its
  * ring still takes notes. */
 bool mr_shm_import_is_closed(const mr_shm_import *import);
-/* Asks for the bell. False: there are notes, or may be, so do not sleep before mr_shm_import_fetch has been asked. */
+/* Asks for the doorbell. False: there are notes, or may be: call mr_shm_import_fetch before you sleep. */
 bool mr_shm_import_arm(mr_shm_import *import);
 /* As mr_shm_export_poll, since mr_shm_import_arm. */
 bool mr_shm_import_poll(mr_shm_import *import, bool last);

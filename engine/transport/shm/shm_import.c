@@ -53,7 +53,7 @@ static void unmap(mapping **from) {
     mr_free(gone);
 }
 
-/* With the lock held, which it lets go of. */
+/* With the lock held, which it releases. */
 static void drop(mr_shm_import *self) {
     bool last = --self->references == 0;
     pthread_mutex_unlock(&self->lock);

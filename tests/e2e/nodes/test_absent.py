@@ -86,7 +86,7 @@ class Absent(Case):
         again = {mode: Node(self, path, "right", 2) for mode, (path, _, _) in pairs.items()}
         for right in again.values():
             right.await_line("a->right: left: joined")
-        # One giver dies; of the other the taker is asked to end, after which that is waited for as well.
+        # One producer dies; of the other the consumer is asked to end, after which that is waited for as well.
         _, left, _ = pairs["live"]
         left.kill()
         again["live"].await_line("a->right: left at tcp://127.0.0.1:", "is down (", "SIGTERM")
@@ -97,7 +97,7 @@ class Absent(Case):
         self.assertLessEqual({line["reason"] for line in left.stop()["dropped"]}, {"stopped"})
 
     def test_who_has_another_version_is_waited_for(self):
-        """Both ends say why they do not work together; a giver of the taker's comes in that one's place."""
+        """Both ends say why they do not work together; a producer of the consumer's comes in that one's place."""
         text = PIPELINE.format(mode="reliable", port=free_port())
         old, new = self.write(text, "old.yaml"), self.write(text.replace("rate: 100", "rate: 200"), "new.yaml")
         left, right = Node(self, old, "left"), Node(self, new, "right")

@@ -193,7 +193,7 @@ class Strangers(Nodes):
         address = f"tcp://127.0.0.1:{free_port()}"
         self.start_nodes(self.pipeline(1000000, 1500, listen=address))
         self.await_rows(100)
-        for _ in range(200):  # one taker, eight more while it comes back, four connections for each, and 128
+        for _ in range(200):  # one consumer, eight more while it comes back, four connections for each, and 128
             self.stranger(address)
         self.wait_for(lambda: any(line["reason"] == "too many peers" for line in self.audited()))
         self.end_and_check()

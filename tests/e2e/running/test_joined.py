@@ -80,13 +80,13 @@ class Joined(harness.Case):
                 elif json.loads(parts[0]).get("end"):
                     return
 
-        taker = threading.Thread(target=take)
-        taker.start()
+        consumer = threading.Thread(target=take)
+        consumer.start()
         try:
             run = self.run_pipeline(PIPELINE.format(uri=uri, options=options, endpoint=endpoint))
         finally:
             ended.set()
-            taker.join()
+            consumer.join()
             context.destroy(linger=0)
         self.assert_balanced(run)
         self.assert_in_order(run.rows)

@@ -118,14 +118,14 @@ static double shrinks(const void *options, const mr_format *output, const mr_for
 
 /* All types, with a sink that takes pictures of any size. */
 static const mr_stage_type *const *types(void) {
-    static mr_stage_type taker;
+    static mr_stage_type consumer;
     static const mr_stage_type *list[128];
     const mr_stage_type *const *from = mr_stage_types();
-    taker = mr_callback_stage;
-    taker.shrinks = shrinks;
+    consumer = mr_callback_stage;
+    consumer.shrinks = shrinks;
     for (size_t i = 0; from[i]; i++) {
         assert_in_range(i, 0, 126);
-        list[i] = from[i] == &mr_callback_stage ? &taker : from[i];
+        list[i] = from[i] == &mr_callback_stage ? &consumer : from[i];
     }
     return list;
 }

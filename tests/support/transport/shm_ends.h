@@ -32,7 +32,7 @@ mr_shm_reference shm_ends_lend(shm_ends *ends, mr_buffer *buffer);
 /* Posts a record to the consumer, or to the producer. MR_ERROR_AGAIN: there is no room for it. */
 int shm_ends_post(shm_ends *ends, const void *data, size_t bytes);
 int shm_ends_post_back(shm_ends *ends, const void *data, size_t bytes);
-/* Hears the bell: whether it was rung. */
+/* Hears the doorbell: whether it was rung. */
 bool shm_ends_rung(const shm_ends *ends);
 
 #endif

@@ -234,7 +234,7 @@ static const char *long_run(void) {
                         "  a: {stages: [first]}\n  b: {stages: [slow, kept]}\n");
 }
 
-static void test_taker_is_killed(void **state) {
+static void test_consumer_is_killed(void **state) {
     (void)state;
     const char *text = long_run();
     node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
@@ -251,7 +251,7 @@ static void test_taker_is_killed(void **state) {
 }
 
 /* A giving node that is started again reads its source from the beginning, and is told what is there already. */
-static void test_giver_is_killed(void **state) {
+static void test_producer_is_killed(void **state) {
     (void)state;
     const char *text = long_run();
     setenv("MILLRACE_RUN", "00000000000000a7", 1);
@@ -288,7 +288,7 @@ static void test_nodes_are_suspended(void **state) {
     cut_check_ledger(&b, 2000, 2000, 0, 0);
 }
 
-/* The source ends, and what is under way is delivered, or, where that takes too long, dropped by the giver. */
+/* The source ends, and what is under way is delivered, or, where that takes too long, dropped by the producer. */
 static void test_nodes_are_stopped(void **state) {
     (void)state;
     const char *text =
@@ -306,8 +306,8 @@ static void test_nodes_are_stopped(void **state) {
     assert_true(a.delivered >= 50);
 }
 
-/* A live cut without a taker drops, counted, and the giver ends. */
-static void test_live_without_taker(void **state) {
+/* A live cut without a consumer drops, counted, and the producer ends. */
+static void test_live_without_consumer(void **state) {
     (void)state;
     char text[CUT_TEXT];
     snprintf(text, sizeof text, "%s", cut_pipeline("  n: {type: count, frames: 200, period: 1ms}\n",
@@ -369,11 +369,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_three_nodes_and_back, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_join_behind_cuts, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_sources_on_two_ways, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_taker_is_killed, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_giver_is_killed, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_consumer_is_killed, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_producer_is_killed, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_nodes_are_suspended, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_nodes_are_stopped, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_live_without_taker, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_live_without_consumer, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_strangers_are_refused, cut_make_folder, cut_remove_folder),
     };
     cmocka_set_test_filter(getenv("ONLY"));

@@ -162,8 +162,8 @@ static void run_slow(const char *text, node_report *a, node_report *b) {
     *b = node_finish(&consumer);
 }
 
-/* The giver waits, and no more is under way than the plan says. */
-static void test_slow_taker(void **state) {
+/* The producer waits, and no more is under way than the plan says. */
+static void test_slow_consumer(void **state) {
     node_report a, b;
     (void)state;
     run_slow(slow_work(300, "{window: 8}"), &a, &b);
@@ -174,7 +174,7 @@ static void test_slow_taker(void **state) {
 }
 
 /* It does not wait: what is not taken in time is dropped, and each drop is counted. */
-static void test_slow_taker_of_a_live_cut(void **state) {
+static void test_slow_consumer_of_a_live_cut(void **state) {
     node_report a, b;
     (void)state;
     run_slow(slow_work(2000, "{mode: live, window: 8}"), &a, &b);
@@ -190,8 +190,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_replicas_keep_order, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_replicas_are_killed, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_poison_is_set_aside, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_slow_taker, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_slow_taker_of_a_live_cut, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_slow_consumer, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_slow_consumer_of_a_live_cut, cut_make_folder, cut_remove_folder),
     };
     cmocka_set_test_filter(getenv("ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);

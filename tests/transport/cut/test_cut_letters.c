@@ -202,7 +202,7 @@ static void count_crowded(void *context, mr_log_level level, const char *line) {
     crowded += level == MR_LOG_INFO && strstr(line, "a->b: the ring beside ZeroMQ is full") != NULL;
 }
 
-/* A taker that reads nothing fills the ring; what then goes the other way is not lost, and what is there stays. */
+/* A consumer that reads nothing fills the ring; what then goes the other way is not lost, and what is there stays. */
 static void a_full_ring_sends_letters_the_other_way(void **state) {
     (void)state;
     cut_ends f;
@@ -256,7 +256,7 @@ static bool post_back(cut_ends *f, uint64_t session, uint64_t number, size_t byt
     return mr_cut_importer_post(f->importer, 0, &message, &part, 1);
 }
 
-/* The place of the one taker. */
+/* The place of the one consumer. */
 static size_t place_of_it(cut_ends *f) {
     const mr_ring_message *message_in;
     size_t place = 0;
@@ -342,8 +342,8 @@ static void who_looks_is_not_called(void **state) {
     cut_ends_end(&f);
 }
 
-/* A taker speaks of its own session only; one that does not is not listened to before it comes again. */
-static void a_taker_that_speaks_for_others_is_not_heard(void **state) {
+/* A consumer speaks of its own session only; one that does not is not listened to before it comes again. */
+static void a_consumer_that_speaks_for_others_is_not_heard(void **state) {
     (void)state;
     cut_ends f;
     const mr_ring_message *message_in;
@@ -362,7 +362,7 @@ static void a_taker_that_speaks_for_others_is_not_heard(void **state) {
     cut_ends_end(&f);
 }
 
-static void letters_outlive_the_taker(void **state) {
+static void letters_outlive_the_consumer(void **state) {
     (void)state;
     cut_ends f;
     const mr_ring_message *message_in;
@@ -385,14 +385,14 @@ static void letters_outlive_the_taker(void **state) {
 /* ---- what is none ------------------------------------------------------------------------------------------------ */
 
 /* A giving side that is none, and what it sends. */
-/* A giver that is played. */
+/* A producer that is played. */
 typedef struct producer {
     mr_shm_listener listener;
     mr_shm_area *area;
     int fd, file;
 } producer;
 
-static void begin_giver(producer *g, cut_ends *f) {
+static void begin_producer(producer *g, cut_ends *f) {
     char text[MR_SHM_TEXT];
     mr_shm_offer offer = {.path = ""};
     assert_int_equal(mr_shm_listen(&g->listener, "/tmp"), MR_OK);
@@ -407,7 +407,7 @@ static void begin_giver(producer *g, cut_ends *f) {
     assert_int_equal(mr_shm_send(g->fd, &rings, NULL, 0, passed, 2), MR_OK);
 }
 
-static void end_giver(producer *g) {
+static void end_producer(producer *g) {
     mr_shm_area_unmap(&g->area);
     close(g->file);
     close(g->fd);
@@ -422,7 +422,7 @@ static void a_note_that_is_no_letter_ends_them(void **state) {
     uint8_t *place;
     size_t room;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
-    begin_giver(&g, &f);
+    begin_producer(&g, &f);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(mr_shm_records_room(&g.area->down, &place, &room), MR_OK);
         memcpy(place, "garbage", 7);
@@ -431,23 +431,23 @@ static void a_note_that_is_no_letter_ends_them(void **state) {
     assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_true(rests(&f));
     assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
-    end_giver(&g);
+    end_producer(&g);
     cut_ends_end(&f);
 }
 
 /* Its ring is still there, and nobody reads it: whoever has come in its place can only be asked through ZeroMQ. */
-static void a_killed_giver_is_not_told_that_one_is_there(void **state) {
+static void a_killed_producer_is_not_told_that_one_is_there(void **state) {
     (void)state;
     cut_ends f;
     producer g;
     const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
-    begin_giver(&g, &f);
+    begin_producer(&g, &f);
     assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 1));
     assert_int_equal(shutdown(g.fd, SHUT_RDWR), 0);
     assert_false(post_back(&f, CUT_ENDS_SESSION, 2, 1));
-    end_giver(&g);
+    end_producer(&g);
     cut_ends_end(&f);
 }
 
@@ -461,10 +461,10 @@ int main(void) {
         cmocka_unit_test(letters_outlive_their_sender),
         cmocka_unit_test(letters_come_back),
         cmocka_unit_test(who_looks_is_not_called),
-        cmocka_unit_test(a_taker_that_speaks_for_others_is_not_heard),
-        cmocka_unit_test(letters_outlive_the_taker),
+        cmocka_unit_test(a_consumer_that_speaks_for_others_is_not_heard),
+        cmocka_unit_test(letters_outlive_the_consumer),
         cmocka_unit_test(a_note_that_is_no_letter_ends_them),
-        cmocka_unit_test(a_killed_giver_is_not_told_that_one_is_there),
+        cmocka_unit_test(a_killed_producer_is_not_told_that_one_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

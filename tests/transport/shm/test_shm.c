@@ -262,7 +262,7 @@ static void the_bell_is_rung_for_who_rests(void **state) {
     shm_ends_end(&ends);
 }
 
-/* A bell that is rung for a note of whom nothing was heard so far: whoever hears it, and rests, is told to look. */
+/* A doorbell that is rung for a note of whom nothing was heard so far: whoever hears it, and rests, is told to look. */
 static void a_first_note_is_not_overheard(void **state) {
     (void)state;
     shm_ends ends;

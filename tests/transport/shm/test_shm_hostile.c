@@ -405,7 +405,7 @@ static void only_who_was_invited_comes_in(void **state) {
     say(&ends, &(mr_shm_message){.kind = MR_SHM_GONE, .a = MR_SHM_VERSION}, token, sizeof token);
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, 15);
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, reported, sizeof reported);
-    /* Without a bell nobody can come, either. */
+    /* Without a doorbell nobody can come, either. */
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, sizeof token);
     assert_non_null(strstr(reported, "a doorbell that is not an eventfd"));
     mr_log_to(NULL, NULL);

@@ -164,12 +164,12 @@ static int load(const order *job, const char *path, mr_chart *graph) {
     mr_overrides_apply(&job->overrides, &params);
     int status = mr_plan_view_open(&plan, &params, &wrong);
     mr_diagnostics_print(&wrong, stderr);
-    bool told = wrong.errors > 0;
+    bool reported = wrong.errors > 0;
     mr_diagnostics_fini(&wrong);
     if (!status)
         status = mr_chart_make(graph, plan);
     mr_plan_view_close(&plan);
-    return status && !told ? mr_command_failed(status) : mr_status_exit_code(status);
+    return status && !reported ? mr_command_failed(status) : mr_status_exit_code(status);
 }
 
 static int run_verb(int argc, char **argv) {

@@ -89,8 +89,8 @@ static const char *taken_by_name(drawing *d, int node) {
 
 static int write_box(drawing *d, int n) {
     const mr_chart_node *node = &d->graph->node[n];
-    bool told = d->grouped || d->graph->group_count == 1 || node->kind == MR_CHART_COPY;
-    const char *device = told ? "" : d->graph->group[node->group];
+    bool known = d->grouped || d->graph->group_count == 1 || node->kind == MR_CHART_COPY;
+    const char *device = known ? "" : d->graph->group[node->group];
     const char *taken = taken_by_name(d, n);
     if (!taken)
         return MR_ERROR_MEMORY;

@@ -29,7 +29,7 @@ static const mr_usage usage = {
     .help = "Proves each pipeline from its text alone: keys, types, ranges, variables, links, formats. Neither\n"
             "media nor models are opened, so it also proves pipelines of other machines. \"-\" is standard input.\n"
             "Plugins that a pipeline names are loaded, for their options, unless --no-plugins forbids it.\n"
-            "All errors are told, each with its place and, where there is one, the fix (of more than 100 in one\n"
+            "All errors are reported, each with its place and, where there is one, the fix (of more than 100 in one\n"
             "file the first 100); the exit code is the first error's (78: wrong pipeline, 66: no such file).\n\n"
             "  --format FORMAT    text (the default), json: one object for all files on standard output, or\n"
             "                     github: annotations of GitHub's workflows\n"

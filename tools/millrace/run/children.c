@@ -8,57 +8,57 @@
 
 enum { CHUNK = 65536, MOST_LINE = 64 << 20 };
 
-static yajl_val member(yajl_val told, const char *key, yajl_type type) {
+static yajl_val member(yajl_val report, const char *key, yajl_type type) {
     const char *path[] = {key, NULL};
-    return told ? yajl_tree_get(told, path, type) : NULL;
+    return report ? yajl_tree_get(report, path, type) : NULL;
 }
 
-int64_t mr_told_integer(yajl_val told, const char *key) {
-    yajl_val value = member(told, key, yajl_t_number);
+int64_t mr_report_integer(yajl_val report, const char *key) {
+    yajl_val value = member(report, key, yajl_t_number);
     return YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : 0;
 }
 
-double mr_told_number(yajl_val told, const char *key) {
-    yajl_val value = member(told, key, yajl_t_number);
-    return YAJL_IS_DOUBLE(value) ? YAJL_GET_DOUBLE(value) : (double)mr_told_integer(told, key);
+double mr_report_number(yajl_val report, const char *key) {
+    yajl_val value = member(report, key, yajl_t_number);
+    return YAJL_IS_DOUBLE(value) ? YAJL_GET_DOUBLE(value) : (double)mr_report_integer(report, key);
 }
 
-bool mr_told_true(yajl_val told, const char *key) {
-    return member(told, key, yajl_t_true) != NULL;
+bool mr_report_true(yajl_val report, const char *key) {
+    return member(report, key, yajl_t_true) != NULL;
 }
 
-const char *mr_told_text(yajl_val told, const char *key) {
-    const char *text = YAJL_GET_STRING(member(told, key, yajl_t_string));
+const char *mr_report_text(yajl_val report, const char *key) {
+    const char *text = YAJL_GET_STRING(member(report, key, yajl_t_string));
     return text ? text : "";
 }
 
-yajl_val *mr_told_array(yajl_val told, const char *key, size_t *count) {
-    yajl_val array = member(told, key, yajl_t_array);
+yajl_val *mr_report_array(yajl_val report, const char *key, size_t *count) {
+    yajl_val array = member(report, key, yajl_t_array);
     *count = array ? array->u.array.len : 0;
     return array ? array->u.array.values : NULL;
 }
 
-mr_identity mr_told_frame(yajl_val told) {
-    return (mr_identity){.epoch = (uint32_t)mr_told_integer(told, "epoch"),
-                         .seq = (uint64_t)mr_told_integer(told, "seq"),
-                         .sub = (uint32_t)mr_told_integer(told, "sub")};
+mr_identity mr_report_frame(yajl_val report) {
+    return (mr_identity){.epoch = (uint32_t)mr_report_integer(report, "epoch"),
+                         .seq = (uint64_t)mr_report_integer(report, "seq"),
+                         .sub = (uint32_t)mr_report_integer(report, "sub")};
 }
 
 /* Keeps a whole line; a line that is not a report is left out. */
 static void take_line(mr_child *child, const char *line) {
     char wrong[256];
-    yajl_val told = yajl_tree_parse(line, wrong, sizeof wrong);
-    char *copy = told ? strdup(line) : NULL;
+    yajl_val report = yajl_tree_parse(line, wrong, sizeof wrong);
+    char *copy = report ? strdup(line) : NULL;
     if (!copy) {
-        yajl_tree_free(told);
+        yajl_tree_free(report);
         return;
     }
-    yajl_tree_free(child->told);
+    yajl_tree_free(child->report);
     free(child->line);
-    child->told = told;
+    child->report = report;
     child->line = copy;
     child->ready = true;
-    child->finished = member(told, "exit_code", yajl_t_number) != NULL;
+    child->finished = member(report, "exit_code", yajl_t_number) != NULL;
 }
 
 /* Only the last line counts: those before it are older. */
@@ -86,14 +86,14 @@ static bool make_room(mr_child *child) {
 }
 
 void mr_child_read(mr_child *child) {
-    while (child->report >= 0 && make_room(child)) {
-        ssize_t got = read(child->report, child->text + child->length, child->room - child->length);
+    while (child->pipe >= 0 && make_room(child)) {
+        ssize_t got = read(child->pipe, child->text + child->length, child->room - child->length);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0) {
             if (got == 0 || errno != EAGAIN) {
-                close(child->report);
-                child->report = -1;
+                close(child->pipe);
+                child->pipe = -1;
             }
             break;
         }
@@ -103,21 +103,21 @@ void mr_child_read(mr_child *child) {
 }
 
 void mr_child_fini(mr_child *child) {
-    if (child->report >= 0)
-        close(child->report);
+    if (child->pipe >= 0)
+        close(child->pipe);
     free(child->text);
     free(child->line);
-    yajl_tree_free(child->told);
+    yajl_tree_free(child->report);
 }
 
 /* ---- the ledger ------------------------------------------------------------------------------------------------ */
 
-static uint64_t frames_of(yajl_val told, const char *key) {
+static uint64_t frames_of(yajl_val report, const char *key) {
     size_t count;
     uint64_t frames = 0;
-    yajl_val *lines = mr_told_array(told, key, &count);
+    yajl_val *lines = mr_report_array(report, key, &count);
     for (size_t i = 0; i < count; i++)
-        frames += (uint64_t)mr_told_integer(lines[i], "frames");
+        frames += (uint64_t)mr_report_integer(lines[i], "frames");
     return frames;
 }
 
@@ -133,16 +133,16 @@ static void add(mr_tally_of_nodes *sum, const mr_tally_of_nodes *of) {
 
 mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source) {
     mr_tally_of_nodes tally = {
-        .in = (uint64_t)mr_told_integer(source, "in"),
-        .delivered = (uint64_t)mr_told_integer(source, "delivered"),
+        .in = (uint64_t)mr_report_integer(source, "in"),
+        .delivered = (uint64_t)mr_report_integer(source, "delivered"),
         .dropped = frames_of(source, "dropped"),
         .absorbed = frames_of(source, "absorbed"),
-        .in_flight = (uint64_t)mr_told_integer(source, "in_flight"),
+        .in_flight = (uint64_t)mr_report_integer(source, "in_flight"),
     };
     uint64_t known = tally.delivered + tally.dropped + tally.absorbed;
     tally.missing = child->done && tally.in > known ? tally.in - known : 0;
     /* While it runs its numbers are not all of one moment. */
-    tally.balanced = !child->done || (mr_told_true(source, "balanced") && tally.in == known && child->finished);
+    tally.balanced = !child->done || (mr_report_true(source, "balanced") && tally.in == known && child->finished);
     return tally;
 }
 
@@ -150,10 +150,10 @@ mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source) {
 static mr_tally_of_nodes sum_up(const mr_child *child) {
     mr_tally_of_nodes tally = {.balanced = true};
     size_t sources;
-    yajl_val *source = mr_told_array(child->told, "sources", &sources);
+    yajl_val *source = mr_report_array(child->report, "sources", &sources);
     /* Frames that came over cuts are counted by the node of their source. */
     for (size_t s = 0; s < sources; s++) {
-        if (mr_told_true(source[s], "elsewhere"))
+        if (mr_report_true(source[s], "elsewhere"))
             continue;
         const mr_tally_of_nodes one = mr_child_tally(child, source[s]);
         add(&tally, &one);
@@ -167,9 +167,9 @@ void mr_child_remember(mr_child *child, bool settled) {
     gone.in_flight = 0;
     gone.balanced = true;
     add(&child->before, &gone);
-    yajl_tree_free(child->told);
+    yajl_tree_free(child->report);
     free(child->line);
-    child->told = NULL;
+    child->report = NULL;
     child->line = NULL;
 }
 
@@ -190,19 +190,19 @@ mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count) {
 
 static void add_lost(mr_loss *loss, yajl_val source) {
     size_t count;
-    yajl_val *line = mr_told_array(source, "dropped", &count);
-    for (size_t i = 0; i < count && !mr_told_true(source, "elsewhere"); i++)
-        mr_loss_add(loss, mr_told_text(line[i], "stage"), mr_told_text(line[i], "reason"),
-                    (uint64_t)mr_told_integer(line[i], "frames"));
-    if (!mr_told_true(source, "elsewhere"))
-        mr_loss_add_unread(loss, mr_told_text(source, "id"), (uint64_t)mr_told_integer(source, "unread"));
+    yajl_val *line = mr_report_array(source, "dropped", &count);
+    for (size_t i = 0; i < count && !mr_report_true(source, "elsewhere"); i++)
+        mr_loss_add(loss, mr_report_text(line[i], "stage"), mr_report_text(line[i], "reason"),
+                    (uint64_t)mr_report_integer(line[i], "frames"));
+    if (!mr_report_true(source, "elsewhere"))
+        mr_loss_add_unread(loss, mr_report_text(source, "id"), (uint64_t)mr_report_integer(source, "unread"));
 }
 
 mr_loss mr_children_loss(const mr_child *children, size_t count) {
     mr_loss loss = {.in = mr_children_tally(children, count).in};
     for (size_t i = 0; i < count; i++) {
         size_t sources;
-        yajl_val *source = mr_told_array(children[i].told, "sources", &sources);
+        yajl_val *source = mr_report_array(children[i].report, "sources", &sources);
         for (size_t s = 0; s < sources; s++)
             add_lost(&loss, source[s]);
         if (children[i].before.dropped)

@@ -23,11 +23,11 @@ typedef struct mr_child {
     int node, replica;
     char name[80];            /* "worker", or of several "worker.0", "worker.1", ... */
     pid_t pid;                /* 0: not running */
-    int report;               /* its pipe, not blocking; -1: none */
+    int pipe;                 /* of its reports, not blocking; -1: none */
     char *text;               /* the start of a line that is not complete yet */
     size_t length, room;
     char *line;               /* its last whole line, and the same as a tree; NULL: none yet */
-    yajl_val told;
+    yajl_val report;
     bool ready, finished;     /* the running process has sent its first report, its last one */
     bool asked;               /* the running process was asked to end: a second signal would end it at once */
     bool unbegun;             /* its first process was asked to end, and did so before its first report */
@@ -45,13 +45,13 @@ typedef struct mr_child {
 void mr_child_read(mr_child *child);
 void mr_child_fini(mr_child *child);
 /* A member of a child's last report, as a number or truth; 0 or false if there is none. */
-int64_t mr_told_integer(yajl_val told, const char *key);
-double mr_told_number(yajl_val told, const char *key);
-bool mr_told_true(yajl_val told, const char *key);
-const char *mr_told_text(yajl_val told, const char *key);
+int64_t mr_report_integer(yajl_val report, const char *key);
+double mr_report_number(yajl_val report, const char *key);
+bool mr_report_true(yajl_val report, const char *key);
+const char *mr_report_text(yajl_val report, const char *key);
 /* An array; its length in *count. */
-yajl_val *mr_told_array(yajl_val told, const char *key, size_t *count);
-mr_identity mr_told_frame(yajl_val told);
+yajl_val *mr_report_array(yajl_val report, const char *key, size_t *count);
+mr_identity mr_report_frame(yajl_val report);
 
 /* Adds the last report of a process that died to the child's `before`, since another may be started in its place.
  * Frames that were in flight count as absorbed if they are `settled` elsewhere, else as dropped. */

@@ -40,40 +40,40 @@ static int print_processes(const mr_child *children, size_t count, int width, FI
             mr_table_add(&table, "%d", child->exit_code);
         else
             mr_table_add(&table, "-");
-        mr_table_add(&table, "%.2f s", mr_told_number(child->told, "cpu_s"));
-        mr_table_add(&table, "%s", mr_words_bytes((uint64_t)mr_told_integer(child->told, "peak_bytes"), text));
+        mr_table_add(&table, "%.2f s", mr_report_number(child->report, "cpu_s"));
+        mr_table_add(&table, "%s", mr_words_bytes((uint64_t)mr_report_integer(child->report, "peak_bytes"), text));
     }
     return mr_table_print(&table, width, stream);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------------------------- */
 
-static bool is_source(yajl_val told, const char *id) {
+static bool is_source(yajl_val report, const char *id) {
     size_t count;
-    yajl_val *sources = mr_told_array(told, "sources", &count);
+    yajl_val *sources = mr_report_array(report, "sources", &count);
     for (size_t i = 0; i < count; i++)
-        if (strcmp(mr_told_text(sources[i], "id"), id) == 0)
+        if (strcmp(mr_report_text(sources[i], "id"), id) == 0)
             return true;
     return false;
 }
 
 static void add_stage(mr_table *table, const mr_child *child, yajl_val stage, bool source) {
     mr_table_add(table, "%s", child->name);
-    mr_table_add(table, "%s", mr_told_text(stage, "id"));
-    mr_table_add(table, "%s", mr_told_text(stage, "device"));
+    mr_table_add(table, "%s", mr_report_text(stage, "id"));
+    mr_table_add(table, "%s", mr_report_text(stage, "device"));
     if (source)
         mr_table_add(table, "-");
     else
-        mr_table_add(table, "%lld", (long long)mr_told_integer(stage, "in"));
-    mr_table_add(table, "%lld", (long long)mr_told_integer(stage, "out"));
-    add_milliseconds(table, mr_told_number(stage, "busy_s") * 1e3);
+        mr_table_add(table, "%lld", (long long)mr_report_integer(stage, "in"));
+    mr_table_add(table, "%lld", (long long)mr_report_integer(stage, "out"));
+    add_milliseconds(table, mr_report_number(stage, "busy_s") * 1e3);
     if (source) {
         mr_table_add(table, "-");
         mr_table_add(table, "-");
         return;
     }
-    add_milliseconds(table, mr_told_number(stage, "p50_ms"));
-    add_milliseconds(table, mr_told_number(stage, "p99_ms"));
+    add_milliseconds(table, mr_report_number(stage, "p50_ms"));
+    add_milliseconds(table, mr_report_number(stage, "p99_ms"));
 }
 
 static int print_stages(const mr_child *children, size_t count, int width, FILE *stream) {
@@ -85,9 +85,9 @@ static int print_stages(const mr_child *children, size_t count, int width, FILE 
     mr_table table = {.columns = columns};
     for (size_t i = 0; i < count; i++) {
         size_t stages, sources = 0;
-        yajl_val *stage = mr_told_array(children[i].told, "stages", &stages);
+        yajl_val *stage = mr_report_array(children[i].report, "stages", &stages);
         for (size_t s = 0; s < stages; s++) {
-            bool source = is_source(children[i].told, mr_told_text(stage[s], "id"));
+            bool source = is_source(children[i].report, mr_report_text(stage[s], "id"));
             if (!source || ++sources <= MOST_SOURCES)
                 add_stage(&table, &children[i], stage[s], source);
         }
@@ -107,15 +107,15 @@ static int print_cuts(const mr_child *children, size_t count, int width, FILE *s
     mr_table table = {.columns = columns};
     for (size_t i = 0; i < count; i++) {
         size_t cuts;
-        yajl_val *cut = mr_told_array(children[i].told, "cuts", &cuts);
+        yajl_val *cut = mr_report_array(children[i].report, "cuts", &cuts);
         for (size_t c = 0; c < cuts; c++) {
             mr_table_add(&table, "%s", children[i].name);
-            mr_table_add(&table, "%s", mr_told_text(cut[c], "id"));
+            mr_table_add(&table, "%s", mr_report_text(cut[c], "id"));
             for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
-                mr_table_add(&table, "%lld", (long long)mr_told_integer(cut[c], counts[k]));
-            mr_table_add(&table, "%lld", (long long)(mr_told_integer(cut[c], "malformed") +
-                                                     mr_told_integer(cut[c], "rejected") +
-                                                     mr_told_integer(cut[c], "refused")));
+                mr_table_add(&table, "%lld", (long long)mr_report_integer(cut[c], counts[k]));
+            mr_table_add(&table, "%lld", (long long)(mr_report_integer(cut[c], "malformed") +
+                                                     mr_report_integer(cut[c], "rejected") +
+                                                     mr_report_integer(cut[c], "refused")));
         }
     }
     if (!table.count)
@@ -128,33 +128,33 @@ static int print_cuts(const mr_child *children, size_t count, int width, FILE *s
 
 static void print_lines(yajl_val ledger, const char *what, FILE *stream) {
     size_t count;
-    yajl_val *lines = mr_told_array(ledger, what, &count);
+    yajl_val *lines = mr_report_array(ledger, what, &count);
     for (size_t i = 0; i < count; i++)
-        mr_print(stream, "    %10lld %s by %s: %s\n", (long long)mr_told_integer(lines[i], "frames"), what,
-                 mr_told_text(lines[i], "stage"), mr_told_text(lines[i], "reason"));
+        mr_print(stream, "    %10lld %s by %s: %s\n", (long long)mr_report_integer(lines[i], "frames"), what,
+                 mr_report_text(lines[i], "stage"), mr_report_text(lines[i], "reason"));
 }
 
 /* The missing frames, as far as they were named. */
 static void print_missing(const mr_child *child, yajl_val source, uint64_t missing, FILE *stream) {
     mr_identity frames[MR_UNSETTLED_FRAMES];
     char text[512];
-    size_t told, count = 0;
-    yajl_val *frame = mr_told_array(source, "unsettled", &told);
-    for (; count < told && count < MR_UNSETTLED_FRAMES; count++)
-        frames[count] = mr_told_frame(frame[count]);
+    size_t report, count = 0;
+    yajl_val *frame = mr_report_array(source, "unsettled", &report);
+    for (; count < report && count < MR_UNSETTLED_FRAMES; count++)
+        frames[count] = mr_report_frame(frame[count]);
     mr_print(stream, "    %10llu missing of %s, read by %s: %s\n", (unsigned long long)missing,
-             mr_told_text(source, "id"), child->name, mr_identities_print(frames, count, missing, text, sizeof text));
+             mr_report_text(source, "id"), child->name, mr_identities_print(frames, count, missing, text, sizeof text));
 }
 
 /* A source that failed or does not balance, and its dropped and absorbed frames. */
 static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
-    const char *error = mr_told_text(source, "error");
+    const char *error = mr_report_text(source, "error");
     const mr_tally_of_nodes tally = mr_child_tally(child, source);
     if (*error)
-        mr_print(stream, "  %s of %s failed: %s\n", mr_told_text(source, "id"), child->name, error);
-    if (mr_told_integer(source, "seams"))
-        mr_print(stream, "    %10lld seams in the stream of %s\n", (long long)mr_told_integer(source, "seams"),
-                mr_told_text(source, "id"));
+        mr_print(stream, "  %s of %s failed: %s\n", mr_report_text(source, "id"), child->name, error);
+    if (mr_report_integer(source, "seams"))
+        mr_print(stream, "    %10lld seams in the stream of %s\n", (long long)mr_report_integer(source, "seams"),
+                mr_report_text(source, "id"));
     print_lines(source, "dropped", stream);
     print_lines(source, "absorbed", stream);
     if (tally.missing)
@@ -180,12 +180,12 @@ static void print_lives(const mr_child *child, FILE *stream) {
 static void print_sources(const mr_child *child, FILE *stream) {
     size_t sources;
     bool reads = false;
-    yajl_val *source = mr_told_array(child->told, "sources", &sources);
+    yajl_val *source = mr_report_array(child->report, "sources", &sources);
     for (size_t s = 0; s < sources; s++) {
-        if (mr_told_true(source[s], "elsewhere"))
+        if (mr_report_true(source[s], "elsewhere"))
             continue;
         reads = true;
-        if (s < MOST_SOURCES || *mr_told_text(source[s], "error") || mr_child_tally(child, source[s]).missing)
+        if (s < MOST_SOURCES || *mr_report_text(source[s], "error") || mr_child_tally(child, source[s]).missing)
             print_source(child, source[s], stream);
     }
     if (reads || child->before.in)
@@ -211,14 +211,14 @@ typedef struct sum_of_truths {
 
 static void add_truths(sum_of_truths *sum, const mr_child *child) {
     size_t sources;
-    yajl_val *source = mr_told_array(child->told, "sources", &sources);
+    yajl_val *source = mr_report_array(child->report, "sources", &sources);
     for (size_t s = 0; s < sources; s++) {
         const char *const path[] = {"accuracy", NULL};
-        yajl_val told = yajl_tree_get(source[s], (const char **)path, yajl_t_object);
-        size_t k = (size_t)mr_told_integer(told, "k");
-        sum->labelled += (uint64_t)mr_told_integer(told, "frames");
-        sum->right += (uint64_t)mr_told_integer(told, "right");
-        sum->listed += (uint64_t)mr_told_integer(told, "listed");
+        yajl_val report = yajl_tree_get(source[s], (const char **)path, yajl_t_object);
+        size_t k = (size_t)mr_report_integer(report, "k");
+        sum->labelled += (uint64_t)mr_report_integer(report, "frames");
+        sum->right += (uint64_t)mr_report_integer(report, "right");
+        sum->listed += (uint64_t)mr_report_integer(report, "listed");
         sum->longest = k > sum->longest ? k : sum->longest;
     }
 }
@@ -294,20 +294,20 @@ static void put_before(yajl_gen json, const mr_child *child, uint64_t frames, co
 static void put_lines(yajl_gen json, const char *what, const mr_child *child, yajl_val source) {
     size_t lines;
     (void)child;
-    yajl_val *line = mr_told_array(source, what, &lines);
+    yajl_val *line = mr_report_array(source, what, &lines);
     for (size_t k = 0; k < lines; k++)
-        put_line(json, mr_told_text(source, "id"), mr_told_text(line[k], "stage"), mr_told_text(line[k], "reason"),
-                 mr_told_integer(line[k], "frames"));
+        put_line(json, mr_report_text(source, "id"), mr_report_text(line[k], "stage"), mr_report_text(line[k], "reason"),
+                 mr_report_integer(line[k], "frames"));
 }
 
 static void put_missing(yajl_gen json, const char *what, const mr_child *child, yajl_val source) {
     size_t frames;
-    yajl_val *frame = mr_told_array(source, what, &frames);
+    yajl_val *frame = mr_report_array(source, what, &frames);
     for (size_t k = 0; k < frames && mr_child_tally(child, source).missing; k++) {
-        const mr_identity identity = mr_told_frame(frame[k]);
+        const mr_identity identity = mr_report_frame(frame[k]);
         mr_json_open_map(json, NULL);
         mr_json_text(json, "node", child->name);
-        mr_json_text(json, "source", mr_told_text(source, "id"));
+        mr_json_text(json, "source", mr_report_text(source, "id"));
         mr_json_integer(json, "epoch", identity.epoch);
         mr_json_integer(json, "seq", (int64_t)identity.seq);
         mr_json_integer(json, "sub", identity.sub);
@@ -319,9 +319,9 @@ static void put_missing(yajl_gen json, const char *what, const mr_child *child, 
 static void put_sources(yajl_gen json, const char *what, const mr_child *child,
                         void (*put)(yajl_gen json, const char *what, const mr_child *child, yajl_val source)) {
     size_t sources;
-    yajl_val *source = mr_told_array(child->told, "sources", &sources);
+    yajl_val *source = mr_report_array(child->report, "sources", &sources);
     for (size_t s = 0; s < sources; s++)
-        if (!mr_told_true(source[s], "elsewhere"))
+        if (!mr_report_true(source[s], "elsewhere"))
             put(json, what, child, source[s]);
 }
 

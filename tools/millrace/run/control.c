@@ -135,7 +135,7 @@ int mr_control_open(const char *path) {
     return MR_OK;
 }
 
-static void let_go(client *one) {
+static void disconnect(client *one) {
     close(one->fd);
     free(one->answer);
     *one = (client){0};
@@ -146,7 +146,7 @@ void mr_control_close(void) {
         return;
     for (int i = 0; i < MR_CONTROL_CLIENTS; i++)
         if (control.clients[i].fd)
-            let_go(&control.clients[i]);
+            disconnect(&control.clients[i]);
     unlink(control.path);
     close(control.fd);
     control.fd = 0;
@@ -219,7 +219,7 @@ static void serve_client(client *one, bool ready, mr_pipeline *pipeline, int64_t
     if (stays && has_request(one))
         stays = answer(one, pipeline, now_ns);
     if (!stays || (one->ended && !one->answer && !has_request(one)))
-        let_go(one);
+        disconnect(one);
 }
 
 /* ---- for the serving thread ------------------------------------------------------------------------------------ */

@@ -105,15 +105,15 @@ void mr_loss_print(const mr_loss *loss, FILE *stream) {
     if (!loss->lost)
         return;
     fprintf(stream, "LOST %" PRIu64 " of %" PRIu64 " frames", loss->lost, loss->in);
-    uint64_t told = 0;
+    uint64_t named = 0;
     size_t part = next_part(loss, UINT64_MAX, SIZE_MAX);
     for (int i = 0; i < MOST_TOLD && part < loss->count; i++) {
         print_part(loss, part, i ? "," : ":", stream);
-        told += loss->part[part].frames;
+        named += loss->part[part].frames;
         part = next_part(loss, loss->part[part].frames, part);
     }
-    if (told < loss->lost)
-        fprintf(stream, ", %" PRIu64 " others", loss->lost - told);
+    if (named < loss->lost)
+        fprintf(stream, ", %" PRIu64 " others", loss->lost - named);
     fputc('\n', stream);
 }
 

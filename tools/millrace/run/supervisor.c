@@ -208,7 +208,7 @@ static bool is_over(const mr_supervisor *s) {
 static int wait_for_something(mr_supervisor *s, struct pollfd *polled) {
     polled[0] = (struct pollfd){.fd = s->signals, .events = POLLIN};
     for (size_t i = 0; i < s->count; i++)
-        polled[i + 1] = (struct pollfd){.fd = s->children[i].report, .events = POLLIN};
+        polled[i + 1] = (struct pollfd){.fd = s->children[i].pipe, .events = POLLIN};
     if (poll(polled, s->count + 1, (int)(tick_ns / 1000000)) < 0 && errno != EINTR)
         return mr_fail(MR_ERROR_INTERNAL, "cannot wait for nodes: %s", strerror(errno));
     for (size_t i = 0; i < s->count; i++)
@@ -253,7 +253,7 @@ static int make_children(mr_supervisor *s) {
         }
         for (int r = 0; r < node->replicas; r++) {
             mr_child *child = &s->children[s->count++];
-            *child = (mr_child){.node = n, .replica = r, .report = -1,
+            *child = (mr_child){.node = n, .replica = r, .pipe = -1,
                                 .resumes = s->how->resume ? node->restarts_matter : node->restarts_continue};
             snprintf(child->name, sizeof child->name, node->replicas > 1 ? "%s.%d" : "%s", node->id, r);
         }

@@ -201,10 +201,10 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
     child->restarts++;
     child->start_ns = now_ns + wait_ns;
     bool anew = !child->resumes && s->how->plan->nodes[child->node].restarts_matter;
-    bool told = !anew || child->restarts > 1 || s->how->plan->nodes[child->node].restarts_continue;
+    bool report = !anew || child->restarts > 1 || s->how->plan->nodes[child->node].restarts_continue;
     snprintf(text, sizeof text, "warning: node %s %s; it is started again in %.1f s%s%s%s", child->name, why,
-             (double)wait_ns / (double)second_ns, anew ? ", from the beginning" : "", told ? "" : ": ",
-             told ? "" : mr_message());
+             (double)wait_ns / (double)second_ns, anew ? ", from the beginning" : "", report ? "" : ": ",
+             report ? "" : mr_message());
     mr_supervisor_say(s, text);
 }
 
@@ -227,7 +227,7 @@ static void mark_dead(mr_supervisor *s, mr_child *child, int how) {
         snprintf(why, sizeof why, "was ended by signal %d", WTERMSIG(how));
     /* All was done and reported; only the exit was left. */
     if (child->finished && child->exit_code > 128)
-        child->exit_code = (int)mr_told_integer(child->told, "exit_code");
+        child->exit_code = (int)mr_report_integer(child->report, "exit_code");
     /* It had not begun, and is not started again. */
     const bool dismissed = child->asked && !child->ready && child->exit_code == 128 + SIGTERM;
     if (dismissed) {

@@ -103,7 +103,7 @@ static int start(mr_supervisor *s, mr_child *child) {
         return mr_fail(MR_ERROR_INTERNAL, "cannot start the node %s: %s", child->name, strerror(errno));
     }
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    child->report = ends[0];
+    child->pipe = ends[0];
     child->pid = pid;
     return MR_OK;
 }
