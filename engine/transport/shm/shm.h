@@ -115,7 +115,7 @@ void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes);
  * none now; else there will be none: MR_ERROR_UNAVAILABLE: it is gone, MR_ERROR_PROTOCOL. */
 int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, size_t room, size_t *bytes);
 /* Since mr_shm_export_drive said that it sleeps: whether something has come, told from memory alone and once for each
- * peer's notes and leases, until it is driven again. The doorbell is not rung from now on, unless this is the last poll:
+ * peer's notes and leases, until it is driven again. The doorbell is not rung from now on, unless this is the last:
  * then it is again. */
 bool mr_shm_export_poll(mr_shm_export *export, bool last);
 /* Whether the export's descriptor is to become readable for notes of this peer: true to begin with. */
