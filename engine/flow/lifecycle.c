@@ -359,10 +359,16 @@ void mr_instance_destroy(mr_instance **instance) {
 
 void mr_instance_wake(void *context) {
     mr_instance *instance = context;
-    for (size_t i = 0; instance->shared && i < instance->entry_count; i++)
-        if (mr_task_wake_idle(&instance->entries[i].task))
+    mr_entry_task *running = NULL; /* it looks for inputs once more */
+    for (size_t i = 0; instance->shared && i < instance->entry_count; i++) {
+        mr_entry_task *entry = &instance->entries[i];
+        if (atomic_load_explicit(&entry->unfinished, memory_order_relaxed))
+            continue;
+        if (mr_task_wake_idle(&entry->task))
             return;
-    mr_task_wake(&instance->entries[0].task);
+        running = running ? running : entry;
+    }
+    mr_task_wake(running ? &running->task : &instance->entries[0].task);
 }
 
 void mr_instance_wake_all(mr_instance *instance) {

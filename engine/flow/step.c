@@ -460,6 +460,7 @@ static void end(mr_instance *instance, mr_entry_task *entry, int answer) {
         if (instance->vertex->overlap)
             pass_turn(instance);
     }
+    atomic_store_explicit(&entry->unfinished, entry->slot != NULL, memory_order_relaxed);
     mr_instance_retire(instance, entry);
     unlock(instance);
 }

@@ -38,6 +38,7 @@ typedef struct mr_entry_task {
     mr_task task;
     mr_io io;
     mr_slot *slot;       /* unfinished: process must be called again */
+    atomic_bool unfinished; /* there is such a slot: the entry takes no other inputs. Read by any thread */
     mr_event_wait *waits;     /* for inputs: one place for each source of a join, else one; then one for inputs that are
                                  brought in */
     size_t wait_count;
