@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "engine/device/device.h"
-#include "stages/decode/decode_early.h"
 #include "stages/decode/decode_codec.h"
+#include "stages/decode/decode_early.h"
 #include "stages/decode/decode_needed.h"
 #include "stages/decode/decode_options.h"
 #include "stages/decode/decode_pending.h"

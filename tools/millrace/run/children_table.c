@@ -138,9 +138,9 @@ static void print_lines(yajl_val ledger, const char *what, FILE *stream) {
 static void print_missing(const mr_child *child, yajl_val source, uint64_t missing, FILE *stream) {
     mr_identity frames[MR_UNSETTLED_FRAMES];
     char text[512];
-    size_t report, count = 0;
-    yajl_val *frame = mr_report_array(source, "unsettled", &report);
-    for (; count < report && count < MR_UNSETTLED_FRAMES; count++)
+    size_t named, count = 0;
+    yajl_val *frame = mr_report_array(source, "unsettled", &named);
+    for (; count < named && count < MR_UNSETTLED_FRAMES; count++)
         frames[count] = mr_report_frame(frame[count]);
     mr_print(stream, "    %10llu missing of %s, read by %s: %s\n", (unsigned long long)missing,
              mr_report_text(source, "id"), child->name, mr_identities_print(frames, count, missing, text, sizeof text));
@@ -214,11 +214,11 @@ static void add_truths(sum_of_truths *sum, const mr_child *child) {
     yajl_val *source = mr_report_array(child->report, "sources", &sources);
     for (size_t s = 0; s < sources; s++) {
         const char *const path[] = {"accuracy", NULL};
-        yajl_val report = yajl_tree_get(source[s], (const char **)path, yajl_t_object);
-        size_t k = (size_t)mr_report_integer(report, "k");
-        sum->labelled += (uint64_t)mr_report_integer(report, "frames");
-        sum->right += (uint64_t)mr_report_integer(report, "right");
-        sum->listed += (uint64_t)mr_report_integer(report, "listed");
+        yajl_val accuracy = yajl_tree_get(source[s], (const char **)path, yajl_t_object);
+        size_t k = (size_t)mr_report_integer(accuracy, "k");
+        sum->labelled += (uint64_t)mr_report_integer(accuracy, "frames");
+        sum->right += (uint64_t)mr_report_integer(accuracy, "right");
+        sum->listed += (uint64_t)mr_report_integer(accuracy, "listed");
         sum->longest = k > sum->longest ? k : sum->longest;
     }
 }
