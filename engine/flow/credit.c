@@ -40,7 +40,7 @@ static bool routes_have_room(mr_entry_task *entry, uint32_t source) {
 static bool type_has_room(mr_instance *instance, uint32_t source) {
     const mr_stage_hooks *hooks = instance->self.type->hooks;
     return !hooks || !hooks->has_room ||
-           hooks->has_room(&instance->placement.parts[0].self, source, instance->intake.credit[source]);
+           hooks->has_room(&instance->placement.states[0].self, source, instance->intake.credit[source]);
 }
 
 bool mr_credit_take(mr_entry_task *entry, uint32_t source) {

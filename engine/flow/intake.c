@@ -18,7 +18,7 @@ int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *en
     if (mr_event_done(frame->ready))
         return mr_event_status(frame->ready) < 0 ? mr_event_status(frame->ready) : 1;
     /* The same device orders the work itself; the host must wait until the device is done. */
-    if (mr_event_device(frame->ready) == mr_slot_part(entry->instance, slot)->self.device)
+    if (mr_event_device(frame->ready) == mr_slot_instance_state(entry->instance, slot)->self.device)
         return 1;
     mr_event_notify(frame->ready, &entry->waits[place], mr_task_waker, &entry->task);
     return 0;
@@ -79,8 +79,8 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entr
     } else if (reason && !instance->self.type->external) {
         refuse(instance, slot, item, instance->self.id, reason);
     } else {
-        if (slot->frame_count == 0 && instance->placement.part_count > 1)
-            slot->part = mr_instance_choose_part(instance, item->frame);
+        if (slot->frame_count == 0 && instance->placement.state_count > 1)
+            slot->device_number = mr_instance_choose_device(instance, item->frame);
         int ready = mr_input_ready(slot, item->frame, entry, 0);
         if (ready == 0)
             return false;
@@ -284,8 +284,8 @@ static verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, con
     uint32_t source = instance->vertex->sources[turn];
     size_t place = instance->self.source == MR_SOURCE_NONE ? turn : 0;
     const mr_frame *failed = NULL;
-    if (instance->placement.part_count > 1)
-        slot->part = mr_instance_choose_part(instance, at->item[0].frame);
+    if (instance->placement.state_count > 1)
+        slot->device_number = mr_instance_choose_device(instance, at->item[0].frame);
     int ready = all_ready(instance, slot, at, entry, place, &failed);
     if (ready == 0)
         return WAITS;

@@ -42,18 +42,18 @@ static int create_slots(mr_instance *instance) {
 /* The stage type has a state, and the engine pools, on each device. */
 static int create_parts(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    instance->placement.parts = mr_calloc(mr_plan_parts(vertex), sizeof *instance->placement.parts);
-    instance->placement.part_count = instance->placement.parts ? mr_plan_parts(vertex) : 0;
+    instance->placement.states = mr_calloc(mr_plan_parts(vertex), sizeof *instance->placement.states);
+    instance->placement.state_count = instance->placement.states ? mr_plan_parts(vertex) : 0;
     instance->placement.working = vertex->device_count;
-    for (size_t i = 0; i < instance->placement.part_count; i++) {
-        mr_part *part = &instance->placement.parts[i];
-        part->self = instance->self;
-        part->pools = mr_calloc(mr_instance_pools(instance), sizeof *part->pools);
-        if (!part->pools ||
-            (vertex->type->state_bytes && !(part->self.state = mr_calloc(1, vertex->type->state_bytes))))
+    for (size_t i = 0; i < instance->placement.state_count; i++) {
+        mr_instance_state *state = &instance->placement.states[i];
+        state->self = instance->self;
+        state->pools = mr_calloc(mr_instance_pools(instance), sizeof *state->pools);
+        if (!state->pools ||
+            (vertex->type->state_bytes && !(state->self.state = mr_calloc(1, vertex->type->state_bytes))))
             return MR_ERROR_MEMORY;
     }
-    return instance->placement.parts ? MR_OK : MR_ERROR_MEMORY;
+    return instance->placement.states ? MR_OK : MR_ERROR_MEMORY;
 }
 
 static int create_entry(mr_instance *instance, mr_entry_task *entry, void (*run)(void *entry)) {
@@ -158,10 +158,10 @@ static bool hands_on(const mr_plan *plan, const mr_plan_vertex *vertex) {
 void mr_instance_set_devices(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     mr_device **devices = instance->graph->devices;
-    for (size_t i = 0; i < instance->placement.part_count; i++) {
-        mr_stage *self = &instance->placement.parts[i].self;
+    for (size_t i = 0; i < instance->placement.state_count; i++) {
+        mr_stage *self = &instance->placement.states[i].self;
         self->device = devices[mr_plan_part(vertex, i)];
-        instance->placement.parts[i].on_host = self->device->type->kind == MR_DEVICE_CPU;
+        instance->placement.states[i].on_host = self->device->type->kind == MR_DEVICE_CPU;
         if (vertex->output_count == 0)
             continue;
         self->output_memory = vertex->pools[0].memory;
@@ -171,35 +171,35 @@ void mr_instance_set_devices(mr_instance *instance) {
         if (self->output_device->type->kind == MR_DEVICE_CPU && self->output_memory != MR_MEMORY_SHARED)
             self->output_memory = MR_MEMORY_HOST;
     }
-    instance->self.device = instance->placement.parts[0].self.device;
+    instance->self.device = instance->placement.states[0].self.device;
     /* A stage behind that leaves a source's frames where they are (credit.h) would leave their work undone. */
     const bool all_are_taken = !instance->ring.marks_gaps || vertex->source_count < 2;
     instance->ring.hands_on = all_are_taken && hands_on(instance->graph->plan, vertex);
 }
 
 static int open_part(mr_instance *instance, size_t number) {
-    mr_part *part = &instance->placement.parts[number];
+    mr_instance_state *state = &instance->placement.states[number];
     for (size_t i = 0; i < instance->entry_count; i++) {
-        int status = mr_stream_create_for(part->self.device, instance->self.type->urgent,
+        int status = mr_stream_create_for(state->self.device, instance->self.type->urgent,
                                           &instance->entries[i].streams[number]);
-        if (!status && instance->placement.part_count > 1 && !instance->vertex->copy)
-            status = mr_stream_create(part->self.device, &instance->entries[i].staging[number]);
+        if (!status && instance->placement.state_count > 1 && !instance->vertex->copy)
+            status = mr_stream_create(state->self.device, &instance->entries[i].staging[number]);
         if (status)
             return status;
-        instance->entries[i].streams[number]->stage = &part->self;
+        instance->entries[i].streams[number]->stage = &state->self;
     }
     int status = mr_instance_fill_pools(instance, number);
     if (status)
         return status;
-    part->opened = true;
-    return part->self.type->open ? part->self.type->open(&part->self) : MR_OK;
+    state->opened = true;
+    return state->self.type->open ? state->self.type->open(&state->self) : MR_OK;
 }
 
 int mr_instance_open(mr_instance *instance) {
     int status = MR_OK;
     if (instance->self.type->external)
         instance->intake.first_epoch = mr_stage_first_epoch(&instance->self);
-    for (size_t i = 0; i < instance->placement.part_count && !status; i++)
+    for (size_t i = 0; i < instance->placement.state_count && !status; i++)
         status = open_part(instance, i);
     return status;
 }
@@ -209,9 +209,9 @@ void mr_instance_tell_stop(mr_instance *instance) {
         return;
     if (instance->opening.waits)
         pthread_mutex_lock(&instance->lock);
-    for (size_t i = 0; i < instance->placement.part_count; i++)
-        if (instance->placement.parts[i].opened)
-            instance->self.type->stop(&instance->placement.parts[i].self);
+    for (size_t i = 0; i < instance->placement.state_count; i++)
+        if (instance->placement.states[i].opened)
+            instance->self.type->stop(&instance->placement.states[i].self);
     if (instance->opening.waits)
         pthread_mutex_unlock(&instance->lock);
 }
@@ -272,26 +272,26 @@ static void release_abandoned(mr_instance *instance) {
 void mr_instance_finish(mr_instance *instance) {
     for (size_t i = 0; instance->entries && i < instance->entry_count; i++) {
         mr_entry_task *entry = &instance->entries[i];
-        for (size_t part = 0; entry->staging && part < instance->placement.part_count; part++)
-            mr_stream_destroy(&entry->staging[part]);
-        for (size_t part = 0; entry->streams && part < instance->placement.part_count; part++)
-            mr_stream_destroy(&entry->streams[part]);
+        for (size_t number = 0; entry->staging && number < instance->placement.state_count; number++)
+            mr_stream_destroy(&entry->staging[number]);
+        for (size_t number = 0; entry->streams && number < instance->placement.state_count; number++)
+            mr_stream_destroy(&entry->streams[number]);
     }
     release_abandoned(instance);
 }
 
 static void close_parts(mr_instance *instance) {
-    for (size_t i = 0; i < instance->placement.part_count; i++) {
-        if (instance->placement.parts[i].opened && instance->self.type->close)
-            instance->self.type->close(&instance->placement.parts[i].self);
-        instance->placement.parts[i].opened = false;
+    for (size_t i = 0; i < instance->placement.state_count; i++) {
+        if (instance->placement.states[i].opened && instance->self.type->close)
+            instance->self.type->close(&instance->placement.states[i].self);
+        instance->placement.states[i].opened = false;
     }
 }
 
-static void release_pools(mr_part *part, size_t count) {
-    for (size_t which = 0; part->pools && which < count; which++)
+static void release_pools(mr_instance_state *state, size_t count) {
+    for (size_t which = 0; state->pools && which < count; which++)
         for (int size = 0; size < MR_POOLS; size++)
-            mr_pool_release(&part->pools[which].pool[size]);
+            mr_pool_release(&state->pools[which].pool[size]);
 }
 
 /* Frames that still exist keep their buffers. Outputs of stages other than the source may refer to their state, so
@@ -305,18 +305,18 @@ void mr_instance_put_away(mr_instance *instance) {
         pthread_mutex_unlock(&instance->lock);
     }
     /* With several devices the number of buffers in use there is still queried. */
-    if (instance->placement.part_count == 1)
-        release_pools(&instance->placement.parts[0], mr_instance_pools(instance));
+    if (instance->placement.state_count == 1)
+        release_pools(&instance->placement.states[0], mr_instance_pools(instance));
 }
 
 static void destroy_parts(mr_instance *instance) {
-    for (size_t i = 0; i < instance->placement.part_count; i++) {
-        mr_part *part = &instance->placement.parts[i];
-        release_pools(part, mr_instance_pools(instance));
-        mr_free(part->pools);
-        mr_free(part->self.state);
+    for (size_t i = 0; i < instance->placement.state_count; i++) {
+        mr_instance_state *state = &instance->placement.states[i];
+        release_pools(state, mr_instance_pools(instance));
+        mr_free(state->pools);
+        mr_free(state->self.state);
     }
-    mr_free(instance->placement.parts);
+    mr_free(instance->placement.states);
 }
 
 static void destroy_entry(mr_instance *instance, mr_entry_task *entry) {

@@ -63,7 +63,7 @@ static void abandon(mr_instance *instance, mr_slot *slot) {
 /* The host has done its work, but copies to it may have been submitted to other devices and not been waited for. */
 static void abandon_copies(mr_entry_task *entry, mr_slot *slot) {
     bool some = false;
-    for (size_t i = 0; i < entry->instance->placement.part_count; i++)
+    for (size_t i = 0; i < entry->instance->placement.state_count; i++)
         some = some || (entry->staging[i] && entry->staging[i]->unrecorded);
     if (some)
         abandon(entry->instance, slot);
@@ -78,9 +78,9 @@ static bool gives_frames(const mr_slot *slot) {
 }
 
 static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
-    mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
-    const mr_stream *staging = entry->staging[slot->part];
-    if (mr_slot_part(entry->instance, slot)->on_host) {
+    mr_stage *self = &mr_slot_instance_state(entry->instance, slot)->self;
+    const mr_stream *staging = entry->staging[slot->device_number];
+    if (mr_slot_instance_state(entry->instance, slot)->on_host) {
         abandon_copies(entry, slot);
         return MR_OK;
     }
@@ -89,13 +89,13 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     bool hands_on = entry->instance->ring.hands_on && gives_frames(slot);
     int status = mr_event_create(&event, self->device, self);
     if (!status)
-        status = (hands_on ? mr_stream_hand_on : mr_stream_record)(entry->streams[slot->part], event);
+        status = (hands_on ? mr_stream_hand_on : mr_stream_record)(entry->streams[slot->device_number], event);
     /* Copies of inputs that were not waited for have no end either. */
     if (!status && staging && staging->unrecorded)
         status = mr_fail(MR_ERROR_DEVICE, "%s: inputs could not be copied", self->device->name);
     if (status) {
         mr_event_unref(&event);
-        if (entry->streams[slot->part]->unrecorded || (staging && staging->unrecorded))
+        if (entry->streams[slot->device_number]->unrecorded || (staging && staging->unrecorded))
             abandon(entry->instance, slot);
         return status;
     }
@@ -136,7 +136,7 @@ static void discard(mr_instance *instance, mr_slot *slot, size_t first, const ch
 }
 
 const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status) {
-    const mr_stage *self = &mr_slot_part(instance, slot)->self;
+    const mr_stage *self = &mr_slot_instance_state(instance, slot)->self;
     /* Pinned memory is a device's too. */
     bool there = (self->device && self->device->type->kind != MR_DEVICE_CPU) ||
                  self->output_memory == MR_MEMORY_PINNED || self->output_memory == MR_MEMORY_DEVICE;
@@ -148,8 +148,8 @@ const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, 
 int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer) {
     if (answer == MR_ERROR_AGAIN) {
         /* Others wait for the work it has taken over. */
-        if (!mr_slot_part(entry->instance, slot)->on_host)
-            mr_stream_settle(entry->streams[slot->part]);
+        if (!mr_slot_instance_state(entry->instance, slot)->on_host)
+            mr_stream_settle(entry->streams[slot->device_number]);
         return answer;
     }
     /* A call that failed may also have submitted work to the device, which must not outlive the memory it uses. */
@@ -271,7 +271,7 @@ static bool release(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
 /* Calls of one device are done in order; one device does not wait for another. */
 static void free_held(mr_instance *instance, mr_entry_task *entry) {
     bool done = true;
-    for (uint64_t n = instance->ring.freed; n < instance->ring.claimed && (done || instance->placement.part_count > 1);
+    for (uint64_t n = instance->ring.freed; n < instance->ring.claimed && (done || instance->placement.state_count > 1);
          n++)
         done = release(instance, mr_instance_slot(instance, n), entry);
     while (instance->ring.freed < instance->ring.pushed &&

@@ -10,19 +10,19 @@
 
 #include "engine/flow/instance/instance.h"
 
-/* The part for a call whose first frame is `frame`. With the lock. */
-size_t mr_instance_choose_part(mr_instance *instance, const mr_frame *frame);
-/* The part that takes over from `part`: itself, unless its device has failed or is disabled and there are others. */
-size_t mr_instance_part_now(mr_instance *instance, size_t part);
+/* The number of the device for a call whose first frame is `frame`. With the lock. */
+size_t mr_instance_choose_device(mr_instance *instance, const mr_frame *frame);
+/* The device that takes over from that one: itself, unless it has failed or is disabled and there are others. */
+size_t mr_instance_device_now(mr_instance *instance, size_t number);
 /* Whether calls are counted: not those of the host alone, which are done when they return. */
 static inline bool mr_instance_shares(const mr_instance *instance) {
-    return instance->placement.part_count > 1 || !instance->placement.parts[0].on_host;
+    return instance->placement.state_count > 1 || !instance->placement.states[0].on_host;
 }
-/* Of calls that are counted: the call begins; another part takes it over before it has begun; its work is done. */
+/* Of calls that are counted: the call begins; another device takes it over before it has begun; its work is done. */
 void mr_share_begin(mr_instance *instance, mr_slot *slot, int64_t now_ns);
-void mr_share_move(mr_instance *instance, mr_slot *slot, size_t part);
+void mr_share_move(mr_instance *instance, mr_slot *slot, size_t number);
 void mr_share_end(mr_instance *instance, mr_slot *slot, int64_t now_ns);
-/* The device of the slot's part has failed: the next calls go elsewhere, if possible. */
+/* The slot's device has failed: the next calls go elsewhere, if possible. */
 void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot);
 /* Whether calls could go on without that device; true if none go there. */
 bool mr_instance_can_spare(const mr_instance *instance, const mr_device *device);
@@ -31,7 +31,7 @@ void mr_instance_enable(mr_instance *instance, const mr_device *device, bool ena
 
 /* Whether calls bring their inputs in themselves: if there are several devices. */
 static inline bool mr_instance_brings_in(const mr_instance *instance) {
-    return instance->placement.part_count > 1 && !instance->vertex->copy;
+    return instance->placement.state_count > 1 && !instance->vertex->copy;
 }
 /* Brings the call's inputs into the memory of its device, in such an instance. MR_ERROR_AGAIN: call again when
  * woken. */

@@ -11,10 +11,10 @@ int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place);
 int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
 /* The same, but the entry is not woken. */
 int mr_io_try_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
-/* Allocates the buffers that are planned ahead for that part. MR_ERROR_MEMORY, with the missing amount in the
+/* Allocates the buffers that are planned ahead on that device. MR_ERROR_MEMORY, with the missing amount in the
  * message. */
-int mr_instance_fill_pools(mr_instance *instance, size_t part);
+int mr_instance_fill_pools(mr_instance *instance, size_t number);
 /* The number of buffers of port 0 that are in use on that device. */
-uint64_t mr_instance_in_use(mr_instance *instance, const mr_part *part);
+uint64_t mr_instance_in_use(mr_instance *instance, const mr_instance_state *state);
 
 #endif

@@ -199,7 +199,7 @@ static int sync_sinks(mr_resume *resume) {
     const mr_graph *graph = resume->graph;
     int status = MR_OK;
     for (size_t i = 0; !status && i < graph->instance_count; i++) {
-        mr_stage *self = &graph->instances[i]->placement.parts[0].self;
+        mr_stage *self = &graph->instances[i]->placement.states[0].self;
         status = self->type->sync ? self->type->sync(self) : MR_OK;
     }
     resume->lost |= status && status != MR_ERROR_AGAIN;

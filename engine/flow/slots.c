@@ -63,7 +63,7 @@ void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *g
     /* A stage on the other node asks. The cut's end here has one entry, so everything before the mark was passed on. */
     const mr_stage_hooks *hooks = instance->self.type->hooks;
     if (instance->ring.marks_gaps && hooks && hooks->mark)
-        hooks->mark(&instance->placement.parts[0].self, gap);
+        hooks->mark(&instance->placement.states[0].self, gap);
     for (size_t port = 0; instance->ring.marks_gaps && port < instance->vertex->output_count; port++)
         mr_slot_add_mark_output(instance, slot, (uint32_t)port, gap);
 }
@@ -97,7 +97,7 @@ void mr_slot_reset(mr_slot *slot) {
     slot->mark_count = slot->mark_next = 0;
     slot->output_count = slot->output_next = 0;
     slot->processed = slot->staged = slot->counted = slot->lost = false;
-    slot->part = 0;
+    slot->device_number = 0;
     slot->state = MR_SLOT_FREE;
 }
 

@@ -161,7 +161,7 @@ static void let_all_go(mr_graph *graph) {
 static void end_unopened(mr_graph *graph) {
     for (size_t i = 0; i < graph->instance_count; i++) {
         const mr_stage_hooks *hooks = graph->instances[i]->self.type->hooks;
-        if (hooks && hooks->never_opened && !graph->instances[i]->placement.parts[0].opened)
+        if (hooks && hooks->never_opened && !graph->instances[i]->placement.states[0].opened)
             hooks->never_opened(graph->instances[i]);
     }
 }

@@ -63,7 +63,7 @@ static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
     if (instance->intake.sheds)
         slot->begun_ns = mr_executor_now_ns(executor);
     if (slot->frame_count == 0)
-        slot->part = mr_instance_part_now(instance, 0);
+        slot->device_number = mr_instance_device_now(instance, 0);
     if (slot->frame_count) {
         if (mr_instance_shares(instance))
             mr_share_begin(instance, slot, mr_executor_now_ns(executor));
@@ -168,8 +168,8 @@ static int check_inputs(const mr_stage *self, const mr_slot *slot) {
 
 /* Makes the work of a device's call wait for its inputs, and brings in those from elsewhere. */
 static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
-    const mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
-    mr_stream *stream = entry->streams[slot->part];
+    const mr_stage *self = &mr_slot_instance_state(entry->instance, slot)->self;
+    mr_stream *stream = entry->streams[slot->device_number];
     const mr_event *last = NULL;
     int status = MR_OK;
     stream->frame = slot->frame_count ? slot->frames[0]->identity : (mr_identity){.source = self->source};
@@ -204,11 +204,11 @@ static int call_in_range(mr_entry_task *entry, mr_stage *self) {
 
 /* Makes the inputs ready on the call's device. */
 static int have_inputs(mr_entry_task *entry, const mr_slot *slot) {
-    const mr_part *part = mr_slot_part(entry->instance, slot);
-    if (!part->on_host)
+    const mr_instance_state *state = mr_slot_instance_state(entry->instance, slot);
+    if (!state->on_host)
         return await_inputs(entry, slot);
     int status = mr_instance_brings_in(entry->instance) ? mr_io_bring_in(&entry->io) : MR_OK;
-    return status ? status : check_inputs(&part->self, slot);
+    return status ? status : check_inputs(&state->self, slot);
 }
 
 /* A call that is repeated takes its buffers again; those of one pool must not wait for another pool's. */
@@ -223,18 +223,18 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     size_t first = slot->output_count;
     /* Its device may have failed since the inputs were gathered; work that has begun there stays there. */
-    if (instance->placement.part_count > 1 && !first && !slot->held_count && !slot->event) {
-        mr_share_move(instance, slot, mr_instance_part_now(instance, slot->part));
-        entry->io.stream = entry->streams[slot->part];
+    if (instance->placement.state_count > 1 && !first && !slot->held_count && !slot->event) {
+        mr_share_move(instance, slot, mr_instance_device_now(instance, slot->device_number));
+        entry->io.stream = entry->streams[slot->device_number];
     }
-    mr_part *part = mr_slot_part(instance, slot);
+    mr_instance_state *state = mr_slot_instance_state(instance, slot);
     int answer = have_inputs(entry, slot);
     size_t held = slot->held_count, results = slot->result_count;
     if (!answer)
-        answer = call_in_range(entry, &part->self);
+        answer = call_in_range(entry, &state->self);
     if (answer == MR_ERROR_AGAIN)
         give_back(slot, held, results);
-    return part->on_host && answer >= 0 ? answer : mr_instance_seal(entry, slot, first, answer);
+    return state->on_host && answer >= 0 ? answer : mr_instance_seal(entry, slot, first, answer);
 }
 
 /* Stages faster than this are measured at one call of SHORT_STRIDE, so that reading the thread's clock, which takes
@@ -324,7 +324,7 @@ static void pass_mark_on(mr_instance *instance, mr_slot *slot, const mr_item *ma
 }
 
 static int call_flush(mr_entry_task *entry, mr_slot *slot, uint32_t source) {
-    mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
+    mr_stage *self = &mr_slot_instance_state(entry->instance, slot)->self;
     size_t first = slot->output_count;
     if (entry->traced)
         mr_tracing_begin_call(entry, NULL);
@@ -349,7 +349,7 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
                 fail_call(instance, slot, answer);
         }
         const mr_stage_hooks *hooks = instance->self.type->hooks;
-        int answer = hooks && hooks->mark ? hooks->mark(&instance->placement.parts[0].self, mark) : MR_DONE;
+        int answer = hooks && hooks->mark ? hooks->mark(&instance->placement.states[0].self, mark) : MR_DONE;
         if (answer == MR_ERROR_AGAIN)
             return answer;
         pass_mark_on(instance, slot, mark);
@@ -398,7 +398,7 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     int answer = MR_DONE;
     entry->io.slot = slot;
-    entry->io.stream = entry->streams[slot->part];
+    entry->io.stream = entry->streams[slot->device_number];
     if (entry->traced)
         mr_tracing_begin_call(entry, slot);
     if (is_source(instance)) {
@@ -534,5 +534,5 @@ void mr_instance_run(void *context) {
         read_clock(entry, entry->meter.unclocked);
     const mr_stage_hooks *hooks = instance->self.type->hooks;
     if (hooks && hooks->idle)
-        hooks->idle(&instance->placement.parts[0].self);
+        hooks->idle(&instance->placement.states[0].self);
 }

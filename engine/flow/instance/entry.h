@@ -44,8 +44,8 @@ typedef struct mr_entry_task {
     size_t wait_count;
     mr_pool_wait *pool_waits; /* for buffers: one for each pool of the instance, then one for those of the stage type */
     struct mr_call_trace *traced; /* NULL: not traced */
-    mr_stream **streams; /* one for each part */
-    mr_stream **staging; /* likewise, if there are several parts: brings inputs in */
+    mr_stream **streams; /* one for each device */
+    mr_stream **staging; /* likewise, if there are several devices: brings inputs in */
     mr_meter meter;
 } mr_entry_task;
 

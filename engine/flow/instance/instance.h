@@ -12,10 +12,10 @@
  * An entry never waits. If input, slot, room or buffer is missing, it returns, and is woken when there is one: links
  * wake their consumer or their producers, events and pools the entry that asked.
  *
- * On several devices the instance has a part for each: the stage type's state there, and pools. A slot goes to the
- * device that holds its first frame, else to the device that will finish first (placement.c); the entry brings the
- * other inputs in, as the first work of the call. Such a slot releases all it holds as soon as its own device is done,
- * and only its place in the ring waits for earlier slots: a slow device does not hold up the others.
+ * On several devices the instance has a state for each (instance_state.h): the stage type's state there, and pools. A
+ * slot goes to the device that holds its first frame, else to the device that will finish first (placement.c); the
+ * entry brings the other inputs in, as the first work of the call. Such a slot releases all it holds as soon as its own
+ * device is done, and only its place in the ring waits for earlier slots: a slow device does not hold up the others.
  *
  * Threads: state that entries share is guarded by `lock`, which is taken only if there are several. */
 #ifndef MILLRACE_FLOW_INSTANCE_INSTANCE_H
@@ -25,7 +25,7 @@
 
 #include "engine/flow/instance/entry.h"
 #include "engine/flow/instance/inbox.h"
-#include "engine/flow/instance/part.h"
+#include "engine/flow/instance/instance_state.h"
 #include "engine/flow/instance/slot.h"
 #include "engine/plan/plan.h"
 
@@ -59,7 +59,7 @@ typedef struct mr_opening {
 } mr_opening;
 
 struct mr_instance {
-    mr_stage self;           /* of its first part, without its state: common to all parts */
+    mr_stage self;           /* on its first device, without its state: common to all devices */
     mr_graph *graph;
     const mr_plan_vertex *vertex;
     pthread_mutex_t lock;
@@ -78,11 +78,11 @@ struct mr_instance {
     struct mr_instance_trace *traced; /* NULL: not traced */
 };
 
-static inline mr_part *mr_slot_part(const mr_instance *instance, const mr_slot *slot) {
-    return &instance->placement.parts[slot->part];
+static inline mr_instance_state *mr_slot_instance_state(const mr_instance *instance, const mr_slot *slot) {
+    return &instance->placement.states[slot->device_number];
 }
 
-/* Pools of a part: one for each output port, and those behind. */
+/* Pools on a device: one for each output port, and those behind. */
 static inline size_t mr_instance_pools(const mr_instance *instance) {
     return instance->vertex->output_count + MR_OTHER_POOLS;
 }

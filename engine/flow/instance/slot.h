@@ -20,10 +20,10 @@ typedef struct mr_slot {
     mr_slot_state state;
     bool processed;        /* the stage type has consumed the inputs */
     int64_t begun_ns;      /* begin of the call, if calls are counted to a device or may be late */
-    bool counted;          /* among the calls of its part */
+    bool counted;          /* among the calls of its device */
     bool staged;           /* some of the inputs were brought in by work of this call */
     bool lost;             /* one of its marks says that an unknown number of frames is lost */
-    size_t part;           /* number of the part that does the work */
+    size_t device_number;  /* of the instance's devices, that does the work */
     size_t frame_count;
     mr_frame **frames;     /* inputs: a batch, or one for each port; NULL once forwarded */
     uint32_t *sources;     /* of each */

@@ -1,5 +1,5 @@
-/* The drawing of a plan: boxes and arrows with their texts. plan -> chart -> DOT, or a sheet (sheet.h) and from it the
- * terminal's drawing or SVG.
+/* The drawing of a plan: boxes and arrows with their texts. plan -> chart -> DOT, or a layout (layout.h) and from it
+ * the terminal's drawing or SVG.
  *
  * Sources that are alike (type, formats, consumers) are folded into one box. All texts are ASCII but the pipeline's
  * name, which is UTF-8 without control characters. A chart owns its texts and does not refer to the plan. */

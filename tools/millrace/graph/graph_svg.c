@@ -1,4 +1,4 @@
-/* A graph as SVG: the sheet's boxes, lines and texts, a group for each device. Widths of texts are estimated for a
+/* A graph as SVG: the layout's boxes, lines and texts, a group for each device. Widths of texts are estimated for a
  * monospaced font, with letters at most 0.62 of its size wide. */
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "engine/base/print.h"
 #include "millrace/status.h"
 #include "tools/millrace/graph/graph.h"
-#include "tools/millrace/graph/sheet.h"
+#include "tools/millrace/graph/layout.h"
 
 enum { FONT = 13, SMALL = 11, PAD = 10, MARGIN = 12, LINE = 16, CORNER = 2, ROUND = 8, LIMIT = 960 };
 
@@ -14,12 +14,12 @@ typedef struct picture {
     const mr_chart *graph;
     FILE *stream;
     mr_arena arena;
-    mr_sheet sheet;
-    mr_sheet_arrow *arrow; /* one for each edge */
+    mr_graph_layout layout;
+    mr_layout_arrow *arrow; /* one for each edge */
     int *group_least;      /* widths of devices' names */
 } picture;
 
-static const mr_sheet_style pixels = {.box_gap = 24,
+static const mr_layout_style pixels = {.box_gap = 24,
                                       .rail_gap = 10,
                                       .inset = 20,
                                       .end_gap = 28,
@@ -103,7 +103,7 @@ static void put_node(const picture *p, int n) {
     static const char *const kind[] = {
         [MR_CHART_SOURCE] = "source", [MR_CHART_STAGE] = "stage", [MR_CHART_SINK] = "sink", [MR_CHART_COPY] = "copy"};
     const mr_chart_node *node = &p->graph->node[n];
-    const mr_sheet_box *box = &p->sheet.box[n];
+    const mr_layout_box *box = &p->layout.box[n];
     fprintf(p->stream, "    <g class=\"node %s\">\n      <title>", kind[node->kind]);
     put_escaped(p->stream, node->name);
     fputc('\n', p->stream);
@@ -124,11 +124,11 @@ static void put_node(const picture *p, int n) {
 }
 
 static void put_device(const picture *p, int g) {
-    const mr_sheet_range *range = &p->sheet.group[g];
+    const mr_layout_range *range = &p->layout.group[g];
     fputs("  <g class=\"cluster\">\n    <title>", p->stream);
     put_escaped(p->stream, p->graph->group[g]);
     fputs("</title>\n    ", p->stream);
-    put_rectangle(p->stream, "device", range->x, 0, range->width, p->sheet.height + pixels.group_pad, ROUND);
+    put_rectangle(p->stream, "device", range->x, 0, range->width, p->layout.height + pixels.group_pad, ROUND);
     fputs("    ", p->stream);
     put_text(p->stream, range->x + PAD, 20, SMALL, " class=\"small\"", p->graph->group[g]);
     fputs("  </g>\n", p->stream);
@@ -146,8 +146,8 @@ static void put_edge_title(const picture *p, const mr_chart_edge *edge) {
 
 /* One net as a path, with its edges in the title. Edges and lines are sorted by net: these ranges are
  * the net's. */
-static void put_net(const picture *p, const int *edge, const int *edges_end, const mr_sheet_line *line,
-                    const mr_sheet_line *lines_end) {
+static void put_net(const picture *p, const int *edge, const int *edges_end, const mr_layout_line *line,
+                    const mr_layout_line *lines_end) {
     fputs("  <g class=\"link\">\n    <title>", p->stream);
     for (; edge < edges_end; edge++)
         put_edge_title(p, &p->graph->edge[*edge]);
@@ -158,7 +158,7 @@ static void put_net(const picture *p, const int *edge, const int *edges_end, con
 }
 
 static int by_net(const void *left, const void *right) {
-    const mr_sheet_line *a = left, *b = right;
+    const mr_layout_line *a = left, *b = right;
     if (a->net != b->net)
         return a->net < b->net ? -1 : 1;
     if (a->y0 != b->y0)
@@ -168,43 +168,43 @@ static int by_net(const void *left, const void *right) {
 
 /* Sorts the edges by net: those of net n stand from start[n] on. */
 static int sort_edges(picture *p, int **start, int **sorted) {
-    const mr_sheet *sheet = &p->sheet;
-    *start = mr_arena_array(&p->arena, (size_t)sheet->net_count + 2, sizeof **start);
-    *sorted = mr_arena_array(&p->arena, (size_t)sheet->arrow_count, sizeof **sorted);
+    const mr_graph_layout *layout = &p->layout;
+    *start = mr_arena_array(&p->arena, (size_t)layout->net_count + 2, sizeof **start);
+    *sorted = mr_arena_array(&p->arena, (size_t)layout->arrow_count, sizeof **sorted);
     if (!*start || !*sorted)
         return MR_ERROR_MEMORY;
-    for (int e = 0; e < sheet->arrow_count; e++)
-        if (sheet->net_of[e] >= 0)
-            (*start)[sheet->net_of[e] + 2]++;
-    for (int n = 0; n < sheet->net_count; n++)
+    for (int e = 0; e < layout->arrow_count; e++)
+        if (layout->net_of[e] >= 0)
+            (*start)[layout->net_of[e] + 2]++;
+    for (int n = 0; n < layout->net_count; n++)
         (*start)[n + 2] += (*start)[n + 1];
-    for (int e = 0; e < sheet->arrow_count; e++)
-        if (sheet->net_of[e] >= 0)
-            (*sorted)[(*start)[sheet->net_of[e] + 1]++] = e;
+    for (int e = 0; e < layout->arrow_count; e++)
+        if (layout->net_of[e] >= 0)
+            (*sorted)[(*start)[layout->net_of[e] + 1]++] = e;
     return MR_OK;
 }
 
 static int put_nets(picture *p) {
-    const mr_sheet *sheet = &p->sheet;
+    const mr_graph_layout *layout = &p->layout;
     int *start, *sorted, line = 0;
     if (sort_edges(p, &start, &sorted))
         return MR_ERROR_MEMORY;
-    qsort(sheet->line, (size_t)sheet->line_count, sizeof *sheet->line, by_net);
-    for (int n = 0; n < sheet->net_count; n++) {
+    qsort(layout->line, (size_t)layout->line_count, sizeof *layout->line, by_net);
+    for (int n = 0; n < layout->net_count; n++) {
         int first = line;
-        while (line < sheet->line_count && sheet->line[line].net == n)
+        while (line < layout->line_count && layout->line[line].net == n)
             line++;
-        put_net(p, &sorted[start[n]], &sorted[start[n + 1]], &sheet->line[first], &sheet->line[line]);
+        put_net(p, &sorted[start[n]], &sorted[start[n + 1]], &layout->line[first], &layout->line[line]);
     }
-    for (int i = 0; i < sheet->joint_count; i++)
-        fprintf(p->stream, "  <circle class=\"joint\" cx=\"%d\" cy=\"%d\" r=\"2.5\"/>\n", sheet->joint[i].x,
-                sheet->joint[i].y);
+    for (int i = 0; i < layout->joint_count; i++)
+        fprintf(p->stream, "  <circle class=\"joint\" cx=\"%d\" cy=\"%d\" r=\"2.5\"/>\n", layout->joint[i].x,
+                layout->joint[i].y);
     return MR_OK;
 }
 
 static void put_ends(const picture *p) {
-    for (int i = 0; i < p->sheet.end_count; i++) {
-        const mr_sheet_end *end = &p->sheet.end[i];
+    for (int i = 0; i < p->layout.end_count; i++) {
+        const mr_layout_end *end = &p->layout.end[i];
         const mr_chart_edge *edge = &p->graph->edge[end->arrow];
         const char *text = end->arrives ? edge->to_name : edge->label;
         if (end->arrives)
@@ -220,13 +220,13 @@ static void put_ends(const picture *p) {
 
 static int prepare(picture *p) {
     const mr_chart *graph = p->graph;
-    p->sheet.box_count = graph->node_count;
-    p->sheet.arrow_count = graph->edge_count;
-    p->sheet.group_count = graph->group_count;
-    p->sheet.box = mr_arena_array(&p->arena, (size_t)graph->node_count, sizeof *p->sheet.box);
-    p->sheet.arrow = p->arrow = mr_arena_array(&p->arena, (size_t)graph->edge_count, sizeof *p->arrow);
+    p->layout.box_count = graph->node_count;
+    p->layout.arrow_count = graph->edge_count;
+    p->layout.group_count = graph->group_count;
+    p->layout.box = mr_arena_array(&p->arena, (size_t)graph->node_count, sizeof *p->layout.box);
+    p->layout.arrow = p->arrow = mr_arena_array(&p->arena, (size_t)graph->edge_count, sizeof *p->arrow);
     p->group_least = mr_arena_array(&p->arena, (size_t)graph->group_count, sizeof *p->group_least);
-    if (!p->sheet.box || !p->arrow || !p->group_least)
+    if (!p->layout.box || !p->arrow || !p->group_least)
         return MR_ERROR_MEMORY;
     for (int g = 0; g < graph->group_count; g++)
         p->group_least[g] = text_width(graph->group[g], SMALL);
@@ -235,12 +235,12 @@ static int prepare(picture *p) {
         bool named = node->kind != MR_CHART_COPY;
         int name = named ? text_width(node->name, FONT) : 0, about = text_width(node->about, SMALL);
         int lines = (named ? LINE : 0) + (*node->about ? LINE : 0);
-        p->sheet.box[n] = (mr_sheet_box){
+        p->layout.box[n] = (mr_layout_box){
             .least = (name > about ? name : about) + 2 * PAD, .height = 2 * PAD + lines - 2, .group = node->group};
     }
     for (int e = 0; e < graph->edge_count; e++) {
         const mr_chart_edge *edge = &graph->edge[e];
-        p->arrow[e] = (mr_sheet_arrow){.from = edge->from,
+        p->arrow[e] = (mr_layout_arrow){.from = edge->from,
                                        .from_port = edge->from_port,
                                        .to = edge->to,
                                        .to_port = edge->to_port,
@@ -251,7 +251,7 @@ static int prepare(picture *p) {
 }
 
 static int put_picture(picture *p) {
-    int width = p->sheet.width + 2 * MARGIN, height = p->sheet.height + pixels.group_pad + 2 * MARGIN;
+    int width = p->layout.width + 2 * MARGIN, height = p->layout.height + pixels.group_pad + 2 * MARGIN;
     fprintf(p->stream,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"%d %d %d %d\" "
             "role=\"img\">\n  <title>",
@@ -272,14 +272,14 @@ static int put_picture(picture *p) {
 
 int mr_chart_svg(const mr_chart *graph, FILE *stream) {
     picture p = {.graph = graph, .stream = stream};
-    mr_sheet_style style = pixels;
+    mr_layout_style style = pixels;
     int status = prepare(&p);
     style.group_least = p.group_least;
     if (!status)
-        status = mr_sheet_make(&p.sheet, &style);
+        status = mr_layout_make(&p.layout, &style);
     if (!status)
         status = put_picture(&p);
-    mr_sheet_fini(&p.sheet);
+    mr_layout_fini(&p.layout);
     mr_arena_fini(&p.arena);
     return status;
 }

@@ -6,7 +6,7 @@
 #include "millrace/status.h"
 #include "tools/millrace/graph/graph.h"
 #include "tools/millrace/graph/graph_canvas.h"
-#include "tools/millrace/graph/sheet.h"
+#include "tools/millrace/graph/layout.h"
 
 enum { BOX_TEXT = 44, LABEL = 48, BORDERS = 4 };
 
@@ -21,13 +21,13 @@ typedef struct drawing {
     const mr_chart_view *view;
     mr_arena arena;
     bool grouped;
-    mr_sheet sheet;
-    mr_sheet_arrow *arrow; /* one for each edge */
+    mr_graph_layout layout;
+    mr_layout_arrow *arrow; /* one for each edge */
     lines *lines;          /* one for each node */
     int *group_least;      /* room for each device's name in the frame */
 } drawing;
 
-static const mr_sheet_style cells = {.cell = 1,
+static const mr_layout_style cells = {.cell = 1,
                                      .box_gap = 2,
                                      .rail_gap = 1,
                                      .inset = 2,
@@ -99,8 +99,8 @@ static int write_box(drawing *d, int n) {
     d->lines[n] = (lines){0};
     if (!text || wrap(d, text, &d->lines[n]))
         return MR_ERROR_MEMORY;
-    d->sheet.box[n] =
-        (mr_sheet_box){.least = d->lines[n].widest + BORDERS, .height = d->lines[n].count + 2, .group = node->group};
+    d->layout.box[n] =
+        (mr_layout_box){.least = d->lines[n].widest + BORDERS, .height = d->lines[n].count + 2, .group = node->group};
     return MR_OK;
 }
 
@@ -108,18 +108,18 @@ static int write_box(drawing *d, int n) {
 
 /* Lays the graph out in `columns` of text a layer (0: any number); 1 if it fits, 0 if not. */
 static int try(drawing *d, bool grouped, int columns) {
-    mr_sheet_style style = cells;
+    mr_layout_style style = cells;
     style.grouped = d->grouped = grouped;
     style.limit = columns;
     style.head = grouped ? 2 : 0;
     style.most = d->view->width;
     style.group_least = d->group_least;
-    mr_sheet_fini(&d->sheet);
+    mr_layout_fini(&d->layout);
     for (int n = 0; n < d->graph->node_count; n++)
         if (write_box(d, n))
             return MR_ERROR_MEMORY;
-    int status = mr_sheet_make(&d->sheet, &style);
-    return status ? status : d->sheet.width <= d->view->width;
+    int status = mr_layout_make(&d->layout, &style);
+    return status ? status : d->layout.width <= d->view->width;
 }
 
 static int try_widths(drawing *d) {
@@ -132,15 +132,15 @@ static int try_widths(drawing *d) {
 /* Cuts the arrows on those sides of boxes that make the boxes wider than the terminal by themselves. */
 static void cut_wide(drawing *d) {
     for (int e = 0; e < d->graph->edge_count; e++)
-        if (d->sheet.box[d->arrow[e].to].above > d->view->width ||
-            d->sheet.box[d->arrow[e].from].below > d->view->width)
+        if (d->layout.box[d->arrow[e].to].above > d->view->width ||
+            d->layout.box[d->arrow[e].from].below > d->view->width)
             d->arrow[e].cut = true;
 }
 
 static void cut_long(drawing *d, int most_layers) {
     for (int e = 0; e < d->graph->edge_count; e++) {
-        mr_sheet_arrow *arrow = &d->arrow[e];
-        if (d->sheet.box[arrow->to].layer - d->sheet.box[arrow->from].layer > most_layers)
+        mr_layout_arrow *arrow = &d->arrow[e];
+        if (d->layout.box[arrow->to].layer - d->layout.box[arrow->from].layer > most_layers)
             arrow->cut = true;
     }
 }
@@ -174,7 +174,7 @@ static int fit(drawing *d) {
 
 static void draw_boxes(const drawing *d, mr_canvas *canvas) {
     for (int n = 0; n < d->graph->node_count; n++) {
-        const mr_sheet_box *box = &d->sheet.box[n];
+        const mr_layout_box *box = &d->layout.box[n];
         const char *text = d->lines[n].text;
         mr_canvas_box(canvas, box->x, box->y, box->width, box->height, d->graph->node[n].kind == MR_CHART_COPY);
         for (int i = 0; i < d->lines[n].count; i++, text += strlen(text) + 1)
@@ -183,8 +183,8 @@ static void draw_boxes(const drawing *d, mr_canvas *canvas) {
 }
 
 static void draw_ends(const drawing *d, mr_canvas *canvas) {
-    for (int i = 0; i < d->sheet.end_count; i++) {
-        const mr_sheet_end *end = &d->sheet.end[i];
+    for (int i = 0; i < d->layout.end_count; i++) {
+        const mr_layout_end *end = &d->layout.end[i];
         const mr_chart_edge *edge = &d->graph->edge[end->arrow];
         mr_canvas_end(canvas, end->x, end->y, end->arrives);
         if (end->label)
@@ -195,13 +195,13 @@ static void draw_ends(const drawing *d, mr_canvas *canvas) {
 
 static int draw(const drawing *d, FILE *stream) {
     mr_canvas canvas;
-    const mr_sheet *sheet = &d->sheet;
-    if (mr_canvas_init(&canvas, sheet->width, sheet->height + d->grouped, d->view->ascii))
+    const mr_graph_layout *layout = &d->layout;
+    if (mr_canvas_init(&canvas, layout->width, layout->height + d->grouped, d->view->ascii))
         return MR_ERROR_MEMORY;
     for (int g = 0; d->grouped && g < d->graph->group_count; g++)
-        mr_canvas_frame(&canvas, sheet->group[g].x, 0, sheet->group[g].width, sheet->height + 1, d->graph->group[g]);
-    for (int i = 0; i < sheet->line_count; i++) {
-        const mr_sheet_line *line = &sheet->line[i];
+        mr_canvas_frame(&canvas, layout->group[g].x, 0, layout->group[g].width, layout->height + 1, d->graph->group[g]);
+    for (int i = 0; i < layout->line_count; i++) {
+        const mr_layout_line *line = &layout->line[i];
         mr_canvas_line(&canvas, line->net, line->x0, line->y0, line->x1, line->y1);
     }
     draw_boxes(d, &canvas);
@@ -236,20 +236,20 @@ static void print_name(const mr_chart *graph, const mr_chart_view *view, FILE *s
 
 static int prepare(drawing *d) {
     const mr_chart *graph = d->graph;
-    d->sheet.box_count = graph->node_count;
-    d->sheet.arrow_count = graph->edge_count;
-    d->sheet.group_count = graph->group_count;
-    d->sheet.box = mr_arena_array(&d->arena, (size_t)graph->node_count, sizeof *d->sheet.box);
+    d->layout.box_count = graph->node_count;
+    d->layout.arrow_count = graph->edge_count;
+    d->layout.group_count = graph->group_count;
+    d->layout.box = mr_arena_array(&d->arena, (size_t)graph->node_count, sizeof *d->layout.box);
     d->lines = mr_arena_array(&d->arena, (size_t)graph->node_count, sizeof *d->lines);
-    d->sheet.arrow = d->arrow = mr_arena_array(&d->arena, (size_t)graph->edge_count, sizeof *d->arrow);
+    d->layout.arrow = d->arrow = mr_arena_array(&d->arena, (size_t)graph->edge_count, sizeof *d->arrow);
     d->group_least = mr_arena_array(&d->arena, (size_t)graph->group_count, sizeof *d->group_least);
-    if (!d->sheet.box || !d->lines || !d->arrow || !d->group_least)
+    if (!d->layout.box || !d->lines || !d->arrow || !d->group_least)
         return MR_ERROR_MEMORY;
     for (int g = 0; g < graph->group_count; g++)
         d->group_least[g] = (int)strlen(graph->group[g]) + 2;
     for (int e = 0; e < graph->edge_count; e++) {
         const mr_chart_edge *edge = &graph->edge[e];
-        d->arrow[e] = (mr_sheet_arrow){.from = edge->from,
+        d->arrow[e] = (mr_layout_arrow){.from = edge->from,
                                        .from_port = edge->from_port,
                                        .to = edge->to,
                                        .to_port = edge->to_port,
@@ -268,7 +268,7 @@ int mr_chart_text(const mr_chart *graph, const mr_chart_view *view, FILE *stream
         print_name(graph, view, stream);
         status = draw(&d, stream);
     }
-    mr_sheet_fini(&d.sheet);
+    mr_layout_fini(&d.layout);
     mr_arena_fini(&d.arena);
     return status < 0 ? status : MR_OK;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "millrace/status.h"
-#include "tools/millrace/graph/sheet_parts.h"
+#include "tools/millrace/graph/layout_parts.h"
 
 enum { SWEEPS = 10 };
 
@@ -18,14 +18,14 @@ typedef struct pair {
 } pair;
 
 typedef struct sorter {
-    mr_sheet_work *work;
+    mr_layout_work *work;
     ranked *ranked; /* room for a layer */
     pair *pair;     /* room for a channel */
     int *tree;      /* of counts, for a layer's places */
     int *best;      /* the order kept */
 } sorter;
 
-static void number_layer(mr_sheet_work *w, int layer) {
+static void number_layer(mr_layout_work *w, int layer) {
     for (int i = w->layer[layer]; i < w->layer[layer + 1]; i++)
         w->item[w->order[i]].place = i - w->layer[layer];
 }
@@ -42,9 +42,9 @@ static int by_rank(const void *left, const void *right) {
 }
 
 /* Adds, for all items of the layer, the mean place of the other side of each of their wires. */
-static void rank(mr_sheet_work *w, int channel, bool down) {
+static void rank(mr_layout_work *w, int channel, bool down) {
     for (int i = w->channel[channel]; i < w->channel[channel + 1]; i++) {
-        const mr_sheet_wire *wire = &w->wire[i];
+        const mr_layout_wire *wire = &w->wire[i];
         int first = down ? wire->first : wire->middle, end = down ? wire->middle : wire->last;
         double sum = 0;
         for (int t = first; t < end; t++)
@@ -61,7 +61,7 @@ static void rank(mr_sheet_work *w, int channel, bool down) {
 
 /* With a channel of -1 only by group. */
 static void sort_layer(sorter *s, int layer, int channel, bool down) {
-    mr_sheet_work *w = s->work;
+    mr_layout_work *w = s->work;
     int *order = &w->order[w->layer[layer]];
     int count = w->layer[layer + 1] - w->layer[layer];
     for (int i = 0; i < count; i++)
@@ -69,7 +69,7 @@ static void sort_layer(sorter *s, int layer, int channel, bool down) {
     if (channel >= 0)
         rank(w, channel, down);
     for (int i = 0; i < count; i++) {
-        const mr_sheet_item *item = &w->item[order[i]];
+        const mr_layout_item *item = &w->item[order[i]];
         s->ranked[i] = (ranked){.group = item->group,
                                 .place = item->place,
                                 .item = order[i],
@@ -82,7 +82,7 @@ static void sort_layer(sorter *s, int layer, int channel, bool down) {
 }
 
 static void sweep(sorter *s, bool down) {
-    int layers = s->work->sheet->layer_count;
+    int layers = s->work->layout->layer_count;
     for (int i = 1; i < layers; i++)
         if (down)
             sort_layer(s, i, i - 1, true);
@@ -99,12 +99,12 @@ static int by_top(const void *left, const void *right) {
     return (a->bottom > b->bottom) - (a->bottom < b->bottom);
 }
 
-static int pairs_of(const mr_sheet_wire *wire) {
+static int pairs_of(const mr_layout_wire *wire) {
     return (wire->middle - wire->first) * (wire->last - wire->middle);
 }
 
 static int list_pairs(sorter *s, int channel) {
-    const mr_sheet_work *w = s->work;
+    const mr_layout_work *w = s->work;
     int count = 0;
     for (int i = w->channel[channel]; i < w->channel[channel + 1]; i++)
         for (int top = w->wire[i].first; top < w->wire[i].middle; top++)
@@ -135,7 +135,7 @@ static int64_t crossings_in(sorter *s, int channel) {
 
 static int64_t crossings(sorter *s) {
     int64_t sum = 0;
-    for (int channel = 0; channel + 1 < s->work->sheet->layer_count; channel++)
+    for (int channel = 0; channel + 1 < s->work->layout->layer_count; channel++)
         sum += crossings_in(s, channel);
     return sum;
 }
@@ -143,9 +143,9 @@ static int64_t crossings(sorter *s) {
 /* ---- together -------------------------------------------------------------------------------------------------- */
 
 static int make_room(sorter *s) {
-    const mr_sheet_work *w = s->work;
+    const mr_layout_work *w = s->work;
     size_t most_pairs = 0, count = (size_t)w->item_count;
-    for (int channel = 0; channel + 1 < w->sheet->layer_count; channel++) {
+    for (int channel = 0; channel + 1 < w->layout->layer_count; channel++) {
         size_t pairs = 0;
         for (int i = w->channel[channel]; i < w->channel[channel + 1]; i++)
             pairs += (size_t)pairs_of(&w->wire[i]);
@@ -158,12 +158,12 @@ static int make_room(sorter *s) {
     return s->ranked && s->tree && s->best && s->pair ? MR_OK : MR_ERROR_MEMORY;
 }
 
-int mr_sheet_find_order(mr_sheet_work *w) {
+int mr_layout_find_order(mr_layout_work *w) {
     sorter s = {.work = w};
     size_t bytes = (size_t)w->item_count * sizeof *w->order;
     if (make_room(&s))
         return MR_ERROR_MEMORY;
-    for (int layer = 0; layer < w->sheet->layer_count; layer++) {
+    for (int layer = 0; layer < w->layout->layer_count; layer++) {
         number_layer(w, layer);
         sort_layer(&s, layer, -1, true);
     }
@@ -177,7 +177,7 @@ int mr_sheet_find_order(mr_sheet_work *w) {
         }
     }
     memcpy(w->order, s.best, bytes);
-    for (int layer = 0; layer < w->sheet->layer_count; layer++)
+    for (int layer = 0; layer < w->layout->layer_count; layer++)
         number_layer(w, layer);
     return MR_OK;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "millrace/status.h"
-#include "tools/millrace/graph/sheet_parts.h"
+#include "tools/millrace/graph/layout_parts.h"
 
 enum { SWEEPS = 16, SPARE_GAPS = 4, STRAIGHT_RAIL = 256, STRAIGHT_END = 16 };
 
@@ -22,7 +22,7 @@ typedef struct ranked_end {
 } ranked_end;
 
 typedef struct placer {
-    mr_sheet_work *work;
+    mr_layout_work *work;
     cluster *cluster;   /* room for a layer */
     int *room;          /* the most width of each group */
     double *mean;       /* of each end: the place of the other side of its wire */
@@ -33,12 +33,12 @@ typedef struct placer {
 
 /* ---- distances ------------------------------------------------------------------------------------------------- */
 
-static int gap_between(const mr_sheet_work *w, const mr_sheet_item *a, const mr_sheet_item *b) {
+static int gap_between(const mr_layout_work *w, const mr_layout_item *a, const mr_layout_item *b) {
     return a->box >= 0 && b->box >= 0 ? w->style.box_gap : w->style.rail_gap;
 }
 
 /* The items of one group in a layer, from position `first` on; returns the position of the next group. */
-static int group_end(const mr_sheet_work *w, int layer, int first) {
+static int group_end(const mr_layout_work *w, int layer, int first) {
     int at = first, group = w->item[w->order[first]].group;
     while (at < w->layer[layer + 1] && w->item[w->order[at]].group == group)
         at++;
@@ -46,10 +46,10 @@ static int group_end(const mr_sheet_work *w, int layer, int first) {
 }
 
 /* Packs the items to the left and returns their width. */
-static int pack(mr_sheet_work *w, int first, int end) {
+static int pack(mr_layout_work *w, int first, int end) {
     int x = 0;
     for (int i = first; i < end; i++) {
-        mr_sheet_item *item = &w->item[w->order[i]];
+        mr_layout_item *item = &w->item[w->order[i]];
         x += i > first ? gap_between(w, &w->item[w->order[i - 1]], item) : 0;
         item->x = x;
         x += item->width;
@@ -72,37 +72,37 @@ static int by_rank(const void *left, const void *right) {
     return (a->end > b->end) - (a->end < b->end);
 }
 
-static double mean_x(const mr_sheet_work *w, int first, int end) {
+static double mean_x(const mr_layout_work *w, int first, int end) {
     double sum = 0;
     for (int t = first; t < end; t++)
-        sum += mr_sheet_tap_x(w, &w->tap[t]);
+        sum += mr_layout_tap_x(w, &w->tap[t]);
     return sum / (end - first);
 }
 
 /* Sorts the ends on each side of a box by the places of their other ends, so that their lines do not cross. */
 static void order_ends(placer *p) {
-    mr_sheet_work *w = p->work;
-    const mr_sheet *sheet = w->sheet;
+    mr_layout_work *w = p->work;
+    const mr_graph_layout *layout = w->layout;
     for (int i = 0; i < w->wire_count; i++) {
-        const mr_sheet_wire *wire = &w->wire[i];
+        const mr_layout_wire *wire = &w->wire[i];
         double top = mean_x(w, wire->first, wire->middle), bottom = mean_x(w, wire->middle, wire->last);
         for (int t = wire->first; t < wire->last; t++)
             if (w->tap[t].end >= 0)
                 p->mean[w->tap[t].end] = w->tap[t].top ? bottom : top;
     }
-    for (int i = 0; i < sheet->end_count; i++) {
-        const mr_sheet_end *end = &sheet->end[i];
+    for (int i = 0; i < layout->end_count; i++) {
+        const mr_layout_end *end = &layout->end[i];
         p->ranked[i] =
             (ranked_end){.box = end->box, .end = i, .port = end->port, .arrives = end->arrives, .rank = p->mean[i]};
     }
-    qsort(p->ranked, (size_t)sheet->end_count, sizeof *p->ranked, by_rank);
+    qsort(p->ranked, (size_t)layout->end_count, sizeof *p->ranked, by_rank);
     int offset = 0;
-    for (int i = 0; i < sheet->end_count; i++) {
+    for (int i = 0; i < layout->end_count; i++) {
         const ranked_end *ranked = &p->ranked[i];
         if (i == 0 || ranked->box != ranked[-1].box || ranked->arrives != ranked[-1].arrives)
             offset = w->style.inset;
-        sheet->end[ranked->end].offset = offset;
-        offset += mr_sheet_end_extent(&w->style, &sheet->end[ranked->end]);
+        layout->end[ranked->end].offset = offset;
+        offset += mr_layout_end_extent(&w->style, &layout->end[ranked->end]);
     }
 }
 
@@ -110,16 +110,16 @@ static void order_ends(placer *p) {
 
 /* Among the taps on the other side of a wire, in the same group: the one nearest to their mean, so that the line to one
  * of them is straight; -1 if there is none. */
-static int middle_tap(const mr_sheet_work *w, int first, int end, int group) {
+static int middle_tap(const mr_layout_work *w, int first, int end, int group) {
     double sum = 0, distance = 0;
     int count = 0, nearest = -1;
     for (int t = first; t < end; t++)
         if (w->item[w->tap[t].item].group == group) {
-            sum += mr_sheet_tap_x(w, &w->tap[t]);
+            sum += mr_layout_tap_x(w, &w->tap[t]);
             count++;
         }
     for (int t = first; t < end; t++) {
-        double away = count ? fabs(mr_sheet_tap_x(w, &w->tap[t]) - sum / count) : 0;
+        double away = count ? fabs(mr_layout_tap_x(w, &w->tap[t]) - sum / count) : 0;
         if (w->item[w->tap[t].item].group != group || (nearest >= 0 && away >= distance))
             continue;
         nearest = t;
@@ -128,9 +128,9 @@ static int middle_tap(const mr_sheet_work *w, int first, int end, int group) {
     return nearest;
 }
 
-static double pull(mr_sheet_work *w, const mr_sheet_tap *tap, const mr_sheet_tap *other, bool tell) {
-    mr_sheet_item *item = &w->item[tap->item];
-    double distance = mr_sheet_tap_x(w, other) - mr_sheet_tap_x(w, tap);
+static double pull(mr_layout_work *w, const mr_layout_tap *tap, const mr_layout_tap *other, bool tell) {
+    mr_layout_item *item = &w->item[tap->item];
+    double distance = mr_layout_tap_x(w, other) - mr_layout_tap_x(w, tap);
     bool both = tap->end < 0 && other->end < 0, one = tap->end < 0 || other->end < 0;
     double weight = both ? STRAIGHT_RAIL : one ? STRAIGHT_END : 1;
     if (tell) {
@@ -142,7 +142,7 @@ static double pull(mr_sheet_work *w, const mr_sheet_tap *tap, const mr_sheet_tap
 
 /* Gives the taps of a wire, from `first` on, the places that those of the other side want; with `nearest` only the one
  * of each group whose line can be straight, so that the others keep their places. */
-static void pull_wire(mr_sheet_work *w, int first, int end, int other, int other_end, bool nearest) {
+static void pull_wire(mr_layout_work *w, int first, int end, int other, int other_end, bool nearest) {
     for (int t = first; t < end; t++) {
         int group = w->item[w->tap[t].item].group, middle = middle_tap(w, other, other_end, group), chosen = t;
         for (int i = first; nearest && middle >= 0 && i < end; i++)
@@ -155,12 +155,12 @@ static void pull_wire(mr_sheet_work *w, int first, int end, int other, int other
 }
 
 /* Gives each item of the layer the place that its neighbours above (`down`) or below want. */
-static void pull_layer(mr_sheet_work *w, int layer, bool down, bool nearest) {
+static void pull_layer(mr_layout_work *w, int layer, bool down, bool nearest) {
     int channel = down ? layer - 1 : layer;
     for (int i = w->layer[layer]; i < w->layer[layer + 1]; i++)
         w->item[w->order[i]].sum = w->item[w->order[i]].weight = 0;
     for (int i = w->channel[channel]; i < w->channel[channel + 1]; i++) {
-        const mr_sheet_wire *wire = &w->wire[i];
+        const mr_layout_wire *wire = &w->wire[i];
         if (down)
             pull_wire(w, wire->middle, wire->last, wire->first, wire->middle, nearest);
         else
@@ -171,10 +171,10 @@ static void pull_layer(mr_sheet_work *w, int layer, bool down, bool nearest) {
 /* The nearest places to the wanted ones, in the sense of least squares (isotonic regression by pooling adjacent
  * violators: Ayer et al. 1955), within the width that the group has. Packed, each item stands at item->x. */
 static void settle(placer *p, int first, int end) {
-    mr_sheet_work *w = p->work;
+    mr_layout_work *w = p->work;
     int group = w->item[w->order[first]].group, count = 0;
     for (int i = first; i < end; i++) {
-        const mr_sheet_item *item = &w->item[w->order[i]];
+        const mr_layout_item *item = &w->item[w->order[i]];
         p->cluster[count++] =
             (cluster){.sum = item->sum - item->weight * item->x, .weight = item->weight, .first = i, .count = 1};
         for (; count > 1; count--) {
@@ -186,7 +186,7 @@ static void settle(placer *p, int first, int end) {
             a->count += b->count;
         }
     }
-    const mr_sheet_item *last = &w->item[w->order[end - 1]];
+    const mr_layout_item *last = &w->item[w->order[end - 1]];
     int slack = p->room[group] - last->x - last->width;
     for (int c = 0; c < count; c++) {
         int shift = (int)lround(p->cluster[c].sum / p->cluster[c].weight);
@@ -197,12 +197,12 @@ static void settle(placer *p, int first, int end) {
 }
 
 static void place_layer(placer *p, int layer, bool down, bool nearest) {
-    mr_sheet_work *w = p->work;
+    mr_layout_work *w = p->work;
     pull_layer(w, layer, down, nearest);
     for (int first = w->layer[layer], end; first < w->layer[layer + 1]; first = end) {
         end = group_end(w, layer, first);
         for (int i = first; i < end; i++) {
-            mr_sheet_item *item = &w->item[w->order[i]];
+            mr_layout_item *item = &w->item[w->order[i]];
             /* An item without neighbours stays, but gives way. */
             if (item->weight == 0) {
                 item->weight = 1.0 / 1024;
@@ -215,7 +215,7 @@ static void place_layer(placer *p, int layer, bool down, bool nearest) {
 }
 
 static void sweep(placer *p, bool down, bool nearest) {
-    int layers = p->work->sheet->layer_count;
+    int layers = p->work->layout->layer_count;
     for (int i = 1; i < layers; i++)
         place_layer(p, down ? i : layers - 1 - i, down, nearest);
 }
@@ -224,12 +224,12 @@ static void sweep(placer *p, bool down, bool nearest) {
  */
 
 /* The number of taps of a wire with none opposite at the same x, and then its width: less is better. */
-static int64_t badness_of(const mr_sheet_work *w, const mr_sheet_wire *wire) {
+static int64_t badness_of(const mr_layout_work *w, const mr_layout_wire *wire) {
     int low = INT_MAX, high = INT_MIN, bends = 0;
     for (int t = wire->first; t < wire->last; t++) {
-        int x = mr_sheet_tap_x(w, &w->tap[t]), other = w->tap[t].top ? wire->middle : wire->first;
+        int x = mr_layout_tap_x(w, &w->tap[t]), other = w->tap[t].top ? wire->middle : wire->first;
         int end = w->tap[t].top ? wire->last : wire->middle;
-        while (other < end && mr_sheet_tap_x(w, &w->tap[other]) != x)
+        while (other < end && mr_layout_tap_x(w, &w->tap[other]) != x)
             other++;
         bends += other == end;
         low = x < low ? x : low;
@@ -240,7 +240,7 @@ static int64_t badness_of(const mr_sheet_work *w, const mr_sheet_wire *wire) {
 
 /* Keeps the places if they are better than those kept before. */
 static void keep_best(placer *p) {
-    mr_sheet_work *w = p->work;
+    mr_layout_work *w = p->work;
     int64_t badness = 0;
     for (int i = 0; i < w->wire_count; i++)
         badness += badness_of(w, &w->wire[i]);
@@ -253,13 +253,13 @@ static void keep_best(placer *p) {
 
 /* ---- groups ---------------------------------------------------------------------------------------------------- */
 
-static int range_count(const mr_sheet_work *w) {
-    return w->style.grouped ? w->sheet->group_count : 1;
+static int range_count(const mr_layout_work *w) {
+    return w->style.grouped ? w->layout->group_count : 1;
 }
 
 /* The extra width of a group, so that more lines are straight. */
 static int spare_width(const placer *p) {
-    const mr_sheet_style *style = &p->work->style;
+    const mr_layout_style *style = &p->work->style;
     int ranges = range_count(p->work), width = (ranges - 1) * style->group_gap, spare = SPARE_GAPS * style->box_gap;
     for (int g = 0; g < ranges; g++)
         width += p->room[g] + (style->grouped ? 2 * style->group_pad : 0);
@@ -270,10 +270,10 @@ static int spare_width(const placer *p) {
 
 /* Packs all layers, and gives each group the width of its widest. */
 static void measure(placer *p) {
-    mr_sheet_work *w = p->work;
+    mr_layout_work *w = p->work;
     for (int g = 0; g < range_count(w); g++)
-        p->room[g] = mr_sheet_group_least(w, g);
-    for (int layer = 0; layer < w->sheet->layer_count; layer++)
+        p->room[g] = mr_layout_group_least(w, g);
+    for (int layer = 0; layer < w->layout->layer_count; layer++)
         for (int first = w->layer[layer], end; first < w->layer[layer + 1]; first = end) {
             end = group_end(w, layer, first);
             int group = w->item[w->order[first]].group, width = pack(w, first, end);
@@ -285,10 +285,10 @@ static void measure(placer *p) {
 }
 
 /* Puts one group at `x`, as wide as its items are now. */
-static mr_sheet_range place_group(mr_sheet_work *w, int group, int x) {
+static mr_layout_range place_group(mr_layout_work *w, int group, int x) {
     int low = INT_MAX, high = 0, pad = w->style.grouped ? w->style.group_pad : 0;
     for (int i = 0; i < w->item_count; i++) {
-        const mr_sheet_item *item = &w->item[i];
+        const mr_layout_item *item = &w->item[i];
         if (item->group != group)
             continue;
         low = item->x < low ? item->x : low;
@@ -297,30 +297,30 @@ static mr_sheet_range place_group(mr_sheet_work *w, int group, int x) {
     for (int i = 0; i < w->item_count; i++)
         if (w->item[i].group == group)
             w->item[i].x += x + pad - low;
-    int width = high > low ? high - low : 0, least = mr_sheet_group_least(w, group);
-    return (mr_sheet_range){.x = x, .width = (width > least ? width : least) + 2 * pad};
+    int width = high > low ? high - low : 0, least = mr_layout_group_least(w, group);
+    return (mr_layout_range){.x = x, .width = (width > least ? width : least) + 2 * pad};
 }
 
 /* Puts the groups beside each other and the boxes at the places of their items. */
 static int finish(placer *p) {
-    mr_sheet_work *w = p->work;
-    mr_sheet *sheet = w->sheet;
+    mr_layout_work *w = p->work;
+    mr_graph_layout *layout = w->layout;
     int ranges = range_count(w), x = 0;
-    sheet->group = mr_arena_array(w->arena, (size_t)ranges, sizeof *sheet->group);
-    if (!sheet->group)
+    layout->group = mr_arena_array(w->arena, (size_t)ranges, sizeof *layout->group);
+    if (!layout->group)
         return MR_ERROR_MEMORY;
     for (int g = 0; g < ranges; g++) {
-        sheet->group[g] = place_group(w, g, x);
-        x += sheet->group[g].width + w->style.group_gap;
+        layout->group[g] = place_group(w, g, x);
+        x += layout->group[g].width + w->style.group_gap;
     }
-    sheet->width = x - w->style.group_gap;
-    for (int b = 0; b < sheet->box_count; b++) {
-        sheet->box[b].x = w->item[b].x;
-        sheet->box[b].width = sheet->box[b].least;
+    layout->width = x - w->style.group_gap;
+    for (int b = 0; b < layout->box_count; b++) {
+        layout->box[b].x = w->item[b].x;
+        layout->box[b].width = layout->box[b].least;
     }
-    for (int i = 0; i < sheet->end_count; i++) {
-        mr_sheet_end *end = &sheet->end[i];
-        mr_sheet_box *box = &sheet->box[end->box];
+    for (int i = 0; i < layout->end_count; i++) {
+        mr_layout_end *end = &layout->end[i];
+        mr_layout_box *box = &layout->box[end->box];
         int needed = end->offset + w->style.cell + w->style.inset;
         box->width = needed > box->width ? needed : box->width;
         end->x = box->x + end->offset;
@@ -328,13 +328,13 @@ static int finish(placer *p) {
     return MR_OK;
 }
 
-int mr_sheet_find_places(mr_sheet_work *w) {
-    const mr_sheet *sheet = w->sheet;
-    size_t ends = (size_t)sheet->end_count;
+int mr_layout_find_places(mr_layout_work *w) {
+    const mr_graph_layout *layout = w->layout;
+    size_t ends = (size_t)layout->end_count;
     placer p = {.work = w, .least_badness = INT64_MAX};
     p.cluster = mr_arena_array(w->arena, (size_t)w->item_count, sizeof *p.cluster);
     p.best = mr_arena_array(w->arena, (size_t)w->item_count, sizeof *p.best);
-    p.room = mr_arena_array(w->arena, (size_t)sheet->group_count + 1, sizeof *p.room);
+    p.room = mr_arena_array(w->arena, (size_t)layout->group_count + 1, sizeof *p.room);
     p.mean = mr_arena_array(w->arena, ends, sizeof *p.mean);
     p.ranked = mr_arena_array(w->arena, ends, sizeof *p.ranked);
     if (!p.cluster || !p.best || !p.room || !p.mean || !p.ranked)

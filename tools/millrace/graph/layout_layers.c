@@ -2,32 +2,32 @@
 #include <limits.h>
 
 #include "millrace/status.h"
-#include "tools/millrace/graph/sheet_parts.h"
+#include "tools/millrace/graph/layout_parts.h"
 
 typedef struct room {
-    mr_sheet_work *work;
+    mr_layout_work *work;
     int *used; /* width used in each layer, for each group that has a range of its own */
     int ranges;
 } room;
 
-int mr_sheet_end_extent(const mr_sheet_style *style, const mr_sheet_end *end) {
+int mr_layout_end_extent(const mr_layout_style *style, const mr_layout_end *end) {
     return end->label ? style->label_gap + end->label + style->label_space : style->end_gap;
 }
 
-static int measure(mr_sheet_work *w) {
-    const mr_sheet *sheet = w->sheet;
-    w->footprint = mr_arena_array(w->arena, (size_t)sheet->box_count, sizeof *w->footprint);
+static int measure(mr_layout_work *w) {
+    const mr_graph_layout *layout = w->layout;
+    w->footprint = mr_arena_array(w->arena, (size_t)layout->box_count, sizeof *w->footprint);
     if (!w->footprint)
         return MR_ERROR_MEMORY;
-    for (int b = 0; b < sheet->box_count; b++)
-        sheet->box[b].above = sheet->box[b].below = 0;
-    for (int i = 0; i < sheet->end_count; i++) {
-        const mr_sheet_end *end = &sheet->end[i];
-        int *side = end->arrives ? &sheet->box[end->box].above : &sheet->box[end->box].below;
-        *side += (*side ? 0 : w->style.inset) + mr_sheet_end_extent(&w->style, end);
+    for (int b = 0; b < layout->box_count; b++)
+        layout->box[b].above = layout->box[b].below = 0;
+    for (int i = 0; i < layout->end_count; i++) {
+        const mr_layout_end *end = &layout->end[i];
+        int *side = end->arrives ? &layout->box[end->box].above : &layout->box[end->box].below;
+        *side += (*side ? 0 : w->style.inset) + mr_layout_end_extent(&w->style, end);
     }
-    for (int b = 0; b < sheet->box_count; b++) {
-        const mr_sheet_box *box = &sheet->box[b];
+    for (int b = 0; b < layout->box_count; b++) {
+        const mr_layout_box *box = &layout->box[b];
         int ends = box->above > box->below ? box->above : box->below;
         w->footprint[b] = ends > box->least ? ends : box->least;
     }
@@ -35,7 +35,7 @@ static int measure(mr_sheet_work *w) {
 }
 
 static int *used_of(const room *r, int layer, int box) {
-    return &r->used[layer * r->ranges + (r->work->style.grouped ? r->work->sheet->box[box].group : 0)];
+    return &r->used[layer * r->ranges + (r->work->style.grouped ? r->work->layout->box[box].group : 0)];
 }
 
 static bool fits(const room *r, int layer, int box) {
@@ -46,20 +46,20 @@ static bool fits(const room *r, int layer, int box) {
 static void enter(const room *r, int layer, int box) {
     int *used = used_of(r, layer, box);
     *used += r->work->footprint[box] + (*used ? r->work->style.box_gap : 0);
-    r->work->sheet->box[box].layer = layer;
+    r->work->layout->box[box].layer = layer;
 }
 
 static void leave(const room *r, int box) {
-    int *used = used_of(r, r->work->sheet->box[box].layer, box);
+    int *used = used_of(r, r->work->layout->box[box].layer, box);
     *used -= r->work->footprint[box];
     *used -= *used ? r->work->style.box_gap : 0;
 }
 
 /* Boxes without inputs are moved close above their first consumer: this makes their lines short. */
 static void lower_starts(const room *r, const int *lowest, const int *above) {
-    mr_sheet *sheet = r->work->sheet;
-    for (int b = 0; b < sheet->box_count; b++) {
-        if (lowest[b] > 0 || above[b] == INT_MAX || above[b] - 1 <= sheet->box[b].layer)
+    mr_graph_layout *layout = r->work->layout;
+    for (int b = 0; b < layout->box_count; b++) {
+        if (lowest[b] > 0 || above[b] == INT_MAX || above[b] - 1 <= layout->box[b].layer)
             continue;
         int layer = above[b] - 1;
         leave(r, b);
@@ -70,31 +70,31 @@ static void lower_starts(const room *r, const int *lowest, const int *above) {
 }
 
 /* Numbers the layers that have boxes, without gaps. */
-static int close_gaps(mr_sheet_work *w) {
-    mr_sheet *sheet = w->sheet;
-    int *number = mr_arena_array(w->arena, (size_t)sheet->box_count + 1, sizeof *number);
+static int close_gaps(mr_layout_work *w) {
+    mr_graph_layout *layout = w->layout;
+    int *number = mr_arena_array(w->arena, (size_t)layout->box_count + 1, sizeof *number);
     if (!number)
         return MR_ERROR_MEMORY;
-    for (int b = 0; b < sheet->box_count; b++)
-        number[sheet->box[b].layer] = 1;
-    for (int layer = 0; layer < sheet->box_count; layer++)
-        number[layer] = number[layer] ? sheet->layer_count++ : -1;
-    for (int b = 0; b < sheet->box_count; b++)
-        sheet->box[b].layer = number[sheet->box[b].layer];
+    for (int b = 0; b < layout->box_count; b++)
+        number[layout->box[b].layer] = 1;
+    for (int layer = 0; layer < layout->box_count; layer++)
+        number[layer] = number[layer] ? layout->layer_count++ : -1;
+    for (int b = 0; b < layout->box_count; b++)
+        layout->box[b].layer = number[layout->box[b].layer];
     return MR_OK;
 }
 
 /* From the layers of its ends. A net's rails are in the group of its first producer. */
-static void span_nets(mr_sheet_work *w) {
-    const mr_sheet *sheet = w->sheet;
-    for (int n = 0; n < sheet->net_count; n++)
-        w->net[n] = (mr_sheet_net){.first = INT_MAX};
-    for (int i = 0; i < sheet->end_count; i++) {
-        const mr_sheet_box *box = &sheet->box[sheet->end[i].box];
-        mr_sheet_net *net = &w->net[sheet->end[i].net];
-        if (sheet->end[i].arrives && box->layer > net->last)
+static void span_nets(mr_layout_work *w) {
+    const mr_graph_layout *layout = w->layout;
+    for (int n = 0; n < layout->net_count; n++)
+        w->net[n] = (mr_layout_net){.first = INT_MAX};
+    for (int i = 0; i < layout->end_count; i++) {
+        const mr_layout_box *box = &layout->box[layout->end[i].box];
+        mr_layout_net *net = &w->net[layout->end[i].net];
+        if (layout->end[i].arrives && box->layer > net->last)
             net->last = box->layer;
-        if (!sheet->end[i].arrives && box->layer < net->first) {
+        if (!layout->end[i].arrives && box->layer < net->first) {
             net->first = box->layer;
             net->group = w->style.grouped ? box->group : 0;
         }
@@ -102,33 +102,33 @@ static void span_nets(mr_sheet_work *w) {
 }
 
 /* The arrows into each box are adjacent in `by_to`, those of box b from start[b] on. */
-static int group_by_consumer(mr_sheet_work *w, int **start, int **by_to) {
-    const mr_sheet *sheet = w->sheet;
-    *start = mr_arena_array(w->arena, (size_t)sheet->box_count + 2, sizeof **start);
-    *by_to = mr_arena_array(w->arena, (size_t)sheet->arrow_count, sizeof **by_to);
+static int group_by_consumer(mr_layout_work *w, int **start, int **by_to) {
+    const mr_graph_layout *layout = w->layout;
+    *start = mr_arena_array(w->arena, (size_t)layout->box_count + 2, sizeof **start);
+    *by_to = mr_arena_array(w->arena, (size_t)layout->arrow_count, sizeof **by_to);
     if (!*start || !*by_to)
         return MR_ERROR_MEMORY;
-    for (int i = 0; i < sheet->arrow_count; i++)
-        (*start)[sheet->arrow[i].to + 2]++;
-    for (int b = 0; b < sheet->box_count; b++)
+    for (int i = 0; i < layout->arrow_count; i++)
+        (*start)[layout->arrow[i].to + 2]++;
+    for (int b = 0; b < layout->box_count; b++)
         (*start)[b + 2] += (*start)[b + 1];
-    for (int i = 0; i < sheet->arrow_count; i++)
-        (*by_to)[(*start)[sheet->arrow[i].to + 1]++] = i;
+    for (int i = 0; i < layout->arrow_count; i++)
+        (*by_to)[(*start)[layout->arrow[i].to + 1]++] = i;
     return MR_OK;
 }
 
-int mr_sheet_find_layers(mr_sheet_work *w) {
-    mr_sheet *sheet = w->sheet;
-    size_t count = (size_t)sheet->box_count;
-    room r = {.work = w, .ranges = w->style.grouped ? sheet->group_count : 1};
+int mr_layout_find_layers(mr_layout_work *w) {
+    mr_graph_layout *layout = w->layout;
+    size_t count = (size_t)layout->box_count;
+    room r = {.work = w, .ranges = w->style.grouped ? layout->group_count : 1};
     int *start, *by_to, *lowest = mr_arena_array(w->arena, count, sizeof *lowest);
     int *above = mr_arena_array(w->arena, count, sizeof *above);
     r.used = mr_arena_array(w->arena, (count + 1) * (size_t)r.ranges, sizeof *r.used);
     if (!lowest || !above || !r.used || measure(w) || group_by_consumer(w, &start, &by_to))
         return MR_ERROR_MEMORY;
-    for (int b = 0; b < sheet->box_count; b++) {
+    for (int b = 0; b < layout->box_count; b++) {
         for (int i = start[b]; i < start[b + 1]; i++) {
-            int layer = sheet->box[sheet->arrow[by_to[i]].from].layer;
+            int layer = layout->box[layout->arrow[by_to[i]].from].layer;
             lowest[b] = layer >= lowest[b] ? layer + 1 : lowest[b];
         }
         int layer = lowest[b];
@@ -137,7 +137,7 @@ int mr_sheet_find_layers(mr_sheet_work *w) {
         enter(&r, layer, b);
         above[b] = INT_MAX;
         for (int i = start[b]; i < start[b + 1]; i++) {
-            int from = sheet->arrow[by_to[i]].from;
+            int from = layout->arrow[by_to[i]].from;
             above[from] = layer < above[from] ? layer : above[from];
         }
     }
@@ -156,7 +156,7 @@ typedef struct row {
     int rails;
 } row;
 
-static int least_width_of(const mr_sheet_style *style, const row *one) {
+static int least_width_of(const mr_layout_style *style, const row *one) {
     int items = one->boxes + one->rails, gap = style->box_gap;
     /* A rail between two boxes keeps them apart with gaps of its own. */
     if (one->boxes == 0 || (one->rails && style->rail_gap < gap))
@@ -164,34 +164,34 @@ static int least_width_of(const mr_sheet_style *style, const row *one) {
     return items ? one->width + one->rails * style->cell + (items - 1) * gap : 0;
 }
 
-int mr_sheet_group_least(const mr_sheet_work *w, int group) {
+int mr_layout_group_least(const mr_layout_work *w, int group) {
     return w->style.grouped && w->style.group_least ? w->style.group_least[group] : 0;
 }
 
-int mr_sheet_find_least_width(mr_sheet_work *w) {
-    mr_sheet *sheet = w->sheet;
-    int ranges = w->style.grouped ? sheet->group_count : 1;
-    row *rows = mr_arena_array(w->arena, (size_t)(sheet->layer_count + 1) * (size_t)ranges, sizeof *rows);
+int mr_layout_find_least_width(mr_layout_work *w) {
+    mr_graph_layout *layout = w->layout;
+    int ranges = w->style.grouped ? layout->group_count : 1;
+    row *rows = mr_arena_array(w->arena, (size_t)(layout->layer_count + 1) * (size_t)ranges, sizeof *rows);
     if (!rows)
         return MR_ERROR_MEMORY;
-    for (int b = 0; b < sheet->box_count; b++) {
-        row *at = &rows[sheet->box[b].layer * ranges + (w->style.grouped ? sheet->box[b].group : 0)];
+    for (int b = 0; b < layout->box_count; b++) {
+        row *at = &rows[layout->box[b].layer * ranges + (w->style.grouped ? layout->box[b].group : 0)];
         at->boxes++;
         at->width += w->footprint[b];
     }
-    for (int n = 0; n < sheet->net_count; n++) {
+    for (int n = 0; n < layout->net_count; n++) {
         rows[(w->net[n].first + 1) * ranges + w->net[n].group].rails++;
         rows[w->net[n].last * ranges + w->net[n].group].rails--;
     }
-    sheet->width = (ranges - 1) * w->style.group_gap;
+    layout->width = (ranges - 1) * w->style.group_gap;
     for (int g = 0; g < ranges; g++) {
-        int widest = mr_sheet_group_least(w, g);
-        for (int layer = 0; layer < sheet->layer_count; layer++) {
+        int widest = mr_layout_group_least(w, g);
+        for (int layer = 0; layer < layout->layer_count; layer++) {
             rows[layer * ranges + g].rails += layer ? rows[(layer - 1) * ranges + g].rails : 0;
             int width = least_width_of(&w->style, &rows[layer * ranges + g]);
             widest = width > widest ? width : widest;
         }
-        sheet->width += widest + (w->style.grouped ? 2 * w->style.group_pad : 0);
+        layout->width += widest + (w->style.grouped ? 2 * w->style.group_pad : 0);
     }
     return MR_OK;
 }

@@ -1,6 +1,6 @@
 /* An instance's devices: its state and pools on each, and the choice among them. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_PART_H
-#define MILLRACE_FLOW_INSTANCE_PART_H
+#ifndef MILLRACE_FLOW_INSTANCE_INSTANCE_STATE_H
+#define MILLRACE_FLOW_INSTANCE_INSTANCE_STATE_H
 
 #include "engine/data/pool.h"
 
@@ -23,7 +23,7 @@ typedef struct mr_port_pools {
 } mr_port_pools;
 
 /* An instance's state on one of its devices. Counts are written under the instance's lock. */
-typedef struct mr_part {
+typedef struct mr_instance_state {
     mr_stage self;
     bool opened;          /* open was called, so close must be */
     bool on_host;         /* its device is the host's processors: a call's outputs are ready when it returns */
@@ -36,16 +36,16 @@ typedef struct mr_part {
     _Atomic int64_t done_ns; /* of copies: end of the last one */
     atomic_uint passed;   /* calls in a row that went elsewhere while it had none */
     mr_port_pools *pools; /* one for each output port, then the others above */
-} mr_part;
+} mr_instance_state;
 
 /* Its devices, and the choice among them for the next call (placement.h). */
 typedef struct mr_placement {
-    size_t part_count;
-    size_t working;          /* parts without the one in reserve, which is the last */
-    mr_part *parts;
+    size_t state_count;
+    size_t working;          /* without the one in reserve, which is the last */
+    mr_instance_state *states; /* one for each device; elsewhere they go by their number */
     uint64_t spread;         /* frames that calls had room for so far */
-    uint64_t turn;           /* number of the frames in a row that go to one part, from 1; 0: none yet */
-    size_t turn_part;        /* number of that part */
+    uint64_t turn;           /* number of the frames in a row that go to one device, from 1; 0: none yet */
+    size_t turn_number;      /* number of that device */
     size_t follower_count;
     mr_instance **followers; /* instances behind on the same devices, which take frames from here without a copy */
 } mr_placement;

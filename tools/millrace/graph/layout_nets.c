@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "millrace/status.h"
-#include "tools/millrace/graph/sheet_parts.h"
+#include "tools/millrace/graph/layout_parts.h"
 
-typedef const mr_sheet_arrow *arrow_ref;
+typedef const mr_layout_arrow *arrow_ref;
 
 /* An output port with its arrows, which are sorted by consumer. */
 typedef struct port {
@@ -14,7 +14,7 @@ typedef struct port {
 
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
-static int by_consumer(const mr_sheet_arrow *a, const mr_sheet_arrow *b) {
+static int by_consumer(const mr_layout_arrow *a, const mr_layout_arrow *b) {
     return a->to != b->to ? COMPARE(a->to, b->to) : COMPARE(a->to_port, b->to_port);
 }
 
@@ -41,15 +41,15 @@ static int by_net(const void *left, const void *right) {
 }
 
 /* The arrows that are drawn, sorted, each once. */
-static int drawn(mr_sheet_work *w, arrow_ref **arrows) {
-    const mr_sheet *sheet = w->sheet;
+static int drawn(mr_layout_work *w, arrow_ref **arrows) {
+    const mr_graph_layout *layout = w->layout;
     int count = 0, kept = 0;
-    arrow_ref *list = mr_arena_array(w->arena, (size_t)sheet->arrow_count, sizeof *list);
+    arrow_ref *list = mr_arena_array(w->arena, (size_t)layout->arrow_count, sizeof *list);
     if (!list)
         return MR_ERROR_MEMORY;
-    for (int i = 0; i < sheet->arrow_count; i++)
-        if (!sheet->arrow[i].cut)
-            list[count++] = &sheet->arrow[i];
+    for (int i = 0; i < layout->arrow_count; i++)
+        if (!layout->arrow[i].cut)
+            list[count++] = &layout->arrow[i];
     qsort(list, (size_t)count, sizeof *list, by_producer);
     for (int i = 0; i < count; i++)
         if (i == 0 || by_producer(&list[i], &list[kept - 1]) != 0)
@@ -58,7 +58,7 @@ static int drawn(mr_sheet_work *w, arrow_ref **arrows) {
     return kept;
 }
 
-static int list_ports(mr_sheet_work *w, const arrow_ref *arrow, int count, port **ports) {
+static int list_ports(mr_layout_work *w, const arrow_ref *arrow, int count, port **ports) {
     port *list = mr_arena_array(w->arena, (size_t)count, sizeof *list);
     int found = 0;
     if (!list)
@@ -74,38 +74,38 @@ static int list_ports(mr_sheet_work *w, const arrow_ref *arrow, int count, port 
     return found;
 }
 
-static void add_end(mr_sheet *sheet, arrow_ref arrow, int net, bool arrives) {
-    sheet->end[sheet->end_count++] = (mr_sheet_end){.box = arrives ? arrow->to : arrow->from,
+static void add_end(mr_graph_layout *layout, arrow_ref arrow, int net, bool arrives) {
+    layout->end[layout->end_count++] = (mr_layout_end){.box = arrives ? arrow->to : arrow->from,
                                                     .port = arrives ? arrow->to_port : arrow->from_port,
                                                     .net = net,
-                                                    .arrow = (int)(arrow - sheet->arrow),
+                                                    .arrow = (int)(arrow - layout->arrow),
                                                     .label = arrives ? arrow->to_label : arrow->from_label,
                                                     .arrives = arrives};
 }
 
-int mr_sheet_find_nets(mr_sheet_work *w) {
-    mr_sheet *sheet = w->sheet;
+int mr_layout_find_nets(mr_layout_work *w) {
+    mr_graph_layout *layout = w->layout;
     arrow_ref *arrows = NULL;
     port *ports = NULL;
     int arrow_count = drawn(w, &arrows);
     int port_count = arrow_count < 0 ? arrow_count : list_ports(w, arrows, arrow_count, &ports);
     if (port_count < 0)
         return port_count;
-    sheet->end = mr_arena_array(w->arena, (size_t)(port_count + arrow_count), sizeof *sheet->end);
-    sheet->net_of = mr_arena_array(w->arena, (size_t)sheet->arrow_count, sizeof *sheet->net_of);
+    layout->end = mr_arena_array(w->arena, (size_t)(port_count + arrow_count), sizeof *layout->end);
+    layout->net_of = mr_arena_array(w->arena, (size_t)layout->arrow_count, sizeof *layout->net_of);
     w->net = mr_arena_array(w->arena, (size_t)port_count, sizeof *w->net);
-    if (!sheet->end || !sheet->net_of || !w->net)
+    if (!layout->end || !layout->net_of || !w->net)
         return MR_ERROR_MEMORY;
-    for (int i = 0; i < sheet->arrow_count; i++)
-        sheet->net_of[i] = -1;
+    for (int i = 0; i < layout->arrow_count; i++)
+        layout->net_of[i] = -1;
     for (int i = 0; i < port_count; i++) {
         bool first = i == 0 || by_consumers(&ports[i], &ports[i - 1]) != 0;
-        sheet->net_count += first;
+        layout->net_count += first;
         for (int c = 0; first && c < ports[i].count; c++)
-            add_end(sheet, ports[i].arrow[c], sheet->net_count - 1, true);
-        add_end(sheet, ports[i].arrow[0], sheet->net_count - 1, false);
+            add_end(layout, ports[i].arrow[c], layout->net_count - 1, true);
+        add_end(layout, ports[i].arrow[0], layout->net_count - 1, false);
         for (int c = 0; c < ports[i].count; c++)
-            sheet->net_of[ports[i].arrow[c] - sheet->arrow] = sheet->net_count - 1;
+            layout->net_of[ports[i].arrow[c] - layout->arrow] = layout->net_count - 1;
     }
     return MR_OK;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "millrace/status.h"
-#include "tools/millrace/graph/sheet_parts.h"
+#include "tools/millrace/graph/layout_parts.h"
 
 /* A wire that is not straight, or one of the two parts of one that is led around. */
 typedef struct span {
@@ -32,7 +32,7 @@ typedef struct demand {
 } demand;
 
 typedef struct channel {
-    mr_sheet_work *work;
+    mr_layout_work *work;
     int index;
     int span_count, straight, pin_count, demand_count, tracks, around;
     span *span;
@@ -52,9 +52,9 @@ static int by_x(const void *left, const void *right) {
 }
 
 static void list_spans(channel *c) {
-    const mr_sheet_work *w = c->work;
+    const mr_layout_work *w = c->work;
     for (int i = w->channel[c->index]; i < w->channel[c->index + 1]; i++) {
-        const mr_sheet_wire *wire = &w->wire[i];
+        const mr_layout_wire *wire = &w->wire[i];
         span one = {.wire = i,
                     .low = INT_MAX,
                     .high = INT_MIN,
@@ -63,7 +63,7 @@ static void list_spans(channel *c) {
                     .has_top = true,
                     .has_bottom = true};
         for (int t = wire->first; t < wire->last; t++) {
-            int x = mr_sheet_tap_x(w, &w->tap[t]);
+            int x = mr_layout_tap_x(w, &w->tap[t]);
             one.low = x < one.low ? x : one.low;
             one.high = x > one.high ? x : one.high;
             c->pin[c->pin_count++] = (pin){.x = x, .span = c->span_count, .top = w->tap[t].top};
@@ -120,8 +120,8 @@ static void lead_around(channel *c) {
         if (c->span[number].track < 0 && c->span[number].has_top && c->span[number].has_bottom)
             break;
     }
-    const mr_sheet_work *w = c->work;
-    int x = w->sheet->width + (c->around + 1) * (w->style.rail_gap + w->style.cell), added = c->span_count++;
+    const mr_layout_work *w = c->work;
+    int x = w->layout->width + (c->around + 1) * (w->style.rail_gap + w->style.cell), added = c->span_count++;
     span *upper = &c->span[number], *lower = &c->span[added];
     c->around++;
     *lower = *upper;
@@ -164,12 +164,12 @@ static void give_tracks(channel *c) {
 /* ---- heights --------------------------------------------------------------------------------------------------- */
 
 static int height_of(channel *c) {
-    const mr_sheet_work *w = c->work;
-    const mr_sheet_style *style = &w->style;
+    const mr_layout_work *w = c->work;
+    const mr_layout_style *style = &w->style;
     int leaving = 0, arriving = style->arrow;
     for (int i = w->channel[c->index]; i < w->channel[c->index + 1]; i++)
         for (int t = w->wire[i].first; t < w->wire[i].last; t++)
-            if (w->tap[t].end >= 0 && w->sheet->end[w->tap[t].end].label) {
+            if (w->tap[t].end >= 0 && w->layout->end[w->tap[t].end].label) {
                 int *side = w->tap[t].top ? &leaving : &arriving;
                 *side = *side < style->label_height ? style->label_height : *side;
             }
@@ -180,16 +180,16 @@ static int height_of(channel *c) {
 
 /* ---- lines ----------------------------------------------------------------------------------------------------- */
 
-static int add_line(mr_sheet *sheet, int net, int x0, int y0, int x1, int y1) {
-    if (sheet->line_count == sheet->line_room) {
-        int room = sheet->line_room ? 2 * sheet->line_room : 256;
-        mr_sheet_line *wider = realloc(sheet->line, (size_t)room * sizeof *wider);
+static int add_line(mr_graph_layout *layout, int net, int x0, int y0, int x1, int y1) {
+    if (layout->line_count == layout->line_room) {
+        int room = layout->line_room ? 2 * layout->line_room : 256;
+        mr_layout_line *wider = realloc(layout->line, (size_t)room * sizeof *wider);
         if (!wider)
             return mr_fail(MR_ERROR_MEMORY, "no memory for a drawing of %d lines", room);
-        sheet->line = wider;
-        sheet->line_room = room;
+        layout->line = wider;
+        layout->line_room = room;
     }
-    sheet->line[sheet->line_count++] = (mr_sheet_line){.net = net, .x0 = x0, .y0 = y0, .x1 = x1, .y1 = y1};
+    layout->line[layout->line_count++] = (mr_layout_line){.net = net, .x0 = x0, .y0 = y0, .x1 = x1, .y1 = y1};
     return MR_OK;
 }
 
@@ -198,49 +198,49 @@ static int track_y(const channel *c, const span *one) {
 }
 
 /* The y at which the line of a tap at the top of the channel begins. */
-static int start_y(const channel *c, const mr_sheet_tap *tap) {
-    const mr_sheet *sheet = c->work->sheet;
-    return tap->end < 0 ? c->ceiling - c->work->style.cell : sheet->end[tap->end].y;
+static int start_y(const channel *c, const mr_layout_tap *tap) {
+    const mr_graph_layout *layout = c->work->layout;
+    return tap->end < 0 ? c->ceiling - c->work->style.cell : layout->end[tap->end].y;
 }
 
 /* Marks the point at which a tap meets the horizontal piece within it, or at its end from the other side of another
  * tap. */
-static void mark_joint(const channel *c, const span *one, const mr_sheet_tap *tap) {
-    const mr_sheet_work *w = c->work;
-    const mr_sheet_wire *wire = &w->wire[one->wire];
-    int x = mr_sheet_tap_x(w, tap);
+static void mark_joint(const channel *c, const span *one, const mr_layout_tap *tap) {
+    const mr_layout_work *w = c->work;
+    const mr_layout_wire *wire = &w->wire[one->wire];
+    int x = mr_layout_tap_x(w, tap);
     bool joint = x > one->low && x < one->high;
     for (int t = wire->first; !joint && tap->top && one->has_bottom && t < wire->last; t++)
-        joint = !w->tap[t].top && mr_sheet_tap_x(w, &w->tap[t]) == x;
+        joint = !w->tap[t].top && mr_layout_tap_x(w, &w->tap[t]) == x;
     if (joint)
-        w->sheet->joint[w->sheet->joint_count++] = (mr_sheet_joint){.net = wire->net, .x = x, .y = track_y(c, one)};
+        w->layout->joint[w->layout->joint_count++] = (mr_layout_joint){.net = wire->net, .x = x, .y = track_y(c, one)};
 }
 
 static int draw_span(channel *c, const span *one) {
-    const mr_sheet_work *w = c->work;
-    const mr_sheet_wire *wire = &w->wire[one->wire];
-    int y = track_y(c, one), status = add_line(w->sheet, wire->net, one->low, y, one->high, y);
+    const mr_layout_work *w = c->work;
+    const mr_layout_wire *wire = &w->wire[one->wire];
+    int y = track_y(c, one), status = add_line(w->layout, wire->net, one->low, y, one->high, y);
     for (int t = wire->first; !status && t < wire->last; t++) {
-        int x = mr_sheet_tap_x(w, &w->tap[t]);
+        int x = mr_layout_tap_x(w, &w->tap[t]);
         if (w->tap[t].top ? one->has_top : one->has_bottom)
             mark_joint(c, one, &w->tap[t]);
         if (w->tap[t].top && one->has_top)
-            status = add_line(w->sheet, wire->net, x, start_y(c, &w->tap[t]), x, y);
+            status = add_line(w->layout, wire->net, x, start_y(c, &w->tap[t]), x, y);
         else if (!w->tap[t].top && one->has_bottom)
-            status = add_line(w->sheet, wire->net, x, y, x, c->floor);
+            status = add_line(w->layout, wire->net, x, y, x, c->floor);
     }
     if (!status && one->lower >= 0)
-        status = add_line(w->sheet, wire->net, one->high, y, one->high, track_y(c, &c->span[one->lower]));
+        status = add_line(w->layout, wire->net, one->high, y, one->high, track_y(c, &c->span[one->lower]));
     return status;
 }
 
-static int draw_straight(channel *c, const mr_sheet_wire *wire) {
-    const mr_sheet_work *w = c->work;
-    int x = mr_sheet_tap_x(w, &w->tap[wire->first]);
+static int draw_straight(channel *c, const mr_layout_wire *wire) {
+    const mr_layout_work *w = c->work;
+    int x = mr_layout_tap_x(w, &w->tap[wire->first]);
     for (int t = wire->first + 1; t < wire->last; t++)
-        if (mr_sheet_tap_x(w, &w->tap[t]) != x)
+        if (mr_layout_tap_x(w, &w->tap[t]) != x)
             return MR_OK;
-    return add_line(w->sheet, wire->net, x, start_y(c, &w->tap[wire->first]), x, c->floor);
+    return add_line(w->layout, wire->net, x, start_y(c, &w->tap[wire->first]), x, c->floor);
 }
 
 static int draw(channel *c) {
@@ -255,48 +255,48 @@ static int draw(channel *c) {
 /* ---- layers ---------------------------------------------------------------------------------------------------- */
 
 /* Puts the boxes of a layer at `y` and returns its height. */
-static int place_layer(mr_sheet_work *w, int layer, int y) {
+static int place_layer(mr_layout_work *w, int layer, int y) {
     int height = 0;
     for (int i = w->layer[layer]; i < w->layer[layer + 1]; i++) {
         int b = w->item[w->order[i]].box;
         if (b < 0)
             continue;
-        mr_sheet_box *box = &w->sheet->box[b];
+        mr_layout_box *box = &w->layout->box[b];
         box->y = y;
         height = box->height > height ? box->height : height;
     }
     return height;
 }
 
-static int draw_rails(mr_sheet_work *w, int layer, int y, int height) {
+static int draw_rails(mr_layout_work *w, int layer, int y, int height) {
     int status = MR_OK;
     /* The taps at the top of a channel have the nets of its rails. */
     for (int i = w->channel[layer]; !status && i < w->channel[layer + 1]; i++)
         for (int t = w->wire[i].first; !status && t < w->wire[i].middle; t++)
             if (w->tap[t].end < 0) {
-                int x = mr_sheet_tap_x(w, &w->tap[t]);
-                status = add_line(w->sheet, w->wire[i].net, x, y, x, y + height - w->style.cell);
+                int x = mr_layout_tap_x(w, &w->tap[t]);
+                status = add_line(w->layout, w->wire[i].net, x, y, x, y + height - w->style.cell);
             }
     return status;
 }
 
 static void place_ends(const channel *c) {
-    mr_sheet_work *w = c->work;
+    mr_layout_work *w = c->work;
     for (int i = w->channel[c->index]; i < w->channel[c->index + 1]; i++)
         for (int t = w->wire[i].first; t < w->wire[i].last; t++) {
-            mr_sheet_end *end = w->tap[t].end < 0 ? NULL : &w->sheet->end[w->tap[t].end];
+            mr_layout_end *end = w->tap[t].end < 0 ? NULL : &w->layout->end[w->tap[t].end];
             if (!end)
                 continue;
-            const mr_sheet_box *box = &w->sheet->box[end->box];
+            const mr_layout_box *box = &w->layout->box[end->box];
             end->y = end->arrives ? c->floor : box->y + box->height - w->style.cell;
             end->label_y = end->arrives ? c->floor - w->style.label_height : c->ceiling;
         }
 }
 
 static int make_room(channel *c) {
-    const mr_sheet_work *w = c->work;
+    const mr_layout_work *w = c->work;
     size_t most_wires = 0, most_taps = 0;
-    for (int i = 0; i + 1 < w->sheet->layer_count; i++) {
+    for (int i = 0; i + 1 < w->layout->layer_count; i++) {
         size_t wires = (size_t)(w->channel[i + 1] - w->channel[i]), taps = 0;
         if (wires)
             taps = (size_t)(w->wire[w->channel[i + 1] - 1].last - w->wire[w->channel[i]].first);
@@ -325,16 +325,16 @@ static int route_channel(channel *c, int index, int y) {
     return status ? status : c->floor;
 }
 
-int mr_sheet_route(mr_sheet_work *w) {
-    mr_sheet *sheet = w->sheet;
+int mr_layout_route(mr_layout_work *w) {
+    mr_graph_layout *layout = w->layout;
     channel c = {.work = w};
     int y = w->style.head, around = 0;
-    sheet->joint = mr_arena_array(w->arena, (size_t)w->tap_count, sizeof *sheet->joint);
-    if (!sheet->joint || make_room(&c))
+    layout->joint = mr_arena_array(w->arena, (size_t)w->tap_count, sizeof *layout->joint);
+    if (!layout->joint || make_room(&c))
         return MR_ERROR_MEMORY;
-    for (int layer = 0; layer < sheet->layer_count; layer++) {
+    for (int layer = 0; layer < layout->layer_count; layer++) {
         int height = place_layer(w, layer, y);
-        if (layer + 1 == sheet->layer_count) {
+        if (layer + 1 == layout->layer_count) {
             y += height;
             break;
         }
@@ -344,7 +344,7 @@ int mr_sheet_route(mr_sheet_work *w) {
             return y;
         around = c.around > around ? c.around : around;
     }
-    sheet->height = y;
-    sheet->width += around ? around * (w->style.rail_gap + w->style.cell) + w->style.cell : 0;
+    layout->height = y;
+    layout->width += around ? around * (w->style.rail_gap + w->style.cell) + w->style.cell : 0;
     return MR_OK;
 }

@@ -1,4 +1,4 @@
-/* A sheet, the layout of a graph: boxes in layers from top to bottom, and the lines of the arrows between them.
+/* The layout of a graph: boxes in layers from top to bottom, and the lines of the arrows between them.
  * `millrace graph` draws it in the terminal and as SVG; it depends on neither.
  *
  * The method is Sugiyama, Tagawa and Toda's (1981): layers by longest path, rails (their dummy vertices) where an arrow
@@ -8,15 +8,15 @@
  * cross, but never lie on each other, so that a drawing can be read in one way only.
  *
  * Units are the drawer's: character cells or pixels; x grows to the right, y downwards. The same input gives the same
- * sheet. One thread at a time. */
-#ifndef MILLRACE_TOOLS_GRAPH_SHEET_H
-#define MILLRACE_TOOLS_GRAPH_SHEET_H
+ * layout. One thread at a time. */
+#ifndef MILLRACE_TOOLS_GRAPH_LAYOUT_H
+#define MILLRACE_TOOLS_GRAPH_LAYOUT_H
 
 #include <stdbool.h>
 
 #include "engine/base/arena.h"
 
-typedef struct mr_sheet_box {
+typedef struct mr_layout_box {
     /* input */
     int least, height; /* width and height of its text and border */
     int group;         /* 0, 1, ...: with style.grouped, each group has a range of x to itself */
@@ -24,17 +24,17 @@ typedef struct mr_sheet_box {
     int layer, x, y;
     int width;        /* `least`, or more if its ends need it */
     int above, below; /* widths that the ends on either side need with their labels */
-} mr_sheet_box;
+} mr_layout_box;
 
-typedef struct mr_sheet_arrow {
+typedef struct mr_layout_arrow {
     int from, from_port, to, to_port; /* from < to: boxes are numbered so that arrows go upwards in number */
     int from_label, to_label;         /* widths of the texts to the right of its ends; 0: none */
     bool cut;                         /* not drawn; it only keeps `to` below `from` */
-} mr_sheet_arrow;
+} mr_layout_arrow;
 
 /* The point at which a line touches a box: one for each output port that has a consumer, and one for each input port
  * and net. */
-typedef struct mr_sheet_end {
+typedef struct mr_layout_end {
     int box, port, net;
     int arrow; /* one of those that end here */
     int label; /* width */
@@ -42,23 +42,23 @@ typedef struct mr_sheet_end {
     int offset;  /* private */
     int x, y;    /* on the box's border: below where it leaves, above where it arrives */
     int label_y; /* top of its text, which starts at x + style.label_gap */
-} mr_sheet_end;
+} mr_layout_end;
 
 /* A vertical or horizontal piece of a net. */
-typedef struct mr_sheet_line {
+typedef struct mr_layout_line {
     int net, x0, y0, x1, y1; /* x0 <= x1, y0 <= y1 */
-} mr_sheet_line;
+} mr_layout_line;
 
 /* A point at which lines of a net meet without a corner: a drawing may mark it, to tell it from a crossing. */
-typedef struct mr_sheet_joint {
+typedef struct mr_layout_joint {
     int net, x, y;
-} mr_sheet_joint;
+} mr_layout_joint;
 
-typedef struct mr_sheet_range {
+typedef struct mr_layout_range {
     int x, width;
-} mr_sheet_range;
+} mr_layout_range;
 
-typedef struct mr_sheet_style {
+typedef struct mr_layout_style {
     int cell;        /* 1 if coordinates count cells, so that the last one of a box is at x + width - 1; else 0 */
     int box_gap;     /* between boxes of a layer, and the text beside them */
     int rail_gap;    /* between rails, and between lines of the same height */
@@ -77,30 +77,30 @@ typedef struct mr_sheet_style {
     bool grouped;
     int limit; /* boxes of one layer (and group) share this width; 0: any */
     int most;  /* the largest width that is wanted; 0: any */
-} mr_sheet_style;
+} mr_layout_style;
 
-typedef struct mr_sheet {
+typedef struct mr_graph_layout {
     /* input; the drawer's memory */
     int box_count;
-    mr_sheet_box *box;
+    mr_layout_box *box;
     int arrow_count;
-    const mr_sheet_arrow *arrow;
+    const mr_layout_arrow *arrow;
     int group_count;
-    /* result; the sheet's memory */
+    /* result; the layout's memory */
     int width, height, layer_count;
     int net_count, end_count, joint_count, line_count, line_room;
     int *net_of; /* of each arrow; -1 if it is cut, or the same as another */
-    mr_sheet_end *end;
-    mr_sheet_joint *joint;
-    mr_sheet_line *line;
-    mr_sheet_range *group; /* with style.grouped */
+    mr_layout_end *end;
+    mr_layout_joint *joint;
+    mr_layout_line *line;
+    mr_layout_range *group; /* with style.grouped */
     mr_arena arena;
-} mr_sheet;
+} mr_graph_layout;
 
-/* Fills in the results; MR_OK or MR_ERROR_MEMORY. If the sheet gets wider than style.most, as sheet.width tells, the
+/* Fills in the results; MR_OK or MR_ERROR_MEMORY. If the layout gets wider than style.most, as layout.width tells, the
  * work ends as soon as that is known: only boxes' widths, layers and the room of ends are filled in. */
-int mr_sheet_make(mr_sheet *sheet, const mr_sheet_style *style);
-/* Frees the results, so that the sheet can be made again. */
-void mr_sheet_fini(mr_sheet *sheet);
+int mr_layout_make(mr_graph_layout *layout, const mr_layout_style *style);
+/* Frees the results, so that the layout can be made again. */
+void mr_layout_fini(mr_graph_layout *layout);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sheets of random graphs, with the sizes of characters and of pixels: everything that makes a drawing readable in
+/* Layouts of random graphs, with the sizes of characters and of pixels: everything that makes a drawing readable in
  * one way only. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,19 +7,19 @@
 #include <cmocka.h>
 
 #include "millrace/status.h"
-#include "tools/millrace/graph/sheet.h"
+#include "tools/millrace/graph/layout.h"
 
 enum { MOST_BOXES = 64, MOST_ARROWS = 512, ROUNDS = 400 };
 
 typedef struct drawn {
-    mr_sheet sheet;
-    mr_sheet_box box[MOST_BOXES];
-    mr_sheet_arrow arrow[MOST_ARROWS];
-    mr_sheet_style style;
+    mr_graph_layout layout;
+    mr_layout_box box[MOST_BOXES];
+    mr_layout_arrow arrow[MOST_ARROWS];
+    mr_layout_style style;
 } drawn;
 
 static const int leasts[] = {3, 6, 60};
-static const mr_sheet_style cells = {.cell = 1,
+static const mr_layout_style cells = {.cell = 1,
                                      .box_gap = 2,
                                      .rail_gap = 1,
                                      .inset = 2,
@@ -32,7 +32,7 @@ static const mr_sheet_style cells = {.cell = 1,
                                      .group_pad = 2,
                                      .group_gap = 1,
                                      .group_least = leasts};
-static const mr_sheet_style pixels = {.box_gap = 24,
+static const mr_layout_style pixels = {.box_gap = 24,
                                       .rail_gap = 10,
                                       .inset = 20,
                                       .end_gap = 28,
@@ -57,18 +57,18 @@ static int random_below(int end) {
 /* A graph of up to `boxes` boxes with arrows from lower to higher numbers, some of them near and some far. */
 static void make_graph(drawn *d, int boxes, int arrows) {
     int unit = d->style.cell ? 1 : 10;
-    d->sheet.box_count = 2 + random_below(boxes - 1);
-    d->sheet.group_count = 1 + random_below(3);
-    for (int b = 0; b < d->sheet.box_count; b++)
-        d->box[b] = (mr_sheet_box){.least = unit * (5 + random_below(20)),
+    d->layout.box_count = 2 + random_below(boxes - 1);
+    d->layout.group_count = 1 + random_below(3);
+    for (int b = 0; b < d->layout.box_count; b++)
+        d->box[b] = (mr_layout_box){.least = unit * (5 + random_below(20)),
                                    .height = unit * (3 + random_below(2)),
-                                   .group = random_below(d->sheet.group_count)};
-    d->sheet.arrow_count = random_below(arrows);
-    for (int a = 0; a < d->sheet.arrow_count; a++) {
-        int to = 1 + random_below(d->sheet.box_count - 1), back = random_below(2) ? to : to < 4 ? to : 4;
+                                   .group = random_below(d->layout.group_count)};
+    d->layout.arrow_count = random_below(arrows);
+    for (int a = 0; a < d->layout.arrow_count; a++) {
+        int to = 1 + random_below(d->layout.box_count - 1), back = random_below(2) ? to : to < 4 ? to : 4;
         int from = to - 1 - random_below(back), ports = from % 5 == 0 ? 2 : 1;
         int from_port = random_below(ports), to_port = to % 3 == 0 ? random_below(3) : 0;
-        d->arrow[a] = (mr_sheet_arrow){.from = from,
+        d->arrow[a] = (mr_layout_arrow){.from = from,
                                        .from_port = from_port,
                                        .to = to,
                                        .to_port = to_port,
@@ -76,52 +76,52 @@ static void make_graph(drawn *d, int boxes, int arrows) {
                                        .to_label = to % 3 == 0 ? unit * 3 : 0,
                                        .cut = random_below(20) == 0};
     }
-    d->sheet.box = d->box;
-    d->sheet.arrow = d->arrow;
+    d->layout.box = d->box;
+    d->layout.arrow = d->arrow;
 }
 
 /* ---- what must hold -------------------------------------------------------------------------------------------- */
 
 static void layers_follow_arrows(const drawn *d) {
-    for (int a = 0; a < d->sheet.arrow_count; a++)
+    for (int a = 0; a < d->layout.arrow_count; a++)
         assert_true(d->box[d->arrow[a].from].layer < d->box[d->arrow[a].to].layer);
-    for (int a = 0; a < d->sheet.arrow_count; a++)
+    for (int a = 0; a < d->layout.arrow_count; a++)
         assert_true(d->box[d->arrow[a].from].y + d->box[d->arrow[a].from].height <= d->box[d->arrow[a].to].y);
 }
 
 static void boxes_stand_apart(const drawn *d) {
-    const mr_sheet *sheet = &d->sheet;
-    for (int a = 0; a < sheet->box_count; a++) {
-        const mr_sheet_box *one = &d->box[a];
+    const mr_graph_layout *layout = &d->layout;
+    for (int a = 0; a < layout->box_count; a++) {
+        const mr_layout_box *one = &d->box[a];
         assert_true(one->width >= one->least);
         assert_true(one->x >= 0 && one->y >= 0);
-        assert_true(one->x + one->width <= sheet->width && one->y + one->height <= sheet->height);
+        assert_true(one->x + one->width <= layout->width && one->y + one->height <= layout->height);
         for (int b = 0; b < a; b++) {
-            const mr_sheet_box *other = &d->box[b];
+            const mr_layout_box *other = &d->box[b];
             assert_true(one->x + one->width < other->x || other->x + other->width < one->x ||
                         one->y + one->height < other->y || other->y + other->height < one->y);
         }
         if (d->style.grouped)
-            assert_true(one->x >= sheet->group[one->group].x &&
-                        one->x + one->width <= sheet->group[one->group].x + sheet->group[one->group].width);
+            assert_true(one->x >= layout->group[one->group].x &&
+                        one->x + one->width <= layout->group[one->group].x + layout->group[one->group].width);
     }
-    for (int g = 1; d->style.grouped && g < sheet->group_count; g++)
-        assert_true(sheet->group[g - 1].x + sheet->group[g - 1].width <= sheet->group[g].x);
+    for (int g = 1; d->style.grouped && g < layout->group_count; g++)
+        assert_true(layout->group[g - 1].x + layout->group[g - 1].width <= layout->group[g].x);
 }
 
-static bool vertical(const mr_sheet_line *line) {
+static bool vertical(const mr_layout_line *line) {
     return line->x0 == line->x1;
 }
 
 /* Lines of different nets may cross at right angles, and no end of one lies on the other. */
 static void nets_do_not_touch(const drawn *d) {
-    const mr_sheet *sheet = &d->sheet;
-    for (int i = 0; i < sheet->line_count; i++)
+    const mr_graph_layout *layout = &d->layout;
+    for (int i = 0; i < layout->line_count; i++)
         for (int j = 0; j < i; j++) {
-            const mr_sheet_line *a = &sheet->line[i], *b = &sheet->line[j];
+            const mr_layout_line *a = &layout->line[i], *b = &layout->line[j];
             if (a->net == b->net || a->x1 < b->x0 || b->x1 < a->x0 || a->y1 < b->y0 || b->y1 < a->y0)
                 continue;
-            const mr_sheet_line *up = vertical(a) ? a : b, *across = vertical(a) ? b : a;
+            const mr_layout_line *up = vertical(a) ? a : b, *across = vertical(a) ? b : a;
             assert_true(vertical(up) && !vertical(across));
             assert_true(across->x0 < up->x0 && up->x0 < across->x1);
             assert_true(up->y0 < across->y0 && across->y0 < up->y1);
@@ -130,13 +130,13 @@ static void nets_do_not_touch(const drawn *d) {
 
 /* Only at its ends does a line touch a box. */
 static void lines_keep_clear_of_boxes(const drawn *d) {
-    const mr_sheet *sheet = &d->sheet;
-    for (int i = 0; i < sheet->line_count; i++) {
-        const mr_sheet_line *line = &sheet->line[i];
+    const mr_graph_layout *layout = &d->layout;
+    for (int i = 0; i < layout->line_count; i++) {
+        const mr_layout_line *line = &layout->line[i];
         assert_true(line->x0 <= line->x1 && line->y0 <= line->y1);
-        assert_true(line->x0 >= 0 && line->x1 <= sheet->width - d->style.cell && line->y1 <= sheet->height);
-        for (int b = 0; b < sheet->box_count; b++) {
-            const mr_sheet_box *box = &d->box[b];
+        assert_true(line->x0 >= 0 && line->x1 <= layout->width - d->style.cell && line->y1 <= layout->height);
+        for (int b = 0; b < layout->box_count; b++) {
+            const mr_layout_box *box = &d->box[b];
             int right = box->x + box->width - d->style.cell, bottom = box->y + box->height - d->style.cell;
             if (line->x1 < box->x || line->x0 > right || line->y1 < box->y || line->y0 > bottom)
                 continue;
@@ -146,21 +146,21 @@ static void lines_keep_clear_of_boxes(const drawn *d) {
     }
 }
 
-static bool meet(const mr_sheet_line *a, const mr_sheet_line *b) {
+static bool meet(const mr_layout_line *a, const mr_layout_line *b) {
     return a->net == b->net && a->x0 <= b->x1 && b->x0 <= a->x1 && a->y0 <= b->y1 && b->y0 <= a->y1;
 }
 
 /* Marks with `mark` all lines that hang together with line i. */
-static void spread(const mr_sheet *sheet, int *marked, int i, int mark) {
+static void spread(const mr_graph_layout *layout, int *marked, int i, int mark) {
     marked[i] = mark;
-    for (int j = 0; j < sheet->line_count; j++)
-        if (!marked[j] && meet(&sheet->line[i], &sheet->line[j]))
-            spread(sheet, marked, j, mark);
+    for (int j = 0; j < layout->line_count; j++)
+        if (!marked[j] && meet(&layout->line[i], &layout->line[j]))
+            spread(layout, marked, j, mark);
 }
 
-static int mark_at(const mr_sheet *sheet, const int *marked, const mr_sheet_end *end) {
-    for (int i = 0; i < sheet->line_count; i++) {
-        const mr_sheet_line *line = &sheet->line[i];
+static int mark_at(const mr_graph_layout *layout, const int *marked, const mr_layout_end *end) {
+    for (int i = 0; i < layout->line_count; i++) {
+        const mr_layout_line *line = &layout->line[i];
         if (line->net == end->net && vertical(line) && line->x0 == end->x &&
             (end->arrives ? line->y1 : line->y0) == end->y)
             return marked[i];
@@ -168,9 +168,9 @@ static int mark_at(const mr_sheet *sheet, const int *marked, const mr_sheet_end 
     return 0;
 }
 
-static const mr_sheet_end *find_end(const mr_sheet *sheet, int box, int port, bool arrives, int net) {
-    for (int i = 0; i < sheet->end_count; i++) {
-        const mr_sheet_end *end = &sheet->end[i];
+static const mr_layout_end *find_end(const mr_graph_layout *layout, int box, int port, bool arrives, int net) {
+    for (int i = 0; i < layout->end_count; i++) {
+        const mr_layout_end *end = &layout->end[i];
         if (end->box == box && end->port == port && end->arrives == arrives && end->net == net)
             return end;
     }
@@ -178,9 +178,9 @@ static const mr_sheet_end *find_end(const mr_sheet *sheet, int box, int port, bo
     return NULL;
 }
 
-static bool has_arrow(const drawn *d, const mr_sheet_end *from, const mr_sheet_end *to) {
-    for (int a = 0; a < d->sheet.arrow_count; a++) {
-        const mr_sheet_arrow *arrow = &d->arrow[a];
+static bool has_arrow(const drawn *d, const mr_layout_end *from, const mr_layout_end *to) {
+    for (int a = 0; a < d->layout.arrow_count; a++) {
+        const mr_layout_arrow *arrow = &d->arrow[a];
         if (!arrow->cut && arrow->from == from->box && arrow->from_port == from->port && arrow->to == to->box &&
             arrow->to_port == to->port)
             return true;
@@ -190,41 +190,41 @@ static bool has_arrow(const drawn *d, const mr_sheet_end *from, const mr_sheet_e
 
 /* Who follows a line from any box where one leaves comes to all boxes that it has arrows to, and to no others. */
 static void lines_tell_the_arrows(const drawn *d) {
-    const mr_sheet *sheet = &d->sheet;
-    int *marked = test_calloc((size_t)sheet->line_count + 1, sizeof *marked), mark = 0;
-    for (int i = 0; i < sheet->line_count; i++)
+    const mr_graph_layout *layout = &d->layout;
+    int *marked = test_calloc((size_t)layout->line_count + 1, sizeof *marked), mark = 0;
+    for (int i = 0; i < layout->line_count; i++)
         if (!marked[i])
-            spread(sheet, marked, i, ++mark);
-    for (int i = 0; i < sheet->end_count; i++)
-        for (int j = 0; j < sheet->end_count; j++) {
-            const mr_sheet_end *from = &sheet->end[i], *to = &sheet->end[j];
+            spread(layout, marked, i, ++mark);
+    for (int i = 0; i < layout->end_count; i++)
+        for (int j = 0; j < layout->end_count; j++) {
+            const mr_layout_end *from = &layout->end[i], *to = &layout->end[j];
             if (from->arrives || !to->arrives)
                 continue;
-            bool joined = mark_at(sheet, marked, from) == mark_at(sheet, marked, to);
+            bool joined = mark_at(layout, marked, from) == mark_at(layout, marked, to);
             if (joined)
                 assert_true(has_arrow(d, from, to));
         }
-    for (int a = 0; a < sheet->arrow_count; a++) {
-        int net = sheet->net_of[a];
+    for (int a = 0; a < layout->arrow_count; a++) {
+        int net = layout->net_of[a];
         if (net < 0)
             continue;
-        const mr_sheet_end *from = find_end(sheet, d->arrow[a].from, d->arrow[a].from_port, false, net);
-        const mr_sheet_end *to = find_end(sheet, d->arrow[a].to, d->arrow[a].to_port, true, net);
-        assert_int_not_equal(mark_at(sheet, marked, from), 0);
-        assert_int_equal(mark_at(sheet, marked, from), mark_at(sheet, marked, to));
+        const mr_layout_end *from = find_end(layout, d->arrow[a].from, d->arrow[a].from_port, false, net);
+        const mr_layout_end *to = find_end(layout, d->arrow[a].to, d->arrow[a].to_port, true, net);
+        assert_int_not_equal(mark_at(layout, marked, from), 0);
+        assert_int_equal(mark_at(layout, marked, from), mark_at(layout, marked, to));
     }
     test_free(marked);
 }
 
 /* Labels, from their lines to their widths, keep clear of all other labels and verticals of the same height. */
 static void labels_have_room(const drawn *d) {
-    const mr_sheet *sheet = &d->sheet;
-    for (int i = 0; i < sheet->end_count; i++) {
-        const mr_sheet_end *end = &sheet->end[i];
+    const mr_graph_layout *layout = &d->layout;
+    for (int i = 0; i < layout->end_count; i++) {
+        const mr_layout_end *end = &layout->end[i];
         int left = end->x + d->style.label_gap, right = left + end->label, top = end->label_y;
         int bottom = top + d->style.label_height;
-        for (int j = 0; end->label && j < sheet->line_count; j++) {
-            const mr_sheet_line *line = &sheet->line[j];
+        for (int j = 0; end->label && j < layout->line_count; j++) {
+            const mr_layout_line *line = &layout->line[j];
             bool beside = line->y1 < top || line->y0 >= bottom || line->x1 < left || line->x0 >= right;
             assert_true(beside);
         }
@@ -242,7 +242,7 @@ static void check(const drawn *d) {
 
 /* ---- tests ----------------------------------------------------------------------------------------------------- */
 
-static drawn *start(const mr_sheet_style *style) {
+static drawn *start(const mr_layout_style *style) {
     drawn *d = test_calloc(1, sizeof *d);
     d->style = *style;
     d->style.grouped = random_below(2);
@@ -252,77 +252,77 @@ static drawn *start(const mr_sheet_style *style) {
 
 /* A width that sufficed suffices again; one that does not is told. */
 static void stop_at_width(drawn *d) {
-    int width = d->sheet.width, layers = d->sheet.layer_count;
+    int width = d->layout.width, layers = d->layout.layer_count;
     for (int less = 0; less < 3; less++) {
-        mr_sheet_fini(&d->sheet);
+        mr_layout_fini(&d->layout);
         d->style.most = width - less * (width - 1) / 2;
-        assert_int_equal(mr_sheet_make(&d->sheet, &d->style), MR_OK);
-        assert_int_equal(d->sheet.layer_count, layers);
-        if (d->sheet.width <= d->style.most)
+        assert_int_equal(mr_layout_make(&d->layout, &d->style), MR_OK);
+        assert_int_equal(d->layout.layer_count, layers);
+        if (d->layout.width <= d->style.most)
             check(d);
-        assert_true(less < 2 || d->sheet.width > d->style.most);
+        assert_true(less < 2 || d->layout.width > d->style.most);
     }
 }
 
-static void random_sheets(const mr_sheet_style *style) {
+static void random_layouts(const mr_layout_style *style) {
     print_message("seeds 0 to %d\n", ROUNDS - 1);
     for (int round = 0; round < ROUNDS; round++) {
         seed = (uint64_t)round;
         drawn *d = start(style);
         make_graph(d, round % 4 ? 12 : MOST_BOXES, round % 4 ? 24 : MOST_ARROWS / 4);
-        assert_int_equal(mr_sheet_make(&d->sheet, &d->style), MR_OK);
+        assert_int_equal(mr_layout_make(&d->layout, &d->style), MR_OK);
         check(d);
         stop_at_width(d);
-        mr_sheet_fini(&d->sheet);
+        mr_layout_fini(&d->layout);
         test_free(d);
     }
 }
 
-static void sheets_of_cells_can_be_read(void **state) {
+static void layouts_of_cells_can_be_read(void **state) {
     (void)state;
-    random_sheets(&cells);
+    random_layouts(&cells);
 }
 
-static void sheets_of_pixels_can_be_read(void **state) {
+static void layouts_of_pixels_can_be_read(void **state) {
     (void)state;
-    random_sheets(&pixels);
+    random_layouts(&pixels);
 }
 
-static void same_graph_same_sheet(void **state) {
+static void same_graph_same_layout(void **state) {
     (void)state;
     drawn *d[2];
     for (int i = 0; i < 2; i++) {
         seed = 7;
         d[i] = start(&cells);
         make_graph(d[i], MOST_BOXES, MOST_ARROWS / 2);
-        assert_int_equal(mr_sheet_make(&d[i]->sheet, &d[i]->style), MR_OK);
+        assert_int_equal(mr_layout_make(&d[i]->layout, &d[i]->style), MR_OK);
     }
-    const mr_sheet *a = &d[0]->sheet, *b = &d[1]->sheet;
+    const mr_graph_layout *a = &d[0]->layout, *b = &d[1]->layout;
     assert_memory_equal(d[0]->box, d[1]->box, sizeof d[0]->box);
     assert_int_equal(a->line_count, b->line_count);
     assert_memory_equal(a->line, b->line, (size_t)a->line_count * sizeof *a->line);
     for (int i = 0; i < 2; i++) {
-        mr_sheet_fini(&d[i]->sheet);
+        mr_layout_fini(&d[i]->layout);
         test_free(d[i]);
     }
 }
 
-static drawn *of_arrows(const mr_sheet_style *style, int boxes, const int (*arrows)[2], int count) {
+static drawn *of_arrows(const mr_layout_style *style, int boxes, const int (*arrows)[2], int count) {
     drawn *d = test_calloc(1, sizeof *d);
     d->style = *style;
     for (int b = 0; b < boxes; b++)
-        d->box[b] = (mr_sheet_box){.least = 10, .height = 3};
+        d->box[b] = (mr_layout_box){.least = 10, .height = 3};
     for (int a = 0; a < count; a++)
-        d->arrow[a] = (mr_sheet_arrow){.from = arrows[a][0], .to = arrows[a][1]};
-    d->sheet =
-        (mr_sheet){.box_count = boxes, .box = d->box, .arrow_count = count, .arrow = d->arrow, .group_count = 1};
-    assert_int_equal(mr_sheet_make(&d->sheet, &d->style), MR_OK);
+        d->arrow[a] = (mr_layout_arrow){.from = arrows[a][0], .to = arrows[a][1]};
+    d->layout =
+        (mr_graph_layout){.box_count = boxes, .box = d->box, .arrow_count = count, .arrow = d->arrow, .group_count = 1};
+    assert_int_equal(mr_layout_make(&d->layout, &d->style), MR_OK);
     check(d);
     return d;
 }
 
 static void stop(drawn *d) {
-    mr_sheet_fini(&d->sheet);
+    mr_layout_fini(&d->layout);
     test_free(d);
 }
 
@@ -341,9 +341,9 @@ static void chains_are_straight(void **state) {
     (void)state;
     const int arrows[][2] = {{0, 1}, {1, 2}, {2, 3}};
     drawn *d = of_arrows(&cells, 4, arrows, 3);
-    assert_int_equal(d->sheet.line_count, 3);
-    assert_int_equal(d->sheet.height, 4 * 3 + 3);
-    assert_int_equal(d->sheet.width, 10);
+    assert_int_equal(d->layout.line_count, 3);
+    assert_int_equal(d->layout.height, 4 * 3 + 3);
+    assert_int_equal(d->layout.width, 10);
     stop(d);
 }
 
@@ -351,7 +351,7 @@ static void chains_are_straight(void **state) {
 static void fans_share_lines(void **state) {
     (void)state;
     int arrows[12][2];
-    mr_sheet_style narrow = cells;
+    mr_layout_style narrow = cells;
     for (int i = 0; i < 6; i++) {
         arrows[i][0] = 0;
         arrows[i][1] = arrows[6 + i][0] = 1 + i;
@@ -360,9 +360,9 @@ static void fans_share_lines(void **state) {
     narrow.limit = 22;
     narrow.most = 22 + 2 * 2;
     drawn *d = of_arrows(&narrow, 8, (const int(*)[2])arrows, 12);
-    assert_int_equal(d->sheet.net_count, 2);
-    assert_int_equal(d->sheet.layer_count, 5);
-    assert_true(d->sheet.width <= 22 + 2 * 2);
+    assert_int_equal(d->layout.net_count, 2);
+    assert_int_equal(d->layout.layer_count, 5);
+    assert_true(d->layout.width <= 22 + 2 * 2);
     stop(d);
 }
 
@@ -371,15 +371,15 @@ static void crossings_are_undone(void **state) {
     (void)state;
     const int arrows[][2] = {{0, 3}, {1, 2}};
     drawn *d = of_arrows(&cells, 4, arrows, 2);
-    assert_int_equal(d->sheet.line_count, 2);
+    assert_int_equal(d->layout.line_count, 2);
     stop(d);
 }
 
 static void nothing_is_drawn_of_nothing(void **state) {
     (void)state;
     drawn *d = of_arrows(&cells, 1, NULL, 0);
-    assert_int_equal(d->sheet.line_count, 0);
-    assert_int_equal(d->sheet.height, 3);
+    assert_int_equal(d->layout.line_count, 0);
+    assert_int_equal(d->layout.height, 3);
     stop(d);
 }
 
@@ -390,9 +390,9 @@ int main(void) {
         cmocka_unit_test(fans_share_lines),
         cmocka_unit_test(crossings_are_undone),
         cmocka_unit_test(nothing_is_drawn_of_nothing),
-        cmocka_unit_test(same_graph_same_sheet),
-        cmocka_unit_test(sheets_of_cells_can_be_read),
-        cmocka_unit_test(sheets_of_pixels_can_be_read),
+        cmocka_unit_test(same_graph_same_layout),
+        cmocka_unit_test(layouts_of_cells_can_be_read),
+        cmocka_unit_test(layouts_of_pixels_can_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
