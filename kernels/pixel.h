@@ -83,7 +83,8 @@ MR_PIXEL_INLINE int16_t mr_pick(const uint8_t *row, int x, int depth, mr_word ho
     return (int16_t)((uint32_t)(word >> how.down) << (8 + MR_SAMPLE_BITS) >> depth);
 }
 
-/* A GPU's smaller and larger of two take 0 for larger than -0, and a number before a NaN: both ways give the same bits. */
+/* A GPU's smaller and larger of two take 0 for larger than -0, and a number before a NaN: both ways give the same
+ * bits. */
 MR_PIXEL_INLINE float mr_hold_255(float value) {
 #ifdef __CUDA_ARCH__
     return fminf(fmaxf(value, 0.0f), 255.0f);

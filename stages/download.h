@@ -35,7 +35,8 @@ void mr_download_plan(mr_negotiation *negotiation, size_t each);
 /* Takes the call's memory, before any work is submitted; finish, context and each are filled in. MR_ERROR_AGAIN as
  * mr_io_buffer. */
 int mr_download_begin(mr_download *download, const mr_stage *self, mr_io *io);
-/* Adds the next frame's result. `found` is where the device leaves that frame's bytes; their work has been submitted. */
+/* Adds the next frame's result. `found` is where the device leaves that frame's bytes; their work has been
+ * submitted. */
 void mr_download_add(mr_download *download, mr_result *result, uint8_t *found);
 /* Submits the copy and the host function; `found`: that of the first frame. */
 int mr_download_end(const mr_download *download, mr_io *io, const uint8_t *found);

@@ -5,8 +5,8 @@
  * function here waits: completion is polled or reported by a callback. A device outlives everything that is made on it.
  *
  * Threads: a stream is used by one thread at a time; all other functions may be called from any thread.
- * Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE (the device failed; its later work fails too), MR_ERROR_UNAVAILABLE (there is
- * no such device). */
+ * Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE (the device failed; its later work fails too), MR_ERROR_UNAVAILABLE (there
+ * is no such device). */
 #ifndef MILLRACE_DEVICE_DEVICE_H
 #define MILLRACE_DEVICE_DEVICE_H
 
@@ -99,8 +99,8 @@ int mr_cpu_create(mr_device **device);
 mr_device *mr_device_ref(mr_device *device);
 /* Drops the reference of mr_device_open or of mr_device_ref, and NULLs it. mr_device_cpu itself is never destroyed. */
 void mr_device_destroy(mr_device **device);
-/* Does all work that is due by now_ns on a device that works in simulated time. Returns the time at which the next work is
- * due, or INT64_MAX if there is none. */
+/* Does all work that is due by now_ns on a device that works in simulated time. Returns the time at which the next work
+ * is due, or INT64_MAX if there is none. */
 int64_t mr_device_advance(mr_device *device, int64_t now_ns);
 int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data);
 void mr_device_free(mr_device *device, mr_memory memory, void *data);
@@ -137,10 +137,11 @@ int mr_stream_record(mr_stream *stream, mr_event *event);
 /* Work submitted after this runs after `event`, which may belong to another device. A failed event fails the next event
  * recorded on this stream. The cpu cannot put work off: MR_ERROR_INTERNAL if the event is not done. */
 int mr_stream_wait(mr_stream *stream, mr_event *event);
-/* Records the event at the end of a call, if (1) its work needs nothing but the events that it waits for, (2) later work
- * on this stream does not need it, and (3) one stream of the same device is about to wait for the event. The device may
- * then run the work only together with that stream's, or a little later if no stream waits. mr_stream_wait returns
- * MR_ERROR_AGAIN if the work was taken over already and is not yet recorded: try again when the event is done. */
+/* Records the event at the end of a call, if (1) its work needs nothing but the events that it waits for, (2) later
+ * work on this stream does not need it, and (3) one stream of the same device is about to wait for the event. The
+ * device may then run the work only together with that stream's, or a little later if no stream waits. mr_stream_wait
+ * returns MR_ERROR_AGAIN if the work was taken over already and is not yet recorded: try again when the event is
+ * done. */
 int mr_stream_hand_on(mr_stream *stream, mr_event *event);
 /* Submits the work that the stream has taken over, without waiting for more. */
 int mr_stream_settle(mr_stream *stream);
@@ -161,12 +162,13 @@ typedef struct mr_event_wait {
     mr_waiter waiter;
     mr_event *event; /* one reference, until mr_event_forget or the next event */
 } mr_event_wait;
-/* Calls function(context) once when the event is done, on the thread that completes it, or at once if it is done already.
- * Any number of waiters may wait. A waiter that waits for this event already keeps doing so with its first function; one
- * that waits for another event waits for this one instead. The function must not block, destroy streams or call CUDA. */
+/* Calls function(context) once when the event is done, on the thread that completes it, or at once if it is done
+ * already. Any number of waiters may wait. A waiter that waits for this event already keeps doing so with its first
+ * function; one that waits for another event waits for this one instead. The function must not block, destroy streams
+ * or call CUDA. */
 void mr_event_notify(mr_event *event, mr_event_wait *wait, mr_waiter_function *function, void *context);
-/* Stops waiting; the waiter may then be freed. The context must stay until the event is done, or until the source of its
- * completion is gone, since the function may be about to be called. */
+/* Stops waiting; the waiter may then be freed. The context must stay until the event is done, or until the source of
+ * its completion is gone, since the function may be about to be called. */
 void mr_event_forget(mr_event_wait *wait);
 /* For device implementations: the event is done. */
 void mr_event_complete(mr_event *event, int status);

@@ -74,8 +74,8 @@ static const mr_port *port_of(const mr_plan_builder *b, int v, int input) {
     return &ports[ports[0].many ? 0 : input];
 }
 
-/* The mean over all links of an input, and the most references; not known if that of one link is not. Stills if those of
- * all links are. */
+/* The mean over all links of an input, and the most references; not known if that of one link is not. Stills if those
+ * of all links are. */
 static void note_typical(const mr_plan_builder *b, int v, int port, mr_planned_input *input) {
     int64_t pixels = 0, links = 0, references = 0;
     bool sized = true, counted = true, stills = true;

@@ -1,9 +1,10 @@
-/* preprocess in CUDA for 8-bit YUV: see preprocess_walk.h for how source rows are walked down, and preprocess_grid.h for
- * tiles. Planes, type and layout of the result are known when this is compiled; it has no divisions, and all that is
- * indexed by a variable stands in tables.
+/* preprocess in CUDA for 8-bit YUV: see preprocess_walk.h for how source rows are walked down, and preprocess_grid.h
+ * for tiles. Planes, type and layout of the result are known when this is compiled; it has no divisions, and all that
+ * is indexed by a variable stands in tables.
  *
  * Between the two passes a pair of neighbouring samples is one word of the block's memory, low bytes first, then high
- * bytes: two instructions multiply it with a pair of 16-bit weights. Where U and V are interleaved so are their pairs. */
+ * bytes: two instructions multiply it with a pair of 16-bit weights. Where U and V are interleaved so are their
+ * pairs. */
 #include "kernels/preprocess/preprocess_walk_cuda.h"
 
 #include "kernels/count.h"
@@ -25,8 +26,8 @@ typedef struct walker {
     mr_place out;                  /* its pairs of the tile's first row */
 } walker;
 
-/* Three ways to the words of a row: eight bytes that stand aligned; four at any address, with three more on both sides in
- * the row; four of which any may be missing. The latter are not wider because registers would not do. */
+/* Three ways to the words of a row: eight bytes that stand aligned; four at any address, with three more on both sides
+ * in the row; four of which any may be missing. The latter are not wider because registers would not do. */
 template <int STEP> struct aligned {
     enum { WORDS = 2 };
     __device__ static int step(const walker *) { return STEP; }
@@ -204,7 +205,8 @@ __device__ static inline void weigh_plane(const mr_preprocess_grid &grid, const 
 
 enum { ROWS = MR_WALK_PAIR_ROWS };
 
-/* PARTS: 1, or 2 where pairs of U and V take turns. Sums of the low and of the high bytes of two columns in some rows. */
+/* PARTS: 1, or 2 where pairs of U and V take turns. Sums of the low and of the high bytes of two columns in some
+ * rows. */
 template <int PARTS> struct sums {
     int32_t low[PARTS][ROWS][2], high[PARTS][ROWS][2];
 };

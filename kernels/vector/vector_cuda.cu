@@ -211,7 +211,8 @@ __device__ static float bias_of(const mr_linear_work *work, int32_t output) {
     return work->bias && output < work->outputs ? work->bias[(size_t)output * work->bias_stride] : 0.0f;
 }
 
-/* A block makes a square of results: rows of it are items of the batch, columns outputs. Inputs come square by square. */
+/* A block makes a square of results: rows of it are items of the batch, columns outputs. Inputs come square by
+ * square. */
 __global__ static void linear(const __grid_constant__ mr_linear_work work) {
     __shared__ float weights[LINEAR_SIDE][LINEAR_SIDE + 1], src[LINEAR_SIDE][LINEAR_SIDE];
     int32_t x = (int32_t)threadIdx.x, y = (int32_t)threadIdx.y, first = (int32_t)blockIdx.x * LINEAR_SIDE;

@@ -110,8 +110,8 @@ int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *fra
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-/* VP9 and AV1 may decode a picture with one packet and show it with a later one. libavcodec then gives it the time of the
- * later packet, but the number of the first. */
+/* VP9 and AV1 may decode a picture with one packet and show it with a later one. libavcodec then gives it the time of
+ * the later packet, but the number of the first. */
 static int64_t number_of(const AVCodecContext *codec, const mr_pending *pending, const AVFrame *picture) {
     bool at_once = !(codec->codec->capabilities & AV_CODEC_CAP_DELAY) &&
                    !(codec->active_thread_type & FF_THREAD_FRAME);

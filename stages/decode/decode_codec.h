@@ -24,14 +24,14 @@ typedef struct mr_decoder_params {
  * mr_decode_device_choose. */
 int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, const mr_media *media);
 
-/* Whether a decoder that has decoded other packets does not suit this one: a still picture that relies on tables of a new
- * one. */
+/* Whether a decoder that has decoded other packets does not suit this one: a still picture that relies on tables of a
+ * new one. */
 bool mr_decoder_is_used_up(const mr_frame *frame);
 /* Sends the packet of `frame`, without copying it if it is padded. Times are in nanoseconds. `number` comes back as
  * reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */
 int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number);
-/* The next picture, as avcodec_receive_frame; its reordered_opaque is the number of the packet that shows it, among those
- * of `pending`. */
+/* The next picture, as avcodec_receive_frame; its reordered_opaque is the number of the packet that shows it, among
+ * those of `pending`. */
 int mr_decoder_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *picture);
 
 #endif

@@ -66,7 +66,8 @@ static bool has_decoder(const char *device) {
     return strncmp(device, "cuda", 4) == 0;
 }
 
-/* libavcodec's own decoder with NVDEC as its accelerator; those that go by NVIDIA's parser (h264_cuvid) are wrappers. */
+/* libavcodec's own decoder with NVDEC as its accelerator; those that go by NVIDIA's parser (h264_cuvid) are
+ * wrappers. */
 static bool offers_cuda(const AVCodec *decoder) {
     const AVCodecHWConfig *config;
     for (int i = 0; !decoder->wrapper_name && (config = avcodec_get_hw_config(decoder, i)); i++)
@@ -91,7 +92,8 @@ static const AVCodec *find_decoder(enum AVCodecID id, bool hardware) {
     return decoder && !only_accelerates(decoder) ? decoder : NULL;
 }
 
-/* Layouts as software would give them, of which there are such that NVDEC's pictures have one here (is_carried, below). */
+/* Layouts as software would give them, of which there are such that NVDEC's pictures have one here (is_carried,
+ * below). */
 static const uint64_t carried = MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I420_10) | MR_IN_SET(MR_PIXEL_I444);
 
 /* "decoded by software (libdav1d)"; without the decoder's name if the codec is not known. */
@@ -223,8 +225,8 @@ static void take_frames(AVCodecContext *codec, AVBufferRef *frames) {
         codec->hw_frames_ctx = av_buffer_ref(frames);
 }
 
-/* A stream with many reference frames needs nearly all surfaces that a decoder may have: fewer are then left to be held.
- * libavcodec would ask for more, which NVDEC refuses, and decode by software. */
+/* A stream with many reference frames needs nearly all surfaces that a decoder may have: fewer are then left to be
+ * held. libavcodec would ask for more, which NVDEC refuses, and decode by software. */
 static void limit_surfaces(mr_decode_device *device, AVCodecContext *codec) {
     AVBufferRef *frames = NULL;
     codec->extra_hw_frames = device->surfaces;

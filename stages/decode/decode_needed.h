@@ -23,8 +23,8 @@
 #include "stages/decode/decode_packet.h"
 #include "stages/decode/decode_pending.h"
 
-/* Which pictures are wanted: start, end, every and fps of a media, applied in presentation order. One selection for each
- * epoch of a source. */
+/* Which pictures are wanted: start, end, every and fps of a media, applied in presentation order. One selection for
+ * each epoch of a source. */
 typedef struct mr_selection {
     uint64_t in_range;  /* pictures so far between start and end */
     int64_t last_slot;  /* of `fps`, that a picture was given for */
@@ -76,8 +76,8 @@ void mr_needed_begin(mr_needed *needed, const mr_frame *first, bool all);
 /* Counting may begin behind the picture of a packet of that time, which the decoder has given, and behind which
  * `selection` goes on. `pending`: the packets that are in the decoder. */
 void mr_needed_count_from(mr_needed *needed, int64_t pts_ns, const mr_selection *selection, const mr_pending *pending);
-/* Takes a reference to the packet. There is room once mr_needed_next has answered MR_NEEDED_WAIT. `all`: it is decoded in
- * any case. */
+/* Takes a reference to the packet. There is room once mr_needed_next has answered MR_NEEDED_WAIT. `all`: it is decoded
+ * in any case. */
 void mr_needed_add(mr_needed *needed, mr_frame *frame, bool all);
 /* No packet follows in this stretch. `cut_short`: more might have come, so that unknown numbers stay unknown. */
 void mr_needed_end(mr_needed *needed, bool cut_short);

@@ -71,8 +71,8 @@ static int parse_threads(const char *text, const mr_negotiation *negotiation) {
 }
 
 /* The pictures that a decoder keeps for prediction and reordering, as the source declares or as any codec allows;
- * beside them, each frame thread, or decoder of still pictures, has the picture that it works on, and one that it still holds from before. An error
- * here costs speed, not pictures: FFmpeg then takes memory of its own. */
+ * beside them, each frame thread, or decoder of still pictures, has the picture that it works on, and one that it still
+ * holds from before. An error here costs speed, not pictures: FFmpeg then takes memory of its own. */
 static int retained_by(const mr_planned_input *packets, int threads, int overlap) {
     const char *name = packets->set.codec;
     const AVCodecDescriptor *about = name ? avcodec_descriptor_get_by_name(name) : NULL;
@@ -82,7 +82,8 @@ static int retained_by(const mr_planned_input *packets, int threads, int overlap
     return (packets->references ? packets->references : MOST_REFERENCES) + 2 * decoders;
 }
 
-/* Still pictures are decoded by so many calls at once, on the processors: no decoder of theirs has threads that help. */
+/* Still pictures are decoded by so many calls at once, on the processors: no decoder of theirs has threads that
+ * help. */
 static int overlap_of(const mr_negotiation *negotiation, int threads) {
     int most = threads < negotiation->workers ? threads : negotiation->workers;
     return negotiation->inputs[0].stills && strcmp(negotiation->device, "cpu") == 0 && most > 1 ? most : 1;

@@ -238,8 +238,8 @@ bool mr_picture_pool_suits(const char *name) {
     return decoder && decoder->capabilities & AV_CODEC_CAP_DR1;
 }
 
-/* A decoder of still pictures leaves out what a file lacks: that is 0 then, as in memory that FFmpeg takes anew, not what
- * the buffer held before. */
+/* A decoder of still pictures leaves out what a file lacks: that is 0 then, as in memory that FFmpeg takes anew, not
+ * what the buffer held before. */
 static int clear(const mr_picture_pool *pool, const AVCodecContext *codec, AVFrame *frame) {
     for (int i = 0; pool->patches && codec->codec_descriptor->mime_types && i < AV_NUM_DATA_POINTERS; i++)
         if (frame->buf[i])

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the header (ISO/IEC 10918-1, annex B; JFIF 1.02) ------------------------------------------------------------- */
+/* ---- the header (ISO/IEC 10918-1, annex B; JFIF 1.02)
+ * ------------------------------------------------------------- */
 
 enum { SOF0 = 0xc0, SOF1 = 0xc1, SOF2 = 0xc2, DHT = 0xc4, DAC = 0xcc, JPG = 0xc8, SOF15 = 0xcf, SOI = 0xd8, SOS = 0xda,
        APP0 = 0xe0 };
@@ -21,8 +22,8 @@ static int factor_of(const uint8_t *components, int count, int component, int sh
     return twos ? 1 : components[3 * component + 1] >> shift & 15;
 }
 
-/* What libavcodec reduces: chroma has one block where luma has one, two beside or above each other, four, or four beside
- * each other. */
+/* What libavcodec reduces: chroma has one block where luma has one, two beside or above each other, four, or four
+ * beside each other. */
 static bool has_usual_sampling(const uint8_t *components, int count) {
     static const uint8_t luma[] = {0x11, 0x21, 0x12, 0x22, 0x41};
     uint8_t sampling[3];

@@ -1,10 +1,11 @@
-/* JPEG that is decoded at 1/4 or 1/8 of its size (libavcodec's lowres), because all stages behind make the pictures smaller
- * still. Half the size is not worth it: libavcodec's inverse transform for it is slower than that of whole pictures.
+/* JPEG that is decoded at 1/4 or 1/8 of its size (libavcodec's lowres), because all stages behind make the pictures
+ * smaller still. Half the size is not worth it: libavcodec's inverse transform for it is slower than that of whole
+ * pictures.
  *
- * The scale is such that a pixel of the result is still the mean of MR_REDUCED_LEAST or more decoded pixels on each axis.
- * Only what libavcodec is known to reduce is: baseline and progressive JPEG with samples of eight bits, of gray or of three
- * components with the usual subsampling. All else is decoded whole: the kinds that libavcodec refuses, fields, CMYK, and
- * what a header does not tell. Pure functions, but for those that take a stage. */
+ * The scale is such that a pixel of the result is still the mean of MR_REDUCED_LEAST or more decoded pixels on each
+ * axis. Only what libavcodec is known to reduce is: baseline and progressive JPEG with samples of eight bits, of gray
+ * or of three components with the usual subsampling. All else is decoded whole: the kinds that libavcodec refuses,
+ * fields, CMYK, and what a header does not tell. Pure functions, but for those that take a stage. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_REDUCED_H
 #define MILLRACE_STAGES_DECODE_DECODE_REDUCED_H
 

@@ -1,7 +1,7 @@
 /* Codec parameters and side data of FFmpeg, as frames carry them between stages and processes.
  *
- * mr_media.codec is AVCodecParameters here. Parameters that another process sends are not trusted: they are bounded, and
- * decoders check them as they check files.
+ * mr_media.codec is AVCodecParameters here. Parameters that another process sends are not trusted: they are bounded,
+ * and decoders check them as they check files.
  *
  * Side data are carried if decoders need them: palettes, and headers that replace the stream's in its middle. They are
  * plane 1 of a packet's frame, records of {uint32 type of FFmpeg, uint32 bytes, payload, padding to 8 bytes}. Any

@@ -109,8 +109,8 @@ static finding examine(int fd, int64_t from, const AVStream *stream, int64_t byt
     return announced && taken < announced + PES_START ? LACKING : WHOLE;
 }
 
-/* libavformat marks the picture that it gives next when the numbers jump, which may be the one before that in which they
- * do: those behind it are looked at as well. */
+/* libavformat marks the picture that it gives next when the numbers jump, which may be the one before that in which
+ * they do: those behind it are looked at as well. */
 static void judge(mr_seams *seams, int fd, const AVStream *stream, AVPacket *packet, int64_t *jump) {
     enum { BEHIND = 2 };
     if (packet->flags & AV_PKT_FLAG_CORRUPT)

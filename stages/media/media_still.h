@@ -17,8 +17,8 @@ size_t mr_still_end(enum AVCodecID codec, const uint8_t *data, size_t bytes);
  * formats, and if it is not known. */
 size_t mr_still_pictures(enum AVCodecID codec, const uint8_t *data, size_t bytes);
 
-/* Whether it is a JPEG without Huffman or quantisation tables of its own: the standard ones are meant, which a decoder has
- * as long as it has decoded nothing else. */
+/* Whether it is a JPEG without Huffman or quantisation tables of its own: the standard ones are meant, which a decoder
+ * has as long as it has decoded nothing else. */
 bool mr_still_lacks_tables(enum AVCodecID codec, const uint8_t *data, size_t bytes);
 
 /* Whether the data begin as a picture of that codec does. */

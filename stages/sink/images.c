@@ -149,8 +149,8 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* Files of this run may be there if it goes on: those of frames that come again are written again. MR_ERROR_AGAIN while that
- * is not known. */
+/* Files of this run may be there if it goes on: those of frames that come again are written again. MR_ERROR_AGAIN while
+ * that is not known. */
 static int begin(mr_stage *self) {
     const images_options *given = self->options;
     images_state *state = self->state;

@@ -46,8 +46,8 @@ bool mr_output_streams(const char *path);
  * each line, in the order of the file. MR_ERROR_NO_INPUT if the file does not exist any more. */
 int mr_output_open(mr_output *output, const char *path);
 typedef struct mr_line_reader {
-    /* A line without its end, which begins at that place of the file. MR_ERROR_AGAIN: its record goes on in the next one;
-     * another failure ends the reading. */
+    /* A line without its end, which begins at that place of the file. MR_ERROR_AGAIN: its record goes on in the next
+     * one; another failure ends the reading. */
     int (*take)(void *context, const char *line, size_t bytes, off_t at);
     /* Sets *end, the end of the complete records, to the offset at which the file is to be cut; NULL: at *end. */
     int (*finish)(void *context, off_t *end);

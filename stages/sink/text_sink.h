@@ -24,7 +24,8 @@ typedef struct mr_text_form {
     const char *line_end;
 } mr_text_form;
 
-/* open: the output is opened, and begun if it is known whether the run begins or goes on. MR_ERROR_AGAIN if it is not. */
+/* open: the output is opened, and begun if it is known whether the run begins or goes on. MR_ERROR_AGAIN if it is
+ * not. */
 int mr_text_sink_open(mr_stage *self, const char *path, int on_full, const mr_text_form *form);
 /* Begins the output, once. MR_ERROR_AGAIN while it is not known whether the records in it are of this run. */
 int mr_text_sink_begin(mr_stage *self);

@@ -146,8 +146,8 @@ int mr_written_take_row(void *context, const char *line, size_t bytes, off_t at)
     return status ? status : written->quoted ? MR_ERROR_AGAIN : MR_OK;
 }
 
-/* A killed process has written all rows of a frame or none. After a power cut some may be missing: the rows of a last frame
- * that comes again are removed. */
+/* A killed process has written all rows of a frame or none. After a power cut some may be missing: the rows of a last
+ * frame that comes again are removed. */
 int mr_written_finish_rows(void *context, off_t *end) {
     mr_written *written = context;
     if (!written->any)

@@ -1,5 +1,5 @@
-/* What kernels/vector/cublas.c uses of cuBLAS, on the host: matrices of columns, as BLAS defines them. Refuses what would not
- * be exact to single precision, or not safe on several streams. */
+/* What kernels/vector/cublas.c uses of cuBLAS, on the host: matrices of columns, as BLAS defines them. Refuses what
+ * would not be exact to single precision, or not safe on several streams. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>

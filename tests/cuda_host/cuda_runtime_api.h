@@ -1,12 +1,13 @@
-/* Two CUDA devices made of the host's processor, for tests of the kernels' source and of the code around them where there is no
- * GPU. It stands before the toolkit's header of this name: what the engine, the kernels and their tests use of it is declared
- * here, and every launch runs each thread of the grid, block after block, switching between the threads of a block at
- * barriers. So the arithmetic, the indices and the barriers are those of the real source; what nvcc and a GPU make of it
- * is not tested.
+/* Two CUDA devices made of the host's processor, for tests of the kernels' source and of the code around them where
+ * there is no GPU. It stands before the toolkit's header of this name: what the engine, the kernels and their tests use
+ * of it is declared here, and every launch runs each thread of the grid, block after block, switching between the
+ * threads of a block at barriers. So the arithmetic, the indices and the barriers are those of the real source; what
+ * nvcc and a GPU make of it is not tested.
  *
  * Work is done when a call returns; events are done when they are recorded. A block's threads run in ascending order in
  * one launch and in descending order in the next: a missing barrier shows as a difference. Device memory is filled with
- * 0xcd when it is allocated, and ends where it ends, for the address sanitizer. Launches of several threads take turns. */
+ * 0xcd when it is allocated, and ends where it ends, for the address sanitizer. Launches of several threads take
+ * turns. */
 #ifndef MILLRACE_TESTS_CUDA_HOST_H
 #define MILLRACE_TESTS_CUDA_HOST_H
 
@@ -127,9 +128,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 /* ---- for tests --------------------------------------------------------------------------------------------------- */
 
 /* Calls so far: that allocate, free or create, that wait, and copies of memory that is not pinned, which the real
- * runtime makes the caller wait for; copies from the host to devices and back; functions of the host; kernels and memsets
- * that were launched one by one, graphs, events that were recorded, that a stream was made to wait for, and that were
- * asked for. */
+ * runtime makes the caller wait for; copies from the host to devices and back; functions of the host; kernels and
+ * memsets that were launched one by one, graphs, events that were recorded, that a stream was made to wait for, and
+ * that were asked for. */
 typedef struct mr_host_counts {
     unsigned long long allocations, waits, pageable, uploads, downloads, host_functions, launches, graphs, records,
         stream_waits, queries;
@@ -162,7 +163,8 @@ int mr_host_peers(int device, int other);
 void mr_host_refuse_capture(bool refused);
 /* Graphs that can be launched and were not destroyed. */
 int mr_host_graphs(void);
-/* How often warps came by MR_COUNT(what) (kernels/count.h) since the count was last asked for; their first lanes are counted. */
+/* How often warps came by MR_COUNT(what) (kernels/count.h) since the count was last asked for; their first lanes are
+ * counted. */
 unsigned long long mr_host_counted(const char *what);
 
 #ifdef __cplusplus

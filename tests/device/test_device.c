@@ -237,7 +237,8 @@ static void ask_again(void *context) {
     mr_event_notify(self->event, self->behind, work_count_call, self->calls);
 }
 
-/* The event is done, but has not come to this place yet: it is called at once, and is free to wait for another event. */
+/* The event is done, but has not come to this place yet: it is called at once, and is free to wait for another
+ * event. */
 static void a_place_may_be_asked_for_again_before_it_is_told(void **state) {
     (void)state;
     NEED_DEVICE();
@@ -267,8 +268,8 @@ typedef struct crowd {
     atomic_int calls[PLACES];
 } crowd;
 
-/* Places that waited for the events of earlier rounds wait for this one now. Of three one changes its mind, and one asks
- * twice, by when the event may be done. */
+/* Places that waited for the events of earlier rounds wait for this one now. Of three one changes its mind, and one
+ * asks twice, by when the event may be done. */
 static void *come_and_go(void *context) {
     crowd *self = context;
     for (int i = 0; i < PLACES; i++)
@@ -377,7 +378,8 @@ static void too_many_arguments_are_refused(void **state) {
 }
 
 /* Threads of a device let go of what is done when they come to it, so that a later chain may find less that is free to
- * use again than an earlier one did: what is allocated then is bounded by what is on its way, however many rounds run. */
+ * use again than an earlier one did: what is allocated then is bounded by what is on its way, however many rounds
+ * run. */
 static void what_is_allocated_is_used_again(void **state) {
     (void)state;
     NEED_DEVICE();

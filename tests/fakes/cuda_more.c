@@ -1,5 +1,5 @@
-/* What FFmpeg wants to find in libcuda.so.1 before it uses any of it, beside fakes/cuda.c: none of it is called by a decoder
- * whose pictures stay where they are. */
+/* What FFmpeg wants to find in libcuda.so.1 before it uses any of it, beside fakes/cuda.c: none of it is called by a
+ * decoder whose pictures stay where they are. */
 enum { NOT_SUPPORTED = 801 };
 
 #define MORE(X) \

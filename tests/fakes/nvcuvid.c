@@ -4,9 +4,9 @@
  *
  * FAKE_ALL in the environment: each takes all codecs, 4:2:0 of 8 and 10 bits.
  *
- * A decoder decodes nothing: a picture of 4:2:0 has, in all samples of its luma, how many were decoded before it, and in
- * those of its chroma 100 and 200. FAKE_SURFACES in the environment is how many surfaces a decoder may have, 32 if it is
- * not set. Memory that is not mapped is full of noise. */
+ * A decoder decodes nothing: a picture of 4:2:0 has, in all samples of its luma, how many were decoded before it, and
+ * in those of its chroma 100 and 200. FAKE_SURFACES in the environment is how many surfaces a decoder may have, 32 if
+ * it is not set. Memory that is not mapped is full of noise. */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  * (separated by spaces), FAKE_NEEDS the libraries without which its providers do not load, and FAKE_WORDS another
  * reason.
  *
- * It also makes sessions, for test_engines.c, of a network that takes 3x8x6 and gives 4x4x3 and that computes nothing. As
- * TensorRT's provider does, a session builds an engine, or reads it from the folder of kept ones and fails if it is not as
- * it was written: at once, or in its first run where FAKE_LATE=1. */
+ * It also makes sessions, for test_engines.c, of a network that takes 3x8x6 and gives 4x4x3 and that computes nothing.
+ * As TensorRT's provider does, a session builds an engine, or reads it from the folder of kept ones and fails if it is
+ * not as it was written: at once, or in its first run where FAKE_LATE=1. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* Calls that are handed on from stream to stream: a chain of stages is launched as one graph and recorded once, and does
- * what its stages do one by one; what nobody takes over is done all the same. On a GPU, or on the one that the host plays,
- * which counts the calls of the runtime. */
+/* Calls that are handed on from stream to stream: a chain of stages is launched as one graph and recorded once, and
+ * does what its stages do one by one; what nobody takes over is done all the same. On a GPU, or on the one that the
+ * host plays, which counts the calls of the runtime. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -181,8 +181,8 @@ static void a_chain_is_one_graph(void **state) {
     assert_int_equal(alone.records, OTHER_RECORDS + STAGES);
 }
 
-/* So many buffers of the first stage and of the last that all of both come together are too many to be kept, while those
- * of each are few. */
+/* So many buffers of the first stage and of the last that all of both come together are too many to be kept, while
+ * those of each are few. */
 static void stages_have_their_own_graphs_where_chains_do_not_recur(void **state) {
     (void)state;
     enum { FIRST = 7, LAST = 11, ROUNDS = 340, ENOUGH = 300 };

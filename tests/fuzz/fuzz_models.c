@@ -1,5 +1,5 @@
-/* Any bytes as the files of a classifier: a model, weights, labels. Nothing may crash or be read beyond its end, and what
- * is refused is refused with a reason. The first byte chooses the file.
+/* Any bytes as the files of a classifier: a model, weights, labels. Nothing may crash or be read beyond its end, and
+ * what is refused is refused with a reason. The first byte chooses the file.
  *
  *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_models
  *     mkdir -p corpus && build/fuzz/fuzz_models -max_len=4096 corpus */

@@ -1,6 +1,6 @@
 /* The audit log keeps whole lines, whatever becomes of the disk and of others that write into it, and peers cannot fill
- * it. A disk is full where a limit of the process says so (RLIMIT_FSIZE): write(2) then takes what fits, as it does on a
- * full disk, and nothing at the end. */
+ * it. A disk is full where a limit of the process says so (RLIMIT_FSIZE): write(2) then takes what fits, as it does on
+ * a full disk, and nothing at the end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

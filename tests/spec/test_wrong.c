@@ -1,5 +1,5 @@
-/* Wrong pipelines: tests/wrong/TOPIC/NAME.yaml each with what is said of it, word for word, in NAME.expected. The last line
- * there is the exit code, which is 0 where there are only warnings. After a change of wording, `MR_TEST_WRITE=1
+/* Wrong pipelines: tests/wrong/TOPIC/NAME.yaml each with what is said of it, word for word, in NAME.expected. The last
+ * line there is the exit code, which is 0 where there are only warnings. After a change of wording, `MR_TEST_WRITE=1
  * test_wrong` writes the files anew; the difference is then read like any other change. */
 #include <dirent.h>
 #include <fcntl.h>

@@ -120,7 +120,8 @@ static void to_plane(const picture *p, int c, double box[4]) {
     mr_siting siting = p->format->siting;
     if (siting == MR_SITING_ANY)
         siting = p->format->range == MR_RANGE_FULL ? MR_SITING_CENTER : MR_SITING_LEFT;
-    /* A chroma sample beside the left luma sample of its pair is half a luma sample left of where the pair's middle is. */
+    /* A chroma sample beside the left luma sample of its pair is half a luma sample left of where the pair's middle
+     * is. */
     double dx = chroma && p->info->chroma_w && siting != MR_SITING_CENTER ? 0.5 : 0.0;
     double dy = chroma && p->info->chroma_h && siting == MR_SITING_TOPLEFT ? 0.5 : 0.0;
     double fx = pixels_wide(p, c), fy = pixels_high(p, c);

@@ -26,9 +26,9 @@ typedef struct mr_cuda_facts {
 } mr_cuda_facts;
 mr_cuda_facts mr_cuda_about(const mr_device *device);
 
-/* Adds the launches of function(arguments, handle) to the work of the stream; they are `calls` calls of the runtime. The
- * function is called later, at the next other request to the stream, at the latest when an event is recorded; that event
- * then fails in its place. The arguments are copied and compared byte by byte, so their padding must be zero.
+/* Adds the launches of function(arguments, handle) to the work of the stream; they are `calls` calls of the runtime.
+ * The function is called later, at the next other request to the stream, at the latest when an event is recorded; that
+ * event then fails in its place. The arguments are copied and compared byte by byte, so their padding must be zero.
  * MR_ERROR_MEMORY. */
 int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes,
                    int calls);
@@ -40,9 +40,9 @@ mr_cuda_graph_counts mr_cuda_graph_count(const mr_stream *stream);
  * header. Earlier work of the stream is launched first. MR_ERROR_DEVICE, and the errors of deferred launches. */
 int mr_cuda_enter(mr_stream *stream, void **handle);
 
-/* Memory of the device that belongs to the stream: the next launch may write there, since earlier launches are done with
- * it by then. Undefined content; grown in the order of the stream, so no call waits, and kept. Only the latest call's
- * address is valid. MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
+/* Memory of the device that belongs to the stream: the next launch may write there, since earlier launches are done
+ * with it by then. Undefined content; grown in the order of the stream, so no call waits, and kept. Only the latest
+ * call's address is valid. MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
 int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data);
 
 /* Calls function(context) when the next event recorded on the stream is done or has failed, before the event's waiters

@@ -1,13 +1,13 @@
 /* Shared by the files of CUDA devices: cuda.c (the device, its memory), cuda_stream.c (the work of a stream) and
  * cuda_record.c (events, the device's thread, which completes them, and work that one stream takes over from another).
  *
- * A millrace event is a CUDA event that a thread of the device polls, so that a failed device still completes the events
- * recorded on it (host functions are no longer called once a context has failed). Work on the host is a host function of
- * the stream. That work and the waits belong to the next record, which takes its status from them.
+ * A millrace event is a CUDA event that a thread of the device polls, so that a failed device still completes the
+ * events recorded on it (host functions are no longer called once a context has failed). Work on the host is a host
+ * function of the stream. That work and the waits belong to the next record, which takes its status from them.
  *
- * Threads: a stream is used by one thread at a time. The lock of a device guards all its changing state, except the state
- * of the device's thread. That thread polls the runtime without the lock, and only the oldest record of each stream: a
- * stream reaches its records in order. */
+ * Threads: a stream is used by one thread at a time. The lock of a device guards all its changing state, except the
+ * state of the device's thread. That thread polls the runtime without the lock, and only the oldest record of each
+ * stream: a stream reaches its records in order. */
 #ifndef MILLRACE_DEVICE_CUDA_CUDA_DEVICE_H
 #define MILLRACE_DEVICE_CUDA_CUDA_DEVICE_H
 
@@ -48,7 +48,8 @@ typedef struct cuda_stream {
     mr_cuda_launches launches;
     mr_cuda_piece *piece; /* the current one; NULL if not traced */
     int pending;          /* records that are not done; under the device's lock */
-    /* Of the device's thread: the records that it has to ask for, the oldest first, and other streams that have some. */
+    /* Of the device's thread: the records that it has to ask for, the oldest first, and other streams that have
+     * some. */
     struct cuda_record *first, *last;
     struct cuda_stream *next_busy;
     bool asked; /* in this round, and not reached */

@@ -9,9 +9,9 @@
  * Launches that one stream takes over from another (cuda_record.c) form one series with its own, so that consecutive
  * stages on a device are one graph.
  *
- * A stream keeps MR_CUDA_GRAPHS series and forgets the least recently used one. If the series of several stages recur too
- * seldom, since each stage has buffers of its own, the stream records each stage's series separately; if those also recur
- * too seldom, or the device refuses to record (which is logged once), it returns to plain launches for good.
+ * A stream keeps MR_CUDA_GRAPHS series and forgets the least recently used one. If the series of several stages recur
+ * too seldom, since each stage has buffers of its own, the stream records each stage's series separately; if those also
+ * recur too seldom, or the device refuses to record (which is logged once), it returns to plain launches for good.
  *
  * Threads: those of the stream. */
 #ifndef MILLRACE_DEVICE_CUDA_CUDA_GRAPH_H
@@ -56,8 +56,8 @@ typedef struct mr_cuda_launches {
 /* Puts a launch off; see mr_cuda_launch. MR_ERROR_MEMORY. */
 int mr_cuda_launches_add(mr_cuda_launches *self, mr_cuda_launch_function *function, const void *arguments, size_t bytes,
                          int calls);
-/* Moves the deferred launches of another stream's call to the front, and notes that they are a stage's. MR_ERROR_MEMORY:
- * nothing has changed. */
+/* Moves the deferred launches of another stream's call to the front, and notes that they are a stage's.
+ * MR_ERROR_MEMORY: nothing has changed. */
 int mr_cuda_launches_take(mr_cuda_launches *self, mr_cuda_launches *from);
 /* Submits the deferred launches. Errors: those of the device and of the functions. */
 int mr_cuda_launches_flush(mr_cuda_launches *self, mr_device *device, cudaStream_t handle);

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /* Launches kernels, memsets and copies within the device on `handle`, a cudaStream_t of the thread's current device. It
- * depends on nothing but its arguments, so that a recorded launch can be repeated for the same arguments; it neither waits
- * nor allocates. Returns 0 or a negative mr_status. */
+ * depends on nothing but its arguments, so that a recorded launch can be repeated for the same arguments; it neither
+ * waits nor allocates. Returns 0 or a negative mr_status. */
 typedef int mr_cuda_launch_function(const void *arguments, void *handle);
 
 /* How series of launches were given to the device. */

@@ -195,8 +195,8 @@ int mr_cuda_settle(mr_stream *stream) {
     return self->taken.count ? record(self, NULL) : MR_OK;
 }
 
-/* The device whose thread completes the event. An event of another kind of device is done before a stream could wait for
- * it here. */
+/* The device whose thread completes the event. An event of another kind of device is done before a stream could wait
+ * for it here. */
 static cuda_device *teller_of(const mr_event *event, mr_device *device) {
     mr_device *its = mr_event_device(event);
     return (cuda_device *)(its->type == device->type ? its : device);
@@ -253,8 +253,8 @@ int mr_cuda_wait(mr_stream *stream, mr_event *event) {
     return status;
 }
 
-/* MOST_BYTES: of launches that wait to be taken over; their number is that of calls in flight. PLAIN: the number of calls
- * that are not handed on after one that no stream took over. */
+/* MOST_BYTES: of launches that wait to be taken over; their number is that of calls in flight. PLAIN: the number of
+ * calls that are not handed on after one that no stream took over. */
 enum { MOST_BYTES = 1 << 17, PLAIN = 64 };
 
 /* Longer than a stage makes calls before the next one runs on the same worker. */
@@ -485,8 +485,8 @@ static void forget_idle(cuda_device *self) {
     }
 }
 
-/* A record that one stream has reached may be one that another waits for, so that one is polled again; but none is polled
- * again that was not reached before. Returns the reached records. */
+/* A record that one stream has reached may be one that another waits for, so that one is polled again; but none is
+ * polled again that was not reached before. Returns the reached records. */
 static cuda_record *ask_all(cuda_device *self) {
     cuda_record *reported = NULL, *before;
     do {

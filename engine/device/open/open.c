@@ -9,8 +9,8 @@
 #include "engine/device/probe/gpu.h"
 #include "engine/device/sim/sim.h"
 
-/* The number after "kind:", or 0 if there is none; -1 if it is malformed or the name is of another kind. Sets `rest` to the
- * text after it. */
+/* The number after "kind:", or 0 if there is none; -1 if it is malformed or the name is of another kind. Sets `rest` to
+ * the text after it. */
 static int index_of(const char *name, const char *kind, const char **rest) {
     size_t length = strlen(kind);
     if (strncmp(name, kind, length) != 0)
@@ -46,8 +46,8 @@ static int open_sim(mr_device **device, int index, const char *rest, uint64_t se
     return status ? status : mr_sim_create(device, &params);
 }
 
-/* The number of the GPU that "cuda:N" or "cuda:GPU-..." names. MR_ERROR_CONFIG if the name has neither form, and the errors
- * of mr_gpu_index_of. */
+/* The number of the GPU that "cuda:N" or "cuda:GPU-..." names. MR_ERROR_CONFIG if the name has neither form, and the
+ * errors of mr_gpu_index_of. */
 static int cuda_index(const char *name, int *index) {
     const char *rest = "";
     *index = index_of(name, "cuda", &rest);

@@ -1,10 +1,10 @@
-/* The NVIDIA GPUs of this machine, and why one cannot be used: read from the driver and NVML, not from the CUDA runtime,
- * so that a build without CUDA and a machine without a driver get an answer too.
+/* The NVIDIA GPUs of this machine, and why one cannot be used: read from the driver and NVML, not from the CUDA
+ * runtime, so that a build without CUDA and a machine without a driver get an answer too.
  *
- * All queries go through a table of calls: the functions that the driver's libraries export (a call that a library lacks
- * is NULL, and its facts stay unknown), and those that inspect the rest of the machine. mr_gpu_access_open fills it from
- * this machine; tests fill it with answers of their own. Prototypes and numbers are those of NVIDIA's documentation: CUDA
- * Driver API, NVML API Reference, Video Codec SDK (cuviddec.h).
+ * All queries go through a table of calls: the functions that the driver's libraries export (a call that a library
+ * lacks is NULL, and its facts stay unknown), and those that inspect the rest of the machine. mr_gpu_access_open fills
+ * it from this machine; tests fill it with answers of their own. Prototypes and numbers are those of NVIDIA's
+ * documentation: CUDA Driver API, NVML API Reference, Video Codec SDK (cuviddec.h).
  *
  * Threads: one at a time. */
 #ifndef MILLRACE_DEVICE_PROBE_GPU_H
@@ -189,8 +189,8 @@ bool mr_gpu_driver_suffices(int driver_cuda, int runtime);
 
 /* ---- the environment ------------------------------------------------------------------------------------------- */
 
-/* Of the hardware's queues a process has 8 unless the environment says otherwise, 32 at most; streams beyond share them,
- * and wait for each other without need. The driver reads it when it is first used. */
+/* Of the hardware's queues a process has 8 unless the environment says otherwise, 32 at most; streams beyond share
+ * them, and wait for each other without need. The driver reads it when it is first used. */
 #define MR_GPU_CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
 #define MR_GPU_MOST_CONNECTIONS "32"
 /* mr_gpu_want_connections (millrace/devices.h) sets it. */

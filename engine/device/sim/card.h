@@ -1,5 +1,5 @@
-/* Models of graphics cards: the figures from which simulated devices take their times (`sim:0?like=h100`) and a plan its
- * frame rates (`plan --assume cuda:1xH100`).
+/* Models of graphics cards: the figures from which simulated devices take their times (`sim:0?like=h100`) and a plan
+ * its frame rates (`plan --assume cuda:1xH100`).
  *
  * A built-in card has the figures of the vendor's data sheet (card.c says which of them were compared, and with what),
  * times the share of them that programs usually reach (the constants below, which are judgements). A file of figures
@@ -25,8 +25,8 @@
 #include <stdint.h>
 
 /* The shares of a sheet's figures that are reached. Long copies within memory reach about nine tenths of its bandwidth,
- * and copies from pinned memory eight tenths of what the link carries; kernels of whole numbers issue two instructions of
- * three; networks reach half of the f32 rate and three tenths of the tensor cores' f16 rate. */
+ * and copies from pinned memory eight tenths of what the link carries; kernels of whole numbers issue two instructions
+ * of three; networks reach half of the f32 rate and three tenths of the tensor cores' f16 rate. */
 #define MR_CARD_MEMORY_SHARE 0.9
 #define MR_CARD_LINK_SHARE 0.8
 #define MR_CARD_ISSUE_SHARE 0.65

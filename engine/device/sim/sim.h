@@ -1,19 +1,19 @@
-/* The simulated accelerator: its memory is the host's, and its work runs later, on a thread of its own or, if `manual` is
- * set, in simulated time (mr_device_advance).
+/* The simulated accelerator: its memory is the host's, and its work runs later, on a thread of its own or, if `manual`
+ * is set, in simulated time (mr_device_advance).
  *
- * Times: without rates, any number of streams work at once, and each piece of work takes a time drawn from `seed`, uniform
- * in [min_delay_ns, max_delay_ns]. With a rate or a time per call, the device has three engines (upload, compute,
- * download) that work side by side, each in order. A copy takes its bytes at the rate of its engine; a copy from another
- * device uses the upload engine. Other work takes `call_ns` plus, at `compute_rate`, the bytes of all buffers whose
- * addresses are in its arguments. Delays are added if they are set. If `copies` is 1, both copy engines are one. If
- * `kernels` is above 1, that many pieces of other work spend their `call_ns` side by side; their bytes share one memory
- * and pass one after the other. Work that is joined to the piece before it (mr_stream.joined) takes no `call_ns`, and a
- * buffer that both use counts once.
+ * Times: without rates, any number of streams work at once, and each piece of work takes a time drawn from `seed`,
+ * uniform in [min_delay_ns, max_delay_ns]. With a rate or a time per call, the device has three engines (upload,
+ * compute, download) that work side by side, each in order. A copy takes its bytes at the rate of its engine; a copy
+ * from another device uses the upload engine. Other work takes `call_ns` plus, at `compute_rate`, the bytes of all
+ * buffers whose addresses are in its arguments. Delays are added if they are set. If `copies` is 1, both copy engines
+ * are one. If `kernels` is above 1, that many pieces of other work spend their `call_ns` side by side; their bytes
+ * share one memory and pass one after the other. Work that is joined to the piece before it (mr_stream.joined) takes no
+ * `call_ns`, and a buffer that both use counts once.
  *
- * Misuse fails the call, or the event behind the work if it has run by then, with MR_ERROR_INTERNAL. The message names stage
- * and frame, is logged as an error and counted by mr_sim_misuses. Misuse is: memory of another device, an address beyond a
- * buffer, work that was not made to wait for the writer of its memory, memory that was freed or handed to another user
- * before the work on it was done.
+ * Misuse fails the call, or the event behind the work if it has run by then, with MR_ERROR_INTERNAL. The message names
+ * stage and frame, is logged as an error and counted by mr_sim_misuses. Misuse is: memory of another device, an address
+ * beyond a buffer, work that was not made to wait for the writer of its memory, memory that was freed or handed to
+ * another user before the work on it was done.
  *
  * Threads: as for devices (device.h); mr_sim_advance from one thread at a time. */
 #ifndef MILLRACE_DEVICE_SIM_SIM_H
@@ -23,9 +23,9 @@
 #include "engine/device/sim/card.h"
 
 /* Each field has a name after the `?` of a device name ("sim:0?copy=12GB/s&call=50us&memory=64MiB"). Times are written
- * "20us" (bare numbers are nanoseconds), bytes "64MiB", rates "12GB/s". `copy` sets the rates of both directions. `like`
- * names a card (card.h), which sets all rates, call, copies, kernels and memory; a parameter beside it has precedence, in
- * any order. 0: not set. */
+ * "20us" (bare numbers are nanoseconds), bytes "64MiB", rates "12GB/s". `copy` sets the rates of both directions.
+ * `like` names a card (card.h), which sets all rates, call, copies, kernels and memory; a parameter beside it has
+ * precedence, in any order. 0: not set. */
 typedef struct mr_sim_params {
     int index;
     uint64_t seed;

@@ -1,8 +1,8 @@
 /* The order between work on simulated devices: by streams, by records and waits, and by work that is done already.
  *
  * A point is all work of a stream up to one piece. A stream knows the points that it was made to wait for, and a record
- * holds all points that its stream knew. So the effect of a wait is known as soon as it is requested, and work without a
- * wait is found even if it would have run in time. */
+ * holds all points that its stream knew. So the effect of a wait is known as soon as it is requested, and work without
+ * a wait is found even if it would have run in time. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* Shared by the files of the simulated accelerator; internal to this folder.
  *
- * A stream is a list of items: work, records and waits. One lock for all simulated devices, which is taken last, guards the
- * state that they share: the blocks of memory and the order between streams. */
+ * A stream is a list of items: work, records and waits. One lock for all simulated devices, which is taken last, guards
+ * the state that they share: the blocks of memory and the order between streams. */
 #ifndef MILLRACE_DEVICE_SIM_SIM_PARTS_H
 #define MILLRACE_DEVICE_SIM_SIM_PARTS_H
 

@@ -12,10 +12,10 @@
  *
  * with `time` in UTC and the fields of the event after `event`, each a text, a whole number or null. Lines are only
  * ever appended (O_APPEND), each with one write(2) under the file's lock (flock), so that several processes may share a
- * file, and each is on the disk (fdatasync) before mr_audit returns: events are rare, and the last one before a crash of
- * the machine matters. A line is whole or absent: if the disk is full, the part that was written is removed again; if that
- * fails, or a process died while writing, the next entry begins on a line of its own. Entries that cannot be written are
- * logged once and counted ("entries lost", as soon as there is room again), and never stop a run.
+ * file, and each is on the disk (fdatasync) before mr_audit returns: events are rare, and the last one before a crash
+ * of the machine matters. A line is whole or absent: if the disk is full, the part that was written is removed again;
+ * if that fails, or a process died while writing, the next entry begins on a line of its own. Entries that cannot be
+ * written are logged once and counted ("entries lost", as soon as there is room again), and never stop a run.
  *
  * Any thread, but no other call may run during open and close. Without an open log mr_audit does nothing. */
 #ifndef MILLRACE_AUDIT_H
@@ -31,8 +31,8 @@
 extern "C" {
 #endif
 
-/* Opens the file to append to it, or creates it (mode 0640); a log that is open is closed then. On failure the log is as
- * before. MR_ERROR_PERMISSION, MR_ERROR_IO. */
+/* Opens the file to append to it, or creates it (mode 0640); a log that is open is closed then. On failure the log is
+ * as before. MR_ERROR_PERMISSION, MR_ERROR_IO. */
 MR_API int mr_audit_open(const char *path);
 /* Also without an open log. */
 MR_API void mr_audit_close(void);

@@ -1,12 +1,13 @@
-/* The language of pipelines, described: the keys of the YAML, the options of stage types in words, and the JSON Schema. It is
- * what `millrace inspect` and `millrace schema` print, from the tables that the parser reads.
+/* The language of pipelines, described: the keys of the YAML, the options of stage types in words, and the JSON Schema.
+ * It is what `millrace inspect` and `millrace schema` print, from the tables that the parser reads.
  *
  *     char text[MR_OPTION_TEXT];
  *     for (const mr_option *option = type->options; option && option->name; option++)
  *         printf("%s: %s\n", option->name, mr_option_describe(option, text, sizeof text));
  *
- * The stage types are structs of their own (stage.h, option.h); mr_stage_types lists those of millrace. Pure functions; any
- * thread. Functions that take `text` write up to `bytes` there, with a final 0, cut if there is no room, and return it. */
+ * The stage types are structs of their own (stage.h, option.h); mr_stage_types lists those of millrace. Pure functions;
+ * any thread. Functions that take `text` write up to `bytes` there, with a final 0, cut if there is no room, and return
+ * it. */
 #ifndef MILLRACE_DESCRIBE_H
 #define MILLRACE_DESCRIBE_H
 
@@ -59,12 +60,13 @@ MR_API const char *mr_option_string(const mr_option *option, const void *options
 /* Writes the JSON Schema (draft-07) of pipelines with these stage types (ended by NULL), for editors and validators:
  * exactly the keys that the parser reads.
  *
- * It accepts every text that the parser accepts, as YAML readers see it: values with units, numbers in quotes, variables
- * (${VAR}) in place of any plain value. It refuses unknown keys, missing keys, wrong types, unknown choices and plain
- * numbers out of range. A schema cannot see missing inputs, formats, ranges of values with units and ids used twice:
- * opening the pipeline or its plan reports them.
+ * It accepts every text that the parser accepts, as YAML readers see it: values with units, numbers in quotes,
+ * variables (${VAR}) in place of any plain value. It refuses unknown keys, missing keys, wrong types, unknown choices
+ * and plain numbers out of range. A schema cannot see missing inputs, formats, ranges of values with units and ids used
+ * twice: opening the pipeline or its plan reports them.
  *
- * MR_ERROR_MEMORY; MR_ERROR_IO if the stream fails; MR_ERROR_CLOSED if it is standard output, a pipe without a reader. */
+ * MR_ERROR_MEMORY; MR_ERROR_IO if the stream fails; MR_ERROR_CLOSED if it is standard output, a pipe without a
+ * reader. */
 MR_API int mr_schema_print(const mr_stage_type *const *types, FILE *stream);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* The devices of this machine: its processors, its NVIDIA GPUs and why one cannot be used. It is what `millrace devices`
- * prints.
+/* The devices of this machine: its processors, its NVIDIA GPUs and why one cannot be used. It is what `millrace
+ * devices` prints.
  *
  *     const mr_machine *machine;
  *     if (!mr_machine_open(&machine)) {
@@ -8,11 +8,11 @@
  *         mr_machine_close(&machine);
  *     }
  *
- * Neither a driver nor a GPU nor a build with CUDA is needed: GPUs are described by the driver and NVML, and problems are
- * findings with a remedy, not errors.
+ * Neither a driver nor a GPU nor a build with CUDA is needed: GPUs are described by the driver and NVML, and problems
+ * are findings with a remedy, not errors.
  *
- * Devices have names: "cpu"; "cuda:N" or "cuda:GPU-<uuid>", also "cuda", which is the first GPU; "sim:N", also "sim", with
- * parameters after a `?`, is a simulated accelerator, of which there are any number. */
+ * Devices have names: "cpu"; "cuda:N" or "cuda:GPU-<uuid>", also "cuda", which is the first GPU; "sim:N", also "sim",
+ * with parameters after a `?`, is a simulated accelerator, of which there are any number. */
 #ifndef MILLRACE_DEVICES_H
 #define MILLRACE_DEVICES_H
 
@@ -61,8 +61,8 @@ typedef struct mr_machine_gpu {
     const mr_machine_finding *findings;
 } mr_machine_gpu;
 
-/* What was found when it was opened. All of it belongs to the view, is never changed, may be read by any thread, and lives
- * until the view is closed. Grows at its end (version.h): a program does not copy it. */
+/* What was found when it was opened. All of it belongs to the view, is never changed, may be read by any thread, and
+ * lives until the view is closed. Grows at its end (version.h): a program does not copy it. */
 typedef struct mr_machine {
     const char *processor;    /* its model; NULL: not known */
     int cores;                /* online */
@@ -91,8 +91,8 @@ enum { MR_DEVICE_NAME = 256 };
 
 /* MR_OK if the name is well formed, else MR_ERROR_CONFIG. Does not look for the device. Any thread. */
 MR_API int mr_device_check_name(const char *name);
-/* Checks that this machine has the device and this library can use it, and reads the size of its memory: 0 where that is
- * not known or has no limit. The name is well formed. MR_ERROR_UNAVAILABLE, MR_ERROR_DEVICE. Any thread. */
+/* Checks that this machine has the device and this library can use it, and reads the size of its memory: 0 where that
+ * is not known or has no limit. The name is well formed. MR_ERROR_UNAVAILABLE, MR_ERROR_DEVICE. Any thread. */
 MR_API int mr_device_probe(const char *name, uint64_t *memory_bytes);
 
 /* An operation of the kernels, and the instruction set of the variant that is used for it. */
@@ -107,14 +107,14 @@ typedef struct mr_kernel_variants {
     const mr_kernel_variant *steps; /* operations for which a variant is chosen by measurement */
 } mr_kernel_variants;
 /* The variants of the kernels for the host's processors. The first call, here or of a stage, chooses them, which takes
- * less than a millisecond; MILLRACE_KERNELS in the environment ("c", "avx2", "avx512") names one instead. All variants give
- * the same results. Lives as long as the process. Any thread. */
+ * less than a millisecond; MILLRACE_KERNELS in the environment ("c", "avx2", "avx512") names one instead. All variants
+ * give the same results. Lives as long as the process. Any thread. */
 MR_API const mr_kernel_variants *mr_kernel_variants_get(void);
 
-/* Asks the CUDA driver for as many hardware queues as there are (CUDA_DEVICE_MAX_CONNECTIONS=32 in the environment, unless
- * that is set); otherwise streams of large pipelines share queues and wait for each other without need. It writes the
- * environment, which other threads may be reading, and the driver reads it once: for the first lines of `main`. The library
- * never does so by itself; it logs if streams share queues. */
+/* Asks the CUDA driver for as many hardware queues as there are (CUDA_DEVICE_MAX_CONNECTIONS=32 in the environment,
+ * unless that is set); otherwise streams of large pipelines share queues and wait for each other without need. It
+ * writes the environment, which other threads may be reading, and the driver reads it once: for the first lines of
+ * `main`. The library never does so by itself; it logs if streams share queues. */
 MR_API void mr_gpu_want_connections(void);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* Key pairs of CURVE, with which ZeroMQ encrypts and with which peers know each other: `key`, `public_key` and `allow` in
- * the YAML name files of them.
+/* Key pairs of CURVE, with which ZeroMQ encrypts and with which peers know each other: `key`, `public_key` and `allow`
+ * in the YAML name files of them.
  *
  *     mr_key_pair pair;
  *     if (!mr_key_pair_generate(&pair) && !mr_key_pair_write(&pair, "keys", "camera"))
@@ -29,9 +29,9 @@ typedef struct mr_key_pair {
 
 /* Makes a new pair. MR_ERROR_UNAVAILABLE if libzmq was built without CURVE. */
 MR_API int mr_key_pair_generate(mr_key_pair *pair);
-/* Writes FOLDER/NAME.key, which only its owner may read, and FOLDER/NAME.pub. The folder is created if it does not exist,
- * for its owner alone. On failure there is neither file: MR_ERROR_USAGE if the name is empty, begins with a dot or has a
- * slash; MR_ERROR_IO, also if one of the files exists, since nothing is written over; MR_ERROR_PERMISSION. */
+/* Writes FOLDER/NAME.key, which only its owner may read, and FOLDER/NAME.pub. The folder is created if it does not
+ * exist, for its owner alone. On failure there is neither file: MR_ERROR_USAGE if the name is empty, begins with a dot
+ * or has a slash; MR_ERROR_IO, also if one of the files exists, since nothing is written over; MR_ERROR_PERMISSION. */
 MR_API int mr_key_pair_write(const mr_key_pair *pair, const char *folder, const char *name);
 /* Overwrites both keys, so that the secret does not stay in memory. */
 MR_API void mr_key_pair_forget(mr_key_pair *pair);

@@ -7,9 +7,9 @@
  *         printf("%s: %s\n", model->inputs[i].name, model->inputs[i].type);
  *     mr_model_view_close(&model);
  *
- * Files are refused as stages refuse them: models that name other files, hold an engine compiled for one device, or have
- * weights that are not finite. Texts come from the file: they are what its author wrote, up to a zero byte, and may hold
- * control characters. Any thread.
+ * Files are refused as stages refuse them: models that name other files, hold an engine compiled for one device, or
+ * have weights that are not finite. Texts come from the file: they are what its author wrote, up to a zero byte, and
+ * may hold control characters. Any thread.
  *
  * Errors, with the file and the reason in the message: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO,
  * MR_ERROR_DATA, MR_ERROR_MEMORY. */
@@ -76,14 +76,14 @@ typedef struct mr_model_view {
     const char *why;       /* of the first of them; "" if there are none */
 } mr_model_view;
 
-/* Reads an ONNX model. On failure *view is NULL. Lists are cut: at most 64 inputs and 64 outputs of 16 dimensions each, 128
- * operators and 16 sets are described. */
+/* Reads an ONNX model. On failure *view is NULL. Lists are cut: at most 64 inputs and 64 outputs of 16 dimensions each,
+ * 128 operators and 16 sets are described. */
 MR_API int mr_model_view_open(const mr_model_view **view, const char *path);
 /* Also of NULL; sets *view to NULL. */
 MR_API void mr_model_view_close(const mr_model_view **view);
 
-/* Checks that a NumPy file (.npy) holds weights that stages can read, a 2-dimensional array of finite f4 or f8 numbers of
- * at most 1 GiB, and tells its shape. */
+/* Checks that a NumPy file (.npy) holds weights that stages can read, a 2-dimensional array of finite f4 or f8 numbers
+ * of at most 1 GiB, and tells its shape. */
 MR_API int mr_npy_shape(const char *path, size_t *rows, size_t *columns);
 
 #ifdef __cplusplus

@@ -8,8 +8,8 @@
  *         printf("%s -> %s\n", view->stages[view->links[i].from].id, view->stages[view->links[i].to].id);
  *     mr_plan_view_close(&view);
  *
- * Nothing moves: media and models are opened only as far as planning needs them, and with `offline` not at all. All that
- * a view points to belongs to it, is never changed, may be read by any thread, and lives until the view is closed.
+ * Nothing moves: media and models are opened only as far as planning needs them, and with `offline` not at all. All
+ * that a view points to belongs to it, is never changed, may be read by any thread, and lives until the view is closed.
  * Stages, links, devices and nodes are named by their index. Sizes are bytes, times nanoseconds, rates frames a second;
  * 0 means unknown where a field does not say otherwise. Structs grow only as version.h says: a program does not copy
  * mr_plan_view, and takes the elements of its arrays by address. */
@@ -277,11 +277,12 @@ typedef struct mr_plan_view {
     const mr_view_expected *expected; /* NULL: no device is like a card */
 } mr_plan_view;
 
-/* mr_plan_view_open for callers that state the size of their mr_pipeline_params themselves, as mr_pipeline_open_sized. */
+/* mr_plan_view_open for callers that state the size of their mr_pipeline_params themselves, as
+ * mr_pipeline_open_sized. */
 MR_API int mr_plan_view_open_sized(const mr_plan_view **view, const mr_pipeline_params *params, size_t params_bytes,
                                    mr_diagnostics *diagnostics);
-/* Reads, checks and plans what mr_pipeline_open with the same parameters would run. On failure *view is NULL; errors and
- * warnings are in `diagnostics`, as of mr_pipeline_open. */
+/* Reads, checks and plans what mr_pipeline_open with the same parameters would run. On failure *view is NULL; errors
+ * and warnings are in `diagnostics`, as of mr_pipeline_open. */
 static inline int mr_plan_view_open(const mr_plan_view **view, const mr_pipeline_params *params,
                                     mr_diagnostics *diagnostics) {
     return mr_plan_view_open_sized(view, params, sizeof *params, diagnostics);

@@ -23,8 +23,8 @@ typedef struct mr_onnx_facts {
 int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_facts *facts);
 
 /* Reads the file whole, once, and checks that a runtime may have it; `room` bytes more fit behind it. *has_tensor: the
- * graph computes `tensor`, which may be NULL. The caller frees. Errors of mr_file_read; MR_ERROR_DATA, with the file and
- * the reason named: it is not an ONNX model, asks for other files, holds a compiled engine or weights that are not
+ * graph computes `tensor`, which may be NULL. The caller frees. Errors of mr_file_read; MR_ERROR_DATA, with the file
+ * and the reason named: it is not an ONNX model, asks for other files, holds a compiled engine or weights that are not
  * finite (onnx_weights.h). */
 int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_bytes *model, bool *has_tensor);
 

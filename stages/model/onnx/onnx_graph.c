@@ -296,7 +296,8 @@ static int add_value(mr_onnx_graph *graph, const mr_pb_field *f) {
     return MR_OK;
 }
 
-/* Weights first: those that are listed among the inputs are none. Then inputs, which stay in their order. Nodes last. */
+/* Weights first: those that are listed among the inputs are none. Then inputs, which stay in their order. Nodes
+ * last. */
 static int read_part(mr_onnx_graph *graph, mr_pb_span from, int turn) {
     mr_pb_field f;
     int status = MR_OK;

@@ -1,5 +1,5 @@
-/* Models of cards: their names and figures, files with measured ones, and simulated devices that are like one. The times
- * are worked out here by hand from the sheets' figures. */
+/* Models of cards: their names and figures, files with measured ones, and simulated devices that are like one. The
+ * times are worked out here by hand from the sheets' figures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -16,7 +16,8 @@
 #include "millrace/status.h"
 #include "tests/support/patience.h"
 
-/* All tests are run with workers that sleep at once, and with some that poll: for less than tests take, and for longer. */
+/* All tests are run with workers that sleep at once, and with some that poll: for less than tests take, and for
+ * longer. */
 static int64_t busy_poll_ns;
 
 static mr_executor *make(int workers, uint64_t seed) {

@@ -283,8 +283,9 @@ static void pictures_for_a_device_are_the_same(void **state) {
     assert_int_equal(mr_sim_misuses(), misuses);
 }
 
-/* Layouts that have to be converted, and pictures of several sizes, take the same way as on the processors. With one thread:
- * with several, libavcodec's H.264 decoder may copy a picture's errors before the thread that decodes it has noted them. */
+/* Layouts that have to be converted, and pictures of several sizes, take the same way as on the processors. With one
+ * thread: with several, libavcodec's H.264 decoder may copy a picture's errors before the thread that decodes it has
+ * noted them. */
 static void odd_pictures_for_a_device_are_the_same(void **state) {
     (void)state;
     static const char *const names[] = {"raw-yuv411p.nut", "raw-pal8.nut", "sizes.m2v", "damaged.mp4"};
@@ -312,7 +313,8 @@ static void failed_copies_are_accounted_for(void **state) {
     clip_path(path, "h264-420.mp4");
     clip_reference(path, &expected);
     clip_run(&result, path, "", ", device: 'sim:0?fail_every=40'");
-    /* Three planes of 24 pictures are copied to the device, and of those that came there, home again: up to 144 copies. */
+    /* Three planes of 24 pictures are copied to the device, and of those that came there, home again: up to 144
+     * copies. */
     assert_in_range(result.dropped, 1, 3);
     assert_int_equal(result.in, result.delivered + result.dropped);
     for (size_t k = 0; k < result.count; k++)

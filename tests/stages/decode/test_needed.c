@@ -17,7 +17,8 @@
 #include "stages/decode/decode_packet.h"
 #include "tests/support/decoded.h"
 
-/* Below, at, and beyond the distance of pictures that are references, and of key pictures; with one thread and several. */
+/* Below, at, and beyond the distance of pictures that are references, and of key pictures; with one thread and
+ * several. */
 static const struct {
     size_t every;
     const char *threads;
@@ -29,8 +30,8 @@ enum { CHOICES = sizeof choices / sizeof *choices };
 #define MPEG2 CLIP_PATTERN "-frames:v 48 -c:v mpeg2video "
 #define VP9 CLIP_PATTERN "-frames:v 48 -c:v libvpx-vp9 -cpu-used 8 -pix_fmt yuv420p "
 
-/* `left`: how many of 48 pictures need not be decoded with `every: 12`, at least. The first ones are decoded in any case,
- * and how many pictures an encoder makes references is its choice. */
+/* `left`: how many of 48 pictures need not be decoded with `every: 12`, at least. The first ones are decoded in any
+ * case, and how many pictures an encoder makes references is its choice. */
 static const struct {
     const char *name, *arguments;
     int left;

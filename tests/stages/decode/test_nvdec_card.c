@@ -257,8 +257,8 @@ static void expect_numbered(const stream_out *out) {
     }
 }
 
-/* Standards that leave rounding open bound its error, and pictures that follow each other add some of it up: noise of this
- * size is not seen, and no other mistake is as small. */
+/* Standards that leave rounding open bound its error, and pictures that follow each other add some of it up: noise of
+ * this size is not seen, and no other mistake is as small. */
 static void expect_alike(const stream_out *out, const stream_out *software) {
     enum { LEAST_DB = 40 };
     for (int i = 0; i < out->count; i++) {

@@ -1,5 +1,5 @@
-/* JPEG that is decoded at a part of its size: what is read of a header, which scale is taken, and pictures that are, bit for
- * bit, those of ffmpeg's own -lowres. */
+/* JPEG that is decoded at a part of its size: what is read of a header, which scale is taken, and pictures that are,
+ * bit for bit, those of ffmpeg's own -lowres. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,8 @@
 #include "stages/list.h"
 #include "tests/support/decoded.h"
 
-/* ---- headers ------------------------------------------------------------------------------------------------------- */
+/* ---- headers
+ * ------------------------------------------------------------------------------------------------------- */
 
 #define SOI "\xff\xd8"
 #define JFIF(x, y) "\xff\xe0\x00\x10JFIF\0\1\1\0\0" x "\0" y "\0\0"
@@ -103,7 +104,8 @@ static void headers_that_are_cut_off_are_none(void **state) {
         }
 }
 
-/* ---- pictures ------------------------------------------------------------------------------------------------------ */
+/* ---- pictures
+ * ------------------------------------------------------------------------------------------------------ */
 
 #define ODD "-f lavfi -i testsrc2=size=502x380:rate=25,format=gbrp,crop=501:379:0:0:exact=1 "
 

@@ -26,7 +26,8 @@ typedef struct node_report {
     char message[512];               /* of that status; "" if it is MR_OK */
 } node_report;
 
-/* Starts the node of that name, with the next of the worker counts; `runtime` is the folder of its sockets. SIGTERM stops it, as the command does. */
+/* Starts the node of that name, with the next of the worker counts; `runtime` is the folder of its sockets. SIGTERM
+ * stops it, as the command does. */
 node_process node_start(const char *text, const char *node, const char *runtime);
 /* One process of a node with several. */
 node_process node_start_replica(const char *text, const char *node, int replica, const char *runtime);

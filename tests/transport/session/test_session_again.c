@@ -1,5 +1,5 @@
-/* The protocol of cuts where processes are started again from the beginning: what was settled does not pass twice, and who
- * comes back learns that the run goes on. */
+/* The protocol of cuts where processes are started again from the beginning: what was settled does not pass twice, and
+ * who comes back learns that the run goes on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

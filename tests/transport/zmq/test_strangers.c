@@ -257,7 +257,8 @@ static void await_the_end_of(const strangers *all) {
     }
 }
 
-/* Sends back what comes to a ROUTER, and has it known whose connection that was, which is returned; -1: nothing came. */
+/* Sends back what comes to a ROUTER, and has it known whose connection that was, which is returned; -1: nothing
+ * came. */
 static int echo(const mr_zmq *listening) {
     void *router = mr_zmq_handle(listening);
     zmq_msg_t id, number;
@@ -332,7 +333,8 @@ static void test_each_is_counted_once(void **state) {
     mr_zmq_close(&listening, 0);
 }
 
-/* Where nobody tells who is known, those that have not shaken hands take nobody's place, however long they are there. */
+/* Where nobody tells who is known, those that have not shaken hands take nobody's place, however long they are
+ * there. */
 static void test_half_made_take_no_place(void **state) {
     mr_zmq *listening = listen_at(ZMQ_PULL, 1, 3600 * S, 0);
     void *context = zmq_ctx_new(), *real = zmq_socket(context, ZMQ_PUSH);
