@@ -52,7 +52,7 @@ struct mr_resume {
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
 static int not_ours(const mr_resume *resume, const char *why) {
-    return mr_fail(MR_ERROR_DATA, "%s is no checkpoint of this pipeline: %s; remove it to begin anew, with the results "
+    return mr_fail(MR_ERROR_DATA, "%s is no checkpoint of this pipeline: %s; remove it to start from the beginning, with the results "
                    "of the earlier run written over", resume->path, why);
 }
 
@@ -70,7 +70,7 @@ static int read_number(mr_resume *resume, const char *id, const char *name, yajl
     return mr_fail(
         MR_ERROR_DATA,
         "%s: sources.%.100s.%s is %.40s, and a whole number from 0 to %lld is expected (or null "
-        "for both epoch and seq): the checkpoint is damaged; remove it to begin anew, with the results of the "
+        "for both epoch and seq): the checkpoint is damaged; remove it to start from the beginning, with the results of the "
         "earlier run written over",
         resume->path, id, name,
         YAJL_IS_NUMBER(value) ? YAJL_GET_NUMBER(value)
