@@ -52,8 +52,9 @@ struct mr_resume {
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
 static int not_ours(const mr_resume *resume, const char *why) {
-    return mr_fail(MR_ERROR_DATA, "%s is no checkpoint of this pipeline: %s; remove it to start from the beginning, with the results "
-                   "of the earlier run written over", resume->path, why);
+    return mr_fail(MR_ERROR_DATA,
+                   "%s is no checkpoint of this pipeline: %s; remove it to start from the beginning, with the results of "
+                   "the earlier run written over", resume->path, why);
 }
 
 static yajl_val member(yajl_val of, const char *name, yajl_type type) {
@@ -70,8 +71,8 @@ static int read_number(mr_resume *resume, const char *id, const char *name, yajl
     return mr_fail(
         MR_ERROR_DATA,
         "%s: sources.%.100s.%s is %.40s, and a whole number from 0 to %lld is expected (or null "
-        "for both epoch and seq): the checkpoint is damaged; remove it to start from the beginning, with the results of the "
-        "earlier run written over",
+        "for both epoch and seq): the checkpoint is damaged; remove it to start from the beginning, with the results "
+        "of the earlier run written over",
         resume->path, id, name,
         YAJL_IS_NUMBER(value) ? YAJL_GET_NUMBER(value)
         : value               ? "no number"
