@@ -14,6 +14,7 @@ static const mr_stage_type *const types[] = {
     &mr_classify_stage,
     &mr_csv_stage,
     &mr_decode_stage,
+    &mr_encode_stage,
     &mr_features_stage,
     &mr_histogram_stage,
     &mr_hog_stage,

@@ -50,45 +50,6 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
-static void release_buffer(void *opaque, uint8_t *data) {
-    (void)data;
-    mr_buffer *buffer = opaque;
-    mr_buffer_unref(&buffer);
-}
-
-static int av_flags(uint32_t flags) {
-    return (flags & MR_FRAME_KEY ? AV_PKT_FLAG_KEY : 0) | (flags & MR_FRAME_CORRUPT ? AV_PKT_FLAG_CORRUPT : 0) |
-           (flags & MR_FRAME_HIDDEN ? AV_PKT_FLAG_DISCARD : 0);
-}
-
-static int64_t av_time(int64_t time_ns) {
-    return time_ns == MR_NO_TIME ? AV_NOPTS_VALUE : time_ns;
-}
-
-/* Lends the payload to FFmpeg with a reference to its buffer; not to the frame, whose receipt must close even while a
- * decoder's thread still holds its last packet. Without the padding that FFmpeg's readers need, it is left to
- * avcodec_send_packet to copy. */
-static int lend(AVPacket *packet, const mr_frame *frame) {
-    const mr_plane *plane = &frame->plane[0];
-    packet->data = plane->data;
-    packet->size = (int)plane->bytes;
-    packet->pts = av_time(frame->pts_ns);
-    packet->dts = av_time(frame->dts_ns);
-    packet->duration = frame->duration_ns;
-    packet->flags = av_flags(frame->flags);
-    if (mr_side_unpack(&frame->plane[1], packet))
-        return AVERROR_INVALIDDATA;
-    size_t padded = plane->bytes + AV_INPUT_BUFFER_PADDING_SIZE;
-    if ((size_t)(plane->buffer->data + plane->buffer->bytes - plane->data) < padded)
-        return 0;
-    packet->buf = av_buffer_create(plane->data, padded, release_buffer, mr_buffer_ref(plane->buffer),
-                                   AV_BUFFER_FLAG_READONLY);
-    if (packet->buf)
-        return 0;
-    release_buffer(plane->buffer, NULL);
-    return AVERROR(ENOMEM);
-}
-
 bool mr_decoder_is_used_up(const mr_frame *frame) {
     const mr_plane *plane = &frame->plane[0];
     const AVCodecParameters *stream = frame->media->codec;
@@ -101,7 +62,7 @@ int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *fra
         codec->sample_aspect_ratio = (AVRational){0, 1};
     codec->reordered_opaque = number;
     mr_av_forget();
-    int error = lend(packet, frame);
+    int error = mr_packet_lend(packet, frame);
     if (error >= 0)
         error = avcodec_send_packet(codec, packet);
     av_packet_unref(packet);

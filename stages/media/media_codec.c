@@ -155,3 +155,58 @@ int mr_side_unpack(const mr_plane *plane, AVPacket *packet) {
     }
     return MR_OK;
 }
+
+/* ---- payload ---------------------------------------------------------------------------------------------------- */
+
+static void release_buffer(void *opaque, uint8_t *data) {
+    (void)data;
+    mr_buffer *buffer = opaque;
+    mr_buffer_unref(&buffer);
+}
+
+static int av_flags(uint32_t flags) {
+    return (flags & MR_FRAME_KEY ? AV_PKT_FLAG_KEY : 0) | (flags & MR_FRAME_CORRUPT ? AV_PKT_FLAG_CORRUPT : 0) |
+           (flags & MR_FRAME_HIDDEN ? AV_PKT_FLAG_DISCARD : 0);
+}
+
+static int64_t av_time(int64_t time_ns) {
+    return time_ns == MR_NO_TIME ? AV_NOPTS_VALUE : time_ns;
+}
+
+int mr_packet_lend(AVPacket *packet, const mr_frame *frame) {
+    const mr_plane *plane = &frame->plane[0];
+    packet->data = plane->data;
+    packet->size = (int)plane->bytes;
+    packet->pts = av_time(frame->pts_ns);
+    packet->dts = av_time(frame->dts_ns);
+    packet->duration = frame->duration_ns;
+    packet->flags = av_flags(frame->flags);
+    if (mr_side_unpack(&frame->plane[1], packet))
+        return AVERROR_INVALIDDATA;
+    size_t padded = plane->bytes + AV_INPUT_BUFFER_PADDING_SIZE;
+    if ((size_t)(plane->buffer->data + plane->buffer->bytes - plane->data) < padded)
+        return 0;
+    packet->buf = av_buffer_create(plane->data, padded, release_buffer, mr_buffer_ref(plane->buffer),
+                                   AV_BUFFER_FLAG_READONLY);
+    if (packet->buf)
+        return 0;
+    release_buffer(plane->buffer, NULL);
+    return AVERROR(ENOMEM);
+}
+
+static void release_av_buffer(void *context) {
+    AVBufferRef *buffer = context;
+    av_buffer_unref(&buffer);
+}
+
+int mr_packet_keep(AVPacket *packet, mr_plane *plane) {
+    if (av_packet_make_refcounted(packet) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    mr_buffer *buffer = mr_buffer_wrap(packet->data, (size_t)packet->size + AV_INPUT_BUFFER_PADDING_SIZE,
+                                       release_av_buffer, packet->buf);
+    if (!buffer)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    *plane = (mr_plane){.buffer = buffer, .data = packet->data, .bytes = (size_t)packet->size};
+    packet->buf = NULL;
+    return MR_OK;
+}

@@ -360,26 +360,6 @@ static int64_t to_ns(const file_reader *reader, int64_t time) {
     return av_rescale_q(time - reader->origin, reader->stream->time_base, nanoseconds);
 }
 
-static void release_av_buffer(void *context) {
-    AVBufferRef *buffer = context;
-    av_buffer_unref(&buffer);
-}
-
-/* Hands the packet's memory over without copying it. */
-static int wrap_packet(file_reader *reader, mr_packet *packet) {
-    AVPacket *from = reader->packet;
-    if (av_packet_make_refcounted(from) < 0)
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    packet->buffer = mr_buffer_wrap(from->data, (size_t)from->size + AV_INPUT_BUFFER_PADDING_SIZE, release_av_buffer,
-                                    from->buf);
-    if (!packet->buffer)
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    packet->data = from->data;
-    packet->bytes = (size_t)from->size;
-    from->buf = NULL;
-    return MR_OK;
-}
-
 static uint32_t flags_of(const AVPacket *packet) {
     uint32_t flags = 0;
     if (packet->flags & AV_PKT_FLAG_KEY)
@@ -449,9 +429,13 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     packet->duration_ns = av_rescale_q(reader->packet->duration, reader->stream->time_base, nanoseconds);
     if (is_past_end(reader, packet))
         return MR_END;
-    status = wrap_packet(reader, packet);
+    mr_plane payload;
+    status = mr_packet_keep(reader->packet, &payload);
     if (status)
         return status;
+    packet->buffer = payload.buffer;
+    packet->data = payload.data;
+    packet->bytes = payload.bytes;
     status = mr_side_pack(reader->packet, &packet->side);
     if (status) {
         mr_buffer_unref(&packet->buffer);

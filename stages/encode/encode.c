@@ -1,0 +1,348 @@
+/* encode: pictures -> compressed packets, by libavcodec.
+ *
+ * Each picture gives one packet, which has its receipt, its results and its presentation time. Packets come in decode
+ * order. Frames of a link have rising numbers, so the first packet has the number of the first picture, the second that
+ * of the second, and so on: only if pictures come out of order (latency: normal) a packet's number may be that of a
+ * neighbour. A picture that cannot be encoded is dropped as "cannot be encoded" or "no encoder". An encoder is for one
+ * format: when that, or the epoch, changes, it is emptied and another one begins, with a media of its own. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "stages/encode/encode_codec.h"
+#include "stages/encode/encode_options.h"
+#include "stages/encode/encode_picture.h"
+#include "stages/list.h"
+#include "stages/media/media_codec.h"
+#include "stages/media/media_input.h"
+#include "stages/media/media_reader.h"
+
+/* A picture that was given to the encoder, by its number modulo the window. */
+typedef struct entry {
+    mr_frame *frame; /* to become its packet: without payload; NULL once it was emitted */
+    mr_identity identity;
+    int64_t pts_ns;
+} entry;
+
+typedef struct encode_state {
+    mr_encode_params params;
+    AVCodecContext *codec;
+    mr_media *media;           /* of its packets */
+    mr_media *from;            /* of its pictures; may be NULL */
+    mr_format format;          /* of its pictures */
+    uint32_t epoch;
+    mr_encode_picture picture;
+    AVFrame *lent;             /* scratch */
+    AVPacket *packet;          /* the next to be emitted, if has_packet */
+    bool has_packet, taken, draining;
+    int64_t sent, given;       /* pictures, packets of this encoder */
+    int64_t period_ns;         /* of its nominal rate */
+    int64_t first_ns;          /* time of its first picture */
+    int64_t key_number, key_ns; /* of the last picture that had to be a key frame */
+    bool refused;              /* no encoder takes these pictures, which was reported */
+    entry window[MR_ENCODE_WINDOW];
+} encode_state;
+
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {
+    {.name = "pictures", .help = "pictures of any layout, in order", .accepts = pictures}, {.name = NULL}};
+static const mr_port outputs[] = {
+    {.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {.name = NULL}};
+
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
+
+static int open_encode(mr_stage *self) {
+    encode_state *state = self->state;
+    const char *option;
+    mr_av_log_capture();
+    state->lent = av_frame_alloc();
+    state->packet = av_packet_alloc();
+    if (!state->lent || !state->packet)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    return mr_encode_read(self->options, &state->params, &option);
+}
+
+static void close_encoder(encode_state *state) {
+    avcodec_free_context(&state->codec);
+    mr_encode_picture_end(&state->picture);
+    mr_media_unref(&state->media);
+    mr_media_unref(&state->from);
+    for (size_t i = 0; i < MR_ENCODE_WINDOW; i++)
+        mr_frame_unref(&state->window[i].frame);
+    state->sent = state->given = 0;
+    state->draining = false;
+}
+
+static void close_encode(mr_stage *self) {
+    encode_state *state = self->state;
+    close_encoder(state);
+    av_frame_free(&state->lent);
+    av_packet_free(&state->packet);
+}
+
+/* ---- the encoder ------------------------------------------------------------------------------------------------- */
+
+/* Pictures a second, as far as the stream and the choice of pictures tell. */
+static AVRational rate_of(const mr_media *media) {
+    enum { UNKNOWN = 25, MOST = 1000 };
+    AVRational rate = {UNKNOWN, 1};
+    if (media && media->rate_num > 0 && media->rate_den > 0)
+        rate = (AVRational){media->rate_num, media->rate_den};
+    if (media && media->every > 1)
+        rate = av_div_q(rate, (AVRational){media->every, 1});
+    if (media && media->fps > 0 && media->fps < av_q2d(rate))
+        rate = av_d2q(media->fps, MOST * 1001);
+    bool sane = av_q2d(rate) <= MOST && av_q2d(rate) >= 1.0 / MOST;
+    return sane ? rate : (AVRational){UNKNOWN, 1};
+}
+
+/* Describes the packets: the stream of the pictures, in another codec, with the choice of pictures already made. */
+static int describe(mr_stage *self, const mr_frame *frame, AVRational rate) {
+    encode_state *state = self->state;
+    AVCodecParameters *parameters = avcodec_parameters_alloc();
+    const mr_reader_params plain = {0};
+    if (parameters && avcodec_parameters_from_context(parameters, state->codec) >= 0)
+        state->media = mr_reader_describe(&plain, frame->media ? frame->media->path : self->source_id, parameters);
+    avcodec_parameters_free(&parameters);
+    if (!state->media)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    state->media->is_file = frame->media && frame->media->is_file;
+    state->media->rate_num = rate.num;
+    state->media->rate_den = rate.den;
+    state->media->rotation = frame->format.rotation;
+    state->media->flip = frame->format.flip;
+    return MR_OK;
+}
+
+static int open_encoder(mr_stage *self, const mr_frame *frame) {
+    encode_state *state = self->state;
+    const mr_format to = mr_encoder_format(state->params.codec, &frame->format);
+    AVRational rate = rate_of(frame->media);
+    if (state->params.lossless && mr_pixel_describe(frame->format.pixel)->rgb)
+        return mr_fail(MR_ERROR_DATA, "lossless: true needs pictures of Y'CbCr or gray, and these are RGB");
+    int status = mr_encode_picture_begin(&state->picture, &frame->format, &to);
+    if (!status)
+        status = mr_encoder_open(&state->codec, &state->params, &to, rate);
+    if (!status)
+        status = describe(self, frame, rate);
+    if (status) {
+        close_encoder(state);
+        return status;
+    }
+    state->from = frame->media ? mr_media_ref(frame->media) : NULL;
+    state->format = frame->format;
+    state->epoch = frame->identity.epoch;
+    state->period_ns = av_rescale(1000000000, rate.den, rate.num);
+    state->refused = false;
+    return MR_OK;
+}
+
+static bool same_format(const mr_format *a, const mr_format *b) {
+    return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
+           a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den &&
+           a->rotation == b->rotation && a->flip == b->flip;
+}
+
+static bool suits(const encode_state *state, const mr_frame *frame) {
+    return frame->identity.epoch == state->epoch && same_format(&frame->format, &state->format);
+}
+
+/* Whether the next picture must be a key frame. */
+static bool is_key_due(encode_state *state, const mr_frame *frame) {
+    const mr_encode_params *params = &state->params;
+    int64_t number = state->sent, since = number - state->key_number;
+    bool timed = frame->pts_ns != MR_NO_TIME && state->key_ns != MR_NO_TIME;
+    int64_t passed_ns = timed ? frame->pts_ns - state->key_ns : since * state->period_ns;
+    bool due = number == 0 || (params->key_count ? since >= params->key_count : passed_ns >= params->key_ns);
+    if (due) {
+        state->key_number = number;
+        state->key_ns = frame->pts_ns;
+    }
+    return due;
+}
+
+/* MR_ERROR_DATA: the encoder refuses this picture. */
+static int send(mr_stage *self, mr_io *io, const mr_frame *frame) {
+    encode_state *state = self->state;
+    if (state->sent - state->given >= MR_ENCODE_WINDOW)
+        return mr_fail(MR_ERROR_DATA, "%s holds more than %d pictures", state->codec->codec->name, MR_ENCODE_WINDOW);
+    mr_frame *made = NULL;
+    int status = mr_io_derive(io, frame, &made);
+    if (!status)
+        status = mr_encode_picture_lend(&state->picture, frame, state->lent);
+    if (!status) {
+        state->lent->pts = state->sent;
+        state->lent->pict_type = is_key_due(state, frame) ? AV_PICTURE_TYPE_I : AV_PICTURE_TYPE_NONE;
+        state->lent->quality = state->codec->global_quality;
+        int error = avcodec_send_frame(state->codec, state->lent);
+        if (error < 0)
+            status = mr_fail(MR_ERROR_DATA, "%s refuses a picture: %s", state->codec->codec->name, mr_av_words(error));
+    }
+    av_frame_unref(state->lent);
+    if (status) {
+        mr_frame_unref(&made);
+        return status;
+    }
+    if (state->sent == 0)
+        state->first_ns = frame->pts_ns;
+    state->window[state->sent++ % MR_ENCODE_WINDOW] = (entry){made, frame->identity, frame->pts_ns};
+    return MR_OK;
+}
+
+/* The next packet in state->packet; false if there is none at present, or at all. */
+static bool receive(mr_stage *self) {
+    encode_state *state = self->state;
+    if (state->has_packet)
+        return true;
+    int error = avcodec_receive_packet(state->codec, state->packet);
+    if (error < 0 && error != AVERROR(EAGAIN) && error != AVERROR_EOF)
+        mr_stage_warn(self, "%s: %s: %s", self->source_id, state->codec->codec->name, mr_av_words(error));
+    state->has_packet = error >= 0;
+    return state->has_packet;
+}
+
+/* ---- packets ----------------------------------------------------------------------------------------------------- */
+
+/* The encoder decodes a packet when the picture of that number is shown; those below 0 would be shown before the
+ * first. */
+static int64_t decoding_time(const encode_state *state, int64_t number) {
+    if (number < 0)
+        return state->first_ns == MR_NO_TIME ? MR_NO_TIME : state->first_ns + number * state->period_ns;
+    return number < state->sent ? state->window[number % MR_ENCODE_WINDOW].pts_ns : MR_NO_TIME;
+}
+
+static uint32_t flags_of(const AVPacket *packet) {
+    return (packet->flags & AV_PKT_FLAG_KEY ? MR_FRAME_KEY : 0) |
+           (packet->flags & AV_PKT_FLAG_DISPOSABLE ? MR_FRAME_DISPOSABLE : 0);
+}
+
+static int fill(encode_state *state, mr_frame *frame) {
+    AVPacket *packet = state->packet;
+    mr_buffer *side = NULL;
+    int status = mr_side_pack(packet, &side);
+    if (side)
+        frame->plane[1] = (mr_plane){.buffer = side, .data = side->data, .bytes = side->bytes};
+    if (!status)
+        status = mr_packet_keep(packet, &frame->plane[0]);
+    frame->format = (mr_format){.payload = MR_PAYLOAD_PACKET};
+    frame->dts_ns = packet->dts == AV_NOPTS_VALUE ? MR_NO_TIME : decoding_time(state, packet->dts);
+    frame->flags = flags_of(packet);
+    mr_media_unref(&frame->media);
+    frame->media = mr_media_ref(state->media);
+    return status;
+}
+
+/* Emits state->packet. */
+static int emit(mr_stage *self, mr_io *io) {
+    encode_state *state = self->state;
+    int64_t number = state->packet->pts;
+    entry *of = number >= 0 && number < state->sent ? &state->window[number % MR_ENCODE_WINDOW] : NULL;
+    int status = MR_OK;
+    state->has_packet = false;
+    if (of && of->frame) {
+        mr_frame *frame = of->frame;
+        of->frame = NULL;
+        status = fill(state, frame);
+        frame->identity = state->window[state->given++ % MR_ENCODE_WINDOW].identity;
+        if (!status)
+            status = mr_io_emit(io, 0, frame);
+        else
+            mr_frame_unref(&frame);
+    } else {
+        mr_stage_warn(self, "%s: %s gives a packet without a picture", self->source_id, state->codec->codec->name);
+    }
+    av_packet_unref(state->packet);
+    return status;
+}
+
+/* Emits a packet, if there is one. MR_MORE: another waits. */
+static int give(mr_stage *self, mr_io *io) {
+    if (!receive(self))
+        return MR_DONE;
+    int status = emit(self, io);
+    if (status)
+        return status;
+    return receive(self) ? MR_MORE : MR_DONE;
+}
+
+/* Gives the encoder's last packets and closes it. MR_MORE: to be called again. */
+static int drain(mr_stage *self, mr_io *io) {
+    encode_state *state = self->state;
+    if (!state->draining)
+        avcodec_send_frame(state->codec, NULL);
+    state->draining = true;
+    int answer = give(self, io);
+    if (answer)
+        return answer;
+    for (int64_t number = state->sent > MR_ENCODE_WINDOW ? state->sent - MR_ENCODE_WINDOW : 0; number < state->sent; number++)
+        if (state->window[number % MR_ENCODE_WINDOW].frame)
+            mr_io_drop(io, state->window[number % MR_ENCODE_WINDOW].frame, "cannot be encoded");
+    close_encoder(state);
+    return MR_DONE;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+/* A picture that no encoder takes, or that the present one refuses. */
+static int refuse(mr_stage *self, mr_io *io, const mr_frame *frame, int status) {
+    encode_state *state = self->state;
+    if (status != MR_ERROR_DATA && status != MR_ERROR_UNAVAILABLE)
+        return status;
+    if (!state->refused && !state->codec)
+        mr_io_fail_source(io, frame->identity.source, status);
+    else if (!state->refused)
+        mr_stage_warn(self, "%s: %s", self->source_id, mr_message());
+    state->refused = true;
+    mr_io_drop(io, frame, state->codec ? "cannot be encoded" : "no encoder");
+    return MR_DONE;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    encode_state *state = self->state;
+    const mr_frame *frame = mr_io_input(io);
+    if (!state->taken) {
+        if (state->codec && !suits(state, frame)) {
+            int answer = drain(self, io);
+            /* The next call opens the new encoder: an emitted packet takes this call's room. */
+            if (answer || state->codec)
+                return answer ? answer : MR_MORE;
+        }
+        int status = state->codec ? MR_OK : open_encoder(self, frame);
+        if (!status)
+            status = send(self, io, frame);
+        if (status)
+            return refuse(self, io, frame, status);
+        state->taken = true;
+    }
+    int answer = give(self, io);
+    state->taken = answer == MR_MORE;
+    return answer;
+}
+
+static int flush(mr_stage *self, mr_io *io, uint32_t source) {
+    encode_state *state = self->state;
+    (void)source;
+    return state->codec ? drain(self, io) : MR_DONE;
+}
+
+const mr_stage_type mr_encode_stage = {
+    .name = "encode",
+    .summary = "encodes pictures into packets",
+    .help = "Gives one packet for each picture, with its results and its times, in decode order, from an encoder for each "
+            "source. Layouts that the codec takes are encoded as they are; gray and RGB become 4:2:0, layouts with more "
+            "bits than it takes lose them. Colour, aspect ratio and rotation are carried; JPEG is converted to its "
+            "own colour (BT.601, full range). H.264 and HEVC with subsampled chroma need even sizes: an odd column or "
+            "row is repeated. If pictures change their size or format, another stream begins with them.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = mr_encode_options,
+    .options_bytes = sizeof(mr_encode_choices),
+    .state_bytes = sizeof(encode_state),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .negotiate = mr_encode_negotiate,
+    .open = open_encode,
+    .process = process,
+    .flush = flush,
+    .close = close_encode,
+    .media_codec = &mr_av_codec,
+};

@@ -1,0 +1,38 @@
+/* Encoders of libavcodec: which there are, what they take, and how they are opened.
+ *
+ * An encoder counts pictures: their times are indices, so that rate control never sees a gap, a jump or a missing time,
+ * and packets are matched with pictures exactly. encode.c keeps the real times. */
+#ifndef MILLRACE_STAGES_ENCODE_ENCODE_CODEC_H
+#define MILLRACE_STAGES_ENCODE_ENCODE_CODEC_H
+
+#include <libavcodec/avcodec.h>
+
+#include "millrace/frame.h"
+#include "stages/encode/encode_options.h"
+
+/* More than any encoder holds (x265 looks ahead 250 pictures at most). */
+enum { MR_ENCODE_WINDOW = 512 };
+
+typedef struct mr_encoder_facts {
+    const char *name;    /* of the codec */
+    const char *encoder; /* of libavcodec */
+    double quality, best, worst; /* unless given; the range */
+} mr_encoder_facts;
+
+mr_encoder_facts mr_encoder_facts_of(int codec);
+bool mr_encoder_is_here(int codec);
+/* Threads that it starts, beside those of its callers. */
+int mr_encoder_threads(const mr_encode_params *params);
+/* The most pictures it holds before it gives a packet. */
+int mr_encoder_delay(const mr_encode_params *params);
+/* The layout in which pictures of that layout are encoded: itself if the encoder takes it. */
+mr_pixel mr_encoder_pixel(int codec, mr_pixel pixel);
+/* The format in which pictures of that format are encoded: layout, size (even if the codec needs it), matrix and
+ * range. */
+mr_format mr_encoder_format(int codec, const mr_format *picture);
+
+/* Opens an encoder for pictures of `format` (of mr_encoder_format), `rate` a second. MR_ERROR_DATA if it does not take
+ * them, MR_ERROR_UNAVAILABLE, MR_ERROR_MEMORY. */
+int mr_encoder_open(AVCodecContext **codec, const mr_encode_params *params, const mr_format *format, AVRational rate);
+
+#endif

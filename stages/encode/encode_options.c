@@ -1,0 +1,154 @@
+#include "stages/encode/encode_options.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "engine/base/units.h"
+#include "stages/encode/encode_codec.h"
+
+enum { MOST_THREADS = 64, MOST_KEY_PICTURES = 100000 };
+static const int64_t MOST_KEY_NS = INT64_C(86400) * 1000000000;
+static const double MOST_BITS = 1e9;
+
+#define FIELD(name) offsetof(mr_encode_choices, name)
+static const char *const codec_choices[] = {"h264", "hevc", "vp9", "av1", "mjpeg", NULL};
+static const char *const preset_choices[] = {"fastest", "fast", "medium", "slow", NULL};
+static const char *const latency_choices[] = {"low", "normal", NULL};
+
+const mr_option mr_encode_options[] = {
+    {.name = "codec", .kind = MR_OPTION_ENUM, .offset = FIELD(codec), .fallback = "h264", .choices = codec_choices,
+     .help = "of the packets; encoded by libx264, libx265, libvpx, libaom or libavcodec itself (mjpeg)"},
+    {.name = "quality", .kind = MR_OPTION_STRING, .offset = FIELD(quality), .fallback = "auto",
+     .help = "constant quality in the codec's own numbers, of which smaller ones are better: h264 and hevc 0 to 51, "
+             "vp9 and av1 0 to 63, mjpeg 1 to 31; auto: 23, 26, 32, 32 and 4"},
+    {.name = "bitrate", .kind = MR_OPTION_STRING, .offset = FIELD(bitrate), .fallback = "auto",
+     .example = "2Mbit/s",
+     .help = "bits a second on average, in place of quality: 800kbit/s, 2Mbit/s; auto: as quality needs. With latency: "
+             "low no second of h264 or hevc has more"},
+    {.name = "lossless", .kind = MR_OPTION_BOOL, .offset = FIELD(lossless), .fallback = "false",
+     .help = "decoded pictures equal those that were encoded, of any codec but mjpeg; pictures of RGB are refused, since "
+             "their conversion is not lossless"},
+    {.name = "keyframes", .kind = MR_OPTION_STRING, .offset = FIELD(keyframes), .fallback = "2s",
+     .help = "longest distance between key frames, as a duration (2s) or as a number of pictures (50); a file can be "
+             "cut, and a stream joined, only there"},
+    {.name = "preset", .kind = MR_OPTION_ENUM, .offset = FIELD(preset), .fallback = "fast", .choices = preset_choices,
+     .help = "how much is computed to save bits: fast is veryfast of x264 and x265, and cpu-used 8 of vp9 and av1"},
+    {.name = "latency", .kind = MR_OPTION_ENUM, .offset = FIELD(latency), .fallback = "low", .choices = latency_choices,
+     .help = "low: each packet comes with its picture, which takes more bits; normal: the encoder looks ahead, holds up "
+             "to some seconds of pictures, and h264 and hevc have pictures that come out of order"},
+    {.name = "threads", .kind = MR_OPTION_INT, .offset = FIELD(threads), .fallback = "1", .min = 1, .max = MOST_THREADS,
+     .unit = "threads", .help = "of the encoder of one source; the packets depend on their number, not on their timing"},
+    MR_OPTIONS_END};
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static int read_quality(const char *text, mr_encode_params *params) {
+    const char *end = text;
+    mr_encoder_facts facts = mr_encoder_facts_of(params->codec);
+    params->quality = facts.quality;
+    if (strcmp(text, "auto") == 0)
+        return MR_OK;
+    if (mr_units_number(text, &params->quality, &end) && !*end && params->quality >= facts.best &&
+        params->quality <= facts.worst)
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG, "quality of %s must be auto or %g to %g, not \"%s\"", facts.name, facts.best,
+                   facts.worst, text);
+}
+
+static int read_bits(const char *text, mr_encode_params *params) {
+    static const mr_unit units[] = {{"bit/s", 1},     {"kbit/s", 1e3}, {"Mbit/s", 1e6}, {"k", 1e3},
+                                    {"M", 1e6},       {NULL, 0}};
+    if (strcmp(text, "auto") == 0)
+        return MR_OK;
+    if (mr_units_read(text, units, &params->bits) && params->bits >= 1000 && (double)params->bits <= MOST_BITS)
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG, "bitrate must be auto or 1kbit/s to 1000Mbit/s, such as 2Mbit/s, not \"%s\"", text);
+}
+
+static int read_keys(const char *text, mr_encode_params *params) {
+    const char *end = text;
+    double count;
+    bool plain = mr_units_number(text, &count, &end) && !*end;
+    if (plain && count >= 1 && count <= MOST_KEY_PICTURES && floor(count) == count) {
+        params->key_count = (int64_t)count;
+        return MR_OK;
+    }
+    if (!plain && mr_units_read(text, mr_units_duration, &params->key_ns) && params->key_ns > 0 &&
+        params->key_ns <= MOST_KEY_NS)
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG, "keyframes must be a duration such as 2s, or a number of pictures from 1 to %d, not "
+                   "\"%s\"", MOST_KEY_PICTURES, text);
+}
+
+int mr_encode_read(const mr_encode_choices *from, mr_encode_params *params, const char **option) {
+    *params = (mr_encode_params){.codec = from->codec, .preset = from->preset, .latency = from->latency,
+                                 .threads = (int)from->threads, .lossless = from->lossless};
+    *option = "quality";
+    int status = read_quality(from->quality, params);
+    if (!status && from->lossless && strcmp(from->quality, "auto") != 0)
+        status = mr_fail(MR_ERROR_CONFIG, "lossless: true and quality exclude each other: remove one of them");
+    if (status)
+        return status;
+    *option = "bitrate";
+    status = read_bits(from->bitrate, params);
+    if (!status && params->bits && (from->lossless || strcmp(from->quality, "auto") != 0))
+        status = mr_fail(MR_ERROR_CONFIG, "bitrate and %s exclude each other: remove one of them",
+                         from->lossless ? "lossless: true" : "quality");
+    if (status)
+        return status;
+    *option = "lossless";
+    if (from->lossless && from->codec == MR_CODEC_MJPEG)
+        return mr_fail(MR_ERROR_CONFIG, "mjpeg has no lossless mode: write another codec, such as h264");
+    *option = "keyframes";
+    return read_keys(from->keyframes, params);
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+/* The layouts that pictures of those are encoded in; 0: not known. */
+static uint32_t encoded_pixels(int codec, uint32_t pixels) {
+    uint32_t found = 0;
+    for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
+        if (pixels & MR_IN_SET(pixel))
+            found |= MR_IN_SET(mr_encoder_pixel(codec, (mr_pixel)pixel));
+    return found;
+}
+
+static bool all_rgb(uint32_t pixels) {
+    for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
+        if (pixels & MR_IN_SET(pixel) && !mr_pixel_describe((mr_pixel)pixel)->rgb)
+            return false;
+    return pixels != 0;
+}
+
+int mr_encode_negotiate(mr_negotiation *negotiation) {
+    mr_encode_params params;
+    const char *option;
+    int status = mr_encode_read(negotiation->options, &params, &option);
+    if (status)
+        return mr_refuse(negotiation, option, "%s", mr_message());
+    const mr_planned_input *pictures = &negotiation->inputs[0];
+    mr_encoder_facts facts = mr_encoder_facts_of(params.codec);
+    if (params.lossless && all_rgb(pictures->set.pixels))
+        return mr_refuse(negotiation, "lossless", "lossless: true needs pictures of Y'CbCr or gray, and %s gives RGB",
+                         pictures->from);
+    if (!mr_encoder_is_here(params.codec))
+        return mr_refuse_status(negotiation, MR_ERROR_UNAVAILABLE, "codec", "this FFmpeg has no encoder %s",
+                                facts.encoder);
+    mr_planned_output *packets = &negotiation->outputs[0];
+    packets->set = (mr_format_set){.payload = MR_PAYLOAD_PACKET, .codec = facts.name,
+                                   .pixels = encoded_pixels(params.codec, pictures->set.pixels),
+                                   .width = pictures->set.width, .height = pictures->set.height};
+    if (params.codec == MR_CODEC_H264 || params.codec == MR_CODEC_HEVC) {
+        packets->set.width.max += packets->set.width.max & 1;
+        packets->set.height.max += packets->set.height.max & 1;
+    }
+    packets->mean_pixels = pictures->mean_pixels;
+    negotiation->threads = mr_encoder_threads(&params);
+    /* With threads of its own the caller waits for them; without, a call only computes. */
+    negotiation->blocking = negotiation->threads > 0;
+    int delay = mr_encoder_delay(&params);
+    if (delay)
+        mr_remark(negotiation, "%s holds up to %d pictures of each source: latency: low holds none", facts.encoder, delay);
+    return MR_OK;
+}

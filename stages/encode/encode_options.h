@@ -1,0 +1,35 @@
+/* The options of encode, as written and as read, and its plan. Pure but for mr_encode_negotiate. */
+#ifndef MILLRACE_STAGES_ENCODE_ENCODE_OPTIONS_H
+#define MILLRACE_STAGES_ENCODE_ENCODE_OPTIONS_H
+
+#include "millrace/stage.h"
+
+enum { MR_CODEC_H264, MR_CODEC_HEVC, MR_CODEC_VP9, MR_CODEC_AV1, MR_CODEC_MJPEG, MR_CODECS };
+enum { MR_PRESET_FASTEST, MR_PRESET_FAST, MR_PRESET_MEDIUM, MR_PRESET_SLOW, MR_PRESETS };
+enum { MR_LATENCY_LOW, MR_LATENCY_NORMAL, MR_LATENCIES };
+
+/* As in the YAML. */
+typedef struct mr_encode_choices {
+    int codec, preset, latency;
+    const char *quality, *bitrate, *keyframes;
+    bool lossless;
+    int64_t threads;
+} mr_encode_choices;
+
+/* As read. */
+typedef struct mr_encode_params {
+    int codec, preset, latency, threads;
+    bool lossless;
+    double quality;            /* the codec's own scale */
+    int64_t bits;              /* a second; 0: by quality */
+    int64_t key_ns, key_count; /* distance of key frames at most, in time or in pictures; the other is 0 */
+} mr_encode_params;
+
+extern const mr_option mr_encode_options[];
+
+/* Reads the options. MR_ERROR_CONFIG with a message; *option is then the name of the wrong one. */
+int mr_encode_read(const mr_encode_choices *from, mr_encode_params *params, const char **option);
+
+int mr_encode_negotiate(mr_negotiation *negotiation);
+
+#endif

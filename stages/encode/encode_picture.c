@@ -1,0 +1,157 @@
+#include "stages/encode/encode_picture.h"
+
+#include <libavutil/imgutils.h>
+#include <libavutil/opt.h>
+#include <string.h>
+
+#include "millrace/status.h"
+#include "stages/media/picture_format.h"
+
+/* ---- conversion -------------------------------------------------------------------------------------------------- */
+
+static bool is_rgb(const mr_format *format) {
+    return mr_pixel_describe(format->pixel)->rgb;
+}
+
+/* Gray has no matrix. Pictures whose colour is not known are taken as players take them, which is how they are tagged
+ * in `to` as well. */
+static bool same_colour(const mr_format *from, const mr_format *to) {
+    bool colour = mr_pixel_describe(from->pixel)->components > 1;
+    return !is_rgb(from) && mr_format_range(from) == mr_format_range(to) &&
+           (!colour || mr_format_matrix(from) == mr_format_matrix(to));
+}
+
+static int make_scaler(mr_encode_picture *picture) {
+    const mr_format *from = &picture->from, *to = &picture->to;
+    struct SwsContext *scaler = sws_alloc_context();
+    if (!scaler)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    picture->scaler = scaler;
+    av_opt_set_int(scaler, "srcw", from->width, 0);
+    av_opt_set_int(scaler, "srch", from->height, 0);
+    av_opt_set_int(scaler, "src_format", mr_pixel_to_av(from->pixel), 0);
+    av_opt_set_int(scaler, "dstw", from->width, 0);
+    av_opt_set_int(scaler, "dsth", from->height, 0);
+    av_opt_set_int(scaler, "dst_format", mr_pixel_to_av(to->pixel), 0);
+    av_opt_set_int(scaler, "sws_flags", SWS_BILINEAR | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP | SWS_BITEXACT, 0);
+    sws_setColorspaceDetails(scaler, mr_swscale_matrix(from), mr_format_range(from) == MR_RANGE_FULL,
+                             mr_swscale_matrix(to), mr_format_range(to) == MR_RANGE_FULL, 0, 1 << 16, 1 << 16);
+    return sws_init_context(scaler, NULL, NULL) < 0
+               ? mr_fail(MR_ERROR_DATA, "pictures of %s cannot be converted to %s",
+                         mr_pixel_describe(from->pixel)->name, mr_pixel_describe(to->pixel)->name)
+               : MR_OK;
+}
+
+static int make_copy(mr_encode_picture *picture) {
+    picture->copy = av_frame_alloc();
+    if (!picture->copy)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    picture->copy->format = mr_pixel_to_av(picture->to.pixel);
+    picture->copy->width = picture->to.width;
+    picture->copy->height = picture->to.height;
+    return av_frame_get_buffer(picture->copy, 0) < 0 ? mr_fail(MR_ERROR_MEMORY, "out of memory") : MR_OK;
+}
+
+int mr_encode_picture_begin(mr_encode_picture *picture, const mr_format *from, const mr_format *to) {
+    mr_encode_picture_end(picture);
+    picture->from = *from;
+    picture->to = *to;
+    bool converts = from->pixel != to->pixel || !same_colour(from, to);
+    int status = converts ? make_scaler(picture) : MR_OK;
+    if (!status && (converts || from->width != to->width || from->height != to->height))
+        status = make_copy(picture);
+    if (status)
+        mr_encode_picture_end(picture);
+    return status;
+}
+
+void mr_encode_picture_end(mr_encode_picture *picture) {
+    sws_freeContext(picture->scaler);
+    av_frame_free(&picture->copy);
+    *picture = (mr_encode_picture){0};
+}
+
+/* ---- filling up -------------------------------------------------------------------------------------------------- */
+
+/* Repeats the last sample of each row, and the last row, of one plane. */
+static void fill_plane(AVFrame *copy, int plane, size_t row_bytes, size_t wide_bytes, int rows, int tall_rows,
+                       size_t sample) {
+    uint8_t *data = copy->data[plane];
+    ptrdiff_t stride = copy->linesize[plane];
+    for (int y = 0; y < rows; y++)
+        for (size_t x = row_bytes; x < wide_bytes; x++)
+            data[y * stride + (ptrdiff_t)x] = data[y * stride + (ptrdiff_t)(x - sample)];
+    for (int y = rows; y < tall_rows; y++)
+        memcpy(data + y * stride, data + (rows - 1) * stride, wide_bytes);
+}
+
+/* Only planar layouts and NV12, whose chroma is never filled up: an odd size has its last chroma sample already. */
+static void fill_up(mr_encode_picture *picture) {
+    const mr_format *from = &picture->from, *to = &picture->to;
+    const mr_pixel_info *info = mr_pixel_describe(to->pixel);
+    for (int plane = 0; plane < info->planes; plane++)
+        fill_plane(picture->copy, plane, mr_plane_row_bytes(to->pixel, plane, from->width),
+                   mr_plane_row_bytes(to->pixel, plane, to->width), mr_plane_rows(to->pixel, plane, from->height),
+                   mr_plane_rows(to->pixel, plane, to->height), info->depth > 8 ? 2 : 1);
+}
+
+static int convert(mr_encode_picture *picture, const mr_frame *frame) {
+    const mr_format *from = &picture->from;
+    const uint8_t *planes[4] = {0};
+    int strides[4] = {0};
+    int count = mr_pixel_describe(from->pixel)->planes;
+    for (int i = 0; i < count; i++) {
+        planes[i] = frame->plane[i].data;
+        strides[i] = (int)frame->plane[i].stride;
+    }
+    if (av_frame_make_writable(picture->copy) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    if (picture->scaler) {
+        int rows = sws_scale(picture->scaler, planes, strides, 0, from->height, picture->copy->data,
+                             picture->copy->linesize);
+        if (rows < 0)
+            return mr_fail(MR_ERROR_DATA, "a picture cannot be converted to %s",
+                           mr_pixel_describe(picture->to.pixel)->name);
+    } else {
+        av_image_copy(picture->copy->data, picture->copy->linesize, planes, strides, mr_pixel_to_av(from->pixel),
+                      from->width, from->height);
+    }
+    fill_up(picture);
+    return MR_OK;
+}
+
+/* ---- lending ----------------------------------------------------------------------------------------------------- */
+
+static void release_buffer(void *opaque, uint8_t *data) {
+    (void)data;
+    mr_buffer *buffer = opaque;
+    mr_buffer_unref(&buffer);
+}
+
+/* With references to the buffers; not to the frame, whose receipt must close even while an encoder holds a picture. */
+static int lend_planes(const mr_frame *frame, AVFrame *lent) {
+    lent->format = mr_pixel_to_av(frame->format.pixel);
+    lent->width = frame->format.width;
+    lent->height = frame->format.height;
+    for (int i = 0; i < mr_pixel_describe(frame->format.pixel)->planes; i++) {
+        const mr_plane *plane = &frame->plane[i];
+        lent->data[i] = plane->data;
+        lent->linesize[i] = (int)plane->stride;
+        lent->buf[i] = av_buffer_create(plane->data, plane->bytes, release_buffer, mr_buffer_ref(plane->buffer),
+                                        AV_BUFFER_FLAG_READONLY);
+        if (!lent->buf[i]) {
+            release_buffer(plane->buffer, NULL);
+            return mr_fail(MR_ERROR_MEMORY, "out of memory");
+        }
+    }
+    return MR_OK;
+}
+
+int mr_encode_picture_lend(mr_encode_picture *picture, const mr_frame *frame, AVFrame *lent) {
+    if (!picture->copy)
+        return lend_planes(frame, lent);
+    int status = convert(picture, frame);
+    if (!status && av_frame_ref(lent, picture->copy) < 0)
+        status = mr_fail(MR_ERROR_MEMORY, "out of memory");
+    return status;
+}

@@ -1,0 +1,25 @@
+/* Pictures as an encoder takes them: the frame's own memory where layout, size and colour fit, else a converted copy,
+ * filled up to an even size by its last column and row. One thread at a time. */
+#ifndef MILLRACE_STAGES_ENCODE_ENCODE_PICTURE_H
+#define MILLRACE_STAGES_ENCODE_ENCODE_PICTURE_H
+
+#include <libavutil/frame.h>
+#include <libswscale/swscale.h>
+
+#include "millrace/frame.h"
+
+/* All zero is empty. */
+typedef struct mr_encode_picture {
+    mr_format from, to;        /* that the parts below were made for */
+    struct SwsContext *scaler; /* NULL: pictures are lent as they are, or only copied */
+    AVFrame *copy;             /* NULL: pictures are lent as they are */
+} mr_encode_picture;
+
+/* Makes ready for pictures of `from` that are encoded as `to` (mr_encoder_format). MR_ERROR_MEMORY, MR_ERROR_DATA. */
+int mr_encode_picture_begin(mr_encode_picture *picture, const mr_format *from, const mr_format *to);
+void mr_encode_picture_end(mr_encode_picture *picture);
+
+/* Fills `lent`, which is empty and is to be unreferenced afterwards. MR_ERROR_MEMORY, MR_ERROR_DATA. */
+int mr_encode_picture_lend(mr_encode_picture *picture, const mr_frame *frame, AVFrame *lent);
+
+#endif
