@@ -41,13 +41,13 @@ bool mr_encoder_is_here(int codec) {
     return avcodec_find_encoder_by_name(codecs[codec].facts.encoder) != NULL;
 }
 
-/* x265 computes on a thread of its own even if it has one, and shares the work of a picture in a pool beside it. */
+/* Measured: x265 computes on a thread of its own even if it has one only, and both it and x264 have as many again that
+ * look ahead or share the work of a picture. The caller is one of those of the others. */
 int mr_encoder_threads(const mr_encode_params *params) {
-    if (params->codec == MR_CODEC_HEVC)
-        return params->threads > 1 ? 2 * params->threads : 1;
-    /* x264 looks ahead on one more. */
-    bool ahead = params->codec == MR_CODEC_H264 && params->latency == MR_LATENCY_NORMAL;
-    return params->threads > 1 ? params->threads + ahead : 0;
+    if (params->threads == 1)
+        return params->codec == MR_CODEC_HEVC;
+    bool twice = params->codec == MR_CODEC_H264 || params->codec == MR_CODEC_HEVC;
+    return twice ? 2 * params->threads : params->threads - 1;
 }
 
 int mr_encoder_delay(const mr_encode_params *params) {
