@@ -31,7 +31,7 @@ typedef struct encode_state {
     mr_format format;          /* of its pictures */
     uint32_t epoch;
     mr_encode_picture picture;
-    AVFrame *lent;             /* scratch */
+    AVFrame *wrapped;             /* scratch */
     AVPacket *packet;          /* the next to be emitted, if has_packet */
     bool has_packet, taken, draining;
     int64_t sent, given;       /* pictures, packets of this encoder */
@@ -55,9 +55,9 @@ static int open_encode(mr_stage *self) {
     encode_state *state = self->state;
     const char *option;
     mr_av_log_capture();
-    state->lent = av_frame_alloc();
+    state->wrapped = av_frame_alloc();
     state->packet = av_packet_alloc();
-    if (!state->lent || !state->packet)
+    if (!state->wrapped || !state->packet)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     return mr_encode_read(self->options, &state->params, &option);
 }
@@ -76,7 +76,7 @@ static void close_encoder(encode_state *state) {
 static void close_encode(mr_stage *self) {
     encode_state *state = self->state;
     close_encoder(state);
-    av_frame_free(&state->lent);
+    av_frame_free(&state->wrapped);
     av_packet_free(&state->packet);
 }
 
@@ -169,16 +169,16 @@ static int send(mr_stage *self, mr_io *io, const mr_frame *frame) {
     mr_frame *made = NULL;
     int status = mr_io_derive(io, frame, &made);
     if (!status)
-        status = mr_encode_picture_lend(&state->picture, frame, state->lent);
+        status = mr_encode_picture_lend(&state->picture, frame, state->wrapped);
     if (!status) {
-        state->lent->pts = state->sent;
-        state->lent->pict_type = is_key_due(state, frame) ? AV_PICTURE_TYPE_I : AV_PICTURE_TYPE_NONE;
-        state->lent->quality = state->codec->global_quality;
-        int error = avcodec_send_frame(state->codec, state->lent);
+        state->wrapped->pts = state->sent;
+        state->wrapped->pict_type = is_key_due(state, frame) ? AV_PICTURE_TYPE_I : AV_PICTURE_TYPE_NONE;
+        state->wrapped->quality = state->codec->global_quality;
+        int error = avcodec_send_frame(state->codec, state->wrapped);
         if (error < 0)
             status = mr_fail(MR_ERROR_DATA, "%s refuses a picture: %s", state->codec->codec->name, mr_av_words(error));
     }
-    av_frame_unref(state->lent);
+    av_frame_unref(state->wrapped);
     if (status) {
         mr_frame_unref(&made);
         return status;

@@ -129,17 +129,17 @@ static void release_buffer(void *opaque, uint8_t *data) {
 }
 
 /* With references to the buffers; not to the frame, whose receipt must close even while an encoder holds a picture. */
-static int lend_planes(const mr_frame *frame, AVFrame *lent) {
-    lent->format = mr_pixel_to_av(frame->format.pixel);
-    lent->width = frame->format.width;
-    lent->height = frame->format.height;
+static int lend_planes(const mr_frame *frame, AVFrame *wrapped) {
+    wrapped->format = mr_pixel_to_av(frame->format.pixel);
+    wrapped->width = frame->format.width;
+    wrapped->height = frame->format.height;
     for (int i = 0; i < mr_pixel_describe(frame->format.pixel)->planes; i++) {
         const mr_plane *plane = &frame->plane[i];
-        lent->data[i] = plane->data;
-        lent->linesize[i] = (int)plane->stride;
-        lent->buf[i] = av_buffer_create(plane->data, plane->bytes, release_buffer, mr_buffer_ref(plane->buffer),
+        wrapped->data[i] = plane->data;
+        wrapped->linesize[i] = (int)plane->stride;
+        wrapped->buf[i] = av_buffer_create(plane->data, plane->bytes, release_buffer, mr_buffer_ref(plane->buffer),
                                         AV_BUFFER_FLAG_READONLY);
-        if (!lent->buf[i]) {
+        if (!wrapped->buf[i]) {
             release_buffer(plane->buffer, NULL);
             return mr_fail(MR_ERROR_MEMORY, "out of memory");
         }
@@ -147,11 +147,11 @@ static int lend_planes(const mr_frame *frame, AVFrame *lent) {
     return MR_OK;
 }
 
-int mr_encode_picture_lend(mr_encode_picture *picture, const mr_frame *frame, AVFrame *lent) {
+int mr_encode_picture_lend(mr_encode_picture *picture, const mr_frame *frame, AVFrame *wrapped) {
     if (!picture->copy)
-        return lend_planes(frame, lent);
+        return lend_planes(frame, wrapped);
     int status = convert(picture, frame);
-    if (!status && av_frame_ref(lent, picture->copy) < 0)
+    if (!status && av_frame_ref(wrapped, picture->copy) < 0)
         status = mr_fail(MR_ERROR_MEMORY, "out of memory");
     return status;
 }
