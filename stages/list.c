@@ -26,6 +26,7 @@ static const mr_stage_type *const types[] = {
     &mr_null_stage,
     &mr_phash_stage,
     &mr_preprocess_stage,
+    &mr_preview_stage,
     &mr_sharpness_stage,
     &mr_zmq_pub_stage,
     &mr_zmq_push_stage,

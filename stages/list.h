@@ -29,6 +29,7 @@ extern const mr_stage_type mr_motion_stage;
 extern const mr_stage_type mr_null_stage;
 extern const mr_stage_type mr_phash_stage;
 extern const mr_stage_type mr_preprocess_stage;
+extern const mr_stage_type mr_preview_stage;
 extern const mr_stage_type mr_sharpness_stage;
 extern const mr_stage_type mr_zmq_pub_stage;
 extern const mr_stage_type mr_zmq_push_stage;

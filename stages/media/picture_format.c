@@ -1,5 +1,6 @@
 #include "stages/media/picture_format.h"
 
+#include <libavutil/opt.h>
 #include <libavutil/pixdesc.h>
 #include <limits.h>
 #include <math.h>
@@ -210,6 +211,60 @@ const int *mr_swscale_matrix(const mr_format *format) {
     return sws_getCoefficients(names[mr_format_matrix(format)]);
 }
 
+/* In units of 1/256 of a luma sample, as swscale counts; -513 leaves it to swscale. */
+static int siting_h(mr_siting siting) {
+    return siting == MR_SITING_ANY ? -513 : siting == MR_SITING_CENTER ? 128 : 0;
+}
+
+static int siting_v(mr_siting siting) {
+    return siting == MR_SITING_ANY ? -513 : siting == MR_SITING_TOPLEFT ? 0 : 128;
+}
+
+static void set_sizes(struct SwsContext *scaler, const mr_format *from, const mr_picture_target *to) {
+    bool smaller = to->width < from->width || to->height < from->height;
+    av_opt_set_int(scaler, "srcw", from->width, 0);
+    av_opt_set_int(scaler, "srch", from->height, 0);
+    av_opt_set_int(scaler, "src_format", mr_pixel_to_av(from->pixel), 0);
+    av_opt_set_int(scaler, "dstw", to->width, 0);
+    av_opt_set_int(scaler, "dsth", to->height, 0);
+    av_opt_set_int(scaler, "dst_format", to->format, 0);
+    av_opt_set_int(scaler, "sws_flags", (smaller ? SWS_AREA : SWS_BILINEAR) | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT |
+                                            SWS_FULL_CHR_H_INP, 0);
+}
+
+int mr_picture_scaler(struct SwsContext **result, const mr_format *from, const mr_picture_target *to) {
+    struct SwsContext *scaler = sws_alloc_context();
+    const AVPixFmtDescriptor *made = av_pix_fmt_desc_get(to->format);
+    if (!scaler || !made) {
+        sws_freeContext(scaler);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    bool halved = mr_pixel_describe(from->pixel)->chroma_h;
+    set_sizes(scaler, from, to);
+    av_opt_set_int(scaler, "src_h_chr_pos", siting_h(from->siting), 0);
+    av_opt_set_int(scaler, "src_v_chr_pos", halved ? siting_v(from->siting) : -513, 0);
+    if (made->log2_chroma_h) {
+        av_opt_set_int(scaler, "dst_h_chr_pos", 128, 0);
+        av_opt_set_int(scaler, "dst_v_chr_pos", 128, 0);
+    }
+    int full = mr_format_range(from) == MR_RANGE_FULL;
+    sws_setColorspaceDetails(scaler, mr_swscale_matrix(from), full, to->matrix, 1, 0, 1 << 16, 1 << 16);
+    if (sws_init_context(scaler, NULL, NULL) < 0) {
+        sws_freeContext(scaler);
+        return mr_fail(MR_ERROR_DATA, "a picture cannot be converted to %s", made->name);
+    }
+    *result = scaler;
+    return MR_OK;
+}
+
+void mr_picture_planes(const mr_frame *frame, uint8_t *planes[4], int strides[4]) {
+    const int count = mr_pixel_describe(frame->format.pixel)->planes;
+    for (int i = 0; i < 4; i++) {
+        planes[i] = i < count ? frame->plane[i].data : NULL;
+        strides[i] = i < count ? (int)frame->plane[i].stride : 0;
+    }
+}
+
 int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum AVPixelFormat converted,
                        mr_frame *to) {
     *scaler = sws_getCachedContext(*scaler, picture->width, picture->height, picture->format, picture->width,
@@ -222,12 +277,9 @@ int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum 
     int full = mr_format_range(&to->format) == MR_RANGE_FULL;
     const int *matrix = mr_swscale_matrix(&to->format);
     sws_setColorspaceDetails(*scaler, matrix, full, matrix, full, 0, 1 << 16, 1 << 16);
-    uint8_t *planes[4] = {0};
-    int strides[4] = {0};
-    for (int i = 0; i < mr_pixel_describe(to->format.pixel)->planes; i++) {
-        planes[i] = to->plane[i].data;
-        strides[i] = (int)to->plane[i].stride;
-    }
+    uint8_t *planes[4];
+    int strides[4];
+    mr_picture_planes(to, planes, strides);
     int rows = sws_scale(*scaler, (const uint8_t *const *)picture->data, picture->linesize, 0, picture->height,
                          planes, strides);
     return rows == picture->height ? MR_OK : mr_fail(MR_ERROR_DATA, "a picture could not be converted");

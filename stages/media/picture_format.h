@@ -49,6 +49,20 @@ bool mr_rotation_from_matrix(const int32_t *matrix, int16_t *rotation, bool *fli
 /* swscale's coefficients for the matrix of a picture. */
 const int *mr_swscale_matrix(const mr_format *format);
 
+/* The pictures that a scaler makes: their size and format. Their range is full. */
+typedef struct mr_picture_target {
+    int32_t width, height;
+    enum AVPixelFormat format;
+    const int *matrix; /* swscale's coefficients for Y'CbCr */
+} mr_picture_target;
+
+/* A scaler from pictures of `from` to such pictures, which heeds matrix, range and chroma siting of `from`; chroma of
+ * the result, if it has fewer samples, sits in the centre as in JPEG. The caller frees it with sws_freeContext.
+ * MR_ERROR_MEMORY, MR_ERROR_DATA if swscale cannot. */
+int mr_picture_scaler(struct SwsContext **scaler, const mr_format *from, const mr_picture_target *to);
+/* Planes and strides of a picture as swscale takes them. */
+void mr_picture_planes(const mr_frame *frame, uint8_t *planes[4], int strides[4]);
+
 /* Converts into a frame whose planes are there already. *scaler is created as needed and kept for the next picture;
  * free it with sws_freeContext. MR_ERROR_DATA if swscale cannot. */
 int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum AVPixelFormat converted,

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
-#include <libavutil/opt.h>
 #include <libavutil/pixdesc.h>
 #include <libswscale/swscale.h>
 #include <stdio.h>
@@ -211,37 +210,6 @@ static enum AVPixelFormat png_format(mr_pixel pixel) {
     return av->flags & AV_PIX_FMT_FLAG_ALPHA ? AV_PIX_FMT_RGBA : AV_PIX_FMT_RGB24;
 }
 
-/* In units of 1/256 of a luma sample, as swscale counts; -513 leaves it to swscale. */
-static int siting_h(mr_siting siting) {
-    return siting == MR_SITING_ANY ? -513 : siting == MR_SITING_CENTER ? 128 : 0;
-}
-
-static int siting_v(mr_siting siting) {
-    return siting == MR_SITING_ANY ? -513 : siting == MR_SITING_TOPLEFT ? 0 : 128;
-}
-
-static int make_scaler(images_state *state, const mr_format *format, enum AVPixelFormat to) {
-    struct SwsContext *scaler = sws_alloc_context();
-    if (!scaler)
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    state->scaler = scaler;
-    bool halved = mr_pixel_describe(format->pixel)->chroma_h;
-    av_opt_set_int(scaler, "srcw", format->width, 0);
-    av_opt_set_int(scaler, "srch", format->height, 0);
-    av_opt_set_int(scaler, "src_format", mr_pixel_to_av(format->pixel), 0);
-    av_opt_set_int(scaler, "dstw", format->width, 0);
-    av_opt_set_int(scaler, "dsth", format->height, 0);
-    av_opt_set_int(scaler, "dst_format", to, 0);
-    av_opt_set_int(scaler, "sws_flags", SWS_BILINEAR | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP, 0);
-    av_opt_set_int(scaler, "src_h_chr_pos", siting_h(format->siting), 0);
-    av_opt_set_int(scaler, "src_v_chr_pos", halved ? siting_v(format->siting) : -513, 0);
-    int full = mr_format_range(format) == MR_RANGE_FULL;
-    const int *matrix = mr_swscale_matrix(format);
-    sws_setColorspaceDetails(scaler, matrix, full, matrix, 1, 0, 1 << 16, 1 << 16);
-    return sws_init_context(scaler, NULL, NULL) < 0 ? mr_fail(MR_ERROR_DATA, "a picture cannot be converted to RGB")
-                                                    : MR_OK;
-}
-
 static int make_encoder(const mr_stage *self, images_state *state, const mr_format *format, enum AVPixelFormat to) {
     const images_options *given = self->options;
     const AVCodec *png = avcodec_find_encoder(AV_CODEC_ID_PNG);
@@ -272,12 +240,13 @@ static int prepare(const mr_stage *self, images_state *state, const mr_format *f
         return MR_OK;
     close_parts(state);
     enum AVPixelFormat to = png_format(format->pixel);
+    const mr_picture_target target = {format->width, format->height, to, mr_swscale_matrix(format)};
     state->picture->format = to;
     state->picture->width = format->width;
     state->picture->height = format->height;
     int status = av_frame_get_buffer(state->picture, 0) < 0 ? mr_fail(MR_ERROR_MEMORY, "out of memory") : MR_OK;
     if (!status)
-        status = make_scaler(state, format, to);
+        status = mr_picture_scaler(&state->scaler, format, &target);
     if (!status)
         status = make_encoder(self, state, format, to);
     if (status)
@@ -287,15 +256,12 @@ static int prepare(const mr_stage *self, images_state *state, const mr_format *f
 }
 
 static int encode(images_state *state, const mr_frame *frame) {
-    const uint8_t *planes[4] = {0};
-    int strides[4] = {0};
-    for (int i = 0; i < mr_pixel_describe(frame->format.pixel)->planes; i++) {
-        planes[i] = frame->plane[i].data;
-        strides[i] = (int)frame->plane[i].stride;
-    }
+    uint8_t *planes[4];
+    int strides[4];
+    mr_picture_planes(frame, planes, strides);
     if (av_frame_make_writable(state->picture) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    sws_scale(state->scaler, planes, strides, 0, frame->format.height, state->picture->data,
+    sws_scale(state->scaler, (const uint8_t *const *)planes, strides, 0, frame->format.height, state->picture->data,
               state->picture->linesize);
     int error = avcodec_send_frame(state->encoder, state->picture);
     if (error >= 0)

@@ -1,0 +1,127 @@
+#include "stages/preview/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "millrace/status.h"
+
+enum { HOST_BYTES = 64, MOST_PORT = 65535 };
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+/* Splits HOST:PORT or [HOST]:PORT; `port` is NULL if there is none. */
+static bool split(const char *text, char host[HOST_BYTES], const char **port) {
+    const char *first = text, *end, *colon;
+    if (*text == '[') {
+        first = text + 1;
+        end = strchr(first, ']');
+        if (!end || (end[1] && end[1] != ':'))
+            return false;
+        colon = end[1] ? end + 1 : NULL;
+    } else {
+        colon = strchr(text, ':');
+        end = colon ? colon : text + strlen(text);
+    }
+    if (end == first || end - first >= HOST_BYTES)
+        return false;
+    memcpy(host, first, (size_t)(end - first));
+    host[end - first] = '\0';
+    *port = colon ? colon + 1 : NULL;
+    return true;
+}
+
+static bool read_port(const char *text, int *port) {
+    if (!text || !*text || strlen(text) > 5 || strspn(text, "0123456789") != strlen(text))
+        return false;
+    *port = (int)strtol(text, NULL, 10);
+    return *port <= MOST_PORT;
+}
+
+static bool read_four(const char *host, int port, mr_address *address) {
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    if (inet_pton(AF_INET, strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, &four.sin_addr) != 1)
+        return false;
+    address->loopback = ntohl(four.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    address->bytes = sizeof four;
+    memcpy(&address->socket, &four, sizeof four);
+    return true;
+}
+
+static bool read_six(const char *host, int port, mr_address *address) {
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    if (inet_pton(AF_INET6, host, &six.sin6_addr) != 1)
+        return false;
+    address->loopback = IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
+    address->bytes = sizeof six;
+    memcpy(&address->socket, &six, sizeof six);
+    return true;
+}
+
+int mr_address_parse(const char *text, mr_address *address) {
+    char host[HOST_BYTES];
+    const char *digits;
+    int port;
+    *address = (mr_address){0};
+    bool read = split(text, host, &digits) && read_port(digits, &port);
+    if (read && (*text == '[' ? read_six(host, port, address) : read_four(host, port, address)))
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG, "\"%s\" is not an address to listen at: write 127.0.0.1:8090, [::1]:8090, or "
+                                    "0.0.0.0:8090 for all IPv4 addresses of this machine", text);
+}
+
+bool mr_address_host_is_local(const char *text) {
+    char host[HOST_BYTES];
+    const char *digits;
+    mr_address address = {0};
+    int port;
+    if (!split(text, host, &digits) || (digits && !read_port(digits, &port)))
+        return false;
+    return (*text == '[' ? read_six(host, 0, &address) : read_four(host, 0, &address)) && address.loopback;
+}
+
+/* ---- listening ------------------------------------------------------------------------------------------------- */
+
+static int fail_to_listen(const char *text, int error) {
+    switch (error) {
+    case EADDRINUSE:
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s is in use by another program or stage: give `listen` another port, or "
+                                             "port 0 for any free one", text);
+    case EADDRNOTAVAIL:
+        return mr_fail(MR_ERROR_UNAVAILABLE, "cannot listen at %s: this machine does not have that address", text);
+    case EACCES:
+        return mr_fail(MR_ERROR_PERMISSION, "may not listen at %s: give `listen` a port above 1023", text);
+    default:
+        return mr_fail(MR_ERROR_IO, "cannot listen at %s: %s", text, strerror(error));
+    }
+}
+
+static int port_of(int fd) {
+    struct sockaddr_storage bound;
+    socklen_t bytes = sizeof bound;
+    if (getsockname(fd, (struct sockaddr *)&bound, &bytes))
+        return 0;
+    if (bound.ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)(const void *)&bound)->sin6_port);
+    return ntohs(((const struct sockaddr_in *)(const void *)&bound)->sin_port);
+}
+
+int mr_address_listen(const mr_address *address, const char *text, int *result, int *port) {
+    const int yes = 1;
+    int fd = socket(address->socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return fail_to_listen(text, errno);
+    /* A port whose last connections are still being closed may be used again; one that is listened at may not. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (bind(fd, (const struct sockaddr *)&address->socket, address->bytes) || listen(fd, SOMAXCONN)) {
+        int error = errno;
+        close(fd);
+        return fail_to_listen(text, error);
+    }
+    *port = port_of(fd);
+    *result = fd;
+    return MR_OK;
+}

@@ -1,0 +1,96 @@
+/* The newest picture of each source, and its lookers: streams, called viewers, and requests for one still.
+ *
+ * The stage shows each frame (mr_gallery_show). If its source has lookers it is made smaller and kept, as often as
+ * `fps` allows; if not, once a second, so that there is a still of a source that has stopped. One thread encodes
+ * pictures as JPEG, and only those that have lookers. A newer picture takes the place of one that was not encoded yet,
+ * and if a viewer is slower than the source it is sent the newest one after it has taken the one before: nothing waits
+ * for a viewer.
+ *
+ * Memory: for each of `most_sources` sources two small pictures, a JPEG and a record; each looker may hold one more
+ * JPEG of an earlier picture. If more sources come, the one without lookers whose newest picture is the oldest makes
+ * room.
+ *
+ * Threads: show and end, the stage; all functions of lookers, the server's thread; the encoder is the gallery's own.
+ * One lock, which is held for no longer than copying a record takes. `resume` is called with it. */
+#ifndef MILLRACE_STAGES_PREVIEW_GALLERY_H
+#define MILLRACE_STAGES_PREVIEW_GALLERY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <yajl/yajl_gen.h>
+
+#include "millrace/stage.h"
+
+typedef struct mr_gallery mr_gallery;
+
+/* A picture as JPEG, counted: each mr_gallery_take is followed by one mr_gallery_drop. */
+typedef struct mr_jpeg {
+    uint64_t number;   /* of the picture, from 1 */
+    size_t bytes;
+    size_t references; /* the gallery's */
+    uint8_t data[];
+} mr_jpeg;
+
+typedef struct mr_gallery_params {
+    const mr_stage *stage;
+    int32_t width;
+    int quality, most_sources, most_viewers;
+    int64_t interval_ns; /* between two pictures of one source */
+} mr_gallery_params;
+
+/* Starts the encoder's thread. MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE. */
+int mr_gallery_create(mr_gallery **gallery, const mr_gallery_params *params);
+/* From here on no looker waits: those that do are resumed, and find that the gallery is closed. */
+void mr_gallery_close(mr_gallery *gallery);
+/* No looker is left. Sets it to NULL; NULL is allowed. */
+void mr_gallery_destroy(mr_gallery **gallery);
+
+/* ---- the stage's side ------------------------------------------------------------------------------------------- */
+
+/* Shows the newest picture of a source. One that cannot be made smaller is left out, with a warning in the log. */
+void mr_gallery_show(mr_gallery *gallery, const mr_frame *frame);
+/* That source has ended: its viewers get the last picture, and the end. */
+void mr_gallery_end(mr_gallery *gallery, uint32_t source);
+
+/* ---- lookers ---------------------------------------------------------------------------------------------------- */
+
+typedef struct mr_looker {
+    bool stream;       /* every picture; else one */
+    bool waiting;      /* the gallery's: resume will be called */
+    bool again;        /* the gallery's: the picture that it has is to be sent once more */
+    int slot;
+    uint64_t sent;     /* number of the last picture that it was given */
+    int64_t since_ns;  /* when it asked, or was given that picture */
+    void (*resume)(struct mr_looker *looker);
+    struct mr_looker *next, **link; /* the gallery's */
+} mr_looker;
+
+typedef enum mr_look {
+    MR_LOOK_PICTURE,  /* *jpeg is the picture */
+    MR_LOOK_WAIT,     /* `resume` will be called once */
+    MR_LOOK_END,      /* no picture will come */
+    MR_LOOK_UNKNOWN,  /* there is no such source */
+    MR_LOOK_NONE_YET, /* the source has given no picture */
+    MR_LOOK_FULL      /* so many watch already */
+} mr_look;
+
+/* Begins to look at a source: MR_LOOK_WAIT (go on with mr_gallery_next), or UNKNOWN, NONE_YET, FULL, END, after which
+ * the looker is not known to the gallery. `stream` and `resume` are set by the caller. */
+mr_look mr_gallery_look(mr_gallery *gallery, const char *id, mr_looker *looker);
+/* The next picture: PICTURE, WAIT or END. A stream is given each once, and that of a source that has stopped every few
+ * seconds again, so that a viewer that is not there any more is noticed. `suspend` is called before WAIT is returned,
+ * and before `resume` can be. */
+mr_look mr_gallery_next(mr_gallery *gallery, mr_looker *looker, void (*suspend)(mr_looker *looker), mr_jpeg **jpeg);
+/* Drops *jpeg and sets it to NULL; NULL is allowed. */
+void mr_gallery_drop(mr_gallery *gallery, mr_jpeg **jpeg);
+/* The looker is gone. */
+void mr_gallery_leave(mr_gallery *gallery, mr_looker *looker);
+
+/* The record of the newest picture, as jsonl writes it; NULL with *look UNKNOWN, NONE_YET, or END without memory. To be
+ * freed with mr_free. */
+char *mr_gallery_record(mr_gallery *gallery, const char *id, mr_look *look);
+/* Writes the sources that have pictures as members of an array, in the order of the pipeline. */
+void mr_gallery_list(mr_gallery *gallery, yajl_gen json);
+
+#endif

@@ -1,0 +1,14 @@
+/* The page that shows all sources: whole in one answer, loads nothing but pictures and records from the same server,
+ * and keeps itself up to date. */
+#ifndef MILLRACE_STAGES_PREVIEW_PAGE_H
+#define MILLRACE_STAGES_PREVIEW_PAGE_H
+
+#include <stddef.h>
+
+/* The headers that keep other sites from showing it, and it from loading anything from them. */
+extern const char mr_page_policy[];
+
+/* The page; `title` may hold any text. To be freed with free; NULL without memory. */
+char *mr_page_make(const char *title, size_t *bytes);
+
+#endif

@@ -1,0 +1,234 @@
+/* preview: the newest pictures of all sources over HTTP. A frame is delivered once it was shown to the gallery, which
+ * keeps the newest ones: no viewer is waited for. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/base/memory.h"
+#include "stages/list.h"
+#include "stages/preview/address.h"
+#include "stages/preview/gallery.h"
+#include "stages/preview/server.h"
+
+enum { LEAST_TOKEN = 16, MOST_TOKEN = 1024, TITLE_BYTES = 256 };
+
+typedef struct preview_options {
+    const char *listen;
+    const char *token, *token_file;
+    double fps;
+    int64_t width, quality, viewers, most_sources, timeout;
+} preview_options;
+
+typedef struct preview_state {
+    mr_gallery *gallery;
+    mr_preview_server *server;
+} preview_state;
+
+/* ---- the token -------------------------------------------------------------------------------------------------- */
+
+/* Visible ASCII, which a header carries. Never prints it. */
+static int check_token(const char *token, const char *origin) {
+    size_t bytes = strlen(token);
+    if (bytes < LEAST_TOKEN || bytes > MOST_TOKEN)
+        return mr_fail(MR_ERROR_CONFIG, "the token%s has %zu characters: it must have %d to %d; `openssl rand -hex 16` "
+                                        "makes one", origin, bytes, LEAST_TOKEN, MOST_TOKEN);
+    for (; *token; token++)
+        if (*token < '!' || *token > '~')
+            return mr_fail(MR_ERROR_CONFIG, "the token%s has a space, or a character that is not ASCII", origin);
+    return MR_OK;
+}
+
+/* The content of the file without the end of its line; to be freed with mr_free. */
+static int read_token(const char *path, char **token) {
+    mr_file_bytes content;
+    struct stat found;
+    if (stat(path, &found) == 0 && (found.st_mode & 077))
+        return mr_fail(MR_ERROR_PERMISSION, "%s holds a token, but others may read or change it (mode %03o): "
+                                            "restrict it (chmod 600)", path, (unsigned)(found.st_mode & 0777));
+    int status = mr_file_read("the token", path, (size_t)MOST_TOKEN + 2, 0, &content);
+    if (status)
+        return status;
+    char *text = (char *)content.data;
+    text[strcspn(text, "\r\n")] = '\0';
+    char origin[512];
+    snprintf(origin, sizeof origin, " in %.500s", path);
+    status = check_token(text, origin);
+    if (status)
+        mr_free(text);
+    else
+        *token = text;
+    return status;
+}
+
+/* NULL: none is asked for. To be freed with mr_free. */
+static int find_token(const preview_options *given, char **token) {
+    *token = NULL;
+    if (given->token_file)
+        return read_token(given->token_file, token);
+    if (given->token && !(*token = mr_strdup(given->token)))
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    return MR_OK;
+}
+
+static void forget(char **token) {
+    if (*token)
+        explicit_bzero(*token, strlen(*token));
+    mr_free(*token);
+    *token = NULL;
+}
+
+/* ---- planning --------------------------------------------------------------------------------------------------- */
+
+static int check_tokens(mr_negotiation *negotiation, const preview_options *given) {
+    char *token;
+    if (given->token && given->token_file)
+        return mr_refuse(negotiation, "token", "give `token` or `token_file`, not both");
+    if (given->token && check_token(given->token, ""))
+        return mr_refuse(negotiation, "token", "%s", mr_message());
+    if (!given->token_file || negotiation->offline)
+        return MR_OK;
+    int status = read_token(given->token_file, &token);
+    if (status)
+        return mr_refuse_status(negotiation, status, "token_file", "%s", mr_message());
+    forget(&token);
+    return MR_OK;
+}
+
+/* Bytes of a picture of 16:9. */
+static double picture_mib(int64_t width) {
+    return (double)width * (double)width * 9 / 16 * 1.5 / 1048576;
+}
+
+static int negotiate(mr_negotiation *negotiation) {
+    const preview_options *given = negotiation->options;
+    mr_address address;
+    negotiation->threads = 2;
+    if (!given->listen)
+        return MR_OK;
+    if (mr_address_parse(given->listen, &address))
+        return mr_refuse(negotiation, "listen", "%s", mr_message());
+    if (!address.loopback && !given->token && !given->token_file)
+        return mr_refuse(negotiation, "listen", "%s is reached from other machines, so a token is needed: add "
+                                                "`token_file: FILE` or `token: ${VARIABLE}`, or listen at 127.0.0.1",
+                         given->listen);
+    int64_t sources = negotiation->sources < given->most_sources ? negotiation->sources : given->most_sources;
+    mr_remark(negotiation, "two threads, HTTP and JPEG; it keeps up to 2 pictures of a source, about %.1f MiB in all",
+              2 * (double)sources * picture_mib(given->width));
+    return check_tokens(negotiation, given);
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------- */
+
+static int start_server(mr_stage *self, const preview_options *given, const char *token) {
+    preview_state *state = self->state;
+    mr_address address;
+    int fd, port;
+    char title[TITLE_BYTES];
+    snprintf(title, sizeof title, "%s", self->id);
+    int status = mr_address_parse(given->listen, &address);
+    if (!status)
+        status = mr_address_listen(&address, given->listen, &fd, &port);
+    if (status)
+        return status;
+    const mr_preview_server_params params = {.title = title, .token = token, .fd = fd,
+                                             .most_viewers = (int)given->viewers, .timeout_ns = given->timeout,
+                                             .gallery = state->gallery};
+    status = mr_preview_server_create(&state->server, &params);
+    if (!status)
+        mr_stage_info(self, "listens at http://%.*s:%d/", (int)(strrchr(given->listen, ':') - given->listen),
+                      given->listen, port);
+    return status;
+}
+
+static int open_preview(mr_stage *self) {
+    const preview_options *given = self->options;
+    preview_state *state = self->state;
+    char *token;
+    if (!given->listen)
+        return MR_OK;
+    const mr_gallery_params params = {.stage = self, .width = (int32_t)given->width, .quality = (int)given->quality,
+                                      .most_sources = (int)given->most_sources, .most_viewers = (int)given->viewers,
+                                      .interval_ns = (int64_t)(1e9 / given->fps)};
+    int status = mr_gallery_create(&state->gallery, &params);
+    if (!status)
+        status = find_token(given, &token);
+    if (status)
+        return status;
+    status = start_server(self, given, token);
+    forget(&token);
+    return status;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    preview_state *state = self->state;
+    if (state->gallery)
+        mr_gallery_show(state->gallery, mr_io_input(io));
+    return MR_DONE;
+}
+
+static int flush(mr_stage *self, mr_io *io, uint32_t source) {
+    preview_state *state = self->state;
+    (void)io;
+    if (state->gallery)
+        mr_gallery_end(state->gallery, source);
+    return MR_DONE;
+}
+
+static void close_preview(mr_stage *self) {
+    preview_state *state = self->state;
+    mr_preview_server_destroy(&state->server);
+    mr_gallery_destroy(&state->gallery);
+}
+
+#define FIELD(name) offsetof(preview_options, name)
+static const mr_option options[] = {
+    {.name = "listen", .kind = MR_OPTION_STRING, .file = MR_FILE_SENT, .offset = FIELD(listen),
+     .fallback = "127.0.0.1:8090",
+     .help = "address and port; port 0 is any free one, which the log tells; beyond this machine only with a token"},
+    {.name = "token", .kind = MR_OPTION_STRING, .offset = FIELD(token), .example = "${PREVIEW_TOKEN}",
+     .help = "answer only requests with it, as `Authorization: Bearer TOKEN` or `?token=TOKEN`; from a variable, so "
+             "that it does not stand in the file"},
+    {.name = "token_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(token_file),
+     .example = "preview.token", .help = "the same in a file that only its owner may read"},
+    {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "10", .min = 0.01, .max = 1000,
+     .help = "most pictures of one source; between them it shows none"},
+    {.name = "width", .kind = MR_OPTION_INT, .offset = FIELD(width), .fallback = "640", .min = 16, .max = 8192,
+     .unit = "px", .help = "larger pictures are made so small"},
+    {.name = "quality", .kind = MR_OPTION_INT, .offset = FIELD(quality), .fallback = "75", .min = 1, .max = 100,
+     .help = "of the JPEGs, 100 is best"},
+    {.name = "viewers", .kind = MR_OPTION_INT, .offset = FIELD(viewers), .fallback = "8", .min = 1, .max = 1000,
+     .help = "streams at once; more are refused"},
+    {.name = "most_sources", .kind = MR_OPTION_INT, .offset = FIELD(most_sources), .fallback = "64", .min = 1,
+     .max = 1000, .unit = "sources",
+     .help = "sources that have a picture at once; the one that was silent for longest makes room"},
+    {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s", .min = 1e9,
+     .max = 3.6e12, .help = "a viewer that takes nothing for so long is disconnected, and so is any other request that "
+                            "lasts so long"},
+    MR_OPTIONS_END};
+
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
+
+const mr_stage_type mr_preview_stage = {
+    .name = "preview",
+    .summary = "shows the newest pictures of all sources in a browser: MJPEG and stills over HTTP",
+    .help = "`/` is a page that shows all sources, `/SOURCE.mjpeg` a stream, `/SOURCE.jpg` the newest picture, "
+            "`/SOURCE.json` its record as jsonl writes it (classes, if the frames carry some), `/.json` the sources. "
+            "Pictures are encoded only while somebody looks. The pipeline never waits for a viewer: one that is slow is "
+            "sent fewer pictures, and every frame counts as delivered. A still that is asked for is the next picture, "
+            "or, if none comes within half a second, the last that was kept, at most a second before the newest.",
+    .inputs = inputs,
+    .options = options,
+    .options_bytes = sizeof(preview_options),
+    .state_bytes = sizeof(preview_state),
+    .entry = MR_ENTRY_SHARED,
+    .resumes = true,
+    .negotiate = negotiate,
+    .open = open_preview,
+    .process = process,
+    .flush = flush,
+    .close = close_preview,
+};

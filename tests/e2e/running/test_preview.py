@@ -1,0 +1,428 @@
+"""The preview: pictures as Python, OpenCV and ffmpeg get them over HTTP, beside ffmpeg's and Pillow's own; who may see
+them, and what bad clients do to it."""
+import concurrent.futures
+import http.client
+import io
+import json
+import pathlib
+import re
+import resource
+import signal
+import socket
+import subprocess
+import time
+
+import harness
+from harness import MILLRACE, PICTURES, Case, call, free_port, main
+
+try:
+    import cv2
+    import numpy
+    from PIL import Image, ImageOps
+except ImportError:
+    cv2 = None
+
+PIPELINE = """\
+version: 1
+pipeline: look
+sources:
+  hd: {{uri: "lavfi:smptehdbars=size=1280x720:rate=25", realtime: true}}
+  sd: {{uri: "lavfi:smptebars=size=320x240:rate=5", realtime: true}}
+{sources}stages:
+  decode: {{input: "sources.*"}}
+  look: {{type: preview, input: decode, listen: "127.0.0.1:0"{options}}}
+"""
+NOISE = '  noise: {uri: "lavfi:testsrc2=size=1280x720:rate=25,noise=alls=80:allf=t", realtime: true}\n'
+TOKEN = "0123456789abcdef-secret"
+
+
+class Preview(Case):
+    def setUp(self):
+        super().setUp()
+        if not cv2:
+            self.skipTest("no OpenCV and Pillow (tools/test installs them)")
+
+    def begin(self, options="", sources="", environment=None, log="info"):
+        """A run that has begun to listen; self.port is where."""
+        self.log = self.folder / "log"
+        path = self.write(PIPELINE.format(options=options, sources=sources))
+        with self.log.open("w") as log_file, (self.folder / "summary").open("w") as summary:
+            self.child = harness.start([MILLRACE, "run", path, "--json", "--log", log], stderr=log_file, stdout=summary,
+                                       env={**harness.os.environ, **(environment or {})})
+        self.addCleanup(self.child.wait)
+        self.addCleanup(self.child.kill)
+        found = self.wait_for(lambda: re.search(r"look: listens at http://127\.0\.0\.1:(\d+)/", self.log.read_text()))
+        self.port = int(found[1])
+
+    def wait_for(self, what):
+        end = time.monotonic() + harness.TIMEOUT
+        while not (found := what()):
+            self.assertLess(time.monotonic(), end, self.log.read_text())
+            self.assertIsNone(self.child.poll(), self.log.read_text())
+            time.sleep(0.02)
+        return found
+
+    def finish(self):
+        """Ends the run: every frame was delivered."""
+        self.child.send_signal(signal.SIGTERM)
+        self.assertEqual(self.child.wait(harness.TIMEOUT), 0, self.log.read_text())
+        ledger = json.loads((self.folder / "summary").read_text())["ledger"]
+        self.assertTrue(ledger["balanced"])
+        self.assertEqual((ledger["delivered"], ledger["dropped"]), (ledger["in"], []))
+        return ledger
+
+    def get(self, path, method="GET", headers=None):
+        """The answer, read whole: (code, headers, body)."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=harness.TIMEOUT)
+        try:
+            connection.request(method, path, headers=headers or {})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def await_picture(self, source, query=""):
+        return self.wait_for(lambda: (found := self.get(f"/{source}.jpg{query}"))[0] == 200 and found[2])
+
+    def sources(self):
+        return {one["source"]: one for one in json.loads(self.get("/.json")[2])["sources"]}
+
+    def connect(self, text=b"", receive=None):
+        connection = socket.socket()
+        self.addCleanup(connection.close)
+        if receive:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
+        connection.settimeout(harness.TIMEOUT)
+        connection.connect(("127.0.0.1", self.port))
+        connection.sendall(text)
+        return connection
+
+
+def stream_request(source):
+    return f"GET /{source}.mjpeg HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+def decoded(jpeg):
+    """B, G, R; and nothing but a JPEG, which OpenCV would not mind."""
+    if (jpeg[:4], jpeg[-2:]) != (b"\xff\xd8\xff\xe0", b"\xff\xd9"):
+        raise AssertionError(f"no JPEG: {jpeg[:20]} to {jpeg[-20:]}")
+    return cv2.imdecode(numpy.frombuffer(jpeg, numpy.uint8), cv2.IMREAD_COLOR)
+
+
+def psnr(a, b):
+    return 10 * numpy.log10(255 ** 2 / max(numpy.mean((a.astype(float) - b.astype(float)) ** 2), 1e-9))
+
+
+def pattern(graph, size, matrix):
+    """The first picture as ffmpeg makes and shrinks it: B, G, R. It takes the matrix from nowhere else."""
+    width, height = size
+    scale = f"scale={width}:{height}:in_color_matrix={matrix}:flags=area+accurate_rnd+full_chroma_int"
+    done = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", graph, "-frames:v", "1", "-vf", scale, "-f",
+                           "rawvideo", "-pix_fmt", "bgr24", "-"], check=True, capture_output=True)
+    return numpy.frombuffer(done.stdout, numpy.uint8).reshape(height, width, 3)
+
+
+class Pictures(Preview):
+    def test_stills_are_the_pictures(self):
+        """Of BT.709 and BT.601, shrunk and not: flat bars, so that only the edges differ by JPEG's loss."""
+        self.begin(", quality: 95")
+        for source, graph, size, matrix in (("hd", "smptehdbars=size=1280x720", (640, 360), "bt709"),
+                                            ("sd", "smptebars=size=320x240", (320, 240), "bt601")):
+            picture = decoded(self.await_picture(source))
+            expected = pattern(graph, size, matrix)
+            self.assertEqual(picture.shape, expected.shape)
+            self.assertGreater(psnr(picture, expected), 32, source)
+            flat = slice(20, 140), slice(5, 20)  # within the first bar
+            self.assertLess(numpy.abs(picture[flat].astype(int) - expected[flat].astype(int)).max(), 5, source)
+        self.finish()
+
+    def test_stills_stand_upright(self):
+        """Photographs in the eight orientations of EXIF, as Pillow turns them."""
+        photo = PICTURES / "orange.jpg"
+        if not photo.exists():
+            self.skipTest(f"no {photo}")
+        names = "".join(f'  o{n}: {{uri: "o{n}.jpg", loop: true, realtime: true}}\n' for n in range(1, 9))
+        for n in range(1, 9):
+            image = Image.open(photo).resize((320, 200))
+            exif = Image.Exif()
+            exif[0x0112] = n
+            image.save(self.folder / f"o{n}.jpg", exif=exif, quality=95)
+        self.begin(", quality: 95", names)
+        for n in range(1, 9):
+            with self.subTest(orientation=n):
+                shown = ImageOps.exif_transpose(Image.open(io.BytesIO(self.await_picture(f"o{n}"))))
+                expected = ImageOps.exif_transpose(Image.open(self.folder / f"o{n}.jpg"))
+                self.assertEqual(shown.size, expected.size)
+                self.assertGreater(psnr(numpy.array(shown.convert("RGB")), numpy.array(expected.convert("RGB"))), 30)
+        self.finish()
+
+    def test_streams_are_read_by_others(self):
+        self.begin(", fps: 20")
+        self.await_picture("hd")
+        url = f"http://127.0.0.1:{self.port}/hd.mjpeg"
+        capture = cv2.VideoCapture(url)
+        self.addCleanup(capture.release)
+        still = decoded(self.await_picture("hd"))
+        for _ in range(10):
+            read, picture = capture.read()
+            self.assertTrue(read)
+            self.assertGreater(psnr(picture, still), 32)
+        done = call(["ffmpeg", "-v", "error", "-i", url, "-frames:v", "10", "-f", "framemd5", "-"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(sum(not line.startswith("#") for line in done.stdout.splitlines()), 10)
+        self.finish()
+
+    def test_parts_are_whole(self):
+        """Boundaries, lengths and JPEGs of a stream, read by the letter of RFC 2046."""
+        self.begin()
+        self.await_picture("sd")
+        stream = self.connect(stream_request("sd")).makefile("rb")
+        status, headers = stream.readline(), http.client.parse_headers(stream)
+        self.assertIn(b" 200 ", status)
+        self.assertIsNone(headers["Transfer-Encoding"])
+        boundary = headers.get_param("boundary")
+        self.assertEqual(headers.get_content_type(), "multipart/x-mixed-replace")
+        for _ in range(6):
+            self.assertEqual(stream.readline(), f"--{boundary}\r\n".encode())
+            part = http.client.parse_headers(stream)
+            self.assertEqual(part.get_content_type(), "image/jpeg")
+            picture = stream.read(int(part["Content-Length"]))
+            self.assertEqual(decoded(picture).shape, (240, 320, 3))
+            self.assertEqual(stream.read(2), b"\r\n")
+        self.finish()
+
+    def test_a_source_that_ended(self):
+        """Its streams end with its last picture, its still stays, and says since when; the others go on."""
+        self.begin(sources='  short: {uri: "lavfi:testsrc=size=64x48:rate=25:duration=2", realtime: true}\n')
+        self.await_picture("short")
+        stream = self.connect(stream_request("short"))
+        while stream.recv(65536):
+            pass
+        self.assertTrue(self.sources()["short"]["ended"])
+        self.assertEqual(self.get("/short.jpg")[0], 200)
+        self.assertEqual(self.get("/hd.jpg")[0], 200)
+        self.finish()
+
+    def test_few_sources_have_pictures(self):
+        """At most so many, the newest; the others make room."""
+        short = "".join(f'  s{n}: {{uri: "lavfi:testsrc=size=64x48:rate=25:duration=1", realtime: true}}\n'
+                        for n in range(6))
+        self.begin(", most_sources: 3", short)
+        self.wait_for(lambda: len(found := self.sources()) == 3 and {"hd", "sd"} <= set(found))
+        self.finish()
+
+
+class Requests(Preview):
+    def test_what_is_answered(self):
+        self.begin()
+        self.await_picture("sd")
+        self.await_picture("hd")
+        code, headers, page = self.get("/")
+        self.assertEqual((code, headers.get_content_type()), (200, "text/html"))
+        self.assertNotIn(b"://", page)
+        self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
+        self.assertEqual(list(self.sources()), ["hd", "sd"])
+        row = json.loads(self.get("/sd.json")[2])
+        self.assertEqual((row["source"], row["classes"]), ("sd", []))
+        self.assertEqual(row["pts"], row["seq"] / 5)
+        for path in ("/none.jpg", "/none.mjpeg", "/none.json", "/nothing", "/sd", "/sd.png", "/../sd.jpg",
+                     "/" + "x" * 300 + ".jpg", "/.jpg", "/favicon.ico"):
+            self.assertEqual(self.get(path)[0], 404, path)
+        for path in ("/", "/.json", "/sd.jpg", "/sd.mjpeg", "/sd.json"):
+            code, headers, body = self.get(path, "HEAD")
+            self.assertEqual((code, body, headers["Cache-Control"]), (200, b"", "no-store"), path)
+        self.assertEqual(self.get("/sd.mjpeg", "HEAD")[1].get_content_type(), "multipart/x-mixed-replace")
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"):
+            code, headers, _ = self.get("/", method)
+            self.assertEqual((code, headers["Allow"]), (405, "GET, HEAD"), method)
+        self.finish()
+
+    def test_pages_from_elsewhere(self):
+        """A name that was made to mean 127.0.0.1 is told by the Host header."""
+        self.begin()
+        self.await_picture("sd")
+        for host, code in (("localhost", 200), (f"127.0.0.1:{self.port}", 200), ("[::1]:80", 200),
+                           ("evil.example", 403), ("127.0.0.1.evil.example", 403), ("10.0.0.1", 403)):
+            for path in ("/", "/.json", "/sd.jpg", "/sd.mjpeg" if code == 403 else "/sd.json"):
+                self.assertEqual(self.get(path, headers={"Host": host})[0], code, (host, path))
+        self.assertEqual(self.get("/sd.jpg")[1]["Cross-Origin-Resource-Policy"], "same-origin")
+        self.finish()
+
+    def test_tokens(self):
+        self.begin(', token: "${PREVIEW_TOKEN}"', environment={"PREVIEW_TOKEN": TOKEN}, log="debug")
+        self.await_picture("sd", f"?token={TOKEN}")
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        for path in ("/", "/.json", "/sd.jpg", "/sd.json"):
+            self.assertEqual(self.get(path, headers=bearer)[0], 200)
+            self.assertEqual(self.get(path, headers={**bearer, "Host": "camera.example"})[0], 200)
+            self.assertEqual(self.get(f"{path}?token={TOKEN}")[0], 200)
+            for wrong in ("", "?token=", f"?token={TOKEN[:-1]}", f"?token={TOKEN}x", f"?tokens={TOKEN}",
+                          f"?token={TOKEN * 2}"):
+                code, headers, _ = self.get(path + wrong)
+                self.assertEqual((code, headers["WWW-Authenticate"]), (401, 'Bearer realm="millrace"'), wrong)
+            for wrong in (f"Basic {TOKEN}", TOKEN, "Bearer ", f"Bearer {TOKEN} "[:-2]):
+                self.assertEqual(self.get(path, headers={"Authorization": wrong})[0], 401, wrong)
+        self.finish()
+        commands = [pathlib.Path(self.folder / name).read_text() for name in ("log", "summary")]
+        for verb in (["plan", "--json"], ["plan"], ["graph"], ["check"]):
+            done = call([MILLRACE, *verb, self.folder / "pipeline.yaml"], environment={"PREVIEW_TOKEN": TOKEN})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            commands += [done.stdout, done.stderr]
+        self.assertFalse([text for text in commands if TOKEN in text])
+
+    def test_as_many_as_may(self):
+        self.begin(", viewers: 2")
+        self.await_picture("hd")
+        watching = [self.connect(stream_request("hd")) for _ in range(2)]
+        for one in watching:
+            self.assertIn(b" 200 ", one.recv(100))
+        code, headers, words = self.get("/hd.mjpeg")
+        self.assertEqual((code, headers["Retry-After"]), (503, "1"))
+        self.assertIn(b"viewers", words)
+        self.assertEqual(self.sources()["hd"]["viewers"], 2)
+        watching.pop().close()
+        self.wait_for(lambda: self.sources()["hd"]["viewers"] == 1)
+        again = self.connect(stream_request("hd"))
+        self.assertIn(b" 200 ", again.recv(100))
+        self.finish()
+
+
+class Bad(Preview):
+    def test_viewers_that_stop(self):
+        """They take nothing: the others see on, the pipeline runs on, and they are sent away."""
+        self.begin(", fps: 100, width: 1280, quality: 100, timeout: 1s", NOISE)
+        self.await_picture("noise")
+        stopped = [self.connect(stream_request("noise"), receive=4096) for _ in range(3)]
+        self.wait_for(lambda: self.sources()["noise"]["viewers"] == 3)
+        good = self.connect(stream_request("noise")).makefile("rb")
+        self.wait_for(lambda: len(good.read(65536)) == 65536 and self.sources()["noise"]["viewers"] == 1)
+        before = json.loads(self.get("/noise.json")[2])["seq"]
+        self.wait_for(lambda: json.loads(self.get("/noise.json")[2])["seq"] > before)
+        for one in stopped:
+            one.close()
+        self.finish()
+
+    def test_requests_that_never_end(self):
+        """A byte now and then keeps a connection from being idle, but not for long."""
+        self.begin(", timeout: 1s")
+        self.await_picture("sd")
+        slow = [self.connect(b"GET /sd.jpg HTTP/1.1\r\nHost: localhost\r\nX-Long: ") for _ in range(100)]
+        upload = self.connect(b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
+        self.assertIn(b" 200 ", upload.recv(100))
+        left = set(slow)
+
+        def drip():
+            for one in list(left):
+                one.setblocking(False)
+                try:
+                    one.send(b"x")
+                    if one.recv(4096) == b"":
+                        left.discard(one)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    left.discard(one)
+            return not left
+        self.wait_for(drip)
+        self.assertEqual(self.get("/sd.jpg")[0], 200)
+        self.finish()
+
+    def test_a_thousand_at_once(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        many = min(1000, hard - 100)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, many + 100), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.begin()
+        self.await_picture("sd")
+        threads = len(list(pathlib.Path(f"/proc/{self.child.pid}/task").iterdir()))
+        connections = [self.connect() for _ in range(many)]
+        for one in connections:
+            one.sendall(b"GET /sd.jpg HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for one in connections:
+            self.assertIn(b" 200 ", one.recv(100))
+            one.close()
+        files = pathlib.Path(f"/proc/{self.child.pid}/fd")
+        self.assertEqual(len(list(pathlib.Path(f"/proc/{self.child.pid}/task").iterdir())), threads)
+        self.wait_for(lambda: len(list(files.iterdir())) < 72 + 40)
+        self.finish()
+
+    def test_garbage(self):
+        self.begin(", timeout: 2s")
+        self.await_picture("sd")
+        random = numpy.random.default_rng(7)
+        pieces = [b"\0" * 5000, b"\r\n" * 5000, b"GET", b"GET / HTTP/9.9\r\n\r\n", b"GET " + b"/" * 100000,
+                  b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 20000, b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+                  b"GET /sd.jpg?token=%zz%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                  b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+                  b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+                  *(random.integers(0, 256, 3000, numpy.uint8).tobytes() for _ in range(30))]
+
+        def throw(piece):
+            connection = socket.create_connection(("127.0.0.1", self.port), timeout=harness.TIMEOUT)
+            with connection:
+                try:
+                    connection.sendall(piece)
+                    while connection.recv(65536):
+                        pass
+                except ConnectionError:
+                    pass
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            list(pool.map(throw, pieces))
+        self.assertEqual(self.get("/sd.jpg")[0], 200)
+        self.finish()
+
+
+class Refused(Preview):
+    def refused(self, options, code=78, verb="check", environment=None):
+        text = PIPELINE.format(options="", sources="").replace('listen: "127.0.0.1:0"', options)
+        done = call([MILLRACE, verb, self.write(text)], environment=environment)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def test_what_may_not_be(self):
+        told = self.refused('listen: "0.0.0.0:8090"')
+        self.assertRegex(told, r"pipeline.yaml:8:\d+: error: .*0\.0\.0\.0:8090 is reached from other machines.*"
+                               "token_file")
+        self.assertIn("is not an address to listen at", self.refused("listen: camera"))
+        self.assertIn("is not an address to listen at", self.refused('listen: "camera.example:80"'))
+        short = self.refused('listen: "[::]:8090", token: "${T}"', environment={"T": "secret-word"})
+        self.assertIn("has 11 characters", short)
+        self.assertNotIn("secret-word", short)
+        token = self.folder / "token"
+        self.assertIn("cannot open", self.refused("token_file: token", 66, "plan"))
+        token.write_text(TOKEN + "\n")
+        token.chmod(0o644)
+        self.assertIn("chmod 600", self.refused("token_file: token", 77, "plan"))
+        self.assertIn("not both", self.refused(f"token_file: token, token: {TOKEN}"))
+        token.chmod(0o600)
+        self.refused('token_file: token, listen: "0.0.0.0:0"', 0)
+        text = PIPELINE.format(options="", sources="").replace("input: decode", "input: hd")
+        self.assertIn("decode", call([MILLRACE, "check", self.write(text)]).stderr)
+
+    def test_a_port_in_use(self):
+        taken = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(taken.close)
+        port = taken.getsockname()[1]
+        told = self.refused(f'listen: "127.0.0.1:{port}"', 69, "run")
+        self.assertIn(f"127.0.0.1:{port} is in use by another program or stage", told)
+
+    def test_a_token_in_a_file(self):
+        token = self.folder / "token"
+        token.write_text(TOKEN + "\n")
+        token.chmod(0o600)
+        self.begin(", token_file: token")
+        self.await_picture("sd", f"?token={TOKEN}")
+        self.assertEqual(self.get("/sd.jpg")[0], 401)
+        self.finish()
+
+    def test_a_measured_run_does_not_listen(self):
+        port = free_port()
+        text = PIPELINE.format(options="", sources="").replace(":0\"", f':{port}"')
+        text = text.replace("realtime: true", "duration: 1s")
+        done = call([MILLRACE, "plan", "--profile", "1", self.write(text)])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("listens", done.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,323 @@
+/* preview: addresses, sizes and JPEGs of its pictures, and its server with many who look, come and go at once, beside 1
+ * to 16 workers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+#include "millrace/log.h"
+#include "millrace/millrace.h"
+#include "stages/media/picture_format.h"
+#include "stages/preview/address.h"
+#include "stages/preview/page.h"
+#include "stages/preview/shrink.h"
+#include "tests/support/opened.h"
+
+/* ---- addresses ------------------------------------------------------------------------------------------------- */
+
+static void addresses_are_read(void **state) {
+    static const struct {
+        const char *text;
+        bool right, loopback;
+    } cases[] = {{"127.0.0.1:8090", true, true}, {"127.9.9.9:1", true, true},  {"localhost:0", true, true},
+                 {"[::1]:65535", true, true},    {"0.0.0.0:80", true, false},  {"[::]:80", true, false},
+                 {"10.0.0.7:8090", true, false}, {"8090", false, false},       {":8090", false, false},
+                 {"127.0.0.1", false, false},    {"127.0.0.1:", false, false}, {"127.0.0.1:65536", false, false},
+                 {"127.0.0.1:-1", false, false}, {"::1:80", false, false},     {"[::1]80", false, false},
+                 {"camera.example:80", false, false}, {"[::1", false, false},  {"", false, false},
+                 {"http://127.0.0.1:80", false, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mr_address address;
+        int status = mr_address_parse(cases[i].text, &address);
+        if ((status == MR_OK) != cases[i].right || address.loopback != cases[i].loopback)
+            fail_msg("%s: %d, loopback %d", cases[i].text, status, address.loopback);
+    }
+}
+
+static void hosts_are_told_apart(void **state) {
+    static const char *const local[] = {"localhost", "localhost:8090", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:80"};
+    static const char *const others[] = {"camera.example", "127.0.0.1.example.com", "localhost.example.com:80",
+                                         "0.0.0.0", "10.0.0.1:80", "[::2]", "", ":80", "127.0.0.1:x", "[127.0.0.1]",
+                                         "localhost:"};
+    (void)state;
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if (!mr_address_host_is_local(local[i]))
+            fail_msg("%s is this machine", local[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (mr_address_host_is_local(others[i]))
+            fail_msg("\"%s\" is not", others[i]);
+}
+
+static void a_port_in_use_is_refused(void **state) {
+    mr_address address;
+    int first, second, port, none;
+    char text[64];
+    (void)state;
+    assert_int_equal(mr_address_parse("127.0.0.1:0", &address), MR_OK);
+    assert_int_equal(mr_address_listen(&address, "127.0.0.1:0", &first, &port), MR_OK);
+    snprintf(text, sizeof text, "127.0.0.1:%d", port);
+    assert_int_equal(mr_address_parse(text, &address), MR_OK);
+    assert_int_equal(mr_address_listen(&address, text, &second, &none), MR_ERROR_UNAVAILABLE);
+    assert_non_null(strstr(mr_message(), text));
+    assert_non_null(strstr(mr_message(), "`listen`"));
+    close(first);
+    /* An address for documentation (RFC 5737), which no machine has. */
+    assert_int_equal(mr_address_parse("192.0.2.1:0", &address), MR_OK);
+    assert_int_equal(mr_address_listen(&address, "192.0.2.1:0", &second, &none), MR_ERROR_UNAVAILABLE);
+}
+
+/* ---- pictures -------------------------------------------------------------------------------------------------- */
+
+static void sizes_keep_the_shape(void **state) {
+    static const struct {
+        int32_t width, height, sar_num, sar_den, to, wide, high;
+    } cases[] = {{1280, 720, 0, 0, 640, 640, 360}, {320, 240, 1, 1, 640, 320, 240}, {720, 576, 16, 15, 640, 640, 480},
+                 {720, 576, 64, 45, 8192, 1024, 576}, {1080, 1920, 0, 0, 540, 540, 960}, {1, 1, 0, 0, 16, 1, 1},
+                 {10, 30000, 0, 0, 100, 1, 400}, {30000, 10, 0, 0, 300, 300, 1}, {100, 100, 1, 1000000, 64, 1, 100}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const mr_format format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = cases[i].width,
+                                  .height = cases[i].height, .sar_num = cases[i].sar_num, .sar_den = cases[i].sar_den};
+        mr_size size = mr_shrink_size(&format, cases[i].to);
+        if (size.width != cases[i].wide || size.height != cases[i].high)
+            fail_msg("case %zu: %dx%d", i, size.width, size.height);
+    }
+}
+
+/* A bright left half and a dark right one, both flat in the upper half and rough in the lower one. */
+static void fill(uint8_t *data, int32_t width, int32_t height) {
+    for (int32_t y = 0; y < height; y++)
+        for (int32_t x = 0; x < width; x++)
+            data[y * width + x] = (uint8_t)((x < width / 2 ? 200 : 50) + (y < height / 2 ? 0 : (x * 37 + y) % 50));
+}
+
+enum { WIDE = 96, HIGH = 64 };
+
+static uint8_t *encoded(int quality, mr_upright upright, size_t *bytes) {
+    static uint8_t data[WIDE * HIGH];
+    mr_frame frame = {0};
+    mr_jpeg_encoder encoder = {.quality = quality};
+    mr_shrinker shrinker = {0};
+    AVFrame *small = av_frame_alloc();
+    assert_non_null(small);
+    fill(data, WIDE, HIGH);
+    frame.format = (mr_format){.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_GRAY8, .width = WIDE, .height = HIGH};
+    frame.plane[0] = (mr_plane){.data = data, .stride = WIDE, .bytes = sizeof data};
+    assert_int_equal(mr_shrink(&shrinker, &frame, WIDE / 2, small), MR_OK);
+    assert_int_equal(small->width, WIDE / 2);
+    assert_int_equal(small->height, HIGH / 2);
+    assert_in_range(small->data[0][8 * small->linesize[0] + 8], 199, 201);
+    assert_in_range(small->data[0][8 * small->linesize[0] + 40], 49, 51);
+    uint8_t *first = mr_jpeg_encode(&encoder, small, upright, 0, bytes), *again;
+    assert_non_null(first);
+    /* The same picture gives the same bytes, whatever came before. */
+    size_t again_bytes;
+    assert_non_null(again = mr_jpeg_encode(&encoder, small, upright, 7, &again_bytes));
+    assert_int_equal(*bytes, again_bytes);
+    assert_memory_equal(first, again + 7, *bytes);
+    mr_free(again);
+    av_frame_free(&small);
+    mr_shrinker_close(&shrinker);
+    mr_jpeg_encoder_close(&encoder);
+    return first;
+}
+
+static void quality_costs_bytes(void **state) {
+    size_t before = 0;
+    (void)state;
+    for (int quality = 10; quality <= 90; quality += 40) {
+        size_t bytes;
+        mr_free(encoded(quality, (mr_upright){0}, &bytes));
+        assert_true(bytes > before);
+        before = bytes;
+    }
+}
+
+/* JPEG is JFIF: begins with SOI, ends with EOI; EXIF stands behind SOI if the picture is to be turned, and nowhere
+ * otherwise. The values are those of the EXIF standard's table. */
+static void turned_pictures_say_so(void **state) {
+    static const struct {
+        int16_t rotation;
+        bool flip;
+        uint8_t value;
+    } cases[] = {{0, false, 1}, {90, false, 6}, {180, false, 3}, {270, false, 8}, {0, true, 2}, {90, true, 7},
+                 {180, true, 4}, {270, true, 5}, {-90, false, 8}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t bytes;
+        uint8_t *data = encoded(75, (mr_upright){cases[i].rotation, cases[i].flip}, &bytes);
+        assert_memory_equal(data, "\xff\xd8\xff", 3);
+        assert_memory_equal(data + bytes - 2, "\xff\xd9", 2);
+        if (cases[i].value == 1) {
+            assert_int_equal(data[3], 0xe0);
+        } else {
+            assert_memory_equal(data + 3, "\xe1\0\x22" "Exif\0\0MM\0\x2a\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0", 28);
+            assert_int_equal(data[31], cases[i].value);
+            assert_memory_equal(data + 38, "\xff\xe0", 2);
+        }
+        mr_free(data);
+    }
+}
+
+static void titles_are_text(void **state) {
+    size_t bytes;
+    char *page = mr_page_make("<script>a & b</script>", &bytes);
+    (void)state;
+    assert_non_null(page);
+    assert_int_equal(strlen(page), bytes);
+    assert_non_null(strstr(page, "<h1>&lt;script&gt;a &amp; b&lt;/script&gt;</h1>"));
+    /* Nothing is loaded from elsewhere. */
+    assert_null(strstr(page, "http:"));
+    assert_null(strstr(page, "https:"));
+    free(page);
+}
+
+/* ---- many at once ---------------------------------------------------------------------------------------------- */
+
+enum { CLIENTS = 12, TURNS = 6 };
+
+static _Atomic int heard_port;
+
+static void hear_port(void *context, mr_log_level level, const char *line) {
+    const char *at = strstr(line, "http://127.0.0.1:");
+    (void)context;
+    (void)level;
+    if (at)
+        heard_port = atoi(at + strlen("http://127.0.0.1:"));
+}
+
+static int connected(void) {
+    const struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)heard_port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)(const void *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* Asks, and reads the answer up to `most` bytes; leaves then, whatever is to come. Returns the code of the answer. */
+static int ask(const char *path, size_t most) {
+    char text[4096];
+    int fd = connected(), code = 0;
+    int length = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+    assert_int_equal(send(fd, text, (size_t)length, MSG_NOSIGNAL), length);
+    size_t done = 0;
+    ssize_t count;
+    while (done < most && (count = recv(fd, text, sizeof text - 1, 0)) > 0) {
+        text[count] = '\0';
+        if (!done)
+            sscanf(text, "HTTP/1.1 %d", &code);
+        done += (size_t)count;
+    }
+    close(fd);
+    return code;
+}
+
+static void *look(void *context) {
+    static const char *const paths[] = {"/",        "/.json",   "/a.jpg", "/b.json",
+                                        "/a.mjpeg", "/b.mjpeg", "/b.jpg", "/none.jpg"};
+    unsigned at = *(unsigned *)context, wrong = 0;
+    for (unsigned i = 0; i < TURNS; i++, at++) {
+        const char *path = paths[at % (sizeof paths / sizeof *paths)];
+        int code = ask(path, strstr(path, "mjpeg") ? 20000 : SIZE_MAX);
+        wrong += code != (strstr(path, "none") ? 404 : 200) && code != 503; /* 503: as many watch as may */
+    }
+    *(unsigned *)context = wrong;
+    return NULL;
+}
+
+static mr_pipeline *running(int workers) {
+    static const char text[] = "version: 1\npipeline: many\nsources:\n"
+                               "  a: {uri: \"lavfi:testsrc2=size=160x120:rate=100\", realtime: true}\n"
+                               "  b: {uri: \"lavfi:testsrc=size=96x64:rate=200\", realtime: true}\nstages:\n"
+                               "  decode: {input: [a, b]}\n"
+                               "  look: {type: preview, input: decode, listen: \"127.0.0.1:0\", fps: 50, width: 80, "
+                               "viewers: 4, most_sources: 2}\n";
+    const mr_pipeline_params params = {.types = mr_stage_types(), .path = "many.yaml", .text = text,
+                                       .workers = workers};
+    heard_port = 0;
+    mr_pipeline *pipeline = opened(&params);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    while (!heard_port)
+        usleep(1000);
+    while (ask("/a.jpg", SIZE_MAX) != 200 || ask("/b.jpg", SIZE_MAX) != 200)
+        usleep(1000);
+    return pipeline;
+}
+
+static void stop(mr_pipeline *pipeline) {
+    mr_summary *summary;
+    mr_pipeline_stop(pipeline, false);
+    assert_int_equal(ended(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
+    assert_true(summary->balanced);
+    assert_true(summary->delivered > 0);
+    assert_int_equal(summary->delivered, summary->in);
+    mr_summary_destroy(&summary);
+    mr_pipeline_destroy(&pipeline);
+}
+
+static void many_look_at_once(void **state) {
+    static const int workers[] = {1, 4, 16};
+    (void)state;
+    for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
+        mr_pipeline *pipeline = running(workers[i]);
+        pthread_t threads[CLIENTS];
+        unsigned numbers[CLIENTS];
+        for (unsigned n = 0; n < CLIENTS; n++) {
+            numbers[n] = n;
+            assert_int_equal(pthread_create(&threads[n], NULL, look, &numbers[n]), 0);
+        }
+        for (unsigned n = 0; n < CLIENTS; n++) {
+            pthread_join(threads[n], NULL);
+            assert_int_equal(numbers[n], 0);
+        }
+        stop(pipeline);
+    }
+}
+
+/* The end of a run waits for nobody: neither for a viewer, nor for one who has not asked for anything. */
+static void the_end_waits_for_nobody(void **state) {
+    static const char request[] = "GET /a.mjpeg HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    (void)state;
+    mr_pipeline *pipeline = running(2);
+    int viewer = connected(), silent = connected();
+    char byte;
+    assert_int_equal(send(viewer, request, sizeof request - 1, MSG_NOSIGNAL), sizeof request - 1);
+    assert_int_equal(recv(viewer, &byte, 1, 0), 1);
+    stop(pipeline);
+    while (recv(viewer, &byte, 1, 0) > 0)
+        continue;
+    assert_true(recv(silent, &byte, 1, 0) <= 0);
+    close(viewer);
+    close(silent);
+}
+
+static int listen_to_log(void **state) {
+    (void)state;
+    mr_log_set_level(MR_LOG_INFO);
+    mr_log_to(hear_port, NULL);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_are_read),   cmocka_unit_test(hosts_are_told_apart),
+        cmocka_unit_test(a_port_in_use_is_refused), cmocka_unit_test(sizes_keep_the_shape),
+        cmocka_unit_test(quality_costs_bytes),  cmocka_unit_test(turned_pictures_say_so),
+        cmocka_unit_test(titles_are_text),      cmocka_unit_test(many_look_at_once),
+        cmocka_unit_test(the_end_waits_for_nobody),
+    };
+    return cmocka_run_group_tests(tests, listen_to_log, NULL);
+}
