@@ -56,7 +56,7 @@ typedef struct mr_picture_target {
     const int *matrix; /* swscale's coefficients for Y'CbCr */
 } mr_picture_target;
 
-/* A scaler from pictures of `from` to such pictures, which heeds matrix, range and chroma siting of `from`; chroma of
+/* A scaler from pictures of `from` to such pictures, with matrix, range and chroma siting of `from`; chroma of
  * the result, if it has fewer samples, sits in the centre as in JPEG. The caller frees it with sws_freeContext.
  * MR_ERROR_MEMORY, MR_ERROR_DATA if swscale cannot. */
 int mr_picture_scaler(struct SwsContext **scaler, const mr_format *from, const mr_picture_target *to);

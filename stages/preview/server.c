@@ -430,7 +430,7 @@ static void *serve(void *context) {
         poll(on, 2, wait_ms(server));
         while (read(server->wake, &count, sizeof count) > 0)
             continue;
-        /* If there were as many connections as may be, the library takes notice of free room when it is called again. */
+        /* If there were as many connections as may be, the library accepts more when it is called again. */
         do {
             server->ended = false;
             MHD_run(server->daemon);

@@ -21,8 +21,8 @@ typedef struct mr_shrinker {
 /* Columns and rows of the small picture. */
 mr_size mr_shrink_size(const mr_format *format, int32_t width);
 
-/* Makes a small picture in `to`, whose memory is used again if there is no other reference to it. All zero is a new shrinker.
- * MR_ERROR_DATA, MR_ERROR_MEMORY. */
+/* Makes a small picture in `to`, whose memory is used again if there is no other reference to it. All zero is a new
+ * shrinker. MR_ERROR_DATA, MR_ERROR_MEMORY. */
 int mr_shrink(mr_shrinker *shrinker, const mr_frame *frame, int32_t width, AVFrame *to);
 void mr_shrinker_close(mr_shrinker *shrinker);
 
@@ -39,8 +39,9 @@ typedef struct mr_upright {
     bool flip;
 } mr_upright;
 
-/* Encodes a small picture, whose time is set. If it is to be turned, the JPEG says so by EXIF. Gives a block to be freed
- * with mr_free: `before` bytes that are not used yet, and *bytes bytes of JPEG. NULL on failure: bad data, no memory. */
+/* Encodes a small picture, whose time is set. If it is to be turned, the JPEG says so by EXIF. Gives a block to be
+ * freed with mr_free: `before` bytes that are not used yet, and *bytes bytes of JPEG. NULL on failure: bad data, no
+ * memory. */
 uint8_t *mr_jpeg_encode(mr_jpeg_encoder *encoder, AVFrame *picture, mr_upright upright, size_t before, size_t *bytes);
 void mr_jpeg_encoder_close(mr_jpeg_encoder *encoder);
 
