@@ -1,0 +1,110 @@
+"""tools/camera, the camera to try pipelines with: what ffmpeg and OpenCV read from it, and who may."""
+import pathlib
+import re
+import subprocess
+
+import harness
+from harness import ROOT, Case, call, free_port, main
+
+SMALL = ("--size", "160x120", "--rate", "25", "--gop", "0.4")
+
+
+def missing():
+    """Why there is no RTSP server, or None."""
+    words = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
+    try:
+        done = call(["/usr/bin/python3", "-c", words])
+    except FileNotFoundError:
+        return "no /usr/bin/python3"
+    return None if done.returncode == 0 else "no gst-rtsp-server for /usr/bin/python3 (tools/test installs it)"
+
+
+class Camera(Case):
+    def begin(self, *arguments, count=1):
+        """The URLs that it serves."""
+        child = harness.start([ROOT / "tools/camera", *SMALL, *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.stderr.close)
+        self.addCleanup(child.stdout.close)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        self.child = child
+        urls = [child.stdout.readline().strip() for _ in range(count)]
+        self.assertTrue(urls[-1], "nothing is served")
+        return urls
+
+    def need_server(self):
+        reason = missing()
+        if reason:
+            self.skipTest(reason)
+
+    def frames(self, url, count):
+        """Hashes of the pictures that ffmpeg reads, and its messages."""
+        tcp = ["-rtsp_transport", "tcp"] if url.startswith("rtsp") else []
+        done = call(["ffmpeg", "-nostdin", "-v", "error", *tcp, "-i", url, "-frames:v", count, "-f", "framemd5", "-"])
+        lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+        return [line.split(",")[-1].strip() for line in lines], done.stderr
+
+    def test_it_serves_a_video_over_and_over(self):
+        self.need_server()
+        video = self.folder / "short.mkv"
+        done = call(["ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc=size=160x120:rate=25",
+                     "-frames:v", "20", "-c:v", "ffv1", video])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for codec in ("h264", "hevc"):
+            with self.subTest(codec):
+                urls = self.begin(video, "--port", "0", "--count", "2", "--codec", codec, count=2)
+                self.assertRegex(urls[1], r"^rtsp://127\.0\.0\.1:\d+/camera2$")
+                hashes, _ = self.frames(urls[1], 50)
+                self.assertEqual(len(hashes), 50)
+                self.assertEqual(hashes[:20], hashes[20:40])
+                self.assertEqual(len(set(hashes)), 20)
+                self.child.terminate()
+                self.assertEqual(self.child.wait(harness.TIMEOUT), 0)
+
+    def test_only_this_machine_with_the_password(self):
+        self.need_server()
+        secret = self.folder / "password"
+        secret.write_text("open sesame\n")
+        [url] = self.begin("--port", "0", "--user", "guest", "--password-file", secret)
+        port = int(re.search(r":(\d+)/", url)[1])
+        hashes, told = self.frames(url, 1)
+        self.assertEqual(hashes, [])
+        self.assertIn("401", told)
+        hashes, told = self.frames(url.replace("//", "//guest:open%20sesame@"), 3)
+        self.assertEqual(len(hashes), 3, told)
+        listening = pathlib.Path("/proc/net/tcp").read_text()
+        self.assertIn(f"0100007F:{port:04X} 00000000:0000 0A", listening)
+        self.assertNotIn("open sesame", pathlib.Path(f"/proc/{self.child.pid}/cmdline").read_text())
+        again = call([ROOT / "tools/camera", *SMALL, "--port", port])
+        self.assertEqual(again.returncode, 69)
+        self.assertIn(f"port {port} of 127.0.0.1 is in use", again.stderr)
+
+    def test_mjpeg_needs_only_ffmpeg(self):
+        [url] = self.begin("--mjpeg", "--port", free_port())
+        for _ in range(2):  # one client after the other
+            self.assertEqual(len(self.connected(url)), 5)
+        self.child.terminate()
+        self.assertEqual(self.child.wait(harness.TIMEOUT), 0)
+
+    def connected(self, url):
+        """ffmpeg listens some time after it was started."""
+        while not (found := self.frames(url, 5)[0]):
+            self.assertIsNone(self.child.poll())
+        return found
+
+    def test_mistakes(self):
+        for arguments, code, words in ((["none.mp4"], 66, "there is no file none.mp4"),
+                                       (["--user", "a"], 2, "go together"), (["--count", "0"], 2, "above 0"),
+                                       (["--mjpeg", "--count", "2"], 64, "one camera"),
+                                       ([__file__], 65, "ffmpeg could not")):
+            if code == 65:
+                self.need_server()
+            done = call([ROOT / "tools/camera", *arguments])
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(words, done.stderr)
+        self.assertIn("tools/camera [VIDEO]", call([ROOT / "tools/camera", "--help"]).stdout)
+
+
+if __name__ == "__main__":
+    main()
