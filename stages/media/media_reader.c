@@ -92,7 +92,7 @@ int mr_reader_open(mr_reader **reader, const mr_reader_params *params) {
 }
 
 int mr_reader_read(mr_reader *reader, mr_packet *packet) {
-    *packet = (mr_packet){.pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME};
+    *packet = (mr_packet){.pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME, .captured_ns = MR_NO_TIME, .arrived_ns = MR_NO_TIME};
     return reader->type->read(reader, packet);
 }
 

@@ -44,6 +44,9 @@ typedef struct mr_packet {
     mr_media *media;
     int64_t pts_ns, dts_ns; /* from the start of the stream; MR_NO_TIME unknown */
     int64_t duration_ns;
+    int64_t captured_ns;    /* live: when the camera took it, ns since 1970; MR_NO_TIME unknown */
+    int64_t arrived_ns;     /* live: when its last byte came, CLOCK_MONOTONIC; MR_NO_TIME: not live */
+    bool begins_epoch;      /* live: the first of a new connection */
     uint32_t flags;
 } mr_packet;
 
