@@ -7,9 +7,9 @@
  * waits for nobody.
  *
  * Errors tell if another try may help: MR_ERROR_IO (nobody there, broken off, a server that is not ready) may mend itself;
- * MR_ERROR_PERMISSION (user or password), MR_ERROR_NO_INPUT (no such stream), MR_ERROR_DATA (not a stream that is
- * understood), MR_ERROR_CONFIG and MR_ERROR_UNAVAILABLE will probably be the same at the next try. Messages name the URL
- * without user and password. */
+ * MR_ERROR_PERMISSION (user or password), MR_ERROR_NO_INPUT (no such stream, or no video in it), MR_ERROR_DATA (not a stream
+ * that is understood), MR_ERROR_CONFIG and MR_ERROR_UNAVAILABLE (a codec or transport that is not known) will probably be
+ * the same at the next try. Messages name the URL without user and password. */
 #ifndef MILLRACE_STAGES_LIVE_CONNECTION_H
 #define MILLRACE_STAGES_LIVE_CONNECTION_H
 
@@ -41,14 +41,15 @@ typedef struct mr_connection_counts {
     uint64_t lost;           /* packets of the network that never came in time */
     uint64_t late;           /* came after they were given up: of `lost` */
     double jitter_ns;        /* RFC 3550, 6.4.1; 0: not known */
+    mr_transport transport;  /* of RTP, as it was found; AUTO: not RTP, or not known yet */
 } mr_connection_counts;
 
 typedef struct mr_connection mr_connection;
 
 typedef struct mr_connection_type {
     const char *name;        /* "rtsp" */
-    /* What the first packets tell. Facts that are not known stay 0. May read packets, which mr_connection_read still
-     * gives. */
+    /* What the first packets tell. Facts that are not known stay 0. May read packets up to the first key, from which on
+     * mr_connection_read still gives them; waits for it as long as opening may take. */
     int (*survey)(mr_connection *connection, mr_survey *survey);
     /* Waits until `until_ns` (CLOCK_MONOTONIC) for the next packet: MR_OK, MR_ERROR_AGAIN (none came until then), MR_END
      * (the server has ended the stream), or an error after which only close may follow. Only packets of the picture's

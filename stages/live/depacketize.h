@@ -11,24 +11,40 @@
 typedef enum mr_rtp_codec { MR_RTP_H264, MR_RTP_HEVC, MR_RTP_JPEG } mr_rtp_codec;
 
 typedef struct mr_rtp_unit {
-    const uint8_t *data;
+    const uint8_t *data; /* followed by 64 zeros */
     size_t bytes;
-    int64_t time;    /* of the stream's clock */
-    bool key;        /* a decoder can begin here: IDR, IRAP, any JPEG */
-    bool damaged;    /* packets of it, or between it and the unit before it, are missing */
-    bool parameters; /* it has parameter sets */
+    int64_t time;        /* of the stream's clock, unwrapped */
+    uint32_t timestamp;  /* the same as it came */
+    bool key;            /* a decoder can begin here: IDR, IRAP, any JPEG; whole, with its parameter sets if any are known */
+    bool gap;            /* packets before it are missing, or units that were too large */
+    bool damaged;        /* packets of it are missing, or may be */
+    bool disposable;     /* no other picture is predicted from it */
+    int width, height;   /* JPEG; else 0 */
 } mr_rtp_unit;
 
 typedef struct mr_depacketizer mr_depacketizer;
 
-/* Units above `most_bytes` are cut off, and damaged. MR_ERROR_MEMORY. */
+/* Units above `most_bytes` are dropped: the next one has a gap. MR_ERROR_MEMORY. */
 int mr_depacketizer_create(mr_depacketizer **depacketizer, mr_rtp_codec codec, size_t most_bytes);
 void mr_depacketizer_destroy(mr_depacketizer **depacketizer);
 /* Takes the next packet in order. Units are to be taken before the next one. */
 void mr_depacketizer_put(mr_depacketizer *depacketizer, const mr_rtp_packet *packet);
 /* The next unit that is complete, valid until the next mr_depacketizer_put; false: there is none. */
 bool mr_depacketizer_take(mr_depacketizer *depacketizer, mr_rtp_unit *unit);
-/* The connection is over: what is begun is forgotten, and the next unit counts as damaged unless it is a key. */
-void mr_depacketizer_reset(mr_depacketizer *depacketizer);
+/* No packet follows: what was begun becomes a unit, too. */
+void mr_depacketizer_end(mr_depacketizer *depacketizer);
+/* Whether a unit is begun, of which more packets follow at once. */
+bool mr_depacketizer_is_open(const mr_depacketizer *depacketizer);
+
+/* A parameter set (NAL unit) from elsewhere: key units that lack such sets get it in front. Larger ones than 64 KiB are
+ * ignored. */
+void mr_depacketizer_add_set(mr_depacketizer *depacketizer, const uint8_t *data, size_t bytes);
+/* The parameter sets that are known, in Annex B form, followed by 64 zeros: valid until the next put or add_set. `version`
+ * changes with them. bytes 0: none. */
+const uint8_t *mr_depacketizer_sets(mr_depacketizer *depacketizer, size_t *bytes, uint64_t *version);
+/* JPEG: the size of pictures whose header cannot hold it. */
+void mr_depacketizer_set_size(mr_depacketizer *depacketizer, int width, int height);
+/* Payloads that were not understood, so far: "packets of type 26"; NULL: none. */
+const char *mr_depacketizer_refused(const mr_depacketizer *depacketizer, uint64_t *count);
 
 #endif

@@ -55,6 +55,7 @@ stages: engine/base engine/device
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
 stages/media: engine/base stages
+stages/live: engine/base stages stages/media
 stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda stages stages/media
 stages/encode: engine/base stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages

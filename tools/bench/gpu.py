@@ -47,7 +47,8 @@ PACKED = (HERE / "manifests").is_dir()
 LIBRARIES = {"libavformat": "libavformat-dev", "libavcodec": "libavcodec-dev", "libavutil": "libavutil-dev",
              "libswscale": "libswscale-dev", "yaml-0.1": "libyaml-dev", "yajl": "libyajl-dev", "libzmq": "libzmq3-dev",
              "libpng": "libpng-dev", "libprotobuf-c": "libprotobuf-c-dev", "liblz4": "liblz4-dev",
-             "libzstd": "libzstd-dev", "libxxhash": "libxxhash-dev", "cmocka": "libcmocka-dev"}
+             "libzstd": "libzstd-dev", "libxxhash": "libxxhash-dev",
+             "gnutls": "libgnutls28-dev", "cmocka": "libcmocka-dev"}
 TOOLS = {"cmake": "cmake", "ninja": "ninja-build", "gcc": "gcc", "g++": "g++", "pkg-config": "pkg-config",
          "protoc-c": "protobuf-c-compiler", "nvcc": "the CUDA toolkit, 12.1 or later"}
 NO_DEVICE, UNFINISHED = 69, 75

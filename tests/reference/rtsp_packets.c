@@ -1,0 +1,221 @@
+/* Reads a stream of RTSP and writes a line for each packet and each decoded picture, for rtsp.py, which compares them.
+ *
+ *     rtsp_packets URL [key=value...]
+ *
+ * Keys: user, password, transport (auto, tcp, udp), latency (ms), timeout (ms, of opening), ca, hosts, most (bytes of a packet),
+ * packets and seconds (to read at most), decode (0, 1), survey (0, 1), stop (ms from the beginning until it is told to stop).
+ * Lines:
+ *
+ *     survey CODEC WIDTHxHEIGHT RATE REFERENCES MS          (from the beginning until it was known)
+ *     packet PTS FLAGS BYTES CAPTURED ARRIVED WIDTHxHEIGHT MD5
+ *     picture PTS TAINTED WIDTHxHEIGHT MD5
+ *     counts PACKETS BYTES LOST LATE JITTER_NS TRANSPORT
+ *     end STATUS MS CPU_MS MESSAGE                          (milliseconds: of the last call; CPU_MS since it was open)
+ *
+ * A picture is tainted if a packet before it, and behind the last key, was incomplete or had a gap before it. */
+#include <inttypes.h>
+#include <libavcodec/avcodec.h>
+#include <libavutil/imgutils.h>
+#include <libavutil/md5.h>
+#include <libavutil/mem.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/base/thread.h"
+#include "millrace/frame.h"
+#include "millrace/status.h"
+#include "stages/live/address.h"
+#include "stages/live/connection.h"
+
+typedef struct reading {
+    mr_connection_params params;
+    int64_t most_packets, most_ns, stop_ns;
+    bool decode, survey;
+    AVCodecContext *decoder;
+    AVPacket *packet;
+    AVFrame *frame;
+    bool tainted;
+    int width, height;
+} reading;
+
+static const char *value_of(int count, char **arguments, const char *key, const char *otherwise) {
+    const size_t bytes = strlen(key);
+    for (int i = 2; i < count; i++)
+        if (strncmp(arguments[i], key, bytes) == 0 && arguments[i][bytes] == '=')
+            return arguments[i] + bytes + 1;
+    return otherwise;
+}
+
+static int64_t number_of(int count, char **arguments, const char *key, int64_t otherwise) {
+    const char *text = value_of(count, arguments, key, NULL);
+    return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+static const char *md5(const uint8_t *data, size_t bytes) {
+    static char hex[33];
+    uint8_t sum[16];
+    av_md5_sum(sum, data, bytes);
+    for (int i = 0; i < 16; i++)
+        snprintf(hex + 2 * i, 3, "%02x", sum[i]);
+    return hex;
+}
+
+/* ---- decoding ---------------------------------------------------------------------------------------------------- */
+
+static void print_picture(const reading *at) {
+    const AVFrame *frame = at->frame;
+    const int bytes = av_image_get_buffer_size(frame->format, frame->width, frame->height, 1);
+    uint8_t *whole = malloc((size_t)bytes);
+    if (!whole)
+        abort();
+    av_image_copy_to_buffer(whole, bytes, (const uint8_t *const *)frame->data, frame->linesize, frame->format, frame->width,
+                            frame->height, 1);
+    /* What was passed in with its packet: whether that was tainted. */
+    printf("picture %" PRId64 " %d %dx%d %s\n", frame->pts, (int)frame->reordered_opaque, frame->width, frame->height,
+           md5(whole, (size_t)bytes));
+    free(whole);
+}
+
+static void print_pictures(const reading *at) {
+    while (avcodec_receive_frame(at->decoder, at->frame) >= 0)
+        print_picture(at);
+}
+
+static void open_decoder(reading *at, const mr_media *media) {
+    const AVCodecParameters *codec = media->codec;
+    at->decoder = avcodec_alloc_context3(avcodec_find_decoder(codec->codec_id));
+    avcodec_parameters_to_context(at->decoder, codec);
+    at->decoder->thread_count = 1;
+    if (avcodec_open2(at->decoder, NULL, NULL) < 0)
+        abort();
+}
+
+static void decode(reading *at, const mr_packet *packet) {
+    if (!at->decoder)
+        open_decoder(at, packet->media);
+    at->packet->data = packet->data;
+    at->packet->size = (int)packet->bytes;
+    at->packet->pts = packet->pts_ns;
+    at->decoder->reordered_opaque = at->tainted;
+    avcodec_send_packet(at->decoder, at->packet);
+    print_pictures(at);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static void print_packet(reading *at, const mr_packet *packet) {
+    const AVCodecParameters *codec = packet->media->codec;
+    if (packet->flags & MR_FRAME_KEY)
+        at->tainted = false;
+    else if (packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT))
+        at->tainted = true;
+    printf("packet %" PRId64 " %u %zu %" PRId64 " %" PRId64 " %dx%d %s\n", packet->pts_ns, packet->flags, packet->bytes,
+           packet->captured_ns, packet->arrived_ns, codec->width, codec->height, md5(packet->data, packet->bytes));
+    for (int i = 0; i < 64; i++)
+        if (packet->data[packet->bytes + (size_t)i])
+            abort();
+    if (at->decode)
+        decode(at, packet);
+}
+
+static int read_all(reading *at, mr_connection *connection, int64_t begun_ns) {
+    int64_t left = at->most_packets;
+    int status = MR_OK;
+    while (left > 0 && !status) {
+        mr_packet packet;
+        status = connection->type->read(connection, begun_ns + at->most_ns, &packet);
+        if (status)
+            break;
+        print_packet(at, &packet);
+        mr_buffer_unref(&packet.buffer);
+        mr_media_unref(&packet.media);
+        left--;
+    }
+    if (at->decoder) {
+        avcodec_send_packet(at->decoder, NULL);
+        print_pictures(at);
+    }
+    return status;
+}
+
+static int survey(mr_connection *connection, int64_t begun_ns) {
+    mr_survey found;
+    const int status = connection->type->survey(connection, &found);
+    if (!status)
+        printf("survey %s %" PRId64 "x%" PRId64 " %.3f %d %" PRId64 "\n", found.set.codec, (int64_t)found.set.width.min,
+               (int64_t)found.set.height.min, found.rate, found.references, (mr_live_now_ns() - begun_ns) / 1000000);
+    return status;
+}
+
+/* Ends it after a while, as a pipeline that stops would. */
+static void *stop(void *context) {
+    const reading *at = context;
+    const uint64_t one = 1;
+    usleep((useconds_t)(at->stop_ns / 1000));
+    if (write(at->params.wake, &one, sizeof one) < 0)
+        abort();
+    return NULL;
+}
+
+static void read_arguments(reading *at, int count, char **arguments) {
+    const char *transport = value_of(count, arguments, "transport", "auto");
+    at->params = (mr_connection_params){
+        .url = arguments[1], .user = value_of(count, arguments, "user", NULL),
+        .password = value_of(count, arguments, "password", NULL),
+        .transport = strcmp(transport, "tcp") == 0 ? MR_TRANSPORT_TCP : strcmp(transport, "udp") == 0 ? MR_TRANSPORT_UDP
+                                                                                                     : MR_TRANSPORT_AUTO,
+        .latency_ns = number_of(count, arguments, "latency", 200) * 1000000,
+        .open_timeout_ns = number_of(count, arguments, "timeout", 10000) * 1000000,
+        .ca_file = value_of(count, arguments, "ca", NULL), .allow_hosts = value_of(count, arguments, "hosts", NULL),
+        .most_bytes = (size_t)number_of(count, arguments, "most", 8 << 20), .wake = eventfd(0, EFD_NONBLOCK),
+        .media = {.uri = arguments[1], .max_pixels = 1 << 26}};
+    at->most_packets = number_of(count, arguments, "packets", INT64_MAX);
+    at->most_ns = number_of(count, arguments, "seconds", 3600) * 1000000000;
+    at->stop_ns = number_of(count, arguments, "stop", 0) * 1000000;
+    at->decode = number_of(count, arguments, "decode", 0);
+    at->survey = number_of(count, arguments, "survey", 0);
+}
+
+int main(int count, char **arguments) {
+    reading at = {0};
+    mr_connection *connection = NULL;
+    mr_connection_counts counts;
+    pthread_t stopper;
+    if (count < 2)
+        return 64;
+    read_arguments(&at, count, arguments);
+    at.packet = av_packet_alloc();
+    at.frame = av_frame_alloc();
+    at.tainted = true;
+    if (at.stop_ns && pthread_create(&stopper, NULL, stop, &at))
+        abort();
+    const int64_t begun_ns = mr_live_now_ns();
+    int64_t opened_ns = begun_ns;
+    double cpu_s = 0;
+    int status = mr_connection_open_rtsp(&connection, &at.params);
+    if (!status && at.survey)
+        status = survey(connection, begun_ns);
+    if (!status) {
+        cpu_s = mr_process_cpu_s();
+        opened_ns = mr_live_now_ns();
+        status = read_all(&at, connection, opened_ns);
+        connection->type->count(connection, &counts);
+        printf("counts %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.0f %d\n", counts.packets, counts.bytes, counts.lost,
+               counts.late, counts.jitter_ns, counts.transport);
+        cpu_s = mr_process_cpu_s() - cpu_s;
+    }
+    printf("end %d %" PRId64 " %.3f %s\n", status, (mr_live_now_ns() - opened_ns) / 1000000, cpu_s * 1000,
+           status < 0 ? mr_message() : "");
+    if (connection)
+        connection->type->close(connection);
+    if (at.stop_ns)
+        pthread_join(stopper, NULL);
+    avcodec_free_context(&at.decoder);
+    av_packet_free(&at.packet);
+    av_frame_free(&at.frame);
+    close(at.params.wake);
+    return 0;
+}
