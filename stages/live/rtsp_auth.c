@@ -102,15 +102,17 @@ bool mr_rtsp_auth_read(mr_rtsp_auth *auth, const mr_rtsp_message *message) {
 
 enum { HEX = 2 * 32 + 1 };
 
-/* The hash of the parts with colons between them, in hexadecimal; the last part is followed by NULL. */
+/* The hash of the parts with colons between them, in hexadecimal; the last part is followed by NULL. `hex` may be one of
+ * them. */
 __attribute__((sentinel)) static void hash(mr_rtsp_scheme scheme, char hex[HEX], ...) {
     const gnutls_digest_algorithm_t algorithm = scheme == MR_RTSP_SHA256 ? GNUTLS_DIG_SHA256 : GNUTLS_DIG_MD5;
     gnutls_hash_hd_t of;
     uint8_t sum[32] = {0};
     va_list parts;
-    *hex = '\0';
-    if (gnutls_hash_init(&of, algorithm) < 0)
+    if (gnutls_hash_init(&of, algorithm) < 0) {
+        *hex = '\0';
         return;
+    }
     va_start(parts, hex);
     const char *part = va_arg(parts, const char *);
     for (bool first = true; part; part = va_arg(parts, const char *), first = false) {

@@ -45,7 +45,8 @@ static bool read_first_line(mr_rtsp_message *message, const char *line, size_t b
         !isdigit((unsigned char)space[3]) || space[1] == '0')
         return false;
     message->status = (space[1] - '0') * 100 + (space[2] - '0') * 10 + (space[3] - '0');
-    copy_words(message->words, sizeof message->words, space + 4, left - 3);
+    const size_t gap = left > 3 && space[4] == ' ';
+    copy_words(message->words, sizeof message->words, space + 4 + gap, left - 3 - gap);
     return true;
 }
 
