@@ -1,0 +1,462 @@
+"""The RTSP client beside gst-rtsp-server and ffmpeg, and against servers that do wrong.
+
+    rtsp.py PROGRAM [TEST...]    (tests/reference/rtsp_packets.c)
+"""
+import collections
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import rtsp_hostile as hostile
+
+PROGRAM = sys.argv.pop(1)
+HERE = os.path.dirname(os.path.abspath(__file__))
+TIMEOUT = float(os.environ.get("MILLRACE_TEST_TIMEOUT", "60"))
+KEY, CORRUPT, SEAM = 1, 4, 16
+END, DATA, NO_INPUT, UNAVAILABLE, IO, PERMISSION, CONFIG, CANCELLED, AGAIN = 3, -2, -3, -4, -8, -10, -11, -12, -13
+NO_TIME = -2**63
+# Pictures that differ from each other, encoded to the same bits in each run, with a key every 10; small packets.
+SOURCE = "videotestsrc is-live=true pattern={} ! video/x-raw,format=I420,width=320,height=240,framerate=50/1"
+H264 = "x264enc pass=quant quantizer=10 bframes={} key-int-max=10 threads=1 speed-preset=veryfast tune={}"
+FACTORIES = {
+    "/h264": f"( {SOURCE.format('ball')} ! {H264.format(0, 'zerolatency')} ! rtph264pay mtu=400 name=pay0 pt=96 )",
+    "/b": f"( {SOURCE.format('ball')} ! {H264.format(2, 0)} ! rtph264pay mtu=400 name=pay0 pt=96 config-interval=-1 )",
+    "/hevc": f"( {SOURCE.format('ball')} ! x265enc speed-preset=ultrafast tune=zerolatency key-int-max=10 "
+             "option-string=log-level=none ! rtph265pay mtu=400 name=pay0 pt=96 )",
+    "/jpeg": f"( {SOURCE.format('ball')} ! jpegenc ! rtpjpegpay mtu=700 name=pay0 pt=26 )",
+    "/vp8": f"( {SOURCE.format('ball')} ! vp8enc deadline=1 ! rtpvp8pay name=pay0 pt=96 )",
+    "/short": f"( {SOURCE.format('ball').replace('is-live=true', 'is-live=true num-buffers=30')} ! jpegenc ! rtpjpegpay name=pay0 )",
+}
+
+Run = collections.namedtuple("Run", "survey packets pictures counts status took cpu message")
+Packet = collections.namedtuple("Packet", "pts flags bytes captured arrived size md5")
+Picture = collections.namedtuple("Picture", "pts tainted size md5")
+
+
+def command(url, **options):
+    return [PROGRAM, url] + [f"{key}={value}" for key, value in options.items()]
+
+
+def parse(output):
+    survey = counts = end = None
+    packets, pictures = [], []
+    for line in output.splitlines():
+        kind, *rest = line.split(" ")
+        if kind == "survey":
+            survey = rest
+        elif kind == "packet":
+            packets.append(Packet(*map(int, rest[:5]), *rest[5:]))
+        elif kind == "picture":
+            pictures.append(Picture(int(rest[0]), int(rest[1]), *rest[2:]))
+        elif kind == "counts":
+            counts = [int(number) for number in rest]
+        elif kind == "end":
+            end = (int(rest[0]), int(rest[1]), float(rest[2]), " ".join(rest[3:]))
+    return Run(survey, packets, pictures, counts, *end)
+
+
+def run(url, **options):
+    done = subprocess.run(command(url, **options), capture_output=True, text=True, timeout=TIMEOUT)
+    if done.returncode:
+        raise AssertionError(f"{url}: {done.returncode}: {done.stderr}")
+    return parse(done.stdout)
+
+
+def run_together(commands):
+    processes = [subprocess.Popen(each, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for each in commands]
+    return [process.communicate(timeout=TIMEOUT)[0] for process in processes]
+
+
+class Served:
+    """gst-rtsp-server, in a process of its own; None if it is not installed."""
+
+    def __init__(self, *options, wrap=()):
+        factories = [f"{path}={launch}" for path, launch in FACTORIES.items()]
+        environment = {**os.environ, "G_MESSAGES_DEBUG": ""}
+        self.process = subprocess.Popen([*wrap, "/usr/bin/python3", f"{HERE}/rtsp_server.py", *factories, *options],
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+        line = self.process.stdout.readline()
+        if not line.strip().isdigit():
+            self.close()
+            raise unittest.SkipTest(line.strip() or "no gst-rtsp-server")
+        self.port = int(line)
+
+    def url(self, path, scheme="rtsp"):
+        return f"{scheme}://127.0.0.1:{self.port}{path}"
+
+    def close(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+class Real(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Served("--not-shared")  # each client has a stream from its beginning
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.close()
+
+    def check_clean(self, found, count):
+        self.assertEqual((len(found.packets), found.status), (count, 0), found.message)
+        self.assertTrue(found.packets[0].flags & KEY)
+        self.assertEqual([packet.flags & (CORRUPT | SEAM) for packet in found.packets[1:]], [0] * (count - 1))
+        self.assertEqual({packet.size for packet in found.packets}, {"320x240"})
+        self.assertEqual(found.counts[2:4], [0, 0], "lost and late")
+
+    def check_stream(self, path, codec):
+        """Over each transport, with pictures as ffmpeg decodes them."""
+        url, transports = self.server.url(path), {"tcp": 1, "udp": 2, "auto": 2}
+        all_of_them = [["ffmpeg", "-v", "error", "-nostdin", "-rtsp_transport", "tcp", "-i", url, "-frames:v", "120", "-f",
+                        "framemd5", "-"]]
+        all_of_them += [command(url, transport=transport, survey=1, decode=1, packets=40) for transport in transports]
+        theirs, *ours = run_together(all_of_them)
+        theirs = {line.split(",")[-1].strip() for line in theirs.splitlines() if not line.startswith("#")}
+        for transport, found in zip(transports, map(parse, ours)):
+            used = transports[transport]
+            self.check_clean(found, 40)
+            self.assertEqual(found.survey[:3], [codec, "320x240", "50.000"])
+            self.assertEqual(found.counts[5], used)
+            self.assertEqual(len(found.pictures), 40)
+            times = sorted(packet.pts for packet in found.packets)
+            steps = [b - a for a, b in zip(times, times[1:])]
+            self.assertTrue(all(19_000_000 < step < 21_000_000 for step in steps), steps)
+            common = {picture.md5 for picture in found.pictures} & theirs
+            self.assertGreater(len(common), 25, f"{path} {transport}: pictures that ffmpeg has, too")
+
+    def test_h264(self):
+        self.check_stream("/h264", "h264")
+
+    def test_h264_with_b_frames(self):
+        self.check_stream("/b", "h264")
+
+    def test_hevc(self):
+        self.check_stream("/hevc", "hevc")
+
+    def test_jpeg(self):
+        self.check_stream("/jpeg", "mjpeg")
+
+    def test_what_the_server_refuses(self):
+        self.assertEqual(run(self.server.url("/none")).status, NO_INPUT)
+        found = run(self.server.url("/vp8"))
+        self.assertEqual(found.status, UNAVAILABLE)
+        self.assertIn("its video is VP8", found.message)
+
+    def test_end_of_the_stream(self):
+        found = run(self.server.url("/short"), transport="tcp")
+        self.assertIn(found.status, (END, IO), found.message)
+        self.assertGreaterEqual(len(found.packets), 20)
+
+    def test_packets_that_are_too_large(self):
+        whole = run(self.server.url("/h264"), transport="tcp", packets=40)
+        most = min(packet.bytes for packet in whole.packets if packet.flags & KEY) - 1
+        found = run(self.server.url("/h264"), transport="tcp", packets=30, most=most)
+        self.assertEqual((found.status, len(found.packets)), (0, 30), found.message)
+        self.assertTrue(all(packet.bytes <= most for packet in found.packets))
+        # The keys are missing: what follows them says so.
+        self.assertFalse(any(packet.flags & KEY for packet in found.packets))
+        self.assertGreaterEqual(sum(bool(packet.flags & SEAM) for packet in found.packets), 3)
+
+
+class Clock(unittest.TestCase):
+    def test_captured_times(self):
+        server = Served()
+        self.addCleanup(server.close)
+        found = run(server.url("/jpeg"), transport="udp", seconds=7)
+        known = [packet for packet in found.packets if packet.captured != NO_TIME]
+        self.assertGreater(len(known), 10)
+        behind = [time.time() - packet.captured / 1e9 - (time.monotonic() - packet.arrived / 1e9) for packet in known]
+        self.assertTrue(all(-0.5 < seconds < 2 for seconds in behind), behind)
+        for a, b in zip(known, known[1:]):
+            self.assertAlmostEqual((b.captured - a.captured) / 1e9, (b.pts - a.pts) / 1e9, delta=0.005)
+
+
+class Killed(unittest.TestCase):
+    def test_kill(self):
+        for transport in ("tcp", "udp"):
+            with self.subTest(transport):
+                server = Served()
+                self.addCleanup(server.close)
+                reader = subprocess.Popen(command(server.url("/jpeg"), transport=transport), stdout=subprocess.PIPE, text=True)
+                first = reader.stdout.readline()
+                server.process.send_signal(signal.SIGKILL)
+                rest, _ = reader.communicate(timeout=TIMEOUT)
+                found = parse(first + rest)
+                self.assertIn(found.status, (END, IO), found.message)
+
+    def test_nobody_there(self):
+        server = Served()
+        url = server.url("/jpeg")
+        server.close()
+        found = run(url)
+        self.assertEqual(found.status, IO)
+        self.assertRegex(found.message, "cannot connect to port .* Connection refused")
+
+    def test_stopped_server(self):
+        server = Served()
+        self.addCleanup(server.close)
+        server.process.send_signal(signal.SIGSTOP)
+        found = run(server.url("/jpeg"), timeout=1000)
+        self.assertEqual(found.status, IO)
+        self.assertIn("no answer to OPTIONS in time", found.message)
+
+
+class Guarded(unittest.TestCase):
+    def test_digest(self):
+        server = Served("--user", "me:secret")
+        self.addCleanup(server.close)
+        for transport in ("tcp", "udp"):
+            found = run(server.url("/jpeg"), user="me", password="secret", transport=transport, packets=5)
+            self.assertEqual(found.status, 0, found.message)
+        for options in ({}, {"user": "me", "password": "wrong"}, {"user": "other", "password": "secret"}):
+            found = run(server.url("/jpeg"), **options)
+            self.assertEqual(found.status, PERMISSION, found.message)
+            self.assertNotIn("secret", found.message)
+
+    def test_only_tcp(self):
+        server = Served("--protocols", "tcp")
+        self.addCleanup(server.close)
+        found = run(server.url("/jpeg"), packets=5)
+        self.assertEqual((found.status, found.counts[5]), (0, 1), found.message)
+        found = run(server.url("/jpeg"), packets=5, transport="udp")
+        self.assertEqual(found.status, UNAVAILABLE, found.message)
+        self.assertIn("set transport to auto", found.message)
+
+    def test_tls(self):
+        if not shutil.which("openssl"):
+            self.skipTest("no openssl")
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key", "-out", "certificate",
+                            "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+                           cwd=folder, check=True, capture_output=True)
+            both = f"{folder}/both.pem"
+            with open(both, "w") as file:
+                file.write(open(f"{folder}/certificate").read() + open(f"{folder}/key").read())
+            server = Served("--tls", both)
+            self.addCleanup(server.close)
+            url = server.url("/h264", "rtsps")
+            found = run(url, ca=f"{folder}/certificate", packets=20, decode=1)
+            self.assertEqual((found.status, found.counts[5]), (0, 1), found.message)
+            self.assertEqual(len(found.pictures), 20)
+            found = run(url)
+            self.assertEqual(found.status, CONFIG)
+            self.assertIn("certificate is not trusted", found.message)
+            self.assertEqual(run(url.replace("127.0.0.1", "localhost"), ca=f"{folder}/certificate").status, CONFIG)
+            self.assertEqual(run(url, ca=f"{folder}/none").status, CONFIG)
+            self.assertEqual(run(server.url("/h264", "rtsp"), timeout=2000).status, IO)
+
+
+class Lossy(unittest.TestCase):
+    """Packets dropped by the kernel, in a network namespace of its own."""
+
+    def test_no_wrong_picture_passes(self):
+        if subprocess.run(["unshare", "-rn", "sh", "-c", "ip link set lo up && nft list ruleset"],
+                          capture_output=True).returncode:
+            self.skipTest("no network namespaces, ip or nft here")
+        paths = ("/h264", "/hevc", "/jpeg")
+        found = run_together([reading for path in paths for reading in (self.in_namespace(path, 0, 120),
+                                                                        self.in_namespace(path, 3, 100))])
+        for path, clean, lossy in zip(paths, found[::2], found[1::2]):
+            if "end " not in clean or "end " not in lossy:
+                self.skipTest("no gst-rtsp-server in a network namespace")
+            self.compare(path, parse(clean), parse(lossy))
+
+    def compare(self, path, clean, lossy):
+        known = {picture.md5 for picture in clean.pictures}
+        self.assertFalse(any(picture.tainted for picture in clean.pictures))
+        right = [picture for picture in lossy.pictures if not picture.tainted]
+        print(f"{path}: {lossy.counts[2]} of {lossy.counts[0] + lossy.counts[2]} packets lost; {len(right)} of "
+              f"{len(lossy.pictures)} pictures untainted")
+        self.assertGreater(lossy.counts[2], 0)
+        self.assertGreater(len(right), 0)
+        self.assertEqual([picture for picture in right if picture.md5 not in known], [], path)
+
+    def in_namespace(self, path, loss, packets):
+        rule = ("nft 'add table ip t; add chain ip t c { type filter hook input priority 0; }; "
+                f"add rule ip t c udp dport > 1023 numgen random mod 100 < {loss} drop' && ") if loss else ""
+        reader = " ".join(command(f"rtsp://127.0.0.1:8554{path}", transport="udp", decode=1, packets=packets))
+        script = (f"ip link set lo up && {rule} {{ /usr/bin/python3 {HERE}/rtsp_server.py '{path}={FACTORIES[path]}' "
+                  f"--port 8554 --not-shared 2>/dev/null & }} | {{ read port; {reader}; kill 0; }}")
+        return ["unshare", "-rn", "setsid", "-w", "sh", "-c", script]
+
+
+class Hostile(unittest.TestCase):
+    def against(self, options=None, **wrong):
+        server = hostile.Server(**wrong)
+        self.addCleanup(server.close)
+        found = run(server.url, **{"transport": "tcp", "timeout": 1500, "packets": 20, **(options or {})})
+        return server, found
+
+    def expect(self, status, words, options=None, **wrong):
+        server, found = self.against(options, **wrong)
+        self.assertEqual(found.status, status, found.message)
+        self.assertRegex(found.message, words)
+        if found.message:
+            self.assertTrue(found.message.startswith(("rtsp://127.0.0.1", "cancelled")), found.message)
+        return server
+
+    def test_right_bytes_one_by_one(self):
+        server, found = self.against(bytewise=True)
+        self.assertEqual((found.status, len(found.packets)), (0, 20), found.message)
+        times = [packet.pts for packet in found.packets]  # numbers and times wrap on the way
+        self.assertEqual([b - a for a, b in zip(times, times[1:])], [40_000_000] * 19)
+        self.assertEqual([method for method, *_ in server.requests[:4]], ["OPTIONS", "DESCRIBE", "SETUP", "PLAY"])
+
+    def test_statuses(self):
+        for status, expected, words in (("404 Not Found", NO_INPUT, "is the path right"), ("503 Busy", IO, "503 Busy"),
+                                        ("401 No", PERMISSION, "needs a user and a password"),
+                                        ("403 No", PERMISSION, "403"), ("451 Odd", DATA, "refuses DESCRIBE")):
+            self.expect(expected, words, DESCRIBE=hostile.refusing(status))
+            self.expect(expected, status[:3], PLAY=hostile.refusing(status))
+        self.expect(IO, "454", SETUP=hostile.refusing("454 Session Not Found"))
+
+    def test_passwords_are_not_hammered(self):
+        challenge = 'WWW-Authenticate: Digest realm="r", nonce="n{}", stale={}'
+        for stale in ("false", "true"):
+            server = self.expect(PERMISSION, "user or password is wrong", {"user": "me", "password": "secret"},
+                                 DESCRIBE=hostile.refusing("401 No", challenge.format(1, stale)))
+            self.assertLessEqual(sum(method == "DESCRIBE" for method, *_ in server.requests), 3)
+
+    def test_silence_and_ends(self):
+        def silent(connection):
+            time.sleep(TIMEOUT)
+
+        self.expect(IO, "no answer to OPTIONS in time", greeting=silent)
+        self.expect(IO, "no answer to PLAY in time", PLAY=lambda server, headers: None)
+        self.expect(IO, "closed the connection before it answered OPTIONS|connection broke",
+                    greeting=lambda connection: connection.close())
+        # Told to stop while it waits.
+        started = time.monotonic()
+        self.expect(CANCELLED, "cancelled", {"timeout": 30000, "stop": 300}, greeting=silent)
+        self.assertLess(time.monotonic() - started, 10)
+
+    def test_endless_answers(self):
+        def flood(text):
+            def send(connection):
+                connection.recv(65536)
+                while True:
+                    connection.sendall(text)
+            return send
+
+        self.expect(DATA, "no end within|neither RTSP nor packets", greeting=flood(b"RTSP/1.0 200 OK\r\nX: " + b"y" * 4000))
+        self.expect(DATA, "neither RTSP nor packets", greeting=flood(b"\xff" * 4000))
+        self.expect(DATA, "neither RTSP nor packets", greeting=flood(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+        self.expect(DATA, "neither RTSP nor packets|no end within", greeting=flood(b"A\n" * 3000))
+        self.expect(DATA, "not SDP|more than|neither", DESCRIBE=lambda server, headers: b"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\n"
+                    b"Content-Length: 99999999999\r\n\r\n" + b"x" * 200000)
+        # Packets without end before any answer.
+        self.expect(IO, "no answer to OPTIONS in time", {"timeout": 700},
+                    greeting=flood(hostile.interleaved(hostile.jpeg(1, 1)) * 20))
+
+    def test_descriptions(self):
+        for sdp, status, words in ((b"", DATA, "not SDP"), (b"v=0\r\nm=audio 0 RTP/AVP 0\r\n", NO_INPUT, "no video"),
+                                   (b"v=0\r\nm=video 0 RTP/AVP 96\r\na=rtpmap:96 VP9/90000\r\n", UNAVAILABLE, "VP9"),
+                                   (hostile.SDP + b"a=control:a b\r\n", DATA, "not URLs")):
+            self.expect(status, words, sdp=sdp)
+
+    def test_redirections(self):
+        other = hostile.Server()
+        self.addCleanup(other.close)
+        to = lambda url: hostile.refusing("302 Moved", f"Location: {url}")
+        _, found = self.against(DESCRIBE=to(other.url))
+        self.assertEqual((found.status, len(found.packets)), (0, 20), found.message)
+        self.expect(DATA, "leads to other places", DESCRIBE=lambda server, headers: to(server.url)(server, headers))
+        self.expect(DATA, "not a URL of RTSP", DESCRIBE=to("file:///etc/passwd"))
+        self.expect(DATA, "not a URL of RTSP", DESCRIBE=hostile.refusing("302 Moved"))
+        self.expect(PERMISSION, "host localhost, which allow_hosts does not have", {"hosts": "127.0.0.*"},
+                    DESCRIBE=to(other.url.replace("127.0.0.1", "localhost")))
+        self.expect(PERMISSION, "allow_hosts does not have host 127.0.0.1", {"hosts": "10.*,*.example"})
+        # User and password stay with the host that they are for.
+        asked = {"DESCRIBE": hostile.refusing("401 No", 'WWW-Authenticate: Basic realm="r"')}
+        guarded = hostile.Server(**asked)
+        self.addCleanup(guarded.close)
+        self.expect(PERMISSION, "401", {"user": "me", "password": "secret"},
+                    DESCRIBE=to(guarded.url.replace("127.0.0.1", "localhost")))
+        self.assertFalse(any("authorization" in headers for *_, headers in guarded.requests))
+
+    def test_junk_between_packets(self):
+        def packets(connection):
+            for number in range(1000):
+                connection.sendall(b"\0\0\0" + hostile.interleaved(hostile.jpeg(number, number * 3600)) +
+                                   hostile.interleaved(b"other", 9) + hostile.interleaved(b"", 0) +
+                                   hostile.interleaved(b"\x80\xc9\0", 1) + b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n")
+                time.sleep(0.002)
+
+        server, found = self.against(packets=packets)
+        self.assertEqual((found.status, len(found.packets)), (0, 20), found.message)
+        self.assertEqual([packet.flags for packet in found.packets], [KEY | SEAM] + [KEY] * 19)
+
+    def test_size_changes_and_a_sender_begins_anew(self):
+        def packets(connection):
+            for number in range(10):
+                connection.sendall(hostile.interleaved(hostile.jpeg(number, number * 3600)))
+            for number in range(10):
+                connection.sendall(hostile.interleaved(hostile.jpeg(500 + number, number * 3600, 32, 16, 0x99)))
+            time.sleep(TIMEOUT)
+
+        _, found = self.against(packets=packets)
+        self.assertEqual([packet.size for packet in found.packets], ["16x16"] * 10 + ["32x16"] * 10)
+        self.assertEqual([bool(packet.flags & SEAM) for packet in found.packets], ([True] + [False] * 9) * 2)
+        times = [packet.pts for packet in found.packets]
+        self.assertEqual(times, sorted(times))
+
+    def test_bye(self):
+        def packets(connection):
+            for number in range(5):
+                connection.sendall(hostile.interleaved(hostile.jpeg(number, number * 3600)))
+            # One more without its marker: it is given at the end.
+            connection.sendall(hostile.interleaved(hostile.jpeg(5, 5 * 3600, marker=False)))
+            connection.sendall(hostile.interleaved(struct.pack(">BBHI", 0x81, 203, 1, 0x1234), 1))
+            time.sleep(TIMEOUT)
+
+        _, found = self.against(packets=packets)
+        self.assertEqual((found.status, len(found.packets)), (END, 6), found.message)
+        self.assertEqual([packet.flags & CORRUPT for packet in found.packets], [0] * 5 + [CORRUPT])
+
+    def test_keeping_alive(self):
+        server, found = self.against({"seconds": 3, "packets": 100000}, timeout=2)
+        self.assertEqual(found.status, AGAIN)
+        self.assertGreaterEqual(sum(method == "GET_PARAMETER" for method, *_ in server.requests), 2)
+        self.assertTrue(all(headers.get("session") == "7" for method, _, headers in server.requests if method == "GET_PARAMETER"))
+        self.expect(IO, "454 Gone: the server has ended the session", {"packets": 100000}, timeout=2,
+                    GET_PARAMETER=hostile.refusing("454 Gone"))
+
+    def test_udp_where_nothing_comes(self):
+        def setup(server, headers):
+            if "TCP" in headers["transport"]:
+                return server.setup(headers)
+            transport = headers["transport"] + ";server_port=9-10"
+            return f"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\nTransport: {transport}\r\nSession: 7\r\n\r\n".encode()
+
+        server, found = self.against({"transport": "auto", "timeout": 3000}, SETUP=setup)
+        self.assertEqual((found.status, len(found.packets), found.counts[5]), (0, 20, 1), found.message)
+        self.assertEqual(sum(method == "PLAY" for method, *_ in server.requests), 2)
+
+    def test_names_that_do_not_resolve(self):
+        found = run("rtsp://no-such-host.invalid/x", timeout=3000)
+        self.assertEqual(found.status, IO, found.message)
+        self.assertTrue(found.message.startswith("no-such-host.invalid"), found.message)
+
+
+def run_classes():
+    """All classes at once, each in a process of its own, since they mostly wait."""
+    classes = [name for name, value in globals().items() if isinstance(value, type) and issubclass(value, unittest.TestCase)]
+    processes = [subprocess.Popen([sys.executable, __file__, PROGRAM, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True) for name in classes]
+    outputs = [process.communicate()[0] for process in processes]
+    for name, output in zip(classes, outputs):
+        print(f"{name}\n{output}")
+    return max(process.returncode for process in processes)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        unittest.main()
+    sys.exit(run_classes())
