@@ -1,7 +1,6 @@
 #include "stages/live/address.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
@@ -155,22 +154,4 @@ bool mr_address_same_host(const mr_address *a, const mr_address *b) {
     unmap(a, &first);
     unmap(b, &second);
     return memcmp(&first, &second, sizeof first) == 0;
-}
-
-bool mr_host_allowed(const char *patterns, const char *host) {
-    char pattern[256];
-    if (!patterns)
-        return true;
-    for (const char *at = patterns; *at;) {
-        at += strspn(at, ", \t");
-        const size_t bytes = strcspn(at, ", \t");
-        if (bytes > 0 && bytes < sizeof pattern) {
-            memcpy(pattern, at, bytes);
-            pattern[bytes] = '\0';
-            if (fnmatch(pattern, host, FNM_CASEFOLD | FNM_NOESCAPE) == 0)
-                return true;
-        }
-        at += bytes;
-    }
-    return false;
 }

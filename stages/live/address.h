@@ -1,4 +1,4 @@
-/* Hosts: which may be connected to, and their addresses. Any thread. */
+/* Addresses of hosts, and waiting for sockets. Any thread. */
 #ifndef MILLRACE_STAGES_LIVE_ADDRESS_H
 #define MILLRACE_STAGES_LIVE_ADDRESS_H
 
@@ -25,11 +25,7 @@ int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns);
  * MR_ERROR_CANCELLED, MR_ERROR_MEMORY. */
 int mr_resolve(mr_address addresses[MR_MOST_ADDRESSES], int *count, const char *host, const char *port, int wake,
                int64_t until_ns);
-/* Whether two addresses are of the same host, whatever their ports. */
+/* Whether two addresses are of the same host and, maybe, of other ports. */
 bool mr_address_same_host(const mr_address *a, const mr_address *b);
-
-/* Whether a host is one of those that `patterns` allow: names or addresses with "*" and "?", separated by commas; a case
- * of letters means nothing. NULL allows all. */
-bool mr_host_allowed(const char *patterns, const char *host);
 
 #endif

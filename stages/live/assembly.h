@@ -1,4 +1,4 @@
-/* A unit while its packets come: what the depacketizers of the codecs write. One thread at a time. */
+/* A unit while its packets come: the depacketizers of the codecs write it. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_ASSEMBLY_H
 #define MILLRACE_STAGES_LIVE_ASSEMBLY_H
 
@@ -14,7 +14,7 @@ typedef struct mr_assembly {
     int64_t time;
     uint32_t timestamp;
     bool begun;        /* it has a packet */
-    bool picture;      /* it has a part of a picture, not only what precedes one */
+    bool picture;      /* it has a part of a picture, not only parameter sets and messages */
     bool complete, given;
     bool key, reference, gap, damaged;
     bool too_large;    /* `most` was not enough: it will not be given */
@@ -32,7 +32,7 @@ typedef struct mr_assembly {
 /* Adds bytes; beyond `most`, or without memory, the unit counts as too large. */
 void mr_assembly_add(mr_assembly *assembly, const uint8_t *data, size_t bytes);
 
-/* What a codec makes of payloads. */
+/* The payloads of a codec. */
 typedef struct mr_payload_type {
     /* Whether a payload is the beginning of a unit. */
     bool (*begins)(const uint8_t *payload, size_t bytes);

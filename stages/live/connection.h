@@ -69,6 +69,7 @@ typedef struct mr_connection_type {
 /* The head of each connection. */
 struct mr_connection {
     const mr_connection_type *type;
+    bool recorded; /* it has an end of its own, as a file has: MR_END is that, and it is not read in real time */
 };
 
 int mr_connection_open_rtsp(mr_connection **connection, const mr_connection_params *params);

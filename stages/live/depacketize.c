@@ -192,7 +192,7 @@ bool mr_depacketizer_is_open(const mr_depacketizer *d) {
     return unit->begun && !unit->complete && d->has_marked && !d->marker_lies;
 }
 
-/* What is begun becomes a unit. */
+/* Makes a unit of the packets that have come. */
 static void complete(mr_depacketizer *d) {
     mr_assembly *unit = &d->units[d->open];
     d->type->finish(d, unit);

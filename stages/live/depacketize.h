@@ -1,6 +1,6 @@
 /* RTP payloads put together to pictures: H.264 (RFC 6184), HEVC (RFC 7798) and JPEG (RFC 2435).
  *
- * A unit is what a decoder takes at once: an access unit in Annex B form (a start code before each NAL unit), or a whole
+ * A unit is taken by a decoder at once: an access unit in Annex B form (a start code before each NAL unit), or a whole
  * JPEG file. It is complete with the packet that has the marker, without waiting for the next one; a sender that does not
  * set it is served when the time changes. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_DEPACKETIZE_H
@@ -31,7 +31,7 @@ void mr_depacketizer_destroy(mr_depacketizer **depacketizer);
 void mr_depacketizer_put(mr_depacketizer *depacketizer, const mr_rtp_packet *packet);
 /* The next unit that is complete, valid until the next mr_depacketizer_put; false: there is none. */
 bool mr_depacketizer_take(mr_depacketizer *depacketizer, mr_rtp_unit *unit);
-/* No packet follows: what was begun becomes a unit, too. */
+/* No packet follows: a unit that was begun ends, too. */
 void mr_depacketizer_end(mr_depacketizer *depacketizer);
 /* Whether a unit is begun, of which more packets follow at once. */
 bool mr_depacketizer_is_open(const mr_depacketizer *depacketizer);

@@ -64,7 +64,7 @@ struct mr_rtp_order {
     int64_t time;         /* of that packet */
     uint32_t timestamp;   /* likewise */
     int64_t came_ns;      /* likewise */
-    int64_t release;      /* what is missing below this number is given up */
+    int64_t release;      /* packets below this number are not waited for */
     int64_t unreported;   /* packets given up before those that were taken */
     bool restarted;       /* the next packet that is taken is the first of a new count */
     bool has_direct;      /* the packet last put is the next one to be taken */
@@ -230,7 +230,7 @@ static held *first_held(const mr_rtp_order *order) {
     return NULL;
 }
 
-/* Moves on to a number; what is missing before it is lost. */
+/* Moves on to a number; packets that are missing before it are lost. */
 static void move_to(mr_rtp_order *order, int64_t number) {
     order->unreported += number - order->next;
     const int64_t from = number - order->next > SLOTS ? number - SLOTS : order->next;

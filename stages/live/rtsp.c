@@ -8,6 +8,7 @@
 #include "engine/base/memory.h"
 #include "millrace/stage.h"
 #include "millrace/status.h"
+#include "stages/live/hosts.h"
 
 static const int64_t second_ns = 1000000000;
 
@@ -49,7 +50,7 @@ static int follow(mr_rtsp *rtsp, const mr_rtsp_message *answer) {
     const char *name = rtsp->params.url;
     if (!mr_rtsp_header(answer, "Location", 0, place, sizeof place) || mr_rtsp_url_read(&next, place))
         return mr_fail(MR_ERROR_DATA, "%s: leads to another place that is not a URL of RTSP", name);
-    if (!mr_host_allowed(rtsp->params.allow_hosts, next.host))
+    if (!mr_host_is_allowed(rtsp->params.allow_hosts, next.host))
         return mr_fail(MR_ERROR_PERMISSION, "%s: leads to host %s, which allow_hosts does not have", name, next.host);
     if (rtsp->url.tls && !next.tls)
         return mr_fail(MR_ERROR_PERMISSION, "%s: leads from rtsps to rtsp, which is not followed", name);
@@ -283,7 +284,7 @@ static int open_transport(mr_rtsp *rtsp) {
         snprintf(words, sizeof words, "%s", mr_message());
         return mr_fail(status, "%.300s: %s", name, words);
     }
-    if (!mr_host_allowed(rtsp->params.allow_hosts, rtsp->url.host))
+    if (!mr_host_is_allowed(rtsp->params.allow_hosts, rtsp->url.host))
         return mr_fail(MR_ERROR_PERMISSION, "%s: allow_hosts does not have host %s", name, rtsp->url.host);
     if (wanted == MR_TRANSPORT_UDP && rtsp->url.tls)
         return mr_fail(MR_ERROR_CONFIG, "%s: rtsps carries RTP over TCP: set transport to auto or tcp", name);

@@ -9,7 +9,7 @@
 
 #include "stages/live/rtsp_message.h"
 
-/* ---- what a server wants ----------------------------------------------------------------------------------------- */
+/* ---- a server's offers ----------------------------------------------------------------------------------------------- */
 
 /* The value of `name` in `a="b", c=d`; a quoted one has its backslashes taken away. False: it is not there, or no room. */
 static bool find(const char *list, const char *name, char *value, size_t room) {

@@ -3,6 +3,7 @@
 #include <libavutil/mem.h>
 #include <string.h>
 
+#include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
 
 enum { STUB_BYTES = 48, PADDING = 64 };
@@ -90,13 +91,14 @@ static AVCodecParameters *make_parameters(const mr_rtsp_facts *facts) {
     return made;
 }
 
-/* Shows the decoder a picture, or what stands for one. */
+/* Shows the decoder a picture, or the one that stands for it. */
 static void look(mr_probe *probe, const mr_rtsp_facts *facts) {
     uint8_t stub[STUB_BYTES + PADDING];
     if (facts->unit)
         mr_probe_look(probe, facts->unit, facts->unit_bytes);
     else if (facts->codec == MR_RTP_H264 && facts->sets_bytes)
         mr_probe_look(probe, stub, write_stub(stub, find_pps(facts->sets, facts->sets_bytes)));
+    mr_av_forget(); /* that the picture has no content */
 }
 
 static double rate_of(const mr_rtsp_facts *facts, const AVCodecContext *codec) {

@@ -1,4 +1,4 @@
-/* The mr_media of a stream over RTP: what its parameter sets, or its first packet, tell of its pictures. Any thread. */
+/* The mr_media of a stream over RTP: the facts of its parameter sets, or of its first picture. Any thread. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_MEDIA_H
 #define MILLRACE_STAGES_LIVE_RTSP_MEDIA_H
 

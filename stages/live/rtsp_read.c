@@ -11,7 +11,7 @@
 
 static const int64_t second_ns = 1000000000, millisecond_ns = 1000000;
 
-/* ---- what comes -------------------------------------------------------------------------------------------------- */
+/* ---- packets and messages -------------------------------------------------------------------------------------------- */
 
 static void put_packet(mr_rtsp *rtsp, mr_rtp_packet *packet) {
     const mr_rtp_put put = mr_rtp_order_put(rtsp->order, packet, rtsp->now_ns);
@@ -68,7 +68,7 @@ static int take_message(mr_rtsp *rtsp, const mr_rtsp_message *message) {
     return MR_OK;
 }
 
-/* The next of what was read: MR_ERROR_AGAIN if all was taken. */
+/* Takes the next packet or message; MR_ERROR_AGAIN if all that was read was taken. */
 static int take_next(mr_rtsp *rtsp) {
     const uint8_t *data;
     size_t bytes;
@@ -113,7 +113,7 @@ static int send_report(mr_rtsp *rtsp) {
     return MR_OK;
 }
 
-/* What is to be done now and then. */
+/* Checks, reports, and keeping the session alive, if it is time for them. */
 static int keep_up(mr_rtsp *rtsp) {
     int status = check_payloads(rtsp);
     if (!status && rtsp->now_ns >= rtsp->next_report_ns)
@@ -129,7 +129,7 @@ static int64_t sooner(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Reads what the sockets have. */
+/* Reads the sockets that have something. */
 static int fill(mr_rtsp *rtsp, bool talk, bool rtp, bool rtcp) {
     uint8_t report[2048];
     size_t bytes;

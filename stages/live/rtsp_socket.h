@@ -31,7 +31,7 @@ typedef struct mr_rtsp_socket_params {
 int mr_rtsp_socket_open(mr_rtsp_socket *socket, const mr_rtsp_socket_params *params);
 /* Closes at once; with fd -1 it does nothing. */
 void mr_rtsp_socket_close(mr_rtsp_socket *socket);
-/* Reads what there is, at most `room`: MR_OK, MR_ERROR_AGAIN (nothing now), MR_END (the peer has closed it),
+/* Reads at most `room` bytes without waiting: MR_OK, MR_ERROR_AGAIN (nothing now), MR_END (the peer has closed it),
  * MR_ERROR_IO. */
 int mr_rtsp_socket_read(mr_rtsp_socket *socket, void *data, size_t room, size_t *bytes);
 /* Writes as much as it takes: MR_OK with *bytes > 0, MR_ERROR_AGAIN, MR_ERROR_IO. After AGAIN the same bytes come

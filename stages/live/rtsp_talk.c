@@ -124,7 +124,7 @@ int mr_rtsp_talk_fill(mr_rtsp_talk *talk) {
     return named(talk, status);
 }
 
-/* What is neither a packet nor a message is skipped up to the next byte that may begin one. Some servers pad packets. */
+/* Skips bytes up to the next one that may begin a packet or a message, if there are any: some servers pad packets. */
 static int skip(mr_rtsp_talk *talk) {
     enum { MOST_SKIPPED = 1 << 16 };
     while (talk->begin < talk->end && talk->in[talk->begin] != '$' && !isupper(talk->in[talk->begin])) {
@@ -136,7 +136,7 @@ static int skip(mr_rtsp_talk *talk) {
     return MR_OK;
 }
 
-/* Bytes up to the end of a line, or to what may begin a packet. */
+/* Bytes up to the end of a line, or to a byte that may begin a packet. */
 static size_t length_of_line(const uint8_t *at, size_t bytes) {
     size_t count = 0;
     while (count < bytes && at[count] != '$' && at[count] != '\n')

@@ -15,7 +15,7 @@ typedef struct mr_rtsp_talk {
     const char *name;            /* borrowed, as user and password are; NULL: none */
     const char *user, *password;
     int wake;
-    uint8_t *in;                 /* what was read: from `begin` to `end` */
+    uint8_t *in;                 /* bytes that were read: from `begin` to `end` */
     size_t begin, end, used;     /* used: bytes of the event that was given last */
     size_t skipped;              /* bytes that were neither a message nor a packet, since the last of them */
     char out[MR_RTSP_OUT];       /* not sent yet */
@@ -35,7 +35,7 @@ int mr_rtsp_talk_send(mr_rtsp_talk *talk, const char *method, const char *url, c
 /* Likewise an answer to a request of the server, and a packet. */
 int mr_rtsp_talk_answer(mr_rtsp_talk *talk, const mr_rtsp_message *request);
 int mr_rtsp_talk_send_packet(mr_rtsp_talk *talk, int channel, const uint8_t *data, size_t bytes);
-/* Sends what is left. MR_ERROR_IO. */
+/* Sends the rest. MR_ERROR_IO. */
 int mr_rtsp_talk_flush(mr_rtsp_talk *talk);
 
 /* A message, or a packet of a channel. */
@@ -47,9 +47,9 @@ typedef struct mr_rtsp_event {
     mr_rtsp_message message;
 } mr_rtsp_event;
 
-/* The next event of what was read, valid until the next call: MR_OK, MR_ERROR_AGAIN (more must be read), MR_ERROR_DATA. */
+/* The next event in the bytes that were read, valid until the next call: MR_OK, MR_ERROR_AGAIN (more must be read), MR_ERROR_DATA. */
 int mr_rtsp_talk_next(mr_rtsp_talk *talk, mr_rtsp_event *event);
-/* Reads what there is, after mr_rtsp_talk_next has answered MR_ERROR_AGAIN: MR_OK, MR_ERROR_AGAIN, MR_END, MR_ERROR_IO. */
+/* Reads without waiting, after mr_rtsp_talk_next has answered MR_ERROR_AGAIN: MR_OK, MR_ERROR_AGAIN, MR_END, MR_ERROR_IO. */
 int mr_rtsp_talk_fill(mr_rtsp_talk *talk);
 /* The events of poll() that it waits for. */
 short mr_rtsp_talk_events(const mr_rtsp_talk *talk);

@@ -237,8 +237,7 @@ class Guarded(unittest.TestCase):
                             "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
                            cwd=folder, check=True, capture_output=True)
             both = f"{folder}/both.pem"
-            with open(both, "w") as file:
-                file.write(open(f"{folder}/certificate").read() + open(f"{folder}/key").read())
+            subprocess.run("cat certificate key > both.pem", shell=True, cwd=folder, check=True)
             server = Served("--tls", both)
             self.addCleanup(server.close)
             url = server.url("/h264", "rtsps")

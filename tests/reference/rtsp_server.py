@@ -10,6 +10,7 @@ try:
     import gi
 
     gi.require_version("Gst", "1.0")
+    gi.require_version("GstRtsp", "1.0")
     gi.require_version("GstRtspServer", "1.0")
     from gi.repository import Gio, GLib, Gst, GstRtsp, GstRtspServer
 except (ImportError, ValueError) as missing:
@@ -49,10 +50,10 @@ for factory in arguments.factories:
     if arguments.protocols:
         made.set_protocols(GstRtsp.RTSPLowerTrans.TCP if arguments.protocols == "tcp" else GstRtsp.RTSPLowerTrans.UDP)
     if arguments.user or arguments.tls:
-        made.add_role_from_structure(Gst.Structure.new_from_string(
-            "user, media.factory.access=(boolean)true, media.factory.construct=(boolean)true")[0]
-            if isinstance(Gst.Structure.new_from_string("user"), tuple) else Gst.Structure.new_from_string(
-            "user, media.factory.access=(boolean)true, media.factory.construct=(boolean)true"))
+        allowed = Gst.Structure.new_empty("user")
+        for right in ("media.factory.access", "media.factory.construct"):
+            allowed.set_value(right, True)
+        made.add_role_from_structure(allowed)
     server.get_mount_points().add_factory(path, made)
 server.attach(None)
 print(server.get_bound_port(), flush=True)
