@@ -28,6 +28,7 @@ static const mr_stage_type *const types[] = {
     &mr_preprocess_stage,
     &mr_preview_stage,
     &mr_sharpness_stage,
+    &mr_video_stage,
     &mr_zmq_pub_stage,
     &mr_zmq_push_stage,
     NULL,

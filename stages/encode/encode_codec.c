@@ -219,7 +219,9 @@ int mr_encoder_open(AVCodecContext **result, const mr_encode_params *params, con
     codec->thread_count = params->threads;
     /* Frame threads of libavcodec would hold on to pictures. */
     codec->thread_type = FF_THREAD_SLICE;
-    codec->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
+    /* libaom would take the headers out of all packets, and give them with the first one alone. */
+    if (params->codec != MR_CODEC_AV1)
+        codec->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
     set_own(codec, params);
     set_rate(codec, params);
     mr_av_forget();

@@ -144,6 +144,8 @@ int mr_encode_negotiate(mr_negotiation *negotiation) {
         packets->set.height.max += packets->set.height.max & 1;
     }
     packets->mean_pixels = pictures->mean_pixels;
+    packets->references = 0;
+    packets->stills = false;
     negotiation->threads = mr_encoder_threads(&params);
     /* With threads of its own the caller waits for them; without, a call only computes. */
     negotiation->blocking = negotiation->threads > 0;

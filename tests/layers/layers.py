@@ -61,6 +61,7 @@ stages/encode: engine/base stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media
 stages/preview: engine/base stages stages/media stages/sink
+stages/video: engine/base stages stages/media stages/sink
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/sink
 tools/millrace/cli: engine/base
 tools/millrace/run: engine/base tools/millrace/cli

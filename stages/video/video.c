@@ -1,0 +1,177 @@
+/* video: packets -> files, the files and playlist of HLS, or a receiver on the network. Packets go out as they come,
+ * whether from media, without decoding, or from encode. */
+#include <string.h>
+
+#include "stages/list.h"
+#include "stages/media/media_codec.h"
+#include "stages/media/media_input.h"
+#include "stages/video/video_files.h"
+#include "stages/video/video_push.h"
+
+typedef struct video_state {
+    mr_video_files files;
+    mr_video_push push;
+} video_state;
+
+#define FIELD(name) offsetof(mr_video_options, name)
+static const mr_option options[] = {
+    {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_FOLDER, .offset = FIELD(path), .example = "recordings",
+     .required = true, .unless = "url", .help = "folder to write to; it is made if it does not exist"},
+    {.name = "url", .kind = MR_OPTION_URI, .file = MR_FILE_SENT, .offset = FIELD(url),
+     .example = "rtsp://127.0.0.1:8554/live",
+     .help = "receiver to send to in place of files: rtsp://, rtsps://, rtmp://, rtmps://, srt:// or udp://; of several "
+             "sources only one can be sent to an address"},
+    {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name), .fallback = "{source}.mp4",
+     .help = "name of each file, whose ending is its container: .mp4 (in fragments), .mkv, .ts, or .m3u8, the playlist of "
+             "HLS, whose files have a number behind the name; {source}, {number} and {time} (when the file was begun, in "
+             "UTC) are replaced. A further file of the same name has -2, -3, ... behind it"},
+    {.name = "segment", .kind = MR_OPTION_DURATION, .offset = FIELD(segment), .fallback = "0s", .max = 86400e9,
+     .help = "begin another file at the first key frame after this time; the name then needs {number} or {time}. 0: one "
+             "file, of HLS one every six seconds"},
+    {.name = "keep_for", .kind = MR_OPTION_DURATION, .offset = FIELD(keep_for), .fallback = "0s", .max = 1e18,
+     .help = "whenever a file is finished, remove the source's files that are older than this; 0: none"},
+    {.name = "keep_bytes", .kind = MR_OPTION_BYTES, .offset = FIELD(keep_bytes), .fallback = "0", .max = 1e18,
+     .help = "and its oldest ones, until all together have no more bytes than this; 0: none"},
+    {.name = "playlist", .kind = MR_OPTION_INT, .offset = FIELD(playlist), .fallback = "6", .min = 0, .max = MR_HLS_MOST,
+     .unit = "files",
+     .help = "of HLS: how many files the playlist has; unless keep_for or keep_bytes says otherwise, files are removed "
+             "when three more have come. 0: all, and none is removed"},
+    {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
+     .help = "replace a file of the same name; names with {number} or {time} never meet one: their numbers go on"},
+    {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "5s", .min = 1e8, .max = 3600e9,
+     .help = "how long a receiver may take to answer, or to take a packet, before the connection is given up"},
+    {.name = "retry", .kind = MR_OPTION_DURATION, .offset = FIELD(retry_first), .fallback = "500ms", .min = 1e7,
+     .max = 3600e9,
+     .help = "how long after a connection was lost another is tried; twice as long after each failure"},
+    {.name = "retry_most", .kind = MR_OPTION_DURATION, .offset = FIELD(retry_most), .fallback = "30s", .min = 1e7,
+     .max = 86400e9, .help = "but never longer than this"},
+    MR_ON_FULL_OPTION(FIELD(on_full)),
+    MR_OPTIONS_END};
+
+static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {{.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {0}};
+
+/* ---- planning ----------------------------------------------------------------------------------------------------- */
+
+bool mr_video_is_hls(const mr_video_options *given) {
+    return strcmp(mr_video_name_ending(given->name), ".m3u8") == 0;
+}
+
+static int container_of(const char *ending, mr_container *container) {
+    static const struct {
+        const char *ending;
+        mr_container container;
+    } known[] = {{".mp4", MR_CONTAINER_MP4}, {".mkv", MR_CONTAINER_MKV}, {".ts", MR_CONTAINER_TS}, {".m3u8", MR_CONTAINER_TS}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(ending, known[i].ending) == 0) {
+            *container = known[i].container;
+            return MR_OK;
+        }
+    return mr_fail(MR_ERROR_CONFIG, "name must end with .mp4, .mkv, .ts or .m3u8, not \"%s\"", ending);
+}
+
+int mr_video_container(const mr_video_options *given, mr_container *container, const char **option) {
+    *option = "url";
+    if (given->url)
+        return mr_video_push_container(given->url, container);
+    *option = "name";
+    int status = mr_video_name_check(given->name);
+    return status ? status : container_of(mr_video_name_ending(given->name), container);
+}
+
+static int check_name(mr_negotiation *negotiation) {
+    const mr_video_options *given = negotiation->options;
+    bool differs = mr_video_name_differs(given->name);
+    if (!given->path)
+        return MR_OK;
+    if (mr_video_is_hls(given) && differs)
+        return mr_refuse(negotiation, "name", "a playlist has one name: remove {number} and {time}, its files are numbered");
+    if (given->segment && !mr_video_is_hls(given) && !differs)
+        return mr_refuse(negotiation, "name", "with segment the name needs {number} or {time}, such as "
+                         "{source}-{time}.mp4");
+    if (!strstr(given->name, "{source}") && negotiation->sources > 1)
+        return mr_refuse(negotiation, "name", "%d sources come here, so the name needs {source}", negotiation->sources);
+    return MR_OK;
+}
+
+static int negotiate(mr_negotiation *negotiation) {
+    const mr_video_options *given = negotiation->options;
+    const mr_planned_input *input = &negotiation->inputs[0];
+    mr_container container;
+    const char *option;
+    int status = given->path || given->url ? mr_video_container(given, &container, &option) : MR_OK;
+    if (status)
+        return mr_refuse(negotiation, option, "%s", mr_message());
+    if (given->path && given->url)
+        return mr_refuse(negotiation, "url", "path and url exclude each other: remove one of them");
+    status = check_name(negotiation);
+    if (status || (!given->path && !given->url))
+        return status;
+    if (given->url && negotiation->sources > 1)
+        return mr_refuse(negotiation, "url", "%d sources come here, and one address takes one", negotiation->sources);
+    if (input->stills)
+        return mr_refuse(negotiation, NULL, "%s gives still pictures, which are not a video: decode and encode them before",
+                         input->from);
+    if (input->set.codec && mr_container_check(container, input->set.codec))
+        return mr_refuse(negotiation, option, "%s", mr_message());
+    if (given->url)
+        mr_remark(negotiation, "a receiver that stops is waited for up to its timeout each time; with queue: {policy: "
+                  "drop-oldest} nothing waits for it");
+    return MR_OK;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------ */
+
+static int open_video(mr_stage *self) {
+    const mr_video_options *given = self->options;
+    video_state *state = self->state;
+    mr_av_log_capture();
+    if (given->url)
+        return mr_video_push_open(&state->push, self);
+    return given->path ? mr_video_files_open(&state->files, self) : MR_OK;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const mr_video_options *given = self->options;
+    video_state *state = self->state;
+    if (given->url)
+        return mr_video_push_take(&state->push, io);
+    return given->path ? mr_video_files_take(&state->files, self, io) : MR_DONE;
+}
+
+static int flush(mr_stage *self, mr_io *io, uint32_t source) {
+    const mr_video_options *given = self->options;
+    video_state *state = self->state;
+    (void)source;
+    if (given->url)
+        mr_video_push_close(&state->push);
+    return given->path && !given->url ? mr_video_files_flush(&state->files, self, io) : MR_DONE;
+}
+
+static void close_video(mr_stage *self) {
+    video_state *state = self->state;
+    mr_video_push_close(&state->push);
+    if (state->files.given)
+        mr_video_files_close(&state->files, self);
+}
+
+const mr_stage_type mr_video_stage = {
+    .name = "video",
+    .summary = "writes packets to video files or HLS, or sends them to a receiver",
+    .help = "Packets are written as they come, from media without decoding or from encode, from the first key frame on; "
+            "a packet before it is dropped as \"no key frame\". A file of a process that was killed can be read up to its "
+            "last second. If the stream changes its codec or size, or begins anew, another file begins. While a receiver "
+            "cannot be reached packets are dropped as \"no receiver\". Times in a file count from its first picture; a "
+            "Matroska file has no index. Of an address only scheme and host are reported.",
+    .inputs = inputs,
+    .options = options,
+    .options_bytes = sizeof(mr_video_options),
+    .state_bytes = sizeof(video_state),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .blocking = true,
+    .negotiate = negotiate,
+    .open = open_video,
+    .process = process,
+    .flush = flush,
+    .close = close_video,
+};

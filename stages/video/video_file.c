@@ -1,0 +1,56 @@
+#include "stages/video/video_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+
+int mr_video_file_make(mr_video_file *file, const char *folder, const char *name, bool replaces) {
+    bool regular = false;
+    *file = (mr_video_file){0};
+    if (snprintf(file->path, sizeof file->path, "%s/%s", folder, name) >= (int)sizeof file->path)
+        return mr_fail(MR_ERROR_IO, "%s: the path is too long", folder);
+    snprintf(file->name, sizeof file->name, "%s", name);
+    if (replaces)
+        return mr_file_take(file->path, &file->fd, &regular);
+    int fd = open(file->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_EXCL, 0666);
+    if (fd < 0 && errno == EEXIST)
+        return mr_fail(MR_ERROR_AGAIN, "%s exists", file->path);
+    if (fd < 0)
+        return mr_file_fail("write to", file->path);
+    flock(fd, LOCK_EX | LOCK_NB); /* other programs see that it is being written */
+    file->fd = fd;
+    return MR_OK;
+}
+
+int mr_video_file_write(mr_video_file *file, mr_muxer *muxer, mr_full *full, const mr_stage *self) {
+    size_t bytes;
+    const uint8_t *data = mr_muxer_bytes(muxer, &bytes);
+    while (file->written < bytes) {
+        ssize_t done = write(file->fd, data + file->written, bytes - file->written);
+        if (done < 0 && errno != EINTR) {
+            int error = errno, status = mr_full_meet(full, self, error, file->path);
+            errno = error;
+            return status ? status : mr_file_fail("write to", file->path);
+        }
+        file->written += done > 0 ? (size_t)done : 0;
+    }
+    if (bytes)
+        mr_full_pass(full, self, file->path);
+    mr_muxer_forget(muxer);
+    file->written = 0;
+    return MR_OK;
+}
+
+int mr_video_file_close(mr_video_file *file) {
+    int fd = file->fd;
+    file->fd = 0;
+    file->ending = false;
+    if (fd && close(fd))
+        return mr_file_fail("write to", file->path);
+    return MR_OK;
+}

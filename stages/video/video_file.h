@@ -1,0 +1,26 @@
+/* A file that is being written: bytes that wait for room on the disk stay with it, and nothing is written twice. One
+ * thread. All zero is closed. */
+#ifndef MILLRACE_STAGES_VIDEO_VIDEO_FILE_H
+#define MILLRACE_STAGES_VIDEO_VIDEO_FILE_H
+
+#include "stages/sink/full.h"
+#include "stages/video/video_muxer.h"
+#include "stages/video/video_name.h"
+
+typedef struct mr_video_file {
+    int fd;                   /* 0: closed */
+    char name[MR_VIDEO_NAME]; /* without its folder */
+    char path[MR_VIDEO_PATH];
+    size_t written;           /* of the bytes that the muxer has now */
+    bool ending;              /* the muxer has given its last bytes */
+} mr_video_file;
+
+/* Makes the file; `replaces`: one of that name is emptied, else MR_ERROR_AGAIN if there is one. MR_ERROR_IO and
+ * MR_ERROR_PERMISSION. */
+int mr_video_file_make(mr_video_file *file, const char *folder, const char *name, bool replaces);
+/* Writes what the muxer has, and makes it forget that. MR_ERROR_AGAIN: the disk is full, and it is to be called again. */
+int mr_video_file_write(mr_video_file *file, mr_muxer *muxer, mr_full *full, const mr_stage *self);
+/* Closes it. MR_ERROR_IO. */
+int mr_video_file_close(mr_video_file *file);
+
+#endif

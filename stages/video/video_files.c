@@ -1,0 +1,250 @@
+#include "stages/video/video_files.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stages/sink/output.h"
+
+enum { MOST_AGAIN = 10000, KEPT_BEHIND_PLAYLIST = 3 };
+/* A process that is killed loses no more than this of a file. */
+static const int64_t CUT_NS = 1000000000;
+/* Of files of HLS, unless given. */
+static const int64_t HLS_NS = 6000000000;
+
+/* ---- the beginning ------------------------------------------------------------------------------------------------ */
+
+int mr_video_files_open(mr_video_files *files, mr_stage *self) {
+    const mr_video_options *given = self->options;
+    const char *option;
+    *files = (mr_video_files){.given = given, .full = mr_full_make(self, given->on_full)};
+    int status = mr_video_container(given, &files->container, &option);
+    if (status)
+        return status;
+    if (mkdir(given->path, 0777) && errno != EEXIST)
+        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO, "%s: %s", given->path, strerror(errno));
+    bool hls = mr_video_is_hls(given);
+    /* A pattern of HLS names the playlist: its files are numbered. */
+    int stem = (int)(strlen(given->name) - strlen(mr_video_name_ending(given->name)));
+    if (hls)
+        snprintf(files->pattern, sizeof files->pattern, "%.*s-{number}.ts", stem, given->name);
+    else
+        snprintf(files->pattern, sizeof files->pattern, "%s", given->name);
+    files->keep = (mr_video_keep){.folder = given->path, .pattern = files->pattern, .source = self->source_id,
+                                  .for_ns = given->keep_for, .bytes = given->keep_bytes};
+    if (hls && given->playlist && !given->keep_for && !given->keep_bytes)
+        files->keep.files = (size_t)given->playlist + KEPT_BEHIND_PLAYLIST;
+    files->hls.most = (size_t)given->playlist;
+    return MR_OK;
+}
+
+static bool exists(const mr_video_files *files, const char *source) {
+    char name[MR_VIDEO_NAME], path[MR_VIDEO_PATH];
+    struct stat about;
+    if (mr_video_name_print(name, files->pattern, source, 0, 0, 0))
+        return false;
+    snprintf(path, sizeof path, "%s/%s", files->given->path, name);
+    return lstat(path, &about) == 0;
+}
+
+/* Names that count go on behind those that are there. A file of the only name there is must not be, unless it may be
+ * replaced; in a run that goes on it is one of its own, and stays. MR_ERROR_AGAIN while that is not known. */
+static int begin(mr_video_files *files, const mr_stage *self) {
+    mr_run_state run = mr_stage_run_state(self);
+    if (files->begun)
+        return MR_OK;
+    if (run == MR_RUN_UNKNOWN)
+        return MR_ERROR_AGAIN;
+    bool single = !mr_video_name_differs(files->pattern);
+    files->number = mr_video_keep_next(&files->keep);
+    files->hls.sequence = files->number;
+    files->broken = files->number > 0;
+    files->replaces = single && files->given->overwrite && run == MR_RUN_BEGINS;
+    if (single && run == MR_RUN_BEGINS && !files->replaces && exists(files, self->source_id))
+        return mr_fail(MR_ERROR_CONFIG,
+                       "%s has a file of that name for %s already: remove it, set overwrite: true, or put {time} or "
+                       "{number} into name", files->given->path, self->source_id);
+    files->begun = true;
+    return MR_OK;
+}
+
+/* ---- one file ----------------------------------------------------------------------------------------------------- */
+
+static int64_t wall_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int make_file(mr_video_files *files, const mr_stage *self) {
+    int status = MR_ERROR_AGAIN;
+    for (int again = 0; status == MR_ERROR_AGAIN && again < MOST_AGAIN; again++) {
+        status = mr_video_name_print(files->entry.name, files->pattern, self->source_id, files->number,
+                                     files->entry.begun_ns / 1000000000, again);
+        if (!status)
+            status = mr_video_file_make(&files->file, files->given->path, files->entry.name, files->replaces);
+    }
+    files->replaces = false;
+    return status == MR_ERROR_AGAIN ? MR_ERROR_IO : status;
+}
+
+static int open_file(mr_video_files *files, const mr_stage *self, const mr_frame *key) {
+    int status = MR_OK;
+    files->entry = (mr_hls_entry){.begun_ns = wall_ns(), .discontinuity = files->broken};
+    if (!files->muxer)
+        status = mr_muxer_open(&files->muxer, files->container, key);
+    else
+        mr_muxer_repeat_headers(files->muxer);
+    if (status)
+        return status;
+    status = make_file(files, self);
+    if (status) {
+        mr_muxer_close(&files->muxer);
+        return status;
+    }
+    mr_media_unref(&files->media);
+    files->media = mr_media_ref(key->media);
+    files->epoch = key->identity.epoch;
+    files->first_ns = files->last_ns = files->cut_ns = key->pts_ns;
+    files->number++;
+    files->broken = false;
+    return MR_OK;
+}
+
+/* The muxer gives the last bytes of the file. One of HLS goes on with the next file, if the stream does. */
+static int end_file(mr_video_files *files, bool goes_on) {
+    bool stays = goes_on && files->container == MR_CONTAINER_TS;
+    files->file.ending = true;
+    files->broken = !stays;
+    return stays ? mr_muxer_cut(files->muxer) : mr_muxer_end(files->muxer);
+}
+
+static void list_file(mr_video_files *files, const mr_stage *self, bool ended) {
+    char name[MR_VIDEO_NAME], path[MR_VIDEO_PATH];
+    int status = mr_video_name_print(name, files->given->name, self->source_id, 0, 0, 0);
+    snprintf(path, sizeof path, "%s/%s", files->given->path, name);
+    if (!status)
+        status = mr_hls_write(&files->hls, path, ended);
+    if (status)
+        mr_stage_warn(self, "%s: the playlist cannot be written: %s", self->source_id, mr_message());
+}
+
+/* After the last byte was written. */
+static int finish_file(mr_video_files *files, const mr_stage *self) {
+    if (files->broken)
+        mr_muxer_close(&files->muxer);
+    int status = mr_video_file_close(&files->file);
+    if (!status && mr_video_is_hls(files->given)) {
+        files->entry.duration_ns = files->last_ns > files->first_ns ? files->last_ns - files->first_ns : 0;
+        status = mr_hls_add(&files->hls, &files->entry);
+        list_file(files, self, false);
+    }
+    mr_video_keep_apply(&files->keep, self, files->entry.name);
+    return status;
+}
+
+/* Writes what the muxer has. MR_ERROR_AGAIN: the disk is full. */
+static int put(mr_video_files *files, const mr_stage *self) {
+    if (!files->file.fd || !files->muxer)
+        return MR_OK;
+    int status = mr_video_file_write(&files->file, files->muxer, &files->full, self);
+    return !status && files->file.ending ? finish_file(files, self) : status;
+}
+
+/* ---- packets ------------------------------------------------------------------------------------------------------ */
+
+static bool is_key(const mr_frame *frame) {
+    return frame->flags & MR_FRAME_KEY;
+}
+
+/* The stream goes on as it was. */
+static bool suits(const mr_video_files *files, const mr_frame *frame) {
+    return frame->media->codec == files->media->codec && frame->identity.epoch == files->epoch;
+}
+
+static bool is_over(const mr_video_files *files, const mr_frame *frame) {
+    bool timed = frame->pts_ns != MR_NO_TIME && files->first_ns != MR_NO_TIME;
+    int64_t segment_ns = files->given->segment || !mr_video_is_hls(files->given) ? files->given->segment : HLS_NS;
+    return segment_ns && is_key(frame) && timed && frame->pts_ns - files->first_ns >= segment_ns;
+}
+
+static int write_packet(mr_video_files *files, const mr_frame *frame) {
+    int status = mr_muxer_write(files->muxer, frame);
+    if (status)
+        return status;
+    files->taken = true;
+    if (frame->pts_ns == MR_NO_TIME)
+        return MR_OK;
+    if (frame->pts_ns + frame->duration_ns > files->last_ns)
+        files->last_ns = frame->pts_ns + frame->duration_ns;
+    if (frame->pts_ns - files->cut_ns < CUT_NS)
+        return MR_OK;
+    files->cut_ns = frame->pts_ns;
+    return mr_muxer_cut(files->muxer);
+}
+
+/* A packet that cannot be written is dropped; a stream that no file can hold has failed. */
+static int refuse(mr_video_files *files, mr_io *io, const mr_frame *frame, int status) {
+    if (status != MR_ERROR_DATA)
+        return mr_output_failed(io, frame, status);
+    if (!files->refused)
+        mr_io_fail_source(io, frame->identity.source, status);
+    files->refused = true;
+    mr_io_drop(io, frame, "cannot be written");
+    return MR_DONE;
+}
+
+int mr_video_files_take(mr_video_files *files, mr_stage *self, mr_io *io) {
+    const mr_frame *frame = mr_io_input(io);
+    int status = begin(files, self);
+    if (status)
+        return mr_output_await_begin(io, status);
+    while (!(status = put(files, self)) && !files->taken) {
+        bool open = files->file.fd > 0;
+        if (open && (!suits(files, frame) || is_over(files, frame))) {
+            status = end_file(files, suits(files, frame));
+        } else if (!open && !is_key(frame)) {
+            mr_io_drop(io, frame, "no key frame");
+            return MR_DONE;
+        } else {
+            status = open ? MR_OK : open_file(files, self, frame);
+            if (!status)
+                status = write_packet(files, frame);
+        }
+        if (status)
+            return refuse(files, io, frame, status);
+    }
+    if (status)
+        return mr_output_failed(io, frame, status);
+    files->taken = false;
+    return MR_DONE;
+}
+
+int mr_video_files_flush(mr_video_files *files, mr_stage *self, mr_io *io) {
+    int status = files->file.fd && !files->file.ending ? end_file(files, false) : MR_OK;
+    if (!status)
+        status = put(files, self);
+    if (status == MR_ERROR_AGAIN)
+        return mr_full_wait(io);
+    if (!status && mr_video_is_hls(files->given) && files->hls.count)
+        list_file(files, self, true);
+    return status;
+}
+
+/* If the run is stopped at once the file ends where it is. */
+void mr_video_files_close(mr_video_files *files, mr_stage *self) {
+    files->full.waits = false;
+    if (files->file.fd && files->muxer) {
+        int status = files->file.ending ? MR_OK : end_file(files, false);
+        if (status || put(files, self))
+            mr_stage_warn(self, "%s", mr_message());
+    }
+    mr_muxer_close(&files->muxer);
+    if (files->file.fd)
+        mr_video_file_close(&files->file);
+    mr_media_unref(&files->media);
+    mr_hls_fini(&files->hls);
+}

@@ -1,0 +1,39 @@
+/* Packets of one source into files: one, or one after the other, each from a key frame on. One thread. */
+#ifndef MILLRACE_STAGES_VIDEO_VIDEO_FILES_H
+#define MILLRACE_STAGES_VIDEO_VIDEO_FILES_H
+
+#include "stages/video/video_file.h"
+#include "stages/video/video_hls.h"
+#include "stages/video/video_keep.h"
+#include "stages/video/video_options.h"
+
+/* All zero is closed. */
+typedef struct mr_video_files {
+    const mr_video_options *given;
+    mr_container container;
+    char pattern[MR_VIDEO_NAME]; /* of its files */
+    mr_video_keep keep;
+    mr_full full;
+    mr_hls hls;
+    bool begun;               /* it is known whether the run begins, and which files are there */
+    bool replaces;            /* the next file may take the place of one that exists */
+    uint64_t number;          /* of the next file */
+    mr_muxer *muxer;          /* NULL: none */
+    mr_video_file file;
+    mr_media *media;          /* of the muxer's packets */
+    uint32_t epoch;
+    mr_hls_entry entry;       /* of the open file */
+    int64_t first_ns, last_ns; /* presentation times in the open file; last: the end */
+    int64_t cut_ns;           /* since the last cut */
+    bool taken;               /* the input of this call is in the muxer */
+    bool broken;              /* the next file does not go on with the one before */
+    bool refused;             /* a stream that no file can hold, which was reported */
+} mr_video_files;
+
+int mr_video_files_open(mr_video_files *files, mr_stage *self);
+/* As process and flush. */
+int mr_video_files_take(mr_video_files *files, mr_stage *self, mr_io *io);
+int mr_video_files_flush(mr_video_files *files, mr_stage *self, mr_io *io);
+void mr_video_files_close(mr_video_files *files, mr_stage *self);
+
+#endif

@@ -1,0 +1,29 @@
+/* The playlist of HLS (RFC 8216): the last files of a stream, put in its place whole each time. One thread. All zero is
+ * empty. */
+#ifndef MILLRACE_STAGES_VIDEO_VIDEO_HLS_H
+#define MILLRACE_STAGES_VIDEO_VIDEO_HLS_H
+
+#include "stages/video/video_name.h"
+
+enum { MR_HLS_MOST = 100000 };
+
+typedef struct mr_hls_entry {
+    char name[MR_VIDEO_NAME];
+    int64_t duration_ns, begun_ns; /* begun: on the wall clock */
+    bool discontinuity;            /* it does not go on with the one before */
+} mr_hls_entry;
+
+typedef struct mr_hls {
+    mr_hls_entry *entries;
+    size_t count, room, most; /* most: that the playlist has; 0: all */
+    uint64_t sequence;        /* of the first entry */
+    uint64_t breaks;          /* discontinuities that are not in the list any more */
+} mr_hls;
+
+/* MR_ERROR_MEMORY. */
+int mr_hls_add(mr_hls *hls, const mr_hls_entry *entry);
+/* `ended`: no more files come. As mr_file_replace. */
+int mr_hls_write(const mr_hls *hls, const char *path, bool ended);
+void mr_hls_fini(mr_hls *hls);
+
+#endif

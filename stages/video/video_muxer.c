@@ -1,0 +1,286 @@
+#include "stages/video/video_muxer.h"
+
+#include <libavcodec/avcodec.h>
+#include <libavcodec/bsf.h>
+#include <libavutil/avstring.h>
+#include <libavutil/display.h>
+#include <libavutil/opt.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "stages/media/media_codec.h"
+#include "stages/media/media_input.h"
+
+enum { TICKS = 90000, AVIO_BYTES = 1 << 16, MOST_GATHERED = 8 << 20 };
+
+static const AVRational nanoseconds = {1, 1000000000};
+
+/* ---- containers --------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *format;
+    const char *codecs[10]; /* none: whatever libavformat knows */
+} containers[] = {
+    [MR_CONTAINER_MP4] = {"mp4", "mp4", {"h264", "hevc", "vp9", "av1", "mjpeg", "mpeg4", "mpeg2video", NULL}},
+    [MR_CONTAINER_MKV] = {"Matroska", "matroska", {NULL}},
+    [MR_CONTAINER_TS] = {"MPEG-TS", "mpegts", {"h264", "hevc", "mpeg4", "mpeg2video", NULL}},
+    [MR_CONTAINER_FLV] = {"RTMP", "flv", {"h264", NULL}},
+    [MR_CONTAINER_RTP] = {"RTSP", "rtsp", {"h264", "hevc", "vp9", "mjpeg", "mpeg4", "mpeg2video", NULL}},
+};
+
+const char *mr_container_name(mr_container container) {
+    return containers[container].name;
+}
+
+static bool holds(mr_container container, const char *codec) {
+    const char *const *known = containers[container].codecs;
+    for (const char *const *one = known; *one; one++)
+        if (strcmp(*one, codec) == 0)
+            return true;
+    const AVOutputFormat *format = av_guess_format(containers[container].format, NULL, NULL);
+    const AVCodecDescriptor *about = avcodec_descriptor_get_by_name(codec);
+    return !*known && format && about && avformat_query_codec(format, about->id, FF_COMPLIANCE_NORMAL) == 1;
+}
+
+int mr_container_check(mr_container container, const char *codec) {
+    char list[128] = "";
+    if (holds(container, codec))
+        return MR_OK;
+    for (const char *const *one = containers[container].codecs; *one; one++)
+        av_strlcatf(list, sizeof list, "%s%s", *list ? ", " : "", *one);
+    return mr_fail(MR_ERROR_CONFIG, "%s does not hold packets of %s%s%s: decode and encode them before",
+                   containers[container].name, codec, *list ? ", only of " : "", list);
+}
+
+/* ---- the stream --------------------------------------------------------------------------------------------------- */
+
+/* Headers that the first packet has in it, for streams that announced none. */
+static int find_headers(AVCodecParameters *codec, const mr_frame *key) {
+    AVBSFContext *filter = NULL;
+    AVPacket *packet = av_packet_alloc();
+    size_t bytes = 0;
+    int error = packet ? av_bsf_alloc(av_bsf_get_by_name("extract_extradata"), &filter) : AVERROR(ENOMEM);
+    if (error >= 0)
+        error = avcodec_parameters_copy(filter->par_in, codec);
+    if (error >= 0)
+        error = av_bsf_init(filter);
+    if (error >= 0)
+        error = mr_packet_lend(packet, key);
+    if (error >= 0)
+        error = av_bsf_send_packet(filter, packet);
+    if (error >= 0)
+        error = av_bsf_receive_packet(filter, packet);
+    const uint8_t *found = error >= 0 ? av_packet_get_side_data(packet, AV_PKT_DATA_NEW_EXTRADATA, &bytes) : NULL;
+    if (found && (codec->extradata = av_mallocz(bytes + AV_INPUT_BUFFER_PADDING_SIZE))) {
+        memcpy(codec->extradata, found, bytes);
+        codec->extradata_size = (int)bytes;
+    }
+    av_packet_free(&packet);
+    av_bsf_free(&filter);
+    return codec->extradata_size ? MR_OK : mr_fail(MR_ERROR_DATA, "the stream's first key frame has no headers");
+}
+
+static void turn(AVStream *stream, const mr_media *media) {
+    if (!media->rotation && !media->flip)
+        return;
+    int32_t *matrix = (int32_t *)(void *)av_stream_new_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, 9 * sizeof(int32_t));
+    if (!matrix)
+        return;
+    av_display_rotation_set(matrix, media->rotation);
+    if (media->flip)
+        av_display_matrix_flip(matrix, 1, 0);
+}
+
+int mr_muxer_add_stream(AVFormatContext *format, const mr_media *media, const mr_frame *key) {
+    AVStream *stream = avformat_new_stream(format, NULL);
+    if (!stream || avcodec_parameters_copy(stream->codecpar, media->codec) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    enum AVCodecID id = stream->codecpar->codec_id;
+    stream->codecpar->codec_tag = 0;
+    stream->time_base = (AVRational){1, TICKS};
+    stream->sample_aspect_ratio = stream->codecpar->sample_aspect_ratio;
+    if (media->rate_num > 0 && media->rate_den > 0)
+        stream->avg_frame_rate = (AVRational){media->rate_num, media->rate_den};
+    turn(stream, media);
+    bool needs = id == AV_CODEC_ID_H264 || id == AV_CODEC_ID_HEVC || id == AV_CODEC_ID_AV1;
+    if (needs && !stream->codecpar->extradata_size)
+        return find_headers(stream->codecpar, key);
+    return MR_OK;
+}
+
+/* ---- times -------------------------------------------------------------------------------------------------------- */
+
+static int64_t ticks(int64_t time_ns) {
+    return av_rescale_q(time_ns, nanoseconds, (AVRational){1, TICKS});
+}
+
+/* Decoding times rise, and no picture is shown before it is decoded. */
+static void repair(AVPacket *packet, mr_muxer_times *times) {
+    int64_t pts = packet->pts == AV_NOPTS_VALUE ? packet->dts : packet->pts;
+    if (!times->begun)
+        times->base_ns = pts == AV_NOPTS_VALUE ? 0 : pts;
+    pts = pts == AV_NOPTS_VALUE ? times->last_end : ticks(pts - times->base_ns);
+    int64_t dts = packet->dts == AV_NOPTS_VALUE ? pts : ticks(packet->dts - times->base_ns);
+    if (packet->dts == AV_NOPTS_VALUE && times->begun && dts <= times->last_dts)
+        dts = times->last_dts + 1;
+    if (times->begun && dts <= times->last_dts)
+        dts = times->last_dts + 1;
+    packet->dts = dts;
+    packet->pts = pts < dts ? dts : pts;
+    packet->duration = packet->duration > 0 ? ticks(packet->duration) : 0;
+    times->last_dts = dts;
+    if (!times->begun || packet->pts + packet->duration > times->last_end)
+        times->last_end = packet->pts + (packet->duration ? packet->duration : 1);
+    times->begun = true;
+}
+
+void mr_muxer_times_go_on(mr_muxer_times *times, const mr_frame *frame) {
+    int64_t time_ns = frame->pts_ns != MR_NO_TIME ? frame->pts_ns : frame->dts_ns;
+    if (times->begun && time_ns != MR_NO_TIME)
+        times->base_ns = time_ns - av_rescale_q(times->last_end, (AVRational){1, TICKS}, nanoseconds);
+}
+
+int mr_muxer_fill(AVPacket *packet, const mr_frame *frame, mr_muxer_times *times, AVRational time_base) {
+    if (mr_packet_lend(packet, frame) < 0)
+        return mr_fail(MR_ERROR_DATA, "side data of a packet is malformed");
+    repair(packet, times);
+    av_packet_rescale_ts(packet, (AVRational){1, TICKS}, time_base);
+    packet->stream_index = 0;
+    packet->pos = -1;
+    return MR_OK;
+}
+
+/* ---- bytes -------------------------------------------------------------------------------------------------------- */
+
+struct mr_muxer {
+    mr_container container;
+    AVFormatContext *format;
+    AVPacket *packet;
+    mr_muxer_times times;
+    uint8_t *bytes;
+    size_t count, room;
+    size_t gathered; /* bytes of packets since the last cut */
+    bool cut_once, headed;
+};
+
+static int take_bytes(void *opaque, uint8_t *data, int bytes) {
+    mr_muxer *muxer = opaque;
+    size_t needed = muxer->count + (size_t)bytes;
+    if (needed > muxer->room) {
+        size_t room = needed + needed / 2;
+        uint8_t *wider = mr_realloc(muxer->bytes, room);
+        if (!wider)
+            return AVERROR(ENOMEM);
+        muxer->bytes = wider;
+        muxer->room = room;
+    }
+    memcpy(muxer->bytes + muxer->count, data, (size_t)bytes);
+    muxer->count = needed;
+    return bytes;
+}
+
+static int fail(const mr_muxer *muxer, int error) {
+    return mr_fail(error == AVERROR(ENOMEM) ? MR_ERROR_MEMORY : MR_ERROR_DATA, "%s cannot be written: %s",
+                   mr_container_name(muxer->container), mr_av_words(error));
+}
+
+static int begin(mr_muxer *muxer, const mr_frame *key) {
+    uint8_t *buffer = av_malloc(AVIO_BYTES);
+    int error = avformat_alloc_output_context2(&muxer->format, NULL, containers[muxer->container].format, NULL);
+    muxer->packet = av_packet_alloc();
+    AVIOContext *avio = buffer ? avio_alloc_context(buffer, AVIO_BYTES, 1, muxer, NULL, take_bytes, NULL) : NULL;
+    if (error < 0 || !avio || !muxer->packet) {
+        if (avio)
+            av_freep(&avio->buffer);
+        else
+            av_free(buffer);
+        avio_context_free(&avio);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    muxer->format->pb = avio;
+    int status = mr_muxer_add_stream(muxer->format, key->media, key);
+    if (status)
+        return status;
+    AVDictionary *options = NULL;
+    if (muxer->container == MR_CONTAINER_MP4)
+        av_dict_set(&options, "movflags", "empty_moov+delay_moov+default_base_moof+frag_custom", 0);
+    muxer->format->flags |= AVFMT_FLAG_FLUSH_PACKETS | AVFMT_FLAG_BITEXACT;
+    error = avformat_write_header(muxer->format, &options);
+    av_dict_free(&options);
+    muxer->headed = error >= 0;
+    return error < 0 ? fail(muxer, error) : MR_OK;
+}
+
+int mr_muxer_open(mr_muxer **muxer, mr_container container, const mr_frame *key) {
+    mr_muxer *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    made->container = container;
+    int status = begin(made, key);
+    if (status)
+        mr_muxer_close(&made);
+    *muxer = made;
+    return status;
+}
+
+int mr_muxer_write(mr_muxer *muxer, const mr_frame *frame) {
+    int status = mr_muxer_fill(muxer->packet, frame, &muxer->times, muxer->format->streams[0]->time_base);
+    size_t bytes = (size_t)muxer->packet->size;
+    int error = status ? 0 : av_write_frame(muxer->format, muxer->packet);
+    av_packet_unref(muxer->packet);
+    if (status)
+        return status;
+    if (error < 0)
+        return fail(muxer, error);
+    muxer->gathered += bytes;
+    return muxer->gathered > MOST_GATHERED ? mr_muxer_cut(muxer) : MR_OK;
+}
+
+int mr_muxer_cut(mr_muxer *muxer) {
+    /* The first time mp4 brings out its header alone. */
+    int error = av_write_frame(muxer->format, NULL);
+    if (error >= 0 && muxer->container == MR_CONTAINER_MP4 && !muxer->cut_once)
+        error = av_write_frame(muxer->format, NULL);
+    avio_flush(muxer->format->pb);
+    muxer->cut_once = true;
+    muxer->gathered = 0;
+    return error < 0 ? fail(muxer, error) : MR_OK;
+}
+
+void mr_muxer_repeat_headers(mr_muxer *muxer) {
+    av_opt_set(muxer->format->priv_data, "mpegts_flags", "+resend_headers", 0);
+}
+
+int mr_muxer_end(mr_muxer *muxer) {
+    int status = muxer->headed ? mr_muxer_cut(muxer) : MR_OK;
+    int error = muxer->headed ? av_write_trailer(muxer->format) : 0;
+    muxer->headed = false;
+    avio_flush(muxer->format->pb);
+    return status ? status : error < 0 ? fail(muxer, error) : MR_OK;
+}
+
+const uint8_t *mr_muxer_bytes(const mr_muxer *muxer, size_t *bytes) {
+    *bytes = muxer->count;
+    return muxer->bytes;
+}
+
+void mr_muxer_forget(mr_muxer *muxer) {
+    muxer->count = 0;
+}
+
+void mr_muxer_close(mr_muxer **muxer) {
+    mr_muxer *gone = *muxer;
+    *muxer = NULL;
+    if (!gone)
+        return;
+    if (gone->format && gone->headed)
+        av_write_trailer(gone->format); /* frees the muxer's own memory */
+    if (gone->format && gone->format->pb) {
+        av_freep(&gone->format->pb->buffer);
+        avio_context_free(&gone->format->pb);
+    }
+    avformat_free_context(gone->format);
+    av_packet_free(&gone->packet);
+    mr_free(gone->bytes);
+    mr_free(gone);
+}

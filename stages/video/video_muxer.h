@@ -1,0 +1,58 @@
+/* Packets of one stream -> the bytes of a container, by libavformat.
+ *
+ * All containers are written from their beginning to their end, never back: a file is whole up to the last piece that was
+ * taken from here, whatever becomes of the process. mp4 is fragmented; Matroska has neither a duration nor an index.
+ * Times count from the first packet that is shown, and are repaired if they are missing or do not rise. Bytes gather in
+ * memory until they are taken; so no write ever waits. One thread at a time. */
+#ifndef MILLRACE_STAGES_VIDEO_VIDEO_MUXER_H
+#define MILLRACE_STAGES_VIDEO_VIDEO_MUXER_H
+
+#include <libavformat/avformat.h>
+
+#include "millrace/stage.h"
+
+typedef enum mr_container {
+    MR_CONTAINER_MP4,
+    MR_CONTAINER_MKV,
+    MR_CONTAINER_TS,  /* of files of HLS, SRT and UDP */
+    MR_CONTAINER_FLV, /* of RTMP */
+    MR_CONTAINER_RTP  /* of RTSP */
+} mr_container;
+
+/* MR_OK if it holds packets of that codec (a name of libavcodec), else MR_ERROR_CONFIG; the message says which codecs it
+ * holds. */
+int mr_container_check(mr_container container, const char *codec);
+const char *mr_container_name(mr_container container);
+
+/* Times of one stream, in 1/90000 s from its first packet. */
+typedef struct mr_muxer_times {
+    int64_t base_ns, last_dts, last_end;
+    bool begun;
+} mr_muxer_times;
+
+/* The packet, whose times begin anew, comes behind the last one. */
+void mr_muxer_times_go_on(mr_muxer_times *times, const mr_frame *frame);
+
+/* A stream of that media, with the headers that its packets may have in their place (`key` is the first one). */
+int mr_muxer_add_stream(AVFormatContext *format, const mr_media *media, const mr_frame *key);
+/* Fills the packet, which is empty, for a stream of that time base. */
+int mr_muxer_fill(AVPacket *packet, const mr_frame *frame, mr_muxer_times *times, AVRational time_base);
+
+typedef struct mr_muxer mr_muxer;
+
+/* `key`: the first packet, which is to be written next. MR_ERROR_DATA, MR_ERROR_MEMORY. */
+int mr_muxer_open(mr_muxer **muxer, mr_container container, const mr_frame *key);
+int mr_muxer_write(mr_muxer *muxer, const mr_frame *frame);
+/* Brings out all that was written: a fragment, a cluster. */
+int mr_muxer_cut(mr_muxer *muxer);
+/* Before the first packet of a file that goes on with the same muxer. Only of MR_CONTAINER_TS. */
+void mr_muxer_repeat_headers(mr_muxer *muxer);
+/* The end of the file; then only bytes are taken. */
+int mr_muxer_end(mr_muxer *muxer);
+/* The bytes that have come out since they were last forgotten. */
+const uint8_t *mr_muxer_bytes(const mr_muxer *muxer, size_t *bytes);
+void mr_muxer_forget(mr_muxer *muxer);
+/* NULL is allowed. */
+void mr_muxer_close(mr_muxer **muxer);
+
+#endif

@@ -1,0 +1,37 @@
+/* Packets of one source to a receiver: RTSP (over TCP), RTMP, SRT or UDP.
+ *
+ * While there is no connection packets are dropped as "no receiver", and it is tried again, later each time. Connecting
+ * and sending take no longer than the timeout; a receiver that takes nothing for so long is given up. One thread. All
+ * zero is closed. */
+#ifndef MILLRACE_STAGES_VIDEO_VIDEO_PUSH_H
+#define MILLRACE_STAGES_VIDEO_VIDEO_PUSH_H
+
+#include "stages/video/video_options.h"
+
+typedef struct mr_video_push {
+    const mr_video_options *given;
+    const mr_stage *self;
+    mr_container container;
+    char shown[128];        /* scheme and host: all of the address that is reported */
+    AVFormatContext *format; /* NULL: no connection */
+    AVPacket *packet;
+    mr_muxer_times times;
+    mr_media *media;        /* of the connection's packets */
+    uint32_t epoch;
+    int64_t deadline_ns;    /* of the call that waits */
+    int64_t try_ns;         /* next, on the monotonic clock */
+    int64_t pause_ns;       /* before the one after that */
+    uint64_t tries;         /* since the last connection */
+    bool sent;              /* a packet went through this connection */
+    bool refused;           /* a stream that the receiver's protocol cannot hold, which was reported */
+} mr_video_push;
+
+/* The container for an address by its scheme. MR_ERROR_CONFIG: it has another. */
+int mr_video_push_container(const char *url, mr_container *container);
+
+int mr_video_push_open(mr_video_push *push, mr_stage *self);
+/* As process. */
+int mr_video_push_take(mr_video_push *push, mr_io *io);
+void mr_video_push_close(mr_video_push *push);
+
+#endif

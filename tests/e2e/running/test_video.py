@@ -1,0 +1,280 @@
+"""encode and video, as ffprobe and ffmpeg read their files: every picture once, its time, the files of a stream that changes,
+segments, retention, HLS, and what is left of a process that was killed."""
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import clips
+from harness import MILLRACE, PICTURES, TIMEOUT, Case, call, main, start
+
+RATE = "30000/1001"
+MADE = """
+version: 1
+pipeline: made
+sources:
+  cam: {{uri: "lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"{source}}}
+stages:
+  decode: {{input: cam}}
+  encode: {{input: decode, {encode}}}
+  video: {{input: encode, path: "{path}", {video}}}
+"""
+COPY = """
+version: 1
+pipeline: copied
+sources:
+  cam: {{uri: "{uri}"{source}}}
+stages:
+  video: {{input: cam, path: "{path}", {video}}}
+"""
+
+
+def probe(path, *what):
+    done = call(["ffprobe", "-v", "error", *what, "-of", "json", path])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def times(path):
+    """Presentation times of all packets, in their order."""
+    packets = probe(path, "-select_streams", "v:0", "-show_entries", "packet=pts_time,flags")["packets"]
+    return sorted(float(packet["pts_time"]) for packet in packets), packets
+
+
+def frames(path):
+    """How many pictures can be decoded, and the stream's facts."""
+    stream = probe(path, "-count_frames", "-select_streams", "v:0", "-show_streams")["streams"][0]
+    return int(stream["nb_read_frames"]), stream
+
+
+def hashes(path):
+    """The MD5 of each decoded picture."""
+    done = call(["ffmpeg", "-v", "error", "-i", path, "-map", "0:v:0", "-f", "framemd5", "-"])
+    assert done.returncode == 0, done.stderr
+    return [line.split(",")[-1].strip() for line in done.stdout.splitlines() if not line.startswith("#")]
+
+
+class Videos(Case):
+    def setUp(self):
+        super().setUp()
+        if not shutil.which("ffprobe"):
+            self.skipTest("no ffprobe")
+        self.path = self.folder / "out"
+
+    def files(self, pattern="*"):
+        return sorted(self.path.glob(pattern))
+
+    def made(self, encode="", video="", seconds=2, source="", code=0, arguments=()):
+        text = MADE.format(seconds=seconds, encode=encode or "codec: h264", video=video or "name: '{source}.mp4'",
+                           path=self.path, source=source)
+        run = self.run_pipeline(text, *arguments, rows=False, code=code)
+        if code == 0:
+            self.assert_balanced(run)
+            self.assertEqual(run.ledger["in"], run.ledger["delivered"])
+        return run
+
+    def copied(self, uri, video="name: '{source}.mp4'", source="", code=0, verb="run"):
+        text = COPY.format(uri=uri, video=video, path=self.path, source=source)
+        return self.run_pipeline(text, rows=False, code=code, verb=verb)
+
+
+class Files(Videos):
+    def test_each_picture_is_in_the_file_at_its_time(self):
+        for codec, latency, ending, off in (("h264", "normal", "mp4", 1e-5), ("hevc", "normal", "mp4", 1e-5),
+                                            ("vp9", "low", "mp4", 1e-5), ("av1", "low", "mkv", 1e-3),
+                                            ("mjpeg", "low", "mp4", 1e-5), ("h264", "normal", "mkv", 1e-3),
+                                            ("hevc", "low", "ts", 1e-5)):
+            with self.subTest(codec=codec, latency=latency, ending=ending):
+                shutil.rmtree(self.path, ignore_errors=True)
+                self.made(f"codec: {codec}, latency: {latency}", f"name: '{{source}}.{ending}'")
+                self.assertEqual([file.name for file in self.files()], [f"cam.{ending}"])
+                found, packets = times(self.files()[0])
+                self.assertEqual(len(found), 60)
+                for number, at in enumerate(found):
+                    self.assertAlmostEqual(at - found[0], number * 1001 / 30000, delta=off)
+                count, stream = frames(self.files()[0])
+                self.assertEqual(count, 60)
+                self.assertEqual(stream["codec_name"], codec)
+                self.assertEqual(stream["avg_frame_rate"], RATE)
+                self.assertEqual("K" in packets[0]["flags"], True)
+
+    def test_any_number_of_workers_gives_the_same_file(self):
+        contents = set()
+        for workers in (1, 2, 4, 8, 16):
+            shutil.rmtree(self.path, ignore_errors=True)
+            self.made("codec: h264, latency: normal", arguments=("--workers", workers))
+            contents.add(self.files()[0].read_bytes())
+        self.assertEqual(len(contents), 1)
+
+    def test_packets_are_copied_as_they_came(self):
+        for name, endings in (("h264 4:2:0", "mp4 mkv ts"), ("hevc", "mp4 mkv ts"), ("vp9", "mp4 mkv"), ("av1", "mp4 mkv"),
+                              ("mjpeg", "mkv"), ("mpeg4 with B frames", "mp4")):
+            clip = clips.codec(name)
+            for ending in endings.split():
+                with self.subTest(clip=name, ending=ending):
+                    shutil.rmtree(self.path, ignore_errors=True)
+                    run = self.copied(clip, f"name: '{{source}}.{ending}'")
+                    self.assertEqual(run.ledger["delivered"], run.ledger["in"])
+                    self.assertEqual(hashes(self.files()[0]), hashes(clip))
+                    mine, theirs = times(self.files()[0])[0], times(clip)[0]
+                    for a, b in zip(mine, theirs, strict=True):
+                        self.assertAlmostEqual(a - mine[0], b - theirs[0], delta=1e-3)
+
+    def test_colour_and_shape_of_pixels_are_carried(self):
+        clip = clips.encoded("bt2020.mp4", *clips.H264, "-pix_fmt", "yuv420p", "-colorspace", "bt2020nc", "-color_range", "pc",
+                             filters="scale=320:240,setsar=4/3", frames=5)
+        text = COPY.format(uri=clip, video="name: '{source}.mp4'", path=self.path, source="").replace(
+            "  video: {input: cam", "  decode: {input: cam}\n  encode: {input: decode}\n  video: {input: encode")
+        self.run_pipeline(text, rows=False)
+        _, stream = frames(self.files()[0])
+        self.assertEqual((stream["color_space"], stream["color_range"], stream["sample_aspect_ratio"]),
+                         ("bt2020nc", "pc", "4:3"))
+
+    def test_a_rotation_is_carried(self):
+        self.copied(clips.rotated(90))
+        side = probe(self.files()[0], "-show_streams")["streams"][0]["side_data_list"]
+        theirs = probe(clips.rotated(90), "-show_streams")["streams"][0]["side_data_list"]
+        self.assertEqual([one["rotation"] for one in side if "rotation" in one],
+                         [one["rotation"] for one in theirs if "rotation" in one])
+
+    def test_pictures_of_another_size_begin_another_file(self):
+        pictures = self.folder / "pictures"
+        pictures.mkdir()
+        clips.ffmpeg("-f", "lavfi", "-i", "testsrc2=size=64x48", "-frames:v", 3, pictures / "a%d.png")
+        clips.ffmpeg("-f", "lavfi", "-i", "testsrc2=size=96x65", "-frames:v", 2, pictures / "b%d.png")
+        self.run_pipeline(MADE.replace('"lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"', f'"{pictures}"')
+                          .format(encode="latency: normal", path=self.path, video="name: '{source}.mp4'", source=""),
+                          rows=False)
+        found = {file.name: frames(file) for file in self.files()}
+        self.assertEqual({name: (count, stream["width"], stream["height"]) for name, (count, stream) in found.items()},
+                         {"cam.mp4": (3, 64, 48), "cam-2.mp4": (2, 96, 66)})
+
+    def test_each_turn_of_a_loop_is_a_file(self):
+        clip = clips.codec("h264 4:2:0")
+        self.copied(clip, source=", loop: 3")
+        self.assertEqual([file.name for file in self.files()], ["cam-2.mp4", "cam-3.mp4", "cam.mp4"])
+        for file in self.files():
+            self.assertEqual(hashes(file), hashes(clip))
+
+    def test_files_that_are_there(self):
+        self.made()
+        before = self.files()[0].read_bytes()
+        run = self.made(code=78)
+        self.assertIn("set overwrite: true", run.err)
+        self.assertEqual(self.files()[0].read_bytes(), before)
+        self.made("codec: mjpeg", "name: '{source}.mp4', overwrite: true")
+        self.assertEqual(frames(self.files()[0])[1]["codec_name"], "mjpeg")
+        self.assertEqual(len(self.files()), 1)
+
+    def test_what_no_file_holds_is_refused(self):
+        for encode, video, words in (("codec: vp9", "name: '{source}.ts'", "MPEG-TS does not hold packets of vp9, only of h264"),
+                                     ("codec: h264", "name: '{source}.avi'", "name must end with"),
+                                     ("codec: h264", "name: '{source}.mp4', segment: 1s", "needs {number} or {time}"),
+                                     ("codec: h264", "name: '{seq}.mp4'", "name may hold"),
+                                     ("codec: h264", "name: '{number}.m3u8'", "a playlist has one name"),
+                                     ("codec: h264", "name: '{source}.mp4', url: 'srt://127.0.0.1:1'", "url"),
+                                     ("lossless: true", "name: '{source}.mp4'", "gives RGB")):
+            with self.subTest(words):
+                run = self.run_pipeline(MADE.format(seconds=1, encode=encode, video=video, path=self.path, source="").replace(
+                    "testsrc2=", "testsrc=" if "lossless" in encode else "testsrc2="), rows=False, code=78, verb="plan")
+                self.assertIn(words, run.err)
+        for uri in ("lavfi:testsrc=duration=1", PICTURES / "orange.jpg"):
+            with self.subTest(uri):
+                run = self.copied(uri, code=78, verb="plan")
+                self.assertRegex(run.err, "rawvideo, only of h264|still pictures")
+
+
+class Segments(Videos):
+    def test_they_begin_with_key_frames_and_have_all_pictures(self):
+        """Two sources into one folder, each with its own numbers; a second run goes on behind the first."""
+        text = MADE.format(seconds=3, encode="keyframes: 500ms", path=self.path, source="",
+                           video="name: '{source}-{number}.mp4', segment: 900ms")
+        text = text.replace("stages:", '  cam-2: {uri: "lavfi:testsrc2=size=64x48:rate=30:duration=1"}\nstages:').replace(
+            "decode: {input: cam}", "decode: {input: sources.*}")
+        for turn in range(2):
+            self.run_pipeline(text, rows=False)
+            mine = self.files("cam-0*.mp4")
+            self.assertEqual([file.name for file in mine], [f"cam-{number:06}.mp4" for number in range(3 * (turn + 1))])
+            self.assertEqual(len(self.files("cam-2-*.mp4")), turn + 1)
+        self.assertEqual([frames(file)[0] for file in mine], [30, 30, 30] * 2)
+        for file in mine:
+            found, packets = times(file)
+            self.assertEqual(found[0], 0)
+            self.assertIn("K", packets[0]["flags"])
+
+    def test_the_oldest_are_removed(self):
+        self.path.mkdir()
+        stranger = self.path / "camera-000000.mp4"
+        stranger.write_text("of somebody else")
+        self.made("keyframes: 500ms", "name: '{source}-{number}.mp4', segment: 400ms, keep_bytes: 60KB", seconds=6)
+        files = [file for file in self.files() if file != stranger]
+        self.assertTrue(stranger.exists())
+        self.assertTrue(1 <= len(files) <= 6, files)
+        self.assertEqual(files[-1].name, "cam-000011.mp4")
+        self.assertTrue(sum(file.stat().st_size for file in files) <= 60000)
+        self.made("keyframes: 500ms", "name: '{source}-{number}.mp4', segment: 400ms, keep_for: 1ms", seconds=2)
+        self.assertEqual([file.name for file in self.files() if file != stranger], ["cam-000015.mp4"])
+
+    def test_names_with_times(self):
+        self.made(video="name: 'at-{time}.mkv'")
+        self.assertRegex(self.files()[0].name, r"^at-20\d{6}T\d{6}Z\.mkv$")
+
+
+class Hls(Videos):
+    def test_the_playlist_plays(self):
+        for codec in ("h264", "hevc"):
+            with self.subTest(codec):
+                shutil.rmtree(self.path, ignore_errors=True)
+                self.made(f"codec: {codec}, keyframes: 500ms, latency: normal",
+                          "name: '{source}.m3u8', segment: 1s, playlist: 0", seconds=4)
+                playlist = (self.path / "cam.m3u8").read_text()
+                self.assertIn("#EXT-X-ENDLIST", playlist)
+                self.assertNotIn("DISCONTINUITY", playlist)
+                self.assertEqual(len(self.files("*.ts")), 4)
+                found, _ = times(self.path / "cam.m3u8")
+                self.assertEqual(len(found), 120)
+                for number, at in enumerate(found):
+                    self.assertAlmostEqual(at - found[0], number * 1001 / 30000, delta=1e-4)
+                for file in self.files("*.ts"):
+                    self.assertEqual(frames(file)[0], 30)
+
+    def test_it_has_the_last_files_only(self):
+        self.made("keyframes: 500ms", "name: '{source}.m3u8', segment: 500ms, playlist: 2", seconds=5)
+        playlist = (self.path / "cam.m3u8").read_text()
+        names = [line for line in playlist.splitlines() if line.endswith(".ts")]
+        self.assertEqual(names, ["cam-000008.ts", "cam-000009.ts"])
+        self.assertIn("#EXT-X-MEDIA-SEQUENCE:8\n", playlist)
+        self.assertEqual([file.name for file in self.files("*.ts")], [f"cam-{number:06}.ts" for number in range(5, 10)])
+
+    def test_a_loop_is_a_discontinuity(self):
+        clip = clips.codec("h264 4:2:0")
+        self.copied(clip, "name: '{source}.m3u8', playlist: 0", source=", loop: 2")
+        playlist = (self.path / "cam.m3u8").read_text()
+        self.assertEqual(playlist.count("#EXT-X-DISCONTINUITY\n"), 1)
+        self.assertEqual(len(hashes(self.path / "cam.m3u8")), 2 * len(hashes(clip)))
+
+
+class Killed(Videos):
+    def test_a_file_can_be_read_up_to_its_last_second(self):
+        for ending in ("mp4", "mkv", "ts"):
+            with self.subTest(ending):
+                shutil.rmtree(self.path, ignore_errors=True)
+                path = self.write(MADE.format(seconds=60, encode="codec: h264", path=self.path, source=", realtime: true",
+                                              video=f"name: '{{source}}.{ending}'"))
+                run = start([MILLRACE, "run", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                file, before, deadline = self.path / f"cam.{ending}", 0, time.monotonic() + TIMEOUT
+                while before < 45:
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.1)
+                    done = call(["ffprobe", "-v", "quiet", "-count_packets", "-show_entries", "stream=nb_read_packets",
+                                 "-of", "csv=p=0", file])
+                    before = int((done.stdout.split() or ["0"])[0].strip(",") or 0)
+                run.send_signal(signal.SIGKILL)
+                run.wait()
+                self.assertGreaterEqual(frames(file)[0], before)
+
+
+if __name__ == "__main__":
+    main()
