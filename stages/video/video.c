@@ -16,7 +16,7 @@ typedef struct video_state {
 #define FIELD(name) offsetof(mr_video_options, name)
 static const mr_option options[] = {
     {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_FOLDER, .offset = FIELD(path), .example = "recordings",
-     .required = true, .unless = "url", .help = "folder to write to; it is made if it does not exist"},
+     .help = "folder to write to; it is made if it does not exist"},
     {.name = "url", .kind = MR_OPTION_URI, .file = MR_FILE_SENT, .offset = FIELD(url),
      .example = "rtsp://127.0.0.1:8554/live",
      .help = "receiver to send to in place of files: rtsp://, rtsps://, rtmp://, rtmps://, srt:// or udp://; of several "
@@ -51,7 +51,7 @@ static const mr_option options[] = {
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {0}};
 
-/* ---- planning ----------------------------------------------------------------------------------------------------- */
+/* ---- planning --------------------------------------------------------------------------------------------------- */
 
 bool mr_video_is_hls(const mr_video_options *given) {
     return strcmp(mr_video_name_ending(given->name), ".m3u8") == 0;
@@ -102,10 +102,12 @@ static int negotiate(mr_negotiation *negotiation) {
     int status = given->path || given->url ? mr_video_container(given, &container, &option) : MR_OK;
     if (status)
         return mr_refuse(negotiation, option, "%s", mr_message());
+    if (!given->path && !given->url)
+        return mr_refuse(negotiation, NULL, "write path, a folder for files, or url, a receiver to send to");
     if (given->path && given->url)
         return mr_refuse(negotiation, "url", "path and url exclude each other: remove one of them");
     status = check_name(negotiation);
-    if (status || (!given->path && !given->url))
+    if (status)
         return status;
     if (given->url && negotiation->sources > 1)
         return mr_refuse(negotiation, "url", "%d sources come here, and one address takes one", negotiation->sources);
@@ -115,12 +117,12 @@ static int negotiate(mr_negotiation *negotiation) {
     if (input->set.codec && mr_container_check(container, input->set.codec))
         return mr_refuse(negotiation, option, "%s", mr_message());
     if (given->url)
-        mr_remark(negotiation, "a receiver that stops is waited for up to its timeout each time; with queue: {policy: "
+        mr_remark(negotiation, "a receiver that stops is waited for up to its timeout each time; with queue: {when_full: "
                   "drop-oldest} nothing waits for it");
     return MR_OK;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------ */
+/* ---- running ---------------------------------------------------------------------------------------------------- */
 
 static int open_video(mr_stage *self) {
     const mr_video_options *given = self->options;

