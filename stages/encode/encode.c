@@ -49,7 +49,7 @@ static const mr_port inputs[] = {
 static const mr_port outputs[] = {
     {.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {.name = NULL}};
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 static int open_encode(mr_stage *self) {
     encode_state *state = self->state;
@@ -80,7 +80,7 @@ static void close_encode(mr_stage *self) {
     av_packet_free(&state->packet);
 }
 
-/* ---- the encoder ------------------------------------------------------------------------------------------------ */
+/* ---- the encoder ------------------------------------------------------------------------------------------------- */
 
 /* Pictures a second, as far as the stream and the choice of pictures tell. */
 static AVRational rate_of(const mr_media *media) {
@@ -201,7 +201,7 @@ static bool receive(mr_stage *self) {
     return state->has_packet;
 }
 
-/* ---- packets ---------------------------------------------------------------------------------------------------- */
+/* ---- packets ----------------------------------------------------------------------------------------------------- */
 
 /* The encoder decodes a packet when the picture of that number is shown; those below 0 would be shown before the
  * first. */
@@ -281,7 +281,7 @@ static int drain(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* A picture that no encoder takes, or that the present one refuses. */
 static int refuse(mr_stage *self, mr_io *io, const mr_frame *frame, int status) {

@@ -55,7 +55,7 @@ int mr_encoder_delay(const mr_encode_params *params) {
     return none ? 0 : codecs[params->codec].look_ahead[params->preset] + params->threads;
 }
 
-/* ---- layouts ---------------------------------------------------------------------------------------------------- */
+/* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
 /* The layouts of one subsampling, by depth: 8, 10 and 12 bits. */
 static const mr_pixel families[3][3] = {{MR_PIXEL_I420, MR_PIXEL_I420_10, MR_PIXEL_I420_12},
@@ -101,7 +101,7 @@ mr_format mr_encoder_format(int codec, const mr_format *picture) {
     return format;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static void describe(AVCodecContext *codec, const mr_format *format) {
     static const enum AVColorSpace spaces[] = {AVCOL_SPC_UNSPECIFIED, AVCOL_SPC_SMPTE170M, AVCOL_SPC_BT709,

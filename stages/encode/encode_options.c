@@ -40,7 +40,7 @@ const mr_option mr_encode_options[] = {
      .unit = "threads", .help = "of the encoder of one source; the packets depend on their number, not on their timing"},
     MR_OPTIONS_END};
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static int read_quality(const char *text, mr_encode_params *params) {
     const char *end = text;
@@ -103,7 +103,7 @@ int mr_encode_read(const mr_encode_choices *from, mr_encode_params *params, cons
     return read_keys(from->keyframes, params);
 }
 
-/* ---- planning --------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 /* The layouts that pictures of those are encoded in; 0: not known. */
 static uint32_t encoded_pixels(int codec, uint32_t pixels) {

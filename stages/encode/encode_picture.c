@@ -7,7 +7,7 @@
 #include "millrace/status.h"
 #include "stages/media/picture_format.h"
 
-/* ---- conversion ------------------------------------------------------------------------------------------------- */
+/* ---- conversion -------------------------------------------------------------------------------------------------- */
 
 static bool is_rgb(const mr_format *format) {
     return mr_pixel_describe(format->pixel)->rgb;
@@ -71,7 +71,7 @@ void mr_encode_picture_end(mr_encode_picture *picture) {
     *picture = (mr_encode_picture){0};
 }
 
-/* ---- filling up ------------------------------------------------------------------------------------------------- */
+/* ---- filling up -------------------------------------------------------------------------------------------------- */
 
 /* Repeats the last sample of each row, and the last row, of one plane. */
 static void fill_plane(AVFrame *copy, int plane, size_t row_bytes, size_t wide_bytes, int rows, int tall_rows,
@@ -120,7 +120,7 @@ static int convert(mr_encode_picture *picture, const mr_frame *frame) {
     return MR_OK;
 }
 
-/* ---- lending ---------------------------------------------------------------------------------------------------- */
+/* ---- lending ----------------------------------------------------------------------------------------------------- */
 
 static void release_buffer(void *opaque, uint8_t *data) {
     (void)data;

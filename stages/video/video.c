@@ -51,7 +51,7 @@ static const mr_option options[] = {
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {0}};
 
-/* ---- planning --------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 bool mr_video_is_hls(const mr_video_options *given) {
     return strcmp(mr_video_name_ending(given->name), ".m3u8") == 0;
@@ -122,7 +122,7 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static int open_video(mr_stage *self) {
     const mr_video_options *given = self->options;

@@ -15,7 +15,7 @@ static const int64_t CUT_NS = 1000000000;
 /* Of files of HLS, unless given. */
 static const int64_t HLS_NS = 6000000000;
 
-/* ---- the beginning ---------------------------------------------------------------------------------------------- */
+/* ---- the beginning ----------------------------------------------------------------------------------------------- */
 
 int mr_video_files_open(mr_video_files *files, mr_stage *self) {
     const mr_video_options *given = self->options;
@@ -71,7 +71,7 @@ static int begin(mr_video_files *files, const mr_stage *self) {
     return MR_OK;
 }
 
-/* ---- one file --------------------------------------------------------------------------------------------------- */
+/* ---- one file ---------------------------------------------------------------------------------------------------- */
 
 static int64_t wall_ns(void) {
     struct timespec now;
@@ -154,7 +154,7 @@ static int put(mr_video_files *files, const mr_stage *self) {
     return !status && files->file.ending ? finish_file(files, self) : status;
 }
 
-/* ---- packets ---------------------------------------------------------------------------------------------------- */
+/* ---- packets ----------------------------------------------------------------------------------------------------- */
 
 static bool is_key(const mr_frame *frame) {
     return frame->flags & MR_FRAME_KEY;

@@ -15,7 +15,7 @@ enum { TICKS = 90000, AVIO_BYTES = 1 << 16, MOST_GATHERED = 8 << 20 };
 
 static const AVRational nanoseconds = {1, 1000000000};
 
-/* ---- containers ------------------------------------------------------------------------------------------------- */
+/* ---- containers -------------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name, *format;
@@ -52,7 +52,7 @@ int mr_container_check(mr_container container, const char *codec) {
                    containers[container].name, codec, *list ? ", only of " : "", list);
 }
 
-/* ---- the stream ------------------------------------------------------------------------------------------------- */
+/* ---- the stream -------------------------------------------------------------------------------------------------- */
 
 /* Headers that the first packet has in it, for streams that announced none. */
 static int find_headers(AVCodecParameters *codec, const mr_frame *key) {
@@ -108,7 +108,7 @@ int mr_muxer_add_stream(AVFormatContext *format, const mr_media *media, const mr
     return MR_OK;
 }
 
-/* ---- times ------------------------------------------------------------------------------------------------------ */
+/* ---- times ------------------------------------------------------------------------------------------------------- */
 
 static int64_t ticks(int64_t time_ns) {
     return av_rescale_q(time_ns, nanoseconds, (AVRational){1, TICKS});
@@ -150,7 +150,7 @@ int mr_muxer_fill(AVPacket *packet, const mr_frame *frame, mr_muxer_times *times
     return MR_OK;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------ */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 struct mr_muxer {
     mr_container container;

@@ -44,7 +44,7 @@ bool mr_video_name_differs(const char *pattern) {
     return mr_video_name_counts(pattern) || strstr(pattern, tokens[TIME]);
 }
 
-/* ---- printing --------------------------------------------------------------------------------------------------- */
+/* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 static int print_time(char *text, size_t room, int64_t seconds) {
     struct tm utc;
@@ -92,7 +92,7 @@ int mr_video_name_print(char name[MR_VIDEO_NAME], const char *pattern, const cha
                : mr_fail(MR_ERROR_IO, "the name of a video file is longer than %d bytes", MR_VIDEO_NAME - 1);
 }
 
-/* ---- recognising ------------------------------------------------------------------------------------------------ */
+/* ---- recognising ------------------------------------------------------------------------------------------------- */
 
 static size_t digits_at(const char *text) {
     size_t count = 0;

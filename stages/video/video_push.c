@@ -55,7 +55,7 @@ int mr_video_push_open(mr_video_push *push, mr_stage *self) {
     return mr_video_push_container(push->given->url, &push->container);
 }
 
-/* ---- the connection --------------------------------------------------------------------------------------------- */
+/* ---- the connection ---------------------------------------------------------------------------------------------- */
 
 static int interrupted(void *context) {
     const mr_video_push *push = context;
@@ -139,7 +139,7 @@ static bool connect_to(mr_video_push *push, const mr_frame *key) {
     return true;
 }
 
-/* ---- packets ---------------------------------------------------------------------------------------------------- */
+/* ---- packets ----------------------------------------------------------------------------------------------------- */
 
 static int drop(mr_io *io, const mr_frame *frame, const char *reason) {
     mr_io_drop(io, frame, reason);
