@@ -81,6 +81,8 @@ static bool *find_shedders(const mr_plan *plan) {
 }
 
 static bool has_deadlines(const mr_plan *plan) {
+    if (mr_plan_changes(plan))
+        return true; /* One that comes may have one. */
     for (size_t s = 0; s < plan->source_count; s++)
         if (plan->vertices[s].deadline_ns)
             return true;

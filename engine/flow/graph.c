@@ -11,6 +11,7 @@
 #include "engine/flow/placement.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/run.h"
+#include "engine/flow/seats.h"
 #include "engine/flow/start.h"
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
@@ -33,6 +34,8 @@ static int create_parts(mr_graph *graph) {
         status = mr_ledger_create(&graph->ledger, plan->source_count);
     if (!status)
         status = mr_graph_wire(graph);
+    if (!status)
+        status = mr_seats_create(graph);
     if (!status)
         status = mr_turns_create(&graph->turns, graph);
     for (size_t i = 0; !status && i < plan->source_count; i++)
@@ -101,6 +104,7 @@ void mr_graph_destroy(mr_graph **graph) {
     mr_resume_destroy(&gone->resume);
     mr_graph_unwire(gone);
     mr_run_state_destroy(gone); /* sinks ask it as they close */
+    mr_seats_destroy(gone);
     destroy_sources(gone);
     mr_tracing_destroy(gone);
     destroy_devices(gone);
@@ -149,6 +153,10 @@ static int balance(mr_graph *graph) {
         if (!status)
             status = balance_of(graph, s, true);
     }
+    uint64_t missing = graph->departed ? mr_departed_unaccounted(graph->departed) : 0;
+    if (!status && missing)
+        status = mr_fail(MR_ERROR_INTERNAL, "the ledger does not balance: %llu frames of sources that were removed are "
+                         "not accounted for", (unsigned long long)missing);
     return status;
 }
 
@@ -225,7 +233,14 @@ int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enable
 
 /* ---- frames from the program ------------------------------------------------------------------------------------- */
 
-int mr_graph_push(mr_graph *graph, uint32_t source, mr_frame *frame, int64_t timeout_ns) {
+/* Of sources that come and go, the place may have another one by now. With the lock. */
+static bool takes_frames(const mr_graph *graph, uint32_t source, const char *id) {
+    const mr_source_state *state = &graph->sources[source];
+    return !graph->departed ||
+           (state->phase == MR_SOURCE_HERE && !state->pushed_end && graph->plan->vertices[source].id == id);
+}
+
+int mr_graph_push(mr_graph *graph, uint32_t source, const char *id, mr_frame *frame, int64_t timeout_ns) {
     mr_source_state *state = &graph->sources[source];
     mr_item item = {.kind = MR_ITEM_FRAME, .source = source, .frame = frame};
     struct timespec until = deadline(timeout_ns < 0 ? 0 : timeout_ns);
@@ -234,10 +249,11 @@ int mr_graph_push(mr_graph *graph, uint32_t source, mr_frame *frame, int64_t tim
             return mr_fail(MR_ERROR_CANCELLED, "the pipeline is stopping");
         item.entered_ns = mr_executor_now_ns(graph->executor);
         pthread_mutex_lock(&graph->lock);
-        bool pushed = mr_link_push(mr_graph_external_inlet(graph, source), &item, &state->room);
+        bool gone = !takes_frames(graph, source, id);
+        bool pushed = !gone && mr_link_push(mr_graph_external_inlet(graph, source), &item, &state->room);
         /* The room task needs the graph's lock to signal, so it cannot do so before the wait begins. */
         int timed_out = 0;
-        if (!pushed && timeout_ns != 0 && !graph->seed) {
+        if (!pushed && !gone && timeout_ns != 0 && !graph->seed) {
             if (timeout_ns < 0)
                 pthread_cond_wait(&graph->changed, &graph->lock);
             else
@@ -246,9 +262,11 @@ int mr_graph_push(mr_graph *graph, uint32_t source, mr_frame *frame, int64_t tim
         pthread_mutex_unlock(&graph->lock);
         if (pushed)
             return MR_OK;
+        if (gone)
+            return mr_fail(MR_ERROR_CANCELLED, "the source %s has ended, or was removed", id);
         if (graph->seed && timeout_ns != 0 && mr_executor_drive(graph->executor, item.entered_ns))
             continue;
         if (timed_out || timeout_ns == 0 || graph->seed)
-            return mr_fail(MR_ERROR_AGAIN, "%s has no room", graph->plan->vertices[source].id);
+            return mr_fail(MR_ERROR_AGAIN, "%s has no room", id);
     }
 }

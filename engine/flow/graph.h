@@ -28,8 +28,19 @@ typedef struct mr_tally {
     mr_tally_class *classes; /* by index */
 } mr_tally;
 
+/* The place of a source, of which some may have one source after the other (seats.h). */
+typedef enum mr_source_phase {
+    MR_SOURCE_HERE,           /* it is there, or will begin */
+    MR_SOURCE_LEAVING,        /* it was removed, and frames of it may be on their way */
+    MR_SOURCE_OVER,           /* it has ended by itself; another may have its place */
+    MR_SOURCE_VACANT
+} mr_source_phase;
+
 typedef struct mr_source_state {
     mr_instance *instance;
+    _Atomic bool leaving;     /* it is to end, as if the run were stopping */
+    _Atomic uint32_t last_epoch; /* the largest so far, of this place */
+    uint32_t first_epoch;     /* what its own epochs are added to; written while no source is there */
     _Atomic int64_t expected; /* frames announced */
     _Atomic uint64_t seams;   /* interruptions that its frames reported */
     _Atomic uint64_t unread;  /* frames that were announced and did not come */
@@ -38,9 +49,20 @@ typedef struct mr_source_state {
     char *message;
     bool ended;
     bool pushed_end;          /* external: the program ended the source */
+    mr_source_phase phase;
+    struct mr_newcomer *next; /* the source that is to have the place next; NULL: none waits */
+    mr_spec *spec;            /* holds its options; NULL: they are the plan's */
+    bool used;                /* a source has had the place */
+    bool gives_own;           /* the next field holds; else the plan's */
+    mr_format_set gives;      /* proven of the source that has the place */
     mr_tally tally;
     mr_truths truths;
 } mr_source_state;
+
+/* Whether sources come and go (sources: {max: N}): the run goes on without any until it is asked to end. */
+static inline bool mr_plan_changes(const mr_plan *plan) {
+    return plan->spec && plan->spec->most_sources > 0;
+}
 
 typedef struct mr_run_states mr_run_states;
 
@@ -97,6 +119,9 @@ struct mr_graph {
     struct mr_run_states *run_states; /* resume.h */
     uint64_t seed;
     struct mr_turns *turns;         /* of sources that wait; NULL: none does */
+    struct mr_departed *departed;   /* sources that were removed (departed.h); NULL: none can be. Under the lock */
+    mr_names *ids;                  /* of sources that come and go; NULL: none do */
+    mr_names_share ids_share;
     mr_work_trace *trace;           /* of all devices; set before the start; NULL: not traced */
     void *trace_context;
     bool profiled;                  /* processor time of each stage is measured */

@@ -11,6 +11,7 @@
 #include "engine/base/memory.h"
 #include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/lifecycle.h"
 #include "engine/flow/pools.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/run.h"
@@ -205,6 +206,7 @@ int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame) {
     if (!status) {
         made->identity = *identity;
         made->identity.source = instance->self.source;
+        made->identity.epoch = mr_graph_epoch(instance->graph, instance->self.source, identity->epoch);
         status = mr_ledger_open(instance->graph->ledger, &made->identity, &made->receipt);
     }
     if (status) {
@@ -360,7 +362,8 @@ bool mr_stage_cancelled(const mr_stage *self) {
     mr_graph *graph = instance_of(self)->graph;
     if (atomic_load_explicit(&graph->cancelled, memory_order_relaxed))
         return true;
-    return !self->type->inputs && atomic_load_explicit(&graph->stopping, memory_order_relaxed);
+    return !self->type->inputs && (atomic_load_explicit(&graph->stopping, memory_order_relaxed) ||
+                                   mr_instance_leaves(instance_of(self)));
 }
 
 bool mr_stage_gives_up(const mr_stage *self) {

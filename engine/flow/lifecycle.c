@@ -1,6 +1,8 @@
 /* Creates, opens and destroys instances. */
 #include "engine/flow/lifecycle.h"
 
+#include <string.h>
+
 #include "engine/base/memory.h"
 #include "engine/flow/credit.h"
 #include "engine/flow/graph.h"
@@ -204,6 +206,11 @@ int mr_instance_open(mr_instance *instance) {
     return status;
 }
 
+bool mr_instance_leaves(const mr_instance *instance) {
+    return instance->vertex->role == MR_ROLE_SOURCE &&
+           atomic_load_explicit(&instance->graph->sources[instance->self.source].leaving, memory_order_relaxed);
+}
+
 void mr_instance_tell_stop(mr_instance *instance) {
     if (!instance->self.type->stop || !atomic_load(&instance->opening.ready))
         return;
@@ -220,7 +227,7 @@ void mr_instance_tell_stop(mr_instance *instance) {
  * stops the stage type. */
 void mr_instance_set_ready(mr_instance *instance) {
     atomic_store(&instance->opening.ready, true);
-    if (atomic_load(&instance->graph->stopping))
+    if (atomic_load(&instance->graph->stopping) || mr_instance_leaves(instance))
         mr_instance_tell_stop(instance);
 }
 
@@ -307,6 +314,81 @@ void mr_instance_put_away(mr_instance *instance) {
     /* With several devices the number of buffers in use there is still queried. */
     if (instance->placement.state_count == 1)
         release_pools(&instance->placement.states[0], mr_instance_pools(instance));
+}
+
+/* ---- for the next source ----------------------------------------------------------------------------------------- */
+
+/* Keeps wakes that come late from having an effect, and waits for runs that have begun. */
+static bool keep_out(mr_instance *instance) {
+    atomic_store(&instance->opening.begun, false);
+    atomic_store(&instance->opening.ready, false);
+    for (size_t i = 0; i < instance->entry_count; i++)
+        mr_task_end_thread(&instance->entries[i].task);
+    for (size_t i = 0; i < instance->entry_count; i++)
+        if (!mr_task_has_ended(&instance->entries[i].task) && !mr_task_is_quiet(&instance->entries[i].task))
+            return false;
+    return true;
+}
+
+static void forget_waits(mr_instance *instance) {
+    for (size_t e = 0; e < instance->entry_count; e++) {
+        mr_entry_task *entry = &instance->entries[e];
+        for (size_t i = 0; i < entry->wait_count; i++)
+            mr_event_forget(&entry->waits[i]);
+        for (size_t i = 0; i <= mr_instance_pools(instance); i++)
+            mr_pool_forget(&entry->pool_waits[i]);
+    }
+}
+
+static void reset_intake(mr_instance *instance) {
+    mr_intake *intake = &instance->intake;
+    intake->inbox_first = intake->inbox_count = 0;
+    intake->batch_due_ns = INT64_MAX;
+    intake->held_up = intake->ended = intake->skipping[0] = false;
+    memset(intake->away_reported, 0, instance->vertex->source_count * sizeof *intake->away_reported);
+    intake->untried = 0;
+}
+
+static void reset_ring(mr_slot_ring *ring) {
+    ring->freed = ring->pushed = ring->claimed = ring->released = 0;
+    ring->stuck = false;
+}
+
+bool mr_instance_vacate(mr_instance *instance) {
+    if (!keep_out(instance))
+        return false;
+    forget_waits(instance);
+    pthread_mutex_lock(&instance->lock);
+    close_parts(instance);
+    for (size_t i = 0; i < instance->placement.part_count; i++)
+        if (instance->placement.parts[i].self.state)
+            memset(instance->placement.parts[i].self.state, 0, instance->self.type->state_bytes);
+    reset_intake(instance);
+    reset_ring(&instance->ring);
+    pthread_mutex_unlock(&instance->lock);
+    mr_instance_finish(instance);
+    for (size_t i = 0; i < instance->placement.part_count; i++)
+        release_pools(&instance->placement.parts[i], mr_instance_pools(instance));
+    atomic_store(&instance->failed, false);
+    atomic_store(&instance->complained, false);
+    instance->opening.left = false;
+    return true;
+}
+
+void mr_instance_rename(mr_instance *instance) {
+    const mr_plan *plan = instance->graph->plan;
+    mr_stage *const own = &instance->self;
+    own->source_id = plan->vertices[own->source].id;
+    own->id = instance->vertex->id;
+    own->options = instance->vertex->options;
+    own->place = instance->vertex->place;
+    for (size_t i = 0; i < instance->placement.part_count; i++) {
+        mr_stage *self = &instance->placement.parts[i].self;
+        self->source_id = own->source_id;
+        self->id = own->id;
+        self->options = own->options;
+        self->place = own->place;
+    }
 }
 
 static void destroy_parts(mr_instance *instance) {

@@ -20,11 +20,19 @@ int mr_instance_open(mr_instance *instance);
 void mr_instance_start(mr_instance *instance);
 /* Marks an open instance as ready to run; its task is woken by others. */
 void mr_instance_set_ready(mr_instance *instance);
+/* Whether it is a source that was removed. Any thread. */
+bool mr_instance_leaves(const mr_instance *instance);
 /* Calls the stage type's stop, if it is open. Any thread. */
 void mr_instance_tell_stop(mr_instance *instance);
 /* For an instance of a source that waits, if the source has ended here and elsewhere: ends its thread, releases its
  * buffers and, if it is the source itself, closes it. Not from its own thread. */
 void mr_instance_put_away(mr_instance *instance);
+/* For an instance of a source that has left for good: as new, to be opened for the next source of its place. False: one
+ * of its entries is about to run, and nothing has happened but that no new call begins; the same must be tried again.
+ * Not from its own thread. */
+bool mr_instance_vacate(mr_instance *instance);
+/* What the plan says of its source, which has changed, while it is vacant. */
+void mr_instance_rename(mr_instance *instance);
 /* Wakes an entry: something has changed. Any thread. */
 void mr_instance_wake(void *instance);
 /* Wakes all entries, also those in an unfinished call. */

@@ -218,8 +218,10 @@ static void count_ends(mr_instance *instance, const mr_slot *slot) {
     for (size_t i = 0; i < slot->mark_count; i++) {
         if (slot->marks[i].kind != MR_ITEM_END)
             continue;
-        instance->intake.ends_left--;
-        mr_turns_note(instance->graph->turns, slot->marks[i].source);
+        const bool leaves = slot->marks[i].leaves;
+        instance->intake.ends_left -= !leaves;
+        instance->opening.left |= leaves && instance->self.source != MR_SOURCE_NONE;
+        mr_turns_note(instance->graph->turns, slot->marks[i].source, leaves);
     }
 }
 
@@ -277,6 +279,10 @@ static void free_held(mr_instance *instance, mr_entry_task *entry) {
     while (instance->ring.freed < instance->ring.pushed &&
            mr_instance_slot(instance, instance->ring.freed)->state == MR_SLOT_FREE)
         instance->ring.freed++;
+    if (instance->opening.left && instance->ring.freed == instance->ring.claimed) {
+        instance->opening.left = false;
+        mr_turns_note(instance->graph->turns, instance->self.source, true);
+    }
     if (instance->intake.ends_left == 0 && instance->ring.freed == instance->ring.claimed && !instance->ring.reported) {
         instance->ring.reported = true;
         mr_graph_instance_ended(instance->graph, instance);

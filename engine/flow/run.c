@@ -26,15 +26,32 @@ mr_link *mr_graph_external_inlet(mr_graph *graph, uint32_t source) {
     return graph->sources[source].instance->intake.ports[0];
 }
 
+void mr_graph_push_end(mr_graph *graph, uint32_t source) {
+    mr_item end = {.kind = MR_ITEM_END, .source = source, .leaves = mr_graph_leaves_place(graph)};
+    if (!graph->sources[source].pushed_end)
+        mr_link_push(mr_graph_external_inlet(graph, source), &end, NULL);
+    graph->sources[source].pushed_end = true;
+}
+
 int mr_graph_end_source(mr_graph *graph, uint32_t source) {
     pthread_mutex_lock(&graph->lock);
-    bool first = !graph->sources[source].pushed_end;
-    graph->sources[source].pushed_end = true;
+    mr_graph_push_end(graph, source);
     pthread_mutex_unlock(&graph->lock);
-    mr_item end = {.kind = MR_ITEM_END, .source = source};
-    if (first)
-        mr_link_push(mr_graph_external_inlet(graph, source), &end, NULL);
     return MR_OK;
+}
+
+/* ---- sources that come and go ------------------------------------------------------------------------------------ */
+
+bool mr_graph_leaves_place(const mr_graph *graph) {
+    return mr_plan_changes(graph->plan) && !atomic_load(&graph->stopping);
+}
+
+uint32_t mr_graph_epoch(mr_graph *graph, uint32_t source, uint32_t own) {
+    mr_source_state *state = &graph->sources[source];
+    const uint32_t epoch = state->first_epoch + own;
+    if (epoch > atomic_load_explicit(&state->last_epoch, memory_order_relaxed))
+        atomic_store_explicit(&state->last_epoch, epoch, memory_order_relaxed);
+    return epoch;
 }
 
 /* ---- stopping -------------------------------------------------------------------------------------------------- */
@@ -92,7 +109,7 @@ void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance) {
     if (instance->vertex->role == MR_ROLE_SOURCE)
         graph->sources[instance->self.source].ended = true;
     if (instance->opening.waits)
-        mr_turns_note(graph->turns, instance->self.source);
+        mr_turns_note(graph->turns, instance->self.source, false);
     one_less(graph);
     pthread_mutex_unlock(&graph->lock);
 }

@@ -26,6 +26,13 @@ void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *
 /* External sources: their inlet, the end of one, and the function that wakes a program that waits to push. */
 mr_link *mr_graph_external_inlet(mr_graph *graph, uint32_t source);
 int mr_graph_end_source(mr_graph *graph, uint32_t source);
+/* The same with the graph's lock. */
+void mr_graph_push_end(mr_graph *graph, uint32_t source);
 void mr_graph_tell_room(void *graph);
+
+/* Whether a source that ends now only leaves its place. */
+bool mr_graph_leaves_place(const mr_graph *graph);
+/* The epoch of a frame that its source gives that one. By the source's instance. */
+uint32_t mr_graph_epoch(mr_graph *graph, uint32_t source, uint32_t own);
 
 #endif

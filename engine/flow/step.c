@@ -147,7 +147,9 @@ static int call_map(mr_stage *self, mr_io *io) {
 static int call_external(mr_instance *instance, mr_io *io) {
     mr_frame *frame = mr_io_input(io);
     frame->identity = (mr_identity){
-        .source = instance->self.source, .epoch = instance->intake.first_epoch, .seq = instance->ring.claimed - 1};
+        .source = instance->self.source,
+        .epoch = mr_graph_epoch(instance->graph, instance->self.source, instance->intake.first_epoch),
+        .seq = instance->ring.claimed - 1};
     frame->born_ns = io->now_ns;
     mr_io_set_due(io, frame, io->now_ns);
     int status = mr_ledger_open(instance->graph->ledger, &frame->identity, &frame->receipt);
@@ -358,10 +360,17 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
 }
 
 static int end_source(mr_instance *instance, mr_slot *slot, bool cut_short) {
-    mr_item end = {.kind = MR_ITEM_END, .source = instance->self.source, .cut_short = cut_short};
+    mr_item end = {.kind = MR_ITEM_END,
+                   .source = instance->self.source,
+                   .cut_short = cut_short,
+                   .leaves = mr_graph_leaves_place(instance->graph)};
     instance->intake.ended = true;
     int status = mr_slot_add_mark(slot, &end);
     return status ? status : MR_DONE;
+}
+
+static bool is_stopped(const mr_instance *instance) {
+    return atomic_load_explicit(&instance->graph->stopping, memory_order_relaxed) || mr_instance_leaves(instance);
 }
 
 /* ---- one step -------------------------------------------------------------------------------------------------- */
@@ -369,7 +378,7 @@ static int end_source(mr_instance *instance, mr_slot *slot, bool cut_short) {
 static int call_source(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     const bool over = mr_resume_over(instance->graph->resume, instance->self.source);
-    if (over || atomic_load_explicit(&instance->graph->stopping, memory_order_relaxed))
+    if (over || is_stopped(instance))
         return end_source(instance, slot, !over);
     if (atomic_load_explicit(&instance->failed, memory_order_relaxed))
         return end_source(instance, slot, false);
@@ -386,7 +395,7 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
     }
     if (answer != MR_END)
         return MR_DONE;
-    const bool cut_short = atomic_load(&instance->graph->stopping);
+    const bool cut_short = is_stopped(instance);
     if (!cut_short)
         mr_resume_exhausted(instance->graph->resume, instance->self.source);
     return end_source(instance, slot, cut_short);
@@ -479,7 +488,7 @@ static bool open_itself(mr_instance *instance) {
 
 /* A source that is not to be read any more need not be opened. */
 static bool is_needless(const mr_instance *instance) {
-    return instance->vertex->role == MR_ROLE_SOURCE && (atomic_load(&instance->graph->stopping) ||
+    return instance->vertex->role == MR_ROLE_SOURCE && (is_stopped(instance) ||
                                            mr_resume_over(instance->graph->resume, instance->self.source));
 }
 

@@ -357,6 +357,11 @@ int mr_tracing_begin(mr_graph *graph) {
     return status;
 }
 
+void mr_tracing_rename(mr_graph *graph, uint32_t source) {
+    if (graph->tracing && graph->tracing->sources)
+        graph->tracing->sources[source] = graph->plan->vertices[source].id;
+}
+
 int mr_tracing_end(mr_graph *graph) {
     struct mr_tracing *tracing = graph->tracing;
     int status = tracing && tracing->trace ? mr_trace_finish(tracing->trace) : MR_OK;

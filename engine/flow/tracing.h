@@ -41,6 +41,8 @@ int mr_tracing_watch_devices(mr_graph *graph);
 int mr_tracing_end(mr_graph *graph);
 /* Called when only programs that hold frames may still report. */
 void mr_tracing_destroy(mr_graph *graph);
+/* A place has another source now; none of its frames is there. */
+void mr_tracing_rename(mr_graph *graph, uint32_t source);
 
 /* Around a call of an entry, if entry->traced. `slot` is NULL if the call is flush. */
 void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot);

@@ -8,6 +8,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/run.h"
+#include "engine/flow/seats.h"
 #include "engine/flow/start.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
@@ -17,7 +18,8 @@
 const mr_plan_types mr_pipeline_types = {
     .copy = &mr_copy_stage, .cut_out = &mr_cut_out_stage, .cut_in = &mr_cut_in_stage};
 
-int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
+int mr_pipeline_plan_with(mr_plan **plan, const mr_pipeline_params *params, const mr_plan *known,
+                          const mr_spec_added *added, mr_diagnostics *diagnostics) {
     const mr_spec_params spec = {
         .types = params->types,
         .plugins = params->plugins,
@@ -28,8 +30,11 @@ int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagno
         .input_count = params->input_count,
         .inputs = params->inputs,
         .output = params->output,
+        .added = added,
     };
     const mr_plan_params how = {
+        .known = known,
+        .added = added ? added->id : NULL,
         .inserted = &mr_pipeline_types,
         .workers = params->seed ? 1 : params->workers,
         .jobs = params->jobs,
@@ -52,6 +57,10 @@ int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagno
     return mr_plan_load(plan, &spec, &how, diagnostics);
 }
 
+int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
+    return mr_pipeline_plan_with(plan, params, NULL, NULL, diagnostics);
+}
+
 static int open_pipeline(mr_pipeline **pipeline, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
     mr_pipeline *made = mr_calloc(1, sizeof *made);
     if (!made)
@@ -60,6 +69,8 @@ static int open_pipeline(mr_pipeline **pipeline, const mr_pipeline_params *param
     int status = mr_pipeline_plan(&made->plan, params, diagnostics);
     if (!status && made->plan->node < 0)
         made->offline = true;
+    if (!status && mr_plan_changes(made->plan))
+        status = mr_pipeline_keep(made, params);
     if (!status && params->profile)
         status = mr_plan_discard_output(made->plan, params->profile);
     if (!status && !made->offline)
@@ -98,6 +109,7 @@ void mr_pipeline_destroy(mr_pipeline **pipeline) {
         return;
     mr_graph_destroy(&gone->graph);
     mr_plan_destroy(&gone->plan);
+    mr_arena_fini(&gone->arena);
     mr_free(gone);
     *pipeline = NULL;
 }
@@ -113,8 +125,29 @@ static const mr_plan_vertex *find(const mr_pipeline *pipeline, const char *id, b
     return NULL;
 }
 
-static const mr_plan_vertex *find_external(const mr_pipeline *pipeline, const char *id) {
-    const mr_plan_vertex *vertex = find(pipeline, id, true);
+/* A source that is there. Of those that come and go, the place may have another one at once; its id tells. */
+static const mr_plan_vertex *find_source(const mr_pipeline *pipeline, const char *id, const char **kept) {
+    mr_graph *graph = pipeline->graph;
+    const mr_plan_vertex *vertex = NULL;
+    if (!graph || !graph->departed) {
+        vertex = find(pipeline, id, true);
+        *kept = vertex ? vertex->id : NULL;
+        return vertex;
+    }
+    pthread_mutex_lock(&graph->lock);
+    uint32_t source = mr_seat_find(graph, id);
+    if (source != MR_SOURCE_NONE) {
+        vertex = &pipeline->plan->vertices[source];
+        *kept = vertex->id;
+    }
+    pthread_mutex_unlock(&graph->lock);
+    if (!vertex)
+        mr_fail(MR_ERROR_USAGE, "pipeline %s has no source \"%s\"", pipeline->plan->name, id);
+    return vertex;
+}
+
+static const mr_plan_vertex *find_external(const mr_pipeline *pipeline, const char *id, const char **kept) {
+    const mr_plan_vertex *vertex = find_source(pipeline, id, kept);
     if (vertex && !vertex->type->external) {
         mr_fail(MR_ERROR_USAGE, "source %s has type %s; frames can only be pushed into sources of type push", id,
                 vertex->type->name);
@@ -141,6 +174,9 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
                                            ? "name the node that this process runs: each process runs one"
                                            : "a pipeline that was opened offline cannot be started");
     mr_graph *graph = pipeline->graph;
+    if (graph->resume_path && graph->departed)
+        return mr_fail(MR_ERROR_USAGE, "a run whose sources come and go (sources.max) cannot be continued from a "
+                                       "checkpoint: remove `max`, or the checkpoint");
     int status = graph->resume_path ? mr_resume_create(&graph->resume, graph, graph->resume_path) : MR_OK;
     return status ? status : mr_graph_start(graph);
 }
@@ -198,14 +234,25 @@ static void disown(mr_frame *frame, const mr_push *push) {
         frame->plane[0].buffer->release = release_nothing;
 }
 
+/* The formats that were proven. */
+static mr_format_set gives(mr_graph *graph, const mr_plan_vertex *vertex) {
+    pthread_mutex_lock(&graph->lock);
+    const mr_source_state *state = &graph->sources[vertex->source];
+    mr_format_set set = state->gives_own ? state->gives : vertex->outputs[0].set;
+    pthread_mutex_unlock(&graph->lock);
+    return set;
+}
+
 static int push_frame(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns) {
-    const mr_plan_vertex *vertex = find_external(pipeline, source);
+    const char *id = NULL;
+    const mr_plan_vertex *vertex = find_external(pipeline, source, &id);
     if (!vertex)
         return MR_ERROR_USAGE;
     char planned[MR_FORMAT_SET_TEXT], pushed[MR_FORMAT_TEXT];
-    if (!mr_format_set_has(&vertex->outputs[0].set, &push->format))
+    const mr_format_set set = gives(pipeline->graph, vertex);
+    if (!mr_format_set_has(&set, &push->format))
         return mr_fail(MR_ERROR_DATA, "%s takes %s, but %s was pushed", source,
-                       mr_format_set_print(&vertex->outputs[0].set, planned, sizeof planned),
+                       mr_format_set_print(&set, planned, sizeof planned),
                        mr_format_print(&push->format, pushed, sizeof pushed));
     mr_frame *frame = NULL;
     int status = mr_store_frame(pipeline->graph->store, &frame);
@@ -215,7 +262,7 @@ static int push_frame(mr_pipeline *pipeline, const char *source, const mr_push *
     frame->pts_ns = push->pts_ns;
     status = push->release ? wrap(frame, push) : copy(frame, push);
     if (!status)
-        status = mr_graph_push(pipeline->graph, vertex->source, frame, timeout_ns);
+        status = mr_graph_push(pipeline->graph, vertex->source, id, frame, timeout_ns);
     if (status) {
         disown(frame, push);
         mr_frame_unref(&frame);
@@ -231,7 +278,8 @@ int mr_pipeline_push_sized(mr_pipeline *pipeline, const char *source, const mr_p
 }
 
 int mr_pipeline_end(mr_pipeline *pipeline, const char *source) {
-    const mr_plan_vertex *vertex = find_external(pipeline, source);
+    const char *id = NULL;
+    const mr_plan_vertex *vertex = find_external(pipeline, source, &id);
     return vertex ? mr_graph_end_source(pipeline->graph, vertex->source) : MR_ERROR_USAGE;
 }
 

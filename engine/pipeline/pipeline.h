@@ -14,6 +14,8 @@ struct mr_pipeline {
     mr_plan *plan;
     mr_graph *graph; /* NULL if it was only proven */
     bool offline;
+    mr_pipeline_params params; /* of a pipeline whose sources come and go, for plans of those that are added */
+    mr_arena arena;            /* holds what they point to */
 };
 
 /* Copies the parameters of a program that may know an earlier or a later struct (base/sized.h). */
@@ -21,5 +23,13 @@ int mr_pipeline_params_copy(mr_pipeline_params *own, const mr_pipeline_params *g
                             mr_diagnostics *diagnostics);
 /* Makes the plan that a pipeline opened with these parameters would run. */
 int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics);
+/* The same with one source more, and all others as in the plan `known`. */
+int mr_pipeline_plan_with(mr_plan **plan, const mr_pipeline_params *params, const mr_plan *known,
+                          const mr_spec_added *added, mr_diagnostics *diagnostics);
+
+/* sources.c: adds a source from the map of its options in another file, as mr_pipeline_add_source. */
+int mr_pipeline_add_node(mr_pipeline *pipeline, const char *id, const mr_yaml *node, mr_diagnostics *diagnostics);
+/* Keeps what plans of sources that are added need of the parameters. MR_ERROR_MEMORY. */
+int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params);
 
 #endif

@@ -7,66 +7,11 @@
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/link/link.h"
+#include "engine/flow/seats.h"
 #include "engine/pipeline/pipeline.h"
 
 const char *mr_version(void) {
     return MILLRACE_VERSION;
-}
-
-/* ---- sources --------------------------------------------------------------------------------------------------- */
-
-static int by_frames(const void *a, const void *b) {
-    const mr_class_count *first = a, *second = b;
-    if (first->frames != second->frames)
-        return first->frames < second->frames ? 1 : -1;
-    return first->index - second->index;
-}
-
-/* Keeps the most frequent classes, most frequent first. */
-static void rank_classes(const mr_tally *tally, mr_source_summary *summary) {
-    enum { TOP = sizeof summary->classes / sizeof summary->classes[0] };
-    mr_class_count best[TOP + 1];
-    size_t count = 0;
-    for (size_t i = 0; i < tally->room; i++) {
-        const mr_tally_class *class = &tally->classes[i];
-        if (!class->frames)
-            continue;
-        best[count++] =
-            (mr_class_count){(int32_t)i, class->label, class->frames, class->score / (double)class->frames};
-        qsort(best, count, sizeof best[0], by_frames);
-        count = count > TOP ? TOP : count;
-    }
-    memcpy(summary->classes, best, count * sizeof best[0]);
-    summary->class_count = count;
-    summary->classified = tally->frames;
-}
-
-static void summarize_source(mr_graph *graph, uint32_t source, mr_source_summary *summary) {
-    mr_source_state *state = &graph->sources[source];
-    bool arrived = !state->instance;
-    mr_ledger_count count = mr_ledger_source(graph->ledger, source, arrived);
-    *summary = (mr_source_summary){
-        .id = graph->plan->vertices[source].id,
-        .elsewhere = arrived,
-        .in = count.in,
-        .delivered = count.delivered,
-        .dropped = count.dropped,
-        .absorbed = count.absorbed,
-        .unaccounted = count.unaccounted,
-        .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
-        .expected = atomic_load_explicit(&state->expected, memory_order_relaxed),
-        .unread = atomic_load_explicit(&state->unread, memory_order_relaxed),
-        .seams = atomic_load_explicit(&state->seams, memory_order_relaxed),
-    };
-    summary->line_count = mr_ledger_lines(graph->ledger, source, arrived, &summary->lines);
-    summary->unsettled_count = mr_ledger_unsettled(graph->ledger, source, arrived, summary->unsettled);
-    pthread_mutex_lock(&graph->lock);
-    summary->ended = state->ended;
-    summary->status = state->status;
-    summary->message = state->message ? state->message : "";
-    rank_classes(&state->tally, summary);
-    mr_truths_summarize(&state->truths, summary);
-    pthread_mutex_unlock(&graph->lock);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------------------------- */
@@ -163,7 +108,12 @@ static void mark_sources(const mr_plan *plan, bool *come) {
             come[plan->vertices[v].sources[i]] = true;
 }
 
-static void add_source(mr_summary *summary, const mr_source_summary *source) {
+/* Takes the account over. */
+static void add_source(mr_summary *summary, const mr_account *account) {
+    const mr_source_summary *source = &account->row;
+    if (summary->stays)
+        summary->stays[summary->source_count] = account->stay;
+    summary->sources[summary->source_count++] = *source;
     summary->in += source->in;
     summary->delivered += source->delivered;
     summary->dropped += source->dropped;
@@ -217,12 +167,21 @@ static void summarize_run(mr_graph *graph, mr_summary *summary) {
 
 static void summarize_sources(mr_graph *graph, const bool *come, mr_summary *summary) {
     for (uint32_t s = 0; s < graph->plan->source_count; s++) {
-        if (!come[s])
-            continue;
-        mr_source_summary *source = &summary->sources[summary->source_count++];
-        summarize_source(graph, s, source);
-        add_source(summary, source);
+        mr_account account;
+        if (come[s] && mr_seat_account(graph, s, &account))
+            add_source(summary, &account);
     }
+}
+
+/* Sources that were removed, the first of them first. */
+static void summarize_departed(mr_graph *graph, size_t room, mr_summary *summary) {
+    mr_account account;
+    pthread_mutex_lock(&graph->lock);
+    size_t count = mr_departed_count(graph->departed);
+    for (size_t i = 0; i < count && summary->source_count < room; i++)
+        if (mr_departed_copy(graph->departed, i, &account))
+            add_source(summary, &account);
+    pthread_mutex_unlock(&graph->lock);
 }
 
 static void summarize_stages(const mr_graph *graph, mr_summary *summary) {
@@ -255,18 +214,20 @@ static void summarize_cuts(const mr_graph *graph, mr_summary *summary) {
     }
 }
 
-static mr_summary *create(const mr_plan *plan) {
+static mr_summary *create(const mr_plan *plan, size_t sources) {
     mr_summary *made = mr_calloc(1, sizeof *made);
     if (!made)
         return NULL;
     made->pipeline = plan->name;
     made->digest = plan->spec->digest;
     made->balanced = true;
-    made->sources = mr_calloc(plan->source_count + 1, sizeof *made->sources);
+    made->most_sources = plan->spec->most_sources;
+    made->sources = mr_calloc(sources + 1, sizeof *made->sources);
+    made->stays = mr_plan_changes(plan) ? mr_calloc(sources + 1, sizeof *made->stays) : NULL;
     made->stages = mr_calloc(plan->vertex_count + 1, sizeof *made->stages);
     made->cuts = mr_calloc(2 * plan->cut_count + 1, sizeof *made->cuts);
     made->devices = mr_calloc(plan->device_count, sizeof *made->devices);
-    if (!made->sources || !made->stages || !made->cuts || !made->devices)
+    if (!made->sources || (mr_plan_changes(plan) && !made->stays) || !made->stages || !made->cuts || !made->devices)
         mr_summary_destroy(&made);
     return made;
 }
@@ -276,7 +237,8 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     if (!graph)
         return mr_fail(MR_ERROR_USAGE, "a pipeline that was opened offline has no summary");
     bool *come = mr_calloc(graph->plan->source_count + 1, sizeof *come);
-    mr_summary *made = come ? create(graph->plan) : NULL;
+    size_t room = graph->plan->source_count + (graph->departed ? MR_MOST_DEPARTED + 1 : 0);
+    mr_summary *made = come ? create(graph->plan, room) : NULL;
     if (!made) {
         mr_free(come);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a summary");
@@ -284,6 +246,8 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     mark_sources(graph->plan, come);
     summarize_run(graph, made);
     summarize_memory(graph, made);
+    if (graph->departed)
+        summarize_departed(graph, room, made);
     summarize_sources(graph, come, made);
     summarize_stages(graph, made);
     summarize_cuts(graph, made);
@@ -295,11 +259,10 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
 void mr_summary_destroy(mr_summary **summary) {
     if (!*summary)
         return;
-    for (size_t s = 0; s < (*summary)->source_count; s++) {
-        mr_free((*summary)->sources[s].lines);
-        mr_free((*summary)->sources[s].truths);
-    }
+    for (size_t s = 0; s < (*summary)->source_count; s++)
+        mr_row_fini(&(*summary)->sources[s]);
     mr_free((*summary)->sources);
+    mr_free((*summary)->stays);
     for (size_t v = 0; v < (*summary)->stage_count; v++)
         mr_free((*summary)->stages[v].shares);
     mr_free((*summary)->stages);

@@ -70,6 +70,79 @@ double mr_plan_shrink(const mr_plan *plan, int vertex, const mr_format *picture)
     return is_read ? least : 1.0;
 }
 
+/* ---- sources that are added ------------------------------------------------------------------------------------ */
+
+static const mr_plan_vertex *stage_of(const mr_plan *plan, const char *id) {
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (plan->vertices[v].role == MR_ROLE_STAGE && strcmp(plan->vertices[v].id, id) == 0)
+            return &plan->vertices[v];
+    return NULL;
+}
+
+/* Whether each link from `source` has one of `place` beside it. */
+static bool follows(const mr_plan *plan, uint32_t place, const mr_plan *with, uint32_t source) {
+    for (size_t e = 0; e < with->edge_count; e++) {
+        const mr_plan_edge *edge = &with->edges[e];
+        bool found = edge->from != (int)source;
+        for (size_t k = 0; k < plan->edge_count && !found; k++)
+            found = plan->edges[k].from == (int)place && plan->edges[k].from_port == edge->from_port &&
+                    plan->edges[k].to_port == edge->to_port &&
+                    strcmp(plan->vertices[plan->edges[k].to].id, with->vertices[edge->to].id) == 0;
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+bool mr_plan_fits(const mr_plan *plan, uint32_t place, const mr_plan *with, uint32_t source) {
+    const mr_plan_vertex *a = &plan->vertices[place], *b = &with->vertices[source];
+    return a->type == b->type && follows(plan, place, with, source) && follows(with, source, plan, place);
+}
+
+static int exceeds(const mr_plan_vertex *planned, const mr_plan_vertex *vertex) {
+    char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
+    for (size_t i = 0; i < vertex->output_count && i < planned->output_count; i++)
+        if (!mr_format_set_holds(&planned->outputs[i].set, &vertex->outputs[i].set))
+            return mr_fail(MR_ERROR_CONFIG, "%s would give %s, and was planned for %s", planned->id,
+                           mr_format_set_print(&vertex->outputs[i].set, one, sizeof one),
+                           mr_format_set_print(&planned->outputs[i].set, other, sizeof other));
+    if (vertex->retained > planned->retained)
+        return mr_fail(MR_ERROR_CONFIG, "%s would keep %d frames for itself, and was planned for %d", planned->id,
+                       vertex->retained, planned->retained);
+    return MR_OK;
+}
+
+int mr_plan_proves(const mr_plan *plan, uint32_t place, const mr_plan *with, uint32_t source) {
+    const mr_plan_vertex *a = &plan->vertices[place], *b = &with->vertices[source];
+    char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
+    for (size_t i = 0; i < b->output_count; i++)
+        if (!mr_format_set_holds(&a->outputs[i].set, &b->outputs[i].set))
+            return mr_fail(MR_ERROR_CONFIG, "it gives %s, and its place was planned for %s",
+                           mr_format_set_print(&b->outputs[i].set, one, sizeof one),
+                           mr_format_set_print(&a->outputs[i].set, other, sizeof other));
+    int status = MR_OK;
+    for (size_t v = with->source_count; v < with->vertex_count && !status; v++) {
+        const mr_plan_vertex *vertex = &with->vertices[v];
+        const mr_plan_vertex *planned = vertex->role == MR_ROLE_STAGE ? stage_of(plan, vertex->id) : NULL;
+        status = planned ? exceeds(planned, vertex) : MR_OK;
+    }
+    return status;
+}
+
+void mr_plan_seat(mr_plan *plan, uint32_t place, const mr_plan_vertex *source, const char *id) {
+    mr_plan_vertex *to = &plan->vertices[place];
+    to->id = id;
+    to->options = source->options;
+    to->place = source->place;
+    to->mark = source->mark;
+    to->blocking = source->blocking;
+    to->paced = source->paced;
+    to->rate = source->rate;
+    to->frames = source->frames;
+    to->endless = source->endless;
+    to->deadline_ns = source->deadline_ns;
+}
+
 void mr_plan_destroy(mr_plan **plan) {
     if (!*plan)
         return;

@@ -224,6 +224,7 @@ typedef struct mr_plan_vertex {
     bool endless;                   /* sources: it restarts at its end, forever */
     bool waits; /* sources: it is opened when its turn comes (planner/jobs.c), and if it cannot be, the
                    run goes on without it */
+    bool reserved;                  /* sources: a place for one that is added while it runs (mr_plan_seat) */
     bool unreadable;                /* sources: it could not be opened for the plan; only if others like it could */
     int64_t deadline_ns;            /* sources: from when a frame is due until no work is begun on it; 0: none */
     size_t output_count;
@@ -296,6 +297,9 @@ typedef struct mr_plan_params {
     int workers;                    /* 0: as in the spec, else one for each usable core */
     int jobs;                       /* 0: as in the spec, else by planner/jobs.c */
     int64_t grace_ns;               /* 0: ten seconds */
+    const struct mr_plan *known;    /* sources of that plan that have the id of one here, but `added`, give what they give
+                                       there, and are not opened. NULL: all are */
+    const char *added;
     bool offline;
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
     size_t assume_count;            /* plan for hardware that need not be present: "cuda:8x80GiB", "sim:2",
@@ -327,6 +331,18 @@ static inline bool mr_plan_waits_for_batch(const mr_plan_vertex *vertex) {
 /* For a stage on several devices: calls that each device may finish before one that began earlier on a slower
  * device. */
 enum { MR_PLAN_REORDERED = 8 };
+
+/* Sources that are added while the pipeline runs. The plan reserves places for them: vertices of sources, of which each
+ * may have one source after the other. A place keeps its links, the formats that were planned, and its room.
+ *
+ * mr_plan_fits tells whether a place could have the source of another plan, which was made with this one as `known`:
+ * its type and stages are the same, and its formats are among those of the place. mr_plan_proves, whether all stages of
+ * that plan get, give and hold no more than in this one; else MR_ERROR_CONFIG, and the message says which does.
+ * mr_plan_seat lets a place have the source; its options live as long as that plan's spec, its id longer. Only while no
+ * instance of the place is open. */
+bool mr_plan_fits(const mr_plan *plan, uint32_t place, const mr_plan *with, uint32_t source);
+int mr_plan_proves(const mr_plan *plan, uint32_t place, const mr_plan *with, uint32_t source);
+void mr_plan_seat(mr_plan *plan, uint32_t place, const mr_plan_vertex *source, const char *id);
 
 void mr_plan_destroy(mr_plan **plan);
 

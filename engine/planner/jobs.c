@@ -18,7 +18,7 @@ static bool is_of_several(const mr_spec *spec, size_t source) {
 }
 
 bool mr_plan_may_spare(const mr_plan_builder *b, int v) {
-    return b->vertex[v]->is_source && b->plan->node_count == 0 && is_of_several(b->spec, (size_t)v);
+    return b->vertex[v]->is_source && b->plan->node_count == 0 && !b->params.added && is_of_several(b->spec, (size_t)v);
 }
 
 /* ---- sources that cannot be opened ------------------------------------------------------------------------------- */
@@ -88,9 +88,23 @@ static void check_request(mr_plan_builder *b, int jobs, size_t waiting) {
                     "jobs: %d has no effect: no source reads videos", jobs);
 }
 
+/* Where sources come and go, each begins when it comes, and none waits for another. */
+static void settle_room(mr_plan_builder *b, int asked) {
+    for (size_t s = 0; s < b->plan->source_count; s++)
+        b->plan->vertices[s].waits = true;
+    b->plan->jobs = (int)b->plan->source_count;
+    if (asked)
+        mr_plan_error(b, place_of(b), "remove jobs, or sources.max",
+                      "jobs: %d: with sources.max all sources that are there are open at once", asked);
+}
+
 int mr_plan_settle_jobs(mr_plan_builder *b) {
     mr_plan *plan = b->plan;
     int asked = b->params.jobs ? b->params.jobs : b->spec->jobs;
+    if (b->spec->most_sources) {
+        settle_room(b, asked);
+        return MR_OK;
+    }
     for (size_t s = 0; s < plan->source_count; s++) {
         mr_plan_vertex *vertex = &plan->vertices[s];
         vertex->waits = waits_by_itself(b, vertex) || vertex->unreadable || (asked && waits_by_request(vertex));

@@ -31,6 +31,12 @@ static bool output_is_taken(const mr_plan_builder *b, int v, int port) {
 
 static void warn_of_output(mr_plan_builder *b, const mr_spec_vertex *vertex, int port) {
     char hint[192];
+    if (vertex->reserved) {
+        if (vertex == &b->spec->sources[b->spec->source_count - b->spec->reserved_count])
+            mr_plan_error(b, b->spec->most_place, "write input: sources.* in a stage",
+                          "sources.max: nothing reads the sources that are added");
+        return;
+    }
     if (vertex->is_source) {
         mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, vertex->place,
                     "name it in a stage's `input`, or remove it", "nothing reads the source \"%s\"", vertex->id);

@@ -352,7 +352,7 @@ int mr_lint_deadlines(mr_plan_builder *b) {
     for (size_t s = 0; s < b->spec->source_count; s++) {
         const mr_plan_vertex *source = &b->plan->vertices[s];
         any = any || source->deadline_ns;
-        if (!source->deadline_ns || source->paced || source->type->external)
+        if (!source->deadline_ns || source->paced || source->type->external || b->spec->sources[s].partial)
             continue;
         if (source->type->paced_by)
             snprintf(hint, sizeof hint, "write %s, or remove `deadline`", source->type->paced_by);

@@ -674,6 +674,49 @@ static int make_choices(mr_plan_builder *b) {
     return MR_OK;
 }
 
+/* ---- sources that are not opened ------------------------------------------------------------------------------- */
+
+/* The source of that id in another plan of the pipeline; NULL: it is opened. */
+static const mr_plan_vertex *known_source(const mr_plan_builder *b, int v) {
+    const mr_plan *known = b->params.known;
+    const char *id = b->vertex[v]->id;
+    if (!known || !b->vertex[v]->is_source || strcmp(id, b->params.added) == 0)
+        return NULL;
+    for (size_t s = 0; s < known->spec->source_count; s++)
+        if (strcmp(known->spec->sources[s].id, id) == 0 && known->vertices[s].type == b->vertex[v]->type)
+            return &known->vertices[s];
+    return NULL;
+}
+
+/* The first of the reserved sources, which is asked for all of them. */
+static const mr_plan_vertex *first_reserved(const mr_plan_builder *b, int v) {
+    size_t first = b->spec->source_count - b->spec->reserved_count;
+    return b->vertex[v]->reserved && (size_t)v > first ? &b->plan->vertices[first] : NULL;
+}
+
+static void give_as(mr_plan_vertex *vertex, const mr_plan_vertex *like) {
+    vertex->entry = like->entry;
+    vertex->blocking = like->blocking;
+    vertex->threads = like->threads;
+    vertex->rate = like->rate;
+    vertex->paced = like->paced;
+    vertex->endless = like->endless;
+    vertex->retained = like->retained;
+    memcpy(vertex->outputs, like->outputs, vertex->output_count * sizeof *vertex->outputs);
+}
+
+/* Whether the vertex is a source that need not be asked. One that comes later may give all that its type gives. */
+static bool is_not_asked(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_plan_vertex *like = known_source(b, v);
+    like = like ? like : first_reserved(b, v);
+    if (like)
+        give_as(vertex, like);
+    else if (b->vertex[v]->partial)
+        vertex->blocking = vertex->type->blocking;
+    return like || b->vertex[v]->partial;
+}
+
 /* ---- forward -------------------------------------------------------------------------------------------------- */
 
 static int negotiate_vertex(mr_plan_builder *b, int v) {
@@ -686,6 +729,10 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
     if ((vertex->role != MR_ROLE_SOURCE && gather_inputs(b, v, &fits)) || make_outputs(b, v))
         return MR_ERROR_MEMORY;
     vertex->entry = vertex->type->entry;
+    if (is_not_asked(b, v)) {
+        b->asked[v] = !b->vertex[v]->broken;
+        return MR_OK;
+    }
     /* A stage whose options or inputs are wrong is not asked: it would complain of errors that are not its own. */
     bool files = check_files(b, v);
     bool wrong = b->vertex[v]->broken || !fits || !files;
@@ -694,6 +741,8 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
     b->asked[v] = !wrong;
     if (!wrong)
         wrong = !ask_stage(b, v);
+    if (b->vertex[v]->reserved)
+        vertex->frames = 0;
     b->unknown[v] = wrong && !gives_one_thing(vertex->type);
     b->hangs[v] = hangs_on_choice(b, v);
     return MR_OK;

@@ -44,6 +44,7 @@ static void set_vertex(mr_plan_builder *b, int v) {
         .mark = spec->place,
         .role = spec->is_source ? MR_ROLE_SOURCE : MR_ROLE_STAGE,
         .source = spec->is_source ? (uint32_t)v : 0,
+        .reserved = spec->reserved,
         .policy = (mr_policy)spec->common.queue.when_full,
         .on_error = (mr_on_error)spec->common.on_error,
         .deadline_ns = spec->common.deadline_ns,
@@ -94,6 +95,13 @@ static int count_workers(const mr_plan_builder *b) {
     return b->spec->workers > 0 ? b->spec->workers : mr_usable_cores();
 }
 
+/* A node that runs elsewhere would have to be told of each source. */
+static void refuse_nodes(mr_plan_builder *b) {
+    if (b->spec->most_sources && b->plan->node_count)
+        mr_plan_error(b, b->spec->most_place, "run it with --one-process, or remove `max`",
+                      "sources.max: sources are added to a run of one process; with nodes they cannot be");
+}
+
 static int build(mr_plan_builder *b) {
     size_t errors = b->diagnostics->errors;
     b->plan->name = b->spec->name;
@@ -109,8 +117,10 @@ static int build(mr_plan_builder *b) {
     /* Without an order no more can be checked. */
     if (b->diagnostics->errors > before_order)
         return MR_OK;
-    if (mr_plan_list_edges(b) || create_vertices(b) || mr_plan_assign_nodes(b) || mr_plan_reach(b) ||
-        mr_plan_negotiate(b) || mr_plan_settle_jobs(b) || mr_plan_place(b))
+    if (mr_plan_list_edges(b) || create_vertices(b) || mr_plan_assign_nodes(b) || mr_plan_reach(b))
+        return MR_ERROR_MEMORY;
+    refuse_nodes(b);
+    if (mr_plan_negotiate(b) || mr_plan_settle_jobs(b) || mr_plan_place(b))
         return MR_ERROR_MEMORY;
     if (mr_lint_plan(b, linked))
         return MR_ERROR_MEMORY;

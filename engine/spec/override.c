@@ -75,22 +75,13 @@ static const char *place_name(mr_spec_parser *p, const char *key) {
     return mr_arena_print(&p->spec->arena, "--set %s (%s:%d:%d)", key, at->file, at->line, at->column);
 }
 
-static int apply_override(mr_spec_parser *p, const mr_override *override) {
+int mr_spec_set(mr_spec_parser *p, const char *name, const char *key, const char *text) {
     mr_arena *arena = &p->spec->arena;
     mr_yaml *value = NULL;
-    const char *name = place_name(p, override->key);
-    if (!name)
-        return MR_ERROR_MEMORY;
     mr_place place = {.file = name};
-    if (!path_is_plain(override->key)) {
-        mr_spec_error(p, place, "write --set stages.decode.threads=2", "the key must be names separated by dots");
-        return MR_OK;
-    }
     /* Standard output, which YAML would parse as the beginning of a list. */
-    bool dash = strcmp(override->value, "-") == 0;
-    int status = dash ? MR_OK
-                      : mr_yaml_parse(&value, arena, name, override->value, strlen(override->value), true,
-                                      p->diagnostics);
+    bool dash = strcmp(text, "-") == 0;
+    int status = dash ? MR_OK : mr_yaml_parse(&value, arena, name, text, strlen(text), true, p->diagnostics);
     if (status)
         return status == MR_ERROR_MEMORY ? status : MR_OK;
     if (!value) {
@@ -99,7 +90,18 @@ static int apply_override(mr_spec_parser *p, const mr_override *override) {
             return MR_ERROR_MEMORY;
         value->text = dash ? "-" : "";
     }
-    return put_override(p, override->key, place, value);
+    return put_override(p, key, place, value);
+}
+
+static int apply_override(mr_spec_parser *p, const mr_override *override) {
+    const char *name = place_name(p, override->key);
+    if (!name)
+        return MR_ERROR_MEMORY;
+    if (path_is_plain(override->key))
+        return mr_spec_set(p, name, override->key, override->value);
+    mr_spec_error(p, (mr_place){.file = name}, "write --set stages.decode.threads=2",
+                  "the key must be names separated by dots");
+    return MR_OK;
 }
 
 /* ---- --input ------------------------------------------------------------------------------------------------- */
@@ -179,7 +181,8 @@ static int replace_source(mr_spec_parser *p, const mr_yaml *sources, const mr_ya
 static int apply_inputs(mr_spec_parser *p) {
     const mr_yaml *sources = mr_yaml_get(p->spec->root, "sources");
     mr_place place = {.file = "--input"};
-    if (p->params->input_count == 0 || !sources || sources->kind != MR_YAML_MAP || sources->count == 0)
+    bool none = !sources || sources->kind != MR_YAML_MAP || (sources->count == 0 && !p->most);
+    if (p->params->input_count == 0 || none)
         return MR_OK;
     if (sources->count != 1) {
         mr_spec_error(p, place, "use --set sources.ID.uri=... for each",
@@ -241,7 +244,9 @@ int mr_spec_override(mr_spec_parser *parser) {
         if (apply_override(parser, &parser->params->overrides[i]))
             return MR_ERROR_MEMORY;
     /* Which options are inputs or outputs depends on the types. */
-    return mr_spec_read_plugins(parser) || apply_inputs(parser) || apply_output(parser) ? MR_ERROR_MEMORY : MR_OK;
+    return mr_spec_read_plugins(parser) || mr_spec_take_room(parser) || apply_inputs(parser) || apply_output(parser)
+               ? MR_ERROR_MEMORY
+               : MR_OK;
 }
 
 /* ---- sources of several streams ---------------------------------------------------------------------------------- */

@@ -510,12 +510,38 @@ static void put_named(yajl_gen json, const section *of, const mr_stage_type *con
     yajl_gen_map_close(json);
 }
 
+/* `max` and `like` of sources, which are ids of sources if they are maps beside no such number. */
+static void put_room(yajl_gen json, const section *of) {
+    mr_json_open_map(json, "properties");
+    for (const mr_option *key = mr_spec_room_keys(); key->name; key++) {
+        mr_json_open_map(json, key->name);
+        mr_json_open_array(json, "anyOf");
+        mr_json_open_map(json, NULL);
+        put_annotations(json, key);
+        if (key->kind == MR_OPTION_MAP)
+            mr_json_text(json, "type", "object");
+        else
+            put_plain(json, key, NULL);
+        yajl_gen_map_close(json);
+        if (key->kind != MR_OPTION_MAP) {
+            mr_json_open_map(json, NULL);
+            put_unless_typed(json, of, of->implied);
+            yajl_gen_map_close(json);
+        }
+        yajl_gen_array_close(json);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_map_close(json);
+}
+
 /* `sources` and `stages`: a source without a type is of the default one; a stage's id may be a type's name. */
 static void put_section(yajl_gen json, const mr_option *option, const section *of,
                         const mr_stage_type *const *types) {
     mr_json_open_map(json, option->name);
     put_annotations(json, option);
     put_ids(json, option);
+    if (of->sources)
+        put_room(json, of);
     if (of->implied) {
         mr_json_open_map(json, "additionalProperties");
         put_unless_typed(json, of, of->implied);

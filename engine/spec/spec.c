@@ -166,6 +166,8 @@ static int read_section(mr_spec_parser *p, const char *section, bool is_source, 
                                    : "add stages: {decode: {input: lobby}}";
     if (mr_option_misspelt(section, top_options, NULL, p->spec->root))
         return MR_OK;
+    if (is_source && p->most && map->count == 0)
+        return MR_OK; /* They are added while it runs. */
     if (!map || mr_yaml_is_null(map) || map->kind != MR_YAML_MAP || map->count == 0) {
         mr_place place = map ? map->place : p->spec->root->place;
         mr_spec_error(p, place, hint, map && map->kind != MR_YAML_MAP && !mr_yaml_is_null(map)
@@ -263,6 +265,9 @@ static int read_tree(mr_spec_parser *p) {
     const mr_synonym *other = head ? mr_synonym_text(head) : NULL;
     if (!head || other)
         return head ? refuse_whole(p, foreign, other->instead) : MR_ERROR_MEMORY;
+    spec->text = mr_arena_text(&spec->arena, text, bytes);
+    if (!spec->text)
+        return MR_ERROR_MEMORY;
     status = mr_yaml_parse(&spec->root, &spec->arena, spec->file, text, bytes, false, p->diagnostics);
     if (status == MR_ERROR_MEMORY || (status && !spec->root))
         return status;
@@ -284,6 +289,7 @@ static int read_spec(mr_spec_parser *p) {
         return status;
     if (read_top(p) || mr_spec_read_devices(p) ||
         read_section(p, "sources", true, MR_SPEC_MAX_SOURCES, &spec->source_count, &spec->sources) ||
+        mr_spec_reserve(p) ||
         read_section(p, "stages", false, MR_SPEC_MAX_STAGES, &spec->stage_count, &spec->stages) || check_ids(p) ||
         mr_spec_read_nodes(p))
         return MR_ERROR_MEMORY;
@@ -307,7 +313,7 @@ int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *
         return status;
     }
     parser.spec->broken = diagnostics->errors > before;
-    if (!parser.spec->broken && mr_yaml_digest(parser.spec->root, parser.spec->digest)) {
+    if (!parser.spec->broken && (mr_spec_return_room(&parser) || mr_yaml_digest(parser.spec->root, parser.spec->digest))) {
         mr_spec_destroy(&parser.spec);
         return MR_ERROR_MEMORY;
     }

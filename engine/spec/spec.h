@@ -124,6 +124,8 @@ typedef struct mr_spec_vertex {
     const mr_stage_type *type; /* NULL if it is wrong */
     const void *options;       /* type->options_bytes of them, filled */
     bool is_source;
+    bool reserved;             /* a source that may be added while the pipeline runs; its id cannot be an author's */
+    bool partial;              /* likewise, and `like` leaves out what such a source must say */
     bool broken;               /* an error in it was diagnosed: it is not negotiated */
     mr_spec_common common;
     bool joins;                /* inputs stand under `join` */
@@ -133,6 +135,7 @@ typedef struct mr_spec_vertex {
 
 typedef struct mr_spec {
     const char *file;
+    const char *text;          /* the file's */
     const char *name;          /* of the pipeline */
     int workers;               /* 0: not said */
     int jobs;                  /* 0: not said */
@@ -148,6 +151,9 @@ typedef struct mr_spec {
     bool nodes_broken;         /* an error in `nodes` was diagnosed: their stages are not known */
     size_t source_count;
     mr_spec_vertex *sources;
+    size_t most_sources;       /* sources: {max: N}; 0: none are added while it runs */
+    mr_place most_place;       /* of that key */
+    size_t reserved_count;     /* of `sources`: those behind the author's */
     size_t stage_count;
     mr_spec_vertex *stages;
     const char *all_sources;   /* the id that stands for all sources since several inputs replaced it; else NULL */
@@ -165,6 +171,14 @@ typedef struct mr_spec_group {
 /* The name of a source in the file. */
 const char *mr_spec_source_name(const mr_spec *spec, size_t source);
 
+/* A source to plan with the others of a file, which says how many may be added: in place of the reserved ones. */
+typedef struct mr_spec_added {
+    const char *id;
+    const mr_yaml *node;               /* its map in another file; NULL: none. It is copied */
+    size_t option_count;
+    const mr_override *options;        /* key "every" or "reconnect.first", over those of the map and of `like` */
+} mr_spec_added;
+
 typedef struct mr_spec_params {
     const mr_stage_type *const *types; /* ended by NULL; lives as long as the spec */
     bool plugins;                      /* plugins that the pipeline names are loaded; else it is refused */
@@ -176,6 +190,7 @@ typedef struct mr_spec_params {
     size_t input_count;
     const char *const *inputs;
     const char *output;
+    const mr_spec_added *added;        /* NULL: none */
 } mr_spec_params;
 
 /* The type of a source that gives none: the first source type marked so (mr_stage_type.implied); NULL if none is. */
@@ -185,6 +200,9 @@ const char *mr_spec_implied_source(const mr_stage_type *const *types);
  * that mr_plan_create can find those of the graph too; else it is NULL. */
 int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *diagnostics);
 void mr_spec_destroy(mr_spec **spec);
+
+/* The keys of `sources` that are not sources: `max` and `like`. */
+const mr_option *mr_spec_room_keys(void);
 
 /* For hints: `inputs`, a list, under `join`; returns `text`. */
 const char *mr_spec_hint_join(const mr_yaml *inputs, char *text, size_t bytes);

@@ -18,6 +18,7 @@ typedef struct mr_spec_parser {
     mr_diagnostics *diagnostics;
     const char *directory;     /* of the file, "" or ending in "/" */
     const char *default_source;
+    mr_yaml *most, *like;      /* `max` and `like` of `sources`; NULL: not there */
     bool plugins_broken;       /* some could not be loaded: unknown types may be theirs */
     mr_index types[2];         /* name to mr_type_entry: of stages, of sources (a name may stand for one of each) */
 } mr_spec_parser;
@@ -38,6 +39,17 @@ int mr_spec_spread(mr_spec_parser *parser);
 
 /* override.c: applies the command line's overrides to the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_override(mr_spec_parser *parser);
+
+/* override.c: sets an option by its dotted key; `name` stands for the file in places. MR_OK or MR_ERROR_MEMORY. */
+int mr_spec_set(mr_spec_parser *parser, const char *name, const char *key, const char *value);
+
+/* spec_room.c: takes `max` and `like` out of `sources`, which then has sources only, and puts in the one that is added.
+ * MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
+int mr_spec_take_room(mr_spec_parser *parser);
+/* Appends the reserved sources. Likewise. */
+int mr_spec_reserve(mr_spec_parser *parser);
+/* Puts `max` and `like` back into the tree, which is complete again. MR_OK or MR_ERROR_MEMORY. */
+int mr_spec_return_room(mr_spec_parser *parser);
 
 /* spec_plugins.c: loads the libraries of `plugins`, before a type is needed. MR_OK or MR_ERROR_MEMORY; all else is
  * diagnosed. */

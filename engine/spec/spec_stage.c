@@ -320,6 +320,15 @@ static int read_options(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_type
     return status == MR_ERROR_MEMORY ? status : MR_OK;
 }
 
+/* That of the file in which it is written. */
+static const char *directory_of(const mr_spec_parser *p, const mr_yaml *node) {
+    const char *file = node->place.file;
+    if (!node->place.line || file == p->spec->file)
+        return p->directory;
+    const char *slash = strrchr(file, '/');
+    return mr_arena_text(&p->spec->arena, file, slash ? (size_t)(slash - file) + 1 : 0);
+}
+
 int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
     const char *section = section_of(vertex);
     char found[64], hint[256];
@@ -336,10 +345,11 @@ int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
     }
     mr_option_reader reader = {.arena = &p->spec->arena,
                                .diagnostics = p->diagnostics,
-                               .directory = p->directory,
+                               .directory = directory_of(p, vertex->node),
+                               .partial = vertex->reserved,
                                .types = p->spec->types,
                                .where = mr_arena_print(&p->spec->arena, "%s.%s", section, vertex->id)};
-    if (!reader.where)
+    if (!reader.where || !reader.directory)
         return MR_ERROR_MEMORY;
     reader.more = "`millrace list` shows all types, `millrace inspect TYPE` the options of one";
     if ((!vertex->is_source && read_inputs(p, vertex)) || read_common(p, vertex, &reader))

@@ -417,7 +417,7 @@ int mr_options_read(const mr_option_reader *reader, const mr_option *table, cons
         if (answer == MR_ERROR_MEMORY)
             return answer;
     }
-    int missing = check_required(reader, table, known, map);
+    int missing = reader->partial ? MR_OK : check_required(reader, table, known, map);
     return missing ? missing : status;
 }
 

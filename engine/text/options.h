@@ -17,6 +17,7 @@ typedef struct mr_option_reader {
                               command line (place.line 0) start in the working directory */
     const char *where;     /* how messages name the map, such as "stages.preprocess"; "" for the whole file */
     const mr_stage_type *const *types; /* among whose options an unknown key may be; NULL: none */
+    bool partial;          /* required options may be missing */
     const char *more;      /* hint if a key is unknown and too many are known to list them; may be NULL */
 } mr_option_reader;
 

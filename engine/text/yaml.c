@@ -426,3 +426,31 @@ const char *mr_yaml_found(const mr_yaml *node, char *text, size_t bytes) {
     }
     return text;
 }
+
+static const char *copy_text(mr_arena *arena, const char *text) {
+    return text ? mr_arena_text(arena, text, strlen(text)) : NULL;
+}
+
+mr_yaml *mr_yaml_copy(mr_arena *arena, const mr_yaml *from, const char *file) {
+    mr_yaml *copy = mr_yaml_new(arena, from->kind, from->place);
+    if (!copy)
+        return NULL;
+    copy->quoted = from->quoted;
+    copy->expanded = from->expanded;
+    copy->broken = from->broken;
+    copy->place.file = file;
+    copy->text = copy_text(arena, from->text);
+    if (from->text && !copy->text)
+        return NULL;
+    for (const mr_yaml *child = from->first; child; child = child->next) {
+        mr_yaml *twin = mr_yaml_copy(arena, child, file);
+        mr_place place = child->key_place;
+        const char *key = copy_text(arena, child->key);
+        place.file = file;
+        if (!twin || (child->key && (!key || mr_yaml_put(copy, arena, key, place, twin))))
+            return NULL;
+        if (!child->key)
+            append(copy, twin);
+    }
+    return copy;
+}

@@ -59,6 +59,8 @@ const char *mr_yaml_found(const mr_yaml *node, char *text, size_t bytes);
 /* Building: a node of that kind, and adding a child under `key` (which is borrowed), in the place of one that is
  * there. */
 mr_yaml *mr_yaml_new(mr_arena *arena, mr_yaml_kind kind, mr_place place);
+/* A copy that refers to nothing of the tree it is from, except that its places name `file`. NULL without memory. */
+mr_yaml *mr_yaml_copy(mr_arena *arena, const mr_yaml *node, const char *file);
 int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_place key_place, mr_yaml *value);
 
 #endif

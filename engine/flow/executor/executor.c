@@ -161,7 +161,7 @@ static void queue_task(mr_executor *executor, mr_task *task) {
 static void dispatch(mr_task *task, bool last) {
     mr_executor *executor = task->executor;
     mr_worker *here = this_worker;
-    if (task->thread) {
+    if (mr_task_has_thread(task)) {
         mr_task_wake_thread(task);
     } else if (executor->random) {
         mr_executor_queue_runnable(executor, task);
@@ -206,7 +206,7 @@ void mr_executor_queue(mr_executor *executor, mr_task *task) {
 
 void mr_task_wake_behind(mr_task *task, bool low_priority) {
     mr_executor *executor = task->executor;
-    if (task->thread || executor->random) {
+    if (mr_task_has_thread(task) || executor->random) {
         mr_task_wake(task);
         return;
     }
@@ -254,7 +254,7 @@ void mr_task_wake_at(mr_task *task, int64_t time_ns) {
     mr_executor *executor = task->executor;
     wakeup how = WAKE_NONE;
     pthread_mutex_lock(&executor->lock);
-    if (task->thread) {
+    if (mr_task_has_thread(task)) {
         task->timer.due_ns = time_ns;
         pthread_cond_signal(&task->thread->woken);
     } else {

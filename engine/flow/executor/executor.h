@@ -77,7 +77,8 @@ int mr_executor_add_device(mr_executor *executor, mr_device *device) __attribute
 bool mr_executor_drive(mr_executor *executor, int64_t until_ns);
 
 void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context);
-/* Gives the task a thread of its own. Before its first wake; not in deterministic mode. MR_ERROR_MEMORY. */
+/* Gives the task a thread of its own. Before its first wake, or after mr_task_end_thread; not in deterministic mode.
+ * MR_ERROR_MEMORY. */
 int mr_task_detach(mr_task *task, const char *name);
 /* Wakes the task each time the descriptor becomes readable or has more to read (edge-triggered: unread older data do
  * not wake it again). The descriptor stays the caller's. An idle worker waits for it and runs the task itself; if all
@@ -101,6 +102,12 @@ void mr_task_unpoll(mr_task *task);
 /* Ends and joins the task's own thread, if it has one. The task does not run again, and wakes have no effect. Not from
  * that thread. */
 void mr_task_end_thread(mr_task *task);
+/* Whether it had a thread of its own, which was ended. */
+bool mr_task_has_ended(const mr_task *task);
+/* From now on workers run a task whose thread was ended; the task must be woken then. Does nothing to others. */
+void mr_task_return(mr_task *task);
+/* True if the task neither runs nor will: whatever the caller wrote before is seen by the task's next run. */
+bool mr_task_is_quiet(mr_task *task);
 /* Processor nanoseconds of its own thread, also after that has ended; 0 if it has none. */
 int64_t mr_task_cpu_ns(const mr_task *task);
 /* Ends and joins its thread, if it has one, and cancels its timer. The task must not be running on a worker. */

@@ -24,8 +24,9 @@ struct mr_task_thread {
     pthread_cond_t woken;
     bool ending;
     bool joined;
+    atomic_bool missing; /* it could not be started again: workers run the task */
     bool over;      /* runs no more tasks; this and the next field are under the executor's lock */
-    int64_t cpu_ns; /* used, once it is over */
+    int64_t cpu_ns; /* used, once it is over, also by threads that the task had before */
 };
 
 struct mr_executor {
@@ -63,6 +64,10 @@ struct mr_executor {
     mr_task *polled[MR_EXECUTOR_POLLED];
     int polled_count;
 };
+
+static inline bool mr_task_has_thread(const mr_task *task) {
+    return task->thread && !atomic_load_explicit(&task->thread->missing, memory_order_relaxed);
+}
 
 /* executor.c */
 void mr_task_run(mr_task *task);

@@ -26,7 +26,7 @@ static void *run_thread(void *context) {
         }
         bool ending = task->thread->ending;
         if (ending) {
-            task->thread->cpu_ns = mr_thread_cpu_ns();
+            task->thread->cpu_ns += mr_thread_cpu_ns();
             task->thread->over = true;
         }
         pthread_mutex_unlock(&executor->lock);
@@ -41,7 +41,30 @@ void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *functi
     atomic_init(&task->state, MR_TASK_IDLE);
 }
 
+static void show_name(const struct mr_task_thread *thread, const char *name) {
+    char short_name[MR_THREAD_NAME];
+    snprintf(short_name, sizeof short_name, "%s", name);
+    pthread_setname_np(thread->thread, short_name);
+}
+
+/* Its last thread has ended. Others may be about to wake the task, so what they use stays. */
+static int attach_again(mr_task *task, const char *name) {
+    struct mr_task_thread *thread = task->thread;
+    pthread_mutex_lock(&task->executor->lock);
+    thread->ending = thread->over = false;
+    bool failed = mr_thread_create(&thread->thread, run_thread, task);
+    thread->joined = thread->over = failed;
+    atomic_store_explicit(&thread->missing, failed, memory_order_relaxed);
+    pthread_mutex_unlock(&task->executor->lock);
+    if (failed)
+        return mr_fail(MR_ERROR_MEMORY, "cannot start a thread for %s", name);
+    show_name(thread, name);
+    return MR_OK;
+}
+
 int mr_task_detach(mr_task *task, const char *name) {
+    if (task->thread)
+        return attach_again(task, name);
     struct mr_task_thread *thread = mr_calloc(1, sizeof *thread);
     if (!thread)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a thread");
@@ -58,16 +81,34 @@ int mr_task_detach(mr_task *task, const char *name) {
         mr_free(thread);
         return mr_fail(MR_ERROR_MEMORY, "cannot start a thread for %s", name);
     }
-    char short_name[MR_THREAD_NAME];
-    snprintf(short_name, sizeof short_name, "%s", name);
-    pthread_setname_np(thread->thread, short_name);
+    show_name(thread, name);
     return MR_OK;
+}
+
+bool mr_task_has_ended(const mr_task *task) {
+    return task->thread && task->thread->joined && mr_task_has_thread(task);
+}
+
+void mr_task_return(mr_task *task) {
+    /* Without a thread, nothing has run it since it was last woken. */
+    int state = MR_TASK_QUEUED;
+    if (!mr_task_has_ended(task))
+        return;
+    atomic_store_explicit(&task->thread->missing, true, memory_order_relaxed);
+    atomic_compare_exchange_strong(&task->state, &state, MR_TASK_IDLE);
+}
+
+bool mr_task_is_quiet(mr_task *task) {
+    /* Writing the state, though it stays as it is, orders the caller's changes before the next wake. */
+    int state = MR_TASK_IDLE;
+    return atomic_compare_exchange_strong_explicit(&task->state, &state, MR_TASK_IDLE, memory_order_acq_rel,
+                                                   memory_order_relaxed);
 }
 
 int64_t mr_task_cpu_ns(const mr_task *task) {
     pthread_mutex_lock(&task->executor->lock);
     const struct mr_task_thread *thread = task->thread;
-    int64_t used = !thread ? 0 : thread->over ? thread->cpu_ns : mr_thread_cpu_of_ns(thread->thread);
+    int64_t used = !thread ? 0 : thread->cpu_ns + (thread->over ? 0 : mr_thread_cpu_of_ns(thread->thread));
     pthread_mutex_unlock(&task->executor->lock);
     return used;
 }

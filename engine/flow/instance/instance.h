@@ -55,6 +55,7 @@ typedef struct mr_opening {
     atomic_bool begun;       /* likewise: it may open itself */
     bool opens_itself;       /* by its own thread, when that first runs */
     bool tried;              /* its thread has tried to */
+    bool left;               /* its source has left: the instance waits for the next (turns.h) */
     atomic_bool ready;       /* it may run: it is open, and was started. Until then wakes have no effect */
 } mr_opening;
 

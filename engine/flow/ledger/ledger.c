@@ -17,6 +17,8 @@ typedef struct page {
     mr_ledger_line *lines;
     size_t line_count;
     mr_reach reach; /* if it is followed */
+    void (*emptied)(void *context); /* to be called when no receipt is open; NULL: nobody waits */
+    void *context;
 } page;
 
 struct mr_ledger {
@@ -304,6 +306,12 @@ static void close_receipt(mr_receipt *receipt) {
         leave(ledger, receipt);
     unlink_receipt(ledger, receipt);
     bool last = --ledger->open == 0 && ledger->released;
+    page *account = &ledger->pages[closed.page];
+    void (*emptied)(void *) = account->first ? NULL : account->emptied;
+    void *context = account->context;
+    account->emptied = emptied ? NULL : account->emptied;
+    if (emptied)
+        emptied(context);
     pthread_mutex_unlock(&ledger->lock);
     if (last)
         destroy(ledger);
@@ -311,6 +319,25 @@ static void close_receipt(mr_receipt *receipt) {
         next = watcher->next;
         watcher->closed(watcher, closed.note, closed.stage, closed.reason);
     }
+}
+
+bool mr_ledger_await_empty(mr_ledger *ledger, uint32_t source, void (*emptied)(void *context), void *context) {
+    page *account = &ledger->pages[source];
+    pthread_mutex_lock(&ledger->lock);
+    bool empty = !account->first;
+    account->emptied = empty ? NULL : emptied;
+    account->context = context;
+    pthread_mutex_unlock(&ledger->lock);
+    return empty;
+}
+
+void mr_ledger_clear(mr_ledger *ledger, uint32_t source) {
+    page *account = &ledger->pages[source];
+    pthread_mutex_lock(&ledger->lock);
+    mr_free(account->lines);
+    mr_reach_fini(&account->reach);
+    *account = (page){0};
+    pthread_mutex_unlock(&ledger->lock);
 }
 
 mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrived) {

@@ -43,6 +43,12 @@ void mr_ledger_freeze(mr_ledger *ledger);
 /* The last frame up to which all frames of a source are settled; false: there is none. *all: every one so far is. */
 bool mr_ledger_reach(mr_ledger *ledger, uint32_t source, mr_reach_frame *last, bool *all);
 
+/* True if no frame of the source is open; else `emptied` is called once, with the lock, when the last one closes. The
+ * latest call counts; NULL: none any more. */
+bool mr_ledger_await_empty(mr_ledger *ledger, uint32_t source, void (*emptied)(void *context), void *context);
+/* Begins a new account for a source that has no open frames; what was in it is gone. */
+void mr_ledger_clear(mr_ledger *ledger, uint32_t source);
+
 typedef struct mr_ledger_count {
     uint64_t in, delivered, dropped, absorbed, unaccounted;
 } mr_ledger_count;

@@ -19,7 +19,8 @@ typedef struct lane_queue {
     uint32_t frames;         /* frames among them */
     uint32_t most_frames;    /* the most so far */
     uint32_t reported;           /* frames, at the last report to the trace */
-    uint32_t ends_expected;  /* producers that have not sent their end mark */
+    uint32_t producers;      /* that send an end mark */
+    uint32_t ends_expected;  /* of them, those that have not */
     bool cut_short;          /* one of the ends so far says so */
     bool waits_for_key;      /* packets are dropped until the next key frame */
     bool listed;             /* among the link's lanes that have items */
@@ -249,7 +250,8 @@ static lane_queue *lane_of(mr_link *link, uint32_t source) {
 }
 
 void mr_link_expect(mr_link *link, uint32_t source) {
-    lane_of(link, source)->ends_expected++;
+    lane_queue *lane = lane_of(link, source);
+    lane->ends_expected = ++lane->producers;
 }
 
 void mr_link_expect_later(mr_link *link, uint32_t source) {
@@ -353,6 +355,12 @@ static void end_absence(mr_link *link, lane_queue *lane) {
     link->items--;
 }
 
+/* The lane is as new behind that end. */
+static void expect_again(lane_queue *lane) {
+    lane->ends_expected = lane->producers;
+    lane->cut_short = lane->waits_for_key = false;
+}
+
 bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
     pthread_mutex_lock(&link->lock);
     lane_queue *lane = lane_of(link, item->source);
@@ -360,6 +368,8 @@ bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
     if (item->kind == MR_ITEM_END) {
         enters = --lane->ends_expected == 0; /* The end of one of several producers does not concern the consumer. */
         item->cut_short = lane->cut_short |= item->cut_short;
+        if (enters && item->leaves)
+            expect_again(lane);
     } else if (item->kind == MR_ITEM_FRAME)
         enters = admitted = admit(link, lane, item, producer);
     *news |= enters && (link->items == 0 || link->params.wake_always);
@@ -402,7 +412,9 @@ static uint32_t take_waiters(mr_link *link, lane_queue *lane, mr_task **tasks, u
 static void take_first(mr_link *link, lane_queue *lane, mr_item *item) {
     take_item(lane, item);
     link->items--;
-    if (item->kind == MR_ITEM_END)
+    if (item->kind == MR_ITEM_END && item->leaves)
+        link->later++;
+    else if (item->kind == MR_ITEM_END)
         link->open--;
 }
 

@@ -30,6 +30,7 @@ typedef struct mr_item {
     mr_identity identity; /* FRAME and GONE */
     int64_t entered_ns;   /* when it entered the link */
     bool cut_short;       /* END: the source was stopped, and may have had more frames */
+    bool leaves;          /* END: its place may have another source later, so that stages do not end with it */
 } mr_item;
 
 typedef struct mr_link_params {
@@ -52,7 +53,7 @@ void mr_link_destroy(mr_link **link);
 void mr_link_expect(mr_link *link, uint32_t source);
 
 /* The source sends nothing until mr_link_begin, so the consumer need not wait for it. The first before the run, the
- * other from any thread. */
+ * other from any thread. An end with which the source only leaves has the effect of the first again. */
 void mr_link_expect_later(mr_link *link, uint32_t source);
 void mr_link_begin(mr_link *link, uint32_t source);
 

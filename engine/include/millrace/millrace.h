@@ -180,6 +180,35 @@ MR_API int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns);
 /* Stops at once if it still runs. Frames that a program still holds stay valid. */
 MR_API void mr_pipeline_destroy(mr_pipeline **pipeline);
 
+/* ---- sources that come and go ------------------------------------------------------------------------------------ */
+
+/* A pipeline with `sources: {max: N}` may have so many sources at a time, and begin with none; it runs until it is
+ * asked to end. Each source that is added is proven first, as mr_pipeline_open proves a file: a wrong key or value, a
+ * file that cannot be read, a format that a stage does not take or that exceeds what was planned, or a source above N
+ * is an error in `diagnostics`, and nothing has changed. Nothing that a source does keeps the others or these calls
+ * waiting, except that add and set open the new one once to see what it gives.
+ *
+ * All three may be called from any thread once the pipeline has started, and from several at once, but not from its
+ * callbacks. MR_ERROR_CANCELLED once it is stopping. */
+
+/* Adds a source: `id` as in a file, and its options, with keys such as "uri", "every" and "type" and values as YAML
+ * text; those that are not given are as under `like`. Relative paths start in the working directory. An id may be added
+ * again after it was removed or has ended: its epochs (mr_identity) then go on behind those of before. MR_ERROR_USAGE: a
+ * source of that id is there, or the pipeline has no room for any. The status is the first error's, as of
+ * mr_pipeline_open. */
+MR_API int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t option_count,
+                                  const mr_override *options, mr_diagnostics *diagnostics);
+/* Removes a source: it gives no more frames, those on their way are delivered or dropped by name, and its threads,
+ * files and memory are released. Waits for that up to timeout_ns (0: not at all, -1: without end); MR_ERROR_AGAIN: frames
+ * of it are still on their way, or held by the program, and the rest happens without the caller. MR_ERROR_USAGE: there
+ * is no source of that id. */
+MR_API int mr_pipeline_remove_source(mr_pipeline *pipeline, const char *id, int64_t timeout_ns);
+/* Changes options of a source, and keeps the others. The new source is proven, then takes the place of the old one, as
+ * if that had been removed and another had been added with the same id: it begins anew, in a new epoch, as soon as the
+ * last frame of the old one is settled. Does not wait for that. */
+MR_API int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_count,
+                                  const mr_override *options, mr_diagnostics *diagnostics);
+
 /* ---- summary of the run so far --------------------------------------------------------------------------------- */
 
 typedef enum mr_outcome { MR_OUTCOME_DELIVERED, MR_OUTCOME_DROPPED, MR_OUTCOME_ABSORBED } mr_outcome;
@@ -234,6 +263,14 @@ typedef struct mr_source_summary {
                                  once the run has ended */
     mr_identity unsettled[MR_UNSETTLED_FRAMES];
 } mr_source_summary;
+
+/* The stay of a source in a pipeline whose sources come and go. */
+typedef struct mr_source_stay {
+    uint32_t first_epoch, last_epoch; /* of its frames so far */
+    bool leaving;             /* it was removed, and frames of it are on their way */
+    bool removed;             /* it is not there any more. Those that were removed first are one row, if there were very
+                                 many: it has an empty id */
+} mr_source_stay;
 
 typedef enum mr_device_state {
     MR_DEVICE_WORKS,
@@ -314,6 +351,8 @@ typedef struct mr_summary {
     uint64_t allocations;     /* blocks millrace itself has allocated since start (libraries not counted) */
     int64_t draining_ns;      /* since the run was asked to end, while frames in flight are still delivered; 0: it was not
                                  asked, drops what is in flight, or is over */
+    size_t most_sources;      /* at a time: sources: {max: N}; 0: none are added or removed */
+    mr_source_stay *stays;    /* one for each source; NULL: none are added or removed */
 } mr_summary;
 
 /* A consistent-enough picture at any time, exact after the end. The summary refers to strings of the pipeline. */

@@ -1,0 +1,126 @@
+#include "engine/flow/ledger/departed.h"
+
+#include <string.h>
+
+#include "engine/base/memory.h"
+
+void mr_row_fini(mr_source_summary *row) {
+    mr_free(row->lines);
+    mr_free(row->truths);
+    if (row->message && *row->message)
+        mr_free((char *)(uintptr_t)row->message);
+    *row = (mr_source_summary){0};
+}
+
+static const mr_account *at(const mr_departed *departed, size_t index) {
+    return &departed->accounts[(departed->first + index) % MR_MOST_DEPARTED];
+}
+
+/* ---- all that came before ----------------------------------------------------------------------------------------- */
+
+static void merge_line(mr_source_summary *to, const mr_ledger_line *line) {
+    for (size_t i = 0; i < to->line_count; i++) {
+        mr_ledger_line *known = &to->lines[i];
+        if (known->outcome == line->outcome && strcmp(known->stage, line->stage) == 0 &&
+            strcmp(known->reason, line->reason) == 0) {
+            known->frames += line->frames;
+            return;
+        }
+    }
+    mr_ledger_line *lines = mr_realloc(to->lines, (to->line_count + 1) * sizeof *lines);
+    if (!lines)
+        return; /* The total still counts it. */
+    to->lines = lines;
+    lines[to->line_count++] = *line;
+}
+
+/* Lines of the sources themselves are put together, too: else there would be one for each id. */
+static void merge(mr_account *to, const mr_account *from) {
+    mr_source_summary *sum = &to->row;
+    const mr_source_summary *row = &from->row;
+    sum->in += row->in;
+    sum->delivered += row->delivered;
+    sum->dropped += row->dropped;
+    sum->absorbed += row->absorbed;
+    sum->unaccounted += row->unaccounted;
+    sum->unread += row->unread;
+    sum->seams += row->seams;
+    sum->classified += row->classified;
+    sum->status = sum->status ? sum->status : row->status;
+    for (size_t i = 0; i < row->line_count; i++) {
+        mr_ledger_line line = row->lines[i];
+        if (strcmp(line.stage, row->id) == 0)
+            line.stage = "sources";
+        merge_line(sum, &line);
+    }
+    if (from->stay.last_epoch > to->stay.last_epoch)
+        to->stay.last_epoch = from->stay.last_epoch;
+}
+
+static void make_room(mr_departed *departed) {
+    mr_account *oldest = &departed->accounts[departed->first];
+    if (!departed->merged)
+        departed->earlier = (mr_account){.row = {.id = "", .message = "", .ended = true}, .stay.removed = true};
+    departed->merged = true;
+    merge(&departed->earlier, oldest);
+    mr_row_fini(&oldest->row);
+    departed->first = (departed->first + 1) % MR_MOST_DEPARTED;
+    departed->count--;
+}
+
+/* ---- accounts ----------------------------------------------------------------------------------------------------- */
+
+void mr_departed_add(mr_departed *departed, mr_account *account) {
+    if (departed->count == MR_MOST_DEPARTED)
+        make_room(departed);
+    departed->accounts[(departed->first + departed->count++) % MR_MOST_DEPARTED] = *account;
+    *account = (mr_account){0};
+}
+
+size_t mr_departed_count(const mr_departed *departed) {
+    return departed->count + departed->merged;
+}
+
+static void *copy_of(const void *items, size_t bytes) {
+    void *copy = mr_alloc(bytes + 1);
+    if (copy && bytes)
+        memcpy(copy, items, bytes);
+    return copy;
+}
+
+bool mr_departed_copy(const mr_departed *departed, size_t index, mr_account *copy) {
+    const mr_account *from = !departed->merged ? at(departed, index)
+                             : index           ? at(departed, index - 1)
+                                               : &departed->earlier;
+    *copy = *from;
+    copy->row.lines = copy_of(from->row.lines, from->row.line_count * sizeof *from->row.lines);
+    copy->row.truths = copy_of(from->row.truths, from->row.truth_count * sizeof *from->row.truths);
+    copy->row.message = *from->row.message ? mr_strdup(from->row.message) : "";
+    if (copy->row.lines && copy->row.truths && copy->row.message)
+        return true;
+    mr_row_fini(&copy->row);
+    return false;
+}
+
+uint64_t mr_departed_unaccounted(const mr_departed *departed) {
+    uint64_t sum = departed->earlier.row.unaccounted;
+    for (size_t i = 0; i < departed->count; i++)
+        sum += at(departed, i)->row.unaccounted;
+    return sum;
+}
+
+uint32_t mr_departed_epoch(const mr_departed *departed, const char *id, uint32_t least) {
+    if (departed->merged && departed->earlier.stay.last_epoch >= least)
+        least = departed->earlier.stay.last_epoch + 1;
+    for (size_t i = 0; i < departed->count; i++)
+        if (at(departed, i)->row.id == id && at(departed, i)->stay.last_epoch >= least)
+            least = at(departed, i)->stay.last_epoch + 1;
+    return least;
+}
+
+void mr_departed_fini(mr_departed *departed) {
+    for (size_t i = 0; i < departed->count; i++)
+        mr_row_fini(&departed->accounts[(departed->first + i) % MR_MOST_DEPARTED].row);
+    mr_row_fini(&departed->earlier.row);
+    *departed = (mr_departed){0};
+}

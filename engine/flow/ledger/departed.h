@@ -1,0 +1,36 @@
+/* Accounts of sources that were removed: the latest of them each by itself, the earlier ones together, so that the amount
+ * is bounded however many come and go. Ids, stages and reasons are kept by pointer. The caller has a lock. */
+#ifndef MILLRACE_FLOW_LEDGER_DEPARTED_H
+#define MILLRACE_FLOW_LEDGER_DEPARTED_H
+
+#include "millrace/millrace.h"
+
+enum { MR_MOST_DEPARTED = 256 };
+
+typedef struct mr_account {
+    mr_source_summary row; /* owns its lists and its message */
+    mr_source_stay stay;
+} mr_account;
+
+typedef struct mr_departed {
+    size_t count, first;   /* `count` accounts, the oldest in place `first` */
+    mr_account accounts[MR_MOST_DEPARTED];
+    bool merged;           /* there is one of all that came before */
+    mr_account earlier;    /* with the id "" */
+} mr_departed;
+
+/* Takes the account over. */
+void mr_departed_add(mr_departed *departed, mr_account *account);
+/* The number of accounts, and a copy of one; false without memory. */
+size_t mr_departed_count(const mr_departed *departed);
+bool mr_departed_copy(const mr_departed *departed, size_t index, mr_account *copy);
+/* Frames that were not accounted for. */
+uint64_t mr_departed_unaccounted(const mr_departed *departed);
+/* The first epoch for a source of that id, so that it is above all that id had; `id` is the same pointer as before. */
+uint32_t mr_departed_epoch(const mr_departed *departed, const char *id, uint32_t least);
+void mr_departed_fini(mr_departed *departed);
+
+/* Releases the lists and the message of a row. */
+void mr_row_fini(mr_source_summary *row);
+
+#endif

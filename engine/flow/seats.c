@@ -1,0 +1,426 @@
+#include "engine/flow/seats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/flow/lifecycle.h"
+#include "engine/flow/run.h"
+#include "engine/flow/tracing.h"
+#include "engine/flow/turns.h"
+#include "millrace/log.h"
+
+/* Different ids that one run may see: each is remembered, since results and accounts refer to it. */
+enum { MOST_IDS = 1 << 20, MOST_ID_BYTES = 64 << 20 };
+
+int mr_seats_create(mr_graph *graph) {
+    if (!mr_plan_changes(graph->plan))
+        return MR_OK;
+    graph->departed = mr_calloc(1, sizeof *graph->departed);
+    if (!graph->departed)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for sources that come and go");
+    for (size_t s = 0; s < graph->plan->source_count; s++) {
+        graph->sources[s].used = !graph->plan->vertices[s].reserved;
+        graph->sources[s].phase = graph->sources[s].used ? MR_SOURCE_HERE : MR_SOURCE_VACANT;
+    }
+    return mr_names_create(&graph->ids, MOST_IDS, MOST_ID_BYTES);
+}
+
+static void forget_newcomer(mr_newcomer **newcomer) {
+    if (*newcomer)
+        mr_plan_destroy(&(*newcomer)->with);
+    mr_free(*newcomer);
+    *newcomer = NULL;
+}
+
+void mr_seats_destroy(mr_graph *graph) {
+    for (size_t s = 0; graph->departed && s < graph->plan->source_count; s++) {
+        forget_newcomer(&graph->sources[s].next);
+        mr_spec_destroy(&graph->sources[s].spec);
+    }
+    if (graph->departed)
+        mr_departed_fini(graph->departed);
+    mr_free(graph->departed);
+    mr_names_destroy(&graph->ids);
+}
+
+/* ---- accounts ----------------------------------------------------------------------------------------------------- */
+
+static int by_frames(const void *a, const void *b) {
+    const mr_class_count *first = a, *second = b;
+    if (first->frames != second->frames)
+        return first->frames < second->frames ? 1 : -1;
+    return first->index - second->index;
+}
+
+/* Keeps the most frequent classes, most frequent first. */
+static void rank_classes(const mr_tally *tally, mr_source_summary *summary) {
+    enum { TOP = sizeof summary->classes / sizeof summary->classes[0] };
+    mr_class_count best[TOP + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < tally->room; i++) {
+        const mr_tally_class *class = &tally->classes[i];
+        if (!class->frames)
+            continue;
+        best[count++] =
+            (mr_class_count){(int32_t)i, class->label, class->frames, class->score / (double)class->frames};
+        qsort(best, count, sizeof best[0], by_frames);
+        count = count > TOP ? TOP : count;
+    }
+    memcpy(summary->classes, best, count * sizeof best[0]);
+    summary->class_count = count;
+    summary->classified = tally->frames;
+}
+
+/* A label's owner may go with the source. */
+static const char *keep_label(const mr_graph *graph, const char *label) {
+    const char *kept = NULL;
+    if (!graph->ids || !label)
+        return label;
+    return mr_names_keep(graph->ids, NULL, label, strlen(label), &kept) ? "" : kept;
+}
+
+static void keep_labels(const mr_graph *graph, mr_source_summary *row) {
+    for (size_t i = 0; i < row->truth_count; i++)
+        row->truths[i].label = keep_label(graph, row->truths[i].label);
+}
+
+/* With the lock. */
+static void account_of(mr_graph *graph, uint32_t source, mr_account *account) {
+    mr_source_state *state = &graph->sources[source];
+    bool arrived = !state->instance;
+    mr_ledger_count count = mr_ledger_source(graph->ledger, source, arrived);
+    mr_source_summary *row = &account->row;
+    char *message = state->message && *state->message ? mr_strdup(state->message) : NULL;
+    *account = (mr_account){
+        .row = {.id = graph->plan->vertices[source].id,
+                .elsewhere = arrived,
+                .in = count.in,
+                .delivered = count.delivered,
+                .dropped = count.dropped,
+                .absorbed = count.absorbed,
+                .unaccounted = count.unaccounted,
+                .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
+                .expected = atomic_load_explicit(&state->expected, memory_order_relaxed),
+                .unread = atomic_load_explicit(&state->unread, memory_order_relaxed),
+                .seams = atomic_load_explicit(&state->seams, memory_order_relaxed),
+                .ended = state->ended,
+                .status = state->status,
+                .message = message ? message : ""},
+        .stay = {.first_epoch = state->first_epoch,
+                 .last_epoch = atomic_load_explicit(&state->last_epoch, memory_order_relaxed),
+                 .leaving = state->phase == MR_SOURCE_LEAVING},
+    };
+    row->line_count = mr_ledger_lines(graph->ledger, source, arrived, &row->lines);
+    row->unsettled_count = mr_ledger_unsettled(graph->ledger, source, arrived, row->unsettled);
+    rank_classes(&state->tally, row);
+    mr_truths_summarize(&state->truths, row);
+    keep_labels(graph, row);
+}
+
+bool mr_seat_account(mr_graph *graph, uint32_t source, mr_account *account) {
+    pthread_mutex_lock(&graph->lock);
+    bool there = graph->sources[source].phase != MR_SOURCE_VACANT;
+    if (there)
+        account_of(graph, source, account);
+    pthread_mutex_unlock(&graph->lock);
+    return there;
+}
+
+/* The account goes to those who have left, and the place begins a new one. With the lock. */
+static void close_account(mr_graph *graph, uint32_t source) {
+    mr_source_state *state = &graph->sources[source];
+    mr_account account;
+    account_of(graph, source, &account);
+    account.stay.leaving = false;
+    account.stay.removed = account.row.ended = true;
+    mr_departed_add(graph->departed, &account);
+    mr_ledger_clear(graph->ledger, source);
+    mr_spec_destroy(&state->spec);
+    mr_free(state->message);
+    mr_free(state->tally.classes);
+    mr_truths_fini(&state->truths);
+    state->tally = (mr_tally){0};
+    state->message = NULL;
+    state->status = MR_OK;
+    state->phase = MR_SOURCE_VACANT;
+}
+
+/* ---- taking a place ----------------------------------------------------------------------------------------------- */
+
+uint32_t mr_seat_find(const mr_graph *graph, const char *id) {
+    for (uint32_t s = 0; s < graph->plan->source_count; s++)
+        if (graph->sources[s].phase != MR_SOURCE_VACANT && strcmp(graph->plan->vertices[s].id, id) == 0)
+            return s;
+    return MR_SOURCE_NONE;
+}
+
+static void rename_instances(mr_graph *graph, uint32_t source) {
+    for (size_t i = 0; i < graph->instance_count; i++)
+        if (graph->instances[i]->self.source == source)
+            mr_instance_rename(graph->instances[i]);
+}
+
+/* The first epoch of the next source: above those of its place, and of that id. */
+static uint32_t next_epoch(const mr_graph *graph, uint32_t source, const char *id) {
+    const mr_source_state *state = &graph->sources[source];
+    uint32_t least = state->used ? atomic_load_explicit(&state->last_epoch, memory_order_relaxed) + 1 : 0;
+    return mr_departed_epoch(graph->departed, id, least);
+}
+
+/* The place is vacant, and `id` kept. Takes newcomer->with over. With the lock. */
+static void seat(mr_graph *graph, uint32_t place, mr_newcomer *newcomer, const char *id) {
+    mr_source_state *state = &graph->sources[place];
+    mr_plan_seat((mr_plan *)(uintptr_t)graph->plan, place, &newcomer->with->vertices[newcomer->source], id);
+    state->first_epoch = next_epoch(graph, place, id);
+    atomic_store_explicit(&state->last_epoch, state->first_epoch, memory_order_relaxed);
+    state->used = true;
+    state->gives = newcomer->with->vertices[newcomer->source].outputs[0].set;
+    state->gives_own = true;
+    state->spec = (mr_spec *)(uintptr_t)newcomer->with->spec;
+    newcomer->with->spec = NULL;
+    mr_plan_destroy(&newcomer->with);
+    atomic_store(&state->expected, 0);
+    atomic_store(&state->unread, 0);
+    atomic_store(&state->seams, 0);
+    atomic_store(&state->leaving, false);
+    state->ended = state->pushed_end = false;
+    state->phase = MR_SOURCE_HERE;
+    rename_instances(graph, place);
+    mr_tracing_rename(graph, place);
+}
+
+static int keep_id(mr_graph *graph, const mr_newcomer *newcomer, const char **id) {
+    const char *given = newcomer->with->vertices[newcomer->source].id;
+    int status = mr_names_keep(graph->ids, &graph->ids_share, given, strlen(given), id);
+    return status == MR_ERROR_PROTOCOL
+               ? mr_fail(MR_ERROR_UNAVAILABLE, "this run has seen %d different sources, and remembers no more", MOST_IDS)
+               : status;
+}
+
+/* Whether the place may have it; *status, and the message, have the reason if only its formats or sizes do not fit. */
+static bool suits(const mr_graph *graph, uint32_t place, const mr_newcomer *newcomer, int *status) {
+    if (!graph->sources[place].instance || !mr_plan_fits(graph->plan, place, newcomer->with, newcomer->source))
+        return false;
+    int proven = mr_plan_proves(graph->plan, place, newcomer->with, newcomer->source);
+    *status = proven ? proven : *status;
+    return !proven;
+}
+
+/* A vacant place, else that of a source that has ended by itself. */
+static uint32_t choose(const mr_graph *graph, const mr_newcomer *newcomer, int *status, size_t *taken) {
+    uint32_t ended = MR_SOURCE_NONE;
+    *taken = 0;
+    for (uint32_t s = 0; s < graph->plan->source_count; s++) {
+        mr_source_phase phase = graph->sources[s].phase;
+        *taken += phase == MR_SOURCE_HERE || phase == MR_SOURCE_LEAVING;
+        bool free = phase == MR_SOURCE_VACANT || (phase == MR_SOURCE_OVER && ended == MR_SOURCE_NONE);
+        if (!free || !suits(graph, s, newcomer, status))
+            continue;
+        if (phase == MR_SOURCE_VACANT)
+            return s;
+        ended = s;
+    }
+    return ended;
+}
+
+static int no_place(const mr_graph *graph, const mr_newcomer *newcomer, int status, size_t taken) {
+    const mr_spec *spec = graph->plan->spec;
+    const mr_plan_vertex *vertex = &newcomer->with->vertices[newcomer->source];
+    if (taken >= spec->most_sources)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: there are %zu sources already (sources.max, %s:%d:%d): remove one first",
+                       vertex->id, taken, spec->most_place.file, spec->most_place.line, spec->most_place.column);
+    if (status)
+        return mr_fail(status, "%s: %s", vertex->id, mr_message());
+    return mr_fail(MR_ERROR_CONFIG,
+                   "%s: no place is left that is for type %s and leads to its stages: write like: {type: ...} under "
+                   "`sources`",
+                   vertex->id, vertex->type->name);
+}
+
+/* What is to follow the source of a place, once that has left. With the lock; takes newcomer->with over. */
+static int line_up(mr_graph *graph, uint32_t place, mr_newcomer *newcomer) {
+    int status = MR_OK;
+    if (!suits(graph, place, newcomer, &status))
+        return status ? mr_fail(status, "%s: %s", graph->plan->vertices[place].id, mr_message())
+                      : mr_fail(MR_ERROR_CONFIG, "%s: its type and its stages cannot change while it runs: remove it, and "
+                                "add another", graph->plan->vertices[place].id);
+    mr_newcomer *next = mr_calloc(1, sizeof *next);
+    if (!next)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a source");
+    forget_newcomer(&graph->sources[place].next);
+    *next = *newcomer;
+    newcomer->with = NULL;
+    graph->sources[place].next = next;
+    return MR_OK;
+}
+
+static int refuse_time(const mr_graph *graph) {
+    if (!graph->started)
+        return mr_fail(MR_ERROR_USAGE, "the pipeline has not started");
+    return atomic_load(&graph->stopping) ? mr_fail(MR_ERROR_CANCELLED, "the pipeline is stopping") : MR_OK;
+}
+
+static int take(mr_graph *graph, mr_newcomer *newcomer, uint32_t *place) {
+    const char *id = newcomer->with->vertices[newcomer->source].id;
+    uint32_t same = mr_seat_find(graph, id);
+    int status = refuse_time(graph);
+    size_t taken = 0;
+    if (status)
+        return status;
+    if (same != MR_SOURCE_NONE && graph->sources[same].phase == MR_SOURCE_LEAVING && !graph->sources[same].next)
+        return line_up(graph, same, newcomer);
+    if (same != MR_SOURCE_NONE && graph->sources[same].phase != MR_SOURCE_OVER)
+        return mr_fail(MR_ERROR_USAGE, "there is a source %s already: use set to change it", id);
+    *place = same != MR_SOURCE_NONE && suits(graph, same, newcomer, &status)
+                 ? same
+                 : choose(graph, newcomer, &status, &taken);
+    if (*place == MR_SOURCE_NONE)
+        return no_place(graph, newcomer, status, taken);
+    status = keep_id(graph, newcomer, &id);
+    if (status)
+        return status;
+    if (same != MR_SOURCE_NONE)
+        close_account(graph, same);
+    if (graph->sources[*place].phase == MR_SOURCE_OVER)
+        close_account(graph, *place);
+    seat(graph, *place, newcomer, id);
+    return MR_OK;
+}
+
+int mr_seat_take(mr_graph *graph, mr_newcomer *newcomer) {
+    uint32_t place = MR_SOURCE_NONE;
+    pthread_mutex_lock(&graph->lock);
+    int status = take(graph, newcomer, &place);
+    pthread_mutex_unlock(&graph->lock);
+    if (!status && place != MR_SOURCE_NONE)
+        mr_turns_ask(graph->turns, place);
+    return status;
+}
+
+/* ---- leaving ------------------------------------------------------------------------------------------------------ */
+
+/* Interrupts what the source does. With the lock, so that the next source of the place is not meant. */
+static void ask_to_leave(mr_graph *graph, uint32_t place) {
+    mr_source_state *state = &graph->sources[place];
+    state->phase = MR_SOURCE_LEAVING;
+    atomic_store(&state->leaving, true);
+    if (graph->plan->vertices[place].type->external)
+        mr_graph_push_end(graph, place);
+    mr_instance_tell_stop(state->instance);
+    mr_instance_wake_all(state->instance);
+    pthread_cond_broadcast(&graph->changed); /* a program that waits to push */
+}
+
+static int no_source(const mr_graph *graph, const char *id) {
+    return mr_fail(MR_ERROR_USAGE, "pipeline %s has no source \"%s\"", graph->plan->name, id);
+}
+
+int mr_seat_leave(mr_graph *graph, const char *id) {
+    pthread_mutex_lock(&graph->lock);
+    uint32_t place = mr_seat_find(graph, id);
+    mr_source_state *state = place == MR_SOURCE_NONE ? NULL : &graph->sources[place];
+    bool asks = state && state->phase == MR_SOURCE_HERE;
+    if (asks)
+        ask_to_leave(graph, place);
+    else if (state && state->phase == MR_SOURCE_OVER)
+        close_account(graph, place);
+    if (state)
+        forget_newcomer(&state->next);
+    int status = state ? MR_OK : no_source(graph, id);
+    pthread_mutex_unlock(&graph->lock);
+    return status;
+}
+
+int mr_seat_replace(mr_graph *graph, mr_newcomer *newcomer) {
+    const char *id = newcomer->with->vertices[newcomer->source].id;
+    pthread_mutex_lock(&graph->lock);
+    uint32_t place = mr_seat_find(graph, id);
+    mr_source_phase phase = place == MR_SOURCE_NONE ? MR_SOURCE_VACANT : graph->sources[place].phase;
+    bool waits = phase == MR_SOURCE_HERE || phase == MR_SOURCE_LEAVING, seated = false;
+    int status = place == MR_SOURCE_NONE ? no_source(graph, id) : refuse_time(graph);
+    if (!status && waits)
+        status = line_up(graph, place, newcomer);
+    else if (!status)
+        seated = !(status = take(graph, newcomer, &place));
+    if (!status && phase == MR_SOURCE_HERE)
+        ask_to_leave(graph, place);
+    pthread_mutex_unlock(&graph->lock);
+    if (seated)
+        mr_turns_ask(graph->turns, place);
+    return status;
+}
+
+bool mr_seat_left(mr_graph *graph, uint32_t source) {
+    mr_source_state *state = &graph->sources[source];
+    const char *id = NULL;
+    pthread_mutex_lock(&graph->lock);
+    bool removed = state->phase == MR_SOURCE_LEAVING, seated = false;
+    for (size_t i = 0; i < state->tally.room; i++)
+        state->tally.classes[i].label = keep_label(graph, state->tally.classes[i].label);
+    state->ended = true;
+    state->phase = MR_SOURCE_OVER;
+    atomic_store(&state->leaving, false);
+    if (removed)
+        close_account(graph, source);
+    if (removed && state->next && !atomic_load(&graph->stopping)) {
+        seated = !keep_id(graph, state->next, &id);
+        if (seated)
+            seat(graph, source, state->next, id);
+        else
+            mr_log(MR_LOG_ERROR, "%s", mr_message());
+    }
+    forget_newcomer(&state->next);
+    state->pushed_end = false;
+    pthread_cond_broadcast(&graph->changed);
+    pthread_mutex_unlock(&graph->lock);
+    return seated;
+}
+
+static bool is_leaving(mr_graph *graph, const char *id) {
+    uint32_t place = mr_seat_find(graph, id);
+    return place != MR_SOURCE_NONE && graph->sources[place].phase == MR_SOURCE_LEAVING && !graph->sources[place].next;
+}
+
+int mr_seat_await(mr_graph *graph, const char *id, int64_t timeout_ns) {
+    int64_t until_ns = timeout_ns < 0 ? INT64_MAX : mr_clock_now_ns(mr_clock_real()) + timeout_ns;
+    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    if (graph->seed)
+        mr_executor_drive(graph->executor, mr_executor_now_ns(graph->executor));
+    pthread_mutex_lock(&graph->lock);
+    bool leaving = is_leaving(graph, id), late = graph->seed || timeout_ns == 0;
+    while (leaving && !late) {
+        if (timeout_ns < 0)
+            pthread_cond_wait(&graph->changed, &graph->lock);
+        else
+            late = pthread_cond_timedwait(&graph->changed, &graph->lock, &until) != 0;
+        leaving = is_leaving(graph, id);
+    }
+    pthread_mutex_unlock(&graph->lock);
+    return leaving ? mr_fail(MR_ERROR_AGAIN, "%s is leaving: frames of it are on their way", id) : MR_OK;
+}
+
+/* ---- its options -------------------------------------------------------------------------------------------------- */
+
+static const mr_yaml *node_of(const mr_graph *graph, uint32_t place, const char *id) {
+    const mr_spec *spec = graph->sources[place].spec;
+    if (!spec)
+        return graph->plan->spec->sources[place].node;
+    for (size_t s = 0; s < spec->source_count; s++)
+        if (strcmp(spec->sources[s].id, id) == 0)
+            return spec->sources[s].node;
+    return NULL;
+}
+
+int mr_seat_options(mr_graph *graph, const char *id, mr_arena *arena, mr_yaml **node) {
+    pthread_mutex_lock(&graph->lock);
+    uint32_t place = mr_seat_find(graph, id);
+    const mr_yaml *own = place == MR_SOURCE_NONE ? NULL : node_of(graph, place, id);
+    const char *file = own ? mr_arena_text(arena, own->place.file, strlen(own->place.file)) : NULL;
+    *node = file ? mr_yaml_copy(arena, own, file) : NULL;
+    int status = !own ? no_source(graph, id) : *node ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a source");
+    pthread_mutex_unlock(&graph->lock);
+    return status;
+}

@@ -1,0 +1,629 @@
+/* Sources that come and go while a pipeline runs: places, accounts, and all that one of them leaves alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/flow_run.h"
+#include "tests/support/opened.h"
+#include "tests/support/patience.h"
+#include "tests/support/quiet.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/worker_counts.h"
+
+#define STAGES                                                                                                       \
+    "stages:\n"                                                                                                      \
+    "  one: {type: note, input: sources.*, device: \"%1$s\"}\n"                                                      \
+    "  two: {type: scale, input: one, device: \"%1$s\"}\n"                                                           \
+    "  out: {type: collect, input: two}\n"
+
+/* ---- a source that blocks -------------------------------------------------------------------------------------- */
+
+static atomic_int opened_stuck, closed_stuck, stopped_stuck;
+static pthread_mutex_t stuck_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t stuck_changed = PTHREAD_COND_INITIALIZER;
+
+typedef struct stuck_state {
+    bool stopped;
+} stuck_state;
+
+static int stuck_open(mr_stage *self) {
+    (void)self;
+    atomic_fetch_add(&opened_stuck, 1);
+    return MR_OK;
+}
+
+static int stuck_process(mr_stage *self, mr_io *io) {
+    stuck_state *state = self->state;
+    (void)io;
+    pthread_mutex_lock(&stuck_lock);
+    while (!state->stopped)
+        pthread_cond_wait(&stuck_changed, &stuck_lock);
+    pthread_mutex_unlock(&stuck_lock);
+    return MR_END;
+}
+
+static void stuck_stop(mr_stage *self) {
+    stuck_state *state = self->state;
+    pthread_mutex_lock(&stuck_lock);
+    state->stopped = true;
+    pthread_cond_broadcast(&stuck_changed);
+    pthread_mutex_unlock(&stuck_lock);
+    atomic_fetch_add(&stopped_stuck, 1);
+}
+
+static void stuck_close(mr_stage *self) {
+    (void)self;
+    atomic_fetch_add(&closed_stuck, 1);
+}
+
+static const mr_format_set results_only[] = {{.payload = MR_PAYLOAD_RESULTS}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port results_port[] = {{.name = "out", .help = "frames", .accepts = results_only}, {0}};
+static const mr_stage_type stuck_type = {.name = "stuck", .summary = "waits until it is stopped",
+                                         .outputs = results_port, .state_bytes = sizeof(stuck_state),
+                                         .entry = MR_ENTRY_SHARED, .blocking = true, .open = stuck_open,
+                                         .process = stuck_process, .stop = stuck_stop, .close = stuck_close};
+/* What a source of a program gives may be whatever a stage takes. */
+static const mr_stage_type *const own_types[] = {&stuck_type, NULL};
+
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
+
+static mr_pipeline *open_text(const char *text, uint64_t seed, int workers) {
+    static mr_type_list types;
+    if (!types.count) {
+        mr_type_list_add(&types, mr_stage_types(), false);
+        mr_type_list_add(&types, flow_stage_types(), false);
+        mr_type_list_add(&types, own_types, false);
+    }
+    const mr_pipeline_params params = {.types = types.item, .path = "p.yaml", .text = text, .seed = seed,
+                                       .workers = workers};
+    flow_stages_reset();
+    return opened(&params);
+}
+
+static int add(mr_pipeline *pipeline, const char *id, const char *key, const char *value, char *why) {
+    mr_diagnostics wrong = {0};
+    const mr_override options[] = {{key, value}};
+    int status = mr_pipeline_add_source(pipeline, id, key ? 1 : 0, options, &wrong);
+    if (why)
+        snprintf(why, 512, "%s", wrong.count ? wrong.item[0].message : "");
+    else if (status)
+        print_message("%s: %s\n", id, wrong.count ? wrong.item[0].message : mr_message());
+    assert_int_equal(status != MR_OK, wrong.errors > 0);
+    mr_diagnostics_fini(&wrong);
+    return status;
+}
+
+static mr_source_summary row_of(mr_pipeline *pipeline, const char *id, mr_source_stay *stay) {
+    mr_summary *summary;
+    mr_source_summary found = {0};
+    assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
+    for (size_t i = 0; i < summary->source_count; i++)
+        if (strcmp(summary->sources[i].id, id) == 0) {
+            found = summary->sources[i];
+            if (stay)
+                *stay = summary->stays[i];
+        }
+    found.message = "";
+    mr_summary_destroy(&summary);
+    return found;
+}
+
+/* Lets the run go on: a seeded one has no threads. */
+static void go_on(mr_pipeline *pipeline, uint64_t seed) {
+    if (seed)
+        mr_pipeline_wait(pipeline, 1000000);
+    else
+        sleep_ms(1);
+}
+
+static void await_end(mr_pipeline *pipeline, uint64_t seed, const char *id) {
+    for (int i = 0; i < 60000 && !row_of(pipeline, id, NULL).ended; i++)
+        go_on(pipeline, seed);
+    assert_true(row_of(pipeline, id, NULL).ended);
+}
+
+static void await_frames(mr_pipeline *pipeline, uint64_t seed, const char *id, uint64_t frames) {
+    for (int i = 0; i < 60000 && row_of(pipeline, id, NULL).delivered < frames; i++)
+        go_on(pipeline, seed);
+    assert_true(row_of(pipeline, id, NULL).delivered >= frames);
+}
+
+static int remove_now(mr_pipeline *pipeline, uint64_t seed, const char *id) {
+    int status = mr_pipeline_remove_source(pipeline, id, seed ? 0 : -1);
+    for (int i = 0; i < 60000 && status == MR_ERROR_AGAIN; i++) {
+        go_on(pipeline, seed);
+        status = row_of(pipeline, id, NULL).ended ? MR_OK : MR_ERROR_AGAIN;
+    }
+    return status;
+}
+
+static mr_summary *stop(mr_pipeline *pipeline) {
+    mr_pipeline_stop(pipeline, false);
+    return flow_end(pipeline);
+}
+
+static void finish(mr_pipeline **pipeline) {
+    mr_summary *summary = stop(*pipeline);
+    mr_summary_destroy(&summary);
+    mr_pipeline_destroy(pipeline);
+}
+
+/* ---- a run without sources ---------------------------------------------------------------------------------------- */
+
+static void none_then_two(const char *text, uint64_t seed, int workers, void *context) {
+    (void)context;
+    mr_pipeline *pipeline = open_text(text, seed, workers);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, 0), MR_ERROR_AGAIN);
+    assert_int_equal(add(pipeline, "a", "frames", "40", NULL), MR_OK);
+    assert_int_equal(add(pipeline, "b", "frames", "25", NULL), MR_OK);
+    await_end(pipeline, seed, "a");
+    await_end(pipeline, seed, "b");
+    assert_int_equal(mr_pipeline_wait(pipeline, 0), MR_ERROR_AGAIN);
+    mr_summary *summary = stop(pipeline);
+    assert_int_equal(summary->delivered, 65);
+    assert_int_equal(summary->source_count, 2);
+    assert_int_equal(summary->most_sources, 3);
+    assert_int_equal(collection_count, 65);
+    for (size_t i = 0; i < collection_count; i++)
+        assert_int_equal(collection[i].value, collection[i].identity.seq);
+    mr_summary_destroy(&summary);
+    mr_pipeline_destroy(&pipeline);
+}
+
+static void begins_with_none(void **state) {
+    (void)state;
+    flow_everywhere("version: 1\npipeline: p\nsources: {max: 3, like: {type: count}}\n" STAGES, 10, none_then_two,
+                    NULL);
+}
+
+/* ---- again and again --------------------------------------------------------------------------------------------- */
+
+/* An id that comes again has rows of its own, by its epochs; a place has one source after the other. */
+static void come_again(const char *text, uint64_t seed, int workers, void *context) {
+    (void)context;
+    mr_pipeline *pipeline = open_text(text, seed, workers);
+    mr_source_stay stay;
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        assert_int_equal(add(pipeline, "again", "frames", "12", NULL), MR_OK);
+        await_end(pipeline, seed, "again");
+        row_of(pipeline, "again", &stay);
+        assert_int_equal(stay.first_epoch, turn);
+        assert_int_equal(stay.last_epoch, turn);
+        if (turn % 2)
+            assert_int_equal(remove_now(pipeline, seed, "again"), MR_OK);
+    }
+    /* The one that has ended by itself still has its row, and no place that another could not have. */
+    assert_int_equal(add(pipeline, "other", "frames", "5", NULL), MR_OK);
+    await_end(pipeline, seed, "other");
+    mr_summary *summary = stop(pipeline);
+    assert_int_equal(summary->delivered, 4 * 12 + 5 + 7);
+    assert_int_equal(collection_count, 4 * 12 + 5 + 7);
+    mr_summary_destroy(&summary);
+    mr_pipeline_destroy(&pipeline);
+}
+
+static void an_id_comes_again(void **state) {
+    (void)state;
+    flow_everywhere("version: 1\npipeline: p\n"
+                    "sources: {max: 2, like: {type: count}, named: {type: count, frames: 7}}\n" STAGES,
+                    10, come_again, NULL);
+}
+
+/* ---- removing ----------------------------------------------------------------------------------------------------- */
+
+static void remove_one(const char *text, uint64_t seed, int workers, void *context) {
+    (void)context;
+    char why[512];
+    mr_source_stay stay;
+    mr_pipeline *pipeline = open_text(text, seed, workers);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    await_frames(pipeline, seed, "keep", 3);
+    await_frames(pipeline, seed, "go", 3);
+    assert_int_equal(mr_pipeline_remove_source(pipeline, "nobody", -1), MR_ERROR_USAGE);
+    assert_int_equal(remove_now(pipeline, seed, "go"), MR_OK);
+    assert_int_equal(mr_pipeline_remove_source(pipeline, "go", -1), MR_ERROR_USAGE);
+    const mr_source_summary row = row_of(pipeline, "go", &stay);
+    assert_true(row.ended && stay.removed);
+    assert_int_equal(row.in, row.delivered + row.dropped + row.absorbed);
+    assert_true(!row_of(pipeline, "keep", NULL).ended);
+    /* Its place is that of a named source, and another may have it. */
+    assert_int_equal(add(pipeline, "came", "period", "1ms", NULL), MR_OK);
+    assert_int_equal(add(pipeline, "more", NULL, NULL, why), MR_ERROR_UNAVAILABLE);
+    if (!strstr(why, "2 sources already (sources.max, p.yaml:3:16)"))
+        fail_msg("%s", why);
+    await_frames(pipeline, seed, "came", 3);
+    finish(&pipeline);
+}
+
+static void one_is_removed(void **state) {
+    (void)state;
+    flow_everywhere("version: 1\npipeline: p\n"
+                    "sources: {max: 2, like: {type: count, frames: -1}, keep: {type: count, frames: -1, period: 1ms},\n"
+                    "          go: {type: count, frames: -1, period: 1ms}}\n" STAGES,
+                    10, remove_one, NULL);
+}
+
+/* Without a clock the queues behind it are full all the time. */
+static void a_fast_one_is_removed(void **state) {
+    (void)state;
+    EACH_WORKER_COUNT(workers) {
+        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
+                                          "sources: {max: 3, like: {type: count, frames: -1}}\n"
+                                          "stages:\n"
+                                          "  slow: {input: sources.*, period: 50us, queue: 2}\n"
+                                          "  out: {type: \"null\", input: slow}\n",
+                                          0, workers);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        assert_int_equal(add(pipeline, "x", NULL, NULL, NULL), MR_OK);
+        assert_int_equal(add(pipeline, "y", NULL, NULL, NULL), MR_OK);
+        for (int i = 0; i < 20; i++) {
+            await_frames(pipeline, 0, "x", 1);
+            assert_int_equal(mr_pipeline_remove_source(pipeline, "x", -1), MR_OK);
+            assert_int_equal(add(pipeline, "x", NULL, NULL, NULL), MR_OK);
+        }
+        finish(&pipeline);
+    }
+}
+
+/* ---- one that blocks ---------------------------------------------------------------------------------------------- */
+
+static void a_blocked_one_is_removed(void **state) {
+    (void)state;
+    EACH_WORKER_COUNT(workers) {
+        atomic_store(&opened_stuck, 0);
+        atomic_store(&closed_stuck, 0);
+        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
+                                          "sources: {max: 2, like: {type: stuck}, a: {type: count, frames: -1, period: 1ms}}\n"
+                                          "stages: {out: {type: \"null\", input: sources.*}}\n",
+                                          0, workers);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        for (int i = 1; i <= 5; i++) {
+            assert_int_equal(add(pipeline, "s", NULL, NULL, NULL), MR_OK);
+            await_count(&opened_stuck, i);
+            assert_int_equal(mr_pipeline_remove_source(pipeline, "s", -1), MR_OK);
+            assert_int_equal(atomic_load(&closed_stuck), i);
+        }
+        await_frames(pipeline, 0, "a", 3);
+        /* And one that blocks while the run is stopped. */
+        assert_int_equal(add(pipeline, "s", NULL, NULL, NULL), MR_OK);
+        finish(&pipeline);
+        assert_int_equal(atomic_load(&closed_stuck), atomic_load(&opened_stuck));
+    }
+}
+
+/* ---- refusals change nothing --------------------------------------------------------------------------------------- */
+
+static void wrong_ones_are_refused(void **state) {
+    (void)state;
+    char why[512];
+    mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
+                                      "sources: {max: 4, like: {type: count, frames: -1, period: 1ms}, a: {type: count}}\n"
+                                      "stages: {one: {type: scale, input: sources.*}, out: {type: collect, input: one}}\n",
+                                      0, 2);
+    assert_int_equal(add(pipeline, "b", NULL, NULL, why), MR_ERROR_USAGE);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(add(pipeline, "b", "frame", "3", why), MR_ERROR_CONFIG);
+    assert_non_null(strstr(why, "frame"));
+    assert_int_equal(add(pipeline, "b", "frames", "many", why), MR_ERROR_CONFIG);
+    assert_non_null(strstr(why, "sources.b.frames"));
+    assert_int_equal(add(pipeline, "b", "type", "camera", why), MR_ERROR_CONFIG);
+    assert_int_equal(add(pipeline, "b", "type", "stuck", why), MR_ERROR_CONFIG);
+    assert_non_null(strstr(why, "type stuck"));
+    assert_int_equal(add(pipeline, "two\nlines", NULL, NULL, why), MR_ERROR_CONFIG);
+    assert_int_equal(add(pipeline, "one", NULL, NULL, why), MR_ERROR_CONFIG);
+    assert_non_null(strstr(why, "has the id of a source"));
+    assert_int_equal(add(pipeline, "", NULL, NULL, why), MR_ERROR_CONFIG);
+    assert_int_equal(add(pipeline, "b", "gop", "4", why), MR_ERROR_CONFIG);
+    assert_int_equal(row_of(pipeline, "b", NULL).in, 0);
+    assert_int_equal(add(pipeline, "b", NULL, NULL, NULL), MR_OK);
+    assert_int_equal(add(pipeline, "b", NULL, NULL, why), MR_ERROR_USAGE);
+    mr_pipeline_stop(pipeline, false);
+    assert_int_equal(add(pipeline, "c", NULL, NULL, why), MR_ERROR_CANCELLED);
+    finish(&pipeline);
+}
+
+static void a_plain_pipeline_has_no_room(void **state) {
+    (void)state;
+    char why[512];
+    mr_pipeline *pipeline = open_text("version: 1\npipeline: p\nsources: {a: {type: count}}\n"
+                                      "stages: {out: {type: collect, input: a}}\n",
+                                      0, 2);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(add(pipeline, "b", NULL, NULL, why), MR_ERROR_USAGE);
+    assert_non_null(strstr(why, "sources: {max: 64}"));
+    assert_int_equal(mr_pipeline_remove_source(pipeline, "a", -1), MR_ERROR_USAGE);
+    mr_summary *summary = flow_end(pipeline);
+    assert_null(summary->stays);
+    mr_summary_destroy(&summary);
+    mr_pipeline_destroy(&pipeline);
+}
+
+/* ---- changing ----------------------------------------------------------------------------------------------------- */
+
+static void change_one(const char *text, uint64_t seed, int workers, void *context) {
+    (void)context;
+    mr_diagnostics wrong = {0};
+    mr_source_stay stay;
+    mr_pipeline *pipeline = open_text(text, seed, workers);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    await_frames(pipeline, seed, "a", 2);
+    const mr_override bad[] = {{"frames", "0.5"}}, good[] = {{"frames", "9"}};
+    assert_int_equal(mr_pipeline_set_source(pipeline, "a", 1, bad, &wrong), MR_ERROR_CONFIG);
+    assert_int_equal(mr_pipeline_set_source(pipeline, "z", 1, good, &wrong), MR_ERROR_USAGE);
+    mr_diagnostics_fini(&wrong);
+    assert_true(!row_of(pipeline, "a", NULL).ended);
+    assert_int_equal(mr_pipeline_set_source(pipeline, "a", 1, good, &wrong), MR_OK);
+    for (int i = 0; i < 60000 && row_of(pipeline, "a", NULL).delivered != 9; i++)
+        go_on(pipeline, seed);
+    await_end(pipeline, seed, "a");
+    row_of(pipeline, "a", &stay);
+    assert_int_equal(stay.first_epoch, 1);
+    /* Its other options are as they were. */
+    const mr_override more[] = {{"frames", "-1"}};
+    assert_int_equal(mr_pipeline_set_source(pipeline, "a", 1, more, &wrong), MR_OK);
+    await_frames(pipeline, seed, "a", 11);
+    finish(&pipeline);
+}
+
+static void one_is_changed(void **state) {
+    (void)state;
+    flow_everywhere("version: 1\npipeline: p\nsources: {max: 2, a: {type: count, frames: -1, period: 1ms}, "
+                    "like: {type: count}}\n" STAGES,
+                    5, change_one, NULL);
+}
+
+/* ---- joins and batches --------------------------------------------------------------------------------------------- */
+
+static void join_them(const char *text, uint64_t seed, int workers, void *context) {
+    (void)context;
+    mr_pipeline *pipeline = open_text(text, seed, workers);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    for (int i = 0; i < 6; i++) {
+        char id[8];
+        snprintf(id, sizeof id, "s%d", i % 3);
+        assert_int_equal(add(pipeline, id, "frames", "31", NULL), MR_OK);
+        if (i % 3 == 2) {
+            await_end(pipeline, seed, "s0");
+            await_end(pipeline, seed, "s1");
+            await_end(pipeline, seed, "s2");
+        }
+    }
+    mr_summary *summary = stop(pipeline);
+    assert_int_equal(summary->in, 6 * 31);
+    assert_int_equal(summary->delivered + summary->absorbed, 6 * 31);
+    assert_int_equal(summary->delivered, 6 * 16);
+    mr_summary_destroy(&summary);
+    mr_pipeline_destroy(&pipeline);
+}
+
+static void joins_and_batches_go_on(void **state) {
+    (void)state;
+    flow_everywhere("version: 1\npipeline: p\nsources: {max: 3, like: {type: count}}\n"
+                    "stages:\n"
+                    "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
+                    "  gate: {input: one, every: 2}\n"
+                    "  wide: {type: batcher, input: gate, batch: 8}\n"
+                    "  meet: {join: {a: one, b: wide}}\n"
+                    "  out: {type: collect, input: meet}\n",
+                    10, join_them, NULL);
+}
+
+/* ---- pushed frames -------------------------------------------------------------------------------------------------- */
+
+static int push(mr_pipeline *pipeline, const char *id, int64_t timeout_ns) {
+    static const uint8_t bytes[4] = {1, 2, 3, 4};
+    const mr_push frame = {.format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_GRAY8, .width = 4, .height = 1},
+                           .data = {bytes}, .stride = {4}};
+    return mr_pipeline_push(pipeline, id, &frame, timeout_ns);
+}
+
+static void programs_push(void **state) {
+    (void)state;
+    EACH_WORKER_COUNT(workers) {
+        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
+                                          "sources: {max: 2, like: {type: push, format: GRAY8 4x1}}\n"
+                                          "stages: {out: {type: collect, input: sources.*}}\n",
+                                          0, workers);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        assert_int_equal(push(pipeline, "p", 0), MR_ERROR_USAGE);
+        for (uint64_t turn = 1; turn <= 4; turn++) {
+            assert_int_equal(add(pipeline, "p", NULL, NULL, NULL), MR_OK);
+            for (int i = 0; i < 10; i++)
+                assert_int_equal(push(pipeline, "p", -1), MR_OK);
+            if (turn % 2) {
+                mr_pipeline_end(pipeline, "p");
+                await_end(pipeline, 0, "p");
+                assert_int_equal(push(pipeline, "p", 0), MR_ERROR_CANCELLED);
+            }
+            assert_int_equal(mr_pipeline_remove_source(pipeline, "p", -1), MR_OK);
+            assert_int_equal(push(pipeline, "p", 0), MR_ERROR_USAGE);
+        }
+        assert_int_equal(add(pipeline, "p", NULL, NULL, NULL), MR_OK);
+        mr_summary *summary = stop(pipeline);
+        assert_int_equal(summary->delivered, 40);
+        mr_summary_destroy(&summary);
+        mr_pipeline_destroy(&pipeline);
+    }
+}
+
+/* ---- many, beside others -------------------------------------------------------------------------------------------- */
+
+static size_t entries_of(const char *folder) {
+    size_t count = 0;
+    DIR *list = opendir(folder);
+    while (list && readdir(list))
+        count++;
+    if (list)
+        closedir(list);
+    return count;
+}
+
+static size_t resident_bytes(void) {
+    unsigned long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file && fscanf(file, "%lu %lu", &size, &resident) != 2)
+        resident = 0;
+    if (file)
+        fclose(file);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+enum { STEADY = 16, FRAMES = 1000, MOST_ROWS = STEADY * FRAMES };
+
+/* 16 sources of FRAMES frames, and room for others. */
+static void steady_text(char *text, size_t bytes, int room) {
+    size_t length = (size_t)snprintf(text, bytes, "version: 1\npipeline: p\nsources:\n  max: %d\n  like: {type: count, period: 3ms}\n",
+                                     STEADY + room);
+    for (int i = 0; i < STEADY; i++)
+        length += (size_t)snprintf(text + length, bytes - length, "  steady%d: {type: count, frames: %d, period: 1ms}\n",
+                                   i, FRAMES);
+    snprintf(text + length, bytes - length,
+             "stages:\n  one: {type: scale, input: sources.*}\n  two: {type: note, input: one}\n"
+             "  out: {type: collect, input: two}\n");
+}
+
+/* Values of the steady sources' frames, by source and number. */
+static void keep_values(uint64_t *values, size_t *frames) {
+    *frames = 0;
+    for (size_t i = 0; i < collection_count; i++) {
+        const collected *one = &collection[i];
+        if (one->identity.source >= STEADY || one->identity.epoch)
+            continue;
+        assert_true(one->identity.seq < FRAMES);
+        values[one->identity.source * FRAMES + one->identity.seq] = one->value * 65536 + one->noted;
+        ++*frames;
+    }
+}
+
+static void run_steady(int workers, int turns, uint64_t *values, size_t *frames) {
+    char text[4096], id[32];
+    steady_text(text, sizeof text, 2);
+    mr_pipeline *pipeline = open_text(text, 0, workers);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    size_t threads = 0, files = 0, bytes = 0;
+    for (int i = 0; i < turns; i++) {
+        snprintf(id, sizeof id, "guest%d", i % 7);
+        assert_int_equal(add(pipeline, id, "frames", i % 3 ? "4" : "-1", NULL), MR_OK);
+        assert_int_equal(mr_pipeline_remove_source(pipeline, id, -1), MR_OK);
+        if (i != turns / 10)
+            continue;
+        threads = entries_of("/proc/self/task");
+        files = entries_of("/proc/self/fd");
+        bytes = resident_bytes();
+    }
+    if (turns) {
+        assert_int_equal(entries_of("/proc/self/task"), threads);
+        assert_int_equal(entries_of("/proc/self/fd"), files);
+        assert_true(UNDER_TSAN(true, resident_bytes() <= bytes + (5 << 20)));
+    }
+    for (int i = 0; i < STEADY; i++) {
+        snprintf(id, sizeof id, "steady%d", i);
+        await_end(pipeline, 0, id);
+    }
+    mr_summary *summary = stop(pipeline);
+    assert_true(summary->source_count <= STEADY + 2 + 257);
+    assert_int_equal(collection_count, summary->delivered);
+    mr_summary_destroy(&summary);
+    mr_pipeline_destroy(&pipeline);
+    keep_values(values, frames);
+}
+
+static void others_do_not_notice(void **state) {
+    (void)state;
+    static uint64_t alone[MOST_ROWS], among[MOST_ROWS];
+    size_t alone_frames, among_frames;
+    run_steady(2, 0, alone, &alone_frames);
+    assert_int_equal(alone_frames, MOST_ROWS);
+    for (int workers = 1; workers <= MOST_WORKERS; workers *= 4) {
+        memset(among, 0, sizeof among);
+        run_steady(workers, workers == 4 ? UNDER_TSAN(100, 1000) : 100, among, &among_frames);
+        assert_int_equal(among_frames, MOST_ROWS);
+        assert_memory_equal(alone, among, sizeof alone);
+    }
+}
+
+/* ---- from several threads ------------------------------------------------------------------------------------------- */
+
+typedef struct changer {
+    mr_pipeline *pipeline;
+    int number;
+} changer;
+
+static void *change_at_random(void *context) {
+    const changer *self = context;
+    mr_diagnostics wrong = {0};
+    const mr_override options[] = {{"frames", "-1"}};
+    for (int i = 0; i < 40; i++) {
+        char id[8];
+        snprintf(id, sizeof id, "x%d", (i * 7 + self->number) % 5);
+        switch ((i + self->number) % 4) {
+        case 0:
+            mr_pipeline_remove_source(self->pipeline, id, 0);
+            break;
+        case 1:
+            mr_pipeline_set_source(self->pipeline, id, 1, options, &wrong);
+            break;
+        case 2:
+            mr_pipeline_remove_source(self->pipeline, id, 2000000);
+            break;
+        default:
+            mr_pipeline_add_source(self->pipeline, id, (size_t)(i % 2), options, &wrong);
+        }
+        mr_diagnostics_fini(&wrong);
+        mr_summary *summary;
+        assert_int_equal(mr_pipeline_summarize(self->pipeline, &summary), MR_OK);
+        mr_summary_destroy(&summary);
+    }
+    return NULL;
+}
+
+/* Whatever comes of it, all is accounted for; and the run is stopped amid it. */
+static void several_threads_change_it(void **state) {
+    (void)state;
+    EACH_WORKER_COUNT(workers) {
+        pthread_t thread[4];
+        changer changers[4];
+        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\nsources: {max: 4, like: {type: count, frames: 50}}\n"
+                                          "stages: {one: {type: scale, input: sources.*, device: \"sim:0\"},\n"
+                                          "         out: {type: \"null\", input: one}}\n",
+                                          0, workers);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        for (int i = 0; i < 4; i++) {
+            changers[i] = (changer){pipeline, i};
+            assert_int_equal(pthread_create(&thread[i], NULL, change_at_random, &changers[i]), 0);
+        }
+        if (workers % 4 == 0)
+            mr_pipeline_stop(pipeline, workers == 8);
+        for (int i = 0; i < 4; i++)
+            pthread_join(thread[i], NULL);
+        finish(&pipeline);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(begins_with_none),
+        cmocka_unit_test(an_id_comes_again),
+        cmocka_unit_test(one_is_removed),
+        cmocka_unit_test(a_fast_one_is_removed),
+        cmocka_unit_test(a_blocked_one_is_removed),
+        cmocka_unit_test(wrong_ones_are_refused),
+        cmocka_unit_test(a_plain_pipeline_has_no_room),
+        cmocka_unit_test(one_is_changed),
+        cmocka_unit_test(joins_and_batches_go_on),
+        cmocka_unit_test(programs_push),
+        cmocka_unit_test(others_do_not_notice),
+        cmocka_unit_test(several_threads_change_it),
+    };
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
+}
