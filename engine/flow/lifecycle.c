@@ -354,9 +354,21 @@ static void reset_ring(mr_slot_ring *ring) {
     ring->stuck = false;
 }
 
+/* Counts of a stage go on, those of a source are its own. */
+static void reset_meter(mr_meter *meter) {
+    atomic_store(&meter->in, 0);
+    atomic_store(&meter->out, 0);
+    atomic_store(&meter->times, 0);
+    atomic_store(&meter->busy_ns, 0);
+    atomic_store(&meter->most_frames, 0);
+    atomic_store(&meter->cpu_ns, 0);
+}
+
 bool mr_instance_vacate(mr_instance *instance) {
     if (!keep_out(instance))
         return false;
+    if (instance->vertex->role == MR_ROLE_SOURCE)
+        reset_meter(&instance->entries[0].meter);
     forget_waits(instance);
     pthread_mutex_lock(&instance->lock);
     close_parts(instance);

@@ -184,11 +184,24 @@ static void summarize_departed(mr_graph *graph, size_t room, mr_summary *summary
     pthread_mutex_unlock(&graph->lock);
 }
 
-static void summarize_stages(const mr_graph *graph, mr_summary *summary) {
+/* Whether the vertex is a place that no source has. With the lock. */
+static bool is_vacant(const mr_graph *graph, size_t vertex) {
+    return vertex < graph->plan->source_count && graph->sources[vertex].phase == MR_SOURCE_VACANT;
+}
+
+/* With the lock, since sources may come and go. */
+static void summarize_stages(mr_graph *graph, mr_summary *summary) {
     const mr_plan *plan = graph->plan;
-    for (size_t v = 0, instance = 0; v < plan->vertex_count; v++)
-        if (mr_plan_is_here(plan, &plan->vertices[v]))
+    pthread_mutex_lock(&graph->lock);
+    for (size_t v = 0, instance = 0; v < plan->vertex_count; v++) {
+        if (!mr_plan_is_here(plan, &plan->vertices[v]))
+            continue;
+        if (is_vacant(graph, v))
+            instance++;
+        else
             instance += summarize_stage(graph, v, instance, &summary->stages[summary->stage_count++]);
+    }
+    pthread_mutex_unlock(&graph->lock);
 }
 
 static uint64_t read_count(const _Atomic uint64_t *count) {

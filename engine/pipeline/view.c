@@ -232,7 +232,13 @@ int mr_plan_view_open_sized(const mr_plan_view **view, const mr_pipeline_params 
 }
 
 int mr_pipeline_view(const mr_pipeline *pipeline, const mr_plan_view **view) {
-    return make(view, pipeline->plan, NULL);
+    mr_graph *graph = pipeline->graph;
+    if (graph)
+        pthread_mutex_lock(&graph->lock);
+    int status = make(view, pipeline->plan, NULL);
+    if (graph)
+        pthread_mutex_unlock(&graph->lock);
+    return status;
 }
 
 int mr_plan_view_check_costs(const mr_plan_view *view, const int64_t *cost_ns, mr_diagnostics *diagnostics) {

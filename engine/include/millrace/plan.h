@@ -287,7 +287,8 @@ static inline int mr_plan_view_open(const mr_plan_view **view, const mr_pipeline
                                     mr_diagnostics *diagnostics) {
     return mr_plan_view_open_sized(view, params, sizeof *params, diagnostics);
 }
-/* The plan of a pipeline that is open. Close the view before the pipeline is destroyed. MR_ERROR_MEMORY. */
+/* The plan of a pipeline that is open. Close the view before the pipeline is destroyed, and, if sources come and go,
+ * before one of them does. MR_ERROR_MEMORY. */
 MR_API int mr_pipeline_view(const mr_pipeline *pipeline, const mr_plan_view **view);
 /* Warns, at its place, of each deadline that is shorter than what a frame takes on the longest way from its source, by
  * measured costs: nanoseconds inside each stage for one frame, in the order of `stages`. MR_OK or MR_ERROR_MEMORY. */
