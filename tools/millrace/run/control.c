@@ -15,6 +15,7 @@
 #include "engine/base/clock.h"
 #include "millrace/log.h"
 #include "tools/millrace/run/control_answer.h"
+#include "tools/millrace/run/control_job.h"
 
 /* A client that has not read its answer within ANSWER_NS is disconnected. If accept runs out of descriptors it pauses
  * for ACCEPT_NS: the socket stays readable, and poll would return at once. */
@@ -25,6 +26,7 @@ typedef struct client {
     bool ended; /* end of file was read */
     size_t length;
     char text[MR_CONTROL_REQUEST];
+    mr_control_job *job; /* makes its answer; NULL: none */
     char *answer; /* being sent; NULL: none */
     size_t answer_length, sent;
     int64_t until_ns;
@@ -32,6 +34,7 @@ typedef struct client {
 
 static struct {
     int fd; /* 0: there is no socket */
+    int jobs; /* readable when a job is done */
     int64_t accept_ns; /* clients are accepted from then on */
     char path[MR_CONTROL_PATH];
     client clients[MR_CONTROL_CLIENTS];
@@ -97,6 +100,7 @@ static int listen_at(const char *path) {
         return status;
     }
     control.fd = fd;
+    control.jobs = mr_control_jobs_open();
     snprintf(control.path, sizeof control.path, "%s", path);
     mr_log(MR_LOG_INFO, "this run is controlled at %s", path);
     return MR_OK;
@@ -137,6 +141,7 @@ int mr_control_open(const char *path) {
 
 static void disconnect(client *one) {
     close(one->fd);
+    mr_control_job_drop(&one->job);
     free(one->answer);
     *one = (client){0};
 }
@@ -147,6 +152,7 @@ void mr_control_close(void) {
     for (int i = 0; i < MR_CONTROL_CLIENTS; i++)
         if (control.clients[i].fd)
             disconnect(&control.clients[i]);
+    mr_control_jobs_close();
     unlink(control.path);
     close(control.fd);
     control.fd = 0;
@@ -186,18 +192,29 @@ static bool send_more(client *one, int64_t now_ns) {
 }
 
 static bool has_request(const client *one) {
-    return !one->answer && memchr(one->text, '\n', one->length);
+    return !one->answer && !one->job && memchr(one->text, '\n', one->length);
 }
 
 /* Answers the first request in the buffer; later ones wait until that answer is sent. */
 static bool answer(client *one, mr_pipeline *pipeline, int64_t now_ns) {
     char *end = memchr(one->text, '\n', one->length);
     *end = 0;
-    one->answer = mr_control_answer(one->text, pipeline, &one->answer_length);
+    if (pipeline && mr_control_takes_long(one->text))
+        one->job = mr_control_job_begin(one->text, pipeline);
+    if (!one->job)
+        one->answer = mr_control_answer(one->text, pipeline, &one->answer_length);
     one->sent = 0;
     one->until_ns = now_ns + ANSWER_NS;
     one->length -= (size_t)(end - one->text) + 1;
     memmove(one->text, end + 1, one->length);
+    return one->job || (one->answer && send_more(one, now_ns));
+}
+
+/* The answer of a job, if that is done. */
+static bool take_answer(client *one, int64_t now_ns) {
+    if (!mr_control_job_take(&one->job, &one->answer, &one->answer_length))
+        return true;
+    one->until_ns = now_ns + ANSWER_NS;
     return one->answer && send_more(one, now_ns);
 }
 
@@ -212,13 +229,15 @@ static bool read_more(client *one) {
 
 static void serve_client(client *one, bool ready, mr_pipeline *pipeline, int64_t now_ns) {
     bool stays = true;
-    if (one->answer)
+    if (one->job)
+        stays = take_answer(one, now_ns);
+    else if (one->answer)
         stays = send_more(one, now_ns);
     else if (ready && !has_request(one))
         stays = read_more(one);
     if (stays && has_request(one))
         stays = answer(one, pipeline, now_ns);
-    if (!stays || (one->ended && !one->answer && !has_request(one)))
+    if (!stays || (one->ended && !one->answer && !one->job && !has_request(one)))
         disconnect(one);
 }
 
@@ -238,11 +257,13 @@ size_t mr_control_fds(struct pollfd *fds, int *wait_ms) {
     if (!accepts)
         *wait_ms = earlier_ms(*wait_ms, control.accept_ns, now_ns);
     fds[count++] = (struct pollfd){.fd = accepts ? control.fd : -1, .events = POLLIN};
+    fds[count++] = (struct pollfd){.fd = control.jobs, .events = POLLIN};
     for (int i = 0; i < MR_CONTROL_CLIENTS; i++) {
         const client *one = &control.clients[i];
         if (!one->fd)
             continue;
-        fds[count++] = (struct pollfd){.fd = one->fd, .events = one->answer ? POLLOUT : POLLIN};
+        /* A client whose answer is being made is not listened to. */
+        fds[count++] = (struct pollfd){.fd = one->job ? -one->fd - 1 : one->fd, .events = one->answer ? POLLOUT : POLLIN};
         if (one->answer)
             *wait_ms = earlier_ms(*wait_ms, one->until_ns, now_ns);
         else if (has_request(one))
@@ -253,10 +274,15 @@ size_t mr_control_fds(struct pollfd *fds, int *wait_ms) {
 
 void mr_control_serve(const struct pollfd *fds, size_t count, mr_pipeline *pipeline) {
     int64_t now_ns = mr_clock_now_ns(mr_clock_real());
-    for (size_t i = 1; i < count; i++)
+    for (size_t i = 1; i < count; i++) {
+        uint64_t done;
+        int fd = fds[i].fd < 0 ? -fds[i].fd - 1 : fds[i].fd;
+        if (fds[i].fd == control.jobs && fds[i].revents && read(control.jobs, &done, sizeof done) != sizeof done)
+            continue;
         for (int c = 0; c < MR_CONTROL_CLIENTS; c++)
-            if (control.clients[c].fd == fds[i].fd)
+            if (control.clients[c].fd == fd)
                 serve_client(&control.clients[c], fds[i].revents != 0, pipeline, now_ns);
+    }
     if (count > 0 && fds[0].revents)
         take_client(now_ns);
 }

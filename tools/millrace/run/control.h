@@ -9,8 +9,13 @@
  *     {"millrace": 1, "do": "disable", "argument": "cuda:1"}
  *     {"millrace": 1, "ok": false, "exit_code": 64, "error": "pipeline classify does not use a device \"cuda:1\""}
  *
+ *     {"millrace": 1, "do": "add", "argument": "door", "options": {"uri": "door.mp4", "every": "10"}}
+ *     {"millrace": 1, "ok": true, "pid": 4711, "text": "door is there\n"}
+ *
  * "millrace" is the version of this protocol; another one is refused with exit code 76. "do" is one of status, disable,
- * enable (argument: a device), drain, stop, and log (argument: a level). "status" is the object that `run --json`
+ * enable (argument: a device), drain, stop, log (argument: a level), and add, set and remove (argument: the id of a
+ * source; "options": texts in YAML by their keys). Of several requests on one connection each waits for the answer to
+ * the one before. "status" is the object that `run --json`
  * prints, so far, and "text" the same for people. A client that does not read an answer within three seconds is
  * disconnected. A request that changes something is entered into the audit log, also if it is refused.
  *
@@ -24,7 +29,7 @@
 
 #include "millrace/millrace.h"
 
-enum { MR_CONTROL_VERSION = 1, MR_CONTROL_CLIENTS = 8, MR_CONTROL_FDS = MR_CONTROL_CLIENTS + 1 };
+enum { MR_CONTROL_VERSION = 1, MR_CONTROL_CLIENTS = 8, MR_CONTROL_FDS = MR_CONTROL_CLIENTS + 2 };
 /* The maximum length of a request and of an answer, in bytes. */
 enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
 

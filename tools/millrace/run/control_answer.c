@@ -1,5 +1,6 @@
 #include "tools/millrace/run/control_answer.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,30 +16,33 @@
 typedef struct request {
     yajl_val tree;
     const char *what, *argument; /* argument NULL: none */
+    size_t option_count;
+    mr_override *options;
     mr_pipeline *pipeline;
+    char *text;                  /* of the answer, for people; NULL: none */
 } request;
 
 /* ---- requests -------------------------------------------------------------------------------------------------- */
 
-static int enable(const request *asked) {
+static int enable(request *asked) {
     return mr_pipeline_enable_device(asked->pipeline, asked->argument, true);
 }
 
-static int disable(const request *asked) {
+static int disable(request *asked) {
     return mr_pipeline_enable_device(asked->pipeline, asked->argument, false);
 }
 
-static int drain(const request *asked) {
+static int drain(request *asked) {
     mr_pipeline_stop(asked->pipeline, false);
     return MR_OK;
 }
 
-static int stop(const request *asked) {
+static int stop(request *asked) {
     mr_pipeline_stop(asked->pipeline, true);
     return MR_OK;
 }
 
-static int set_log(const request *asked) {
+static int set_log(request *asked) {
     mr_log_level level;
     int status = mr_log_parse_level(asked->argument, &level);
     if (!status)
@@ -46,17 +50,104 @@ static int set_log(const request *asked) {
     return status;
 }
 
-static int look(const request *asked) {
+/* ---- sources ------------------------------------------------------------------------------------------------------ */
+
+static char *__attribute__((format(printf, 1, 2))) words(const char *format, ...) {
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    va_end(arguments);
+    return text;
+}
+
+/* All errors as one message, the place of each before it: an option's key, or a line of a file. */
+static int fail_with(const mr_diagnostics *wrong, int status) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    for (size_t i = 0; stream && i < wrong->count; i++) {
+        const mr_diagnostic *one = &wrong->item[i];
+        if (one->severity != MR_SEVERITY_ERROR)
+            continue;
+        fprintf(stream, "%s%s%s", i ? "; " : "", one->place.file ? one->place.file : "",
+                one->place.file && !one->place.line ? ": " : "");
+        if (one->place.line)
+            fprintf(stream, ":%d:%d: ", one->place.line, one->place.column);
+        fprintf(stream, "%s%s%s", one->message, one->hint ? " - " : "", one->hint ? one->hint : "");
+    }
+    if (stream)
+        fclose(stream);
+    status = mr_fail(status, "%s", text && *text ? text : mr_status_words(status));
+    free(text);
+    return status;
+}
+
+typedef int change_function(mr_pipeline *pipeline, const char *id, size_t option_count, const mr_override *options,
+                            mr_diagnostics *diagnostics);
+
+static int change(request *asked, change_function *function, const char *done) {
+    mr_diagnostics wrong = {0};
+    int status = function(asked->pipeline, asked->argument, asked->option_count, asked->options, &wrong);
+    if (status)
+        status = fail_with(&wrong, status);
+    else
+        asked->text = words("%s %s\n", asked->argument, done);
+    mr_diagnostics_fini(&wrong);
+    return status;
+}
+
+static int add(request *asked) {
+    return change(asked, mr_pipeline_add_source, "is there");
+}
+
+static int set(request *asked) {
+    return change(asked, mr_pipeline_set_source, "begins anew");
+}
+
+/* The latest account of a source. */
+static void say_account(request *asked) {
+    mr_summary *summary = NULL;
+    if (mr_pipeline_summarize(asked->pipeline, &summary))
+        return;
+    for (size_t i = summary->source_count; i-- > 0 && !asked->text;) {
+        const mr_source_summary *row = &summary->sources[i];
+        if (strcmp(row->id, asked->argument) != 0)
+            continue;
+        asked->text = words("%s %s: %llu frames, %llu delivered, %llu dropped, %llu absorbed, %llu in flight\n", row->id,
+                            summary->stays && summary->stays[i].removed ? "is gone" : "is leaving",
+                            (unsigned long long)row->in, (unsigned long long)row->delivered,
+                            (unsigned long long)row->dropped, (unsigned long long)row->absorbed,
+                            (unsigned long long)row->in_flight);
+    }
+    mr_summary_destroy(&summary);
+}
+
+/* One whose frames are held up somewhere goes on leaving. */
+static int take_away(request *asked) {
+    static const int64_t patience_ns = 3000000000;
+    int status = mr_pipeline_remove_source(asked->pipeline, asked->argument, patience_ns);
+    if (!status || status == MR_ERROR_AGAIN)
+        say_account(asked);
+    return status == MR_ERROR_AGAIN ? MR_OK : status;
+}
+
+/* ---- which there are ---------------------------------------------------------------------------------------------- */
+
+static int look(request *asked) {
     (void)asked;
     return MR_OK;
 }
 
 static const struct deed {
     const char *name, *argument; /* argument: its kind, for messages; NULL: it takes none */
-    int (*function)(const request *asked);
+    bool options; /* it takes options */
+    int (*function)(request *asked);
 } deeds[] = {
-    {"status", NULL, look},       {"disable", "device", disable}, {"enable", "device", enable},
-    {"drain", NULL, drain},       {"stop", NULL, stop},           {"log", "level", set_log},
+    {"status", NULL, false, look},      {"disable", "device", false, disable}, {"enable", "device", false, enable},
+    {"drain", NULL, false, drain},      {"stop", NULL, false, stop},           {"log", "level", false, set_log},
+    {"add", "source", true, add},       {"set", "source", true, set},          {"remove", "source", false, take_away},
 };
 
 static const struct deed *find(const char *name) {
@@ -72,6 +163,37 @@ static const char *text_of(yajl_val tree, const char *key) {
     const char *way[] = {key, NULL};
     yajl_val value = yajl_tree_get(tree, way, yajl_t_string);
     return value ? YAJL_GET_STRING(value) : NULL;
+}
+
+static int read_options(request *asked, const struct deed *deed) {
+    static const char *const way[] = {"options", NULL};
+    yajl_val options = yajl_tree_get(asked->tree, (const char **)way, yajl_t_any);
+    if (!options)
+        return MR_OK;
+    if (!deed->options || !YAJL_IS_OBJECT(options))
+        return mr_fail(MR_ERROR_USAGE, deed->options ? "%s takes options as an object" : "%s takes no options",
+                       asked->what);
+    size_t count = options->u.object.len;
+    asked->options = calloc(count + 1, sizeof *asked->options);
+    if (!asked->options)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a request");
+    for (size_t i = 0; i < count; i++) {
+        const char *value = YAJL_GET_STRING(options->u.object.values[i]);
+        if (!value)
+            return mr_fail(MR_ERROR_USAGE, "the option %s is not a text", options->u.object.keys[i]);
+        asked->options[asked->option_count++] = (mr_override){options->u.object.keys[i], value};
+    }
+    return MR_OK;
+}
+
+char *mr_control_request_name(const char *line) {
+    char why[64] = "";
+    yajl_val tree = yajl_tree_parse(line, why, sizeof why);
+    const char *name = YAJL_IS_OBJECT(tree) ? text_of(tree, "do") : NULL;
+    char *copy = name ? strdup(name) : NULL;
+    if (tree)
+        yajl_tree_free(tree);
+    return copy;
 }
 
 static int parse(request *asked, const char *line, const struct deed **deed) {
@@ -91,7 +213,19 @@ static int parse(request *asked, const char *line, const struct deed **deed) {
     if (!(*deed)->argument != !asked->argument)
         return mr_fail(MR_ERROR_USAGE, "%s takes %s%s", asked->what, (*deed)->argument ? "a " : "no argument",
                        (*deed)->argument ? (*deed)->argument : "");
-    return MR_OK;
+    return read_options(asked, *deed);
+}
+
+/* Values may hold passwords; keys do not. */
+static char *keys_of(const request *asked) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = asked->option_count ? open_memstream(&text, &length) : NULL;
+    for (size_t i = 0; stream && i < asked->option_count; i++)
+        fprintf(stream, "%s%s", i ? ", " : "", asked->options[i].key);
+    if (stream)
+        fclose(stream);
+    return text;
 }
 
 /* A request that changes the run is entered into the audit log, also if it is refused. */
@@ -99,9 +233,11 @@ static void enter(const request *asked, int status) {
     mr_summary *summary = NULL;
     if (!mr_audit_wanted() || strcmp(asked->what, "status") == 0 || mr_pipeline_summarize(asked->pipeline, &summary))
         return;
+    char *keys = keys_of(asked);
     mr_audit("control", mr_audit_text("pipeline", summary->pipeline), mr_audit_text("do", asked->what),
-             mr_audit_text("argument", asked->argument), mr_audit_text("status", mr_status_words(status)),
-             mr_audit_text("message", status ? mr_message() : NULL));
+             mr_audit_text("argument", asked->argument), mr_audit_text("options", keys),
+             mr_audit_text("status", mr_status_words(status)), mr_audit_text("message", status ? mr_message() : NULL));
+    free(keys);
     mr_summary_destroy(&summary);
 }
 
@@ -171,7 +307,11 @@ char *mr_control_answer(const char *line, mr_pipeline *pipeline, size_t *length)
         mr_json_text(json, "error", *mr_message() ? mr_message() : mr_status_words(status));
     } else if (deed->function == look) {
         put_status(json, &asked);
+    } else if (asked.text) {
+        mr_json_text(json, "text", asked.text);
     }
+    free(asked.text);
+    free(asked.options);
     if (asked.tree)
         yajl_tree_free(asked.tree);
     return finish(json, length);

@@ -6,8 +6,10 @@
 
 #include "millrace/millrace.h"
 
+/* The name of what a request asks for, which the caller frees; NULL: it has none. Any thread. */
+char *mr_control_request_name(const char *request);
 /* Does one request, a line. Returns the answer, which ends with a newline and which the caller frees; NULL: no memory.
- * `pipeline` NULL: it does not run yet, or not any more. */
+ * `pipeline` NULL: it does not run yet, or not any more. Any thread. */
 char *mr_control_answer(const char *request, mr_pipeline *pipeline, size_t *length);
 
 #endif

@@ -24,7 +24,8 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
-static const char *const examples[] = {"status", "--pid 4711 disable cuda:1", "log debug", NULL};
+static const char *const examples[] = {"status", "--pid 4711 disable cuda:1", "log debug",
+                                       "add door uri=door.mp4 every=10", "remove door", NULL};
 
 static const mr_usage usage = {
     .verb = "ctl",
@@ -37,7 +38,14 @@ static const mr_usage usage = {
             "  enable DEVICE      gives it work again, also where it had failed\n"
             "  drain              ends the sources and delivers what is in flight, as SIGTERM does\n"
             "  stop               ends the run at once; what is in flight is dropped and counted\n"
-            "  log LEVEL          how much is logged from now on: error, warning, info or debug\n\n"
+            "  log LEVEL          how much is logged from now on: error, warning, info or debug\n"
+            "  add ID KEY=VALUE...\n"
+            "                     adds a source to a pipeline with `sources: {max: N}`, with options as in its file;\n"
+            "                     it is proven first, and if anything is wrong, nothing has changed. Paths are the\n"
+            "                     run's: relative ones start in its working directory\n"
+            "  set ID KEY=VALUE...\n"
+            "                     changes options of a source, and keeps the others: it begins anew\n"
+            "  remove ID          removes a source; what is in flight of it is delivered\n\n"
             "  --control PATH     the socket, as `run --control PATH` was given it\n"
             "  --pid PID          of several runs, the one with that process number\n"
             "  --json             prints the run's answer as it came, one JSON object\n",
@@ -50,6 +58,8 @@ typedef struct arguments {
     long long pid; /* 0: not given */
     bool json;
     const char *what, *argument;
+    char **options; /* KEY=VALUE */
+    int option_count;
 } arguments;
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
@@ -77,13 +87,21 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
         return code;
     if (optind == argc)
-        return mr_usage_error(&usage, "say what to do: status, disable, enable, drain, stop or log");
-    if (optind + 2 < argc)
+        return mr_usage_error(&usage, "say what to do: status, disable, enable, drain, stop, log, add, set or "
+                                      "remove");
+    const bool takes = strcmp(argv[optind], "add") == 0 || strcmp(argv[optind], "set") == 0;
+    if (optind + 2 < argc && !takes)
         return mr_usage_error(&usage, "one command at a time: unexpected \"%s\"", argv[optind + 2]);
+    for (int i = optind + 2; i < argc; i++)
+        if (!strchr(argv[i], '=') || argv[i][0] == '=')
+            return mr_usage_error(&usage, "%s takes options as KEY=VALUE, such as every=10, not \"%s\"", argv[optind],
+                                  argv[i]);
     if (to->path && to->pid)
         return mr_usage_error(&usage, "give either --control or --pid, not both");
     to->what = argv[optind];
     to->argument = optind + 1 < argc ? argv[optind + 1] : NULL;
+    to->options = argv + optind + 2;
+    to->option_count = optind + 2 < argc ? argc - optind - 2 : 0;
     *done = false;
     return 0;
 }
@@ -174,6 +192,17 @@ static int reach(const arguments *from, int *fd, char **lines) {
 
 /* ---- asking ---------------------------------------------------------------------------------------------------- */
 
+static void put_options(yajl_gen json, const arguments *from) {
+    char key[256];
+    mr_json_open_map(json, "options");
+    for (int i = 0; i < from->option_count; i++) {
+        const char *equals = strchr(from->options[i], '=');
+        snprintf(key, sizeof key, "%.*s", (int)(equals - from->options[i]), from->options[i]);
+        mr_json_text(json, key, equals + 1);
+    }
+    yajl_gen_map_close(json);
+}
+
 static int send_request(const arguments *from, int fd) {
     yajl_gen json = mr_json_create(false);
     char *text = NULL;
@@ -186,6 +215,8 @@ static int send_request(const arguments *from, int fd) {
     mr_json_text(json, "do", from->what);
     if (from->argument)
         mr_json_text(json, "argument", from->argument);
+    if (from->option_count)
+        put_options(json, from);
     yajl_gen_map_close(json);
     int status = mr_json_finish(json, stream);
     fclose(stream);

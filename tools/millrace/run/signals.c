@@ -17,6 +17,7 @@
 #include "engine/base/print.h"
 #include "millrace/log.h"
 #include "tools/millrace/run/control.h"
+#include "tools/millrace/run/control_job.h"
 #include "tools/millrace/run/run_audit.h"
 #include "tools/millrace/run/summary.h"
 
@@ -193,6 +194,8 @@ int mr_signals_begin(int64_t patience_ns) {
 }
 
 void mr_signals_watch(mr_pipeline *pipeline) {
+    if (!pipeline)
+        mr_control_jobs_end();
     pthread_mutex_lock(&watch.lock);
     watch.pipeline = pipeline;
     if (pipeline && watch.timed) {
@@ -206,6 +209,7 @@ void mr_signals_end(void) {
     if (!watch.begun)
         return;
     watch.begun = false;
+    mr_control_jobs_end();
     pthread_mutex_lock(&watch.lock);
     watch.pipeline = NULL;
     watch.over = true;

@@ -1,0 +1,31 @@
+/* Requests at the control socket that may take long, such as adding a source, which is opened first: each has a thread
+ * of its own, so that signals and other clients are served meanwhile.
+ *
+ * Called by the serving thread, except for mr_control_jobs_end. */
+#ifndef MILLRACE_TOOLS_RUN_CONTROL_JOB_H
+#define MILLRACE_TOOLS_RUN_CONTROL_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "millrace/millrace.h"
+
+typedef struct mr_control_job mr_control_job;
+
+/* A descriptor that is readable when a job is done; -1: there is none. */
+int mr_control_jobs_open(void);
+void mr_control_jobs_close(void);
+/* Before the pipeline is destroyed, without locks that the serving thread takes: waits for all jobs, and lets no more
+ * begin. Their answers can still be taken. */
+void mr_control_jobs_end(void);
+
+/* Whether a request may take long. */
+bool mr_control_takes_long(const char *request);
+/* Begins with a copy of the request. NULL: no memory, or no thread. */
+mr_control_job *mr_control_job_begin(const char *request, mr_pipeline *pipeline);
+/* False: it is not done yet. Else *answer, which the caller frees, may be NULL; and the job is gone. */
+bool mr_control_job_take(mr_control_job **job, char **answer, size_t *length);
+/* Its client is gone. */
+void mr_control_job_drop(mr_control_job **job);
+
+#endif
