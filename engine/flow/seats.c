@@ -263,17 +263,32 @@ static int refuse_time(const mr_graph *graph) {
     return atomic_load(&graph->stopping) ? mr_fail(MR_ERROR_CANCELLED, "the pipeline is stopping") : MR_OK;
 }
 
+/* With the lock. */
+static int check_free(const mr_graph *graph, const char *id) {
+    uint32_t same = mr_seat_find(graph, id);
+    const mr_source_state *state = same == MR_SOURCE_NONE ? NULL : &graph->sources[same];
+    int status = refuse_time(graph);
+    if (status || !state || state->phase == MR_SOURCE_OVER || (state->phase == MR_SOURCE_LEAVING && !state->next))
+        return status;
+    return mr_fail(MR_ERROR_USAGE, "there is a source %s already: use set to change it", id);
+}
+
+int mr_seat_is_free(mr_graph *graph, const char *id) {
+    pthread_mutex_lock(&graph->lock);
+    int status = check_free(graph, id);
+    pthread_mutex_unlock(&graph->lock);
+    return status;
+}
+
 static int take(mr_graph *graph, mr_newcomer *newcomer, uint32_t *place) {
     const char *id = newcomer->with->vertices[newcomer->source].id;
     uint32_t same = mr_seat_find(graph, id);
-    int status = refuse_time(graph);
+    int status = check_free(graph, id);
     size_t taken = 0;
     if (status)
         return status;
-    if (same != MR_SOURCE_NONE && graph->sources[same].phase == MR_SOURCE_LEAVING && !graph->sources[same].next)
+    if (same != MR_SOURCE_NONE && graph->sources[same].phase == MR_SOURCE_LEAVING)
         return line_up(graph, same, newcomer);
-    if (same != MR_SOURCE_NONE && graph->sources[same].phase != MR_SOURCE_OVER)
-        return mr_fail(MR_ERROR_USAGE, "there is a source %s already: use set to change it", id);
     *place = same != MR_SOURCE_NONE && suits(graph, same, newcomer, &status)
                  ? same
                  : choose(graph, newcomer, &status, &taken);

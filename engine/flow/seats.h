@@ -20,6 +20,8 @@ typedef struct mr_newcomer {
 int mr_seats_create(mr_graph *graph);
 void mr_seats_destroy(mr_graph *graph);
 
+/* Whether a source of that id could come now, if there is a place for it: as mr_seat_take. */
+int mr_seat_is_free(mr_graph *graph, const char *id);
 /* Gives the newcomer a place, or, if a source of its id is leaving, the place of that one. On success takes
  * newcomer->with over. MR_ERROR_USAGE (that id is there, or all places are taken), MR_ERROR_CONFIG (no place fits),
  * MR_ERROR_CANCELLED. */

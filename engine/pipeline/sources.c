@@ -109,6 +109,8 @@ int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t option_
     const mr_graph *graph;
     const mr_spec_added added = {.id = id, .option_count = option_count, .options = options};
     int status = room_of(pipeline, &graph);
+    if (!status)
+        status = mr_seat_is_free(pipeline->graph, id);
     return status ? report(diagnostics, status) : bring(pipeline, &added, mr_seat_take, diagnostics);
 }
 

@@ -62,7 +62,7 @@ static char *__attribute__((format(printf, 1, 2))) words(const char *format, ...
     return text;
 }
 
-/* All errors as one message, the place of each before it: an option's key, or a line of a file. */
+/* All errors as one message; those of a file with their places. */
 static int fail_with(const mr_diagnostics *wrong, int status) {
     char *text = NULL;
     size_t length = 0;
@@ -71,10 +71,9 @@ static int fail_with(const mr_diagnostics *wrong, int status) {
         const mr_diagnostic *one = &wrong->item[i];
         if (one->severity != MR_SEVERITY_ERROR)
             continue;
-        fprintf(stream, "%s%s%s", i ? "; " : "", one->place.file ? one->place.file : "",
-                one->place.file && !one->place.line ? ": " : "");
+        fputs(i ? "; " : "", stream);
         if (one->place.line)
-            fprintf(stream, ":%d:%d: ", one->place.line, one->place.column);
+            fprintf(stream, "%s:%d:%d: ", one->place.file, one->place.line, one->place.column);
         fprintf(stream, "%s%s%s", one->message, one->hint ? " - " : "", one->hint ? one->hint : "");
     }
     if (stream)

@@ -151,10 +151,12 @@ static void print_class(const mr_class_count *class, const mr_source_summary *so
     fprintf(stream, " (%.0f%% of frames, mean score %.2f)\n", share, class->mean_score);
 }
 
-static void print_source(const mr_source_summary *source, FILE *stream) {
+static void print_source(const mr_source_summary *source, const mr_source_stay *stay, FILE *stream) {
     char missing[512];
-    mr_print(stream, "\n  %s: %llu frames, %llu delivered", source->id, (unsigned long long)source->in,
-             (unsigned long long)source->delivered);
+    mr_print(stream, "\n  %s: %llu frames, %llu delivered", *source->id ? source->id : "sources removed earlier",
+             (unsigned long long)source->in, (unsigned long long)source->delivered);
+    if (stay && (stay->removed || stay->leaving) && *source->id)
+        fputs(stay->removed ? "; removed" : "; leaving", stream);
     if (source->seams)
         fprintf(stream, "; %llu seam%s in the stream", (unsigned long long)source->seams, source->seams > 1 ? "s" : "");
     if (source->status)
@@ -221,7 +223,7 @@ void mr_summary_print(const mr_summary *summary, FILE *stream) {
     size_t left_out = 0;
     for (size_t i = 0; i < summary->source_count; i++) {
         if (i < MOST_SOURCES || summary->sources[i].status)
-            print_source(&summary->sources[i], stream);
+            print_source(&summary->sources[i], summary->stays ? &summary->stays[i] : NULL, stream);
         else
             left_out++;
     }

@@ -87,7 +87,15 @@ static void put_unsettled(yajl_gen json, const mr_source_summary *source) {
     yajl_gen_array_close(json);
 }
 
-static void put_source(yajl_gen json, const mr_source_summary *source) {
+/* Only of sources that come and go. */
+static void put_stay(yajl_gen json, const mr_source_stay *stay) {
+    mr_json_integer(json, "first_epoch", stay->first_epoch);
+    mr_json_integer(json, "last_epoch", stay->last_epoch);
+    mr_json_bool(json, "leaving", stay->leaving);
+    mr_json_bool(json, "removed", stay->removed);
+}
+
+static void put_source(yajl_gen json, const mr_source_summary *source, const mr_source_stay *stay) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "id", source->id);
     mr_json_bool(json, "elsewhere", source->elsewhere);
@@ -111,6 +119,8 @@ static void put_source(yajl_gen json, const mr_source_summary *source) {
     mr_json_integer(json, "classified", (int64_t)source->classified);
     put_classes(json, source);
     put_accuracy(json, source);
+    if (stay)
+        put_stay(json, stay);
     yajl_gen_map_close(json);
 }
 
@@ -199,7 +209,7 @@ static void put_rest(yajl_gen json, const mr_summary *summary) {
     put_ledger(json, summary);
     mr_json_open_array(json, "sources");
     for (size_t i = 0; i < summary->source_count; i++)
-        put_source(json, &summary->sources[i]);
+        put_source(json, &summary->sources[i], summary->stays ? &summary->stays[i] : NULL);
     yajl_gen_array_close(json);
     mr_json_open_array(json, "stages");
     for (size_t i = 0; i < summary->stage_count; i++)

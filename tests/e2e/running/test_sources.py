@@ -1,0 +1,164 @@
+"""Sources that are added, changed and removed while a pipeline runs: `sources: {max: N}` and `millrace ctl`."""
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+import harness
+from harness import MILLRACE, TIMEOUT, call
+
+PIPELINE = """\
+version: 1
+pipeline: changing
+sources:
+  max: {most}
+{named}stages:
+  decode:  {{input: sources.*, max_pixels: 2000000}}
+  phash:   {{input: decode}}
+  results: {{type: jsonl, input: phash, tensors: true, path: "-"}}
+"""
+PATTERN = "lavfi:testsrc=size={size}:rate=25:duration={seconds}"
+
+
+class Sources(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.runtime = self.folder / "runtime"
+        self.runtime.mkdir(mode=0o700)
+        self.environment = {"XDG_RUNTIME_DIR": str(self.runtime)}
+        self.out = self.folder / "out.jsonl"
+
+    def start(self, text, *arguments):
+        child = harness.start([MILLRACE, "run", self.write(text), "--output", self.out, "--json", *harness.PATIENT,
+                               *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, **self.environment})
+        for clean in (child.stderr.close, child.stdout.close, child.wait, child.kill):
+            self.addCleanup(clean)
+        def runs():
+            self.assertIsNone(child.poll(), "it has ended")
+            return self.ctl("status", code=None).returncode == 0
+        self.wait_until(runs)
+        return child
+
+    def ctl(self, *arguments, code=0):
+        done = call([MILLRACE, "ctl", *arguments], environment=self.environment)
+        if code is not None:
+            self.assertEqual(done.returncode, code, (arguments, done.stdout, done.stderr))
+        return done
+
+    def refused(self, *arguments, code=78):
+        before = self.of()
+        words = self.ctl(*arguments, code=code).stderr
+        self.assertEqual(sorted(before), sorted(self.of()))
+        return words
+
+    def of(self):
+        """The latest row of each source."""
+        return {row["id"]: row for row in json.loads(self.ctl("--json", "status").stdout)["status"]["sources"]}
+
+    def wait_until(self, what):
+        end = time.monotonic() + TIMEOUT
+        while not what():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
+    def end_of(self, child):
+        self.ctl("drain")
+        out, err = child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 0, err)
+        summary = json.loads(out)
+        self.assertTrue(summary["ledger"]["balanced"])
+        for row in summary["sources"]:
+            lost = sum(line["frames"] for what in ("dropped", "absorbed") for line in row[what])
+            self.assertEqual(row["in"], row["delivered"] + lost, row)
+            self.assertEqual(row["in_flight"], 0)
+        return summary
+
+    def records(self):
+        """Lines by source and epoch."""
+        found = collections.defaultdict(list)
+        for line in self.out.read_text().splitlines():
+            row = json.loads(line)
+            found[row.pop("source"), row.pop("epoch", 0)].append(row)
+        return found
+
+    def test_they_come_and_go(self):
+        child = self.start(PIPELINE.format(most=3, named=""))
+        self.assertEqual(self.of(), {})
+        self.ctl("add", "one", "uri=" + PATTERN.format(size="160x120", seconds=2))
+        self.ctl("add", "two", "uri=" + PATTERN.format(size="320x240", seconds=100), "realtime=true", "every=2")
+        self.ctl("add", "three", "uri=" + PATTERN.format(size="96x64", seconds=100), "realtime=true")
+        self.wait_until(lambda: self.of()["one"]["ended"] and self.of()["two"]["delivered"] > 2)
+        # The ended one's place is free.
+        self.ctl("add", "four", "uri=" + PATTERN.format(size="64x64", seconds=1))
+        self.wait_until(lambda: self.of()["four"]["ended"])
+        self.assertRegex(self.ctl("remove", "two").stdout, r"two is gone: \d+ frames, \d+ delivered, 0 dropped")
+        self.assertTrue(self.of()["two"]["removed"])
+        self.ctl("remove", "two", code=64)
+        self.ctl("add", "two", "uri=" + PATTERN.format(size="80x60", seconds=1))
+        self.wait_until(lambda: self.of()["two"]["ended"])
+        self.ctl("set", "three", "uri=" + PATTERN.format(size="96x64", seconds=1), "realtime=false")
+        self.wait_until(lambda: self.of()["three"]["ended"])
+        self.end_of(child)
+        rows = self.records()
+        self.assertEqual([row["seq"] for row in rows["one", 0]], list(range(50)))
+        self.assertEqual([row["seq"] for row in rows["two", 1]], list(range(25)))
+        self.assertEqual([row["seq"] for row in rows["three", 1]], list(range(25)))
+        # What a source gives is what it would give in a pipeline of its own.
+        alone = PIPELINE.format(most=3, named='  one: {uri: "%s"}\n' % PATTERN.format(size="160x120", seconds=2))
+        plain = self.run_pipeline(self.write(alone.replace("  max: 3\n", ""), "alone.yaml"))
+        self.assertEqual([{key: row[key] for key in row if key != "source"} for row in plain.rows], rows["one", 0])
+
+    def test_wrong_ones_change_nothing(self):
+        text = PIPELINE.format(most=2, named="  like: {uri: \"%s\"}\n" % PATTERN.format(size="160x120", seconds=1))
+        broken = self.folder / "broken.mp4"
+        broken.write_text("no video")
+        child = self.start(text, "--audit", self.folder / "audit.jsonl")
+        self.assertIn("did you mean", self.refused("add", "a", "evry=2"))
+        self.assertIn("sources.a.every", self.refused("add", "a", "every=-3"))
+        self.assertIn("No such file", self.refused("add", "a", "uri=missing.mp4", code=66))
+        self.refused("add", "a", f"uri={broken}", code=65)
+        self.assertIn("planned for", self.refused("add", "a", "uri=" + PATTERN.format(size="320x240", seconds=1)))
+        self.assertIn("cannot be the id", self.refused("add", "a\nb"))
+        self.assertIn("has the id of a source", self.refused("add", "decode"))
+        self.assertIn("KEY=VALUE", self.refused("add", "a", "every", code=64))
+        self.refused("set", "a", "every=2", code=64)
+        self.ctl("add", "a", "uri=" + PATTERN.format(size="160x120", seconds=100), "realtime=true")
+        self.assertIn("already", self.refused("add", "a", code=64))
+        self.ctl("add", "b")
+        self.wait_until(lambda: self.of()["b"]["ended"])
+        self.ctl("set", "b", "loop=true", "realtime=true")
+        self.assertIn("remove one first", self.refused("add", "c", code=69))
+        self.assertIn("every", self.refused("set", "a", "every=none"))
+        self.assertFalse(self.of()["a"]["ended"])
+        self.end_of(child)
+        audit = [json.loads(line) for line in (self.folder / "audit.jsonl").read_text().splitlines()]
+        control = [line for line in audit if line["event"] == "control" and line["do"] == "add"]
+        self.assertEqual({line["argument"] for line in control}, {"a", "a\nb", "decode", "b", "c"})
+        self.assertNotIn("testsrc", json.dumps(control))
+
+    def test_what_does_not_go_with_it(self):
+        text = PIPELINE.format(most=2, named="")
+        plan = self.run_pipeline(self.write(text), verb="plan", rows=False)
+        self.assertIn("+1 .. +2 (2)", plan.out)
+        for wrong, words in ((text + "jobs: 2\n", "sources.max"),
+                             (text.replace("max: 2", "max: none"), "sources.max"),
+                             (text.replace("max: 2", "max: 0"), "sources.max"),
+                             (text.replace("max: 2", "max: 1\n  a: {uri: a.mp4}\n  b: {uri: b.mp4}"), "at most 1"),
+                             (text.replace("sources.*", "sources"), "no source or stage"),
+                             (text.replace("max: 2", "max: 2\n  like: {evry: 2}"), "did you mean")):
+            done = call([MILLRACE, "check", self.write(wrong)])
+            self.assertNotEqual(done.returncode, 0, wrong)
+            self.assertIn(words, done.stdout + done.stderr)
+        done = call([MILLRACE, "run", self.write(text), "--resume", self.folder / "checkpoint"])
+        self.assertEqual(done.returncode, 64, done.stderr)
+        self.assertIn("sources.max", done.stderr)
+        # As before, they may be ids.
+        named = PIPELINE.format(most="{uri: max.mp4}", named="  like: {uri: like.mp4}\n")
+        self.assertEqual(call([MILLRACE, "check", self.write(named)]).returncode, 0)
+
+
+if __name__ == "__main__":
+    harness.main()
