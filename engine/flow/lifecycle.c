@@ -372,15 +372,15 @@ bool mr_instance_vacate(mr_instance *instance) {
     forget_waits(instance);
     pthread_mutex_lock(&instance->lock);
     close_parts(instance);
-    for (size_t i = 0; i < instance->placement.part_count; i++)
-        if (instance->placement.parts[i].self.state)
-            memset(instance->placement.parts[i].self.state, 0, instance->self.type->state_bytes);
+    for (size_t i = 0; i < instance->placement.state_count; i++)
+        if (instance->placement.states[i].self.state)
+            memset(instance->placement.states[i].self.state, 0, instance->self.type->state_bytes);
     reset_intake(instance);
     reset_ring(&instance->ring);
     pthread_mutex_unlock(&instance->lock);
     mr_instance_finish(instance);
-    for (size_t i = 0; i < instance->placement.part_count; i++)
-        release_pools(&instance->placement.parts[i], mr_instance_pools(instance));
+    for (size_t i = 0; i < instance->placement.state_count; i++)
+        release_pools(&instance->placement.states[i], mr_instance_pools(instance));
     atomic_store(&instance->failed, false);
     atomic_store(&instance->complained, false);
     instance->opening.left = false;
@@ -394,8 +394,8 @@ void mr_instance_rename(mr_instance *instance) {
     own->id = instance->vertex->id;
     own->options = instance->vertex->options;
     own->place = instance->vertex->place;
-    for (size_t i = 0; i < instance->placement.part_count; i++) {
-        mr_stage *self = &instance->placement.parts[i].self;
+    for (size_t i = 0; i < instance->placement.state_count; i++) {
+        mr_stage *self = &instance->placement.states[i].self;
         self->source_id = own->source_id;
         self->id = own->id;
         self->options = own->options;
