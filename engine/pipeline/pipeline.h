@@ -15,7 +15,7 @@ struct mr_pipeline {
     mr_graph *graph; /* NULL if it was only proven */
     bool offline;
     mr_pipeline_params params; /* of a pipeline whose sources come and go, for plans of those that are added */
-    mr_arena arena;            /* holds what they point to */
+    mr_arena arena;            /* holds their texts */
 };
 
 /* Copies the parameters of a program that may know an earlier or a later struct (base/sized.h). */
@@ -29,7 +29,7 @@ int mr_pipeline_plan_with(mr_plan **plan, const mr_pipeline_params *params, cons
 
 /* sources.c: adds a source from the map of its options in another file, as mr_pipeline_add_source. */
 int mr_pipeline_add_node(mr_pipeline *pipeline, const char *id, const mr_yaml *node, mr_diagnostics *diagnostics);
-/* Keeps what plans of sources that are added need of the parameters. MR_ERROR_MEMORY. */
+/* Keeps the parameters that plans of added sources need. MR_ERROR_MEMORY. */
 int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params);
 
 #endif

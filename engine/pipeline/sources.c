@@ -6,7 +6,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "millrace/status.h"
 
-/* ---- what later plans need --------------------------------------------------------------------------------------- */
+/* ---- parameters of later plans -------------------------------------------------------------------------------------- */
 
 static int keep_text(mr_arena *arena, const char *text, const char **kept) {
     *kept = text ? mr_arena_text(arena, text, strlen(text)) : NULL;
@@ -63,7 +63,7 @@ static int find_added(const mr_plan *with, const char *id, mr_newcomer *newcomer
     return mr_fail(MR_ERROR_CONFIG, "%s: its uri names several videos: add a source for each", id);
 }
 
-/* The plan of the pipeline as it would be with that source. What it warns of was said when the pipeline was opened. */
+/* The plan of the pipeline as it would be with that source. Warnings were given when the pipeline was opened. */
 static int prove(mr_pipeline *pipeline, const mr_spec_added *added, mr_newcomer *newcomer, mr_diagnostics *diagnostics) {
     mr_diagnostics found = {0};
     mr_pipeline_params params = pipeline->params;

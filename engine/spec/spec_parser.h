@@ -51,7 +51,7 @@ int mr_spec_reserve(mr_spec_parser *parser);
 /* Puts `max` and `like` back into the tree, which is complete again. MR_OK or MR_ERROR_MEMORY. */
 int mr_spec_return_room(mr_spec_parser *parser);
 
-/* spec_plugins.c: loads the libraries of `plugins`, before a type is needed. MR_OK or MR_ERROR_MEMORY; all else is
+/* spec.c: loads the libraries of `plugins`, before a type is needed. MR_OK or MR_ERROR_MEMORY; all else is
  * diagnosed. */
 int mr_spec_read_plugins(mr_spec_parser *parser);
 /* spec.c: registers the types by their names; again after plugins have added some. */
