@@ -328,9 +328,7 @@ static void *run_encoder(void *context) {
 
 static mr_look find_shown(mr_gallery *gallery, const char *id, slot **found) {
     *found = *id ? find_slot(gallery, id) : NULL;
-    if (*found && (*found)->number)
-        return MR_LOOK_PICTURE;
-    return mr_stage_find_source(gallery->params.stage, id) == MR_SOURCE_NONE ? MR_LOOK_UNKNOWN : MR_LOOK_NONE_YET;
+    return *found && (*found)->number ? MR_LOOK_PICTURE : MR_LOOK_UNKNOWN;
 }
 
 static void add_looker(mr_gallery *gallery, slot *at, mr_looker *looker) {

@@ -70,12 +70,11 @@ typedef enum mr_look {
     MR_LOOK_PICTURE,  /* *jpeg is the picture */
     MR_LOOK_WAIT,     /* `resume` will be called once */
     MR_LOOK_END,      /* no picture will come */
-    MR_LOOK_UNKNOWN,  /* there is no such source */
-    MR_LOOK_NONE_YET, /* the source has given no picture */
+    MR_LOOK_UNKNOWN,  /* no source of that name has given a picture */
     MR_LOOK_FULL      /* so many watch already */
 } mr_look;
 
-/* Begins to look at a source: MR_LOOK_WAIT (go on with mr_gallery_next), or UNKNOWN, NONE_YET, FULL, END, after which
+/* Begins to look at a source: MR_LOOK_WAIT (go on with mr_gallery_next), or UNKNOWN, FULL, END, after which
  * the looker is not known to the gallery. `stream` and `resume` are set by the caller. */
 mr_look mr_gallery_look(mr_gallery *gallery, const char *id, mr_looker *looker);
 /* The next picture: PICTURE, WAIT or END. A stream is given each once, and that of a source that has stopped every few
@@ -87,8 +86,8 @@ void mr_gallery_drop(mr_gallery *gallery, mr_jpeg **jpeg);
 /* The looker is gone. */
 void mr_gallery_leave(mr_gallery *gallery, mr_looker *looker);
 
-/* The record of the newest picture, as jsonl writes it; NULL with *look UNKNOWN, NONE_YET, or END without memory. To be
- * freed with mr_free. */
+/* The record of the newest picture, as jsonl writes it; NULL with *look UNKNOWN, or END without memory. To be freed
+ * with mr_free. */
 char *mr_gallery_record(mr_gallery *gallery, const char *id, mr_look *look);
 /* Writes the sources that have pictures as members of an array, in the order of the pipeline. */
 void mr_gallery_list(mr_gallery *gallery, yajl_gen json);

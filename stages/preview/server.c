@@ -146,9 +146,7 @@ static enum MHD_Result say(struct MHD_Connection *handle, unsigned code, const c
 static enum MHD_Result say_look(struct MHD_Connection *handle, mr_look look) {
     switch (look) {
     case MR_LOOK_UNKNOWN:
-        return say(handle, MHD_HTTP_NOT_FOUND, "there is no such source; / shows all that have pictures\n");
-    case MR_LOOK_NONE_YET:
-        return say(handle, MHD_HTTP_SERVICE_UNAVAILABLE, "this source has given no picture yet\n");
+        return say(handle, MHD_HTTP_NOT_FOUND, "no source of that name has given a picture; / shows all that have\n");
     case MR_LOOK_FULL:
         return say(handle, MHD_HTTP_SERVICE_UNAVAILABLE, "as many watch already as `viewers` allows\n");
     default:
