@@ -192,6 +192,11 @@ bool mr_depacketizer_is_open(const mr_depacketizer *d) {
     return unit->begun && !unit->complete && d->has_marked && !d->marker_lies;
 }
 
+/* Nothing of it came but ends of NAL units, which no decoder can use, or too much. */
+static bool is_left_out(const mr_assembly *unit) {
+    return unit->too_large || unit->bytes == 0;
+}
+
 /* Makes a unit of the packets that have come. */
 static void complete(mr_depacketizer *d) {
     mr_assembly *unit = &d->units[d->open];
@@ -208,7 +213,7 @@ static void complete(mr_depacketizer *d) {
         complete_sets(d, unit, kinds);
     }
     d->tainted = (d->tainted && !unit->key) || unit->damaged || unit->too_large;
-    d->gap = unit->too_large;
+    d->gap = is_left_out(unit);
     unit->complete = true;
 }
 
@@ -275,7 +280,7 @@ void mr_depacketizer_end(mr_depacketizer *d) {
 }
 
 static bool take(mr_depacketizer *d, mr_assembly *unit, mr_rtp_unit *out) {
-    if (!unit->complete || unit->given || unit->too_large)
+    if (!unit->complete || unit->given || is_left_out(unit))
         return false;
     unit->given = true;
     memset(unit->data + unit->bytes, 0, MR_ASSEMBLY_PADDING);

@@ -12,7 +12,7 @@ typedef enum mr_rtp_codec { MR_RTP_H264, MR_RTP_HEVC, MR_RTP_JPEG } mr_rtp_codec
 
 typedef struct mr_rtp_unit {
     const uint8_t *data; /* followed by 64 zeros */
-    size_t bytes;
+    size_t bytes;        /* at least 1 */
     int64_t time;        /* of the stream's clock, unwrapped */
     uint32_t timestamp;  /* the same as it came */
     bool key;            /* a decoder can begin here: IDR, IRAP, any JPEG; whole, with its parameter sets if any are known */

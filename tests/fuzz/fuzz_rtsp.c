@@ -22,7 +22,7 @@ enum { MOST_UNIT = 1 << 20 };
 /* Each byte of a unit, and the zeros behind it, are there. */
 static void check_unit(const mr_rtp_unit *unit) {
     volatile uint8_t sum = 0;
-    if (unit->bytes > MOST_UNIT || (unit->key && unit->damaged))
+    if (unit->bytes == 0 || unit->bytes > MOST_UNIT || (unit->key && unit->damaged))
         abort();
     for (size_t i = 0; i < unit->bytes; i++)
         sum = (uint8_t)(sum + unit->data[i]);

@@ -360,6 +360,7 @@ typedef struct tally {
 /* What is not said to be damaged is as it was, and nothing is left out without saying so. */
 static void check_unit(const clip *of, const mr_rtp_unit *unit, int64_t first, tally *so_far) {
     const size_t index = index_of(of, unit->time - first);
+    assert_true(unit->bytes > 0); /* decoders would take it for the end */
     assert_in_range(index, so_far->next, of->count - 1);
     if (index > so_far->next)
         assert_true(unit->gap);
