@@ -346,7 +346,8 @@ static const char *carried(const mr_option *option, const mr_yaml *value) {
         return NULL;
     switch (option->kind) {
     case MR_OPTION_INT:
-        return mr_value_int(value->text, &whole) && whole >= option->min && whole <= option->max ? value->text : NULL;
+        return mr_value_int(value->text, &whole) && (double)whole >= option->min && (double)whole <= option->max ? value->text
+                                                                                                               : NULL;
     case MR_OPTION_DOUBLE:
     case MR_OPTION_DOUBLES:
         return mr_value_double(value->text, &number) ? value->text : NULL;

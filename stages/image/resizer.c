@@ -62,7 +62,7 @@ void mr_resizer_promise(mr_negotiation *n, const mr_preprocess_params *params) {
     n->work.launches = (n->batch + MR_PREPROCESS_LAUNCH - 1) / MR_PREPROCESS_LAUNCH;
     n->work.read_bytes = cost.read_bytes;
     n->work.instructions = cost.instructions;
-    if (!cost.instructions)
+    if (cost.instructions == 0)
         n->work.unknown = "the size of its pictures is not known";
 }
 

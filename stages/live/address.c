@@ -22,7 +22,8 @@ int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns) {
     enum { MOST = 8 };
     struct pollfd all[MOST];
     count = count < MOST ? count : MOST - 1;
-    memcpy(all, fds, (size_t)count * sizeof *fds);
+    for (int i = 0; i < count; i++)
+        all[i] = fds[i];
     all[count] = (struct pollfd){.fd = wake, .events = POLLIN};
     for (;;) {
         const int64_t left_ns = until_ns - mr_live_now_ns();
@@ -35,7 +36,8 @@ int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns) {
             return mr_fail(MR_ERROR_IO, "cannot wait for sockets: %s", strerror(errno));
         if (all[count].revents)
             return mr_fail(MR_ERROR_CANCELLED, "cancelled");
-        memcpy(fds, all, (size_t)count * sizeof *fds);
+        for (int i = 0; i < count; i++)
+            fds[i].revents = all[i].revents;
         return ready > 0 ? MR_OK : MR_ERROR_AGAIN;
     }
 }

@@ -150,7 +150,7 @@ static int fill(mr_rtsp *rtsp, bool talk, bool rtp, bool rtcp) {
  * is not complete its next packets are read a little later, without polling. Where that gains nothing, since a sender
  * spreads its packets, it is not done for a while. */
 static bool gathers(mr_rtsp *rtsp) {
-    enum { PAUSE = 32, LEAST_GAIN = 2 };
+    enum { PAUSE = 16, LEAST_GAIN = 2 };
     if (rtsp->gathered && rtsp->counts.packets - rtsp->gathered_from < LEAST_GAIN)
         rtsp->gather_pause = PAUSE;
     rtsp->gathered = false;

@@ -263,8 +263,8 @@ class Lossy(unittest.TestCase):
         found = run_together([reading for path in paths for reading in (self.in_namespace(path, 0, 120),
                                                                         self.in_namespace(path, 3, 100))])
         for path, clean, lossy in zip(paths, found[::2], found[1::2]):
-            if "end " not in clean or "end " not in lossy:
-                self.skipTest("no gst-rtsp-server in a network namespace")
+            if "no server" in clean + lossy:
+                self.skipTest("no gst-rtsp-server")
             self.compare(path, parse(clean), parse(lossy))
 
     def compare(self, path, clean, lossy):
@@ -282,7 +282,7 @@ class Lossy(unittest.TestCase):
                 f"add rule ip t c udp dport > 1023 numgen random mod 100 < {loss} drop' && ") if loss else ""
         reader = " ".join(command(f"rtsp://127.0.0.1:8554{path}", transport="udp", decode=1, packets=packets))
         script = (f"ip link set lo up && {rule} {{ /usr/bin/python3 {HERE}/rtsp_server.py '{path}={FACTORIES[path]}' "
-                  f"--port 8554 --not-shared 2>/dev/null & }} | {{ read port; {reader}; kill 0; }}")
+                  f"--port 8554 --not-shared 2>/dev/null & }} | {{ read port && [ $port = 8554 ] || {{ echo no server; exit; }}; {reader}; kill 0; }}")
         return ["unshare", "-rn", "setsid", "-w", "sh", "-c", script]
 
 

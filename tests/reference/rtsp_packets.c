@@ -3,7 +3,7 @@
  *     rtsp_packets URL [key=value...]
  *
  * Keys: user, password, transport (auto, tcp, udp), latency (ms), timeout (ms, of opening), ca, hosts, most (bytes of a packet),
- * packets and seconds (to read at most), decode (0, 1), survey (0, 1), stop (ms from the beginning until it is told to stop).
+ * packets and seconds (to read at most), decode (0, 1), quiet (0, 1: no packets are written), survey (0, 1), stop (ms from the beginning until it is told to stop).
  * Lines:
  *
  *     survey CODEC WIDTHxHEIGHT RATE REFERENCES MS          (from the beginning until it was known)
@@ -33,7 +33,7 @@
 typedef struct reading {
     mr_connection_params params;
     int64_t most_packets, most_ns, stop_ns;
-    bool decode, survey;
+    bool decode, survey, quiet;
     AVCodecContext *decoder;
     AVPacket *packet;
     AVFrame *frame;
@@ -129,7 +129,8 @@ static int read_all(reading *at, mr_connection *connection, int64_t begun_ns) {
         status = connection->type->read(connection, begun_ns + at->most_ns, &packet);
         if (status)
             break;
-        print_packet(at, &packet);
+        if (!at->quiet)
+            print_packet(at, &packet);
         mr_buffer_unref(&packet.buffer);
         mr_media_unref(&packet.media);
         left--;
@@ -176,6 +177,7 @@ static void read_arguments(reading *at, int count, char **arguments) {
     at->most_ns = number_of(count, arguments, "seconds", 3600) * 1000000000;
     at->stop_ns = number_of(count, arguments, "stop", 0) * 1000000;
     at->decode = number_of(count, arguments, "decode", 0);
+    at->quiet = number_of(count, arguments, "quiet", 0);
     at->survey = number_of(count, arguments, "survey", 0);
 }
 
