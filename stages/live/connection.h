@@ -6,10 +6,10 @@
  * and for `wake`; once that is readable, opening and reading return MR_ERROR_CANCELLED within milliseconds, and closing
  * waits for nobody.
  *
- * Errors tell if another try may help: MR_ERROR_IO (nobody there, broken off, a server that is not ready) may mend itself;
- * MR_ERROR_PERMISSION (user or password), MR_ERROR_NO_INPUT (no such stream, or no video in it), MR_ERROR_DATA (not a stream
- * that is understood), MR_ERROR_CONFIG and MR_ERROR_UNAVAILABLE (a codec or transport that is not known) will probably be
- * the same at the next try. Messages name the URL without user and password. */
+ * Errors tell if another try may help: MR_ERROR_IO (nobody there, broken off, a server that is not ready) may mend
+ * itself; MR_ERROR_PERMISSION (user or password), MR_ERROR_NO_INPUT (no such stream, or no video in it), MR_ERROR_DATA
+ * (not a stream that is understood), MR_ERROR_CONFIG and MR_ERROR_UNAVAILABLE (a codec or transport that is not known)
+ * will probably be the same at the next try. Messages name the URL without user and password. */
 #ifndef MILLRACE_STAGES_LIVE_CONNECTION_H
 #define MILLRACE_STAGES_LIVE_CONNECTION_H
 
@@ -28,8 +28,8 @@ typedef struct mr_connection_params {
     int64_t latency_ns;          /* packets that are missing or late are waited for so long */
     int64_t open_timeout_ns;     /* of opening, all steps together */
     const char *ca_file;         /* certificates that are trusted; NULL: the system's */
-    const char *allow_hosts;     /* patterns of hosts that may be connected to, also by redirection, separated by commas;
-                                    NULL: all */
+    const char *allow_hosts;     /* patterns of hosts that may be connected to, also by redirection, separated by
+                                    commas; NULL: all */
     size_t most_bytes;           /* of one packet; larger ones count as damaged, and are not given */
     int wake;                    /* a descriptor that becomes readable if waiting is to end; -1: none */
     mr_reader_params media;      /* what media of its packets are described by: uri is `url` */
@@ -51,16 +51,16 @@ typedef struct mr_connection_type {
     /* What the first packets tell. Facts that are not known stay 0. May read packets up to the first key, from which on
      * mr_connection_read still gives them; waits for it as long as opening may take. */
     int (*survey)(mr_connection *connection, mr_survey *survey);
-    /* Waits until `until_ns` (CLOCK_MONOTONIC) for the next packet: MR_OK, MR_ERROR_AGAIN (none came until then), MR_END
-     * (the server has ended the stream), or an error after which only close may follow. Only packets of the picture's
-     * stream that can be decoded count as packets: not RTCP, sound, or keep-alive. A packet is given as soon as its
-     * last byte is there, not when the next one begins.
+    /* Waits until `until_ns` (CLOCK_MONOTONIC) for the next packet: MR_OK, MR_ERROR_AGAIN (none came until then),
+     * MR_END (the server has ended the stream), or an error after which only close may follow. Only packets of the
+     * picture's stream that can be decoded count as packets: not RTCP, sound, or keep-alive. A packet is given as soon
+     * as its last byte is there, not when the next one begins.
      *
      * packet->flags: MR_FRAME_KEY, a decoder can begin here; MR_FRAME_SEAM, something is missing before it;
-     * MR_FRAME_CORRUPT, something of it is missing. pts_ns and dts_ns: of the stream's clock, unwrapped, from any origin;
-     * MR_NO_TIME unknown. captured_ns: when the camera took it, in ns since 1970 (UTC) by its own clock (RTCP sender
-     * reports); MR_NO_TIME unknown. arrived_ns: when its last byte came, CLOCK_MONOTONIC. A new mr_media comes with the
-     * first packet whose codec parameters (size, parameter sets) are others. */
+     * MR_FRAME_CORRUPT, something of it is missing. pts_ns and dts_ns: of the stream's clock, unwrapped, from any
+     * origin; MR_NO_TIME unknown. captured_ns: when the camera took it, in ns since 1970 (UTC) by its own clock (RTCP
+     * sender reports); MR_NO_TIME unknown. arrived_ns: when its last byte came, CLOCK_MONOTONIC. A new mr_media comes
+     * with the first packet whose codec parameters (size, parameter sets) are others. */
     int (*read)(mr_connection *connection, int64_t until_ns, mr_packet *packet);
     void (*count)(const mr_connection *connection, mr_connection_counts *counts);
     void (*close)(mr_connection *connection);

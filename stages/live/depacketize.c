@@ -68,7 +68,8 @@ static void learn_kind(mr_depacketizer *d, const mr_assembly *unit, int kind) {
         if (unit->sets[i].kind != kind)
             continue;
         const size_t bytes = unit->sets[i].bytes;
-        same = same && at + bytes <= known->bytes && memcmp(known->data + at, unit->data + unit->sets[i].begin, bytes) == 0;
+        same = same && at + bytes <= known->bytes &&
+               memcmp(known->data + at, unit->data + unit->sets[i].begin, bytes) == 0;
         at += bytes;
         any = true;
     }

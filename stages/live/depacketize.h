@@ -1,8 +1,8 @@
 /* RTP payloads put together to pictures: H.264 (RFC 6184), HEVC (RFC 7798) and JPEG (RFC 2435).
  *
  * A unit is taken by a decoder at once: an access unit in Annex B form (a start code before each NAL unit), or a whole
- * JPEG file. It is complete with the packet that has the marker, without waiting for the next one; a sender that does not
- * set it is served when the time changes. One thread at a time. */
+ * JPEG file. It is complete with the packet that has the marker, without waiting for the next one; a sender that does
+ * not set it is served when the time changes. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_DEPACKETIZE_H
 #define MILLRACE_STAGES_LIVE_DEPACKETIZE_H
 
@@ -15,7 +15,7 @@ typedef struct mr_rtp_unit {
     size_t bytes;        /* at least 1 */
     int64_t time;        /* of the stream's clock, unwrapped */
     uint32_t timestamp;  /* the same as it came */
-    bool key;            /* a decoder can begin here: IDR, IRAP, any JPEG; whole, with its parameter sets if any are known */
+    bool key;            /* a decoder can begin here: IDR, IRAP, any JPEG; whole, with sets that are known */
     bool gap;            /* packets before it are missing, or units that were too large */
     bool damaged;        /* packets of it are missing, or may be */
     bool disposable;     /* no other picture is predicted from it */
@@ -39,8 +39,8 @@ bool mr_depacketizer_is_open(const mr_depacketizer *depacketizer);
 /* A parameter set (NAL unit) from elsewhere: key units that lack such sets get it in front. Larger ones than 64 KiB are
  * ignored. */
 void mr_depacketizer_add_set(mr_depacketizer *depacketizer, const uint8_t *data, size_t bytes);
-/* The parameter sets that are known, in Annex B form, followed by 64 zeros: valid until the next put or add_set. `version`
- * changes with them. bytes 0: none. */
+/* The parameter sets that are known, in Annex B form, followed by 64 zeros: valid until the next put or add_set.
+ * `version` changes with them. bytes 0: none. */
 const uint8_t *mr_depacketizer_sets(mr_depacketizer *depacketizer, size_t *bytes, uint64_t *version);
 /* JPEG: the size of pictures whose header cannot hold it. */
 void mr_depacketizer_set_size(mr_depacketizer *depacketizer, int width, int height);

@@ -1,6 +1,6 @@
-/* JPEG over RTP (RFC 2435): packets hold a short header and a part of the scan. The file's own headers, which they leave
- * out, are written anew: quantisation tables as they are sent or by the quality Q, and the Huffman tables of ITU-T T.81,
- * K.3. */
+/* JPEG over RTP (RFC 2435): packets hold a short header and a part of the scan. The file's own headers, which they
+ * leave out, are written anew: quantisation tables as they are sent or by the quality Q, and the Huffman tables of
+ * ITU-T T.81, K.3. */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -25,7 +25,8 @@ static const uint8_t chroma[TABLE] = {
 
 /* Tables K.3 to K.6: how many codes there are of each length, then their values. */
 static const uint8_t dc_luma[] = {0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
-static const uint8_t dc_chroma[] = {0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+static const uint8_t dc_chroma[] = {0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0,
+                                    0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 static const uint8_t ac_luma[] = {
     0,    2,    1,    3,    3,    2,    4,    3,    5,    5,    4,    4,    0,    0,    1,    0x7d, 0x01, 0x02,
     0x03, 0x00, 0x04, 0x11, 0x05, 0x12, 0x21, 0x31, 0x41, 0x06, 0x13, 0x51, 0x61, 0x07, 0x22, 0x71, 0x14, 0x32,

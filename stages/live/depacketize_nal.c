@@ -161,7 +161,8 @@ static bool begins_hevc(const uint8_t *payload, size_t bytes) {
 /* Notes a NAL unit and gives the header to write. If pictures are missing a CRA is where a decoder begins, as at the
  * beginning of a stream: as a BLA (of the same syntax, 7.3.6.1), those pictures behind it that need earlier ones (RASL)
  * are left out by decoders, where they would be wrong. */
-static void note_hevc(const mr_depacketizer *d, mr_assembly *to, int type, const uint8_t *from, uint8_t header[HEADER]) {
+static void note_hevc(const mr_depacketizer *d, mr_assembly *to, int type, const uint8_t *from,
+                      uint8_t header[HEADER]) {
     enum { BLA_W_LP = 16 };
     const int written = type == CRA && d->tainted ? BLA_W_LP : type;
     header[0] = (uint8_t)((from[0] & 0x81) | written << 1);

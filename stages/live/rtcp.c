@@ -14,7 +14,7 @@ void mr_rtcp_begin(mr_rtcp *rtcp, uint32_t own, uint32_t rate) {
     *rtcp = (mr_rtcp){.own = own, .rate = rate};
 }
 
-/* ---- packets that came ----------------------------------------------------------------------------------------------- */
+/* ---- packets that came ------------------------------------------------------------------------------------------- */
 
 static uint32_t ticks_of(const mr_rtcp *rtcp, int64_t ns) {
     return (uint32_t)((uint64_t)(ns / second_ns) * rtcp->rate + (uint64_t)(ns % second_ns) * rtcp->rate / 1000000000);
@@ -52,7 +52,7 @@ double mr_rtcp_jitter_ns(const mr_rtcp *rtcp) {
     return rtcp->jitter * 1e9 / rtcp->rate;
 }
 
-/* ---- reports of a sender --------------------------------------------------------------------------------------------- */
+/* ---- reports of a sender ----------------------------------------------------------------------------------------- */
 
 /* Since 1970. NTP's seconds begin again in February 2036; before that a time below 1970 is that of a camera which was
  * never told the time. */
@@ -111,7 +111,7 @@ int64_t mr_rtcp_captured_ns(const mr_rtcp *rtcp, uint32_t timestamp, int64_t now
     return rtcp->report_utc_ns + ticks * second_ns / rtcp->rate;
 }
 
-/* ---- our reports ----------------------------------------------------------------------------------------------------- */
+/* ---- our reports ------------------------------------------------------------------------------------------------- */
 
 static uint8_t *put_32(uint8_t *at, uint32_t value) {
     for (int i = 0; i < 4; i++)

@@ -1,8 +1,8 @@
 /* RTP (RFC 3550): packets of a stream, put in order, with the number of those that are lost between them.
  *
- * Times are those of the stream's clock (90 kHz for video), unwrapped: 32 bits of it wrap after 13.3 hours, the 16 bits of
- * the sequence number after seconds. If a sender begins anew, its first time follows the last one by the time that has
- * passed here. One thread at a time. */
+ * Times are those of the stream's clock (90 kHz for video), unwrapped: 32 bits of it wrap after 13.3 hours, the 16 bits
+ * of the sequence number after seconds. If a sender begins anew, its first time follows the last one by the time that
+ * has passed here. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_RTP_H
 #define MILLRACE_STAGES_LIVE_RTP_H
 
@@ -39,8 +39,8 @@ static inline uint32_t mr_rtp_32(const uint8_t *at) {
  * most 1,024 packets and 4 MiB. */
 typedef struct mr_rtp_order mr_rtp_order;
 
-/* wait_ns 0: for transports that keep the order; a packet that is missing is lost at once. `rate`: of the stream's clock,
- * in Hz. MR_ERROR_MEMORY. */
+/* wait_ns 0: for transports that keep the order; a packet that is missing is lost at once. `rate`: of the stream's
+ * clock, in Hz. MR_ERROR_MEMORY. */
 int mr_rtp_order_create(mr_rtp_order **order, int64_t wait_ns, uint32_t rate);
 void mr_rtp_order_destroy(mr_rtp_order **order);
 
@@ -51,8 +51,9 @@ typedef enum mr_rtp_put {
     MR_RTP_STRAY,   /* of another sender, or count; if the next one follows it, that one begins a new count */
     MR_RTP_FULL     /* mr_rtp_order_take gives packets without waiting now: take them all, then put this one again */
 } mr_rtp_put;
-/* Sets the packet's number and time. The payload is copied only if the packet has to wait: all packets that can be taken
- * are to be taken before it is overwritten, and before the next one is put. `now_ns`: of any clock that runs on. */
+/* Sets the packet's number and time. The payload is copied only if the packet has to wait: all packets that can be
+ * taken are to be taken before it is overwritten, and before the next one is put. `now_ns`: of any clock that runs
+ * on. */
 mr_rtp_put mr_rtp_order_put(mr_rtp_order *order, mr_rtp_packet *packet, int64_t now_ns);
 /* The next packet, valid until the next call of put or take; false: there is none yet. */
 bool mr_rtp_order_take(mr_rtp_order *order, mr_rtp_packet *packet, int64_t now_ns);

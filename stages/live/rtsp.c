@@ -26,10 +26,11 @@ int mr_rtsp_refused(const mr_rtsp *rtsp, const char *method, const mr_rtsp_messa
         return mr_fail(MR_ERROR_NO_INPUT, "%s: %d %s: the server has no such stream: is the path right?", name, code,
                        answer->words);
     if (code == 461)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: 461 %s: the server does not send RTP over %s: set transport to auto", name,
-                       answer->words, rtsp->over_udp ? "UDP" : "TCP");
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: 461 %s: the server does not send RTP over %s: set transport to auto",
+                       name, answer->words, rtsp->over_udp ? "UDP" : "TCP");
     if (code >= 500 || code == 453 || code == 454 || code == 455 || code == 408)
-        return mr_fail(MR_ERROR_IO, "%s: %d %s (%s): the server cannot serve it now", name, code, answer->words, method);
+        return mr_fail(MR_ERROR_IO, "%s: %d %s (%s): the server cannot serve it now", name, code, answer->words,
+                       method);
     return mr_fail(MR_ERROR_DATA, "%s: %d %s: the server refuses %s", name, code, answer->words, method);
 }
 
@@ -182,7 +183,8 @@ static int set_up(mr_rtsp *rtsp) {
         return MR_ERROR_AGAIN;
     if (answer.status != 200)
         return mr_rtsp_refused(rtsp, "SETUP", &answer);
-    return mr_fail(MR_ERROR_UNAVAILABLE, "%s: the server chose another transport than RTP over %s: set transport to auto",
+    return mr_fail(MR_ERROR_UNAVAILABLE,
+                   "%s: the server chose another transport than RTP over %s: set transport to auto",
                    rtsp->params.url, rtsp->over_udp ? "UDP" : "TCP");
 }
 

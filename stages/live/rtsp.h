@@ -51,8 +51,8 @@ typedef struct mr_rtsp {
     char words[512];               /* of it */
 } mr_rtsp;
 
-/* Reads until a unit is complete (MR_OK, rtsp->unit), or until that time (MR_ERROR_AGAIN). While `opening` MR_OK means also
- * that PLAY was answered. */
+/* Reads until a unit is complete (MR_OK, rtsp->unit), or until that time (MR_ERROR_AGAIN). While `opening` MR_OK means
+ * also that PLAY was answered. */
 int mr_rtsp_pump(mr_rtsp *rtsp, int64_t until_ns, bool opening);
 /* Sends PLAY, whose answer mr_rtsp_pump reads. */
 int mr_rtsp_play(mr_rtsp *rtsp);

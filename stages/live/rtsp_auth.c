@@ -9,9 +9,10 @@
 
 #include "stages/live/rtsp_message.h"
 
-/* ---- a server's offers ----------------------------------------------------------------------------------------------- */
+/* ---- a server's offers ------------------------------------------------------------------------------------------- */
 
-/* The value of `name` in `a="b", c=d`; a quoted one has its backslashes taken away. False: it is not there, or no room. */
+/* The value of `name` in `a="b", c=d`; a quoted one has its backslashes taken away. False: it is not there, or
+ * there is no room. */
 static bool find(const char *list, const char *name, char *value, size_t room) {
     const size_t name_bytes = strlen(name);
     while (*list) {
@@ -102,8 +103,8 @@ bool mr_rtsp_auth_read(mr_rtsp_auth *auth, const mr_rtsp_message *message) {
 
 enum { HEX = 2 * 32 + 1 };
 
-/* The hash of the parts with colons between them, in hexadecimal; the last part is followed by NULL. `hex` may be one of
- * them. */
+/* The hash of the parts with colons between them, in hexadecimal; the last part is followed by NULL. `hex` may be one
+ * of them. */
 __attribute__((sentinel)) static void hash(mr_rtsp_scheme scheme, char hex[HEX], ...) {
     const gnutls_digest_algorithm_t algorithm = scheme == MR_RTSP_SHA256 ? GNUTLS_DIG_SHA256 : GNUTLS_DIG_MD5;
     gnutls_hash_hd_t of;
@@ -160,8 +161,8 @@ static bool write_digest(mr_rtsp_auth *auth, char *to, size_t room, const char *
     const char *algorithm = auth->scheme == MR_RTSP_SHA256 ? auth->session ? "SHA-256-sess" : "SHA-256"
                             : auth->session                ? "MD5-sess"
                                                            : "MD5";
-    const int written = snprintf(to, room, "Authorization: Digest username=\"%s\", realm=\"%s\", nonce=\"%s\", uri=\"%s\", "
-                                           "response=\"%s\", algorithm=%s%s%s\r\n",
+    const int written = snprintf(to, room, "Authorization: Digest username=\"%s\", realm=\"%s\", nonce=\"%s\", "
+                                           "uri=\"%s\", response=\"%s\", algorithm=%s%s%s\r\n",
                                  user, auth->realm, auth->nonce, url, answer, algorithm, more, opaque);
     return written >= 0 && (size_t)written < room;
 }

@@ -52,9 +52,9 @@ static unsigned find_pps(const uint8_t *sets, size_t bytes) {
     return 0;
 }
 
-/* A decoder of H.264 looks at its parameter sets when a picture begins. This is the header of an IDR slice whose bits fit
- * all parameter sets (7.3.3): first_mb_in_slice, slice_type I, the set's number, 17 zeros, which are frame_num of up to 16
- * bits, the flag of a field and the beginning of idr_pic_id, and ones for all that follows. */
+/* A decoder of H.264 looks at its parameter sets when a picture begins. This is the header of an IDR slice whose bits
+ * fit all parameter sets (7.3.3): first_mb_in_slice, slice_type I, the set's number, 17 zeros, which are frame_num of
+ * up to 16 bits, the flag of a field and the beginning of idr_pic_id, and ones for all that follows. */
 static size_t write_stub(uint8_t stub[STUB_BYTES + PADDING], unsigned pps) {
     static const uint8_t start[] = {0, 0, 0, 1, 0x65};
     memset(stub, 0, STUB_BYTES + PADDING);

@@ -22,8 +22,8 @@ typedef struct mr_rtsp_message {
     size_t bytes;       /* of the whole message */
 } mr_rtsp_message;
 
-/* Reads the message at the beginning of `data`: MR_OK, MR_ERROR_AGAIN (it goes on behind `bytes`), or MR_ERROR_DATA, with a
- * message that needs a name in front of it. */
+/* Reads the message at the beginning of `data`: MR_OK, MR_ERROR_AGAIN (it goes on behind `bytes`), or MR_ERROR_DATA,
+ * with a message that needs a name in front of it. */
 int mr_rtsp_message_read(mr_rtsp_message *message, const char *data, size_t bytes);
 /* The value of the header's `index`th occurrence, without blanks around it. False: there is none, or no room. */
 bool mr_rtsp_header(const mr_rtsp_message *message, const char *name, int index, char *value, size_t room);
@@ -45,8 +45,8 @@ typedef struct mr_rtsp_url {
 
 /* MR_ERROR_CONFIG. User and password in it are left out. */
 int mr_rtsp_url_read(mr_rtsp_url *url, const char *text);
-/* A URL of a session description as RFC 2326, C.1.1 says: "*" or "" is `base`, one with a scheme is itself, any other goes
- * behind `base`. False: it is too long, or has characters that no URL has. */
+/* A URL of a session description as RFC 2326, C.1.1 says: "*" or "" is `base`, one with a scheme is itself, any other
+ * goes behind `base`. False: it is too long, or has characters that no URL has. */
 bool mr_rtsp_url_join(char *url, size_t room, const char *base, const char *control);
 
 /* ---- user and password ------------------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 
 static const int64_t second_ns = 1000000000, millisecond_ns = 1000000;
 
-/* ---- packets and messages -------------------------------------------------------------------------------------------- */
+/* ---- packets and messages ---------------------------------------------------------------------------------------- */
 
 static void put_packet(mr_rtsp *rtsp, mr_rtp_packet *packet) {
     const mr_rtp_put put = mr_rtp_order_put(rtsp->order, packet, rtsp->now_ns);
@@ -120,7 +120,8 @@ static int keep_up(mr_rtsp *rtsp) {
         status = send_report(rtsp);
     if (!status && rtsp->now_ns >= rtsp->next_keep_alive_ns) {
         rtsp->next_keep_alive_ns = rtsp->now_ns + rtsp->keep_alive_ns;
-        status = mr_rtsp_talk_send(&rtsp->talk, rtsp->has_get_parameter ? "GET_PARAMETER" : "OPTIONS", rtsp->control, "");
+        const char *method = rtsp->has_get_parameter ? "GET_PARAMETER" : "OPTIONS";
+        status = mr_rtsp_talk_send(&rtsp->talk, method, rtsp->control, "");
     }
     return status;
 }
@@ -146,9 +147,9 @@ static int fill(mr_rtsp *rtsp, bool talk, bool rtp, bool rtcp) {
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
-/* The packets of a picture come close together. To wake once for all of them costs less than once for each: while a picture
- * is not complete its next packets are read a little later, without polling. Where that gains nothing, since a sender
- * spreads its packets, it is not done for a while. */
+/* The packets of a picture come close together. To wake once for all of them costs less than once for each: while a
+ * picture is not complete its next packets are read a little later, without polling. Where that gains nothing, since a
+ * sender spreads its packets, it is not done for a while. */
 static bool gathers(mr_rtsp *rtsp) {
     enum { PAUSE = 16, LEAST_GAIN = 2 };
     if (rtsp->gathered && rtsp->counts.packets - rtsp->gathered_from < LEAST_GAIN)
@@ -338,8 +339,10 @@ int mr_rtsp_survey(mr_connection *connection, mr_survey *survey) {
         const int status = mr_rtsp_pump(rtsp, until_ns, false);
         if (status == MR_ERROR_AGAIN)
             break;
+        if (status == MR_END)
+            return mr_fail(MR_ERROR_IO, "%s: ended before its first picture", rtsp->params.url);
         if (status)
-            return status == MR_END ? mr_fail(MR_ERROR_IO, "%s: ended before its first picture", rtsp->params.url) : status;
+            return status;
         if (rtsp->unit.key) {
             const int renewed = mr_rtsp_renew_media(rtsp, &rtsp->unit);
             if (renewed)

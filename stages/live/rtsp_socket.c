@@ -88,8 +88,8 @@ static int refuse_certificate(mr_rtsp_socket *made, const mr_rtsp_socket_params 
     gnutls_datum_t words = {0};
     const unsigned found = gnutls_session_get_verify_cert_status(made->tls);
     gnutls_certificate_verification_status_print(found, GNUTLS_CRT_X509, &words, 0);
-    const int status = mr_fail(MR_ERROR_CONFIG, "%s: the server's certificate is not trusted: %s Name a ca_file that has "
-                                                "the certificate of its authority.",
+    const int status = mr_fail(MR_ERROR_CONFIG, "%s: the server's certificate is not trusted: %s Name a ca_file that "
+                                                "has the certificate of its authority.",
                                params->name, words.data ? (const char *)words.data : "");
     gnutls_free(words.data);
     return status;

@@ -132,7 +132,8 @@ static int skip(mr_rtsp_talk *talk) {
         use(talk, 1);
     }
     if (talk->skipped > MOST_SKIPPED)
-        return mr_fail(MR_ERROR_DATA, "%s: sends neither RTSP nor packets: is this the port of an RTSP server?", talk->name);
+        return mr_fail(MR_ERROR_DATA, "%s: sends neither RTSP nor packets: is this the port of an RTSP server?",
+                       talk->name);
     return MR_OK;
 }
 

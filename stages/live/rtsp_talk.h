@@ -47,16 +47,18 @@ typedef struct mr_rtsp_event {
     mr_rtsp_message message;
 } mr_rtsp_event;
 
-/* The next event in the bytes that were read, valid until the next call: MR_OK, MR_ERROR_AGAIN (more must be read), MR_ERROR_DATA. */
+/* The next event in the bytes that were read, valid until the next call: MR_OK, MR_ERROR_AGAIN (more must be read),
+ * MR_ERROR_DATA. */
 int mr_rtsp_talk_next(mr_rtsp_talk *talk, mr_rtsp_event *event);
-/* Reads without waiting, after mr_rtsp_talk_next has answered MR_ERROR_AGAIN: MR_OK, MR_ERROR_AGAIN, MR_END, MR_ERROR_IO. */
+/* Reads without waiting, after mr_rtsp_talk_next has answered MR_ERROR_AGAIN: MR_OK, MR_ERROR_AGAIN, MR_END,
+ * MR_ERROR_IO. */
 int mr_rtsp_talk_fill(mr_rtsp_talk *talk);
 /* The events of poll() that it waits for. */
 short mr_rtsp_talk_events(const mr_rtsp_talk *talk);
 
 /* Sends a request and waits for its answer, which it gives; packets in between are dropped. If the server asks for user
- * and password, the request is sent again with them. Any status is MR_OK, MR_ERROR_IO: no answer until then, or it closes;
- * MR_ERROR_DATA, MR_ERROR_CANCELLED. */
+ * and password, the request is sent again with them. Any status is MR_OK, MR_ERROR_IO: no answer until then, or it
+ * closes; MR_ERROR_DATA, MR_ERROR_CANCELLED. */
 int mr_rtsp_talk_ask(mr_rtsp_talk *talk, const char *method, const char *url, const char *headers, int64_t until_ns,
                      mr_rtsp_message *answer);
 

@@ -1,5 +1,5 @@
-/* The two UDP sockets of a stream, for RTP and RTCP. Packets of other hosts than the server are dropped. One thread at a
- * time. */
+/* The two UDP sockets of a stream, for RTP and RTCP. Packets of other hosts than the server are dropped. One thread at
+ * a time. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_UDP_H
 #define MILLRACE_STAGES_LIVE_RTSP_UDP_H
 

@@ -51,8 +51,10 @@ static void refuse(reading *at, const char *codec) {
     const size_t used = strlen(at->refused);
     char clean[24];
     size_t bytes = 0;
-    for (; codec[bytes] && codec[bytes] != '/' && bytes + 1 < sizeof clean && isgraph((unsigned char)codec[bytes]); bytes++)
+    while (bytes + 1 < sizeof clean && codec[bytes] != '/' && isgraph((unsigned char)codec[bytes])) {
         clean[bytes] = codec[bytes];
+        bytes++;
+    }
     clean[bytes] = '\0';
     snprintf(at->refused + used, sizeof at->refused - used, "%s%s", used ? ", " : "", clean);
 }
@@ -145,8 +147,8 @@ static void read_attribute(reading *at, const char *line) {
 
 /* ---- parameter sets ---------------------------------------------------------------------------------------------- */
 
-/* Adds the sets of a list such as "Z0IAKeNQ,aM48gA==". One that is not base64, or too much, is left out: the stream will
- * bring them. */
+/* Adds the sets of a list such as "Z0IAKeNQ,aM48gA==". One that is not base64, or too much, is left out: the stream
+ * will bring them. */
 static void read_sets(mr_sdp *sdp, const char *list, size_t bytes) {
     char coded[4096];
     while (bytes > 0 && sdp->set_count < MR_SDP_MOST_SETS) {

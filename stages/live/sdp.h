@@ -1,5 +1,5 @@
-/* Session descriptions (SDP, RFC 4566), as far as a stream of pictures over RTP needs them. Nothing in them is trusted. Any
- * thread. */
+/* Session descriptions (SDP, RFC 4566), as far as a stream of pictures over RTP needs them. Nothing in them is trusted.
+ * Any thread. */
 #ifndef MILLRACE_STAGES_LIVE_SDP_H
 #define MILLRACE_STAGES_LIVE_SDP_H
 
@@ -23,8 +23,8 @@ typedef struct mr_sdp {
     bool timed;                /* its range is in normal play time, or there is none */
 } mr_sdp;
 
-/* MR_ERROR_DATA: not a description; MR_ERROR_NO_INPUT: it has no video; MR_ERROR_UNAVAILABLE: none that we know. `name` is
- * for messages. */
+/* MR_ERROR_DATA: not a description; MR_ERROR_NO_INPUT: it has no video; MR_ERROR_UNAVAILABLE: none that we know. `name`
+ * is for messages. */
 int mr_sdp_read(mr_sdp *sdp, const char *text, size_t bytes, const char *name);
 
 #endif

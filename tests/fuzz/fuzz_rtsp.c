@@ -1,8 +1,9 @@
-/* Any bytes as what a server of RTSP sends: messages with descriptions and requests for passwords, packets of RTP for each
- * codec with losses between them, and reports of RTCP. Nothing may crash, leak, or take much memory. The first byte says
- * which; packets stand behind their length in two bytes.
+/* Any bytes as what a server of RTSP sends: messages with descriptions and requests for passwords, packets of RTP for
+ * each codec with losses between them, and reports of RTCP. Nothing may crash, leak, or take much memory. The first
+ * byte says which; packets stand behind their length in two bytes.
  *
  *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_rtsp
+ *
  *     mkdir -p corpus && build/fuzz/fuzz_rtsp -max_len=8192 corpus */
 #include <stdint.h>
 #include <stdlib.h>

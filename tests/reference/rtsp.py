@@ -282,7 +282,8 @@ class Lossy(unittest.TestCase):
                 f"add rule ip t c udp dport > 1023 numgen random mod 100 < {loss} drop' && ") if loss else ""
         reader = " ".join(command(f"rtsp://127.0.0.1:8554{path}", transport="udp", decode=1, packets=packets))
         script = (f"ip link set lo up && {rule} {{ /usr/bin/python3 {HERE}/rtsp_server.py '{path}={FACTORIES[path]}' "
-                  f"--port 8554 --not-shared 2>/dev/null & }} | {{ read port && [ $port = 8554 ] || {{ echo no server; exit; }}; {reader}; kill 0; }}")
+                  f"--port 8554 --not-shared 2>/dev/null & }} | {{ read port && [ $port = 8554 ] || {{ echo no server; "
+                  f"exit; }}; {reader}; kill 0; }}")
         return ["unshare", "-rn", "setsid", "-w", "sh", "-c", script]
 
 
@@ -446,9 +447,10 @@ class Hostile(unittest.TestCase):
 
 def run_classes():
     """All classes at once, each in a process of its own, since they mostly wait."""
-    classes = [name for name, value in globals().items() if isinstance(value, type) and issubclass(value, unittest.TestCase)]
-    processes = [subprocess.Popen([sys.executable, __file__, PROGRAM, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True) for name in classes]
+    classes = [name for name, value in globals().items()
+               if isinstance(value, type) and issubclass(value, unittest.TestCase)]
+    processes = [subprocess.Popen([sys.executable, __file__, PROGRAM, name], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True) for name in classes]
     outputs = [process.communicate()[0] for process in processes]
     for name, output in zip(classes, outputs):
         print(f"{name}\n{output}")

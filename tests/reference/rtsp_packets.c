@@ -2,8 +2,9 @@
  *
  *     rtsp_packets URL [key=value...]
  *
- * Keys: user, password, transport (auto, tcp, udp), latency (ms), timeout (ms, of opening), ca, hosts, most (bytes of a packet),
- * packets and seconds (to read at most), decode (0, 1), quiet (0, 1: no packets are written), survey (0, 1), stop (ms from the beginning until it is told to stop).
+ * Keys: user, password, transport (auto, tcp, udp), latency (ms), timeout (ms, of opening), ca, hosts, most (bytes of a
+ * packet), packets and seconds (to read at most), decode (0, 1), quiet (0, 1: no packets are written), survey (0, 1),
+ * stop (ms from the beginning until it is told to stop).
  * Lines:
  *
  *     survey CODEC WIDTHxHEIGHT RATE REFERENCES MS          (from the beginning until it was known)

@@ -93,7 +93,8 @@ static AVBSFContext *open_filter(const AVStream *from) {
     return filter;
 }
 
-static void add_picture(clip *of, AVBSFContext *filter, AVFormatContext *sender, const AVStream *from, AVPacket *packet) {
+static void add_picture(clip *of, AVBSFContext *filter, AVFormatContext *sender, const AVStream *from,
+                        AVPacket *packet) {
     AVPacket *original = av_packet_clone(packet);
     const int64_t ticks = av_rescale_q(packet->pts, from->time_base, (AVRational){1, 90000});
     assert_in_range(of->count, 0, MOST_PICTURES - 1);
@@ -241,7 +242,8 @@ static void check_zeros(const mr_rtp_unit *unit) {
         assert_int_equal(unit->data[unit->bytes + (size_t)i], 0);
 }
 
-/* All packets, in order, with or without markers: without them a picture is complete with the next one's first packet. */
+/* All packets, in order, with or without markers: without them a picture is complete with the next one's first packet.
+ * */
 static void check_whole(const clip *of, bool markers) {
     mr_rtp_order *order;
     mr_rtp_packet packet;
@@ -420,8 +422,8 @@ static void check_decoded(const clip *of, int per_mille) {
         if (lossy.hash[i] && lossy.hash[i] != clean.hash[i])
             fail_msg("picture %zu is wrong and nobody says so", i);
     }
-    print_message("%d of 1000 packets lost: %zu pictures decoded, %zu of them tainted, %zu right\n", per_mille, lossy.count,
-                  lossy.tainted, right);
+    print_message("%d of 1000 packets lost: %zu pictures decoded, %zu of them tainted, %zu right\n", per_mille,
+                  lossy.count, lossy.tainted, right);
     assert_in_range(right, 1, of->count);
 }
 
@@ -452,13 +454,14 @@ static const struct {
     mr_rtp_codec codec;
 } clips[] = {
     {"rtp-h264.mkv", SOURCE "-c:v libx264 -preset veryfast -bf 2 -g 25 -b:v 2M -pix_fmt yuv420p", MR_RTP_H264},
-    {"rtp-h264-slices.mkv", SOURCE "-c:v libx264 -preset veryfast -g 25 -b:v 3M -slices 4 -aud 1 -pix_fmt yuv420p", MR_RTP_H264},
+    {"rtp-h264-slices.mkv", SOURCE "-c:v libx264 -preset veryfast -g 25 -b:v 3M -slices 4 -aud 1 -pix_fmt yuv420p",
+     MR_RTP_H264},
     /* Pictures behind a key that are shown before it, and predicted from earlier ones (RASL). */
     {"rtp-hevc-open.mkv", SOURCE "-c:v libx265 -preset ultrafast -b:v 2M -pix_fmt yuv420p -x265-params "
      "log-level=none:info=0:aud=1:keyint=24:min-keyint=24:open-gop=1:bframes=3:b-adapt=0:scenecut=0:rc-lookahead=30",
      MR_RTP_HEVC},
-    {"rtp-jpeg.mkv", "-f lavfi -i testsrc2=size=640x360:rate=25 -frames:v 60 -c:v mjpeg -huffman default -q:v 6 -pix_fmt yuvj420p",
-     MR_RTP_JPEG},
+    {"rtp-jpeg.mkv", "-f lavfi -i testsrc2=size=640x360:rate=25 -frames:v 60 "
+     "-c:v mjpeg -huffman default -q:v 6 -pix_fmt yuvj420p", MR_RTP_JPEG},
 };
 
 static void test_clip(const char *name, const char *arguments, mr_rtp_codec codec) {

@@ -1,5 +1,5 @@
-/* Packets in order: what comes out of mr_rtp_order beside a model of it that keeps all packets in a table, without rings,
- * wraps or limits. */
+/* Packets in order: what comes out of mr_rtp_order beside a model of it that keeps all packets in a table, without
+ * rings, wraps or limits. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,8 +59,8 @@ static mr_rtp_put put(mr_rtp_order *order, int64_t number, int64_t now_ns) {
     return mr_rtp_order_put(order, &packet, now_ns);
 }
 
-/* Puts the packet and forgets its memory at once, as it is overwritten in a receive buffer: only one that is in order is
- * taken from there. -1: there is none to be taken. */
+/* Puts the packet and forgets its memory at once, as it is overwritten in a receive buffer: only one that is in order
+ * is taken from there. -1: there is none to be taken. */
 static int64_t put_and_take(mr_rtp_order *order, int64_t number, int64_t now_ns) {
     uint8_t payload[8];
     mr_rtp_packet packet = packet_of(number, payload), taken;
@@ -325,7 +325,8 @@ static void test_random_arrivals(void **state) {
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 200; i++) {
         random_state = seed + (uint64_t)i;
-        const int64_t wait_ns = between(1, 60) * (int64_t)MS, first = between(0, 1) ? 65536 - between(0, PACKETS) : between(0, 65535);
+        const int64_t wait_ns = between(1, 60) * (int64_t)MS;
+        const int64_t first = between(0, 1) ? 65536 - between(0, PACKETS) : between(0, 65535);
         const size_t count = draw_arrivals(arrivals, between(0, 80), between(0, 10), between(0, 5));
         run_random(first, wait_ns, arrivals, count);
     }
