@@ -42,8 +42,13 @@ static void add_text(gathering *to, const char *text) {
     add(to, text, length);
 }
 
+/* Such a value may be a secret. User and password of a URL are no part of the tree. */
+static bool is_secret(const mr_yaml *node) {
+    return node->key && strcmp(node->key, "token") == 0;
+}
+
 static void add_node(gathering *to, const mr_yaml *node) {
-    if (mr_yaml_is_null(node)) {
+    if (mr_yaml_is_null(node) || is_secret(node)) {
         add(to, "n", 1);
         return;
     }

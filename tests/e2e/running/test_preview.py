@@ -42,13 +42,13 @@ class Preview(Case):
         if not cv2:
             self.skipTest("no OpenCV and Pillow (tools/test installs them)")
 
-    def begin(self, options="", sources="", environment=None, log="info"):
+    def begin(self, options="", sources="", environment=None, log="info", more=()):
         """A run that has begun to listen; self.port is where."""
         self.log = self.folder / "log"
         path = self.write(PIPELINE.format(options=options, sources=sources))
         with self.log.open("w") as log_file, (self.folder / "summary").open("w") as summary:
-            self.child = harness.start([MILLRACE, "run", path, "--json", "--log", log], stderr=log_file, stdout=summary,
-                                       env={**harness.os.environ, **(environment or {})})
+            self.child = harness.start([MILLRACE, "run", path, "--json", "--log", log, *more], stderr=log_file,
+                                       stdout=summary, env={**harness.os.environ, **(environment or {})})
         self.addCleanup(self.child.wait)
         self.addCleanup(self.child.kill)
         found = self.wait_for(lambda: re.search(r"look: listens at http://127\.0\.0\.1:(\d+)/", self.log.read_text()))
@@ -203,6 +203,23 @@ class Pictures(Preview):
         self.assertEqual(self.get("/hd.jpg")[0], 200)
         self.finish()
 
+    def test_sources_that_come_and_go(self):
+        """Added by ctl, it has pictures; removed, its stream ends."""
+        control = self.folder / "control"
+        self.begin(sources="  max: 4\n", more=("--control", control))
+        self.folder.chmod(0o700)
+        told = call([MILLRACE, "ctl", "--control", control, "add", "late", "uri=lavfi:testsrc=size=64x48:rate=25",
+                     "realtime=true"])
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertEqual(decoded(self.await_picture("late")).shape, (48, 64, 3))
+        stream = self.connect(stream_request("late"))
+        self.assertTrue(stream.recv(100))
+        self.assertEqual(call([MILLRACE, "ctl", "--control", control, "remove", "late"]).returncode, 0)
+        while stream.recv(65536):
+            pass
+        self.assertEqual(self.get("/hd.jpg")[0], 200)
+        self.finish()
+
     def test_few_sources_have_pictures(self):
         """At most so many, the newest; the others make room."""
         short = "".join(f'  s{n}: {{uri: "lavfi:testsrc=size=64x48:rate=25:duration=1", realtime: true}}\n'
@@ -269,6 +286,12 @@ class Requests(Preview):
             self.assertEqual(done.returncode, 0, done.stderr)
             commands += [done.stdout, done.stderr]
         self.assertFalse([text for text in commands if TOKEN in text])
+        # Nor does the digest of the pipeline tell of it.
+        plans = [json.loads(call([MILLRACE, "plan", "--json", self.folder / "pipeline.yaml", *more],
+                                 environment={"PREVIEW_TOKEN": token}).stdout)["digest"]
+                 for token, more in ((TOKEN, ()), (TOKEN + "x", ()), (TOKEN, ("--set", "stages.look.fps=7")))]
+        self.assertEqual(plans[0], plans[1])
+        self.assertNotEqual(plans[0], plans[2])
 
     def test_as_many_as_may(self):
         self.begin(", viewers: 2")
