@@ -27,6 +27,7 @@ static const mr_stage_type *const types[] = {
     &mr_phash_stage,
     &mr_preprocess_stage,
     &mr_preview_stage,
+    &mr_record_stage,
     &mr_sharpness_stage,
     &mr_video_stage,
     &mr_zmq_pub_stage,

@@ -30,6 +30,7 @@ extern const mr_stage_type mr_null_stage;
 extern const mr_stage_type mr_phash_stage;
 extern const mr_stage_type mr_preprocess_stage;
 extern const mr_stage_type mr_preview_stage;
+extern const mr_stage_type mr_record_stage;
 extern const mr_stage_type mr_sharpness_stage;
 extern const mr_stage_type mr_video_stage;
 extern const mr_stage_type mr_zmq_pub_stage;

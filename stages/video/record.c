@@ -1,0 +1,251 @@
+/* record: the packets around events of a source, in files. Its inputs are merged: the packets of the source, which are kept
+ * in memory for a while, and frames whose results say that something has happened. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "stages/list.h"
+#include "stages/media/media_codec.h"
+#include "stages/media/media_input.h"
+#include "stages/sink/output.h"
+#include "stages/video/recording.h"
+#include "stages/video/video_options.h"
+
+typedef struct record_options {
+    const char *path, *name;
+    mr_strings classes;
+    double score;
+    int64_t before, after, keep, memory, longest, keep_for, keep_bytes;
+    int on_full;
+} record_options;
+
+typedef struct record_state {
+    mr_recording recording;
+    uint32_t epoch;       /* of the stream in the cache */
+    mr_media *media;      /* NULL: no packet has come */
+    uint64_t seen_epochs; /* of which a picture of motion has come: their number */
+    uint32_t seen_epoch;  /* the last of them */
+    bool taken, refused;
+} record_state;
+
+#define FIELD(name) offsetof(record_options, name)
+static const mr_option options[] = {
+    {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_FOLDER, .offset = FIELD(path), .required = true,
+     .example = "events", .help = "folder to write to; it is made if it does not exist"},
+    {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
+     .fallback = "{source}-{time}.mp4",
+     .help = "name of each file, as of video: .mp4, .mkv or .ts; {source}, {number} and {time} (of its first picture, in "
+             "UTC) are replaced. Beside it is a file of the same name with .json"},
+    {.name = "classes", .kind = MR_OPTION_STRINGS, .offset = FIELD(classes),
+     .help = "labels that trigger a recording if a frame has one of them; none: every frame that comes and is no packet "
+             "does, such as those that motion lets through"},
+    {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = FIELD(score), .fallback = "0.5", .min = -1e9, .max = 1e9,
+     .help = "least score of such a class"},
+    {.name = "before", .kind = MR_OPTION_DURATION, .offset = FIELD(before), .fallback = "5s", .max = 3600e9,
+     .help = "recorded before a trigger, from the key frame before that time on"},
+    {.name = "after", .kind = MR_OPTION_DURATION, .offset = FIELD(after), .fallback = "5s", .max = 86400e9,
+     .help = "recorded after a trigger; triggers whose stretches meet share a file"},
+    {.name = "keep", .kind = MR_OPTION_DURATION, .offset = FIELD(keep), .fallback = "20s", .max = 7200e9,
+     .help = "how long packets are kept in memory: at least `before`, and as late as a trigger may come beside it"},
+    {.name = "memory", .kind = MR_OPTION_BYTES, .offset = FIELD(memory), .fallback = "64MiB", .min = 65536, .max = 1e12,
+     .help = "for the packets of one source, at most"},
+    {.name = "longest", .kind = MR_OPTION_DURATION, .offset = FIELD(longest), .fallback = "10m", .min = 1e9,
+     .max = 86400e9, .help = "of a file: then another one goes on, with the next key frame"},
+    {.name = "keep_for", .kind = MR_OPTION_DURATION, .offset = FIELD(keep_for), .fallback = "0s", .max = 1e18,
+     .help = "whenever a file is finished, remove the source's files that are older than this; 0: none"},
+    {.name = "keep_bytes", .kind = MR_OPTION_BYTES, .offset = FIELD(keep_bytes), .fallback = "0", .max = 1e18,
+     .help = "and its oldest ones, until all together have no more bytes than this; 0: none"},
+    MR_ON_FULL_OPTION(FIELD(on_full)),
+    MR_OPTIONS_END};
+
+static const mr_port inputs[] = {
+    {.name = "in", .help = "packets of the source, and frames with results that may be triggers"}, {0}};
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static int container_of(const record_options *given, mr_container *container) {
+    const mr_video_options as_video = {.path = given->path, .name = given->name};
+    const char *option;
+    int status = mr_video_container(&as_video, container, &option);
+    if (!status && mr_video_is_hls(&as_video))
+        return mr_fail(MR_ERROR_CONFIG, "a recording is one file: name must end with .mp4, .mkv or .ts");
+    if (!status && !mr_video_name_differs(given->name))
+        return mr_fail(MR_ERROR_CONFIG, "there is a file for each recording: name needs {time} or {number}");
+    return status;
+}
+
+static int negotiate(mr_negotiation *negotiation) {
+    const record_options *given = negotiation->options;
+    const mr_planned_input *input = &negotiation->inputs[0];
+    mr_container container;
+    if (container_of(given, &container))
+        return mr_refuse(negotiation, "name", "%s", mr_message());
+    if (!strstr(given->name, "{source}") && negotiation->sources > 1)
+        return mr_refuse(negotiation, "name", "%d sources come here, so the name needs {source}", negotiation->sources);
+    if (given->before > given->keep)
+        return mr_refuse(negotiation, "keep", "keep must be at least as long as before: packets that are not kept cannot "
+                         "be recorded");
+    if (input->set.payload == MR_PAYLOAD_PICTURE || input->set.payload == MR_PAYLOAD_TENSOR)
+        return mr_refuse(negotiation, NULL, "%s gives no packets: its input must name a source of packets, or encode, beside "
+                         "the stage that triggers: input: [SOURCE, %s]", input->from, input->from);
+    if (input->set.payload == MR_PAYLOAD_PACKET)
+        return mr_refuse(negotiation, NULL, "only packets come here, and nothing triggers a recording: its input must name "
+                         "a stage with results, too: input: [%s, STAGE]; the sink video writes all packets", input->from);
+    return MR_OK;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+static int open_record(mr_stage *self) {
+    const record_options *given = self->options;
+    record_state *state = self->state;
+    mr_recording *recording = &state->recording;
+    mr_av_log_capture();
+    if (mkdir(given->path, 0777) && errno != EEXIST)
+        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO, "%s: %s", given->path, strerror(errno));
+    *recording = (mr_recording){
+        .self = self, .folder = given->path, .pattern = given->name, .before_ns = given->before, .after_ns = given->after,
+        .longest_ns = given->longest, .cache = {.keep_ns = given->keep, .most_bytes = (size_t)given->memory},
+        .keep = {.folder = given->path, .pattern = given->name, .source = self->source_id, .beside = ".json",
+                 .for_ns = given->keep_for, .bytes = given->keep_bytes},
+        .full = mr_full_make(self, given->on_full)};
+    int status = container_of(given, &recording->container);
+    return status ? status : mr_recording_open(recording);
+}
+
+static bool is_wanted(const record_options *given, const mr_class *class) {
+    for (size_t i = 0; class->label && class->score >= (float)given->score && i < given->classes.count; i++)
+        if (strcmp(class->label, given->classes.item[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool find_class(const record_options *given, const mr_frame *frame, mr_trigger *trigger) {
+    for (const mr_result *result = frame->results; result; result = result->next)
+        for (size_t i = 0; result->kind == MR_RESULT_CLASSES && i < result->count; i++)
+            if (is_wanted(given, &result->classes[i])) {
+                trigger->stage = result->stage;
+                trigger->label = result->classes[i].label;
+                trigger->score = result->classes[i].score;
+                return true;
+            }
+    return false;
+}
+
+/* The first picture of a stream passes motion whether something moves or not. */
+static bool is_first_of_motion(record_state *state, const mr_frame *frame) {
+    const mr_result *result = frame->results;
+    bool motion = result && result->kind == MR_RESULT_TENSOR && strcmp(result->name, "motion") == 0;
+    bool first = motion && (!state->seen_epochs || state->seen_epoch != frame->identity.epoch);
+    state->seen_epochs += first;
+    state->seen_epoch = first ? frame->identity.epoch : state->seen_epoch;
+    return first;
+}
+
+static int take_result(mr_stage *self, const mr_frame *frame) {
+    const record_options *given = self->options;
+    record_state *state = self->state;
+    mr_trigger trigger = {.frame = frame->identity, .pts_ns = frame->pts_ns,
+                          .stage = frame->results ? frame->results->stage : NULL};
+    bool wanted = given->classes.count ? find_class(given, frame, &trigger) : !is_first_of_motion(state, frame);
+    if (!wanted || !state->media || frame->pts_ns == MR_NO_TIME)
+        return MR_OK;
+    if (frame->identity.epoch != state->epoch) {
+        mr_stage_info(self, "%s: a trigger at %.3f s comes after its stream has ended", self->source_id,
+                      (double)frame->pts_ns / 1e9);
+        return MR_OK;
+    }
+    return mr_recording_trigger(&state->recording, &trigger);
+}
+
+static int take_packet(mr_stage *self, const mr_frame *frame) {
+    record_state *state = self->state;
+    const AVCodecParameters *codec = frame->media ? frame->media->codec : NULL;
+    bool other = state->media && (frame->media->codec != state->media->codec || frame->identity.epoch != state->epoch);
+    int status = MR_OK;
+    if (!codec)
+        return mr_fail(MR_ERROR_DATA, "a packet of an unknown stream");
+    if (!state->media || other) {
+        status = mr_recording_end(&state->recording);
+        if (!status)
+            status = mr_recording_put(&state->recording);
+        if (!status && mr_container_check(state->recording.container, avcodec_get_name(codec->codec_id)))
+            status = mr_fail(MR_ERROR_DATA, "%s", mr_message());
+        if (status)
+            return status;
+        mr_media_unref(&state->media);
+        state->media = mr_media_ref(frame->media);
+        state->epoch = frame->identity.epoch;
+    }
+    return mr_recording_add(&state->recording, frame);
+}
+
+static int refuse(mr_stage *self, mr_io *io, const mr_frame *frame, int status) {
+    record_state *state = self->state;
+    if (status != MR_ERROR_DATA)
+        return mr_output_failed(io, frame, status);
+    if (!state->refused)
+        mr_io_fail_source(io, frame->identity.source, status);
+    state->refused = true;
+    mr_io_drop(io, frame, "cannot be recorded");
+    return MR_DONE;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    record_state *state = self->state;
+    const mr_frame *frame = mr_io_input(io);
+    int status = mr_recording_put(&state->recording);
+    if (!status && !state->taken) {
+        bool packet = frame->format.payload == MR_PAYLOAD_PACKET;
+        status = packet ? take_packet(self, frame) : take_result(self, frame);
+        if (status)
+            return refuse(self, io, frame, status);
+        state->taken = true;
+        status = mr_recording_put(&state->recording);
+    }
+    if (status)
+        return mr_output_failed(io, frame, status);
+    state->taken = false;
+    return MR_DONE;
+}
+
+static int flush(mr_stage *self, mr_io *io, uint32_t source) {
+    record_state *state = self->state;
+    (void)source;
+    int status = mr_recording_end(&state->recording);
+    if (!status)
+        status = mr_recording_put(&state->recording);
+    if (status == MR_ERROR_AGAIN)
+        return mr_full_wait(io);
+    if (!status && state->recording.cache.cut_short)
+        mr_stage_info(self, "%s: `memory` was too little for all of `keep`", self->source_id);
+    return status;
+}
+
+static void close_record(mr_stage *self) {
+    record_state *state = self->state;
+    mr_recording_close(&state->recording);
+    mr_media_unref(&state->media);
+}
+
+const mr_stage_type mr_record_stage = {
+    .name = "record",
+    .summary = "records the packets around events into video files",
+    .help = "Its input names a source of packets and a stage whose frames trigger: input: [lobby, classify]. Packets are kept "
+            "in memory, and go into files as they came, each at most once: from the key frame before `before` of a trigger "
+            "to `after` it. A file stays open until no further trigger can meet it; a trigger that comes later begins with "
+            "the first key frame that was not written. The JSON file beside it has the packets' and the triggers' numbers "
+            "and times, and `complete`: false until the file is finished. A frame counts as delivered once it was looked "
+            "at: a process that is killed loses what was in memory, and the last second of an open file.",
+    .inputs = inputs,
+    .options = options,
+    .options_bytes = sizeof(record_options),
+    .state_bytes = sizeof(record_state),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .blocking = true,
+    .negotiate = negotiate,
+    .open = open_record,
+    .process = process,
+    .flush = flush,
+    .close = close_record,
+};

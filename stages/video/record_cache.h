@@ -1,0 +1,31 @@
+/* The last packets of one source, in memory: whole groups of pictures, each from a key frame on. No more than so many
+ * seconds are kept behind the newest packet, beside the group that they begin in, and no more than so many bytes. One
+ * thread. All zero, with both limits set, is empty. */
+#ifndef MILLRACE_STAGES_VIDEO_RECORD_CACHE_H
+#define MILLRACE_STAGES_VIDEO_RECORD_CACHE_H
+
+#include "millrace/stage.h"
+
+typedef struct mr_cached {
+    mr_frame frame;    /* of a packet: a copy, which belongs to no run */
+    int64_t time_ns;   /* when it is decoded; if that is unknown, as the one before */
+    bool written;
+    struct mr_cached *next;
+} mr_cached;
+
+typedef struct mr_record_cache {
+    int64_t keep_ns;
+    size_t most_bytes;
+    mr_cached *first, *last;
+    size_t bytes;
+    bool cut_short; /* it once had to keep less than keep_ns */
+} mr_record_cache;
+
+/* Adds a copy of a packet. One before the first key frame is left out: *added is then NULL. MR_ERROR_MEMORY. */
+int mr_record_cache_add(mr_record_cache *cache, const mr_frame *packet, mr_cached **added);
+/* The last key frame that is shown at or before that time, and was not written; if there is none, the first that was
+ * not written. NULL: there is none either. */
+mr_cached *mr_record_cache_start(const mr_record_cache *cache, int64_t time_ns);
+void mr_record_cache_clear(mr_record_cache *cache);
+
+#endif

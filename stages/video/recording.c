@@ -1,0 +1,297 @@
+#include "stages/video/recording.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/memory.h"
+
+enum { MOST_AGAIN = 10000 };
+static const int64_t CUT_NS = 1000000000;
+
+int mr_recording_open(mr_recording *recording) {
+    recording->triggers = mr_calloc(MR_TRIGGERS_LISTED, sizeof *recording->triggers);
+    recording->number = mr_video_keep_next(&recording->keep);
+    return recording->triggers ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a list of triggers");
+}
+
+static int64_t wall_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- the JSON file ----------------------------------------------------------------------------------------------- */
+
+static void write_time(yajl_gen json, const char *key, int64_t time_ns) {
+    if (time_ns != MR_NO_TIME)
+        mr_json_integer(json, key, time_ns);
+}
+
+static void describe_trigger(yajl_gen json, const mr_trigger *trigger) {
+    mr_json_open_map(json, NULL);
+    mr_json_integer(json, "epoch", trigger->frame.epoch);
+    mr_json_integer(json, "seq", (int64_t)trigger->frame.seq);
+    if (trigger->frame.sub)
+        mr_json_integer(json, "sub", trigger->frame.sub);
+    write_time(json, "pts_ns", trigger->pts_ns);
+    mr_json_text(json, "stage", trigger->stage);
+    if (trigger->label) {
+        mr_json_text(json, "label", trigger->label);
+        mr_json_number(json, "score", trigger->score);
+    }
+    yajl_gen_map_close(json);
+}
+
+static void describe(const mr_recording *recording, yajl_gen json, bool complete) {
+    size_t listed = recording->trigger_count < MR_TRIGGERS_LISTED ? recording->trigger_count : MR_TRIGGERS_LISTED;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "source", recording->self->source_id);
+    mr_json_text(json, "file", recording->file.name);
+    mr_json_bool(json, "complete", complete);
+    mr_json_integer(json, "begun_unix_ns", recording->begun_ns);
+    mr_json_open_map(json, "packets");
+    mr_json_integer(json, "count", (int64_t)recording->packets);
+    mr_json_integer(json, "epoch", recording->first.epoch);
+    mr_json_integer(json, "first_seq", (int64_t)recording->first.seq);
+    mr_json_integer(json, "last_seq", (int64_t)recording->last.seq);
+    write_time(json, "first_pts_ns", recording->first_ns);
+    write_time(json, "last_pts_ns", recording->last_ns);
+    yajl_gen_map_close(json);
+    mr_json_integer(json, "trigger_count", (int64_t)recording->trigger_count);
+    mr_json_open_array(json, "triggers");
+    for (size_t i = 0; i < listed; i++)
+        describe_trigger(json, &recording->triggers[i]);
+    yajl_gen_array_close(json);
+    yajl_gen_map_close(json);
+}
+
+/* A recording without it is still a recording. */
+static void note(mr_recording *recording, bool complete) {
+    char path[MR_VIDEO_PATH + 8], *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    yajl_gen json = stream ? mr_json_create(true) : NULL;
+    int stem = (int)(strlen(recording->file.path) - strlen(mr_video_name_ending(recording->file.path)));
+    snprintf(path, sizeof path, "%.*s.json", stem, recording->file.path);
+    int status = json ? MR_OK : MR_ERROR_MEMORY;
+    if (json) {
+        describe(recording, json, complete);
+        status = mr_json_finish(json, stream);
+    }
+    if (stream)
+        fclose(stream);
+    if (!status)
+        status = mr_file_replace(path, text, bytes);
+    free(text);
+    if (status)
+        mr_stage_warn(recording->self, "%s cannot be written: %s", path, mr_message());
+    recording->noted = true;
+}
+
+/* ---- one file ---------------------------------------------------------------------------------------------------- */
+
+static int make_file(mr_recording *recording) {
+    char name[MR_VIDEO_NAME];
+    int status = MR_ERROR_AGAIN;
+    for (int again = 0; status == MR_ERROR_AGAIN && again < MOST_AGAIN; again++) {
+        status = mr_video_name_print(name, recording->pattern, recording->self->source_id, recording->number,
+                                     recording->begun_ns / 1000000000, again);
+        if (!status)
+            status = mr_video_file_make(&recording->file, recording->folder, name, false);
+    }
+    return status == MR_ERROR_AGAIN ? MR_ERROR_IO : status;
+}
+
+static int open_file(mr_recording *recording, const mr_cached *start) {
+    int status = mr_muxer_open(&recording->muxer, recording->container, &start->frame);
+    if (status)
+        return status;
+    recording->begun_ns = wall_ns() - (recording->cache.last->time_ns - start->time_ns);
+    status = make_file(recording);
+    if (status) {
+        mr_muxer_close(&recording->muxer);
+        return status;
+    }
+    recording->number++;
+    recording->files++;
+    recording->packets = recording->trigger_count = 0;
+    recording->first = start->frame.identity;
+    recording->first_ns = recording->last_ns = start->frame.pts_ns;
+    recording->start_ns = recording->cut_ns = start->time_ns;
+    mr_stage_info(recording->self, "%s: records %s", recording->self->source_id, recording->file.path);
+    return MR_OK;
+}
+
+static int end_file(mr_recording *recording) {
+    if (!recording->muxer || recording->file.ending)
+        return MR_OK;
+    recording->file.ending = true;
+    recording->writes = false;
+    return mr_muxer_end(recording->muxer);
+}
+
+int mr_recording_put(mr_recording *recording) {
+    if (!recording->muxer)
+        return MR_OK;
+    int status = mr_video_file_write(&recording->file, recording->muxer, &recording->full, recording->self);
+    if (status || !recording->file.ending)
+        return status;
+    mr_muxer_close(&recording->muxer);
+    note(recording, true);
+    status = mr_video_file_close(&recording->file);
+    mr_video_keep_apply(&recording->keep, recording->self, recording->file.name);
+    return status;
+}
+
+/* ---- packets ----------------------------------------------------------------------------------------------------- */
+
+static void list(mr_recording *recording, const mr_trigger *trigger) {
+    if (recording->trigger_count < MR_TRIGGERS_LISTED)
+        recording->triggers[recording->trigger_count] = *trigger;
+    recording->trigger_count++;
+    recording->noted = false;
+}
+
+static int write_one(mr_recording *recording, mr_cached *packet) {
+    int status = mr_muxer_write(recording->muxer, &packet->frame);
+    if (status)
+        return status;
+    packet->written = true;
+    recording->packets++;
+    recording->last = packet->frame.identity;
+    if (packet->frame.pts_ns > recording->last_ns)
+        recording->last_ns = packet->frame.pts_ns;
+    if (packet->time_ns - recording->cut_ns < CUT_NS)
+        return MR_OK;
+    recording->cut_ns = packet->time_ns;
+    if (!recording->noted)
+        note(recording, false);
+    return mr_muxer_cut(recording->muxer);
+}
+
+/* The file is as long as it may be: the next begins with this key frame. */
+static bool is_over(const mr_recording *recording, const mr_cached *packet) {
+    return packet->frame.flags & MR_FRAME_KEY && packet->time_ns - recording->start_ns >= recording->longest_ns;
+}
+
+/* The newest trigger goes along if it belongs to the next file. */
+static int begin_next(mr_recording *recording, const mr_cached *key) {
+    size_t listed = recording->trigger_count < MR_TRIGGERS_LISTED ? recording->trigger_count : MR_TRIGGERS_LISTED;
+    const mr_trigger last = recording->triggers[listed ? listed - 1 : 0];
+    bool goes_along = listed && last.pts_ns >= key->frame.pts_ns;
+    int status = end_file(recording);
+    if (!status)
+        status = mr_recording_put(recording);
+    recording->broken = status == MR_ERROR_AGAIN;
+    if (!status)
+        status = open_file(recording, key);
+    if (!status && goes_along)
+        list(recording, &last);
+    if (!status)
+        note(recording, false);
+    return status;
+}
+
+/* A picture is wanted if it is decoded before the end, or shown before one that was written. */
+static bool is_wanted(const mr_recording *recording, const mr_cached *packet) {
+    return packet->time_ns <= recording->end_ns || packet->frame.pts_ns < recording->last_ns;
+}
+
+/* Writes what is wanted and was not written, from that packet on. */
+static int write_from(mr_recording *recording, mr_cached *packet) {
+    for (; packet && is_wanted(recording, packet); packet = packet->next) {
+        int status = !packet->written && is_over(recording, packet) ? begin_next(recording, packet) : MR_OK;
+        if (!status && !packet->written)
+            status = write_one(recording, packet);
+        if (status)
+            return status;
+    }
+    recording->writes = !packet;
+    return MR_OK;
+}
+
+/* No trigger to come reaches back to the end of the file, unless it is late. */
+static bool is_out_of_reach(const mr_recording *recording, const mr_cached *packet) {
+    return packet->time_ns > recording->end_ns + recording->before_ns;
+}
+
+int mr_recording_add(mr_recording *recording, const mr_frame *frame) {
+    int status = recording->held ? MR_OK : mr_record_cache_add(&recording->cache, frame, &recording->held);
+    const mr_cached *packet = recording->held;
+    if (!status && packet && recording->muxer && recording->writes)
+        status = write_from(recording, recording->held);
+    else if (!status && packet && recording->muxer && is_out_of_reach(recording, packet))
+        status = end_file(recording);
+    if (status != MR_ERROR_AGAIN)
+        recording->held = NULL;
+    return status;
+}
+
+/* ---- triggers ---------------------------------------------------------------------------------------------------- */
+
+/* The packet behind the last one that was written. */
+static mr_cached *unwritten(const mr_recording *recording) {
+    mr_cached *packet = recording->cache.first;
+    for (mr_cached *one = packet; one; one = one->next)
+        if (one->written)
+            packet = one->next;
+    return packet;
+}
+
+static int join(mr_recording *recording, const mr_trigger *trigger) {
+    int64_t end_ns = trigger->pts_ns + recording->after_ns;
+    list(recording, trigger);
+    if (end_ns <= recording->end_ns)
+        return MR_OK;
+    recording->end_ns = end_ns;
+    return recording->writes ? MR_OK : write_from(recording, unwritten(recording));
+}
+
+static int begin_file(mr_recording *recording, const mr_trigger *trigger) {
+    mr_cached *start = recording->broken ? unwritten(recording)
+                                         : mr_record_cache_start(&recording->cache, trigger->pts_ns - recording->before_ns);
+    recording->broken = false;
+    if (!start || start->time_ns > trigger->pts_ns + recording->after_ns) {
+        mr_stage_warn(recording->self, "%s: the packets around %.3f s are not in memory any more, or were written before",
+                      recording->self->source_id, (double)trigger->pts_ns / 1e9);
+        return MR_OK;
+    }
+    int status = open_file(recording, start);
+    if (status)
+        return status;
+    recording->end_ns = trigger->pts_ns + recording->after_ns;
+    list(recording, trigger);
+    note(recording, false);
+    return write_from(recording, start);
+}
+
+int mr_recording_trigger(mr_recording *recording, const mr_trigger *trigger) {
+    bool open = recording->muxer && !recording->file.ending;
+    if (open && trigger->pts_ns - recording->before_ns <= recording->end_ns)
+        return join(recording, trigger);
+    int status = end_file(recording);
+    if (!status)
+        status = mr_recording_put(recording);
+    return status ? status : begin_file(recording, trigger);
+}
+
+int mr_recording_end(mr_recording *recording) {
+    mr_record_cache_clear(&recording->cache);
+    return end_file(recording);
+}
+
+void mr_recording_close(mr_recording *recording) {
+    recording->full.waits = false;
+    if (recording->self && recording->muxer && (end_file(recording) || mr_recording_put(recording)))
+        mr_stage_warn(recording->self, "%s", mr_message());
+    mr_muxer_close(&recording->muxer);
+    if (recording->file.fd)
+        mr_video_file_close(&recording->file);
+    mr_record_cache_clear(&recording->cache);
+    mr_free(recording->triggers);
+    recording->triggers = NULL;
+}
