@@ -233,8 +233,8 @@ const mr_stage_type mr_record_stage = {
     .summary = "records the packets around events into video files",
     .help = "Its input names a source of packets and a stage whose frames trigger: input: [lobby, classify]. Packets are kept "
             "in memory, and go into files as they came, each at most once: from the key frame before `before` of a trigger "
-            "to `after` it. A file stays open until no further trigger can meet it; a trigger that comes later begins with "
-            "the first key frame that was not written. The JSON file beside it has the packets' and the triggers' numbers "
+            "to `after` it. A file stays open for as long as packets are kept, since a trigger that comes late may still meet "
+            "it; one that comes even later begins with the first key frame that was not written. The JSON file beside it has the packets' and the triggers' numbers "
             "and times, and `complete`: false until the file is finished. A frame counts as delivered once it was looked "
             "at: a process that is killed loses what was in memory, and the last second of an open file.",
     .inputs = inputs,

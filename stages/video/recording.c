@@ -214,9 +214,9 @@ static int write_from(mr_recording *recording, mr_cached *packet) {
     return MR_OK;
 }
 
-/* No trigger to come reaches back to the end of the file, unless it is late. */
+/* No trigger to come reaches back to the end of the file, unless it is later than packets are kept for. */
 static bool is_out_of_reach(const mr_recording *recording, const mr_cached *packet) {
-    return packet->time_ns > recording->end_ns + recording->before_ns;
+    return packet->time_ns > recording->end_ns + recording->cache.keep_ns;
 }
 
 int mr_recording_add(mr_recording *recording, const mr_frame *frame) {
