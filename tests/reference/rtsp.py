@@ -407,6 +407,47 @@ class Hostile(unittest.TestCase):
         times = [packet.pts for packet in found.packets]
         self.assertEqual(times, sorted(times))
 
+    def test_size_changes_in_h264(self):
+        """Parameter sets come with the stream alone, and others in its middle."""
+        sizes = ("320x240", "640x480", "320x240")
+        pictures = []
+        for size in sizes:
+            made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size={size}:rate=25", "-frames:v", "8",
+                                   "-c:v", "libx264", "-bf", "0", "-x264-params", "aud=1", "-f", "h264", "-"],
+                                  capture_output=True, check=True, timeout=TIMEOUT).stdout
+            pictures += [b"\0\0\0\1\x09" + picture for picture in made.split(b"\0\0\0\1\x09")[1:]]
+
+        def packets(connection):
+            number = 0
+            for index, picture in enumerate(pictures):
+                made = hostile.h264(picture, number, index * 3600)
+                number += len(made)
+                connection.sendall(b"".join(map(hostile.interleaved, made)))
+            time.sleep(TIMEOUT)
+
+        _, found = self.against({"packets": 24, "decode": 1, "survey": 1}, sdp=hostile.SDP_H264, packets=packets)
+        self.assertEqual((found.status, len(found.packets), len(pictures)), (0, 24, 24), found.message)
+        self.assertEqual(found.survey[:2], ["h264", "320x240"])
+        self.assertEqual([packet.size for packet in found.packets], [size for size in sizes for _ in range(8)])
+        self.assertEqual([packet.flags & KEY for packet in found.packets], [1, 0, 0, 0, 0, 0, 0, 0] * 3)
+        self.assertEqual([picture.size for picture in found.pictures], [size for size in sizes for _ in range(8)])
+
+    def test_a_nonce_that_grows_old(self):
+        asked = []
+
+        def guarded(server, headers):
+            nonce = len(asked) // 2
+            asked.append(headers.get("authorization", ""))
+            if f'nonce="{nonce}"' in asked[-1]:
+                return server.other(headers)
+            return hostile.refusing("401 No", f'WWW-Authenticate: Digest realm="r", nonce="{nonce}", stale=true')(server, headers)
+
+        _, found = self.against({"seconds": 4, "packets": 100000, "user": "me", "password": "secret"}, timeout=2,
+                                GET_PARAMETER=guarded)
+        self.assertEqual(found.status, AGAIN, found.message)
+        self.assertGreaterEqual(len(asked), 2)
+        self.assertTrue(asked[1].startswith('Digest username="me"'), asked)
+
     def test_bye(self):
         def packets(connection):
             for number in range(5):

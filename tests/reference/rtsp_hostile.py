@@ -8,10 +8,28 @@ SDP = (b"v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=x\r\nt=0 0\r\na=control:*\r\na=ran
        b"m=video 0 RTP/AVP 26\r\na=control:track1\r\na=framerate:25\r\n")
 
 
+SDP_H264 = SDP.split(b"m=")[0] + b"m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=control:track1\r\n"
+
+
 def jpeg(number, timestamp, width=16, height=16, source=0x1234, marker=True):
     """An RTP packet with a whole JPEG of 16 grey blocks or fewer (RFC 2435, type 1, Q 50)."""
     head = struct.pack(">BBHII", 0x80, (0x80 if marker else 0) | 26, number & 0xffff, timestamp & 0xffffffff, source)
     return head + struct.pack(">IBBBB", 0, 1, 50, width // 8, height // 8) + b"\x28\xa0\x02\x8a\x00\x28\xa0\x0f" * 4
+
+
+def h264(annex_b, number, timestamp):
+    """RTP packets of one access unit (RFC 6184): NAL units by themselves, or in fragments."""
+    payloads = []
+    for nal in filter(None, (part.rstrip(b"\0") for part in annex_b.split(b"\0\0\1"))):
+        if len(nal) <= 1000:
+            payloads.append(nal)
+            continue
+        pieces = [nal[i:i + 1000] for i in range(1, len(nal), 1000)]
+        for i, piece in enumerate(pieces):
+            place = (0x80 if i == 0 else 0) | (0x40 if i == len(pieces) - 1 else 0)
+            payloads.append(bytes([nal[0] & 0xe0 | 28, place | nal[0] & 31]) + piece)
+    return [struct.pack(">BBHII", 0x80, (0x80 if i == len(payloads) - 1 else 0) | 96, (number + i) & 0xffff, timestamp, 5) + payload
+            for i, payload in enumerate(payloads)]
 
 
 def interleaved(packet, channel=0):

@@ -445,6 +445,113 @@ static void check_lossy(const clip *of) {
     }
 }
 
+/* ---- odd senders ------------------------------------------------------------------------------------------------- */
+
+/* A sender that marks every packet: pictures are complete when the time changes, once that was seen, and those of before
+ * are not said to be whole. */
+static void check_marked_always(const clip *of) {
+    mr_rtp_unit unit;
+    mr_rtp_packet packet;
+    size_t whole = 0;
+    mr_depacketizer *units = make(of);
+    assert_true(mr_rtp_parse(&packet, of->packets[0].data, of->packets[0].bytes));
+    const uint32_t base = packet.timestamp - (uint32_t)of->ticks[0];
+    for (size_t i = 0; i <= of->packet_count; i++) {
+        if (i < of->packet_count) {
+            assert_true(mr_rtp_parse(&packet, of->packets[i].data, of->packets[i].bytes));
+            packet.time = packet.timestamp;
+            packet.marker = true;
+            mr_depacketizer_put(units, &packet);
+        } else {
+            mr_depacketizer_end(units);
+        }
+        while (mr_depacketizer_take(units, &unit))
+            if (!unit.damaged) {
+                assert_true(same(of, &unit, index_of(of, (int32_t)(unit.timestamp - base)), true));
+                whole++;
+            }
+    }
+    assert_in_range(whole, of->count - 2, of->count - 1);
+    mr_depacketizer_destroy(&units);
+}
+
+static void put(mr_depacketizer *units, int64_t time, bool marker, const char *payload, size_t bytes) {
+    const mr_rtp_packet packet = {.time = time, .timestamp = (uint32_t)time, .marker = marker,
+                                  .payload = (const uint8_t *)payload, .bytes = bytes};
+    mr_depacketizer_put(units, &packet);
+}
+
+#define PUT(time, marker, payload) put(units, time, marker, payload, sizeof payload - 1)
+
+static void expect_unit(mr_depacketizer *units, int64_t time, bool key, bool damaged, const char *data, size_t bytes) {
+    mr_rtp_unit unit;
+    assert_true(mr_depacketizer_take(units, &unit));
+    assert_int_equal(unit.time, time);
+    assert_int_equal(unit.key, key);
+    assert_int_equal(unit.damaged, damaged);
+    assert_int_equal(unit.bytes, bytes);
+    assert_memory_equal(unit.data, data, bytes);
+}
+
+#define EXPECT(time, key, damaged, data) expect_unit(units, time, key, damaged, data, sizeof data - 1)
+#define NAL "\0\0\0\1"
+
+static void test_single_packets(void **state) {
+    (void)state;
+    mr_depacketizer *units;
+    mr_rtp_unit unit;
+    size_t bytes;
+    uint64_t version, before, refused;
+    assert_int_equal(mr_depacketizer_create(&units, MR_RTP_H264, 200), MR_OK);
+    /* Parameter sets of times of their own, and with markers, belong to the picture that follows. */
+    PUT(100, true, "\x67S");
+    PUT(101, true, "\x68P");
+    assert_false(mr_depacketizer_take(units, &unit));
+    PUT(102, true, "\x65\x80i");
+    EXPECT(102, true, false, NAL "\x67S" NAL "\x68P" NAL "\x65\x80i");
+    (void)mr_depacketizer_sets(units, &bytes, &before);
+    assert_int_equal(bytes, 12);
+    /* A key without them gets them, behind its delimiter. */
+    PUT(200, false, "\x09\x10");
+    PUT(200, true, "\x65\x80j");
+    EXPECT(200, true, false, NAL "\x09\x10" NAL "\x67S" NAL "\x68P" NAL "\x65\x80j");
+    (void)mr_depacketizer_sets(units, &bytes, &version);
+    assert_int_equal(version, before);
+    /* Others take their place. */
+    PUT(300, false, "\x18\0\2\x67T\0\2\x68P");
+    PUT(300, true, "\x65\x80k");
+    EXPECT(300, true, false, NAL "\x67T" NAL "\x68P" NAL "\x65\x80k");
+    (void)mr_depacketizer_sets(units, &bytes, &version);
+    assert_int_not_equal(version, before);
+    /* An aggregate that is cut off, a fragment without its end, one without its beginning: damaged. */
+    PUT(400, true, "\x18\0\3\x41\x9ax\0\xff\x41");
+    EXPECT(400, false, true, NAL "\x41\x9ax");
+    PUT(500, true, "\x5c\x81\x9ax");
+    EXPECT(500, false, true, NAL "\x41\x9ax");
+    PUT(600, true, "\x5c\x41yy");
+    assert_false(mr_depacketizer_take(units, &unit)); /* nothing is left of it */
+    PUT(700, true, "\x41\x9az");
+    assert_true(mr_depacketizer_take(units, &unit));
+    assert_true(unit.gap && !unit.damaged && !unit.disposable);
+    PUT(750, true, "\x01\x9az");
+    assert_true(mr_depacketizer_take(units, &unit));
+    assert_true(!unit.gap && unit.disposable);
+    /* Kinds that are not read. */
+    PUT(800, false, "\x1d\x81zz");
+    PUT(800, true, "\x41\x9az");
+    EXPECT(800, false, true, NAL "\x41\x9az");
+    assert_string_equal(mr_depacketizer_refused(units, &refused), "H.264 packets of type 29");
+    assert_int_equal(refused, 1);
+    /* Units that are too large are left out. */
+    for (int i = 0; i < 60; i++)
+        PUT(900, i == 59, "\x41\x9a????");
+    assert_false(mr_depacketizer_take(units, &unit));
+    PUT(1000, true, "\x41\x9az");
+    assert_true(mr_depacketizer_take(units, &unit));
+    assert_true(unit.gap && !unit.damaged);
+    mr_depacketizer_destroy(&units);
+}
+
 /* ---- suites ------------------------------------------------------------------------------------------------------ */
 
 #define SOURCE "-f lavfi -i testsrc2=size=640x360:rate=25 -frames:v 150 "
@@ -476,6 +583,8 @@ static void test_clip(const char *name, const char *arguments, mr_rtp_codec code
     check_whole(&the_clip, true);
     check_whole(&the_clip, false);
     check_lossy(&the_clip);
+    if (codec != MR_RTP_JPEG)
+        check_marked_always(&the_clip);
     forget_clip(&the_clip);
 }
 
@@ -505,6 +614,7 @@ int main(void) {
         cmocka_unit_test(test_h264_slices),
         cmocka_unit_test(test_hevc),
         cmocka_unit_test(test_jpeg),
+        cmocka_unit_test(test_single_packets),
     };
     find_seed();
     av_log_set_level(AV_LOG_QUIET);
