@@ -47,7 +47,8 @@ int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns) {
 /* A name that a thread resolves; it and the caller each hold it. */
 typedef struct job {
     atomic_int holders;
-    int done; /* eventfd */
+    int done;          /* eventfd, to be waited for */
+    atomic_bool ready; /* the results below are written */
     int error;
     int count;
     mr_address addresses[MR_MOST_ADDRESSES];
@@ -83,6 +84,7 @@ static void *resolve(void *context) {
     job *of = context;
     of->error = look_up(of, 0);
     const uint64_t one = 1;
+    atomic_store(&of->ready, true);
     (void)!write(of->done, &one, sizeof one);
     drop(of);
     atomic_fetch_sub(&jobs, 1);
@@ -112,7 +114,7 @@ static int wait_for(job *of, int wake, int64_t until_ns) {
     int status = start(of);
     if (!status)
         status = mr_live_wait(&done, 1, wake, until_ns);
-    if (status == MR_ERROR_AGAIN)
+    if (status == MR_ERROR_AGAIN || (!status && !atomic_load(&of->ready)))
         return mr_fail(MR_ERROR_IO, "%s: the name server has not answered in time", of->host);
     return status;
 }

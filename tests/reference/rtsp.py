@@ -34,7 +34,7 @@ FACTORIES = {
     "/short": f"( {SOURCE.format('ball').replace('is-live=true', 'is-live=true num-buffers=30')} ! jpegenc ! rtpjpegpay name=pay0 )",
 }
 
-Run = collections.namedtuple("Run", "survey packets pictures counts status took cpu message")
+Run = collections.namedtuple("Run", "before survey packets pictures counts status took cpu message")
 Packet = collections.namedtuple("Packet", "pts flags bytes captured arrived size md5")
 Picture = collections.namedtuple("Picture", "pts tainted size md5")
 
@@ -45,11 +45,13 @@ def command(url, **options):
 
 def parse(output):
     survey = counts = end = None
-    packets, pictures = [], []
+    before, packets, pictures = [], [], []
     for line in output.splitlines():
         kind, *rest = line.split(" ")
         if kind == "survey":
             survey = rest
+        elif kind == "before":
+            before.append([int(number) for number in rest])
         elif kind == "packet":
             packets.append(Packet(*map(int, rest[:5]), *rest[5:]))
         elif kind == "picture":
@@ -58,7 +60,7 @@ def parse(output):
             counts = [int(number) for number in rest]
         elif kind == "end":
             end = (int(rest[0]), int(rest[1]), float(rest[2]), " ".join(rest[3:]))
-    return Run(survey, packets, pictures, counts, *end)
+    return Run(before, survey, packets, pictures, counts, *end)
 
 
 def run(url, **options):
@@ -447,6 +449,14 @@ class Hostile(unittest.TestCase):
         self.assertEqual(found.status, AGAIN, found.message)
         self.assertGreaterEqual(len(asked), 2)
         self.assertTrue(asked[1].startswith('Digest username="me"'), asked)
+
+    def test_connections_that_come_and_go(self):
+        for transport in ("tcp", "auto"):
+            _, found = self.against({"before": 50, "packets": 3, "transport": transport})
+            self.assertEqual((found.status, len(found.packets), len(found.before)), (0, 3, 2), found.message)
+            (descriptors, threads, kib), (descriptors_later, threads_later, kib_later) = found.before
+            self.assertEqual((descriptors, threads), (descriptors_later, threads_later))
+            self.assertLess(kib_later - kib, 2000 if "asan" not in PROGRAM and "tsan" not in PROGRAM else 50000)
 
     def test_bye(self):
         def packets(connection):

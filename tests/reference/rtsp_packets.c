@@ -4,9 +4,10 @@
  *
  * Keys: user, password, transport (auto, tcp, udp), latency (ms), timeout (ms, of opening), ca, hosts, most (bytes of a
  * packet), packets and seconds (to read at most), decode (0, 1), quiet (0, 1: no packets are written), survey (0, 1),
- * stop (ms from the beginning until it is told to stop).
+ * stop (ms from the beginning until it is told to stop), before (so many connections of three packets each come first).
  * Lines:
  *
+ *     before DESCRIPTORS THREADS KIB                        (after a tenth of those, and after all)
  *     survey CODEC WIDTHxHEIGHT RATE REFERENCES MS          (from the beginning until it was known)
  *     packet PTS FLAGS BYTES CAPTURED ARRIVED WIDTHxHEIGHT MD5
  *     picture PTS TAINTED WIDTHxHEIGHT MD5
@@ -14,6 +15,7 @@
  *     end STATUS MS CPU_MS MESSAGE                          (milliseconds: of the last call; CPU_MS since it was open)
  *
  * A picture is tainted if a packet before it, and behind the last key, was incomplete or had a gap before it. */
+#include <dirent.h>
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
 #include <libavutil/imgutils.h>
@@ -33,7 +35,7 @@
 
 typedef struct reading {
     mr_connection_params params;
-    int64_t most_packets, most_ns, stop_ns;
+    int64_t most_packets, most_ns, stop_ns, before;
     bool decode, survey, quiet;
     AVCodecContext *decoder;
     AVPacket *packet;
@@ -152,6 +154,49 @@ static int survey(mr_connection *connection, int64_t begun_ns) {
     return status;
 }
 
+static int entries_of(const char *folder) {
+    int count = -2; /* "." and ".." */
+    DIR *opened = opendir(folder);
+    if (!opened)
+        abort();
+    while (readdir(opened))
+        count++;
+    closedir(opened);
+    return count;
+}
+
+static void print_use(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%*d %ld", &pages) != 1)
+        abort();
+    fclose(file);
+    printf("before %d %d %ld\n", entries_of("/proc/self/fd") - 1, entries_of("/proc/self/task"),
+           pages * sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* Opens and closes connections. */
+static int come_and_go(const reading *at) {
+    int status = MR_OK;
+    for (int64_t i = 0; i < at->before && !status; i++) {
+        mr_connection *connection = NULL;
+        status = mr_connection_open_rtsp(&connection, &at->params);
+        for (int k = 0; k < 3 && !status; k++) {
+            mr_packet packet;
+            status = connection->type->read(connection, INT64_MAX, &packet);
+            if (!status) {
+                mr_buffer_unref(&packet.buffer);
+                mr_media_unref(&packet.media);
+            }
+        }
+        if (connection)
+            connection->type->close(connection);
+        if (i + 1 == at->before / 10 || i + 1 == at->before)
+            print_use();
+    }
+    return status;
+}
+
 /* Ends it after a while, as a pipeline that stops would. */
 static void *stop(void *context) {
     const reading *at = context;
@@ -178,6 +223,7 @@ static void read_arguments(reading *at, int count, char **arguments) {
     at->most_ns = number_of(count, arguments, "seconds", 3600) * 1000000000;
     at->stop_ns = number_of(count, arguments, "stop", 0) * 1000000;
     at->decode = number_of(count, arguments, "decode", 0);
+    at->before = number_of(count, arguments, "before", 0);
     at->quiet = number_of(count, arguments, "quiet", 0);
     at->survey = number_of(count, arguments, "survey", 0);
 }
@@ -195,10 +241,12 @@ int main(int count, char **arguments) {
     at.tainted = true;
     if (at.stop_ns && pthread_create(&stopper, NULL, stop, &at))
         abort();
+    int status = come_and_go(&at);
     const int64_t begun_ns = mr_live_now_ns();
     int64_t opened_ns = begun_ns;
     double cpu_s = 0;
-    int status = mr_connection_open_rtsp(&connection, &at.params);
+    if (!status)
+        status = mr_connection_open_rtsp(&connection, &at.params);
     if (!status && at.survey)
         status = survey(connection, begun_ns);
     if (!status) {
