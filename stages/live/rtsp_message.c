@@ -53,14 +53,14 @@ static bool read_first_line(mr_rtsp_message *message, const char *line, size_t b
 int mr_rtsp_message_read(mr_rtsp_message *message, const char *data, size_t bytes) {
     *message = (mr_rtsp_message){0};
     const size_t looked = bytes < MR_RTSP_MOST_HEAD ? bytes : MR_RTSP_MOST_HEAD;
-    const char *end = end_of_head(data, looked);
+    const char *line = memchr(data, '\n', looked);
+    if (line && !read_first_line(message, data, (size_t)(line - data)))
+        return mr_fail(MR_ERROR_DATA, "an answer that is not RTSP");
+    const char *end = line ? end_of_head(line, looked - (size_t)(line - data)) : NULL;
     if (!end && looked < MR_RTSP_MOST_HEAD)
         return MR_ERROR_AGAIN;
     if (!end)
         return mr_fail(MR_ERROR_DATA, "an answer whose head has no end within %d bytes", MR_RTSP_MOST_HEAD);
-    const char *line = memchr(data, '\n', looked);
-    if (!read_first_line(message, data, (size_t)(line - data)))
-        return mr_fail(MR_ERROR_DATA, "an answer that is not RTSP");
     message->head = line + 1;
     message->head_bytes = (size_t)(end - message->head);
     const long body = mr_rtsp_header_number(message, "Content-Length", MR_RTSP_MOST_BODY + 1L, 0);

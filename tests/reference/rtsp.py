@@ -289,7 +289,9 @@ class Lossy(unittest.TestCase):
         return ["unshare", "-rn", "setsid", "-w", "sh", "-c", script]
 
 
-class Hostile(unittest.TestCase):
+class Scripted(unittest.TestCase):
+    """Against servers whose answers a test chooses."""
+
     def against(self, options=None, **wrong):
         server = hostile.Server(**wrong)
         self.addCleanup(server.close)
@@ -304,6 +306,8 @@ class Hostile(unittest.TestCase):
             self.assertTrue(found.message.startswith(("rtsp://127.0.0.1", "cancelled")), found.message)
         return server
 
+
+class Hostile(Scripted):
     def test_right_bytes_one_by_one(self):
         server, found = self.against(bytewise=True)
         self.assertEqual((found.status, len(found.packets)), (0, 20), found.message)
@@ -325,19 +329,6 @@ class Hostile(unittest.TestCase):
             server = self.expect(PERMISSION, "user or password is wrong", {"user": "me", "password": "secret"},
                                  DESCRIBE=hostile.refusing("401 No", challenge.format(1, stale)))
             self.assertLessEqual(sum(method == "DESCRIBE" for method, *_ in server.requests), 3)
-
-    def test_silence_and_ends(self):
-        def silent(connection):
-            time.sleep(TIMEOUT)
-
-        self.expect(IO, "no answer to OPTIONS in time", greeting=silent)
-        self.expect(IO, "no answer to PLAY in time", PLAY=lambda server, headers: None)
-        self.expect(IO, "closed the connection before it answered OPTIONS|connection broke",
-                    greeting=lambda connection: connection.close())
-        # Told to stop while it waits.
-        started = time.monotonic()
-        self.expect(CANCELLED, "cancelled", {"timeout": 30000, "stop": 300}, greeting=silent)
-        self.assertLess(time.monotonic() - started, 10)
 
     def test_endless_answers(self):
         def flood(text):
@@ -434,6 +425,39 @@ class Hostile(unittest.TestCase):
         self.assertEqual([packet.flags & KEY for packet in found.packets], [1, 0, 0, 0, 0, 0, 0, 0] * 3)
         self.assertEqual([picture.size for picture in found.pictures], [size for size in sizes for _ in range(8)])
 
+    def test_bye(self):
+        def packets(connection):
+            for number in range(5):
+                connection.sendall(hostile.interleaved(hostile.jpeg(number, number * 3600)))
+            # One more without its marker: it is given at the end.
+            connection.sendall(hostile.interleaved(hostile.jpeg(5, 5 * 3600, marker=False)))
+            connection.sendall(hostile.interleaved(struct.pack(">BBHI", 0x81, 203, 1, 0x1234), 1))
+            time.sleep(TIMEOUT)
+
+        _, found = self.against(packets=packets)
+        self.assertEqual((found.status, len(found.packets)), (END, 6), found.message)
+        self.assertEqual([packet.flags & CORRUPT for packet in found.packets], [0] * 5 + [CORRUPT])
+
+    def test_names_that_do_not_resolve(self):
+        found = run("rtsp://no-such-host.invalid/x", timeout=3000)
+        self.assertEqual(found.status, IO, found.message)
+        self.assertTrue(found.message.startswith("no-such-host.invalid"), found.message)
+
+
+class Lasting(Scripted):
+    def test_silence_and_ends(self):
+        def silent(connection):
+            time.sleep(TIMEOUT)
+
+        self.expect(IO, "no answer to OPTIONS in time", greeting=silent)
+        self.expect(IO, "no answer to PLAY in time", PLAY=lambda server, headers: None)
+        self.expect(IO, "closed the connection before it answered OPTIONS|connection broke",
+                    greeting=lambda connection: connection.close())
+        # Told to stop while it waits.
+        started = time.monotonic()
+        self.expect(CANCELLED, "cancelled", {"timeout": 30000, "stop": 300}, greeting=silent)
+        self.assertLess(time.monotonic() - started, 10)
+
     def test_a_nonce_that_grows_old(self):
         asked = []
 
@@ -458,19 +482,6 @@ class Hostile(unittest.TestCase):
             self.assertEqual((descriptors, threads), (descriptors_later, threads_later))
             self.assertLess(kib_later - kib, 2000 if "asan" not in PROGRAM and "tsan" not in PROGRAM else 50000)
 
-    def test_bye(self):
-        def packets(connection):
-            for number in range(5):
-                connection.sendall(hostile.interleaved(hostile.jpeg(number, number * 3600)))
-            # One more without its marker: it is given at the end.
-            connection.sendall(hostile.interleaved(hostile.jpeg(5, 5 * 3600, marker=False)))
-            connection.sendall(hostile.interleaved(struct.pack(">BBHI", 0x81, 203, 1, 0x1234), 1))
-            time.sleep(TIMEOUT)
-
-        _, found = self.against(packets=packets)
-        self.assertEqual((found.status, len(found.packets)), (END, 6), found.message)
-        self.assertEqual([packet.flags & CORRUPT for packet in found.packets], [0] * 5 + [CORRUPT])
-
     def test_keeping_alive(self):
         server, found = self.against({"seconds": 3, "packets": 100000}, timeout=2)
         self.assertEqual(found.status, AGAIN)
@@ -490,16 +501,11 @@ class Hostile(unittest.TestCase):
         self.assertEqual((found.status, len(found.packets), found.counts[5]), (0, 20, 1), found.message)
         self.assertEqual(sum(method == "PLAY" for method, *_ in server.requests), 2)
 
-    def test_names_that_do_not_resolve(self):
-        found = run("rtsp://no-such-host.invalid/x", timeout=3000)
-        self.assertEqual(found.status, IO, found.message)
-        self.assertTrue(found.message.startswith("no-such-host.invalid"), found.message)
-
 
 def run_classes():
     """All classes at once, each in a process of its own, since they mostly wait."""
     classes = [name for name, value in globals().items()
-               if isinstance(value, type) and issubclass(value, unittest.TestCase)]
+               if isinstance(value, type) and issubclass(value, unittest.TestCase) and value is not Scripted]
     processes = [subprocess.Popen([sys.executable, __file__, PROGRAM, name], stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True) for name in classes]
     outputs = [process.communicate()[0] for process in processes]
