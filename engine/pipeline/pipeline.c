@@ -10,6 +10,7 @@
 #include "engine/flow/run.h"
 #include "engine/flow/seats.h"
 #include "engine/flow/start.h"
+#include "engine/pipeline/listed.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "engine/transport/cut/cut_stages.h"
@@ -107,6 +108,10 @@ void mr_pipeline_destroy(mr_pipeline **pipeline) {
     mr_pipeline *gone = *pipeline;
     if (!gone)
         return;
+    /* What the list would still add ends at once. */
+    if (gone->listed)
+        mr_graph_stop(gone->graph, true);
+    mr_listed_stop(&gone->listed);
     mr_graph_destroy(&gone->graph);
     mr_plan_destroy(&gone->plan);
     mr_arena_fini(&gone->arena);
@@ -178,7 +183,11 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
         return mr_fail(MR_ERROR_USAGE, "a run whose sources come and go (sources.max) cannot be continued from a "
                                        "checkpoint: remove `max`, or the checkpoint");
     int status = graph->resume_path ? mr_resume_create(&graph->resume, graph, graph->resume_path) : MR_OK;
-    return status ? status : mr_graph_start(graph);
+    if (!status)
+        status = mr_graph_start(graph);
+    if (!status && (status = mr_listed_start(&pipeline->listed, pipeline)))
+        mr_graph_stop(graph, true);
+    return status;
 }
 
 /* ---- pushing --------------------------------------------------------------------------------------------------- */
@@ -307,5 +316,13 @@ int mr_pipeline_enable_device(mr_pipeline *pipeline, const char *name, bool enab
 }
 
 int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns) {
-    return mr_graph_wait(pipeline->graph, timeout_ns);
+    int status = mr_graph_wait(pipeline->graph, timeout_ns);
+    if (status != MR_ERROR_AGAIN) {
+        char *message = mr_strdup(mr_message());
+        mr_listed_end(pipeline->listed);
+        if (status && message)
+            mr_fail(status, "%s", message);
+        mr_free(message);
+    }
+    return status;
 }

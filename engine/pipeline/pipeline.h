@@ -16,6 +16,7 @@ struct mr_pipeline {
     bool offline;
     mr_pipeline_params params; /* of a pipeline whose sources come and go, for plans of those that are added */
     mr_arena arena;            /* holds their texts */
+    struct mr_listed *listed;  /* listed.h; NULL: it has no list of sources, or does not run */
 };
 
 /* Copies the parameters of a program that may know an earlier or a later struct (base/sized.h). */
@@ -29,6 +30,8 @@ int mr_pipeline_plan_with(mr_plan **plan, const mr_pipeline_params *params, cons
 
 /* sources.c: adds a source from the map of its options in another file, as mr_pipeline_add_source. */
 int mr_pipeline_add_node(mr_pipeline *pipeline, const char *id, const mr_yaml *node, mr_diagnostics *diagnostics);
+/* The same in place of the source of that id, with none of its options. */
+int mr_pipeline_set_node(mr_pipeline *pipeline, const char *id, const mr_yaml *node, mr_diagnostics *diagnostics);
 /* Keeps the parameters that plans of added sources need. MR_ERROR_MEMORY. */
 int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params);
 

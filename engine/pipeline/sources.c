@@ -104,6 +104,11 @@ int mr_pipeline_add_node(mr_pipeline *pipeline, const char *id, const mr_yaml *n
     return bring(pipeline, &added, mr_seat_take, diagnostics);
 }
 
+int mr_pipeline_set_node(mr_pipeline *pipeline, const char *id, const mr_yaml *node, mr_diagnostics *diagnostics) {
+    const mr_spec_added added = {.id = id, .node = node};
+    return bring(pipeline, &added, mr_seat_replace, diagnostics);
+}
+
 int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t option_count, const mr_override *options,
                            mr_diagnostics *diagnostics) {
     const mr_graph *graph;

@@ -53,6 +53,7 @@ static void add_process(thread_list *list, const mr_plan *plan) {
         char name[MR_THREAD_NAME];
         add(list, mr_worker_name(i, name), 1, "worker", NULL);
     }
+    add(list, "mr-sources", plan->spec->sources_from != NULL, "sources", NULL);
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
         int instances =

@@ -16,6 +16,7 @@
 #include "engine/planner/nodes.h"
 #include "engine/planner/plan_memory.h"
 #include "engine/planner/sizes.h"
+#include "engine/spec/spec_list.h"
 #include "millrace/status.h"
 
 enum { DEFAULT_QUEUE = 4 };
@@ -102,6 +103,14 @@ static void refuse_nodes(mr_plan_builder *b) {
                       "sources.max: sources are added to a run of one process; with nodes they cannot be");
 }
 
+/* Its sources are added once the pipeline runs; errors in its text are found before. */
+static void check_list(const mr_plan_builder *b) {
+    mr_spec_list *list = NULL;
+    if (b->spec->sources_from && b->spec->reserved_count)
+        mr_spec_list_read(&list, b->spec, b->diagnostics);
+    mr_spec_list_destroy(&list);
+}
+
 static int build(mr_plan_builder *b) {
     size_t errors = b->diagnostics->errors;
     b->plan->name = b->spec->name;
@@ -120,6 +129,7 @@ static int build(mr_plan_builder *b) {
     if (mr_plan_list_edges(b) || create_vertices(b) || mr_plan_assign_nodes(b) || mr_plan_reach(b))
         return MR_ERROR_MEMORY;
     refuse_nodes(b);
+    check_list(b);
     if (mr_plan_negotiate(b) || mr_plan_settle_jobs(b) || mr_plan_place(b))
         return MR_ERROR_MEMORY;
     if (mr_lint_plan(b, linked))

@@ -69,6 +69,7 @@ typedef struct top_level {
     int64_t version;
     const char *pipeline;
     int64_t workers, jobs, busy_poll_ns;
+    const char *sources_from;
 } top_level;
 
 static const mr_option top_options[] = {
@@ -95,6 +96,11 @@ static const mr_option top_options[] = {
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys,
      .help = "the inputs of the pipeline: a map from ids to sources"},
+    {.name = "sources_from", .kind = MR_OPTION_PATH, .offset = offsetof(top_level, sources_from),
+     .example = "cameras.yaml",
+     .help = "more sources: a YAML file that is a map from ids to sources, or a folder of such files. It is watched while "
+             "the pipeline runs, which needs sources.max: sources that appear there are added, those that change begin "
+             "anew, those that are gone are removed, and a file with an error changes nothing"},
     {.name = "stages", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_STAGES,
      .fields = mr_stage_keys, .help = "the steps that process frames: a map from ids to stages"},
@@ -131,6 +137,12 @@ static int read_top(mr_spec_parser *p) {
     p->spec->workers = (int)top.workers;
     p->spec->jobs = (int)top.jobs;
     p->spec->busy_poll_ns = top.busy_poll_ns;
+    p->spec->sources_from = top.sources_from;
+    if (top.sources_from)
+        p->spec->from_place = mr_yaml_get(p->spec->root, "sources_from")->place;
+    if (top.sources_from && !p->most)
+        mr_spec_error(p, p->spec->from_place, "write how many there may be at a time, such as sources: {max: 64}",
+                      "sources_from: a watched list needs sources.max");
     return MR_OK;
 }
 

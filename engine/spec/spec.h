@@ -27,6 +27,7 @@ enum {
     MR_SPEC_MAX_NODES = 64,
     MR_SPEC_MAX_REPLICAS = 64, /* processes of one node */
     MR_SPEC_MAX_BUSY_POLL_NS = 1000000000,
+    MR_SPEC_ID_BYTES = 64,
     MR_SPEC_MAX_PORTS = 16 /* inputs of a join */
 };
 
@@ -154,6 +155,8 @@ typedef struct mr_spec {
     size_t most_sources;       /* sources: {max: N}; 0: none are added while it runs */
     mr_place most_place;       /* of that key */
     size_t reserved_count;     /* of `sources`: those behind the author's */
+    const char *sources_from;  /* a file or folder that lists others; NULL: none */
+    mr_place from_place;       /* of that */
     size_t stage_count;
     mr_spec_vertex *stages;
     const char *all_sources;   /* the id that stands for all sources since several inputs replaced it; else NULL */

@@ -46,6 +46,8 @@ int mr_spec_set(mr_spec_parser *parser, const char *name, const char *key, const
 /* spec_room.c: takes `max` and `like` out of `sources`, which then has sources only, and puts in the one that is added.
  * MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_take_room(mr_spec_parser *parser);
+/* A copy of the map of an added source, with the options of `like` that it has not itself. MR_OK or MR_ERROR_MEMORY. */
+int mr_spec_like(mr_spec_parser *parser, const mr_spec_added *added, mr_yaml **whole);
 /* Appends the reserved sources. Likewise. */
 int mr_spec_reserve(mr_spec_parser *parser);
 /* Puts `max` and `like` back into the tree, which is complete again. MR_OK or MR_ERROR_MEMORY. */

@@ -74,29 +74,42 @@ static const char *type_said(const mr_spec_added *added, const mr_yaml *map) {
 }
 
 /* Options of one type are not those of another. */
-static bool is_like(const mr_spec_parser *p, const mr_yaml *own) {
-    const char *type = type_said(p->params->added, own), *like = type_said(NULL, p->like);
+static bool is_like(const mr_spec_parser *p, const mr_spec_added *added, const mr_yaml *own) {
+    const char *type = type_said(added, own), *like = type_said(NULL, p->like);
     like = like ? like : p->default_source;
     return !type || (like && strcmp(type, like) == 0);
+}
+
+int mr_spec_like(mr_spec_parser *p, const mr_spec_added *added, mr_yaml **whole) {
+    mr_arena *arena = &p->spec->arena;
+    const char *file = added->node ? added->node->place.file : added->id;
+    const char *kept = mr_arena_text(arena, file, strlen(file));
+    mr_yaml *own = kept && added->node ? mr_yaml_copy(arena, added->node, kept) : NULL;
+    *whole = own;
+    if (!kept || (added->node && !own))
+        return MR_ERROR_MEMORY;
+    if (own && own->kind != MR_YAML_MAP)
+        return MR_OK; /* It is refused as it is. */
+    *whole = mr_yaml_new(arena, MR_YAML_MAP, own ? own->place : (mr_place){.file = kept});
+    if (!*whole)
+        return MR_ERROR_MEMORY;
+    bool like = p->like && p->like->kind == MR_YAML_MAP && is_like(p, added, own);
+    if ((like && put_children(arena, p->like, NULL, NULL, *whole)) ||
+        (own && put_children(arena, own, NULL, NULL, *whole)))
+        return MR_ERROR_MEMORY;
+    return MR_OK;
 }
 
 static int put_added(mr_spec_parser *p, mr_yaml *sources) {
     const mr_spec_added *added = p->params->added;
     mr_arena *arena = &p->spec->arena;
     const char *id = mr_arena_text(arena, added->id, strlen(added->id));
-    const char *file = added->node ? mr_arena_text(arena, added->node->place.file, strlen(added->node->place.file)) : id;
-    mr_yaml *own = id && file && added->node ? mr_yaml_copy(arena, added->node, file) : NULL;
-    mr_place place = own ? added->node->key_place : (mr_place){.file = file};
-    place.file = file;
-    mr_yaml *map = id && file && (own || !added->node) ? mr_yaml_new(arena, MR_YAML_MAP, own ? own->place : place) : NULL;
-    if (!map)
+    mr_yaml *whole = NULL;
+    if (!id || mr_spec_like(p, added, &whole))
         return MR_ERROR_MEMORY;
-    if (own && own->kind != MR_YAML_MAP)
-        return mr_yaml_put(sources, arena, id, place, own);
-    if ((p->like && p->like->kind == MR_YAML_MAP && is_like(p, own) && put_children(arena, p->like, NULL, NULL, map)) ||
-        (own && put_children(arena, own, NULL, NULL, map)) || mr_yaml_put(sources, arena, id, place, map))
-        return MR_ERROR_MEMORY;
-    return put_options(p, added);
+    mr_place place = added->node ? added->node->key_place : whole->place;
+    place.file = whole->place.file;
+    return mr_yaml_put(sources, arena, id, place, whole) ? MR_ERROR_MEMORY : put_options(p, added);
 }
 
 int mr_spec_take_room(mr_spec_parser *p) {

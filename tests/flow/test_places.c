@@ -16,6 +16,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/quiet.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/temporary.h"
 #include "tests/support/worker_counts.h"
 
 #define STAGES                                                                                                       \
@@ -560,6 +561,61 @@ static void others_do_not_notice(void **state) {
     }
 }
 
+/* ---- a list ----------------------------------------------------------------------------------------------------------- */
+
+static void write_list(const char *text) {
+    FILE *file = fopen(temporary_path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    fclose(file);
+}
+
+static void await_removal(mr_pipeline *pipeline, const char *id) {
+    mr_source_stay stay = {0};
+    for (int i = 0; i < 60000 && !stay.removed; i++, sleep_ms(1))
+        row_of(pipeline, id, &stay);
+    assert_true(stay.removed);
+}
+
+/* Each change is seen; and one that is made while the run is stopped does no harm. */
+static void a_list_is_followed(void **state) {
+    (void)state;
+    char text[512];
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: p\nsources: {max: 3, like: {type: count, frames: -1, period: 1ms}}\n"
+             "sources_from: %s\nstages: {one: {type: scale, input: sources.*}, out: {type: \"null\", input: one}}\n",
+             temporary_path);
+    EACH_WORKER_COUNT(workers) {
+        write_list("a: {}\n");
+        mr_pipeline *pipeline = open_text(text, 0, workers);
+        assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_ERROR_USAGE);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        await_frames(pipeline, 0, "a", 2);
+        write_list("a: {}\nb: {frames: 5}\n");
+        await_end(pipeline, 0, "b");
+        write_list("a: {frame: 5}\n");
+        assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_OK);
+        write_list("c: {}\n");
+        await_removal(pipeline, "a");
+        await_frames(pipeline, 0, "c", 2);
+        assert_int_equal(add(pipeline, "own", NULL, NULL, NULL), MR_OK);
+        write_list("d: {}\n");
+        assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_OK);
+        if (workers % 2)
+            await_removal(pipeline, "c");
+        finish(&pipeline);
+    }
+    /* Without threads it is read when it is asked for. */
+    write_list("a: {frames: 7}\n");
+    mr_pipeline *pipeline = open_text(text, 3, 1);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    await_end(pipeline, 3, "a");
+    write_list("a: {frames: 7}\nb: {frames: 2}\n");
+    assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_OK);
+    await_end(pipeline, 3, "b");
+    finish(&pipeline);
+}
+
 /* ---- from several threads ------------------------------------------------------------------------------------------- */
 
 typedef struct changer {
@@ -631,6 +687,7 @@ int main(void) {
         cmocka_unit_test(joins_and_batches_go_on),
         cmocka_unit_test(programs_push),
         cmocka_unit_test(others_do_not_notice),
+        cmocka_unit_test_setup_teardown(a_list_is_followed, make_temporary, remove_temporary),
         cmocka_unit_test(several_threads_change_it),
     };
     return cmocka_run_group_tests(tests, be_quiet, NULL);

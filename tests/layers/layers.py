@@ -45,7 +45,7 @@ engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/transport/cut: engine/base engine/observe engine/plan engine/flow engine/flow/instance engine/flow/ledger
     engine/flow/link engine/transport engine/transport/session engine/transport/wire engine/transport/shm engine/transport/zmq
-engine/pipeline: engine/base engine/data engine/text engine/plan engine/planner engine/flow engine/flow/executor
+engine/pipeline: engine/base engine/data engine/text engine/spec engine/plan engine/planner engine/flow engine/flow/executor
     engine/flow/link engine/transport/cut engine/transport/zmq
 kernels: engine/base
 kernels/preprocess: engine/base engine/device engine/device/cuda kernels

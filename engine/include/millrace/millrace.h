@@ -209,6 +209,12 @@ MR_API int mr_pipeline_remove_source(mr_pipeline *pipeline, const char *id, int6
 MR_API int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_count,
                                   const mr_override *options, mr_diagnostics *diagnostics);
 
+/* Reads the list of sources anew (`sources_from`), as if a file of it had changed: those that are new are added, those
+ * whose options differ begin anew, those that are gone are removed, and all others stay as they are. Does not wait for
+ * that. Errors are logged (log.h), each with its place; if the list's text has one, nothing has changed.
+ * MR_ERROR_USAGE: the pipeline has no list, or does not run. */
+MR_API int mr_pipeline_reload_sources(mr_pipeline *pipeline);
+
 /* ---- summary of the run so far --------------------------------------------------------------------------------- */
 
 typedef enum mr_outcome { MR_OUTCOME_DELIVERED, MR_OUTCOME_DROPPED, MR_OUTCOME_ABSORBED } mr_outcome;

@@ -190,7 +190,7 @@ typedef struct mr_view_thread {
     int node;
     const char *name;  /* as the system shows it; "" where a library names it */
     int count;
-    const char *what;  /* "main", "signals", "worker", "source", "stage", "cut", "device", "library" */
+    const char *what;  /* "main", "signals", "worker", "sources" (watches a list), "source", "stage", "cut", "device", "library" */
     const char *stage; /* or device or cut that it works for; NULL: for all */
 } mr_view_thread;
 

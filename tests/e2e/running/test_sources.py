@@ -2,7 +2,7 @@
 import collections
 import json
 import os
-import pathlib
+import signal
 import subprocess
 import time
 
@@ -158,6 +158,87 @@ class Sources(harness.Case):
         # As before, they may be ids.
         named = PIPELINE.format(most="{uri: max.mp4}", named="  like: {uri: like.mp4}\n")
         self.assertEqual(call([MILLRACE, "check", self.write(named)]).returncode, 0)
+
+    def listed(self, entries):
+        """The list in place of the one before, at once."""
+        new = self.folder / "new"
+        new.write_text("".join(f"{id}: {{{options}}}\n" for id, options in entries.items()) or "{}\n")
+        new.rename(self.folder / "cameras.yaml")
+
+    def test_a_list_is_followed(self):
+        steady = 'uri: "%s", realtime: true' % PATTERN.format(size="96x64", seconds=1000)
+        other = 'uri: "%s", realtime: true' % PATTERN.format(size="64x64", seconds=1000)
+        text = PIPELINE.format(most=4, named="") + "sources_from: cameras.yaml\n"
+        self.listed({"one": steady, "two": steady})
+        errors = self.folder / "errors"
+        with errors.open("w") as stream:
+            child = harness.start([MILLRACE, "run", self.write(text), "--output", self.out, "--audit",
+                                   self.folder / "audit.jsonl", *harness.PATIENT], stderr=stream,
+                                  env={**os.environ, **self.environment})
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        self.wait_until(lambda: self.ctl("status", code=None).returncode == 0 and len(self.of()) == 2)
+        self.listed({"one": steady, "two": other, "three": steady, "four": "uri: missing.mp4"})
+        self.wait_until(lambda: self.of().get("three", {}).get("delivered") and self.of()["two"]["first_epoch"] == 1)
+        self.assertEqual(self.of()["one"]["first_epoch"], 0)
+        self.assertIn("cameras.yaml:4:13: ", errors.read_text())
+        # Each of these changes nothing, and says why.
+        for wrong, words in (("one: {uri: a.mp4}\none: {uri: b.mp4}\n", "cameras.yaml:2:1: "),
+                             ('"a\\nb": {uri: a.mp4}\n', "cannot be the id of a source"),
+                             ("one: {uri: a.mp4, evry: 2}\n", "cameras.yaml:1:19: "),
+                             ("one: a.mp4\n", "expected a map of options"),
+                             ("decode: {uri: a.mp4}\n", 'has a stage "decode"'),
+                             ("", "write {} for a list without sources"),
+                             ("- one\n", "expected a map with an id for each"),
+                             ("".join(f"s{i}: {{uri: a.mp4}}\n" for i in range(10000)), "10000 sources in the list")):
+            before, there = len(errors.read_text()), {id for id, row in self.of().items() if not row["removed"]}
+            (self.folder / "cameras.yaml").write_text(wrong)
+            self.wait_until(lambda: words in errors.read_text()[before:])
+            self.wait_until(lambda: "no source has changed" in errors.read_text()[before:])
+            self.assertEqual({id for id, row in self.of().items() if not row["removed"]}, there)
+            self.assertEqual(call([MILLRACE, "check", self.folder / "pipeline.yaml"]).returncode, 78, wrong)
+        self.listed({"one": steady})
+        self.wait_until(lambda: {id for id, row in self.of().items() if not row["removed"]} == {"one"})
+        self.assertEqual((self.of()["one"]["first_epoch"], self.of()["one"]["ended"]), (0, False))
+        # A hangup reads it again: what could not be read may be there by now.
+        (self.folder / "cameras.yaml").write_text(f"one: {{{steady}}}\nlate: {{uri: late.y4m}}\n")
+        self.wait_until(lambda: "late.y4m" in errors.read_text())
+        (self.folder / "late.y4m").write_bytes(b"YUV4MPEG2 W16 H16 F25:1 C420jpeg\n" + (b"FRAME\n" + bytes(384)) * 9)
+        child.send_signal(signal.SIGHUP)
+        self.wait_until(lambda: self.of().get("late", {}).get("delivered") == 9)
+        self.listed({})
+        self.wait_until(lambda: all(row["removed"] for row in self.of().values()))
+        self.ctl("drain")
+        self.assertEqual(child.wait(TIMEOUT), 0, errors.read_text())
+        rows = self.records()
+        self.assertEqual([row["seq"] for row in rows["one", 0]], list(range(len(rows["one", 0]))))
+        audit = [json.loads(line) for line in (self.folder / "audit.jsonl").read_text().splitlines()]
+        read = [line for line in audit if line["event"] == "sources read"]
+        self.assertEqual([(line["added"], line["changed"], line["removed"], line["refused"]) for line in read[:2]],
+                         [(2, 0, 0, 0), (1, 1, 0, 1)])
+
+    def test_a_folder_is_a_list(self):
+        folder = self.folder / "cameras"
+        folder.mkdir()
+        (folder / "a.yaml").write_text("one: {uri: \"%s\"}\n" % PATTERN.format(size="64x64", seconds=1))
+        (folder / "notes.txt").write_text("no list")
+        child = self.start(PIPELINE.format(most=4, named="  like: {realtime: true}\n") + "sources_from: cameras\n")
+        self.wait_until(lambda: set(self.of()) == {"one"})
+        (folder / "b.yml").write_text("two: {uri: \"%s\"}\n" % PATTERN.format(size="64x64", seconds=1000))
+        self.wait_until(lambda: set(self.of()) == {"one", "two"})
+        (folder / "b.yml").unlink()
+        self.wait_until(lambda: self.of()["two"]["removed"])
+        self.assertFalse(self.of()["one"]["removed"])
+        self.end_of(child)
+
+    def test_a_list_needs_room(self):
+        text = PIPELINE.format(most=2, named="") + "sources_from: missing.yaml\n"
+        done = call([MILLRACE, "check", self.write(text)])
+        self.assertEqual(done.returncode, 66)
+        self.assertIn("missing.yaml: error: cannot read the list of sources", done.stdout + done.stderr)
+        text = PIPELINE.format(most="{uri: max.mp4}", named="") + "sources_from: cameras.yaml\n"
+        done = call([MILLRACE, "check", self.write(text)])
+        self.assertIn("needs sources.max", done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

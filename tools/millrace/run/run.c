@@ -84,9 +84,10 @@ static const mr_usage usage = {
         "  --json             prints the summary as one JSON object on standard output, or on standard\n"
         "                     error where results go to standard output\n\n"
         "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal\n"
-        "is closed; not under nohup) end the sources and deliver what is in flight, with exit code 0; what\n"
-        "takes too long is dropped and counted, see --grace. A second SIGINT or SIGTERM exits at once. If nobody\n"
-        "reads standard output any more (`| head`), the run ends without a word, with exit code 141.\n"
+        "is closed; not under nohup; with sources_from it only reads that list again) end the sources and deliver\n"
+        "what is in flight, with exit code 0; what takes too long is dropped and counted, see --grace. A second\n"
+        "SIGINT or SIGTERM exits at once. If nobody reads standard output any more (`| head`), the run ends\n"
+        "without a word, with exit code 141.\n"
         "Of several failures the exit code is the first one's.\n",
     .options = options,
     .examples = examples,

@@ -9,6 +9,7 @@ int mr_run_audit_open(const char *path);
 /* The pipeline with that plan was read from `file` ("-": standard input) and starts. */
 void mr_run_audit_begin(const mr_plan_view *plan, const char *file);
 /* A signal that ends the run has arrived; `does` is its effect. Any thread; nothing without a log. */
+#define MR_SIGNAL_READS "reads sources"
 #define MR_SIGNAL_DRAINS "drains"
 #define MR_SIGNAL_EXITS "exits at once"
 struct signalfd_siginfo;

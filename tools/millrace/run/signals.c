@@ -135,6 +135,8 @@ static bool take_signal(int fd) {
         return true;
     if (!watch.over && signal.ssi_signo == SIGUSR1)
         print_summary();
+    else if (!watch.over && signal.ssi_signo == SIGHUP && watch.pipeline && !mr_pipeline_reload_sources(watch.pipeline))
+        mr_run_audit_signal(&signal, MR_SIGNAL_READS);
     else if (!watch.over)
         interrupt(&signal);
     return !watch.over;

@@ -1,0 +1,323 @@
+#include "engine/pipeline/listed.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+#include "engine/flow/seats.h"
+#include "engine/pipeline/pipeline.h"
+#include "engine/spec/spec_list.h"
+#include "millrace/audit.h"
+#include "millrace/log.h"
+
+/* A source of the list as it was last read. */
+typedef struct known {
+    char id[MR_SPEC_ID_BYTES + 1];
+    char digest[MR_DIGEST_TEXT];
+    bool there; /* it could be added */
+} known;
+
+struct mr_listed {
+    mr_pipeline *pipeline;
+    const char *path;
+    pthread_t thread;
+    pthread_mutex_t lock;    /* of the end */
+    bool threaded;
+    int inotify, wake;       /* -1: there is none */
+    atomic_bool ending;
+    uint64_t seen;           /* state of the files when they were last read */
+    size_t count;
+    known *sources;
+};
+
+/* What reading the list has changed. */
+typedef struct outcome {
+    int64_t added, changed, removed, refused;
+} outcome;
+
+/* ---- reports -------------------------------------------------------------------------------------------------------- */
+
+static void report(const mr_diagnostics *wrong) {
+    for (size_t i = 0; i < wrong->count; i++) {
+        const mr_diagnostic *one = &wrong->item[i];
+        char place[32] = "";
+        if (one->place.line)
+            snprintf(place, sizeof place, ":%d:%d", one->place.line, one->place.column);
+        mr_log(one->severity == MR_SEVERITY_ERROR ? MR_LOG_ERROR : MR_LOG_WARNING, "%s%s%s%s%s%s",
+               one->place.file ? one->place.file : "", place, one->place.file ? ": " : "", one->message,
+               one->hint ? " - " : "", one->hint ? one->hint : "");
+    }
+}
+
+static void enter(const mr_listed *listed, const outcome *came, int status) {
+    if (!status)
+        mr_log(MR_LOG_INFO, "%s: sources added: %lld, changed: %lld, removed: %lld, refused: %lld", listed->path,
+               (long long)came->added, (long long)came->changed, (long long)came->removed, (long long)came->refused);
+    if (mr_audit_wanted())
+        mr_audit("sources read", mr_audit_text("pipeline", listed->pipeline->plan->name),
+                 mr_audit_text("file", listed->path), mr_audit_number("added", (uint64_t)came->added),
+                 mr_audit_number("changed", (uint64_t)came->changed), mr_audit_number("removed", (uint64_t)came->removed),
+                 mr_audit_number("refused", (uint64_t)came->refused), mr_audit_text("status", mr_status_words(status)));
+}
+
+/* ---- differences ---------------------------------------------------------------------------------------------------- */
+
+static known *find_known(const mr_listed *listed, const char *id) {
+    for (size_t i = 0; i < listed->count; i++)
+        if (strcmp(listed->sources[i].id, id) == 0)
+            return &listed->sources[i];
+    return NULL;
+}
+
+static bool lists(const mr_index *ids, const char *id) {
+    return mr_index_get(ids, id) != NULL;
+}
+
+/* All that are gone leave before others come: their places may be needed. */
+static void remove_gone(mr_listed *listed, const mr_index *ids, outcome *came) {
+    static const int64_t patience_ns = 1000000000;
+    mr_graph *graph = listed->pipeline->graph;
+    for (size_t i = 0; i < listed->count; i++)
+        if (!lists(ids, listed->sources[i].id) && !mr_seat_leave(graph, listed->sources[i].id))
+            came->removed++;
+    /* One that hangs takes the patience for all. */
+    for (size_t i = 0; i < listed->count && !atomic_load(&listed->ending); i++)
+        if (!lists(ids, listed->sources[i].id) && mr_seat_await(graph, listed->sources[i].id, patience_ns))
+            break;
+}
+
+/* True if it is there as the list says. */
+static bool bring(const mr_listed *listed, const mr_spec_listed *source, const known *before, outcome *came) {
+    mr_diagnostics wrong = {0};
+    bool change = before && before->there && strcmp(before->digest, source->digest) != 0;
+    int status = MR_ERROR_USAGE;
+    if (change && !(status = mr_pipeline_set_node(listed->pipeline, source->id, source->node, &wrong)))
+        came->changed++;
+    /* One that is not there any more cannot change. */
+    if (status == MR_ERROR_USAGE) {
+        mr_diagnostics_fini(&wrong);
+        status = mr_pipeline_add_node(listed->pipeline, source->id, source->node, &wrong);
+        came->added += !status;
+    }
+    if (status && status != MR_ERROR_CANCELLED) {
+        came->refused++;
+        report(&wrong);
+    }
+    mr_diagnostics_fini(&wrong);
+    return !status || change;
+}
+
+static int index_list(const mr_spec_list *list, mr_arena *arena, mr_index *ids) {
+    int status = MR_OK;
+    for (size_t i = 0; i < list->count && !status; i++)
+        status = mr_index_put(ids, arena, list->sources[i].id, &list->sources[i]);
+    return status;
+}
+
+static void apply(mr_listed *listed, const mr_spec_list *list, outcome *came) {
+    mr_arena arena = {0};
+    mr_index ids = {0};
+    known *now = mr_calloc(list->count + 1, sizeof *now);
+    if (!now || index_list(list, &arena, &ids)) {
+        mr_log(MR_LOG_ERROR, "%s: no memory for its sources", listed->path);
+        mr_free(now);
+        mr_arena_fini(&arena);
+        return;
+    }
+    remove_gone(listed, &ids, came);
+    for (size_t i = 0; i < list->count; i++) {
+        const mr_spec_listed *source = &list->sources[i];
+        const known *before = find_known(listed, source->id);
+        bool same = before && before->there && strcmp(before->digest, source->digest) == 0;
+        snprintf(now[i].id, sizeof now[i].id, "%s", source->id);
+        memcpy(now[i].digest, source->digest, sizeof now[i].digest);
+        now[i].there = same || (!atomic_load(&listed->ending) && bring(listed, source, before, came));
+    }
+    mr_free(listed->sources);
+    listed->sources = now;
+    listed->count = list->count;
+    mr_arena_fini(&arena);
+}
+
+static void read_list(mr_listed *listed) {
+    mr_diagnostics wrong = {0};
+    mr_spec_list *list = NULL;
+    outcome came = {0};
+    int status = mr_spec_list_read(&list, listed->pipeline->plan->spec, &wrong);
+    if (status) {
+        report(&wrong);
+        mr_log(MR_LOG_ERROR, "%s: it has errors: no source has changed", listed->path);
+    } else {
+        apply(listed, list, &came);
+    }
+    enter(listed, &came, status);
+    mr_spec_list_destroy(&list);
+    mr_diagnostics_fini(&wrong);
+}
+
+/* ---- watching -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t sum, const char *path) {
+    struct stat about;
+    if (stat(path, &about))
+        return sum * 31 + 1;
+    const uint64_t parts[] = {(uint64_t)about.st_ino, (uint64_t)about.st_size, (uint64_t)about.st_mtim.tv_sec,
+                              (uint64_t)about.st_mtim.tv_nsec, (uint64_t)about.st_ctim.tv_sec,
+                              (uint64_t)about.st_ctim.tv_nsec};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        sum = (sum ^ parts[i]) * UINT64_C(0x100000001b3);
+    return sum;
+}
+
+/* Differs from that of before if a file has changed: other programs may write beside them. */
+static uint64_t state_of(const char *path) {
+    uint64_t sum = mix(0, path);
+    struct dirent **names = NULL;
+    struct stat about;
+    int count = !stat(path, &about) && S_ISDIR(about.st_mode) ? scandir(path, &names, NULL, alphasort) : 0;
+    for (int i = 0; i < count; i++) {
+        char file[PATH_MAX];
+        const char *name = names[i]->d_name;
+        for (const char *c = name; *c; c++)
+            sum = (sum ^ (uint64_t)(unsigned char)*c) * UINT64_C(0x100000001b3);
+        if (snprintf(file, sizeof file, "%s/%s", path, name) < (int)sizeof file && strcmp(name, "..") != 0)
+            sum = mix(sum, file);
+        free(names[i]);
+    }
+    free(names);
+    return sum;
+}
+
+/* The folder of the files: editors, and those who deploy, put a new file in the place of the old one. */
+static void watch(mr_listed *listed) {
+    char copy[PATH_MAX];
+    struct stat about;
+    snprintf(copy, sizeof copy, "%s", listed->path);
+    const char *folder = !stat(copy, &about) && S_ISDIR(about.st_mode) ? copy : dirname(copy);
+    listed->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    const uint32_t what = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB;
+    if (listed->inotify < 0 || inotify_add_watch(listed->inotify, folder, what) < 0)
+        mr_log(MR_LOG_WARNING, "%s cannot be watched (%s): it is read again only when the run is asked to", folder,
+               strerror(errno));
+}
+
+static void drain(int fd) {
+    char events[4096];
+    while (fd >= 0 && read(fd, events, sizeof events) > 0)
+        ;
+}
+
+/* Several changes in a row are one. */
+static void settle(const mr_listed *listed) {
+    enum { QUIET_MS = 50, MOST = 20 };
+    struct pollfd one = {.fd = listed->inotify, .events = POLLIN};
+    for (int i = 0; i < MOST && !atomic_load(&listed->ending) && poll(&one, 1, QUIET_MS) > 0; i++)
+        drain(listed->inotify);
+}
+
+static void *follow(void *context) {
+    mr_listed *listed = context;
+    listed->seen = state_of(listed->path);
+    read_list(listed);
+    while (!atomic_load(&listed->ending)) {
+        struct pollfd fds[] = {{.fd = listed->wake, .events = POLLIN}, {.fd = listed->inotify, .events = POLLIN}};
+        if (poll(fds, 2, -1) < 0)
+            continue;
+        drain(listed->wake);
+        drain(listed->inotify);
+        if (!fds[0].revents)
+            settle(listed);
+        uint64_t seen = state_of(listed->path);
+        if (atomic_load(&listed->ending) || (seen == listed->seen && !fds[0].revents))
+            continue;
+        listed->seen = seen;
+        read_list(listed);
+    }
+    return NULL;
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------------------------------- */
+
+int mr_listed_start(mr_listed **listed, mr_pipeline *pipeline) {
+    if (!pipeline->plan->spec->sources_from || !mr_plan_changes(pipeline->plan))
+        return MR_OK;
+    mr_listed *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a list of sources");
+    *made = (mr_listed){.pipeline = pipeline, .path = pipeline->plan->spec->sources_from, .inotify = -1, .wake = -1};
+    pthread_mutex_init(&made->lock, NULL);
+    *listed = made;
+    /* A seeded run has no threads. */
+    if (pipeline->graph->seed) {
+        read_list(made);
+        return MR_OK;
+    }
+    watch(made);
+    made->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    made->threaded = made->wake >= 0 && !mr_thread_create(&made->thread, follow, made);
+    if (!made->threaded)
+        return mr_fail(MR_ERROR_MEMORY, "cannot start a thread that watches %s", made->path);
+    pthread_setname_np(made->thread, "mr-sources");
+    return MR_OK;
+}
+
+static void tell(const mr_listed *listed) {
+    const uint64_t one = 1;
+    if (write(listed->wake, &one, sizeof one) != sizeof one)
+        mr_log(MR_LOG_DEBUG, "%s is being read already", listed->path);
+}
+
+int mr_pipeline_reload_sources(mr_pipeline *pipeline) {
+    mr_listed *listed = pipeline->listed;
+    if (!listed)
+        return mr_fail(MR_ERROR_USAGE, "pipeline %s has no list of sources: write sources_from: cameras.yaml in its file",
+                       pipeline->plan->name);
+    if (atomic_load(&listed->ending))
+        return mr_fail(MR_ERROR_USAGE, "pipeline %s has ended", pipeline->plan->name);
+    if (listed->wake >= 0)
+        tell(listed);
+    else
+        read_list(listed);
+    return MR_OK;
+}
+
+void mr_listed_end(mr_listed *listed) {
+    if (!listed)
+        return;
+    pthread_mutex_lock(&listed->lock);
+    atomic_store(&listed->ending, true);
+    if (listed->threaded) {
+        tell(listed);
+        pthread_join(listed->thread, NULL);
+    }
+    listed->threaded = false;
+    pthread_mutex_unlock(&listed->lock);
+}
+
+void mr_listed_stop(mr_listed **listed) {
+    mr_listed *gone = *listed;
+    if (!gone)
+        return;
+    mr_listed_end(gone);
+    if (gone->inotify >= 0)
+        close(gone->inotify);
+    if (gone->wake >= 0)
+        close(gone->wake);
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone->sources);
+    mr_free(gone);
+    *listed = NULL;
+}

@@ -1,0 +1,220 @@
+#include "engine/spec/spec_list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/spec/spec_id.h"
+#include "engine/spec/spec_parser.h"
+#include "millrace/status.h"
+
+/* A list that is being read. */
+typedef struct reading {
+    mr_spec_list *list;
+    const mr_spec *pipeline;
+    mr_diagnostics *diagnostics;
+    mr_spec_parser parser;  /* of the sources' options */
+    mr_index ids;           /* to mr_spec_listed */
+    size_t room;
+} reading;
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+static int refuse_file(const reading *r, const char *path, int error) {
+    int status = error == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT;
+    return mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = path}, NULL,
+                       "cannot read the list of sources: %s", strerror(error));
+}
+
+/* One byte more than is accepted, so that too long a file is refused by the parser. */
+static int read_file(reading *r, const char *path, char **text, size_t *bytes) {
+    enum { ROOM = MR_YAML_MAX_BYTES + 1 };
+    struct stat about;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int error = file < 0 || fstat(file, &about) ? errno : S_ISREG(about.st_mode) ? 0 : EINVAL;
+    *text = error ? NULL : mr_arena_alloc(&r->list->arena, ROOM);
+    for (ssize_t got = 1; *text && got > 0 && *bytes < ROOM; *bytes += got > 0 ? (size_t)got : 0)
+        if ((got = read(file, *text + *bytes, ROOM - *bytes)) < 0)
+            error = errno;
+    if (file >= 0)
+        close(file);
+    if (error)
+        return refuse_file(r, path, error);
+    return *text ? MR_OK : MR_ERROR_MEMORY;
+}
+
+/* ---- sources ------------------------------------------------------------------------------------------------------ */
+
+static const mr_spec_vertex *taken_by(const mr_spec_vertex *vertices, size_t count, const char *id) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(vertices[i].id, id) == 0)
+            return &vertices[i];
+    return NULL;
+}
+
+static void check_id(const reading *r, const mr_yaml *node) {
+    const mr_spec *pipeline = r->pipeline;
+    const mr_spec_listed *before = mr_index_get(&r->ids, node->key);
+    const mr_spec_vertex *stage = taken_by(pipeline->stages, pipeline->stage_count, node->key);
+    const mr_spec_vertex *source = taken_by(pipeline->sources, pipeline->source_count, node->key);
+    const mr_spec_vertex *other = stage ? stage : source;
+    if (!mr_spec_source_id_is_plain(node->key) || strcmp(node->key, "sources") == 0)
+        mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, node->key_place,
+                    "use letters, digits, - and _, up to 64 bytes; \"sources\" is taken",
+                    "\"%s\" cannot be the id of a source", node->key);
+    else if (before)
+        mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, node->key_place, "give one of them another id",
+                    "there is a source \"%s\" already (%s:%d:%d)", node->key, before->node->key_place.file,
+                    before->node->key_place.line, before->node->key_place.column);
+    else if (other)
+        mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, node->key_place, "give one of them another id",
+                    "the pipeline has a %s \"%s\" (%s)", stage ? "stage" : "source", node->key, other->place_text);
+}
+
+/* Its options with those of `like`, as it will have them. */
+static int check_options(reading *r, const mr_yaml *node) {
+    mr_spec_vertex vertex = {.id = node->key, .place = node->key_place, .place_text = node->key_place.file,
+                             .is_source = true};
+    const mr_spec_added added = {.id = node->key, .node = node};
+    mr_yaml *whole = NULL;
+    if (mr_spec_like(&r->parser, &added, &whole))
+        return MR_ERROR_MEMORY;
+    vertex.node = whole;
+    return mr_spec_read_vertex(&r->parser, &vertex) == MR_ERROR_MEMORY ? MR_ERROR_MEMORY : MR_OK;
+}
+
+static int add(reading *r, const mr_yaml *node) {
+    mr_spec_list *list = r->list;
+    if (list->count == r->room) {
+        size_t room = r->room ? 2 * r->room : 64;
+        mr_spec_listed *wider = mr_arena_array(&list->arena, room, sizeof *wider);
+        if (!wider)
+            return MR_ERROR_MEMORY;
+        if (list->count)
+            memcpy(wider, list->sources, list->count * sizeof *wider);
+        list->sources = wider;
+        r->room = room;
+    }
+    mr_spec_listed *own = mr_arena_alloc(&list->arena, sizeof *own);
+    if (!own)
+        return MR_ERROR_MEMORY;
+    *own = (mr_spec_listed){.id = node->key, .node = node};
+    if (mr_yaml_digest(node, own->digest) || mr_index_put(&r->ids, &list->arena, node->key, own))
+        return MR_ERROR_MEMORY;
+    list->sources[list->count++] = *own;
+    return MR_OK;
+}
+
+static int refuse_shape(const reading *r, const char *path, const mr_yaml *root) {
+    const mr_place place = root ? root->place : (mr_place){.file = path, .line = 1, .column = 1};
+    mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place,
+                root ? "write an id, a colon and its options for each: door: {uri: door.mp4}"
+                     : "write {} for a list without sources",
+                "%s", root ? "expected a map with an id for each source" : "the list of sources is empty");
+    return MR_OK;
+}
+
+static int read_list(reading *r, const char *path) {
+    mr_arena *arena = &r->list->arena;
+    char *text = NULL;
+    size_t bytes = 0;
+    mr_yaml *root = NULL;
+    if (read_file(r, path, &text, &bytes) == MR_ERROR_MEMORY)
+        return MR_ERROR_MEMORY;
+    int status = text ? mr_yaml_parse(&root, arena, path, text, bytes, false, r->diagnostics) : MR_OK;
+    if (status == MR_ERROR_MEMORY || !text || (status && !root))
+        return status == MR_ERROR_MEMORY ? status : MR_OK;
+    if (!root || root->kind != MR_YAML_MAP)
+        return refuse_shape(r, path, root);
+    if (mr_yaml_expand(root, arena, r->diagnostics) == MR_ERROR_MEMORY)
+        return MR_ERROR_MEMORY;
+    for (const mr_yaml *node = root->first; node; node = node->next) {
+        check_id(r, node);
+        /* Of a list with very many errors not every source need be looked at. */
+        if (!mr_diagnostics_full(r->diagnostics) && check_options(r, node))
+            return MR_ERROR_MEMORY;
+        if (add(r, node))
+            return MR_ERROR_MEMORY;
+    }
+    return MR_OK;
+}
+
+/* ---- folders ------------------------------------------------------------------------------------------------------ */
+
+static int is_list(const struct dirent *entry) {
+    const char *dot = strrchr(entry->d_name, '.');
+    return entry->d_name[0] != '.' && dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+static int read_folder(reading *r, const char *path) {
+    struct dirent **names = NULL;
+    int count = scandir(path, &names, is_list, alphasort), status = MR_OK;
+    if (count < 0)
+        refuse_file(r, path, errno);
+    for (int i = 0; i < count; i++) {
+        const char *file = mr_arena_print(&r->list->arena, "%s/%s", path, names[i]->d_name);
+        if (!status)
+            status = file ? read_list(r, file) : MR_ERROR_MEMORY;
+        free(names[i]);
+    }
+    free(names);
+    return status;
+}
+
+/* ---- together ------------------------------------------------------------------------------------------------------ */
+
+static void check_count(const reading *r) {
+    const mr_spec *pipeline = r->pipeline;
+    size_t room = pipeline->reserved_count, count = r->list->count;
+    if (count > room)
+        mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (mr_place){.file = pipeline->sources_from},
+                    "name fewer, or allow more", "there are %zu sources in the list, and room for %zu (sources.max, %s:%d:%d)",
+                    count, room, pipeline->most_place.file, pipeline->most_place.line, pipeline->most_place.column);
+}
+
+static int start(reading *r, mr_spec *own, const mr_spec_params *params) {
+    const mr_yaml *sources = mr_yaml_get(r->pipeline->root, "sources");
+    own->file = r->pipeline->sources_from;
+    own->types = r->pipeline->types;
+    r->parser = (mr_spec_parser){.spec = own, .params = params, .diagnostics = r->diagnostics, .directory = "",
+                                 .default_source = mr_spec_implied_source(own->types)};
+    r->parser.like = sources ? mr_yaml_get(sources, "like") : NULL;
+    return mr_spec_index_types(&r->parser);
+}
+
+int mr_spec_list_read(mr_spec_list **list, const mr_spec *pipeline, mr_diagnostics *diagnostics) {
+    struct stat about;
+    mr_spec own = {0};
+    const mr_spec_params params = {.types = pipeline->types};
+    size_t errors = diagnostics->errors;
+    reading r = {.list = calloc(1, sizeof *r.list), .pipeline = pipeline, .diagnostics = diagnostics};
+    *list = NULL;
+    if (!r.list)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a list of sources");
+    const char *path = pipeline->sources_from;
+    int status = start(&r, &own, &params);
+    if (!status && stat(path, &about))
+        refuse_file(&r, path, errno);
+    else if (!status)
+        status = S_ISDIR(about.st_mode) ? read_folder(&r, path) : read_list(&r, path);
+    if (!status)
+        check_count(&r);
+    if (!status && diagnostics->errors > errors)
+        status = mr_diagnostics_status(diagnostics);
+    mr_arena_fini(&own.arena);
+    if (status)
+        mr_spec_list_destroy(&r.list);
+    *list = r.list;
+    return status;
+}
+
+void mr_spec_list_destroy(mr_spec_list **list) {
+    if (*list)
+        mr_arena_fini(&(*list)->arena);
+    free(*list);
+    *list = NULL;
+}
