@@ -501,9 +501,12 @@ static void fail_late(const mr_instance *instance, int status) {
         mr_graph_fail(instance->graph, status, text);
 }
 
-/* Opens an instance that waited for its turn. If it cannot be opened, it drops its inputs, and has no outputs. */
+/* Opens an instance that waited for its turn. If it cannot be opened, it drops its inputs, and has no outputs. That a
+ * source cannot be opened is no failure if it was interrupted. */
 static void open_late(mr_instance *instance) {
     int status = is_needless(instance) ? MR_ERROR_CANCELLED : mr_instance_open(instance);
+    if (status && is_needless(instance))
+        status = MR_ERROR_CANCELLED;
     if (status) {
         atomic_store(&instance->failed, true);
         if (status != MR_ERROR_CANCELLED)

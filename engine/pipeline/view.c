@@ -187,6 +187,7 @@ static void fill_plan(mr_plan_view *shown, const mr_plan *plan) {
         .pinned = mr_view_bytes_of(&plan->pinned),
         .shared = mr_view_bytes_of(&plan->shared),
         .queues = mr_view_bytes_of(&plan->queues),
+        .most_sources = plan->spec->most_sources,
         .written_nodes = plan->spec->node_count,
         .node = plan->node,
         .replica = plan->replica,

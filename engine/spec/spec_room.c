@@ -82,7 +82,7 @@ static bool is_like(const mr_spec_parser *p, const mr_spec_added *added, const m
 
 int mr_spec_like(mr_spec_parser *p, const mr_spec_added *added, mr_yaml **whole) {
     mr_arena *arena = &p->spec->arena;
-    const char *file = added->node ? added->node->place.file : added->id;
+    const char *file = added->node ? added->node->place.file : "added source";
     const char *kept = mr_arena_text(arena, file, strlen(file));
     mr_yaml *own = kept && added->node ? mr_yaml_copy(arena, added->node, kept) : NULL;
     *whole = own;

@@ -275,6 +275,8 @@ typedef struct mr_plan_view {
     size_t cut_count;
     const mr_view_cut *cuts;        /* in the order of the graph */
     const mr_view_expected *expected; /* NULL: no device is like a card */
+    size_t most_sources;            /* at a time, of those above and those that are added while it runs, which have the
+                                       places "+1", "+2", ... among them; 0: none are added */
 } mr_plan_view;
 
 /* mr_plan_view_open for callers that state the size of their mr_pipeline_params themselves, as

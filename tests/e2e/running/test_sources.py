@@ -2,7 +2,10 @@
 import collections
 import json
 import os
+import pathlib
+import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -143,6 +146,7 @@ class Sources(harness.Case):
         text = PIPELINE.format(most=2, named="")
         plan = self.run_pipeline(self.write(text), verb="plan", rows=False)
         self.assertIn("+1 .. +2 (2)", plan.out)
+        self.assertIn("up to 2 sources at a time", plan.out)
         for wrong, words in ((text + "jobs: 2\n", "sources.max"),
                              (text.replace("max: 2", "max: none"), "sources.max"),
                              (text.replace("max: 2", "max: 0"), "sources.max"),
@@ -155,9 +159,47 @@ class Sources(harness.Case):
         done = call([MILLRACE, "run", self.write(text), "--resume", self.folder / "checkpoint"])
         self.assertEqual(done.returncode, 64, done.stderr)
         self.assertIn("sources.max", done.stderr)
+        done = call([MILLRACE, "verify", self.write(text)])
+        self.assertEqual(done.returncode, 78, done.stderr)
+        self.assertIn("sources.max", done.stderr)
         # As before, they may be ids.
         named = PIPELINE.format(most="{uri: max.mp4}", named="  like: {uri: like.mp4}\n")
         self.assertEqual(call([MILLRACE, "check", self.write(named)]).returncode, 0)
+
+    def test_many_come_and_go_among_others(self):
+        clip = self.folder / "clip.y4m"
+        clip.write_bytes(b"YUV4MPEG2 W64 H48 F50:1 C420jpeg\n" + (b"FRAME\n" + os.urandom(64 * 48 * 3 // 2)) * 20)
+        named = "".join(f"  s{i}: {{uri: {clip}, realtime: true, loop: true}}\n" for i in range(16))
+        child = self.start(PIPELINE.format(most=18, named="  like: {realtime: true, loop: true}\n" + named))
+        path, = self.runtime.glob("millrace/*.sock")
+        with socket.socket(socket.AF_UNIX) as control:
+            control.connect(str(path))
+            lines = control.makefile("rw")
+
+            def ask(**request):
+                lines.write(json.dumps({"millrace": 1, **request}) + "\n")
+                lines.flush()
+                answer = json.loads(lines.readline())
+                self.assertTrue(answer["ok"], answer)
+                return answer
+
+            def state():
+                process = pathlib.Path("/proc", str(child.pid))
+                resident, = re.findall(r"VmRSS:\s+(\d+)", (process / "status").read_text())
+                return (len(list((process / "task").iterdir())), len(list((process / "fd").iterdir()))), int(resident)
+
+            for turn in range(300):
+                ask(do="add", argument=f"g{turn % 5}", options={"uri": str(clip)})
+                self.assertIn("is gone", ask(do="remove", argument=f"g{turn % 5}")["text"])
+                if turn == 100:
+                    before = state()
+            # The thread of the last answer may still be ending.
+            self.wait_until(lambda: state()[0] <= before[0])
+            self.assertLess(state()[1], before[1] + 5 * 1024)
+        summary = self.end_of(child)
+        steady = [row for row in summary["sources"] if row["id"].startswith("s") and row["id"] != ""]
+        self.assertEqual([row["first_epoch"] for row in steady], [0] * 16)
+        self.assertEqual(len(summary["sources"]), 16 + 256 + 1)
 
     def listed(self, entries):
         """The list in place of the one before, at once."""

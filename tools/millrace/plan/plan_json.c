@@ -286,6 +286,7 @@ void mr_plan_put_json(yajl_gen json, const mr_plan_view *plan) {
     mr_json_integer(json, "workers", plan->workers);
     mr_json_integer(json, "busy_poll_ns", plan->busy_poll_ns);
     put_jobs(json, plan);
+    mr_json_integer(json, "most_sources", (int64_t)plan->most_sources);
     mr_json_bool(json, "assumed", plan->assumed);
     mr_json_open_array(json, "sources");
     for (size_t v = 0; v < plan->source_count; v++)

@@ -92,6 +92,9 @@ static int print_sources(const mr_plan_view *plan, int width, FILE *stream) {
     if (at < plan->source_count)
         fprintf(stream, "  and %zu more sources (--json has all)\n", plan->source_count - at);
     size_t waiting = plan->waiting;
+    if (plan->most_sources)
+        mr_print(stream, "  up to %zu sources at a time; +N is a place for one that is added while it runs\n",
+                 plan->most_sources);
     if ((size_t)plan->jobs < waiting)
         mr_print(stream, "  %d of %zu sources at a time (jobs)\n", plan->jobs, waiting);
     if (rows)

@@ -375,7 +375,11 @@ static int verify(const arguments *from) {
     if (status)
         mr_complaints_tell(&wrong, status, false);
     mr_diagnostics_fini(&wrong);
-    int code = status ? mr_status_exit_code(status) : compare_aside(from, plan);
+    int code = status ? mr_status_exit_code(status)
+               : plan->most_sources
+                   ? mr_command_failed(mr_fail(MR_ERROR_CONFIG, "%s: sources come and go (sources.max), so it has no end "
+                                               "at which two runs could be compared: verify it without `max`", plan->file))
+                   : compare_aside(from, plan);
     mr_plan_view_close(&plan);
     return code;
 }
