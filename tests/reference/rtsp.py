@@ -6,6 +6,7 @@ import collections
 import os
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -437,6 +438,46 @@ class Hostile(Scripted):
         _, found = self.against(packets=packets)
         self.assertEqual((found.status, len(found.packets)), (END, 6), found.message)
         self.assertEqual([packet.flags & CORRUPT for packet in found.packets], [0] * 5 + [CORRUPT])
+
+    def over_udp(self, order, options=None):
+        """Sends the packets of these numbers over UDP, and beside them those of another host."""
+        ports = []
+
+        def setup(server, headers):
+            ports.append(int(headers["transport"].split("client_port=")[1].split("-")[0]))
+            return (f"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\nTransport: {headers['transport']};server_port=9-10\r\n"
+                    "Session: 7\r\n\r\n").encode()
+
+        def packets(connection):
+            ours, other = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+            with ours, other:
+                ours.bind(("127.0.0.1", 0))
+                other.bind(("127.0.0.2", 0))
+                for number in order:
+                    other.sendto(hostile.jpeg(7000 + number, number, 64, 64, 0x99), ("127.0.0.1", ports[0]))
+                    ours.sendto(hostile.jpeg(65530 + number, number * 3600), ("127.0.0.1", ports[0]))
+                    time.sleep(0.001)
+                time.sleep(TIMEOUT)
+
+        _, found = self.against({"transport": "udp", "latency": 150, **(options or {})}, SETUP=setup, packets=packets)
+        self.assertEqual({packet.size for packet in found.packets}, {"16x16"})
+        times = [packet.pts for packet in found.packets]
+        self.assertEqual(times, sorted(times))
+        return found
+
+    def test_packets_of_others_and_in_disorder(self):
+        found = self.over_udp([number ^ 1 for number in range(2, 30)] + [5, 6, 7, 7])
+        self.assertEqual((found.status, len(found.packets)), (0, 20), found.message)
+        self.assertEqual([packet.flags & SEAM for packet in found.packets[1:]], [0] * 19)
+        self.assertEqual(found.counts[2:4], [0, 0])
+
+    def test_packets_that_are_lost_or_late(self):
+        """Numbers 10 and 20 are missing; 10 comes when nobody waits for it any more."""
+        numbers = [number for number in range(30) if number not in (10, 20)]
+        found = self.over_udp(numbers + [30] * 400 + [10, 31], {"packets": 30})
+        self.assertEqual((found.status, len(found.packets)), (0, 30), found.message)
+        self.assertEqual([i for i, packet in enumerate(found.packets) if packet.flags & SEAM], [0, 10, 19])
+        self.assertEqual(found.counts[2:4], [2, 1])
 
     def test_names_that_do_not_resolve(self):
         found = run("rtsp://no-such-host.invalid/x", timeout=3000)
