@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "engine/base/memory.h"
@@ -42,4 +43,20 @@ int64_t mr_clock_now_ns(const mr_clock *clock) {
 
 void mr_clock_set_ns(mr_clock *clock, int64_t now_ns) {
     atomic_store_explicit(&clock->now_ns, now_ns, memory_order_relaxed);
+}
+
+int64_t mr_clock_date_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+const char *mr_date_text(char text[MR_DATE_TEXT], int64_t since_1970_ns) {
+    int64_t rest = since_1970_ns % 1000000000;
+    time_t seconds = since_1970_ns / 1000000000 - (rest < 0);
+    struct tm parts;
+    gmtime_r(&seconds, &parts);
+    size_t length = strftime(text, MR_DATE_TEXT, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text + length, MR_DATE_TEXT - length, ".%06dZ", (int)((rest + (rest < 0 ? 1000000000 : 0)) / 1000));
+    return text;
 }

@@ -16,4 +16,10 @@ int64_t mr_clock_now_ns(const mr_clock *clock);
 /* Moves a simulated clock on. */
 void mr_clock_set_ns(mr_clock *clock, int64_t now_ns);
 
+enum { MR_DATE_TEXT = 40 };
+/* A time since 1970 as text, to the microsecond, in UTC (RFC 3339): 2026-11-21T11:19:39.123456Z. Returns `text`. */
+const char *mr_date_text(char text[MR_DATE_TEXT], int64_t since_1970_ns);
+/* Now, in ns since 1970. */
+int64_t mr_clock_date_ns(void);
+
 #endif

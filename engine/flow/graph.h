@@ -48,6 +48,8 @@ typedef struct mr_source_state {
     int status;               /* first failure; this and the rest is under the graph's lock */
     char *message;
     bool ended;
+    mr_source_report report;  /* of those that connect */
+    mr_link_state audited;  /* the last phase in the audit log */
     bool pushed_end;          /* external: the program ended the source */
     mr_source_phase phase;
     struct mr_newcomer *next; /* the source that is to have the place next; NULL: none waits */

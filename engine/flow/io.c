@@ -16,6 +16,7 @@
 #include "engine/flow/resume.h"
 #include "engine/flow/run.h"
 #include "engine/flow/slots.h"
+#include "millrace/audit.h"
 #include "millrace/log.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
@@ -149,6 +150,8 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     made->pts_ns = from->pts_ns;
     made->duration_ns = from->duration_ns;
     made->born_ns = from->born_ns;
+    made->captured_ns = from->captured_ns;
+    made->flags = from->flags & MR_FRAME_CORRUPT;
     made->deadline_ns = from->deadline_ns;
     made->format.payload = MR_PAYLOAD_RESULTS;
     if (from->media)
@@ -446,6 +449,37 @@ uint32_t mr_stage_find_source(const mr_stage *self, const char *id) {
 
 const char *mr_stage_source_id(const mr_stage *self, uint32_t source) {
     return instance_of(self)->graph->plan->vertices[source].id;
+}
+
+const char *mr_link_state_name(mr_link_state phase) {
+    static const char *const names[] = {
+        [MR_LINK_UNREPORTED] = "", [MR_LINK_CONNECTING] = "connecting", [MR_LINK_LIVE] = "live",
+        [MR_LINK_STALLED] = "stalled", [MR_LINK_AWAY] = "away", [MR_LINK_FAILED] = "failed",
+        [MR_LINK_ENDED] = "ended"};
+    return names[phase];
+}
+
+/* The audit log has the changes that matter, and not each try while a source is away. */
+static bool is_news(mr_source_state *state, mr_link_state phase) {
+    bool news = phase != state->audited && phase != MR_LINK_CONNECTING;
+    if (news)
+        state->audited = phase;
+    return news;
+}
+
+void mr_stage_report(const mr_stage *self, const mr_source_report *report) {
+    mr_graph *graph = instance_of(self)->graph;
+    if (self->source == MR_SOURCE_NONE)
+        return;
+    pthread_mutex_lock(&graph->lock);
+    bool news = is_news(&graph->sources[self->source], report->phase);
+    graph->sources[self->source].report = *report;
+    pthread_mutex_unlock(&graph->lock);
+    if (news)
+        mr_audit("source", mr_audit_text("pipeline", graph->plan->name), mr_audit_text("source", self->source_id),
+                 mr_audit_text("state", mr_link_state_name(report->phase)),
+                 mr_audit_text("why", *report->why ? report->why : NULL), mr_audit_number("tries", report->tries),
+                 mr_audit_number("connections", report->connections));
 }
 
 static void say(mr_log_level level, const mr_stage *self, const char *format, va_list arguments) {

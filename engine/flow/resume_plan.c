@@ -59,7 +59,7 @@ static int check_sources(const mr_plan *plan) {
         const mr_plan_vertex *vertex = &plan->vertices[s];
         if (!mr_plan_is_here(plan, vertex))
             continue;
-        if (vertex->type->repeats)
+        if (vertex->repeats)
             return MR_OK;
         other = vertex;
     }

@@ -108,7 +108,8 @@ static void account_of(mr_graph *graph, uint32_t source, mr_account *account) {
                 .seams = atomic_load_explicit(&state->seams, memory_order_relaxed),
                 .ended = state->ended,
                 .status = state->status,
-                .message = message ? message : ""},
+                .message = message ? message : "",
+                .report = state->report},
         .stay = {.first_epoch = state->first_epoch,
                  .last_epoch = atomic_load_explicit(&state->last_epoch, memory_order_relaxed),
                  .leaving = state->phase == MR_SOURCE_LEAVING},
@@ -144,6 +145,8 @@ static void close_account(mr_graph *graph, uint32_t source) {
     mr_truths_fini(&state->truths);
     state->tally = (mr_tally){0};
     state->message = NULL;
+    state->report = (mr_source_report){0};
+    state->audited = MR_LINK_UNREPORTED;
     state->status = MR_OK;
     state->phase = MR_SOURCE_VACANT;
 }

@@ -11,12 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
 
-enum { CLOSED = -1, TIME_TEXT = 32 };
+enum { CLOSED = -1 };
 
 /* How often another process that holds the file's lock is waited for: a millisecond each time. */
 enum { MOST_WAITS = 1000 };
@@ -68,16 +69,6 @@ bool mr_audit_wanted(void) {
 
 /* ---- entries --------------------------------------------------------------------------------------------------- */
 
-static const char *time_text(char text[TIME_TEXT]) {
-    struct timespec now;
-    struct tm parts;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &parts);
-    size_t length = strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &parts);
-    snprintf(text + length, TIME_TEXT - length, ".%06ldZ", now.tv_nsec / 1000);
-    return text;
-}
-
 /* False if another process keeps the lock: a line is still one write, but a partial one stays. */
 static bool lock_file(void) {
     const struct timespec while_others_write = {.tv_nsec = 1000000};
@@ -125,12 +116,12 @@ static void put_field(yajl_gen json, const mr_audit_field *field) {
 
 /* NULL: no memory. */
 static yajl_gen compose(const char *event, const mr_audit_field *fields) {
-    char text[TIME_TEXT];
+    char text[MR_DATE_TEXT];
     yajl_gen json = mr_json_create(false);
     if (!json)
         return NULL;
     mr_json_open_map(json, NULL);
-    mr_json_text(json, "time", time_text(text));
+    mr_json_text(json, "time", mr_date_text(text, mr_clock_date_ns()));
     mr_json_integer(json, "pid", getpid());
     mr_json_text(json, "event", event);
     for (const mr_audit_field *field = fields; field->name; field++)

@@ -158,6 +158,7 @@ static mr_view_stage stage_of(const mr_plan *plan, const mr_plan_vertex *vertex)
         .outputs = vertex->outputs,
         .rate = vertex->rate,
         .paced = vertex->paced,
+        .repeats = vertex->repeats,
         .frames = vertex->frames,
         .deadline_ns = vertex->deadline_ns,
         .source_count = vertex->source_count,

@@ -140,6 +140,7 @@ void mr_plan_seat(mr_plan *plan, uint32_t place, const mr_plan_vertex *source, c
     to->rate = source->rate;
     to->frames = source->frames;
     to->endless = source->endless;
+    to->repeats = source->repeats;
     to->deadline_ns = source->deadline_ns;
 }
 

@@ -221,7 +221,8 @@ typedef struct mr_plan_vertex {
     double rate;                    /* sources: frames a second it offers; 0: as fast as possible, or unknown */
     bool paced;                     /* sources: it keeps to that rate */
     int64_t frames;                 /* sources: number of frames to come; 0: unknown */
-    bool endless;                   /* sources: it restarts at its end, forever */
+    bool endless;                   /* sources: it has no end */
+    bool repeats;                   /* sources: as negotiated */
     bool waits; /* sources: it is opened when its turn comes (planner/jobs.c), and if it cannot be, the
                    run goes on without it */
     bool reserved;                  /* sources: a place for one that is added while it runs (mr_plan_seat) */
@@ -301,6 +302,7 @@ typedef struct mr_plan_params {
                                        there, and are not opened. NULL: all are */
     const char *added;
     bool offline;
+    bool connect;              /* to streams, for what they tell of themselves */
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
     size_t assume_count;            /* plan for hardware that need not be present: "cuda:8x80GiB", "sim:2",
                                        "cuda:2xH100", "cuda:1xH100x40GiB" */

@@ -34,6 +34,7 @@ static void fill(mr_plan_vertex *vertex, const mr_plan_vertex *like) {
     vertex->blocking = like->blocking;
     vertex->paced = like->paced;
     vertex->endless = like->endless;
+    vertex->repeats = like->repeats;
     vertex->outputs[0] = like->outputs[0];
 }
 

@@ -236,6 +236,11 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
                        ask->vertex->is_source ? "sources" : "stages", ask->vertex->id, text);
 }
 
+bool mr_is_given(const mr_negotiation *negotiation, const char *option) {
+    const asking *ask = negotiation->planner;
+    return mr_yaml_get(ask->vertex->node, option) != NULL;
+}
+
 int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -362,6 +367,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->paced = n->paced;
     vertex->frames = n->frames;
     vertex->endless = n->endless;
+    vertex->repeats = n->repeats;
     vertex->retained = n->retained;
     vertex->constant_bytes = n->constant_bytes;
     vertex->work = n->work;
@@ -430,6 +436,7 @@ static bool ask_stage(mr_plan_builder *b, int v) {
     mr_negotiation n = {.id = vertex->id,
                         .options = vertex->options,
                         .offline = b->params.offline || mr_plan_is_unseen(b, v),
+                        .connect = b->params.connect,
                         .returns = b->plan->node_count > 0 && b->plan->node >= 0,
                         .input_count = vertex->input_count,
                         .inputs = vertex->inputs,
@@ -442,6 +449,7 @@ static bool ask_stage(mr_plan_builder *b, int v) {
                         .outputs = vertex->outputs,
                         .entry = vertex->type->entry,
                         .blocking = vertex->type->blocking,
+                        .repeats = vertex->type->repeats,
                         .planner = &context};
     if (vertex->role != MR_ROLE_SOURCE)
         prepare_takes(b, v, takes);

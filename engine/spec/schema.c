@@ -71,7 +71,8 @@ static void put_types(yajl_gen json, const mr_option *option, const char *more) 
 
 /* The constraints on a plain value: limits hold for numbers, the pattern for texts. `more`: one more type. */
 static void put_plain(yajl_gen json, const mr_option *option, const char *more) {
-    char pattern[MR_VALUE_PATTERN + sizeof "|^auto$|" VARIABLE];
+    enum { WORDS = 64 };
+    char pattern[MR_VALUE_PATTERN + WORDS + sizeof "|" VARIABLE];
     put_types(json, option, more);
     if (types_of(option)[0][0] != 's' || option->kind == MR_OPTION_FORMAT)
         put_limits(json, option);
@@ -80,7 +81,9 @@ static void put_plain(yajl_gen json, const mr_option *option, const char *more) 
     mr_value_pattern(option->kind, pattern, MR_VALUE_PATTERN);
     if (!*pattern)
         return;
-    strcat(pattern, mr_option_takes_auto(option) ? "|^auto$|" VARIABLE : "|" VARIABLE);
+    for (const char *const *word = mr_option_words(option); word && *word; word++)
+        snprintf(pattern + strlen(pattern), WORDS, "|^%s$", *word);
+    strcat(pattern, "|" VARIABLE);
     mr_json_text(json, "pattern", pattern);
 }
 

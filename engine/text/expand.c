@@ -160,8 +160,11 @@ static int expand_scalar(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnos
 
 int mr_yaml_expand(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics) {
     int status = MR_OK;
-    if (node->kind == MR_YAML_SCALAR)
-        return !node->expanded && strchr(node->text, '$') ? expand_scalar(node, arena, diagnostics) : MR_OK;
+    if (node->kind == MR_YAML_SCALAR) {
+        if (!node->expanded && strchr(node->text, '$'))
+            status = expand_scalar(node, arena, diagnostics);
+        return status ? status : mr_yaml_take_credentials(node, arena, diagnostics);
+    }
     for (mr_yaml *child = node->first; child && status != MR_ERROR_MEMORY; child = child->next) {
         int answer = mr_yaml_expand(child, arena, diagnostics);
         status = answer ? answer : status;

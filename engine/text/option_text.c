@@ -53,8 +53,10 @@ const char *mr_option_type_text(const mr_option *option, char *text, size_t byte
         add_choices(option->choices, " | ", text, bytes);
     else
         add(text, bytes, words[option->kind].kind);
-    if (mr_option_takes_auto(option))
-        add(text, bytes, " | auto");
+    for (const char *const *word = mr_option_words(option); word && *word; word++) {
+        add(text, bytes, " | ");
+        add(text, bytes, *word);
+    }
     return text;
 }
 
@@ -143,8 +145,10 @@ const char *mr_option_expected_text(const mr_option *option, char *text, size_t 
         add_fields(option->fields, text, bytes);
     for (int i = 0; mr_option_example(option, i); i++)
         add_example(mr_option_example(option, i), i, text, bytes);
-    if (mr_option_takes_auto(option))
-        add(text, bytes, ", or auto");
+    for (const char *const *word = mr_option_words(option); word && *word; word++) {
+        add(text, bytes, ", or ");
+        add(text, bytes, *word);
+    }
     return text;
 }
 

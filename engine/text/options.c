@@ -20,6 +20,11 @@ bool mr_option_takes_auto(const mr_option *option) {
     return option->kind == MR_OPTION_SIZE && option->fallback && strcmp(option->fallback, "auto") == 0;
 }
 
+const char *const *mr_option_words(const mr_option *option) {
+    static const char *const automatic[] = {"auto", NULL};
+    return option->kind == MR_OPTION_DURATION ? option->choices : mr_option_takes_auto(option) ? automatic : NULL;
+}
+
 static void *field_of(const mr_option *option, void *options) {
     return (char *)options + option->offset;
 }
@@ -97,6 +102,12 @@ static int read_number(const reading *r, void *field) {
         memcpy(field, &number, sizeof number);
         return in_range(r, r->value, number);
     case MR_OPTION_DURATION:
+        for (int64_t i = 0; r->option->choices && r->option->choices[i]; i++)
+            if (strcmp(text, r->option->choices[i]) == 0) {
+                whole = MR_DURATION_WORD + i;
+                memcpy(field, &whole, sizeof whole);
+                return MR_OK;
+            }
         taken = mr_value_duration(text, &whole);
         break;
     case MR_OPTION_BYTES:
@@ -170,6 +181,18 @@ const char *mr_option_path(const mr_option *option, const void *options) {
 bool mr_option_is_relative(const mr_option *option, const char *text) {
     bool path = option->kind == MR_OPTION_PATH || (option->kind == MR_OPTION_URI && !has_scheme(text));
     return path && text[0] != '/' && strcmp(text, "-") != 0;
+}
+
+/* Where the option takes no user and password a URL that has some is refused, so that they are not shown. */
+static int take_credentials(const reading *r, void *options) {
+    const mr_credentials given = {r->value->user, r->value->password};
+    if (r->option->credentials)
+        memcpy((char *)options + r->option->credentials, &given, sizeof given);
+    if (r->option->credentials || (!given.user && !given.password))
+        return MR_OK;
+    return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, r->value->place, NULL,
+                       "%s%s%s: a URL with user and password is not taken here", r->reader->where, dot(r->reader),
+                       r->option->name);
 }
 
 static int read_text(const reading *r, void *field) {
@@ -326,6 +349,8 @@ static int read_value(const reading *r, void *options) {
         return MR_ERROR_CONFIG;
     if (nothing)
         return wrong_type(r, r->value);
+    if (kind == MR_YAML_SCALAR && take_credentials(r, options))
+        return MR_ERROR_CONFIG;
     switch (r->option->kind) {
     case MR_OPTION_DOUBLES:
         return kind == MR_YAML_MAP ? wrong_type(r, r->value) : read_doubles(r, field);

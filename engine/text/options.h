@@ -37,6 +37,8 @@ const mr_yaml *mr_option_misspelt(const char *name, const mr_option *table, cons
 
 /* Whether "auto" stands for 0x0: a SIZE whose default it is. */
 bool mr_option_takes_auto(const mr_option *option);
+/* The words that a SIZE or DURATION takes in place of a value, ended by NULL; NULL if it takes none. */
+const char *const *mr_option_words(const mr_option *option);
 
 /* Whether `text`, the value of a PATH or URI, names a file and does not begin at the root; not so of other kinds. */
 bool mr_option_is_relative(const mr_option *option, const char *text);

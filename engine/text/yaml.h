@@ -27,7 +27,8 @@ typedef struct mr_yaml {
     mr_place place;        /* of the value */
     const char *key;       /* of a map's child; else NULL */
     mr_place key_place;
-    const char *text;      /* scalars */
+    const char *text;      /* scalars; URLs without user and password, once variables are replaced */
+    const char *user, *password; /* of such a URL; NULL: none */
     bool doubled;          /* maps: some key stands there twice, which was diagnosed */
     size_t count;          /* children of maps and lists, in the order of the text */
     struct mr_yaml *first, *last, *next;
@@ -44,6 +45,9 @@ int mr_yaml_parse(mr_yaml **root, mr_arena *arena, const char *file, const char 
  * process's environment. A default may contain variables. The value of a variable is never read as YAML nor expanded
  * again. Scalars whose variables are wrong are diagnosed and marked as broken. */
 int mr_yaml_expand(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics);
+
+/* Takes user and password out of a scalar that is a URL, into its `user` and `password`; done by mr_yaml_expand. */
+int mr_yaml_take_credentials(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics);
 
 /* A map's child; NULL if there is none or `map` is no map. */
 mr_yaml *mr_yaml_get(const mr_yaml *map, const char *key);

@@ -49,6 +49,7 @@ typedef struct decode_state {
     int64_t shown_pts_ns; /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
     int64_t last_given;        /* number of the packet whose picture was emitted last */
+    bool marked;               /* the picture that is given next is damaged, and says so */
     bool damaged, reported;    /* this source has had damage; that a picture was dropped as corrupt */
     uint32_t epoch;
     uint64_t seq;              /* of `picture` in its epoch */
@@ -85,7 +86,7 @@ static int open_decode(mr_stage *self) {
     if (self->entries > 1 && mr_early_create(&state->early, self->entries))
         return MR_ERROR_MEMORY;
     return self->device->type->kind == MR_DEVICE_CPU
-               ? mr_picture_pool_create(&state->pool, self, from->max_pixels, from->damaged == MR_DAMAGED_KEEP)
+               ? mr_picture_pool_create(&state->pool, self, from->max_pixels, from->damaged != MR_DAMAGED_DROP)
                : mr_decode_device_create(&state->device, self, (mr_hardware)from->hardware);
 }
 
@@ -346,6 +347,7 @@ static verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
     bool damaged = packet->flags & MR_FRAME_CORRUPT || picture->flags & AV_FRAME_FLAG_CORRUPT ||
                    picture->decode_error_flags || is_patched(state, picture);
     state->damaged |= damaged;
+    state->marked = damaged && from->damaged == MR_DAMAGED_MARK;
     if (picture->interlaced_frame)
         mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
     bool selected = is_selected(state, io, picture, packet);
@@ -410,7 +412,7 @@ static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
     frame->identity.seq = state->seq;
     frame->pts_ns = time_of(state, picture);
     frame->dts_ns = MR_NO_TIME;
-    frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (packet->flags & MR_FRAME_CORRUPT);
+    frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (state->marked ? MR_FRAME_CORRUPT : 0);
     return mr_io_emit(io, 0, frame);
 }
 

@@ -14,7 +14,7 @@ enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
 #define FIELD(name) offsetof(mr_decode_choices, name)
 static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
 static const char *const hardware_choices[] = {"auto", "off", "require", NULL};
-static const char *const damaged_choices[] = {"drop", "keep", NULL};
+static const char *const damaged_choices[] = {"drop", "keep", "mark", NULL};
 static const char *const reduced_choices[] = {"off", "auto", NULL};
 /* In the order of mr_matrix and mr_range, whose ANY is auto. */
 static const char *const matrix_choices[] = {"auto", "bt601", "bt709", "bt2020", NULL};
@@ -39,7 +39,8 @@ const mr_option mr_decode_options[] = {
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
     {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
-     .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them; samples that a still "
+     .help = "drop pictures that the decoder had to patch up, or that are made of others that are wrong or missing, "
+             "counted as corrupt, or keep them; mark: keep them, with `damaged` in their records. Samples that a still "
              "picture lacks are 0"},
     {.name = "reduced", .kind = MR_OPTION_ENUM, .offset = FIELD(reduced), .fallback = "off", .choices = reduced_choices,
      .help = "auto: on the processors JPEG is decoded at 1/4 or 1/8 of its size if only preprocess stages read the pictures, "

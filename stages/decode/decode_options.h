@@ -5,7 +5,7 @@
 #include "millrace/stage.h"
 
 enum { MR_SKIP_NONE, MR_SKIP_NONREF, MR_SKIP_NONKEY };
-enum { MR_DAMAGED_DROP, MR_DAMAGED_KEEP };
+enum { MR_DAMAGED_DROP, MR_DAMAGED_KEEP, MR_DAMAGED_MARK };
 enum { MR_REDUCED_OFF, MR_REDUCED_AUTO };
 
 typedef struct mr_decode_choices {

@@ -210,3 +210,16 @@ int mr_packet_keep(AVPacket *packet, mr_plane *plane) {
     packet->buf = NULL;
     return MR_OK;
 }
+
+uint32_t mr_packet_flags(const AVPacket *packet) {
+    uint32_t flags = 0;
+    if (packet->flags & AV_PKT_FLAG_KEY)
+        flags |= MR_FRAME_KEY;
+    if (packet->flags & AV_PKT_FLAG_DISPOSABLE)
+        flags |= MR_FRAME_DISPOSABLE;
+    if (packet->flags & AV_PKT_FLAG_CORRUPT)
+        flags |= MR_FRAME_CORRUPT;
+    if (packet->flags & AV_PKT_FLAG_DISCARD)
+        flags |= MR_FRAME_HIDDEN;
+    return flags;
+}

@@ -15,6 +15,9 @@
 
 extern const mr_media_codec mr_av_codec;
 
+/* MR_FRAME_... of it. */
+uint32_t mr_packet_flags(const AVPacket *packet);
+
 /* Copies the side data that decoders need; *buffer stays NULL if there are none, as with nearly all packets.
  * MR_ERROR_MEMORY. */
 int mr_side_pack(const AVPacket *packet, mr_buffer **buffer);

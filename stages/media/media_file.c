@@ -360,19 +360,6 @@ static int64_t to_ns(const file_reader *reader, int64_t time) {
     return av_rescale_q(time - reader->origin, reader->stream->time_base, nanoseconds);
 }
 
-static uint32_t flags_of(const AVPacket *packet) {
-    uint32_t flags = 0;
-    if (packet->flags & AV_PKT_FLAG_KEY)
-        flags |= MR_FRAME_KEY;
-    if (packet->flags & AV_PKT_FLAG_DISPOSABLE)
-        flags |= MR_FRAME_DISPOSABLE;
-    if (packet->flags & AV_PKT_FLAG_CORRUPT)
-        flags |= MR_FRAME_CORRUPT;
-    if (packet->flags & AV_PKT_FLAG_DISCARD)
-        flags |= MR_FRAME_HIDDEN;
-    return flags;
-}
-
 /* The next packet of the chosen stream in reader->packet; MR_END at the end of the file. */
 static int next_packet(file_reader *reader) {
     for (;;) {
@@ -423,7 +410,7 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     if (status)
         return status == MR_END ? end_of(reader) : status;
     bool seam = mr_seams_pass(&reader->seams, reader->input.fd, reader->format, reader->stream, reader->packet);
-    packet->flags = flags_of(reader->packet) | (seam ? MR_FRAME_SEAM : 0);
+    packet->flags = mr_packet_flags(reader->packet) | (seam ? MR_FRAME_SEAM : 0);
     packet->pts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->pts);
     packet->dts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->dts);
     packet->duration_ns = av_rescale_q(reader->packet->duration, reader->stream->time_base, nanoseconds);

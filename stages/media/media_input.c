@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/url.h"
 #include "millrace/log.h"
 
 enum { AVIO_BYTES = 64 * 1024 };
@@ -40,6 +41,11 @@ void mr_av_recall(const char *text) {
 }
 
 static mr_av_listener *_Atomic listening;
+static _Thread_local mr_av_listener *listening_here;
+
+void mr_av_log_listen_here(mr_av_listener *listener) {
+    listening_here = listener;
+}
 
 void mr_av_log_listen(mr_av_listener *listener) {
     atomic_store(&listening, listener);
@@ -49,6 +55,8 @@ static void take_log_line(void *context, int level, const char *format, va_list 
     mr_av_listener *listener = atomic_load(&listening);
     if (listener)
         listener(context, format);
+    if (listening_here)
+        listening_here(context, format);
     bool verbose = mr_log_get_level() >= MR_LOG_DEBUG, first = level <= AV_LOG_ERROR && !complaint[0];
     if (level > AV_LOG_WARNING || (!verbose && !first))
         return;
@@ -56,6 +64,7 @@ static void take_log_line(void *context, int level, const char *format, va_list 
     int prefix = 1;
     av_log_format_line2(context, level, format, arguments, line, sizeof line, &prefix);
     line[strcspn(line, "\n")] = '\0';
+    mr_url_hide(line);
     /* Without the names of FFmpeg's objects, which are only addresses. */
     const char *text = line;
     for (const char *end = text; *text == '[' && (end = strstr(text, "] "));)

@@ -55,6 +55,8 @@ void mr_av_log_capture(void);
  * the format of the line. One function a process. */
 typedef void mr_av_listener(void *object, const char *format);
 void mr_av_log_listen(mr_av_listener *listener);
+/* The same for lines that are logged on this thread alone; NULL: no longer. */
+void mr_av_log_listen_here(mr_av_listener *listener);
 /* The first error that FFmpeg has logged on this thread since mr_av_forget; "" if there was none, or the log is not
  * captured. */
 const char *mr_av_complaint(void);

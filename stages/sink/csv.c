@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "stages/list.h"
 #include "stages/sink/text_sink.h"
@@ -10,6 +11,7 @@
 typedef struct options {
     const char *path;
     int on_full;
+    bool captured;
 } options;
 
 typedef struct state {
@@ -20,7 +22,12 @@ typedef struct state {
     bool headed; /* the header is written */
 } state;
 
-static const char header[] = "source,epoch,seq,sub,pts,file,label,rank,index,class,score\r\n";
+#define COLUMNS "source,epoch,seq,sub,pts,file,label,rank,index,class,score"
+static const char short_header[] = COLUMNS "\r\n", long_header[] = COLUMNS ",captured\r\n";
+
+static const char *header_of(const mr_stage *self) {
+    return ((const options *)self->options)->captured ? long_header : short_header;
+}
 
 static int negotiate(mr_negotiation *negotiation) {
     const options *given = negotiation->options;
@@ -33,7 +40,7 @@ static int write_header(mr_stage *self) {
     state *at = self->state;
     if (at->headed || at->sink.written.lines > 0)
         return MR_OK;
-    int status = mr_output_write(&at->sink.output, self, header, sizeof header - 1);
+    int status = mr_output_write(&at->sink.output, self, header_of(self), strlen(header_of(self)));
     at->headed = !status;
     if (at->headed)
         mr_journal_note_header(&at->sink.journal);
@@ -41,7 +48,7 @@ static int write_header(mr_stage *self) {
 }
 
 static int open_sink(mr_stage *self) {
-    static const mr_text_form form = {mr_written_take_row, mr_written_finish_rows, header, "\r\n"};
+    const mr_text_form form = {mr_written_take_row, mr_written_finish_rows, header_of(self), "\r\n"};
     const options *given = self->options;
     state *at = self->state;
     int status = mr_text_sink_open(self, given->path, given->on_full, &form);
@@ -98,14 +105,19 @@ static void add_row(state *at, const mr_stage *self, const mr_frame *frame, cons
     bool file = mr_frame_is_file(frame);
     add_text(at, file ? frame->media->path : "", ",");
     add_text(at, file ? frame->media->label : "", ",");
-    if (!one) {
-        add(at, ",,,\r\n", 5);
-        return;
+    if (one) {
+        add_integer(at, (int64_t)rank);
+        add_integer(at, one->index);
+        add_text(at, one->label, ",");
+        add(at, text, mr_float_text(text, one->score));
+    } else {
+        add(at, ",,,", 3);
     }
-    add_integer(at, (int64_t)rank);
-    add_integer(at, one->index);
-    add_text(at, one->label, ",");
-    add(at, text, mr_float_text(text, one->score));
+    if (((const options *)self->options)->captured) {
+        char date[MR_DATE_TEXT];
+        add(at, ",", 1);
+        add_text(at, frame->captured_ns ? mr_date_text(date, frame->captured_ns) : "", "");
+    }
     add(at, "\r\n", 2);
 }
 
@@ -145,6 +157,8 @@ static const mr_option option_table[] = {
     {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(options, path),
      .fallback = "-", .help = "file to write; a new run empties it; \"-\" is standard output"},
     MR_ON_FULL_OPTION(offsetof(options, on_full)),
+    {.name = "captured", .kind = MR_OPTION_BOOL, .offset = offsetof(options, captured), .fallback = "false",
+     .help = "one more column: when the picture was taken, if its source tells (media: clock)"},
     MR_OPTIONS_END,
 };
 

@@ -79,5 +79,7 @@ size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t 
 
 /* Whether frame->media->path names the file that the frame was read from. */
 bool mr_frame_is_file(const mr_frame *frame);
+/* Of anything but packets, which are damaged, too, if decode drops their pictures. */
+bool mr_frame_is_damaged(const mr_frame *frame);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "stages/sink/output.h"
 
@@ -101,6 +102,15 @@ static void put_identity(mr_record *at, const mr_stage *self, const mr_frame *fr
         put_integer(at, "sub", frame->identity.sub);
     put_key(at, "pts");
     put_number(at, text, mr_seconds_text(text, frame->pts_ns));
+    if (frame->captured_ns) {
+        char date[MR_DATE_TEXT];
+        put_key(at, "captured");
+        put_text(at, mr_date_text(date, frame->captured_ns));
+    }
+    if (mr_frame_is_damaged(frame)) {
+        put_key(at, "damaged");
+        yajl_gen_bool(at->json, 1);
+    }
     if (!mr_frame_is_file(frame))
         return;
     put_key(at, "file");

@@ -177,6 +177,8 @@ static void put_frame(mr_zmq_message *at, const mr_frame *frame, record *to) {
         to->time_case = MILLRACE__RESULTS__RECORD__TIME_PTS_NS;
         to->pts_ns = frame->pts_ns;
     }
+    to->captured_ns = frame->captured_ns;
+    to->damaged = mr_frame_is_damaged(frame);
     if (mr_frame_is_file(frame)) {
         to->file = text_of(at, frame->media->path);
         to->label = text_of(at, frame->media->label);

@@ -115,6 +115,8 @@ typedef struct mr_pipeline_params {
                                 is missing; it is kept up to date while the pipeline runs */
     uint64_t seed;           /* not 0: one worker, the caller's thread, simulated clock, order drawn from seed
                                 (tests) */
+    bool connect;            /* the plan connects to streams of cameras and servers, for what they tell of themselves; it
+                                holds without that */
 } mr_pipeline_params;
 
 /* mr_pipeline_open for callers that give the size of their mr_pipeline_params themselves, such as bindings of other
@@ -268,6 +270,7 @@ typedef struct mr_source_summary {
     size_t unsettled_count;   /* unaccounted frames, followed by those in flight, the oldest first; none should be left
                                  once the run has ended */
     mr_identity unsettled[MR_UNSETTLED_FRAMES];
+    mr_source_report report;  /* of a source that connects to a camera or server; else UNREPORTED */
 } mr_source_summary;
 
 /* The stay of a source in a pipeline whose sources come and go. */

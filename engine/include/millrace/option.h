@@ -22,7 +22,8 @@ typedef enum mr_option_kind {
     MR_OPTION_PATH,     /* const char *; relative paths are relative to the YAML file; "-" stays "-" */
     MR_OPTION_URI,      /* const char *; as PATH unless it has a scheme or is "lavfi:..."; "file:PATH" is PATH */
     MR_OPTION_ENUM,     /* int: index into `choices` */
-    MR_OPTION_DURATION, /* int64_t nanoseconds; "20ms", "1.5s", "2m", "500us" */
+    MR_OPTION_DURATION, /* int64_t nanoseconds; "20ms", "1.5s", "2m", "500us"; or one of `choices`, if there are any, as
+                           MR_DURATION_WORD and its index */
     MR_OPTION_BYTES,    /* int64_t bytes; "64MiB", "1GB", "4096" */
     MR_OPTION_RATE,     /* double per second; "30fps", "29.97", "30000/1001" */
     MR_OPTION_SIZE,     /* mr_size; "224x224" (width x height), or one number for a square; if the fallback is "auto"
@@ -47,6 +48,8 @@ typedef enum mr_option_file {
                         braces for numbers */
 } mr_option_file;
 
+#define MR_DURATION_WORD INT64_MIN
+
 typedef struct mr_size {
     int32_t width, height;
 } mr_size;
@@ -65,6 +68,11 @@ typedef struct mr_pairs {
     const char *const *value;
 } mr_pairs;
 
+/* Never shown: not in messages, plans, the log, or the digest of the pipeline. NULL: none. */
+typedef struct mr_credentials {
+    const char *user, *password;
+} mr_credentials;
+
 typedef struct mr_option {
     const char *name;
     mr_option_kind kind;
@@ -77,12 +85,15 @@ typedef struct mr_option {
     double min, max;            /* inclusive range of numbers, in the field's own unit; both 0: no limit. With
                                    `elsewhere`, of STRINGS, PAIRS and MAPS: of their count */
     const char *unit;           /* "px", "frames", ... for people; NULL if the kind implies it */
-    const char *const *choices; /* of ENUM, NULL-terminated */
+    const char *const *choices; /* of ENUM, and words in place of a DURATION; NULL-terminated */
     const struct mr_option *fields; /* of MAP and MAPS, ended by a NULL name */
     const char *help;           /* one sentence */
     const char *example;        /* as YAML text, if neither the default nor the kind shows the form */
     const char *brief;          /* of MAP: the field that a plain value sets if it stands in place of the map */
     const char *unless;         /* of a required one: the option that may be given in its place, never both */
+    size_t credentials;         /* of URI: the offset of an mr_credentials, which gets user and password of the URL (or
+                                   the `passphrase` of srt://); the URI is without them. 0: none are taken, and a URL that
+                                   has some is refused */
     bool elsewhere;             /* not a field of the struct: other code reads the value, in its own syntax */
 } mr_option;
 

@@ -151,6 +151,7 @@ typedef struct mr_view_stage {
     mr_view_pool scratch, staging, batches, block, results, pinned;
     double rate;                    /* of sources: that it offers */
     bool paced;                     /* it keeps to that rate, whether its frames are taken or not */
+    bool repeats;                   /* of sources: it can give its frames again, in another run */
     int64_t frames;                 /* of sources: how many will come */
     int64_t deadline_ns;            /* of sources; 0: none */
     size_t source_count;            /* whose frames come here */

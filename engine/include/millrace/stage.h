@@ -195,6 +195,7 @@ struct mr_negotiation {
     const char *id;            /* of the stage */
     const void *options;
     bool offline;              /* true: open no file, use the options alone */
+    bool connect;              /* true: connect to streams, for what they tell (mr_pipeline_params.connect) */
     bool returns;              /* this is one process of several nodes: it may be started again in a run that goes on
                                   (mr_stage_run_state), so output of an earlier process is not an error */
     size_t input_count;
@@ -211,7 +212,8 @@ struct mr_negotiation {
     double rate;               /* sources: frames a second that it offers; 0: as fast as they are taken, or not known */
     bool paced;                /* sources: it keeps to that rate, even if frames are not taken */
     int64_t frames;            /* sources: number of frames; 0: not known, or without end */
-    bool endless;              /* sources: it begins anew at its end, for ever */
+    bool endless;              /* sources: it has no end: it begins anew, or waits for more, for ever */
+    bool repeats;              /* sources: the type's (mr_stage_type.repeats); may be cleared */
     mr_entry entry;            /* the type's; may be narrowed */
     int overlap;               /* MR_ENTRY_PER_SOURCE: so many calls of one instance may overlap, if there are as many
                                   workers. They do the part of their work that needs the order of the frames after
@@ -241,6 +243,8 @@ MR_API int mr_refuse(mr_negotiation *negotiation, const char *option, const char
     __attribute__((format(printf, 3, 4)));
 MR_API int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* True if the YAML has that option of the stage, be it with its default as value. */
+MR_API bool mr_is_given(const mr_negotiation *negotiation, const char *option);
 /* Describes the formats that an input accepts, and the reason, in a few words (printf style) for messages: the input
  * "images" of a.onnx. */
 MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
@@ -322,6 +326,31 @@ MR_API const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
 /* For a source whose stream ended before the frames that it announces: the number of missing frames. They never came
  * in, so the ledger does not have them, but they are lost (mr_source_summary.unread). */
 MR_API void mr_stage_miss_frames(const mr_stage *self, uint64_t frames);
+/* For a source that connects to a camera or server: its state, and the counts of all its connections so far. At each
+ * change, and now and then between changes. Copied. */
+typedef enum mr_link_state {
+    MR_LINK_UNREPORTED,     /* of sources that do not connect */
+    MR_LINK_CONNECTING,
+    MR_LINK_LIVE,
+    MR_LINK_STALLED,        /* connected, but nothing came for too long: it connects anew */
+    MR_LINK_AWAY,           /* it waits until its next try */
+    MR_LINK_FAILED,
+    MR_LINK_ENDED
+} mr_link_state;
+enum { MR_REPORT_WHY = 256 };
+typedef struct mr_source_report {
+    mr_link_state phase;
+    int64_t since_ns;         /* of this phase: ns since 1970 */
+    int64_t next_ns;          /* of the next try, while STALLED or AWAY; else 0 */
+    uint64_t tries, connections; /* so many were opened of those that were tried */
+    uint64_t packets, bytes;  /* as the network brought them */
+    uint64_t lost, late;      /* of these packets: they did not come in time; of those: they came later */
+    double jitter_ns;         /* of their arrival (RFC 3550, 6.4.1); 0: not known */
+    char why[MR_REPORT_WHY];  /* why it is not live, or was not last; "": it always was */
+} mr_source_report;
+/* "connecting", "live", "stalled", "away", "failed", "ended"; "" of UNREPORTED. */
+MR_API const char *mr_link_state_name(mr_link_state phase);
+MR_API void mr_stage_report(const mr_stage *self, const mr_source_report *report);
 /* Writes a line to the log, with the stage's id before it. */
 MR_API void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 MR_API void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));

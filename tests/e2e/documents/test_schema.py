@@ -104,7 +104,10 @@ class Schema(Case):
                     told = schema["properties"][option["name"]]
                     self.assertIn(option["help"], told["description"])
                     self.assertEqual(option["required"], option["name"] in schema["required"])
-                    if "choices" in option:
+                    if "choices" in option and "pattern" in told:
+                        for word in option["choices"]:
+                            self.assertRegex(word, told["pattern"])
+                    elif "choices" in option:
                         self.assertEqual(told["anyOf"][0]["enum"], option["choices"])
 
 

@@ -51,7 +51,8 @@ static const mr_usage usage = {
         "Media are opened as far as it takes to know their streams, models as far as their inputs and outputs;\n"
         "nothing is written.\n\n" MR_OVERRIDE_HELP MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP
             MR_OVERRIDE_THREADS_HELP "  --node NAME        of a pipeline with nodes, only what this one does\n"
-        "  --offline          opens neither media nor models: what only they tell stays open\n"
+        "  --offline          opens neither media nor models, and connects to no stream: what only they tell stays\n"
+        "                     open\n"
         "  --profile [SECONDS]  runs the pipeline for so long (5), or to its end, with everything that it\n"
         "                     writes thrown away, and adds what was measured: the cost of each stage, what\n"
         "                     libraries take, the bottleneck, what may help, and the frame rate to expect of a\n"
@@ -161,7 +162,7 @@ static int print(const arguments *from, const mr_plan_view *plan, const mr_profi
 
 static mr_pipeline_params params_of(const arguments *from) {
     mr_pipeline_params params = {
-        .path = from->path, .offline = from->offline,
+        .path = from->path, .offline = from->offline, .connect = from->seconds <= 0,
         .node = from->node};
     /* The profiled pipeline runs in this process. */
     params.cuts = from->seconds <= 0;

@@ -171,7 +171,7 @@ static int print_stages(const mr_plan_view *plan, int width, FILE *stream) {
         if (plan->stages[v].remark && mr_plan_is_told(plan, &plan->stages[v]))
             mr_print_wrapped(width, stream, "%s on %s, %s", plan->stages[v].id, plan->stages[v].device_names,
                              plan->stages[v].remark);
-    for (size_t v = plan->source_count; v < plan->stage_count; v++)
+    for (size_t v = 0; v < plan->stage_count; v++)
         if (plan->stages[v].note && mr_plan_is_told(plan, &plan->stages[v]))
             mr_print_wrapped(width, stream, "%s %s", plan->stages[v].id, plan->stages[v].note);
     return status;

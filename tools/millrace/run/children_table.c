@@ -146,6 +146,20 @@ static void print_missing(const mr_child *child, yajl_val source, uint64_t missi
              mr_report_text(source, "id"), child->name, mr_identities_print(frames, count, missing, text, sizeof text));
 }
 
+static void print_connection(yajl_val source, FILE *stream) {
+    static const char *const way[] = {"connection", NULL};
+    yajl_val of = yajl_tree_get(source, (const char **)way, yajl_t_object);
+    if (!of)
+        return;
+    mr_print(stream, "  %s\n", mr_report_text(source, "id"));
+    mr_connection_print(&(mr_connection_words){mr_report_text(of, "state"), mr_report_text(of, "since"),
+                                               mr_report_text(of, "why"), mr_report_text(of, "next_try"),
+                                               mr_report_integer(of, "tries"), mr_report_integer(of, "connections"),
+                                               mr_report_integer(of, "packets"), mr_report_integer(of, "bytes"),
+                                               mr_report_integer(of, "lost"), mr_report_number(of, "jitter_ms")},
+                        stream);
+}
+
 /* A source that failed or does not balance, and its dropped and absorbed frames. */
 static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
     const char *error = mr_report_text(source, "error");
@@ -155,6 +169,7 @@ static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
     if (mr_report_integer(source, "seams"))
         mr_print(stream, "    %10lld seams in the stream of %s\n", (long long)mr_report_integer(source, "seams"),
                 mr_report_text(source, "id"));
+    print_connection(source, stream);
     print_lines(source, "dropped", stream);
     print_lines(source, "absorbed", stream);
     if (tally.missing)

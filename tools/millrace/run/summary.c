@@ -1,3 +1,4 @@
+#include "engine/base/clock.h"
 #include "engine/base/print.h"
 #include "tools/millrace/run/loss.h"
 #include "tools/millrace/run/summary.h"
@@ -151,6 +152,35 @@ static void print_class(const mr_class_count *class, const mr_source_summary *so
     fprintf(stream, " (%.0f%% of frames, mean score %.2f)\n", share, class->mean_score);
 }
 
+void mr_connection_print(const mr_connection_words *words, FILE *stream) {
+    bool waits = words->next_try && *words->next_try, live = strcmp(words->state, "live") == 0;
+    mr_print(stream, "    %s since %s", words->state, words->since);
+    if (words->why && *words->why)
+        mr_print(stream, live ? " (was away: %s)" : ": %s", words->why);
+    if (waits)
+        mr_print(stream, "; next try at %s", words->next_try);
+    fprintf(stream, "\n    %lld connection%s in %lld tr%s, %lld packets, %.1f MB", (long long)words->connections,
+            words->connections == 1 ? "" : "s", (long long)words->tries, words->tries == 1 ? "y" : "ies",
+            (long long)words->packets, (double)words->bytes * 1e-6);
+    if (words->lost)
+        fprintf(stream, ", %lld lost", (long long)words->lost);
+    if (words->jitter_ms > 0)
+        fprintf(stream, ", jitter %.1f ms", words->jitter_ms);
+    fputc('\n', stream);
+}
+
+static void print_connection(const mr_source_report *report, FILE *stream) {
+    char since[MR_DATE_TEXT], next[MR_DATE_TEXT] = "";
+    if (report->next_ns)
+        mr_date_text(next, report->next_ns);
+    mr_connection_print(&(mr_connection_words){mr_link_state_name(report->phase),
+                                               mr_date_text(since, report->since_ns), report->why, next,
+                                               (int64_t)report->tries, (int64_t)report->connections,
+                                               (int64_t)report->packets, (int64_t)report->bytes, (int64_t)report->lost,
+                                               report->jitter_ns * 1e-6},
+                        stream);
+}
+
 static void print_source(const mr_source_summary *source, const mr_source_stay *stay, FILE *stream) {
     char missing[512];
     mr_print(stream, "\n  %s: %llu frames, %llu delivered", *source->id ? source->id : "sources removed earlier",
@@ -168,6 +198,8 @@ static void print_source(const mr_source_summary *source, const mr_source_stay *
     if (source->classified)
         fprintf(stream, "; most frequent classes");
     fputc('\n', stream);
+    if (source->report.phase)
+        print_connection(&source->report, stream);
     for (size_t i = 0; i < source->class_count; i++)
         print_class(&source->classes[i], source, stream);
 }

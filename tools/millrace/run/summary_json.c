@@ -1,3 +1,4 @@
+#include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "tools/millrace/run/summary.h"
 
@@ -87,6 +88,28 @@ static void put_unsettled(yajl_gen json, const mr_source_summary *source) {
     yajl_gen_array_close(json);
 }
 
+static void put_date(yajl_gen json, const char *key, int64_t since_1970_ns) {
+    char text[MR_DATE_TEXT];
+    mr_json_text(json, key, since_1970_ns ? mr_date_text(text, since_1970_ns) : NULL);
+}
+
+/* Of a source that connects to a camera or server. */
+static void put_connection(yajl_gen json, const mr_source_report *report) {
+    mr_json_open_map(json, "connection");
+    mr_json_text(json, "state", mr_link_state_name(report->phase));
+    put_date(json, "since", report->since_ns);
+    mr_json_text(json, "why", *report->why ? report->why : NULL);
+    put_date(json, "next_try", report->next_ns);
+    mr_json_integer(json, "tries", (int64_t)report->tries);
+    mr_json_integer(json, "connections", (int64_t)report->connections);
+    mr_json_integer(json, "packets", (int64_t)report->packets);
+    mr_json_integer(json, "bytes", (int64_t)report->bytes);
+    mr_json_integer(json, "lost", (int64_t)report->lost);
+    mr_json_integer(json, "late", (int64_t)report->late);
+    mr_json_number(json, "jitter_ms", report->jitter_ns * 1e-6);
+    yajl_gen_map_close(json);
+}
+
 /* Only of sources that come and go. */
 static void put_stay(yajl_gen json, const mr_source_stay *stay) {
     mr_json_integer(json, "first_epoch", stay->first_epoch);
@@ -113,6 +136,8 @@ static void put_source(yajl_gen json, const mr_source_summary *source, const mr_
         yajl_gen_null(json);
     mr_json_integer(json, "unread", (int64_t)source->unread);
     mr_json_integer(json, "seams", (int64_t)source->seams);
+    if (source->report.phase)
+        put_connection(json, &source->report);
     mr_json_bool(json, "ended", source->ended);
     mr_json_integer(json, "exit_code", mr_status_exit_code(source->status));
     mr_json_text(json, "error", source->status ? source->message : NULL);

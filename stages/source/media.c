@@ -1,30 +1,19 @@
-/* media: packets of video files, image folders and test patterns, one packet a frame. */
+/* media: packets of video files, image folders, test patterns, and streams of cameras and servers, one packet a frame. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stages/list.h"
+#include "stages/live/live.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
-#include "stages/media/media_reader.h"
-
-typedef struct media_options {
-    const char *uri;
-    bool labels;
-    const char *loop;
-    int64_t start, duration;
-    double fps;
-    int64_t every;
-    bool realtime;
-    int64_t stream;
-    double rate, framerate;
-    int64_t start_number;
-    int64_t timeout;
-    int64_t max_pixels;
-} media_options;
+#include "stages/source/media_options.h"
+#include "stages/source/media_stream.h"
 
 typedef struct media_state {
     mr_reader *reader;
+    mr_media_stream stream; /* by its options, if it is one */
+    bool is_stream;
     mr_packet packet;      /* read, not yet emitted */
     bool held;             /* there is one */
     int64_t loops_left;    /* -1: without end */
@@ -36,65 +25,11 @@ typedef struct media_state {
     bool begun;            /* a packet was due */
 } media_state;
 
-/* 1000 hours: sums of such times do not overflow. */
-#define LONGEST_NS 3600e12
-
-#define FIELD(name) offsetof(media_options, name)
-static const mr_option options[] = {
-    {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = FIELD(uri), .required = true,
-     .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as "
-             "frames/%03d.png, or lavfi: and a graph of test patterns"},
-    {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
-     .help = "the folder holds one folder for each class; each image carries its class"},
-    {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
-     .help = "start again at the end: true for ever, or the number of times to play"},
-    {.name = "start", .kind = MR_OPTION_DURATION, .offset = FIELD(start), .fallback = "0s",
-     .min = 0, .max = LONGEST_NS,
-     .help = "leave out pictures before this time from the start of the stream"},
-    {.name = "duration", .kind = MR_OPTION_DURATION, .offset = FIELD(duration), .fallback = "0s",
-     .min = 0, .max = LONGEST_NS,
-     .help = "stop this long after start; 0: at the end of the file"},
-    {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0", .max = 100000,
-     .help = "at most this many pictures a second, chosen by presentation time; 0: all"},
-    {.name = "every", .kind = MR_OPTION_INT, .offset = FIELD(every), .fallback = "1", .min = 1, .max = 1000000,
-     .unit = "pictures",
-     .help = "only each Nth picture; of H.264, HEVC, VP9 and MPEG video, pictures that are neither wanted nor needed "
-             "for others are not decoded"},
-    {.name = "realtime", .kind = MR_OPTION_BOOL, .offset = FIELD(realtime), .fallback = "false",
-     .help = "emit packets in real time, by their times, instead of as fast as possible"},
-    {.name = "stream", .kind = MR_OPTION_INT, .offset = FIELD(stream), .fallback = "-1", .min = -1, .max = 1000,
-     .help = "index of the video stream in the file; -1: the best"},
-    {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(rate), .fallback = "25", .min = 0.001, .max = 100000,
-     .help = "pictures a second of media without times: images, and streams of joined JPEGs"},
-    {.name = "framerate", .kind = MR_OPTION_RATE, .offset = FIELD(framerate), .fallback = "0", .max = 100000,
-     .help = "the same as rate, as ffmpeg calls it; 0: rate is used"},
-    {.name = "start_number", .kind = MR_OPTION_INT, .offset = FIELD(start_number), .fallback = "0", .min = 0,
-     .max = 2147483647,
-     .help = "of numbered images: the first number; if there is no such file, one of the next four"},
-    {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s",
-     .min = 0, .max = LONGEST_NS,
-     .help = "how long opening, and reading one packet, may take; 0: no limit"},
-    {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
-     .max = 2147483647, .unit = "px", .help = "files whose pictures are larger are refused"},
-    MR_OPTIONS_END};
-
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port outputs[] = {
     {.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {.name = NULL}};
 
-/* Times to play: 1 for false, -1 for true; 0 if the text is neither of them nor a count. */
-static int64_t parse_loop(const char *text) {
-    if (strcmp(text, "false") == 0 || strcmp(text, "no") == 0 || strcmp(text, "off") == 0)
-        return 1;
-    if (strcmp(text, "true") == 0 || strcmp(text, "yes") == 0 || strcmp(text, "on") == 0)
-        return -1;
-    char *end;
-    errno = 0;
-    long long count = strtoll(text, &end, 10);
-    return errno || end == text || *end || count < 1 ? 0 : count;
-}
-
-static mr_reader_params params_of(const media_options *from) {
+static mr_reader_params params_of(const mr_media_options *from) {
     return (mr_reader_params){.uri = from->uri, .labels = from->labels, .stream = (int)from->stream,
                               .start_ns = from->start, .end_ns = from->duration ? from->start + from->duration : 0,
                               .every = (int32_t)from->every, .fps = from->fps,
@@ -103,7 +38,7 @@ static mr_reader_params params_of(const media_options *from) {
                               .timeout_ns = from->timeout, .max_pixels = from->max_pixels};
 }
 
-static int survey(const media_options *from, mr_survey *known) {
+static int survey(const mr_media_options *from, mr_survey *known) {
     mr_reader_params params = params_of(from);
     params.probe = true;
     params.loops = 1;
@@ -118,10 +53,17 @@ static int survey(const media_options *from, mr_survey *known) {
 
 /* Frames that every and fps leave out count here: decode leaves them out. */
 static int negotiate(mr_negotiation *negotiation) {
-    const media_options *from = negotiation->options;
-    int64_t loops = parse_loop(from->loop), frames;
+    const mr_media_options *from = negotiation->options;
+    int64_t loops = mr_media_parse_loop(from->loop), frames;
+    bool is_stream = mr_live_is_stream(from->uri);
     mr_survey known;
     negotiation->outputs[0].set = packets[0];
+    if (mr_media_check_options(negotiation, is_stream))
+        return MR_ERROR_CONFIG;
+    if (is_stream) {
+        const mr_reader_params params = params_of(from);
+        return mr_media_stream_negotiate(negotiation, &params);
+    }
     negotiation->paced = from->realtime;
     negotiation->endless = loops < 0;
     if (!loops)
@@ -145,13 +87,25 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
+static int open_stream(mr_stage *self, const mr_reader_params *params) {
+    media_state *state = self->state;
+    const char *option;
+    state->loops_left = 1;
+    state->next.epoch = mr_stage_first_epoch(self);
+    int status = mr_media_stream_init(&state->stream, self->options, params, false, &option);
+    return status ? status : mr_reader_open_live(&state->reader, &state->stream.params);
+}
+
 static int open_media(mr_stage *self) {
-    const media_options *from = self->options;
+    const mr_media_options *from = self->options;
     media_state *state = self->state;
     mr_av_log_capture();
     mr_reader_params params = params_of(from);
     params.stage = self;
-    state->loops_left = parse_loop(from->loop);
+    state->is_stream = mr_live_is_stream(from->uri);
+    if (state->is_stream)
+        return open_stream(self, &params);
+    state->loops_left = mr_media_parse_loop(from->loop);
     /* Turns that an earlier run has finished are not read again. */
     state->next.epoch = mr_stage_resume_epoch(self, self->source);
     if (state->loops_left > 0)
@@ -173,6 +127,8 @@ static int read_next(media_state *state) {
             answer = mr_reader_read(state->reader, &state->packet);
     }
     state->held = answer == MR_OK;
+    if (state->held && state->packet.begins_epoch && state->next.seq > 0)
+        state->next = (mr_identity){.epoch = state->next.epoch + 1};
     return answer;
 }
 
@@ -209,6 +165,7 @@ static void fill(mr_frame *frame, mr_packet *packet) {
     frame->pts_ns = packet->pts_ns;
     frame->dts_ns = packet->dts_ns;
     frame->duration_ns = packet->duration_ns;
+    frame->captured_ns = packet->captured_ns == MR_NO_TIME ? 0 : packet->captured_ns;
     frame->flags = packet->flags;
     *packet = (mr_packet){0};
 }
@@ -221,7 +178,7 @@ static int64_t shown_after(const mr_frame *packet) {
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    const media_options *from = self->options;
+    const mr_media_options *from = self->options;
     media_state *state = self->state;
     if (!state->held) {
         int answer = read_next(state);
@@ -246,26 +203,34 @@ static int process(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, frame);
 }
 
+/* A reader of files is told by mr_stage_cancelled. */
+static void stop_media(mr_stage *self) {
+    media_state *state = self->state;
+    if (state->is_stream && state->reader)
+        mr_live_wake(state->reader);
+}
+
 static void close_media(mr_stage *self) {
     media_state *state = self->state;
     mr_buffer_unref(&state->packet.buffer);
     mr_buffer_unref(&state->packet.side);
     mr_media_unref(&state->packet.media);
     mr_reader_destroy(&state->reader);
+    mr_media_stream_fini(&state->stream);
 }
 
 const mr_stage_type mr_media_source = {
     .name = "media",
-    .summary = "reads video files, image folders and test patterns from disk",
+    .summary = "reads video files, image folders, test patterns, and streams of cameras and servers",
     .help = "Emits the compressed packets of any file that libavformat opens. A folder or a glob is a sequence of "
             "images in natural order of their names (2.png before 10.png); numbered images (frames/%03d.png) are read "
             "up to the first number that is missing, as ffmpeg reads them. A folder or a glob of videos makes one "
             "source of each, named after its file; the id in the pipeline stands for all. Times count from the start "
-            "of the stream, anew in each turn of a loop. The choice of pictures (start, duration, every, fps) is "
+            "of the stream, anew in each turn of a loop, and each time that a stream is connected to. The choice of pictures (start, duration, every, fps) is "
             "applied by decode.",
     .outputs = outputs,
-    .options = options,
-    .options_bytes = sizeof(media_options),
+    .options = mr_media_option_table,
+    .options_bytes = sizeof(mr_media_options),
     .state_bytes = sizeof(media_state),
     .entry = MR_ENTRY_SHARED,
     .blocking = true,
@@ -277,5 +242,6 @@ const mr_stage_type mr_media_source = {
     .open = open_media,
     .process = process,
     .close = close_media,
+    .stop = stop_media,
     .media_codec = &mr_av_codec,
 };

@@ -1,0 +1,143 @@
+#include "engine/base/url.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static bool is_scheme_char(char c) {
+    return isalnum((unsigned char)c) || c == '+' || c == '-' || c == '.';
+}
+
+static size_t scheme_length(const char *text) {
+    size_t length = 0;
+    while (isalpha((unsigned char)*text) && is_scheme_char(text[length]))
+        length++;
+    return strncmp(text + length, "://", 3) == 0 ? length : 0;
+}
+
+static const char *last_at(const char *text, const char *end) {
+    while (end > text && end[-1] != '@')
+        end--;
+    return end > text ? end - 1 : NULL;
+}
+
+/* Whether what looks like a port is none: the part of a password before a "/", "?" or "#" that was not encoded. */
+static bool is_cut_password(const char *authority, const char *end) {
+    const char *colon = memchr(authority, ':', (size_t)(end - authority));
+    if (!colon || *authority == '[')
+        return false;
+    size_t digits = strspn(colon + 1, "0123456789");
+    return colon + 1 + digits != end;
+}
+
+/* The "@" behind user and password; NULL: there are none. */
+static const char *find_credentials(const char *authority, const char *end) {
+    const char *at = last_at(authority, end);
+    if (!at && is_cut_password(authority, end))
+        at = last_at(authority, authority + strcspn(authority, " \t\r\n\"'"));
+    return at;
+}
+
+static mr_url_part part(const char *from, const char *to) {
+    return (mr_url_part){from, (size_t)(to - from)};
+}
+
+static void split_host(const char *from, const char *end, mr_url *url) {
+    bool bracket = *from == '[';
+    const char *close = bracket ? memchr(from, ']', (size_t)(end - from)) : NULL;
+    const char *colon = memchr(close ? close : from, ':', (size_t)(end - (close ? close : from)));
+    const char *host_end = close ? close : colon ? colon : end;
+    url->host = part(from + (close != NULL), host_end);
+    if (colon)
+        url->port = part(colon + 1, end);
+}
+
+bool mr_url_split(const char *text, mr_url *url) {
+    size_t scheme = scheme_length(text);
+    *url = (mr_url){0};
+    if (!scheme)
+        return false;
+    const char *authority = text + scheme + 3, *end = authority + strcspn(authority, "/?#");
+    const char *at = find_credentials(authority, end);
+    url->scheme = part(text, text + scheme);
+    if (at) {
+        const char *colon = memchr(authority, ':', (size_t)(at - authority));
+        url->user = part(authority, colon ? colon : at);
+        if (colon)
+            url->password = part(colon + 1, at);
+        authority = at + 1;
+        end = authority + strcspn(authority, "/?#");
+    }
+    split_host(authority, end, url);
+    if (*end)
+        url->rest = part(end, end + strlen(end));
+    return true;
+}
+
+bool mr_url_has_scheme(const char *text, const char *scheme) {
+    size_t length = scheme_length(text);
+    return length && strlen(scheme) == length && strncasecmp(text, scheme, length) == 0;
+}
+
+static int hex(char c) {
+    return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
+}
+
+bool mr_url_decode(mr_url_part from, char *text, size_t bytes) {
+    size_t length = 0;
+    for (size_t i = 0; i < from.bytes; i++) {
+        bool coded = from.text[i] == '%' && i + 2 < from.bytes && hex(from.text[i + 1]) >= 0 &&
+                     hex(from.text[i + 2]) >= 0;
+        char c = coded ? (char)(hex(from.text[i + 1]) * 16 + hex(from.text[i + 2])) : from.text[i];
+        if (!c || length + 1 >= bytes)
+            return false;
+        text[length++] = c;
+        i += coded ? 2 : 0;
+    }
+    text[length] = '\0';
+    return true;
+}
+
+bool mr_url_encode(const char *from, char *text, size_t bytes) {
+    size_t length = 0;
+    for (; *from; from++) {
+        bool plain = isalnum((unsigned char)*from) || strchr("-._~", *from);
+        if (length + (plain ? 1 : 3) >= bytes)
+            return false;
+        if (plain)
+            text[length++] = *from;
+        else
+            length += (size_t)snprintf(text + length, bytes - length, "%%%02X", (unsigned char)*from);
+    }
+    text[length] = '\0';
+    return true;
+}
+
+mr_url_part mr_url_query(const mr_url *url, const char *name) {
+    const char *end = url->rest.text ? url->rest.text + url->rest.bytes : NULL;
+    const char *at = end ? memchr(url->rest.text, '?', url->rest.bytes) : NULL;
+    size_t length = strlen(name);
+    for (; at; at = memchr(at, '&', (size_t)(end - at))) {
+        at++;
+        if ((size_t)(end - at) > length && strncmp(at, name, length) == 0 && at[length] == '=')
+            return (mr_url_part){at + length + 1, strcspn(at + length + 1, "&#")};
+    }
+    return (mr_url_part){0};
+}
+
+void mr_url_hide(char *text) {
+    for (char *mark = text; (mark = strstr(mark, "://")); ) {
+        char *authority = mark + 3, *stop = authority + strcspn(authority, " \t\r\n\"'<>");
+        const char *end = authority + strcspn(authority, "/?# \t\r\n\"'<>");
+        const char *at = find_credentials(authority, end);
+        if (at && at < stop)
+            memmove(authority, at + 1, strlen(at + 1) + 1);
+        mark = authority;
+    }
+    for (char *secret = text; (secret = strstr(secret, "passphrase="));) {
+        secret += strlen("passphrase=");
+        char *end = secret + strcspn(secret, "&# \t\r\n\"'<>");
+        memmove(secret, end, strlen(end) + 1);
+    }
+}

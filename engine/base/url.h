@@ -1,0 +1,35 @@
+/* URLs: their parts (RFC 3986), and hiding user and password, which never stand in messages, plans or logs. Pure
+ * functions; any thread. */
+#ifndef MILLRACE_BASE_URL_H
+#define MILLRACE_BASE_URL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A part of a text; NULL if the URL does not have it. */
+typedef struct mr_url_part {
+    const char *text;
+    size_t bytes;
+} mr_url_part;
+
+/* The parts lie in the URL's own text, as they are written. An IPv6 host stands without brackets. */
+typedef struct mr_url {
+    mr_url_part scheme, user, password, host, port, rest; /* rest: path, query and fragment, with their first character */
+} mr_url;
+
+enum { MR_URL_HOST = 256, MR_URL_BYTES = 4096 };
+
+/* False if the text does not begin with a scheme and "://". Signs that should be written as "%2F" are taken as part of a
+ * password if an "@" follows them. */
+bool mr_url_split(const char *text, mr_url *url);
+bool mr_url_has_scheme(const char *text, const char *scheme);
+/* Copies a part with "%2F" as "/"; false if it does not fit or is not a C string. */
+bool mr_url_decode(mr_url_part part, char *text, size_t bytes);
+/* Copies a text with all but letters, digits, "-", ".", "_" and "~" as "%2F"; false if it does not fit. */
+bool mr_url_encode(const char *part, char *text, size_t bytes);
+/* The value of `name` in the query of a URL; text NULL if it has none. */
+mr_url_part mr_url_query(const mr_url *url, const char *name);
+/* Takes user and password out of all URLs of a text, which becomes shorter. */
+void mr_url_hide(char *text);
+
+#endif

@@ -1,0 +1,59 @@
+/* User and password in the URLs of a tree (yaml.h). */
+#include <string.h>
+
+#include "engine/base/url.h"
+#include "engine/text/yaml.h"
+#include "millrace/status.h"
+
+static const char *decoded(mr_arena *arena, mr_url_part part, bool *wrong) {
+    char text[MR_URL_BYTES];
+    if (!part.text)
+        return NULL;
+    if (!mr_url_decode(part, text, sizeof text)) {
+        *wrong = true;
+        return "";
+    }
+    return mr_arena_text(arena, text, strlen(text));
+}
+
+/* The rest of srt://host:port?a=b&passphrase=c without the passphrase, whose value is `secret`. */
+static const char *without(mr_arena *arena, const char *url, mr_url_part secret) {
+    static const char name[] = "passphrase=";
+    const char *from = secret.text - (sizeof name - 1), *to = secret.text + secret.bytes;
+    /* The sign before it goes with it, or the one behind it if it is the first. */
+    if (*to == '&')
+        to++;
+    else
+        from--;
+    return mr_arena_print(arena, "%.*s%s", (int)(from - url), url, to);
+}
+
+int mr_yaml_take_credentials(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics) {
+    mr_url url;
+    bool wrong = false;
+    if (node->kind != MR_YAML_SCALAR || !node->text || node->broken || !mr_url_split(node->text, &url))
+        return MR_OK;
+    mr_url_part secret = mr_url_has_scheme(node->text, "srt") ? mr_url_query(&url, "passphrase") : (mr_url_part){0};
+    if (!url.user.text && !secret.text)
+        return MR_OK;
+    if (url.user.text) {
+        const char *host = url.password.text ? url.password.text + url.password.bytes : url.user.text + url.user.bytes;
+        node->user = decoded(arena, url.user, &wrong);
+        node->password = decoded(arena, url.password, &wrong);
+        node->text = mr_arena_print(arena, "%.*s%s", (int)(url.user.text - node->text), node->text, host + 1);
+    }
+    if (secret.text) {
+        if (node->text)
+            mr_url_split(node->text, &url);
+        secret = mr_url_query(&url, "passphrase");
+        node->password = decoded(arena, secret, &wrong);
+        node->text = node->text ? without(arena, node->text, secret) : NULL;
+    }
+    if (!node->text)
+        return MR_ERROR_MEMORY;
+    node->broken = wrong;
+    return wrong ? mr_diagnose(diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, node->place, NULL,
+                               "user or password in this URL are longer than %d bytes, or have a byte of value 0",
+                               MR_URL_BYTES - 1)
+                 : MR_OK;
+}

@@ -1,0 +1,297 @@
+/* Connections by libavformat, each with a thread of its own: libavformat resolves names and reads without regard for
+ * whoever waits, and whoever waits for a stop must not wait for it. The thread ends by itself once the connection is
+ * closed, and frees all that it shared with it. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+#include "stages/live/address.h"
+#include "stages/live/connection.h"
+#include "stages/live/libav_input.h"
+
+/* Packets that wait to be read: beyond that the sender, or the network, has to wait. */
+enum { MOST_PACKETS = 256, MOST_BYTES = 32 << 20 };
+
+typedef struct channel {
+    mr_connection base;
+    mr_connection_params params; /* with copies of its texts */
+    char *texts;
+    mr_libav_input input;        /* the thread's */
+    atomic_bool cancelled;
+    int signal;                  /* eventfd: there is something for the reader */
+    pthread_mutex_t lock;        /* of all that follows */
+    pthread_cond_t room;
+    int holders;                 /* the reader, and the thread */
+    bool opened, over;
+    int status;                  /* of opening, and of the end */
+    char message[MR_REPORT_WHY];
+    mr_survey survey;
+    mr_packet packets[MOST_PACKETS];
+    size_t first, count, bytes;
+    mr_connection_counts counts;
+} channel;
+
+static void forget(mr_packet *packet) {
+    mr_buffer_unref(&packet->buffer);
+    mr_buffer_unref(&packet->side);
+    mr_media_unref(&packet->media);
+}
+
+static void let_go(channel *at) {
+    pthread_mutex_lock(&at->lock);
+    bool last = --at->holders == 0;
+    pthread_mutex_unlock(&at->lock);
+    if (!last)
+        return;
+    for (; at->count; at->count--, at->first = (at->first + 1) % MOST_PACKETS)
+        forget(&at->packets[at->first]);
+    close(at->signal);
+    pthread_cond_destroy(&at->room);
+    pthread_mutex_destroy(&at->lock);
+    mr_free(at->texts);
+    mr_free(at);
+}
+
+static void ring(const channel *at) {
+    while (eventfd_write(at->signal, 1) && errno == EINTR)
+        ;
+}
+
+/* ---- the thread --------------------------------------------------------------------------------------------------- */
+
+static _Thread_local uint64_t *gaps_here;
+
+/* libavformat says only in its log that packets of RTP are missing. */
+static void hear(void *object, const char *format) {
+    (void)object;
+    if (gaps_here && strncmp(format, "RTP: missed", 11) == 0)
+        ++*gaps_here;
+}
+
+static void note(channel *at, int status, bool over) {
+    pthread_mutex_lock(&at->lock);
+    at->opened = true;
+    at->over = over;
+    at->status = status;
+    snprintf(at->message, sizeof at->message, "%s", status < 0 ? mr_message() : "");
+    pthread_mutex_unlock(&at->lock);
+    ring(at);
+}
+
+/* False: the reader has gone. */
+static bool put(channel *at, mr_packet *packet) {
+    pthread_mutex_lock(&at->lock);
+    while (!atomic_load(&at->cancelled) && (at->count == MOST_PACKETS || (at->count && at->bytes > MOST_BYTES)))
+        pthread_cond_wait(&at->room, &at->lock);
+    bool wanted = !atomic_load(&at->cancelled);
+    if (wanted) {
+        at->packets[(at->first + at->count++) % MOST_PACKETS] = *packet;
+        at->bytes += packet->bytes;
+        at->counts.packets++;
+        at->counts.bytes += packet->bytes;
+        at->counts.lost = at->input.gaps;
+    }
+    pthread_mutex_unlock(&at->lock);
+    if (wanted)
+        ring(at);
+    else
+        forget(packet);
+    return wanted;
+}
+
+static int read_all(channel *at) {
+    for (;;) {
+        mr_packet packet;
+        int status = mr_libav_input_read(&at->input, &packet);
+        if (status)
+            return status;
+        if (packet.bytes > at->params.most_bytes) {
+            forget(&packet);
+            at->input.gaps++;
+        } else if (!put(at, &packet)) {
+            return mr_fail(MR_ERROR_CANCELLED, "stopped");
+        }
+    }
+}
+
+static void *run(void *context) {
+    channel *at = context;
+    gaps_here = &at->input.gaps;
+    mr_av_log_listen_here(hear);
+    int status = mr_libav_input_open(&at->input, &at->params, &at->cancelled);
+    if (!status) {
+        at->base.recorded = at->input.recorded;
+        mr_libav_input_survey(&at->input, &at->survey);
+        note(at, MR_OK, false);
+        status = read_all(at);
+    }
+    note(at, status, true);
+    mr_libav_input_close(&at->input);
+    mr_av_log_listen_here(NULL);
+    let_go(at);
+    return NULL;
+}
+
+/* ---- the reader's side --------------------------------------------------------------------------------------------- */
+
+/* Waits for the thread. MR_OK, MR_ERROR_AGAIN at `until_ns`, or MR_ERROR_CANCELLED. */
+static int await(const channel *at, int64_t until_ns) {
+    struct pollfd signal = {.fd = at->signal, .events = POLLIN};
+    int status = mr_live_wait(&signal, 1, at->params.wake, until_ns);
+    eventfd_t value;
+    if (!status)
+        eventfd_read(at->signal, &value);
+    return status;
+}
+
+/* True if there is an answer. The lock is held. */
+static bool take(channel *at, mr_packet *packet, int *status) {
+    if (at->count) {
+        *packet = at->packets[at->first];
+        at->first = (at->first + 1) % MOST_PACKETS;
+        at->count--;
+        at->bytes -= packet->bytes;
+        pthread_cond_signal(&at->room);
+        *status = MR_OK;
+        return true;
+    }
+    *status = at->over && at->status < 0 ? mr_fail(at->status, "%s", at->message) : MR_END;
+    return at->over;
+}
+
+static int read_channel(mr_connection *base, int64_t until_ns, mr_packet *packet) {
+    channel *at = (channel *)base;
+    for (;;) {
+        int status;
+        pthread_mutex_lock(&at->lock);
+        bool done = take(at, packet, &status);
+        pthread_mutex_unlock(&at->lock);
+        if (!done)
+            status = await(at, until_ns);
+        if (done || status)
+            return status;
+    }
+}
+
+static int survey_channel(mr_connection *base, mr_survey *survey) {
+    *survey = ((channel *)base)->survey;
+    return MR_OK;
+}
+
+static void count_channel(const mr_connection *base, mr_connection_counts *counts) {
+    channel *at = (channel *)base;
+    pthread_mutex_lock(&at->lock);
+    *counts = at->counts;
+    pthread_mutex_unlock(&at->lock);
+}
+
+static void close_channel(mr_connection *base) {
+    channel *at = (channel *)base;
+    pthread_mutex_lock(&at->lock);
+    atomic_store(&at->cancelled, true);
+    pthread_cond_broadcast(&at->room);
+    pthread_mutex_unlock(&at->lock);
+    let_go(at);
+}
+
+static const mr_connection_type libav_type = {
+    .name = "libav", .survey = survey_channel, .read = read_channel, .count = count_channel, .close = close_channel};
+
+/* ---- opening -------------------------------------------------------------------------------------------------------- */
+
+/* The thread may outlive the pipeline, whose texts these are. */
+static int copy_texts(channel *at, const mr_connection_params *from) {
+    const char **field[] = {&at->params.url, &at->params.user, &at->params.password, &at->params.ca_file,
+                            &at->params.allow_hosts};
+    size_t bytes = 0, used = 0, count = sizeof field / sizeof field[0];
+    at->params = *from;
+    for (size_t i = 0; i < count; i++)
+        bytes += *field[i] ? strlen(*field[i]) + 1 : 0;
+    at->texts = mr_alloc(bytes + 1);
+    if (!at->texts)
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        if (*field[i]) {
+            size_t length = strlen(*field[i]) + 1;
+            memcpy(at->texts + used, *field[i], length);
+            *field[i] = at->texts + used;
+            used += length;
+        }
+    at->params.media.uri = at->params.url;
+    at->params.media.stage = NULL;
+    return MR_OK;
+}
+
+static int start(channel *at) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    at->holders = 2;
+    int error = pthread_create(&thread, &attributes, run, at);
+    pthread_attr_destroy(&attributes);
+    at->holders -= error != 0;
+    return error ? mr_fail(MR_ERROR_IO, "%s: no thread: %s", at->params.url, strerror(error)) : MR_OK;
+}
+
+static int await_open(channel *at) {
+    for (;;) {
+        pthread_mutex_lock(&at->lock);
+        bool opened = at->opened;
+        int status = at->over && at->status < 0 ? mr_fail(at->status, "%s", at->message) : MR_OK;
+        pthread_mutex_unlock(&at->lock);
+        if (opened) {
+            ring(at);
+            return status;
+        }
+        /* The thread keeps the time itself; but a name may take longer to resolve. */
+        status = await(at, mr_live_now_ns() + at->params.open_timeout_ns + 1000000000);
+        if (status == MR_ERROR_AGAIN)
+            return mr_fail(MR_ERROR_IO, "%s: opening took longer than %.3g s (open_timeout)", at->params.url,
+                           (double)at->params.open_timeout_ns / 1e9);
+        if (status)
+            return status;
+    }
+}
+
+/* libsrt writes its own warnings to standard error, one and more for each try; only libavformat knows the library. */
+static void quiet_srt(void) {
+    enum { CRITICAL = 2 };
+    void (*set_level)(int);
+    *(void **)&set_level = dlsym(RTLD_DEFAULT, "srt_setloglevel");
+    if (set_level)
+        set_level(CRITICAL);
+}
+
+int mr_connection_open_libav(mr_connection **connection, const mr_connection_params *params) {
+    channel *at = mr_calloc(1, sizeof *at);
+    if (!at)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    *connection = NULL;
+    mr_av_log_capture();
+    pthread_once(&once, quiet_srt);
+    at->base.type = &libav_type;
+    pthread_mutex_init(&at->lock, NULL);
+    pthread_cond_init(&at->room, NULL);
+    at->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    at->holders = 1;
+    int status = copy_texts(at, params) ? mr_fail(MR_ERROR_MEMORY, "out of memory") : MR_OK;
+    if (!status && at->signal < 0)
+        status = mr_fail(MR_ERROR_IO, "%s: no descriptor: %s", params->url, strerror(errno));
+    if (!status)
+        status = start(at);
+    if (!status)
+        status = await_open(at);
+    if (status) {
+        close_channel(&at->base);
+        return status;
+    }
+    *connection = &at->base;
+    return MR_OK;
+}

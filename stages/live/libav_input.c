@@ -1,0 +1,369 @@
+#include "stages/live/libav_input.h"
+
+#include <inttypes.h>
+#include <libavutil/avstring.h>
+#include <libavutil/opt.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/base/url.h"
+#include "stages/live/address.h"
+#include "stages/live/hosts.h"
+#include "stages/media/media_codec.h"
+#include "stages/media/media_probe.h"
+
+/* Packets are looked at for so long to find streams and sizes (microseconds, of the stream's time) and so many bytes. */
+static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
+
+static const AVRational nanoseconds = {1, 1000000000};
+
+/* ---- where a scheme may lead to ---------------------------------------------------------------------------------- */
+
+/* Playlists and manifests come over HTTP alone, and lead to HTTP alone. From https nothing leads to http. */
+#define WEB "hls,dash,mpjpeg,mjpeg,mov,mp4,matroska,webm,mpegts,flv,avi,ogg,asf,h264,hevc,ivf,gif,mpeg,mpegvideo,nut," \
+            "jpeg_pipe,png_pipe,webp_pipe,aac,webvtt"
+
+static const struct scheme {
+    const char *name, *protocols, *formats;
+} schemes[] = {
+    {"http", "http,https,tls,tcp,crypto", WEB},
+    {"https", "https,tls,tcp,crypto", WEB},
+    {"rtmp", "rtmp,tcp", "flv"},
+    {"rtmps", "rtmps,tls,tcp", "flv"},
+    {"srt", "srt", "mpegts"},
+    {"udp", "udp", "mpegts,h264,hevc,mpegvideo"},
+    {"rtp", "rtp,udp", "rtp,sdp,mpegts"},
+    {"sdp", "rtp,udp", "sdp,mpegts"},
+};
+
+static const struct scheme *scheme_of(const char *url) {
+    size_t count = sizeof schemes / sizeof schemes[0];
+    for (size_t i = 0; i < count; i++)
+        if (mr_url_has_scheme(url, schemes[i].name))
+            return &schemes[i];
+    return &schemes[count - 1];
+}
+
+static bool is_web(const char *url) {
+    return mr_url_has_scheme(url, "http") || mr_url_has_scheme(url, "https");
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+static int status_of(const mr_libav_input *input, int error) {
+    switch (error) {
+    case AVERROR_HTTP_UNAUTHORIZED:
+    case AVERROR_HTTP_FORBIDDEN:
+        return MR_ERROR_PERMISSION;
+    case AVERROR_HTTP_NOT_FOUND:
+    case AVERROR_STREAM_NOT_FOUND:
+        return MR_ERROR_NO_INPUT;
+    case AVERROR_INVALIDDATA:
+    case AVERROR_DEMUXER_NOT_FOUND:
+        return is_web(input->params->url) ? MR_ERROR_DATA : MR_ERROR_IO;
+    case AVERROR(EINVAL):
+        return MR_ERROR_DATA;
+    case AVERROR(ENOMEM):
+        return MR_ERROR_MEMORY;
+    default:
+        return strstr(mr_av_complaint(), "certificate") ? MR_ERROR_PERMISSION : MR_ERROR_IO;
+    }
+}
+
+/* The words of libavformat, and its first complaint, without user and password. */
+static int fail(mr_libav_input *input, int error, const char *step) {
+    char text[768], complaint[300];
+    if (atomic_load(input->cancelled))
+        return mr_fail(MR_ERROR_CANCELLED, "stopped");
+    if (input->refused)
+        return MR_ERROR_CONFIG;
+    int64_t seconds = input->params->open_timeout_ns / 1000000000;
+    if (input->ran_out)
+        return mr_fail(MR_ERROR_IO, "%s: %s took longer than %" PRId64 " s (open_timeout)", input->params->url, step,
+                       seconds);
+    int status = status_of(input, error);
+    snprintf(complaint, sizeof complaint, "%s", mr_av_complaint());
+    snprintf(text, sizeof text, "%s: %s: %s%s%s%s", input->params->url, step, mr_av_words(error),
+             *complaint ? " (" : "", complaint, *complaint ? ")" : "");
+    mr_url_hide(text);
+    return mr_fail(status, "%s", text);
+}
+
+static int interrupted(void *context) {
+    mr_libav_input *input = context;
+    input->ran_out |= input->deadline_ns && mr_live_now_ns() > input->deadline_ns;
+    return input->ran_out || input->refused || atomic_load(input->cancelled);
+}
+
+/* ---- options ------------------------------------------------------------------------------------------------------ */
+
+static void set_tls(const mr_connection_params *params, AVDictionary **options) {
+    av_dict_set(options, "tls_verify", "1", 0);
+    if (params->ca_file)
+        av_dict_set(options, "ca_file", params->ca_file, 0);
+}
+
+static void set_protocol(const mr_connection_params *params, AVDictionary **options) {
+    const char *url = params->url;
+    int64_t latency_us = params->latency_ns / 1000;
+    mr_url parts;
+    set_tls(params, options);
+    av_dict_set_int(options, "max_delay", latency_us, 0);
+    if (mr_url_has_scheme(url, "srt")) {
+        if (mr_url_split(url, &parts) && !mr_url_query(&parts, "latency").text)
+            av_dict_set_int(options, "latency", latency_us, 0);
+        av_dict_set_int(options, "connect_timeout", params->open_timeout_ns / 1000000, 0);
+        if (params->password)
+            av_dict_set(options, "passphrase", params->password, 0);
+    } else if (is_web(url)) {
+        av_dict_set(options, "reconnect", "1", 0);
+        av_dict_set(options, "reconnect_delay_max", "10", 0);
+    } else {
+        /* Of UDP: packets that find no room are lost, and the stream goes on. */
+        av_dict_set(options, "overrun_nonfatal", "1", 0);
+        av_dict_set(options, "buffer_size", "4194304", 0);
+    }
+}
+
+/* The URL with user and password, as libavformat takes them. */
+static bool address_of(const mr_connection_params *params, char *text, size_t bytes) {
+    char user[3 * MR_URL_HOST] = "", password[3 * MR_URL_HOST] = "";
+    mr_url url;
+    bool given = (params->user || params->password) && !mr_url_has_scheme(params->url, "srt");
+    if (!given || !mr_url_split(params->url, &url))
+        return (size_t)snprintf(text, bytes, "%s", params->url) < bytes;
+    const char *rest = params->url + url.scheme.bytes + 3;
+    if ((params->user && !mr_url_encode(params->user, user, sizeof user)) ||
+        (params->password && !mr_url_encode(params->password, password, sizeof password)))
+        return false;
+    return (size_t)snprintf(text, bytes, "%.*s://%s:%s@%s", (int)url.scheme.bytes, url.scheme.text, user, password,
+                            rest) < bytes;
+}
+
+/* ---- parts, and other places --------------------------------------------------------------------------------------- */
+
+static int refuse_host(mr_libav_input *input, const char *url) {
+    mr_url parts;
+    char host[MR_URL_HOST] = "";
+    if (!input->params->allow_hosts || !mr_url_split(url, &parts))
+        return 0;
+    if (mr_url_decode(parts.host, host, sizeof host) && mr_host_is_allowed(input->params->allow_hosts, host))
+        return 0;
+    input->refused = true;
+    mr_fail(MR_ERROR_CONFIG, "%s: it leads to %s, which allow_hosts does not have", input->params->url, host);
+    return AVERROR(EACCES);
+}
+
+/* The place that HTTP was redirected to. */
+static int check_redirect(mr_libav_input *input, AVIOContext *io) {
+    uint8_t *location = NULL;
+    int error = 0;
+    if (io && av_opt_get(io, "location", AV_OPT_SEARCH_CHILDREN, &location) >= 0 && location)
+        error = refuse_host(input, (const char *)location);
+    av_free(location);
+    return error;
+}
+
+/* Playlists and manifests open their parts here. Their demuxers pass neither options of TLS nor hosts on. */
+static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
+    mr_libav_input *input = format->opaque;
+    AVDictionary *own = NULL;
+    int error = flags & AVIO_FLAG_WRITE ? AVERROR(EPERM) : refuse_host(input, url);
+    if (error)
+        return error;
+    if (options)
+        av_dict_copy(&own, *options, 0);
+    set_tls(input->params, &own);
+    error = input->open_default(format, io, url, flags, &own);
+    av_dict_free(&own);
+    if (error >= 0 && (error = check_redirect(input, *io)) < 0)
+        avio_closep(io);
+    return error;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------ */
+
+/* A session description is a file here, whose streams come from the network. */
+static int open_description(mr_libav_input *input) {
+    int status = mr_input_open(&input->file, input->params->url, NULL);
+    if (!status)
+        status = mr_input_avio(&input->file);
+    if (!status)
+        input->format->pb = input->file.avio;
+    return status;
+}
+
+static int open_format(mr_libav_input *input) {
+    const mr_connection_params *params = input->params;
+    const struct scheme *scheme = scheme_of(params->url);
+    bool description = strcmp(scheme->name, "sdp") == 0;
+    char url[MR_URL_BYTES];
+    AVDictionary *options = NULL;
+    input->format = avformat_alloc_context();
+    input->packet = av_packet_alloc();
+    if (!input->format || !input->packet)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    if (!address_of(params, url, sizeof url))
+        return mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", params->url);
+    input->format->interrupt_callback = (AVIOInterruptCB){interrupted, input};
+    input->format->opaque = input;
+    input->open_default = input->format->io_open;
+    input->format->io_open = open_part;
+    int status = description ? open_description(input) : MR_OK;
+    if (status)
+        return status;
+    set_protocol(params, &options);
+    av_dict_set(&options, "protocol_whitelist", scheme->protocols, 0);
+    av_dict_set(&options, "format_whitelist", scheme->formats, 0);
+    av_dict_set(&options, "analyzeduration", analyze_us, 0);
+    av_dict_set(&options, "probesize", probe_bytes, 0);
+    av_dict_set(&options, "fpsprobesize", "0", 0);
+    int error = avformat_open_input(&input->format, url, description ? av_find_input_format("sdp") : NULL, &options);
+    av_dict_free(&options);
+    return error < 0 ? fail(input, error, "it cannot be opened") : MR_OK;
+}
+
+static int find_streams(mr_libav_input *input) {
+    AVFormatContext *format = input->format;
+    int error = avformat_find_stream_info(format, NULL);
+    if (error < 0 || input->ran_out || input->refused || atomic_load(input->cancelled))
+        return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
+    int wanted = input->params->media.stream;
+    int best = wanted >= 0 ? wanted : av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
+    bool there = best >= 0 && (unsigned)best < format->nb_streams &&
+                 format->streams[best]->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
+    if (!there && wanted >= 0)
+        return mr_fail(MR_ERROR_DATA, "%s: stream %d is not a video; it has %u streams", input->params->url, wanted,
+                       format->nb_streams);
+    if (!there)
+        return mr_fail(MR_ERROR_DATA, "%s: holds no video", input->params->url);
+    input->stream = format->streams[best];
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        if (format->streams[i] != input->stream)
+            format->streams[i]->discard = AVDISCARD_ALL;
+    return MR_OK;
+}
+
+static int check_size(const mr_libav_input *input) {
+    const AVCodecParameters *codec = input->stream->codecpar;
+    int64_t most = input->params->media.max_pixels;
+    if ((int64_t)codec->width * codec->height <= most)
+        return MR_OK;
+    return mr_fail(MR_ERROR_DATA, "%s: pictures of %dx%d are larger than max_pixels (%" PRId64 ") allows",
+                   input->params->url, codec->width, codec->height, most);
+}
+
+static int describe(mr_libav_input *input) {
+    AVStream *stream = input->stream;
+    mr_media *media = mr_reader_describe(&input->params->media, input->params->url, stream->codecpar);
+    if (!media)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    AVRational rate = input->timeless ? (AVRational){0, 1} : av_guess_frame_rate(input->format, stream, NULL);
+    media->rate_num = rate.num > 0 && rate.den > 0 ? rate.num : 0;
+    media->rate_den = media->rate_num ? rate.den : 0;
+    input->media = media;
+    return MR_OK;
+}
+
+/* The demuxer of joined JPEGs counts 25 pictures a second, however they come. */
+static void find_kind(mr_libav_input *input) {
+    const AVFormatContext *format = input->format;
+    bool joined = av_match_name(format->iformat->name, "mpjpeg,mjpeg");
+    bool still = strstr(format->iformat->name, "_pipe") != NULL;
+    bool sized = format->pb && avio_size(format->pb) > 0;
+    input->timeless = joined;
+    input->recorded = is_web(input->params->url) &&
+                      (still || sized || (format->duration != AV_NOPTS_VALUE && format->duration > 0));
+}
+
+int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled) {
+    *input = (mr_libav_input){.params = params, .cancelled = cancelled, .file.fd = -1};
+    input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
+    mr_av_forget();
+    int status = open_format(input);
+    if (!status && check_redirect(input, input->format->pb))
+        status = MR_ERROR_CONFIG;
+    if (!status)
+        status = find_streams(input);
+    if (!status)
+        status = check_size(input);
+    if (!status)
+        find_kind(input);
+    if (!status)
+        status = describe(input);
+    input->deadline_ns = 0;
+    return status;
+}
+
+void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey) {
+    const AVCodecParameters *codec = input->stream->codecpar;
+    mr_probe probe;
+    survey->set.codec = avcodec_get_name(codec->codec_id);
+    if (mr_probe_open(&probe, codec, input->params->media.max_pixels))
+        mr_probe_survey(probe.codec, input->media, survey);
+    mr_probe_close(&probe);
+    survey->rate = input->media->rate_num ? (double)input->media->rate_num / input->media->rate_den : 0;
+}
+
+void mr_libav_input_close(mr_libav_input *input) {
+    avformat_close_input(&input->format);
+    mr_input_close(&input->file);
+    av_packet_free(&input->packet);
+    mr_media_unref(&input->media);
+}
+
+/* ---- packets ------------------------------------------------------------------------------------------------------ */
+
+static int64_t to_ns(const mr_libav_input *input, int64_t time) {
+    return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME
+                                                     : av_rescale_q(time, input->stream->time_base, nanoseconds);
+}
+
+static int next(mr_libav_input *input) {
+    for (;;) {
+        av_packet_unref(input->packet);
+        mr_av_forget();
+        int error = av_read_frame(input->format, input->packet);
+        if (atomic_load(input->cancelled))
+            return mr_fail(MR_ERROR_CANCELLED, "stopped");
+        if (error == AVERROR(EAGAIN))
+            continue;
+        if (error == AVERROR_EOF && !input->refused)
+            return MR_END;
+        if (error < 0)
+            return fail(input, error, "it broke off");
+        if (input->packet->stream_index == input->stream->index && input->packet->size > 0)
+            return MR_OK;
+    }
+}
+
+int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
+    int status = next(input);
+    if (status)
+        return status;
+    const AVPacket *from = input->packet;
+    *packet = (mr_packet){.captured_ns = MR_NO_TIME, .arrived_ns = mr_live_now_ns()};
+    packet->flags = mr_packet_flags(from);
+    if (input->gaps != input->noted || packet->flags & MR_FRAME_CORRUPT)
+        packet->flags |= MR_FRAME_SEAM;
+    input->noted = input->gaps;
+    /* A recording begins at 0, as a file does. */
+    int64_t origin = input->recorded && input->stream->start_time != AV_NOPTS_VALUE ? input->stream->start_time : 0;
+    packet->pts_ns = to_ns(input, from->pts == AV_NOPTS_VALUE ? from->pts : from->pts - origin);
+    packet->dts_ns = to_ns(input, from->dts == AV_NOPTS_VALUE ? from->dts : from->dts - origin);
+    packet->duration_ns = input->timeless ? 0 : av_rescale_q(from->duration, input->stream->time_base, nanoseconds);
+    mr_plane payload;
+    status = mr_packet_keep(input->packet, &payload);
+    if (status)
+        return status;
+    packet->buffer = payload.buffer;
+    packet->data = payload.data;
+    packet->bytes = payload.bytes;
+    status = mr_side_pack(input->packet, &packet->side);
+    if (status)
+        mr_buffer_unref(&packet->buffer);
+    else
+        packet->media = mr_media_ref(input->media);
+    return status;
+}

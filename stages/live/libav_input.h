@@ -1,0 +1,45 @@
+/* A stream of the network, opened and read by libavformat: which protocols and hosts it may go to, TLS, limits of the
+ * look at it before it begins, and the meaning of its errors. Calls block until their deadline, or until `cancelled`; one thread.
+ *
+ * libavformat follows redirections of HTTP by itself. The host that one leads to is compared with allow_hosts when it has
+ * been connected to, before anything of its answer is used; those of playlists and manifests, and of all that they name, are
+ * compared before. */
+#ifndef MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
+#define MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
+
+#include <libavformat/avformat.h>
+#include <stdatomic.h>
+
+#include "stages/live/connection.h"
+#include "stages/media/media_input.h"
+
+typedef int mr_io_open_function(AVFormatContext *format, AVIOContext **io, const char *url, int flags,
+                                AVDictionary **options);
+
+typedef struct mr_libav_input {
+    const mr_connection_params *params; /* borrowed */
+    const atomic_bool *cancelled;       /* borrowed; any thread may set it */
+    int64_t deadline_ns;                /* CLOCK_MONOTONIC; 0: none */
+    bool ran_out;                       /* a call ended at the deadline */
+    mr_input file;                      /* of a session description; fd -1: none */
+    AVFormatContext *format;
+    AVStream *stream;
+    AVPacket *packet;
+    mr_media *media;
+    mr_io_open_function *open_default;
+    bool refused;                       /* a host that it was led to is not allowed: mr_message tells */
+    bool recorded;                      /* it has an end */
+    bool timeless;                      /* its packets have no times of their own */
+    uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */
+} mr_libav_input;
+
+/* Opens within params->open_timeout_ns; on failure, too, it is to be closed. MR_ERROR_IO, _PERMISSION, _NO_INPUT, _DATA,
+ * _CONFIG (a host that is not allowed), _MEMORY, _CANCELLED. */
+int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled);
+/* What is known of the stream before its packets are decoded. */
+void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey);
+/* The next packet of the picture's stream. MR_END, or an error as above. */
+int mr_libav_input_read(mr_libav_input *input, mr_packet *packet);
+void mr_libav_input_close(mr_libav_input *input);
+
+#endif

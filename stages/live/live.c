@@ -1,0 +1,393 @@
+#include "stages/live/live.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/base/url.h"
+#include "stages/live/address.h"
+#include "stages/live/hosts.h"
+#include "stages/media/media_input.h"
+
+static const int64_t second_ns = 1000000000;
+/* Streams that have no key frames at all begin after so many seconds without one. */
+enum { KEY_WAIT = 10 };
+/* Between two reports of counts. */
+static const int64_t report_ns = 250000000;
+
+typedef struct live_reader {
+    mr_reader base;
+    mr_live_params params;
+    mr_connection *connection; /* NULL between two */
+    int wake;
+    unsigned seed;             /* of the random part of delays */
+    mr_source_report report;   /* counts of earlier connections; those of this one are added when it is sent */
+    int64_t reported_ns;
+    int64_t away_ns;           /* since when no packet has come; 0: it is live */
+    int64_t next_ns;           /* of the next try */
+    int64_t delay_ns;          /* before it; 0: none was yet */
+    int64_t opened_ns;
+    int64_t due_ns;            /* the next packet: then the connection counts as stalled */
+    bool was_live;             /* in any connection */
+    bool recorded;
+    bool begun;                /* a packet of this connection was given */
+    bool tainted;              /* pictures are wrong until the next key */
+    bool leads;                /* since that key, pictures before it in time are wrong, too */
+    int64_t key_ns;            /* the time of that key */
+    mr_live_times times;
+} live_reader;
+
+/* ---- ways to connect ------------------------------------------------------------------------------------------- */
+
+typedef int connect_function(mr_connection **connection, const mr_connection_params *params);
+
+static const struct way {
+    const char *scheme;
+    connect_function *open;
+    bool hostless; /* it may listen, without a host's name */
+} ways[] = {
+    {"rtsp", mr_connection_open_rtsp, false},  {"rtsps", mr_connection_open_rtsp, false},
+    {"rtmp", mr_connection_open_libav, false}, {"rtmps", mr_connection_open_libav, false},
+    {"srt", mr_connection_open_libav, true},   {"udp", mr_connection_open_libav, true},
+    {"rtp", mr_connection_open_libav, true},   {"http", mr_connection_open_libav, false},
+    {"https", mr_connection_open_libav, false},
+};
+
+static bool is_session_description(const char *uri) {
+    size_t length = strlen(uri);
+    return length > 4 && strcmp(uri + length - 4, ".sdp") == 0 && !strstr(uri, "://");
+}
+
+static const struct way *find_way(const char *uri) {
+    static const struct way description = {"sdp", mr_connection_open_libav, true};
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        if (mr_url_has_scheme(uri, ways[i].scheme))
+            return &ways[i];
+    return is_session_description(uri) ? &description : NULL;
+}
+
+bool mr_live_is_stream(const char *uri) {
+    return strstr(uri, "://") || is_session_description(uri);
+}
+
+static int check_host(const mr_connection_params *params, const mr_url *url, bool hostless) {
+    char host[MR_URL_HOST];
+    long port = url->port.bytes ? strtol(url->port.text, NULL, 10) : 1;
+    bool digits = !url->port.text || strspn(url->port.text, "0123456789") == url->port.bytes;
+    if (!digits || port < 1 || port > 65535 || url->port.bytes > 5)
+        return mr_fail(MR_ERROR_CONFIG, "%s: the port is not a number from 1 to 65535", params->url);
+    if (!url->host.bytes)
+        return hostless ? MR_OK : mr_fail(MR_ERROR_CONFIG, "%s: the name of the host is missing", params->url);
+    if (!mr_url_decode(url->host, host, sizeof host))
+        return mr_fail(MR_ERROR_CONFIG, "%s: the name of the host is too long", params->url);
+    return mr_host_is_allowed(params->allow_hosts, host)
+               ? MR_OK
+               : mr_fail(MR_ERROR_CONFIG, "%s: allow_hosts does not have %s", params->url, host);
+}
+
+int mr_live_check(const mr_connection_params *params) {
+    const char *text = params->url;
+    const struct way *way = find_way(text);
+    mr_url url;
+    if (!way)
+        return mr_fail(MR_ERROR_NO_INPUT, "%.*s:// is not read; streams have rtsp, rtsps, rtmp, rtmps, srt, udp, rtp, "
+                       "http or https", (int)strcspn(text, ":"), text);
+    if (!mr_url_split(text, &url))
+        return MR_OK;
+    for (const char *at = text; *at; at++)
+        if ((unsigned char)*at <= ' ' || *at == 127)
+            return mr_fail(MR_ERROR_CONFIG, "a URL cannot have a space, a line break or another sign of that kind "
+                           "(byte %d of it): write %%%02X", (int)(at - text) + 1, (unsigned char)*at);
+    if (strlen(text) >= MR_URL_BYTES / 2)
+        return mr_fail(MR_ERROR_CONFIG, "a URL of %zu bytes is too long; at most %d are taken", strlen(text),
+                       MR_URL_BYTES / 2 - 1);
+    return check_host(params, &url, way->hostless);
+}
+
+/* ---- reports --------------------------------------------------------------------------------------------------- */
+
+static void add_counts(const live_reader *reader, mr_source_report *report) {
+    mr_connection_counts counts = {0};
+    if (!reader->connection)
+        return;
+    reader->connection->type->count(reader->connection, &counts);
+    report->packets += counts.packets;
+    report->bytes += counts.bytes;
+    report->lost += counts.lost;
+    report->late += counts.late;
+    report->jitter_ns = counts.jitter_ns;
+}
+
+static void send_report(live_reader *reader) {
+    const mr_stage *stage = reader->params.connection.media.stage;
+    mr_source_report report = reader->report;
+    reader->reported_ns = mr_live_now_ns();
+    add_counts(reader, &report);
+    if (stage)
+        mr_stage_report(stage, &report);
+}
+
+/* `why` NULL: as it was. */
+static void enter(live_reader *reader, mr_link_state phase, const char *why) {
+    if (reader->report.phase != phase)
+        reader->report.since_ns = mr_clock_date_ns();
+    reader->report.phase = phase;
+    if (why)
+        snprintf(reader->report.why, sizeof reader->report.why, "%s", why);
+    reader->report.next_ns = reader->next_ns ? mr_clock_date_ns() + reader->next_ns - mr_live_now_ns() : 0;
+    send_report(reader);
+}
+
+/* ---- coming and going ------------------------------------------------------------------------------------------ */
+
+static bool may_mend(int status) {
+    return status == MR_ERROR_IO || status == MR_ERROR_AGAIN || status == MR_END || status == MR_ERROR_CLOSED ||
+           status == MR_ERROR_PROTOCOL;
+}
+
+/* The time to the next try doubles up to the longest, but for the first minutes stays below a tenth of the time that the
+ * stream has been away, so that it is soon seen to be back. What will not mend is tried no more often than that. */
+static int64_t next_delay(live_reader *reader, int status) {
+    const mr_live_params *params = &reader->params;
+    int64_t away = (mr_live_now_ns() - reader->away_ns) / 10, most = params->most_ns;
+    reader->delay_ns = reader->delay_ns ? reader->delay_ns * 2 : params->first_ns;
+    if (reader->delay_ns > most)
+        reader->delay_ns = most;
+    int64_t delay = reader->delay_ns;
+    if (!may_mend(status))
+        delay = most;
+    else if (delay > away)
+        delay = away > params->first_ns ? away : params->first_ns < most ? params->first_ns : most;
+    return delay - (int64_t)((double)delay / 2 * rand_r(&reader->seed) / RAND_MAX);
+}
+
+static void disconnect(live_reader *reader) {
+    add_counts(reader, &reader->report);
+    if (reader->connection)
+        reader->connection->type->close(reader->connection);
+    reader->connection = NULL;
+}
+
+static bool has_given_up(const live_reader *reader) {
+    int64_t most = reader->params.give_up_ns;
+    return most && mr_live_now_ns() - reader->away_ns >= most;
+}
+
+static void say_away(const live_reader *reader, mr_link_state phase, const char *why) {
+    const mr_stage *stage = reader->params.connection.media.stage;
+    bool known = reader->report.phase != MR_LINK_LIVE && strcmp(reader->report.why, why) == 0;
+    if (!stage || known)
+        return;
+    mr_stage_warn(stage, "%s: %s; the next try is in %.1f s", phase == MR_LINK_STALLED ? "stalled" : "away", why,
+                  (double)(reader->next_ns - mr_live_now_ns()) / 1e9);
+}
+
+static int fail(live_reader *reader, int status, const char *why) {
+    char message[MR_REPORT_WHY];
+    snprintf(message, sizeof message, "%s", why);
+    reader->next_ns = 0;
+    enter(reader, MR_LINK_FAILED, message);
+    return mr_fail(may_mend(status) ? MR_ERROR_IO : status, "%s", message);
+}
+
+static int end(live_reader *reader, const char *why) {
+    reader->next_ns = 0;
+    enter(reader, MR_LINK_ENDED, why);
+    return MR_END;
+}
+
+/* The connection is over, or did not begin: MR_OK: there will be another one; else the answer of reading. */
+static int lose(live_reader *reader, int status) {
+    const mr_live_params *params = &reader->params;
+    bool stalled = status == MR_ERROR_AGAIN;
+    char why[MR_REPORT_WHY];
+    if (stalled)
+        snprintf(why, sizeof why, "%s: no picture came for %.3g s", params->connection.url,
+                 (double)params->stall_ns / 1e9);
+    else
+        snprintf(why, sizeof why, "%s%s", status == MR_END ? params->connection.url : mr_message(),
+                 status == MR_END ? ": the server has ended the stream" : "");
+    disconnect(reader);
+    if (status == MR_ERROR_CANCELLED)
+        return status;
+    if (status == MR_ERROR_MEMORY)
+        return fail(reader, status, why);
+    if (reader->recorded)
+        return status == MR_END ? end(reader, "") : fail(reader, status, why);
+    if (params->on_away == MR_AWAY_END)
+        return reader->was_live ? end(reader, why) : fail(reader, status, why);
+    reader->away_ns = reader->away_ns ? reader->away_ns : mr_live_now_ns();
+    if (has_given_up(reader))
+        return fail(reader, status, why);
+    reader->next_ns = mr_live_now_ns() + next_delay(reader, status);
+    say_away(reader, stalled ? MR_LINK_STALLED : MR_LINK_AWAY, why);
+    enter(reader, stalled ? MR_LINK_STALLED : MR_LINK_AWAY, why);
+    return MR_OK;
+}
+
+/* True once it is time; false: woken. */
+static bool await_next(const live_reader *reader) {
+    return mr_live_wait(NULL, 0, reader->wake, reader->next_ns) == MR_ERROR_AGAIN;
+}
+
+static int connect_once(live_reader *reader) {
+    const mr_connection_params *params = &reader->params.connection;
+    reader->report.tries++;
+    int status = find_way(params->url)->open(&reader->connection, params);
+    if (status)
+        return status;
+    reader->report.connections++;
+    reader->recorded = reader->connection->recorded;
+    reader->begun = reader->leads = false;
+    reader->tainted = true;
+    reader->opened_ns = mr_live_now_ns();
+    reader->due_ns = reader->opened_ns + reader->params.stall_ns;
+    mr_live_times_begin(&reader->times, reader->params.clock);
+    return MR_OK;
+}
+
+/* Waits until it is time, and connects. MR_OK, or the answer of reading; MR_OK without a connection: that try failed. */
+static int connect_next(live_reader *reader) {
+    if (!await_next(reader))
+        return mr_fail(MR_ERROR_CANCELLED, "stopped");
+    reader->next_ns = 0;
+    reader->away_ns = reader->away_ns ? reader->away_ns : mr_live_now_ns();
+    enter(reader, MR_LINK_CONNECTING, NULL);
+    int status = connect_once(reader);
+    return status ? lose(reader, status) : MR_OK;
+}
+
+/* ---- packets --------------------------------------------------------------------------------------------------- */
+
+static void forget(mr_packet *packet) {
+    mr_buffer_unref(&packet->buffer);
+    mr_buffer_unref(&packet->side);
+    mr_media_unref(&packet->media);
+}
+
+/* Pictures behind a gap are made of those that are missing, until one that needs no other. Those that are shown before
+ * it, but come after it, need earlier ones, too. */
+static void taint(live_reader *reader, mr_packet *packet) {
+    bool whole = !(packet->flags & MR_FRAME_CORRUPT);
+    if (packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT))
+        reader->tainted = true;
+    if (packet->flags & MR_FRAME_KEY && whole) {
+        reader->leads = reader->tainted;
+        reader->key_ns = packet->pts_ns;
+        reader->tainted = false;
+    } else if (reader->tainted || (reader->leads && packet->pts_ns < reader->key_ns)) {
+        packet->flags |= MR_FRAME_CORRUPT;
+    }
+}
+
+static void note_live(live_reader *reader) {
+    const mr_stage *stage = reader->params.connection.media.stage;
+    if (reader->report.phase != MR_LINK_LIVE) {
+        if (stage && reader->was_live)
+            mr_stage_info(stage, "live again after %.1f s", (double)(mr_live_now_ns() - reader->away_ns) / 1e9);
+        else if (stage && *reader->report.why)
+            mr_stage_info(stage, "live");
+        reader->was_live = true;
+        reader->away_ns = reader->delay_ns = 0;
+        enter(reader, MR_LINK_LIVE, NULL);
+    } else if (mr_live_now_ns() - reader->reported_ns >= report_ns) {
+        send_report(reader);
+    }
+}
+
+/* Of a packet that has come: whether it is given. */
+static bool take(live_reader *reader, mr_packet *packet) {
+    bool waits = reader->params.from_key && !reader->begun && mr_live_now_ns() - reader->opened_ns < KEY_WAIT * second_ns;
+    reader->due_ns = mr_live_now_ns() + reader->params.stall_ns;
+    if (waits && !reader->recorded && !(packet->flags & MR_FRAME_KEY)) {
+        note_live(reader);
+        forget(packet);
+        return false;
+    }
+    if (!reader->recorded)
+        mr_live_times_pass(&reader->times, packet);
+    taint(reader, packet);
+    packet->begins_epoch = !reader->begun;
+    reader->begun = true;
+    note_live(reader);
+    return true;
+}
+
+static int read_live(mr_reader *base, mr_packet *packet) {
+    live_reader *reader = (live_reader *)base;
+    for (;;) {
+        const mr_connection *connection = reader->connection;
+        int64_t until = reader->params.stall_ns ? reader->due_ns : INT64_MAX;
+        int status = connection ? connection->type->read(reader->connection, until, packet) : connect_next(reader);
+        if (connection && !status && take(reader, packet))
+            return MR_OK;
+        if (connection && status)
+            status = lose(reader, status);
+        if (status == MR_ERROR_CANCELLED)
+            end(reader, NULL);
+        if (status)
+            return status;
+    }
+}
+
+/* ---- the reader ------------------------------------------------------------------------------------------------ */
+
+static int survey_live(mr_reader *base, mr_survey *survey) {
+    live_reader *reader = (live_reader *)base;
+    return reader->connection->type->survey(reader->connection, survey);
+}
+
+static int rewind_live(mr_reader *base) {
+    (void)base;
+    return mr_fail(MR_ERROR_UNAVAILABLE, "a stream cannot begin anew");
+}
+
+static void destroy_live(mr_reader *base) {
+    live_reader *reader = (live_reader *)base;
+    disconnect(reader);
+    if (reader->report.phase && reader->report.phase < MR_LINK_FAILED)
+        enter(reader, MR_LINK_ENDED, NULL);
+    if (reader->wake >= 0)
+        close(reader->wake);
+    mr_free(reader);
+}
+
+static const mr_reader_type live_type = {
+    .survey = survey_live, .read = read_live, .rewind = rewind_live, .destroy = destroy_live};
+
+void mr_live_wake(mr_reader *base) {
+    const live_reader *reader = (live_reader *)base;
+    if (base->type == &live_type && eventfd_write(reader->wake, 1))
+        mr_fail(MR_ERROR_INTERNAL, "a reader cannot be woken: %s", strerror(errno));
+}
+
+bool mr_live_is_recorded(const mr_reader *base) {
+    return base->type == &live_type && ((const live_reader *)base)->recorded;
+}
+
+int mr_reader_open_live(mr_reader **result, const mr_live_params *params) {
+    int status = mr_live_check(&params->connection);
+    if (status)
+        return status;
+    live_reader *reader = mr_calloc(1, sizeof *reader);
+    if (!reader)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    *reader = (live_reader){.base.type = &live_type, .params = *params, .seed = (unsigned)mr_live_now_ns() ^ (unsigned)getpid()};
+    reader->wake = reader->params.connection.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (reader->wake < 0)
+        status = mr_fail(MR_ERROR_IO, "no descriptor for a stream: %s", strerror(errno));
+    else if (params->connection.media.probe)
+        status = connect_once(reader);
+    if (status) {
+        destroy_live(&reader->base);
+        return status;
+    }
+    *result = &reader->base;
+    return MR_OK;
+}

@@ -1,0 +1,98 @@
+#include "stages/live/live_times.h"
+
+#include "engine/base/clock.h"
+
+/* A millionth of a second: packets of one time, or with none, stay apart. */
+static const int64_t second_ns = 1000000000, step_ns = 1000;
+enum { AHEAD = 10 };
+
+void mr_live_times_begin(mr_live_times *times, mr_live_clock clock) {
+    *times = (mr_live_times){.clock = clock};
+}
+
+static int64_t add(int64_t a, int64_t b) {
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum))
+        return b > 0 ? INT64_MAX : INT64_MIN + 1;
+    return sum;
+}
+
+static int64_t later(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* The time at which the next packet would come if it were as far from the last one as its arrival is. */
+static int64_t expect(const mr_live_times *times, const mr_packet *packet) {
+    return times->last_ns + later(packet->arrived_ns - times->arrived_ns, step_ns);
+}
+
+/* Of a packet without any time of its own. */
+static void invent(const mr_live_times *times, mr_packet *packet) {
+    packet->pts_ns = packet->dts_ns = times->begun ? expect(times, packet) : 0;
+}
+
+static void shift(mr_live_times *times, mr_packet *packet, bool has_dts) {
+    int64_t begin = packet->pts_ns != MR_NO_TIME ? packet->pts_ns : packet->dts_ns;
+    if (!times->begun)
+        times->shift_ns = -later(begin, -INT64_MAX);
+    int64_t now = add(has_dts ? packet->dts_ns : packet->pts_ns, times->shift_ns), expected = expect(times, packet);
+    /* Pictures that are shown before earlier ones run back, by less than a second, unless the order of decoding is known. */
+    bool back = times->begun && now < add(times->last_ns, -second_ns);
+    bool ahead = times->begun && now > add(expected, AHEAD * second_ns);
+    if (back || ahead) {
+        times->shift_ns = add(times->shift_ns, expected - now);
+        times->jumps++;
+    }
+    if (packet->pts_ns != MR_NO_TIME)
+        packet->pts_ns = add(packet->pts_ns, times->shift_ns);
+    if (has_dts)
+        packet->dts_ns = add(packet->dts_ns, times->shift_ns);
+}
+
+/* Decoding times rise; a picture is not shown before it is decoded. */
+static void raise(mr_live_times *times, mr_packet *packet, bool has_dts) {
+    if (has_dts && times->begun && packet->dts_ns <= times->last_ns)
+        packet->dts_ns = times->last_ns + step_ns;
+    if (packet->pts_ns == MR_NO_TIME)
+        packet->pts_ns = packet->dts_ns;
+    if (has_dts && packet->pts_ns < packet->dts_ns)
+        packet->pts_ns = packet->dts_ns;
+    if (!has_dts && times->begun && packet->pts_ns == times->highest_ns)
+        packet->pts_ns += step_ns;
+}
+
+/* By the clock of arrival. */
+static void replace(mr_live_times *times, mr_packet *packet, int64_t shown_ns) {
+    int64_t came = times->begun ? later(times->shown_ns + step_ns, times->shown_ns + packet->arrived_ns - times->led_ns)
+                                : 0;
+    bool leads = !times->begun || shown_ns >= times->highest_ns;
+    packet->pts_ns = leads ? came : later(add(times->shown_ns, shown_ns - times->highest_ns), 0);
+    packet->dts_ns = MR_NO_TIME;
+    if (leads) {
+        times->shown_ns = came;
+        times->led_ns = packet->arrived_ns;
+    }
+}
+
+static int64_t date_of(int64_t monotonic_ns) {
+    return mr_clock_date_ns() - mr_clock_now_ns(mr_clock_real()) + monotonic_ns;
+}
+
+void mr_live_times_pass(mr_live_times *times, mr_packet *packet) {
+    bool has_dts = packet->dts_ns != MR_NO_TIME;
+    if (packet->pts_ns == MR_NO_TIME && !has_dts)
+        invent(times, packet);
+    else
+        shift(times, packet, has_dts);
+    has_dts = packet->dts_ns != MR_NO_TIME;
+    raise(times, packet, has_dts);
+    int64_t shown_ns = packet->pts_ns, decoded_ns = has_dts ? packet->dts_ns : packet->pts_ns;
+    if (times->clock == MR_LIVE_ARRIVAL)
+        replace(times, packet, shown_ns);
+    times->arrived_ns = packet->arrived_ns;
+    times->highest_ns = times->begun ? later(times->highest_ns, shown_ns) : shown_ns;
+    times->last_ns = times->begun ? later(times->last_ns, decoded_ns) : decoded_ns;
+    times->begun = true;
+    if (times->clock != MR_LIVE_CAMERA)
+        packet->captured_ns = times->clock == MR_LIVE_ARRIVAL ? date_of(packet->arrived_ns) : MR_NO_TIME;
+}

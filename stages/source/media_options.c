@@ -1,0 +1,143 @@
+#include "stages/source/media_options.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 1000 hours: sums of such times do not overflow. */
+#define LONGEST_NS 3600e12
+
+#define FIELD(name) offsetof(mr_media_options, name)
+static const char *const start_words[] = {"first", "key", NULL};
+static const char *const never[] = {"never", NULL};
+/* In the order of mr_transport, mr_live_clock and mr_live_away. */
+static const char *const transports[] = {"auto", "tcp", "udp", NULL};
+static const char *const clocks[] = {"stream", "arrival", "camera", NULL};
+static const char *const away_choices[] = {"wait", "end", NULL};
+
+static const mr_option reconnect_fields[] = {
+    {.name = "first", .kind = MR_OPTION_DURATION, .offset = FIELD(reconnect.first) - FIELD(reconnect),
+     .fallback = "500ms", .min = 1e6, .max = LONGEST_NS,
+     .help = "until the first try; then twice as long each time"},
+    {.name = "most", .kind = MR_OPTION_DURATION, .offset = FIELD(reconnect.most) - FIELD(reconnect), .fallback = "30s",
+     .min = 1e6, .max = LONGEST_NS,
+     .help = "at most so long between two tries, and from the first one on if another is not likely to help (wrong "
+             "password, no such stream)"},
+    {.name = "give_up", .kind = MR_OPTION_DURATION, .offset = FIELD(reconnect.give_up) - FIELD(reconnect),
+     .fallback = "never", .choices = never, .min = 1e6, .max = LONGEST_NS,
+     .help = "the source fails if it has been away for so long"},
+    MR_OPTIONS_END};
+
+const mr_option mr_media_option_table[] = {
+    {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = FIELD(uri), .required = true,
+     .credentials = FIELD(credentials),
+     .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as "
+             "frames/%03d.png, or lavfi: and a graph of test patterns; or a stream: rtsp://, rtsps://, rtmp://, rtmps://, "
+             "srt://, udp://, rtp://, http://, https:// (MJPEG, HLS, DASH, files), a session description (*.sdp)"},
+    {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
+     .help = "the folder holds one folder for each class; each image carries its class"},
+    {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
+     .help = "start again at the end: true for ever, or the number of times to play"},
+    {.name = "start", .kind = MR_OPTION_DURATION, .offset = FIELD(start), .fallback = "0s", .choices = start_words,
+     .min = 0, .max = LONGEST_NS,
+     .help = "of files: leave out pictures before this time from the start of the stream; of streams, each time they are "
+             "connected to: key, the default, begins with the first key frame (or after ten seconds without any), and "
+             "first with the first packet, where pictures up to a key frame count as damaged"},
+    {.name = "duration", .kind = MR_OPTION_DURATION, .offset = FIELD(duration), .fallback = "0s",
+     .min = 0, .max = LONGEST_NS,
+     .help = "stop this long after start; 0: at the end of the file"},
+    {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0", .max = 100000,
+     .help = "at most this many pictures a second, chosen by presentation time; 0: all"},
+    {.name = "every", .kind = MR_OPTION_INT, .offset = FIELD(every), .fallback = "1", .min = 1, .max = 1000000,
+     .unit = "pictures",
+     .help = "only each Nth picture; of H.264, HEVC, VP9 and MPEG video, pictures that are neither wanted nor needed "
+             "for others are not decoded"},
+    {.name = "realtime", .kind = MR_OPTION_BOOL, .offset = FIELD(realtime), .fallback = "false",
+     .help = "emit packets in real time, by their times, instead of as fast as possible"},
+    {.name = "stream", .kind = MR_OPTION_INT, .offset = FIELD(stream), .fallback = "-1", .min = -1, .max = 1000,
+     .help = "index of the video stream in the file; -1: the best"},
+    {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(rate), .fallback = "25", .min = 0.001, .max = 100000,
+     .help = "pictures a second of media without times: images, and streams of joined JPEGs"},
+    {.name = "framerate", .kind = MR_OPTION_RATE, .offset = FIELD(framerate), .fallback = "0", .max = 100000,
+     .help = "the same as rate, as ffmpeg calls it; 0: rate is used"},
+    {.name = "start_number", .kind = MR_OPTION_INT, .offset = FIELD(start_number), .fallback = "0", .min = 0,
+     .max = 2147483647,
+     .help = "of numbered images: the first number; if there is no such file, one of the next four"},
+    {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s",
+     .min = 0, .max = LONGEST_NS,
+     .help = "of files: how long opening, and reading one packet, may take; 0: no limit"},
+    {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
+     .max = 2147483647, .unit = "px", .help = "files and streams whose pictures are larger are refused"},
+    {.name = "user", .kind = MR_OPTION_STRING, .offset = FIELD(user),
+     .help = "of a stream; may stand in the URL instead, with the password: rtsp://user:${PASSWORD}@camera/. Neither is "
+             "ever shown"},
+    {.name = "password_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(password_file),
+     .help = "a file whose first line is the password of the stream; of srt://, its passphrase"},
+    {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(size), .fallback = "1920x1080", .min = 16, .max = 32768,
+     .unit = "px",
+     .help = "of streams: the largest pictures that are planned for, whatever a camera gives when it is connected to; "
+             "larger ones, up to max_pixels, take more memory than planned"},
+    {.name = "transport", .kind = MR_OPTION_ENUM, .offset = FIELD(transport), .fallback = "auto", .choices = transports,
+     .help = "of the packets of rtsp://; auto: UDP if they come that way, else TCP"},
+    {.name = "latency", .kind = MR_OPTION_DURATION, .offset = FIELD(latency), .fallback = "200ms", .min = 0, .max = 60e9,
+     .help = "how long packets of the network that are late are waited for; later ones are lost"},
+    {.name = "open_timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(open_timeout), .fallback = "10s", .min = 1e8,
+     .max = LONGEST_NS, .help = "how long connecting to a stream may take"},
+    {.name = "stall", .kind = MR_OPTION_DURATION, .offset = FIELD(stall), .fallback = "5s", .min = 1e8,
+     .max = LONGEST_NS,
+     .help = "a stream of which no picture has come for so long is connected to anew, whatever else its server sends"},
+    {.name = "reconnect", .kind = MR_OPTION_MAP, .offset = FIELD(reconnect), .fields = reconnect_fields,
+     .help = "when a stream that is away is tried again; each time is less by a random part of up to half, so that not "
+             "all cameras of a site are called at once, and in the first minutes no more than a tenth of the time that "
+             "it has been away"},
+    {.name = "clock", .kind = MR_OPTION_ENUM, .offset = FIELD(clock), .fallback = "stream", .choices = clocks,
+     .help = "the times of a stream's pictures: as the stream has them, or by their arrival; camera: as stream, and "
+             "records have `captured`, the camera's own date and time, once an RTCP sender report has told it. With "
+             "arrival `captured` is the date and time of arrival"},
+    {.name = "on_away", .kind = MR_OPTION_ENUM, .offset = FIELD(on_away), .fallback = "wait", .choices = away_choices,
+     .help = "a stream that was live and is away: wait for it, or end the source"},
+    {.name = "ca_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(ca_file),
+     .help = "certificates (PEM) that servers of rtsps://, rtmps:// and https:// are verified with; default: the "
+             "system's"},
+    {.name = "allow_hosts", .kind = MR_OPTION_STRINGS, .offset = FIELD(allow_hosts), .example = "[\"*.cameras.lan\", \"10.0.*\"]",
+     .help = "the only hosts that are connected to, by name or address as URLs have them, also where a stream, a "
+             "playlist or a redirection leads to others; * stands for any signs; default: all"},
+    MR_OPTIONS_END};
+
+static const char *const for_files[] = {"labels", "loop",      "duration",     "realtime",
+                                        "rate",   "framerate", "start_number", "timeout"};
+static const char *const for_streams[] = {"user",  "password_file", "size", "transport", "latency", "open_timeout", "stall",
+                                          "reconnect", "clock",     "on_away",   "ca_file", "allow_hosts"};
+
+int mr_media_check_options(mr_negotiation *negotiation, bool is_stream) {
+    const mr_media_options *from = negotiation->options;
+    size_t files = sizeof for_files / sizeof for_files[0], streams = sizeof for_streams / sizeof for_streams[0];
+    for (size_t i = 0; is_stream && i < files; i++)
+        if (mr_is_given(negotiation, for_files[i]))
+            return mr_refuse(negotiation, for_files[i], "%s is for files, and %s is a stream: remove it", for_files[i],
+                             from->uri);
+    for (size_t i = 0; !is_stream && i < streams; i++)
+        if (mr_is_given(negotiation, for_streams[i]))
+            return mr_refuse(negotiation, for_streams[i], "%s is for streams, such as rtsp://, and %s is a file: remove it",
+                             for_streams[i], from->uri);
+    if (is_stream && from->start > 0)
+        return mr_refuse(negotiation, "start", "a stream starts with first or key; a time is for files");
+    if (!is_stream && from->start < 0)
+        return mr_refuse(negotiation, "start", "a file starts at a time, such as 10s; first and key are for streams");
+    if (is_stream && from->reconnect.first > from->reconnect.most)
+        return mr_refuse(negotiation, "reconnect", "the first try (%.3g s) is after the longest time between two (%.3g s)",
+                         (double)from->reconnect.first / 1e9, (double)from->reconnect.most / 1e9);
+    return MR_OK;
+}
+
+int64_t mr_media_parse_loop(const char *text) {
+    if (strcmp(text, "false") == 0 || strcmp(text, "no") == 0 || strcmp(text, "off") == 0)
+        return 1;
+    if (strcmp(text, "true") == 0 || strcmp(text, "yes") == 0 || strcmp(text, "on") == 0)
+        return -1;
+    char *end;
+    errno = 0;
+    long long count = strtoll(text, &end, 10);
+    return errno || end == text || *end || count < 1 ? 0 : count;
+}

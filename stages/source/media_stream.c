@@ -1,0 +1,164 @@
+#include "stages/source/media_stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+#include "engine/base/url.h"
+#include "stages/media/media_input.h"
+
+/* ---- user and password ------------------------------------------------------------------------------------------ */
+
+/* Its first line, in memory of its own. */
+static int read_password(const char *path, char **password) {
+    char text[1024];
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ssize_t bytes = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    if (bytes < 0)
+        return mr_fail(error == ENOENT ? MR_ERROR_NO_INPUT : error == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO,
+                       "the password cannot be read from %s: %s", path, strerror(error));
+    text[bytes] = '\0';
+    text[strcspn(text, "\r\n")] = '\0';
+    *password = *text ? mr_strdup(text) : NULL;
+    memset(text, 0, sizeof text);
+    return *password ? MR_OK : mr_fail(MR_ERROR_CONFIG, "%s: has no password in its first line", path);
+}
+
+static int set_credentials(mr_media_stream *stream, const mr_media_options *from, bool offline, const char **option) {
+    mr_connection_params *to = &stream->params.connection;
+    to->user = from->credentials.user;
+    to->password = from->credentials.password;
+    if (from->user && to->user && *to->user && strcmp(from->user, to->user) != 0) {
+        *option = "user";
+        return mr_fail(MR_ERROR_CONFIG, "the URL has a user, too: remove one of both");
+    }
+    to->user = from->user ? from->user : to->user;
+    if (!from->password_file)
+        return MR_OK;
+    *option = "password_file";
+    if (to->password)
+        return mr_fail(MR_ERROR_CONFIG, "the URL has a password, too: remove one of both");
+    int status = offline ? MR_OK : read_password(from->password_file, &stream->password);
+    to->password = stream->password;
+    return status;
+}
+
+/* ---- parameters --------------------------------------------------------------------------------------------------- */
+
+static int join_hosts(const mr_strings *list, char **text) {
+    size_t bytes = 1;
+    for (size_t i = 0; i < list->count; i++)
+        bytes += strlen(list->item[i]) + 1;
+    *text = list->count ? mr_calloc(1, bytes) : NULL;
+    if (list->count && !*text)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    for (size_t i = 0, used = 0; i < list->count; i++)
+        used += (size_t)snprintf(*text + used, bytes - used, "%s%s", i ? "," : "", list->item[i]);
+    return MR_OK;
+}
+
+int mr_media_stream_init(mr_media_stream *stream, const mr_media_options *from, const mr_reader_params *media,
+                         bool offline, const char **option) {
+    enum { MOST_PACKET_BYTES = 64 << 20 };
+    *option = "uri";
+    *stream = (mr_media_stream){
+        .params = {.connection = {.url = from->uri,
+                                  .transport = (mr_transport)from->transport,
+                                  .latency_ns = from->latency,
+                                  .open_timeout_ns = from->open_timeout,
+                                  .ca_file = from->ca_file,
+                                  .most_bytes = MOST_PACKET_BYTES,
+                                  .wake = -1,
+                                  .media = *media},
+                   .stall_ns = from->stall,
+                   .first_ns = from->reconnect.first,
+                   .most_ns = from->reconnect.most,
+                   .give_up_ns = from->reconnect.give_up < 0 ? 0 : from->reconnect.give_up,
+                   .from_key = from->start != MR_DURATION_WORD + MR_START_FIRST,
+                   .clock = (mr_live_clock)from->clock,
+                   .on_away = (mr_live_away)from->on_away}};
+    stream->params.connection.media.start_ns = stream->params.connection.media.end_ns = 0;
+    int status = join_hosts(&from->allow_hosts, &stream->hosts);
+    stream->params.connection.allow_hosts = stream->hosts;
+    if (!status)
+        status = mr_live_check(&stream->params.connection);
+    return status ? status : set_credentials(stream, from, offline, option);
+}
+
+void mr_media_stream_fini(mr_media_stream *stream) {
+    if (stream->password)
+        memset(stream->password, 0, strlen(stream->password));
+    mr_free(stream->password);
+    mr_free(stream->hosts);
+    *stream = (mr_media_stream){0};
+}
+
+/* ---- planning ----------------------------------------------------------------------------------------------------- */
+
+static int survey(mr_media_stream *stream, mr_survey *known, bool *recorded) {
+    static const int64_t longest_ns = 3000000000; /* a plan does not wait longer for a camera */
+    mr_reader *reader;
+    mr_connection_params *params = &stream->params.connection;
+    params->media.probe = true;
+    if (params->open_timeout_ns > longest_ns)
+        params->open_timeout_ns = longest_ns;
+    int status = mr_reader_open_live(&reader, &stream->params);
+    if (status)
+        return status;
+    *recorded = mr_live_is_recorded(reader);
+    status = mr_reader_survey(reader, known);
+    mr_reader_destroy(&reader);
+    return status;
+}
+
+/* A camera may be away while it is planned, and give other pictures when it is back: the plan shows its present ones,
+ * and holds without them. */
+static void tell(mr_negotiation *negotiation, mr_media_stream *stream) {
+    mr_survey known = {0};
+    char text[MR_FORMAT_SET_TEXT];
+    bool recorded = false;
+    mr_av_log_capture();
+    if (survey(stream, &known, &recorded)) {
+        mr_remark(negotiation, "could not be connected to now: %s", mr_message());
+        return;
+    }
+    negotiation->rate = known.rate;
+    negotiation->paced = negotiation->endless = !recorded;
+    mr_format_set_print(&known.set, text, sizeof text);
+    mr_remark(negotiation, "gives %s now; the plan holds for pictures up to `size`", text);
+}
+
+/* Cameras have eight bits a sample; other pictures are taken as well, and may need more memory than planned. */
+static mr_format_set packets_up_to(mr_size size) {
+    return (mr_format_set){
+        .payload = MR_PAYLOAD_PACKET, .width = {1, size.width}, .height = {1, size.height},
+        .pixels = MR_IN_SET(MR_PIXEL_GRAY8) | MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I422)};
+}
+
+int mr_media_stream_negotiate(mr_negotiation *negotiation, const mr_reader_params *media) {
+    const mr_media_options *from = negotiation->options;
+    mr_media_stream stream;
+    const char *option = NULL;
+    int status = mr_media_stream_init(&stream, from, media, negotiation->offline, &option);
+    if (status) {
+        mr_refuse_status(negotiation, status, option, "%s", mr_message());
+        mr_media_stream_fini(&stream);
+        return status;
+    }
+    negotiation->outputs[0].set = packets_up_to(from->size);
+    negotiation->paced = negotiation->endless = true;
+    negotiation->repeats = false;
+    /* Of libraries: one connection. */
+    negotiation->threads = 1;
+    if (negotiation->connect)
+        tell(negotiation, &stream);
+    mr_media_stream_fini(&stream);
+    return MR_OK;
+}

@@ -1,0 +1,76 @@
+"""Cameras: live sources of gst-rtsp-server that are killed, stopped, protected, and have clocks."""
+import datetime
+import time
+
+import streams
+from harness import main
+from streams import SOON, Live
+
+
+def date(row):
+    return datetime.datetime.fromisoformat(row["captured"]).timestamp()
+
+
+class Cameras(Live):
+    def test_killed_stopped_and_back(self):
+        """Beside a camera that does none of this, and one that is not there."""
+        server, at = streams.rtsp(self, f"/a={streams.pattern()}", f"/b={streams.pattern()}")
+        _, always = streams.rtsp(self, f"/a={streams.pattern()}")
+        dead = streams.port()
+        child = self.begin({"tcp": f"uri: 'rtsp://127.0.0.1:{at}/a', transport: tcp, stall: 1s, {SOON}",
+                            "udp": f"uri: 'rtsp://127.0.0.1:{at}/b', transport: udp, stall: 1s, {SOON}",
+                            "good": f"uri: 'rtsp://127.0.0.1:{always}/a', {SOON}",
+                            "dead": f"uri: 'rtsp://127.0.0.1:{dead}/a', {SOON}"})
+        self.wait_until(lambda: min(len(self.rows("tcp")), len(self.rows("udp"))) > 10, child)
+        server.kill()
+        self.await_state(child, "tcp", "away")
+        server, _ = streams.rtsp(self, f"/a={streams.pattern(size='640/360')}", f"/b={streams.pattern()}", at=at)
+        self.wait_until(lambda: all({1} & {row.get("epoch") for row in self.rows(name)} for name in ("tcp", "udp")), child)
+        server.stop()
+        self.wait_until(lambda: self.errors.read_text().count("no picture came for 1 s") >= 2, child)
+        epochs = {name: max(row.get("epoch", 0) for row in self.rows(name)) for name in ("tcp", "udp")}
+        server.resume()
+        self.wait_until(lambda: all(max(row.get("epoch", 0) for row in self.rows(name)) > epochs[name]
+                                    for name in ("tcp", "udp")), child)
+        sources = self.finish(child)
+        for name in ("tcp", "udp", "good"):
+            self.assert_times_go_on(self.rows(name))
+            self.assertEqual(sources[name]["connection"]["state"], "ended")
+        self.assertEqual({row.get("epoch", 0) for row in self.rows("good")}, {0})
+        self.assertEqual(sources["dead"]["in"], 0)
+        self.assertFalse([line for line in sources["good"]["dropped"] if line["reason"] != "stopped"])
+
+    def test_passwords(self):
+        """The right one is let in; a wrong one, and a path that is not there, are not tried over and over."""
+        _, at = streams.rtsp(self, f"/a={streams.pattern()}", options=("--user", "me:se/cr@t"))
+        slow = "reconnect: {first: 50ms, most: 30s}"
+        child = self.begin({"right": f"uri: 'rtsp://me:se%2Fcr%40t@127.0.0.1:{at}/a', {SOON}",
+                            "wrong": f"uri: 'rtsp://me:other@127.0.0.1:{at}/a', {slow}",
+                            "none": f"uri: 'rtsp://me:se%2Fcr%40t@127.0.0.1:{at}/nowhere', {slow}"}, "--log", "debug")
+        self.wait_until(lambda: len(self.rows("right")) > 20, child)
+        self.assertEqual(self.await_state(child, "wrong", "away")["tries"], 1)
+        self.assertEqual(self.await_state(child, "none", "away")["tries"], 1)
+        time.sleep(0.5)
+        sources = self.finish(child)
+        self.assertEqual([sources[name]["connection"]["tries"] for name in ("right", "wrong", "none")], [1, 1, 1])
+        for word in ("se/cr@t", "%2F", "other@"):
+            self.assertNotIn(word, self.errors.read_text())
+
+    def test_clocks(self):
+        """With clock: camera rows have the camera's date, here that of this machine, once it has told it."""
+        _, at = streams.rtsp(self, f"/a={streams.pattern()}")
+        child = self.begin({"camera": f"uri: 'rtsp://127.0.0.1:{at}/a', clock: camera, {SOON}",
+                            "arrival": f"uri: 'rtsp://127.0.0.1:{at}/a', clock: arrival, {SOON}",
+                            "stream": f"uri: 'rtsp://127.0.0.1:{at}/a', {SOON}"})
+        dated = self.wait_until(lambda: [row for row in self.rows("camera") if "captured" in row][20:], child)
+        now = time.time()
+        self.finish(child)
+        self.assertLess(abs(now - date(dated[-1])), 30)
+        for first, second in zip(dated, dated[1:]):
+            self.assertAlmostEqual(date(second) - date(first), second["pts"] - first["pts"], delta=0.005)
+        self.assertTrue(all("captured" in row for row in self.rows("arrival")))
+        self.assertFalse(any("captured" in row for row in self.rows("stream")))
+
+
+if __name__ == "__main__":
+    main()

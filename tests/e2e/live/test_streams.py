@@ -1,0 +1,245 @@
+"""Live sources and servers that come, go and fail: MJPEG, SRT, UDP, RTMP, HLS and files over HTTP, each served by a program
+of others."""
+import json
+import os
+import pathlib
+import pwd
+import subprocess
+import time
+
+import streams
+from harness import MILLRACE, call, main
+from streams import SOON, Live
+
+
+class Streams(Live):
+    def test_killed_stopped_and_back_with_another_size(self):
+        """Beside a source that is never there, and one that is always."""
+        at, dead, always = streams.port(), streams.port(), streams.port()
+        streams.mjpeg(self, always, rate=25)
+        server = streams.mjpeg(self, at)
+        child = self.begin({"cam": f"uri: 'http://127.0.0.1:{at}/', stall: 1s, {SOON}",
+                            "dead": f"uri: 'http://127.0.0.1:{dead}/', {SOON}",
+                            "good": f"uri: 'http://127.0.0.1:{always}/', {SOON}"})
+        self.wait_until(lambda: len(self.rows("cam")) > 10, child)
+        self.assertEqual(self.await_state(child, "cam", "live")["connections"], 1)
+        server.kill()
+        why = self.await_state(child, "cam", "away")
+        self.assertIsNotNone(why["next_try"])
+        server = streams.mjpeg(self, at, size="640x360")
+        self.wait_until(lambda: any(row.get("epoch") == 1 for row in self.rows("cam")), child)
+        server.stop()
+        self.wait_until(lambda: "no picture came for 1 s" in self.errors.read_text(), child)
+        self.assertIn(self.ask()["cam"]["state"], ("stalled", "connecting", "away"))
+        server.kill()
+        self.assertIn("refused", self.await_state(child, "dead", "away")["why"])
+        sources = self.finish(child)
+        self.assertEqual(sources["cam"]["connection"]["state"], "ended")
+        self.assertGreaterEqual(sources["cam"]["connection"]["connections"], 2)
+        self.assertEqual(sources["dead"]["in"], 0)
+        for name in ("cam", "good"):
+            self.assert_times_go_on(self.rows(name))
+        good = self.rows("good")
+        self.assertGreater(len(good), 30)
+        self.assertEqual({row.get("epoch", 0) for row in good}, {0})  # whatever the others did
+        self.assertEqual([row["seq"] for row in good], list(range(len(good))))
+
+    def test_transport_streams(self):
+        """SRT with a passphrase, and UDP that is joined in its middle: both begin with a key frame."""
+        srt, udp = streams.port(), streams.port()
+        streams.ffmpeg(self, "320x240", 25, "-f", "mpegts",
+                       f"srt://127.0.0.1:{srt}?mode=listener&passphrase=Geheim-1234")
+        streams.ffmpeg(self, "320x240", 25, "-f", "mpegts", f"udp://127.0.0.1:{udp}?pkt_size=1316")
+        child = self.begin({"srt": f"uri: 'srt://127.0.0.1:{srt}?passphrase=Geheim-1234', {SOON}",
+                            "udp": f"uri: 'udp://127.0.0.1:{udp}', {SOON}, clock: arrival"})
+        self.wait_until(lambda: min(len(self.rows("srt")), len(self.rows("udp"))) > 30, child)
+        sources = self.finish(child)
+        for name in ("srt", "udp"):
+            rows = self.rows(name)
+            self.assert_times_go_on(rows)
+            self.assertEqual(rows[0]["pts"], 0)
+            self.assertFalse([line for line in sources[name]["dropped"] if line["reason"] == "corrupt"])
+        self.assertFalse(any("captured" in row for row in self.rows("srt")))
+        self.assertTrue(all(row["captured"].endswith("Z") for row in self.rows("udp")))
+        self.assertNotIn("Geheim", self.errors.read_text() + json.dumps(sources))
+
+    def test_first_packet(self):
+        """start: first takes what comes before a key frame; no picture of it is given."""
+        at = streams.port()
+        streams.ffmpeg(self, "320x240", 25, "-f", "mpegts", f"udp://127.0.0.1:{at}?pkt_size=1316", key=50)
+        time.sleep(1)
+        child = self.begin({"cam": f"uri: 'udp://127.0.0.1:{at}', start: first, {SOON}"})
+        self.wait_until(lambda: len(self.rows()) > 10, child)
+        [lost] = self.finish(child)["cam"]["dropped"]
+        self.assertEqual(lost["reason"], "corrupt")
+        self.assertGreater(lost["frames"], 0)
+
+    def test_rtmp_and_hls(self):
+        streams.need("nginx")
+        if not pathlib.Path("/usr/lib/nginx/modules/ngx_rtmp_module.so").exists():
+            self.skipTest("no nginx with RTMP (libnginx-mod-rtmp)")
+        rtmp, http = streams.port(), streams.port()
+        (self.folder / "nginx.conf").write_text(f"""
+load_module /usr/lib/nginx/modules/ngx_rtmp_module.so;
+user {pwd.getpwuid(os.getuid()).pw_name}; daemon off; worker_processes 1; pid {self.folder}/nginx.pid; error_log {self.folder}/nginx.log;
+events {{ worker_connections 64; }}
+rtmp {{ server {{ listen 127.0.0.1:{rtmp}; application live {{ live on; hls on; hls_path {self.folder}/hls;
+    hls_fragment 1s; }} }} }}
+http {{ access_log off; client_body_temp_path {self.folder}/a; proxy_temp_path {self.folder}/b;
+    fastcgi_temp_path {self.folder}/c; uwsgi_temp_path {self.folder}/d; scgi_temp_path {self.folder}/e;
+    server {{ listen 127.0.0.1:{http}; root {self.folder}; }} }}
+""")
+        streams.Server(self, "/usr/sbin/nginx", "-p", self.folder, "-c", self.folder / "nginx.conf")
+        self.wait_until(lambda: (self.folder / "nginx.pid").exists())
+        child = self.begin({"rtmp": f"uri: 'rtmp://127.0.0.1:{rtmp}/live/cam', {SOON}, stall: 3s",
+                            "hls": f"uri: 'http://127.0.0.1:{http}/hls/cam.m3u8', {SOON}, stall: 20s"})
+        streams.ffmpeg(self, "320x240", 20, "-f", "flv", f"rtmp://127.0.0.1:{rtmp}/live/cam")
+        self.wait_until(lambda: min(len(self.rows("rtmp")), len(self.rows("hls"))) > 10, child)
+        self.finish(child)
+        for name in ("rtmp", "hls"):
+            self.assert_times_go_on(self.rows(name))
+
+    def test_a_server_that_was_killed_with_the_run(self):
+        """kill -9 of the run, and another: it has epochs of its own only behind a supervisor; rows are whole."""
+        at = streams.port()
+        streams.ffmpeg(self, "320x240", 25, "-f", "mpegts", f"udp://127.0.0.1:{at}?pkt_size=1316")
+        for _ in range(2):
+            (self.folder / "out.jsonl").unlink(missing_ok=True)
+            child = self.begin({"cam": f"uri: 'udp://127.0.0.1:{at}', {SOON}"})
+            self.wait_until(lambda: len(self.rows()) > 10, child)
+            child.kill()
+            child.wait()
+            self.assert_times_go_on(self.rows())
+
+
+class Web(Live):
+    """Files, errors and places that a server leads to."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        streams.need("ffmpeg")
+
+    def make_clip(self, name, *options):
+        subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25", "-t", "2",
+                        "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", "25", "-bf", "2", *options,
+                        str(self.folder / name)], check=True, stdin=subprocess.DEVNULL)
+
+    def test_files_end(self):
+        """A file, and a recorded playlist, give all their frames once, and the run ends by itself."""
+        self.make_clip("clip.mp4", "-movflags", "+faststart")
+        self.make_clip("list.m3u8", "-hls_time", "1", "-hls_list_size", "0")
+        url, _ = streams.web(self, self.folder)
+        child = self.begin({"file": f"uri: '{url}/clip.mp4'", "list": f"uri: '{url}/list.m3u8'"})
+        sources = self.summary_of(child)
+        for name in ("file", "list"):
+            rows = self.rows(name)
+            self.assertEqual([row["seq"] for row in rows], list(range(50)))
+            self.assertEqual(sources[name]["connection"]["state"], "ended")
+        self.assertEqual([round(row["pts"], 6) for row in self.rows("file")], [i / 25 for i in range(50)])
+
+    def test_errors_that_do_not_mend(self):
+        """401, 404: tried no more often than the longest interval; 503: soon again. None stops the others."""
+        self.make_clip("clip.mp4", "-movflags", "+faststart")
+        url, asked = streams.web(self, self.folder)
+        often = "reconnect: {first: 50ms, most: 30s}"
+        child = self.begin({"file": f"uri: '{url}/clip.mp4'", "secret": f"uri: '{url}/status/401', {often}",
+                            "none": f"uri: '{url}/status/404', {often}",
+                            "busy": f"uri: '{url}/status/503', {often}"})
+        self.wait_until(lambda: len(self.rows("file")) == 50, child)
+        self.wait_until(lambda: sum(path == "/status/503" for path, _ in asked) >= 4, child)
+        for name, words in (("secret", "401"), ("none", "404"), ("busy", "5XX")):
+            state = self.await_state(child, name, "away")
+            self.assertIn(words, state["why"])
+            self.assertNotIn("status/4" if name == "busy" else "status/5", state["why"])
+        sources = self.finish(child)
+        for name in ("secret", "none"):
+            self.assertEqual(sources[name]["connection"]["tries"], 1)
+
+    def test_giving_up(self):
+        dead = streams.port()
+        child = self.begin({"cam": f"uri: 'http://127.0.0.1:{dead}/', "
+                                   "reconnect: {first: 50ms, most: 100ms, give_up: 500ms}"})
+        out, _ = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 74, self.errors.read_text())
+        [source] = json.loads(out)["sources"]
+        self.assertEqual(source["connection"]["state"], "failed")
+        self.assertIn("refused", source["error"])
+
+    def test_passwords_are_not_shown(self):
+        """Not in the log, the plan, the digest, the summary, the trace, the audit, nor where a server leads."""
+        self.make_clip("secret.mp4", "-movflags", "+faststart")
+        url, asked = streams.web(self, self.folder)
+        address = url.removeprefix("http://")
+        plans = []
+        for password in ("%40%3A%2F", "other"):
+            environment = {**self.environment, "CAMERA": f"http://u:{password}@{address}/secret.mp4"}
+            child = self.begin({"cam": "uri: '${CAMERA}'"}, "--log", "debug", "--audit", self.folder / "audit.jsonl",
+                               "--trace", self.folder / "trace.json", environment=environment)
+            if password == "other":
+                self.assertIn("401", self.await_state(child, "cam", "away")["why"])
+                self.finish(child)
+            else:
+                self.summary_of(child)
+                self.assertEqual(len(self.rows()), 50)
+            shown = [path.read_text() for path in (self.errors, self.folder / "audit.jsonl", self.folder / "trace.json")]
+            plan = call([MILLRACE, "plan", self.folder / "pipeline.yaml"], environment=environment)
+            plans.append(plan.stdout.split("digest ")[1].split()[0])
+            for text in [*shown, plan.stdout, plan.stderr]:
+                for word in ("@:/", "%40%3A", "other@", "u:other", "u:"):
+                    self.assertNotIn(f"//{word}" if word == "u:" else word, text)
+        self.assertEqual(plans[0], plans[1])  # nor can it be tried out on the digest
+        (self.folder / "word.txt").write_text("@:/\n")
+        child = self.begin({"cam": f"uri: '{url}/secret.mp4', user: u, password_file: word.txt"})
+        self.summary_of(child)
+        self.assertEqual(len(self.rows()), 50)
+
+    def test_hosts(self):
+        """allow_hosts: of the URL, of a redirection, and of what a playlist names; and no playlist reads files here."""
+        self.make_clip("clip.mp4", "-movflags", "+faststart")
+        self.make_clip("part.ts")
+        url, asked = streams.web(self, self.folder)
+        there = url.replace("127.0.0.1", "localhost")
+        line = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\n{}\n#EXT-X-ENDLIST\n"
+        (self.folder / "there.m3u8").write_text(line.format(f"{there}/part.ts"))
+        (self.folder / "here.m3u8").write_text(line.format(f"file://{self.folder}/part.ts"))
+        (self.folder / "good.m3u8").write_text(line.format("part.ts"))
+        only = "allow_hosts: 127.0.0.1, " + SOON
+        child = self.begin({"good": f"uri: '{url}/good.m3u8', {only}", "led": f"uri: '{url}/to?{there}/clip.mp4', {only}",
+                            "named": f"uri: '{url}/there.m3u8', {only}", "file": f"uri: '{url}/here.m3u8', {SOON}"})
+        self.wait_until(lambda: len(self.rows("good")) == 50, child)
+        for name in ("led", "named"):
+            self.assertIn("it leads to localhost, which allow_hosts does not have",
+                          self.await_state(child, name, "away", "failed")["why"])
+        self.await_state(child, "file", "away", "failed", "ended")
+        child.kill()
+        for name in ("led", "named", "file"):
+            self.assertEqual(self.rows(name), [])
+        self.write("version: 1\npipeline: p\nsources: {cam: {uri: 'http://example.org/a', allow_hosts: ['*.lan']}}\n"
+                   "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
+        done = call([MILLRACE, "check", self.folder / "pipeline.yaml"])
+        self.assertEqual(done.returncode, 78)
+        self.assertIn("pipeline.yaml:3:", done.stderr)
+        self.assertIn("allow_hosts does not have example.org", done.stderr)
+
+    def test_options_of_the_other_kind(self):
+        for options, words in (("uri: 'rtsp://camera/', loop: true", "loop is for files"),
+                               ("uri: 'rtsp://camera/', start: 3s", "a stream starts with first or key"),
+                               ("uri: 'clip.mp4', start: key", "a file starts at a time"),
+                               ("uri: 'clip.mp4', stall: 5s", "stall is for streams"),
+                               ("uri: 'ftp://camera/'", "ftp:// is not read"),
+                               ("uri: 'rtsp://camera:99999/'", "the port is not a number"),
+                               ("uri: \"rtsp://camera/a\\nb\"", "a URL cannot have"),
+                               ("uri: 'rtsp:///a'", "the name of the host is missing"),
+                               ("uri: 'rtsp://a:b@camera/', password_file: x", "the URL has a password, too"),
+                               ("uri: 'rtsp://camera/', reconnect: {first: 5s, most: 1s}", "after the longest time")):
+            path = self.write(f"version: 1\npipeline: p\nsources:\n  cam: {{{options}}}\n"
+                              "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
+            done = call([MILLRACE, "check", path])
+            self.assertEqual(done.returncode, 78 if "ftp" not in options else 66, done.stderr)
+            self.assertIn(words, done.stderr)
+            self.assertIn("pipeline.yaml:4:", done.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""What the tests of live sources share: servers that are real programs, and runs that are asked for the states of their
+sources through their control socket."""
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+import harness
+from harness import MILLRACE, TIMEOUT, call
+
+# A live source that is soon tried again.
+SOON = "reconnect: {first: 100ms, most: 400ms}"
+
+
+def port():
+    """One that is free now; whoever is told of it binds it alone."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin"):
+            raise unittest.SkipTest(f"no {program}")
+
+
+class Server:
+    """A program that serves; killed at the end of the test."""
+
+    def __init__(self, case, *command, **options):
+        need(command[0])
+        self.child = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL, **options)
+        case.addCleanup(self.kill)
+
+    def kill(self):
+        self.child.send_signal(signal.SIGCONT)
+        self.child.kill()
+        self.child.wait()
+
+    def stop(self):
+        self.child.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.child.send_signal(signal.SIGCONT)
+
+
+def ffmpeg(case, size, rate, *output, codec=("-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency"),
+           key=None):
+    """A test pattern in real time."""
+    return Server(case, "ffmpeg", "-loglevel", "error", "-re", "-f", "lavfi", "-i", f"testsrc2=size={size}:rate={rate}",
+                  "-pix_fmt", "yuv420p", *codec, "-g", key or rate, *output)
+
+
+def mjpeg(case, at, size="320x240", rate=20):
+    return ffmpeg(case, size, rate, "-f", "mpjpeg", "-listen", 1, f"http://127.0.0.1:{at}/", codec=("-c:v", "mjpeg"))
+
+
+def rtsp(case, *factories, at=0, options=()):
+    """gst-rtsp-server: the server, and its port. A factory is "/path=what GStreamer launches"."""
+    script = harness.ROOT / "tests/reference/rtsp_server.py"
+    server = Server.__new__(Server)
+    server.child = subprocess.Popen(["/usr/bin/python3", script, *factories, "--port", str(at), *options],
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    case.addCleanup(server.child.stdout.close)
+    case.addCleanup(server.kill)
+    said = server.child.stdout.readline().strip()
+    if not said.isdigit():
+        raise unittest.SkipTest(said or "no gst-rtsp-server for the system's Python")
+    return server, int(said)
+
+
+def pattern(size="320/240", rate=20, key=20):
+    """What a factory of it launches: H.264."""
+    width, height = size.split("/")
+    return (f"( videotestsrc is-live=true ! video/x-raw,format=I420,width={width},height={height},framerate={rate}/1 ! "
+            f"x264enc tune=zerolatency speed-preset=ultrafast key-int-max={key} ! rtph264pay name=pay0 pt=96 )")
+
+
+class Web(http.server.BaseHTTPRequestHandler):
+    """Files of a folder, with ranges, and answers of a status: /status/503. Names need no password unless they begin with
+    "secret"; /to?URL leads there."""
+    folder = None
+    asked = None
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, code, body=b"", **headers):
+        self.send_response(code)
+        for name, value in {"Content-Length": len(body), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.asked.append((self.path, self.headers.get("Authorization")))
+        if self.path.startswith("/status/"):
+            return self.answer(int(self.path.rsplit("/", 1)[1]))
+        if self.path.startswith("/to?"):
+            return self.answer(302, Location=self.path[4:])
+        if self.path.startswith("/secret") and self.headers.get("Authorization") != "Basic dTpAOi8=":  # u and @:/
+            return self.answer(401, WWW_Authenticate='Basic realm="here"')
+        path = pathlib.Path(self.folder) / self.path.lstrip("/")
+        if not path.is_file():
+            return self.answer(404)
+        body = path.read_bytes()
+        wanted = self.headers.get("Range")
+        if not wanted:
+            return self.answer(200, body, Accept_Ranges="bytes")
+        first, last = wanted.split("=")[1].split("-")
+        first, last = int(first), int(last or len(body) - 1)
+        part = body[first:last + 1]
+        self.answer(206, part, Content_Range=f"bytes {first}-{first + len(part) - 1}/{len(body)}")
+
+
+def web(case, folder):
+    """An HTTP server of that folder: its address, and the list of what is asked of it."""
+    asked = []
+    handler = type("Handler", (Web,), {"folder": folder, "asked": asked})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.handle_error = lambda *_: None
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    case.addCleanup(server.server_close)
+    case.addCleanup(server.shutdown)
+    return f"http://127.0.0.1:{server.server_address[1]}", asked
+
+
+class Live(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.runtime = self.folder / "runtime"
+        self.runtime.mkdir(mode=0o700)
+        self.environment = {"XDG_RUNTIME_DIR": str(self.runtime)}
+
+    def begin(self, sources, *arguments, decode="", environment=None, results=""):
+        """A run of those sources, {name: options}, decoded, with a row for each picture."""
+        text = "version: 1\npipeline: live\nsources:\n"
+        for name, options in sources.items():
+            text += f"  {name}: {{{options}}}\n"
+        text += f"stages:\n  decode: {{input: [{', '.join(sources)}]{decode}}}\n"
+        text += f"  results: {{type: jsonl, input: decode, path: out.jsonl{results}}}\n"
+        self.errors = self.folder / "errors.txt"
+        errors = self.errors.open("w")
+        self.addCleanup(errors.close)
+        child = harness.start([MILLRACE, "run", self.write(text), "--json", *harness.PATIENT, *arguments],
+                              stdout=subprocess.PIPE, stderr=errors, text=True,
+                              env={**os.environ, **self.environment, **(environment or {})})
+        for clean in (child.stdout.close, child.wait, child.kill):
+            self.addCleanup(clean)
+        return child
+
+    def wait_until(self, what, child=None):
+        end = time.monotonic() + TIMEOUT
+        while not (found := what()):
+            self.assertLess(time.monotonic(), end)
+            if child:
+                self.assertIsNone(child.poll(), self.errors.read_text())
+            time.sleep(0.05)
+        return found
+
+    def rows(self, source=None):
+        path = self.folder / "out.jsonl"
+        text = path.read_text() if path.exists() else ""
+        rows = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        return [row for row in rows if source in (None, row["source"])]
+
+    def ask(self):
+        done = call([MILLRACE, "ctl", "status", "--json"], environment=self.environment)
+        if done.returncode:
+            return {}
+        return {one["id"]: one["connection"] for one in json.loads(done.stdout)["status"]["sources"]
+                if "connection" in one}
+
+    def await_state(self, child, source, *states):
+        """What ctl tells of the source once it is in one of these states."""
+        return self.wait_until(lambda: (of := self.ask().get(source)) and of["state"] in states and of, child)
+
+    def finish(self, child, code=0):
+        """Ctrl-C: the summary, in which every frame is accounted for."""
+        child.send_signal(signal.SIGINT)
+        return self.summary_of(child, code)
+
+    def summary_of(self, child, code=0):
+        out, _ = child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, code, self.errors.read_text())
+        summary = json.loads(out)
+        ledger = summary["ledger"]
+        self.assertTrue(ledger["balanced"], ledger)
+        gone = sum(line["frames"] for what in ("dropped", "absorbed") for line in ledger[what])
+        self.assertEqual(ledger["in"], ledger["delivered"] + gone + ledger["in_flight"], ledger)
+        self.assertEqual(ledger["delivered"], len(self.rows()))
+        return {one["id"]: one for one in summary["sources"]}
+
+    def assert_times_go_on(self, rows):
+        """Within each epoch from 0, never back."""
+        for epoch in {row.get("epoch", 0) for row in rows}:
+            times = [row["pts"] for row in rows if row.get("epoch", 0) == epoch]
+            self.assertEqual(times, sorted(times))
+            self.assertEqual([row["seq"] for row in rows if row.get("epoch", 0) == epoch], list(range(len(times))))
