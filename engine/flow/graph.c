@@ -7,6 +7,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/flow/lifecycle.h"
 #include "engine/flow/link/link.h"
 #include "engine/flow/placement.h"
 #include "engine/flow/resume.h"
@@ -229,6 +230,16 @@ int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enable
         return mr_fail(MR_ERROR_UNAVAILABLE, "%s cannot be disabled: %s (%s) has no other device to work on",
                        device->name, needs->self.id, needs->self.place);
     return MR_OK;
+}
+
+int mr_graph_trigger(mr_graph *graph, const char *id) {
+    size_t triggered = 0;
+    pthread_mutex_lock(&graph->lock);
+    for (size_t i = 0; i < graph->instance_count; i++)
+        triggered += mr_instance_trigger(graph->instances[i], id) ? 1 : 0;
+    pthread_mutex_unlock(&graph->lock);
+    return triggered ? MR_OK
+                     : mr_fail(MR_ERROR_USAGE, "\"%s\" is neither a stage that can be triggered nor a source of one", id);
 }
 
 /* ---- frames from the program ------------------------------------------------------------------------------------- */

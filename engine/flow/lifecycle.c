@@ -223,6 +223,20 @@ void mr_instance_tell_stop(mr_instance *instance) {
         pthread_mutex_unlock(&instance->lock);
 }
 
+bool mr_instance_trigger(mr_instance *instance, const char *id) {
+    const mr_stage *self = &instance->self;
+    bool triggered = false;
+    if (!self->type->trigger || !atomic_load(&instance->opening.ready))
+        return false;
+    pthread_mutex_lock(&instance->lock);
+    bool meant = strcmp(self->id, id) == 0 || (self->source_id && strcmp(self->source_id, id) == 0);
+    for (size_t i = 0; meant && i < instance->placement.state_count; i++)
+        if (instance->placement.states[i].opened)
+            triggered |= !self->type->trigger(&instance->placement.states[i].self);
+    pthread_mutex_unlock(&instance->lock);
+    return triggered;
+}
+
 /* A stop sets its flag and then looks for ready instances; here the order is reversed, so that at least one of both
  * stops the stage type. */
 void mr_instance_set_ready(mr_instance *instance) {

@@ -24,6 +24,8 @@ void mr_instance_set_ready(mr_instance *instance);
 bool mr_instance_leaves(const mr_instance *instance);
 /* Calls the stage type's stop, if it is open. Any thread. */
 void mr_instance_tell_stop(mr_instance *instance);
+/* Triggers the stage type if it is open and is, or works for, the one of that id: true. Any thread. */
+bool mr_instance_trigger(mr_instance *instance, const char *id);
 /* For an instance of a source that waits, if the source has ended here and elsewhere: ends its thread, releases its
  * buffers and, if it is the source itself, closes it. Not from its own thread. */
 void mr_instance_put_away(mr_instance *instance);

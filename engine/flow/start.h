@@ -11,6 +11,8 @@ void mr_graph_destroy(mr_graph **graph);
 int mr_graph_start(mr_graph *graph);
 /* MR_ERROR_AGAIN while it runs; else the first failure. */
 int mr_graph_wait(mr_graph *graph, int64_t timeout_ns);
+/* See mr_pipeline_trigger. */
+int mr_graph_trigger(mr_graph *graph, const char *id);
 /* See mr_pipeline_enable_device. */
 int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enabled);
 /* A frame of an external source, which has that id (the plan's pointer); takes the frame's reference on success only. */

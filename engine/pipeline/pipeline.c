@@ -316,6 +316,10 @@ int mr_pipeline_enable_device(mr_pipeline *pipeline, const char *name, bool enab
                   : mr_fail(MR_ERROR_USAGE, "pipeline %s does not use a device \"%s\"", pipeline->plan->name, name);
 }
 
+int mr_pipeline_trigger(mr_pipeline *pipeline, const char *id) {
+    return mr_graph_trigger(pipeline->graph, id);
+}
+
 int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns) {
     int status = mr_graph_wait(pipeline->graph, timeout_ns);
     if (status != MR_ERROR_AGAIN) {

@@ -1,6 +1,7 @@
 /* record: the packets around events of a source, in files. Its inputs are merged: the packets of the source, which are kept
  * in memory for a while, and frames whose results say that something has happened. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -26,6 +27,8 @@ typedef struct record_state {
     uint64_t seen_epochs; /* of which a picture of motion has come: their number */
     uint32_t seen_epoch;  /* the last of them */
     bool taken, refused;
+    bool added;           /* the packet of the call that is repeated was added */
+    atomic_bool asked;    /* for a recording, by mr_pipeline_trigger */
 } record_state;
 
 #define FIELD(name) offsetof(record_options, name)
@@ -89,8 +92,7 @@ static int negotiate(mr_negotiation *negotiation) {
         return mr_refuse(negotiation, NULL, "%s gives no packets: its input must name a source of packets, or encode, beside "
                          "the stage that triggers: input: [SOURCE, %s]", input->from, input->from);
     if (input->set.payload == MR_PAYLOAD_PACKET)
-        return mr_refuse(negotiation, NULL, "only packets come here, and nothing triggers a recording: its input must name "
-                         "a stage with results, too: input: [%s, STAGE]; the sink video writes all packets", input->from);
+        mr_remark(negotiation, "only packets come here, so that nothing but `millrace ctl trigger` starts a recording");
     return MR_OK;
 }
 
@@ -158,6 +160,18 @@ static int take_result(mr_stage *self, const mr_frame *frame) {
     return mr_recording_trigger(&state->recording, &trigger);
 }
 
+/* At the time of this packet. */
+static int take_wish(mr_stage *self, const mr_frame *frame) {
+    record_state *state = self->state;
+    if (!state->recording.cache.last || !atomic_exchange(&state->asked, false))
+        return MR_OK;
+    const mr_trigger trigger = {.frame = frame->identity, .pts_ns = state->recording.cache.last->time_ns, .stage = "ctl"};
+    int status = mr_recording_trigger(&state->recording, &trigger);
+    if (status == MR_ERROR_AGAIN)
+        atomic_store(&state->asked, true);
+    return status;
+}
+
 static int take_packet(mr_stage *self, const mr_frame *frame) {
     record_state *state = self->state;
     const AVCodecParameters *codec = frame->media ? frame->media->codec : NULL;
@@ -177,7 +191,13 @@ static int take_packet(mr_stage *self, const mr_frame *frame) {
         state->media = mr_media_ref(frame->media);
         state->epoch = frame->identity.epoch;
     }
-    return mr_recording_add(&state->recording, frame);
+    if (!state->added)
+        status = mr_recording_add(&state->recording, frame);
+    if (status)
+        return status;
+    status = take_wish(self, frame);
+    state->added = status == MR_ERROR_AGAIN;
+    return status;
 }
 
 static int refuse(mr_stage *self, mr_io *io, const mr_frame *frame, int status) {
@@ -222,6 +242,12 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     return status;
 }
 
+static int trigger_record(mr_stage *self) {
+    record_state *state = self->state;
+    atomic_store(&state->asked, true);
+    return MR_OK;
+}
+
 static void close_record(mr_stage *self) {
     record_state *state = self->state;
     mr_recording_close(&state->recording);
@@ -231,7 +257,7 @@ static void close_record(mr_stage *self) {
 const mr_stage_type mr_record_stage = {
     .name = "record",
     .summary = "records the packets around events into video files",
-    .help = "Its input names a source of packets and a stage whose frames trigger: input: [lobby, classify]. Packets are kept "
+    .help = "Its input names a source of packets and a stage whose frames trigger: input: [lobby, classify]; so does `millrace ctl trigger`. Packets are kept "
             "in memory, and go into files as they came, each at most once: from the key frame before `before` of a trigger "
             "to `after` it. A file stays open for as long as packets are kept, since a trigger that comes late may still meet "
             "it; one that comes even later begins with the first key frame that was not written. The JSON file beside it has the packets' and the triggers' numbers "
@@ -248,4 +274,5 @@ const mr_stage_type mr_record_stage = {
     .process = process,
     .flush = flush,
     .close = close_record,
+    .trigger = trigger_record,
 };

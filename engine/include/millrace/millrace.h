@@ -174,6 +174,10 @@ MR_API void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once);
  * stage, if one would be left without a device: then nothing has changed. */
 MR_API int mr_pipeline_enable_device(mr_pipeline *pipeline, const char *name, bool enabled);
 
+/* While it runs: triggers a stage of that id, for all of its sources, or all stages for the source of that id; of the
+ * types that come with the library, `record` then records. MR_ERROR_USAGE if there is none that can be triggered. */
+MR_API int mr_pipeline_trigger(mr_pipeline *pipeline, const char *id);
+
 /* Waits up to timeout_ns (-1: without end) for the end. MR_ERROR_AGAIN while it still runs; else the first failure of
  * any source or sink, MR_OK if there was none, MR_ERROR_INTERNAL if the ledger does not balance, and MR_ERROR_IO if the
  * trace could not be written. */

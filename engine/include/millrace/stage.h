@@ -113,6 +113,8 @@ typedef struct mr_stage_type {
                                       mr_stage_cancelled. Any thread, while it is open, more than once; may be NULL */
     const mr_media_codec *media_codec; /* sources of packets: passes mr_media.codec between processes; NULL: it cannot
                                           be passed */
+    int (*trigger)(mr_stage *self); /* a person, or the program, wants it to act now (mr_pipeline_trigger). Any thread,
+                                       while it is open, beside all others: it only notes that. May be NULL */
     const struct mr_stage_hooks *hooks; /* the engine's own types (copies, ends of cuts); NULL for all others */
 } mr_stage_type;
 

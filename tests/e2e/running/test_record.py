@@ -133,7 +133,6 @@ class Record(Case):
     def test_what_cannot_work_is_refused(self):
         uri = clip(seconds=3)
         for change, words in ((("[cam, motion]", "motion"), "gives no packets"),
-                              (("[cam, motion]", "cam"), "only packets come here"),
                               (("path: ", "before: 30s, path: "), "keep must be at least as long as before"),
                               (("path: ", "name: '{source}.mp4', path: "), "name needs {time} or {number}"),
                               (("path: ", "name: '{source}.m3u8', path: "), "a recording is one file")):
@@ -159,6 +158,32 @@ class Record(Case):
         first = one["packets"]["first_pts_ns"] * RATE // 1000000000
         self.assertGreaterEqual(len(found), RATE)
         self.assertEqual(found[:-3], hashes(clip(1, 2, 3, 4, 5, 6))[first:first + len(found) - 3])
+
+    def test_a_person_triggers(self):
+        """By the id of the stage and of the source; other ids are none."""
+        control = self.folder / "own" / "control"
+        text = self.text(clip(1), ", before: 1s, after: 500ms, name: '{source}-{number}.mp4'", ", realtime: true, loop: true")
+        path = self.write(text.replace("[cam, motion]", "cam"))
+        run = start([MILLRACE, "run", path, "--control", control], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(run.kill)
+        deadline = time.monotonic() + TIMEOUT
+        for count, name in enumerate(("record", "cam"), 1):
+            while call([MILLRACE, "ctl", "--control", control, "trigger", name]).returncode:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+            while sum(one["trigger_count"] for one in self.found()) < count:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+        for name in ("decode", "nobody"):
+            done = call([MILLRACE, "ctl", "--control", control, "trigger", name])
+            self.assertEqual(done.returncode, 64)
+            self.assertIn(f'"{name}" is neither a stage that can be triggered nor a source of one', done.stderr)
+        run.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(TIMEOUT), 0)
+        for one in self.found():
+            self.assertTrue(one["complete"])
+            self.assertEqual({trigger["stage"] for trigger in one["triggers"]}, {"ctl"})
+            self.assertEqual(len(hashes(self.path / one["file"])), one["packets"]["count"])
 
     def test_a_class_triggers(self):
         """Classes of three bins of a histogram: bright pictures are those of the event."""

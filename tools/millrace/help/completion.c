@@ -77,7 +77,7 @@ static void put_bash(FILE *to) {
           "    inspect:*) words=\"", to);
     put_types(to);
     fputs("\" ;;\n"
-          "    ctl:*) words=\"status disable enable drain stop log\" ;;\n"
+          "    ctl:*) words=\"status disable enable drain stop log add set remove trigger\" ;;\n"
           "    bench:*) words=\"null paced soak\" ;;\n"
           "    esac\n"
           "    [ -z \"$words\" ] || COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
@@ -123,7 +123,7 @@ static void put_zsh_verb(FILE *to, const mr_usage *usage) {
         put_types(to);
         fputs(")\" \"files:file:_files\"}", to);
     } else if (strcmp(usage->verb, "ctl") == 0) {
-        fputs("(status disable enable drain stop log)", to);
+        fputs("(status disable enable drain stop log add set remove trigger)", to);
     } else if (strcmp(usage->verb, "bench") == 0) {
         fputs("(null paced soak)", to);
     } else {

@@ -32,6 +32,10 @@ static int disable(request *asked) {
     return mr_pipeline_enable_device(asked->pipeline, asked->argument, false);
 }
 
+static int trigger(request *asked) {
+    return mr_pipeline_trigger(asked->pipeline, asked->argument);
+}
+
 static int drain(request *asked) {
     mr_pipeline_stop(asked->pipeline, false);
     return MR_OK;
@@ -147,6 +151,7 @@ static const struct deed {
     {"status", NULL, false, look},      {"disable", "device", false, disable}, {"enable", "device", false, enable},
     {"drain", NULL, false, drain},      {"stop", NULL, false, stop},           {"log", "level", false, set_log},
     {"add", "source", true, add},       {"set", "source", true, set},          {"remove", "source", false, take_away},
+    {"trigger", "stage or source", false, trigger},
 };
 
 static const struct deed *find(const char *name) {

@@ -45,7 +45,8 @@ static const mr_usage usage = {
             "                     run's: relative ones start in its working directory\n"
             "  set ID KEY=VALUE...\n"
             "                     changes options of a source, and keeps the others: it begins anew\n"
-            "  remove ID          removes a source; what is in flight of it is delivered\n\n"
+            "  remove ID          removes a source; what is in flight of it is delivered\n"
+            "  trigger ID         makes a stage `record` record now: that of this id, or those of this source\n\n"
             "  --control PATH     the socket, as `run --control PATH` was given it\n"
             "  --pid PID          of several runs, the one with that process number\n"
             "  --json             prints the run's answer as it came, one JSON object\n",
@@ -87,8 +88,8 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
         return code;
     if (optind == argc)
-        return mr_usage_error(&usage, "say what to do: status, disable, enable, drain, stop, log, add, set or "
-                                      "remove");
+        return mr_usage_error(&usage, "say what to do: status, disable, enable, drain, stop, log, add, set, "
+                                      "remove or trigger");
     const bool takes = strcmp(argv[optind], "add") == 0 || strcmp(argv[optind], "set") == 0;
     if (optind + 2 < argc && !takes)
         return mr_usage_error(&usage, "one command at a time: unexpected \"%s\"", argv[optind + 2]);
