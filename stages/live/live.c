@@ -25,6 +25,7 @@ typedef struct live_reader {
     mr_reader base;
     mr_live_params params;
     mr_connection *connection; /* NULL between two */
+    bool over_tcp;             /* the last connection had its RTP over TCP */
     int wake;
     unsigned seed;             /* of the random part of delays */
     mr_source_report report;   /* counts of earlier connections; those of this one are added when it is sent */
@@ -168,9 +169,13 @@ static int64_t next_delay(live_reader *reader, int status) {
 }
 
 static void disconnect(live_reader *reader) {
+    mr_connection_counts counts = {0};
     add_counts(reader, &reader->report);
-    if (reader->connection)
+    if (reader->connection) {
+        reader->connection->type->count(reader->connection, &counts);
+        reader->over_tcp = counts.transport == MR_TRANSPORT_TCP;
         reader->connection->type->close(reader->connection);
+    }
     reader->connection = NULL;
 }
 
@@ -237,11 +242,16 @@ static bool await_next(const live_reader *reader) {
 }
 
 static int connect_once(live_reader *reader) {
-    const mr_connection_params *params = &reader->params.connection;
+    mr_connection_params params = reader->params.connection;
+    /* To find out again that nothing comes over UDP would take seconds. */
+    if (params.transport == MR_TRANSPORT_AUTO && reader->over_tcp)
+        params.transport = MR_TRANSPORT_TCP;
     reader->report.tries++;
-    int status = find_way(params->url)->open(&reader->connection, params);
-    if (status)
+    int status = find_way(params.url)->open(&reader->connection, &params);
+    if (status) {
+        reader->over_tcp = reader->over_tcp && status != MR_ERROR_UNAVAILABLE;
         return status;
+    }
     reader->report.connections++;
     reader->recorded = reader->connection->recorded;
     reader->begun = reader->leads = false;

@@ -1,10 +1,16 @@
 """Cameras: live sources of gst-rtsp-server that are killed, stopped, protected, and have clocks."""
 import datetime
+import pathlib
+import socket
+import sys
 import time
 
 import streams
 from harness import main
 from streams import SOON, Live
+
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
+import rtsp_hostile
 
 
 def date(row):
@@ -55,6 +61,31 @@ class Cameras(Live):
         self.assertEqual([sources[name]["connection"]["tries"] for name in ("right", "wrong", "none")], [1, 1, 1])
         for word in ("se/cr@t", "%2F", "other@"):
             self.assertNotIn(word, self.errors.read_text())
+
+    def test_udp_that_never_comes(self):
+        """The server says yes to UDP, but nothing comes: the next connection does not try it again."""
+        def setup(server, headers):
+            if "TCP" in headers["transport"]:
+                return server.setup(headers)
+            return (f"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\nTransport: {headers['transport']};server_port=9-10\r\n"
+                    "Session: 7\r\n\r\n").encode()
+
+        def asked():
+            return ["TCP" in headers["transport"] for method, _, headers in server.requests if method == "SETUP"]
+
+        def packets(connection):
+            if not asked()[-1]:
+                return
+            for number in range(5):
+                connection.sendall(rtsp_hostile.interleaved(rtsp_hostile.jpeg(number, number * 3600)))
+            connection.shutdown(socket.SHUT_RDWR)
+
+        server = rtsp_hostile.Server(SETUP=setup, packets=packets)
+        self.addCleanup(server.close)
+        child = self.begin({"camera": f"uri: '{server.url}', {SOON}"})
+        self.wait_until(lambda: len(asked()) >= 4, child)
+        self.finish(child)
+        self.assertEqual(asked()[:4], [False, True, True, True])
 
     def test_clocks(self):
         """With clock: camera rows have the camera's date, here that of this machine, once it has told it."""
