@@ -95,7 +95,8 @@ static const mr_option top_options[] = {
      .fields = mr_device_keys, .help = "names, limits and states of devices: a map from names to devices"},
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys,
-     .help = "the inputs of the pipeline: a map from ids to sources"},
+     .help = "the inputs of the pipeline: a map from ids to sources. With a number at the key max, so many may be there "
+             "at a time, and sources are added, changed and removed while the pipeline runs; like has options for those"},
     {.name = "sources_from", .kind = MR_OPTION_PATH, .offset = offsetof(top_level, sources_from),
      .example = "cameras.yaml",
      .help = "more sources: a YAML file that is a map from ids to sources, or a folder of such files. It is watched while "

@@ -8,6 +8,7 @@ import pathlib
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -102,6 +103,29 @@ class Case(unittest.TestCase):
     def assert_in_order(self, rows):
         places = [(row.get("epoch", 0), row["seq"]) for row in rows]
         self.assertEqual(places, sorted(set(places)))
+
+
+class Controlled(Case):
+    """A case with a runtime folder of its own, in which `millrace ctl` finds the only run."""
+
+    def setUp(self):
+        super().setUp()
+        self.runtime = self.folder / "runtime"
+        self.runtime.mkdir(mode=0o700)
+        self.environment = {"XDG_RUNTIME_DIR": str(self.runtime)}
+
+    def ctl(self, *arguments, code=0):
+        """Checks the exit code (None: whatever it is)."""
+        done = call([MILLRACE, "ctl", *arguments], environment=self.environment)
+        if code is not None:
+            self.assertEqual(done.returncode, code, (arguments, done.stdout, done.stderr))
+        return done
+
+    def wait_until(self, what):
+        end = time.monotonic() + TIMEOUT
+        while not what():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
 
 
 def call(command, **options):

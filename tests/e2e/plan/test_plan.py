@@ -228,7 +228,8 @@ stages:
 
     def test_what_is_exact(self):
         told = self.planned(self.write(SMALL), "--workers", "2")
-        self.assertEqual(list(told)[:13], ["pipeline", "file", "digest", "workers", "busy_poll_ns", "jobs", "assumed",
+        self.assertEqual(list(told)[:14], ["pipeline", "file", "digest", "workers", "busy_poll_ns", "jobs", "most_sources",
+                                           "assumed",
                                            "sources", "stages", "links", "copies", "cuts", "processes"])
         first, clock = told["sources"]
         self.assertEqual((first["rate"], first["paced"], first["frames"], first["duration_ns"]),

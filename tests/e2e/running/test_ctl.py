@@ -34,13 +34,7 @@ nodes:
 """
 
 
-class Control(harness.Case):
-    def setUp(self):
-        super().setUp()
-        self.runtime = self.folder / "runtime"
-        self.runtime.mkdir(mode=0o700)
-        self.environment = {"XDG_RUNTIME_DIR": str(self.runtime)}
-
+class Control(harness.Controlled):
     def start(self, *arguments, text=ENDLESS):
         """A run that has delivered something, with what ctl says of it."""
         out = self.folder / f"out-{len(list(self.folder.iterdir()))}.jsonl"
@@ -56,23 +50,12 @@ class Control(harness.Case):
             time.sleep(0.02)
         return child
 
-    def ctl(self, *arguments, code=0):
-        done = call([MILLRACE, "ctl", *arguments], environment=self.environment)
-        self.assertEqual(done.returncode, code, (arguments, done.stdout, done.stderr))
-        return done
-
     def status(self, *arguments):
         return json.loads(self.ctl(*arguments, "--json", "status").stdout)
 
     def shares(self, stage="small"):
         stages = {one["id"]: one for one in self.status()["status"]["stages"]}
         return {share["name"]: share for share in stages[stage]["devices"]}
-
-    def wait_until(self, what):
-        end = time.monotonic() + TIMEOUT
-        while not what():
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
 
     def end_of(self, child):
         out, err = child.communicate(timeout=TIMEOUT)

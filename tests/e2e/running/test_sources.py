@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import subprocess
-import time
 
 import harness
 from harness import MILLRACE, TIMEOUT, call
@@ -25,12 +24,9 @@ sources:
 PATTERN = "lavfi:testsrc=size={size}:rate=25:duration={seconds}"
 
 
-class Sources(harness.Case):
+class Sources(harness.Controlled):
     def setUp(self):
         super().setUp()
-        self.runtime = self.folder / "runtime"
-        self.runtime.mkdir(mode=0o700)
-        self.environment = {"XDG_RUNTIME_DIR": str(self.runtime)}
         self.out = self.folder / "out.jsonl"
 
     def start(self, text, *arguments):
@@ -45,12 +41,6 @@ class Sources(harness.Case):
         self.wait_until(runs)
         return child
 
-    def ctl(self, *arguments, code=0):
-        done = call([MILLRACE, "ctl", *arguments], environment=self.environment)
-        if code is not None:
-            self.assertEqual(done.returncode, code, (arguments, done.stdout, done.stderr))
-        return done
-
     def refused(self, *arguments, code=78):
         before = self.of()
         words = self.ctl(*arguments, code=code).stderr
@@ -60,12 +50,6 @@ class Sources(harness.Case):
     def of(self):
         """The latest row of each source."""
         return {row["id"]: row for row in json.loads(self.ctl("--json", "status").stdout)["status"]["sources"]}
-
-    def wait_until(self, what):
-        end = time.monotonic() + TIMEOUT
-        while not what():
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
 
     def end_of(self, child):
         self.ctl("drain")
