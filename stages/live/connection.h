@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stages/live/camera.h"
 #include "stages/media/media_reader.h"
 
 typedef enum mr_transport { MR_TRANSPORT_AUTO, MR_TRANSPORT_TCP, MR_TRANSPORT_UDP } mr_transport;
@@ -32,6 +33,7 @@ typedef struct mr_connection_params {
                                     commas; NULL: all */
     size_t most_bytes;           /* of one packet; larger ones count as damaged, and are not given */
     int wake;                    /* a descriptor that becomes readable if waiting is to end; -1: none */
+    mr_camera_wish camera;       /* of cameras of this machine */
     mr_reader_params media;      /* what media of its packets are described by: uri is `url` */
 } mr_connection_params;
 

@@ -1,0 +1,59 @@
+/* The modes of a camera of this machine: format, size and rate of its pictures, and the choice of one. Any thread. */
+#ifndef MILLRACE_STAGES_LIVE_CAMERA_H
+#define MILLRACE_STAGES_LIVE_CAMERA_H
+
+#include <libavcodec/codec_id.h>
+#include <libavutil/pixfmt.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "millrace/option.h"
+
+/* In the order in which they are preferred if size and rate are the same: those that cost the least to decode first. */
+typedef enum mr_camera_format {
+    MR_CAMERA_AUTO,
+    MR_CAMERA_NV12,
+    MR_CAMERA_I420,
+    MR_CAMERA_YUYV,
+    MR_CAMERA_UYVY,
+    MR_CAMERA_MJPEG,
+    MR_CAMERA_H264,
+    MR_CAMERA_GRAY,
+    MR_CAMERA_FORMATS
+} mr_camera_format;
+
+/* "auto", "nv12", ...; ended by NULL. */
+extern const char *const mr_camera_format_names[];
+
+typedef struct mr_camera_codec {
+    enum AVCodecID codec;
+    enum AVPixelFormat pixel; /* of raw pictures; else AV_PIX_FMT_NONE */
+} mr_camera_codec;
+
+mr_camera_codec mr_camera_codec_of(mr_camera_format format);
+
+typedef struct mr_camera_mode {
+    mr_camera_format format;
+    uint32_t fourcc;     /* V4L2's name of the format */
+    mr_size size;
+    uint32_t num, den;   /* seconds from one picture to the next; 0/0: not known */
+} mr_camera_mode;
+
+/* What the author asks for; 0: whatever suits. */
+typedef struct mr_camera_wish {
+    mr_size size;
+    double rate;
+    mr_camera_format format;
+} mr_camera_wish;
+
+/* Pictures a second; 0: not known. */
+double mr_camera_rate(const mr_camera_mode *mode);
+
+/* The best of the modes that are as wished: the largest picture up to 1920x1080 of those that come at least 25 times a
+ * second, if there are such, else of the fastest ones; then the preferred format; then the rate nearest to 30. A rate
+ * that was wished holds within one percent. MR_ERROR_CONFIG, with the modes that there are, if none is as wished. */
+int mr_camera_choose(const char *camera, const mr_camera_mode *modes, size_t count, const mr_camera_wish *wish,
+                     size_t *chosen);
+
+#endif
