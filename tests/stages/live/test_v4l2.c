@@ -227,15 +227,16 @@ int __wrap_ioctl(int fd, unsigned long request, ...) {
  * no picture, tells the kind: 1 whole, 2 with an error, 3 half. */
 static void take_picture(uint8_t seed, uint8_t kind) {
     const uint64_t one = 1;
-    for (int i = 0; i < FAKE_BUFFERS; i++)
-        if (driver.has[i] && !driver.data[i][driver.room - 1]) {
-            for (uint32_t n = 0; n < driver.image_bytes; n++)
-                driver.data[i][n] = (uint8_t)(seed + n);
-            driver.data[i][driver.room - 1] = kind;
-            assert_int_equal(write(driver.fd, &one, sizeof one), sizeof one);
-            return;
-        }
-    fail_msg("the driver has no buffer");
+    int i = 0;
+    pthread_mutex_lock(&driver.lock);
+    while (i < FAKE_BUFFERS && (!driver.has[i] || driver.data[i][driver.room - 1]))
+        i++;
+    pthread_mutex_unlock(&driver.lock);
+    assert_in_range(i, 0, FAKE_BUFFERS - 1);
+    for (uint32_t n = 0; n < driver.image_bytes; n++)
+        driver.data[i][n] = (uint8_t)(seed + n);
+    driver.data[i][driver.room - 1] = kind;
+    assert_int_equal(write(driver.fd, &one, sizeof one), sizeof one);
 }
 
 static void play(const offer *offers, uint32_t row_bytes, uint32_t image_bytes, uint32_t room) {
