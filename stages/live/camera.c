@@ -61,10 +61,12 @@ static double compare(const mr_camera_mode *a, const mr_camera_mode *b) {
 static int refuse(const char *camera, const mr_camera_mode *modes, size_t count) {
     char list[LIST_BYTES] = "";
     size_t length = 0;
-    for (size_t i = 0; i < count && i < MOST_LISTED && length < sizeof list; i++)
-        length += mr_print_into(list + length, sizeof list - length, "%s%s %dx%d at %g", i ? ", " : "",
-                                mr_camera_format_names[modes[i].format], modes[i].size.width, modes[i].size.height,
-                                mr_camera_rate(&modes[i]));
+    for (size_t i = 0; i < count && i < MOST_LISTED && length < sizeof list; i++) {
+        length += mr_print_into(list + length, sizeof list - length, "%s%s %dx%d", i ? ", " : "",
+                                mr_camera_format_names[modes[i].format], modes[i].size.width, modes[i].size.height);
+        if (modes[i].num && length < sizeof list)
+            length += mr_print_into(list + length, sizeof list - length, " at %g", mr_camera_rate(&modes[i]));
+    }
     if (count > MOST_LISTED && length < sizeof list)
         mr_print_into(list + length, sizeof list - length, ", and %zu more", count - MOST_LISTED);
     if (!count)

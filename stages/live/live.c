@@ -67,14 +67,22 @@ static bool is_session_description(const char *uri) {
 
 static const struct way *find_way(const char *uri) {
     static const struct way description = {"sdp", mr_connection_open_libav, true};
+    static const struct way camera = {"v4l2", mr_connection_open_v4l2, true};
+    if (mr_live_is_camera(uri))
+        return &camera;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
         if (mr_url_has_scheme(uri, ways[i].scheme))
             return &ways[i];
     return is_session_description(uri) ? &description : NULL;
 }
 
+bool mr_live_is_camera(const char *uri) {
+    static const char prefix[] = "/dev/video";
+    return strncmp(uri, prefix, sizeof prefix - 1) == 0;
+}
+
 bool mr_live_is_stream(const char *uri) {
-    return strstr(uri, "://") || is_session_description(uri);
+    return strstr(uri, "://") || is_session_description(uri) || mr_live_is_camera(uri);
 }
 
 static int check_host(const mr_connection_params *params, const mr_url *url, bool hostless) {

@@ -29,8 +29,10 @@ typedef struct mr_live_params {
     mr_live_away on_away;
 } mr_live_params;
 
-/* True if a uri is a stream that is connected to, and not a file: a URL, or a session description (*.sdp). */
+/* True if a uri is a stream that is connected to, and not a file: a URL, a session description (*.sdp), or a camera. */
 bool mr_live_is_stream(const char *uri);
+/* True for a camera of this machine: /dev/video0. */
+bool mr_live_is_camera(const char *uri);
 /* Checks a URL by its text alone: MR_ERROR_NO_INPUT (a scheme that is not read), MR_ERROR_CONFIG (no host, or one that
  * allow_hosts excludes; signs that a URL cannot have). */
 int mr_live_check(const mr_connection_params *params);

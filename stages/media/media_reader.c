@@ -64,8 +64,8 @@ int mr_reader_check(const char *uri) {
         return mr_fail(MR_ERROR_NO_INPUT, "standard input is not read: name a file");
     if (strstr(uri, "://"))
         return mr_fail(MR_ERROR_NO_INPUT, "%s: only files on disk are read", uri);
-    if (starts_with(uri, "/dev/video") || starts_with(uri, "v4l2:"))
-        return mr_fail(MR_ERROR_NO_INPUT, "%s is a camera: only files on disk are read", uri);
+    if (starts_with(uri, "v4l2:"))
+        return mr_fail(MR_ERROR_NO_INPUT, "%s: write a camera of this machine as its device: /dev/video0", uri);
     return MR_OK;
 }
 

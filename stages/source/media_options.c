@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stages/live/live.h"
+
 /* 1000 hours: sums of such times do not overflow. */
 #define LONGEST_NS 3600e12
 
@@ -29,12 +31,22 @@ static const mr_option reconnect_fields[] = {
      .help = "the source fails if it has been away for so long"},
     MR_OPTIONS_END};
 
+static const mr_option camera_fields[] = {
+    {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(camera.size) - FIELD(camera), .fallback = "auto", .min = 16,
+     .max = 32768, .unit = "px", .help = "auto: the largest up to 1920x1080 that comes 25 times a second"},
+    {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(camera.rate) - FIELD(camera), .fallback = "0", .max = 1000,
+     .help = "pictures a second; 0: about 30"},
+    {.name = "format", .kind = MR_OPTION_ENUM, .offset = FIELD(camera.format) - FIELD(camera), .fallback = "auto",
+     .choices = mr_camera_format_names, .help = "auto: the one that costs the least to decode"},
+    MR_OPTIONS_END};
+
 const mr_option mr_media_option_table[] = {
     {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = FIELD(uri), .required = true,
      .credentials = FIELD(credentials),
      .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as "
              "frames/%03d.png, or lavfi: and a graph of test patterns; or a stream: rtsp://, rtsps://, rtmp://, rtmps://, "
-             "srt://, udp://, rtp://, http://, https:// (MJPEG, HLS, DASH, files), a session description (*.sdp)"},
+             "srt://, udp://, rtp://, http://, https:// (MJPEG, HLS, DASH, files), a session description (*.sdp); or a camera "
+             "of this machine: /dev/video0"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
      .help = "the folder holds one folder for each class; each image carries its class"},
     {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
@@ -78,6 +90,8 @@ const mr_option mr_media_option_table[] = {
      .unit = "px",
      .help = "of streams: the largest pictures that are planned for, whatever a camera gives when it is connected to; "
              "larger ones, up to max_pixels, take more memory than planned"},
+    {.name = "camera", .kind = MR_OPTION_MAP, .offset = FIELD(camera), .fields = camera_fields,
+     .help = "of a camera of this machine: the mode to set, one of those that it offers"},
     {.name = "transport", .kind = MR_OPTION_ENUM, .offset = FIELD(transport), .fallback = "auto", .choices = transports,
      .help = "of the packets of rtsp://; auto: UDP if they come that way, else TCP"},
     {.name = "latency", .kind = MR_OPTION_DURATION, .offset = FIELD(latency), .fallback = "200ms", .min = 0, .max = 60e9,
@@ -108,7 +122,7 @@ const mr_option mr_media_option_table[] = {
 static const char *const for_files[] = {"labels", "loop",      "duration",     "realtime",
                                         "rate",   "framerate", "start_number", "timeout"};
 static const char *const for_streams[] = {"user",  "password_file", "size", "transport", "latency", "open_timeout", "stall",
-                                          "reconnect", "clock",     "on_away",   "ca_file", "allow_hosts"};
+                                          "reconnect", "clock",     "on_away",   "ca_file", "allow_hosts", "camera"};
 
 int mr_media_check_options(mr_negotiation *negotiation, bool is_stream) {
     const mr_media_options *from = negotiation->options;
@@ -121,6 +135,8 @@ int mr_media_check_options(mr_negotiation *negotiation, bool is_stream) {
         if (mr_is_given(negotiation, for_streams[i]))
             return mr_refuse(negotiation, for_streams[i], "%s is for streams, such as rtsp://, and %s is a file: remove it",
                              for_streams[i], from->uri);
+    if (is_stream && from->camera.given && !mr_live_is_camera(from->uri))
+        return mr_refuse(negotiation, "camera", "camera is for cameras of this machine, such as /dev/video0: remove it");
     if (is_stream && from->start > 0)
         return mr_refuse(negotiation, "start", "a stream starts with first or key; a time is for files");
     if (!is_stream && from->start < 0)

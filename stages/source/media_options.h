@@ -36,6 +36,12 @@ typedef struct mr_media_options {
     int on_away; /* mr_live_away */
     const char *ca_file;
     mr_strings allow_hosts;
+    struct {
+        bool given;
+        mr_size size;
+        double rate;
+        int format; /* mr_camera_format */
+    } camera;
 } mr_media_options;
 
 extern const mr_option mr_media_option_table[];

@@ -76,6 +76,8 @@ int mr_media_stream_init(mr_media_stream *stream, const mr_media_options *from, 
                                   .ca_file = from->ca_file,
                                   .most_bytes = MOST_PACKET_BYTES,
                                   .wake = -1,
+                                  .camera = {from->camera.size, from->camera.rate,
+                                             (mr_camera_format)from->camera.format},
                                   .media = *media},
                    .stall_ns = from->stall,
                    .first_ns = from->reconnect.first,
@@ -136,10 +138,11 @@ static void tell(mr_negotiation *negotiation, mr_media_stream *stream) {
 }
 
 /* Cameras have eight bits a sample; other pictures are taken as well, and may need more memory than planned. */
-static mr_format_set packets_up_to(mr_size size) {
+static mr_format_set packets_up_to(mr_size size, bool here) {
     return (mr_format_set){
         .payload = MR_PAYLOAD_PACKET, .width = {1, size.width}, .height = {1, size.height},
-        .pixels = MR_IN_SET(MR_PIXEL_GRAY8) | MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I422)};
+        .pixels = MR_IN_SET(MR_PIXEL_GRAY8) | MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I422) |
+                  (here ? MR_IN_SET(MR_PIXEL_NV12) : 0)};
 }
 
 int mr_media_stream_negotiate(mr_negotiation *negotiation, const mr_reader_params *media) {
@@ -152,11 +155,11 @@ int mr_media_stream_negotiate(mr_negotiation *negotiation, const mr_reader_param
         mr_media_stream_fini(&stream);
         return status;
     }
-    negotiation->outputs[0].set = packets_up_to(from->size);
+    negotiation->outputs[0].set = packets_up_to(from->size, mr_live_is_camera(from->uri));
     negotiation->paced = negotiation->endless = true;
     negotiation->repeats = false;
     /* Of libraries: one connection. */
-    negotiation->threads = 1;
+    negotiation->threads = !mr_live_is_camera(from->uri);
     if (negotiation->connect)
         tell(negotiation, &stream);
     mr_media_stream_fini(&stream);
