@@ -1,7 +1,12 @@
 """tools/camera, the camera to try pipelines with: what ffmpeg and OpenCV read from it, and who may."""
+import http.client
+import json
+import os
 import pathlib
 import re
+import signal
 import subprocess
+import time
 
 import harness
 from harness import ROOT, Case, call, free_port, main
@@ -104,6 +109,63 @@ class Camera(Case):
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn(words, done.stderr)
         self.assertIn("tools/camera [VIDEO]", call([ROOT / "tools/camera", "--help"]).stdout)
+
+
+class Pipelines(Camera):
+    """The pipelines of cameras, as their comments say, with other ports."""
+
+    def setUp(self):
+        super().setUp()
+        self.need_server()
+        harness.need_models()
+        clip = harness.SAMPLES / "cockatoo.mp4"
+        if not clip.exists():
+            self.skipTest(f"no {clip} (tools/test installs it)")
+        (self.folder / "build").mkdir()
+        (self.folder / "build/millrace").symlink_to(harness.MILLRACE)
+        (self.folder / "pipelines").symlink_to(ROOT / "pipelines")
+        (self.folder / "tools").symlink_to(ROOT / "tools")
+        (self.folder / "holiday.mp4").symlink_to(clip)
+
+    def commands(self, name):
+        return re.findall(r"^#     (.*)$", (ROOT / "pipelines" / name).read_text(), flags=re.MULTILINE)
+
+    def run_until(self, line, output, enough):
+        """Runs it until its rows are enough, and ends it: the rows."""
+        preview = free_port()
+        environment = {**os.environ, "MODELS": str(harness.MODELS), "PREVIEW": f"127.0.0.1:{preview}"}
+        child = harness.start(["bash", "-c", f"exec env {line} --json"], cwd=self.folder, env=environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        end = time.monotonic() + harness.TIMEOUT
+        rows = []
+        while not enough(rows) and child.poll() is None and time.monotonic() < end:
+            time.sleep(0.1)
+            text = output.read_text() if output.exists() else ""
+            rows = [json.loads(row) for row in text[:text.rfind("\n") + 1].splitlines()]
+        told = http.client.HTTPConnection("127.0.0.1", preview, timeout=harness.TIMEOUT)
+        self.addCleanup(told.close)
+        if child.poll() is None:
+            told.request("GET", "/.json")
+            self.sources = {one["source"] for one in json.loads(told.getresponse().read())["sources"]}
+            child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=harness.TIMEOUT)
+        self.assertEqual(child.returncode, 0, err)
+        self.assertTrue(enough(rows), err)
+        self.assertTrue(json.loads(out)["ledger"]["balanced"])
+        return rows
+
+    def test_one_camera(self):
+        serve, line = self.commands("camera.yaml")
+        self.assertEqual(serve, "tools/camera holiday.mp4")
+        [url] = self.begin(self.folder / "holiday.mp4", "--port", "0")
+        self.assertIn("rtsp://127.0.0.1:8554/camera", line)
+        line = line.replace("rtsp://127.0.0.1:8554/camera", url)
+        rows = self.run_until(line, self.folder / "camera.jsonl", lambda rows: len(rows) > 30)
+        self.assertEqual({row["source"] for row in rows}, {"camera"})
+        self.assertEqual({len(row["classes"]) for row in rows}, {5})
+        self.assertEqual(self.sources, {"camera"})
 
 
 if __name__ == "__main__":

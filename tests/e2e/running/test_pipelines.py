@@ -162,6 +162,8 @@ class Comments(harness.Case):
         for pipeline in sorted((harness.ROOT / "pipelines").glob("*.yaml")):
             lines = re.findall(r"^#     ((?:[A-Z]+=\S+ )*build/millrace .*)$", pipeline.read_text(), flags=re.MULTILINE)
             self.assertTrue(lines, pipeline.name)
+            if "tools/camera" in pipeline.read_text():
+                continue  # it runs until it is ended: test_camera.py
             for line in lines:
                 with self.subTest(line):
                     self.shell(line, self.folder)
