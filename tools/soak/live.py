@@ -398,7 +398,7 @@ def reconnects(given, folder):
     run = Run(given, folder, {**good, **bad}, wait="100ms")
     try:
         begin_all(run, [*good, *bad])
-        proxy.cut_after = 60000
+        proxy.cut_after = 4000 + bits_of(given.bitrate) / 8 / 5  # of a fifth of a second
         for one in list(proxy.open):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
