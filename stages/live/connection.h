@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stages/live/camera.h"
+#include "stages/media/camera.h"
 #include "stages/media/media_reader.h"
 
 typedef enum mr_transport { MR_TRANSPORT_AUTO, MR_TRANSPORT_TCP, MR_TRANSPORT_UDP } mr_transport;

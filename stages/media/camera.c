@@ -1,4 +1,4 @@
-#include "stages/live/camera.h"
+#include "stages/media/camera.h"
 
 #include <math.h>
 #include <string.h>

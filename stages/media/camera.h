@@ -1,6 +1,6 @@
 /* The modes of a camera of this machine: format, size and rate of its pictures, and the choice of one. Any thread. */
-#ifndef MILLRACE_STAGES_LIVE_CAMERA_H
-#define MILLRACE_STAGES_LIVE_CAMERA_H
+#ifndef MILLRACE_STAGES_MEDIA_CAMERA_H
+#define MILLRACE_STAGES_MEDIA_CAMERA_H
 
 #include <libavcodec/codec_id.h>
 #include <libavutil/pixfmt.h>
