@@ -84,7 +84,7 @@ class Cameras(Case):
         camera.wait()
 
     def await_pictures(self, camera, caps, there):
-        """The camera that gives them: on a slow machine a run may connect twice, and that camera serves only one client,
+        """The camera that gives them: on a slow machine a run may connect twice, and that camera serves one client,
         so that another one takes its place."""
         end = time.monotonic() + harness.TIMEOUT
         while not there():
