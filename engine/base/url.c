@@ -141,3 +141,15 @@ void mr_url_hide(char *text) {
         memmove(secret, end, strlen(end) + 1);
     }
 }
+
+bool mr_url_with_user(const char *text, const char *user, const char *password, char *whole, size_t bytes) {
+    char coded_user[3 * MR_URL_HOST] = "", coded_password[3 * MR_URL_HOST] = "";
+    mr_url url;
+    if ((!user && !password) || !mr_url_split(text, &url))
+        return (size_t)snprintf(whole, bytes, "%s", text) < bytes;
+    if ((user && !mr_url_encode(user, coded_user, sizeof coded_user)) ||
+        (password && !mr_url_encode(password, coded_password, sizeof coded_password)))
+        return false;
+    return (size_t)snprintf(whole, bytes, "%.*s://%s:%s@%s", (int)url.scheme.bytes, url.scheme.text, coded_user,
+                            coded_password, text + url.scheme.bytes + 3) < bytes;
+}

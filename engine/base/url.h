@@ -27,6 +27,8 @@ bool mr_url_has_scheme(const char *text, const char *scheme);
 bool mr_url_decode(mr_url_part part, char *text, size_t bytes);
 /* Copies a text with all but letters, digits, "-", ".", "_" and "~" as "%2F"; false if it does not fit. */
 bool mr_url_encode(const char *part, char *text, size_t bytes);
+/* A URL with user and password in it, encoded; both NULL: as it is. False if there is not enough room. */
+bool mr_url_with_user(const char *text, const char *user, const char *password, char *whole, size_t bytes);
 /* The value of `name` in the query of a URL; text NULL if it has none. */
 mr_url_part mr_url_query(const mr_url *url, const char *name);
 /* Takes user and password out of all URLs of a text, which becomes shorter. */

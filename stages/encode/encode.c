@@ -274,9 +274,9 @@ static int drain(mr_stage *self, mr_io *io) {
     int answer = give(self, io);
     if (answer)
         return answer;
-    for (int64_t number = state->sent > MR_ENCODE_WINDOW ? state->sent - MR_ENCODE_WINDOW : 0; number < state->sent; number++)
-        if (state->window[number % MR_ENCODE_WINDOW].frame)
-            mr_io_drop(io, state->window[number % MR_ENCODE_WINDOW].frame, "cannot be encoded");
+    for (size_t i = 0; i < MR_ENCODE_WINDOW; i++)
+        if (state->window[i].frame)
+            mr_io_drop(io, state->window[i].frame, "cannot be encoded");
     close_encoder(state);
     return MR_DONE;
 }
@@ -328,11 +328,11 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
 const mr_stage_type mr_encode_stage = {
     .name = "encode",
     .summary = "encodes pictures into packets",
-    .help = "Gives one packet for each picture, with its results and its times, in decode order, from an encoder for each "
-            "source. Layouts that the codec takes are encoded as they are; gray and RGB become 4:2:0, layouts with more "
-            "bits than it takes lose them. Colour, aspect ratio and rotation are carried; JPEG is converted to its "
-            "own colour (BT.601, full range). H.264 and HEVC with subsampled chroma need even sizes: an odd column or "
-            "row is repeated. If pictures change their size or format, another stream begins with them.",
+    .help = "Gives one packet for each picture, with its results and its times, in decode order, from an encoder for "
+            "each source. Layouts that the codec takes are encoded as they are; gray and RGB become 4:2:0, layouts "
+            "with more bits than it takes lose them. Colour, aspect ratio and rotation are carried; JPEG is converted "
+            "to its own colour (BT.601, full range). H.264 and HEVC with subsampled chroma need even sizes: an odd "
+            "column or row is repeated. If pictures change their size or format, another stream begins with them.",
     .inputs = inputs,
     .outputs = outputs,
     .options = mr_encode_options,

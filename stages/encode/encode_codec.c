@@ -119,9 +119,9 @@ static void describe(AVCodecContext *codec, const mr_format *format) {
 }
 
 static void set_rate(AVCodecContext *codec, const mr_encode_params *params) {
-    bool bounded = params->latency == MR_LATENCY_LOW && (params->codec == MR_CODEC_H264 || params->codec == MR_CODEC_HEVC);
+    bool bounds = params->codec == MR_CODEC_H264 || params->codec == MR_CODEC_HEVC;
     codec->bit_rate = params->bits;
-    if (params->bits && bounded) {
+    if (params->bits && bounds && params->latency == MR_LATENCY_LOW) {
         codec->rc_max_rate = params->bits;
         codec->rc_buffer_size = (int)params->bits;
     }

@@ -26,18 +26,19 @@ const mr_option mr_encode_options[] = {
      .help = "bits a second on average, in place of quality: 800kbit/s, 2Mbit/s; auto: as quality needs. With latency: "
              "low no second of h264 or hevc has more"},
     {.name = "lossless", .kind = MR_OPTION_BOOL, .offset = FIELD(lossless), .fallback = "false",
-     .help = "decoded pictures equal those that were encoded, of any codec but mjpeg; pictures of RGB are refused, since "
-             "their conversion is not lossless"},
+     .help = "decoded pictures equal those that were encoded, of any codec but mjpeg; pictures of RGB are refused, "
+             "since their conversion is not lossless"},
     {.name = "keyframes", .kind = MR_OPTION_STRING, .offset = FIELD(keyframes), .fallback = "2s",
      .help = "longest distance between key frames, as a duration (2s) or as a number of pictures (50); a file can be "
              "cut, and a stream joined, only there"},
     {.name = "preset", .kind = MR_OPTION_ENUM, .offset = FIELD(preset), .fallback = "fast", .choices = preset_choices,
      .help = "how much is computed to save bits: fast is veryfast of x264 and x265, and cpu-used 8 of vp9 and av1"},
     {.name = "latency", .kind = MR_OPTION_ENUM, .offset = FIELD(latency), .fallback = "low", .choices = latency_choices,
-     .help = "low: each packet comes with its picture, which takes more bits; normal: the encoder looks ahead, holds up "
-             "to some seconds of pictures, and h264 and hevc have pictures that come out of order"},
+     .help = "low: each packet comes with its picture, which takes more bits; normal: the encoder looks ahead, holds "
+             "up to some seconds of pictures, and h264 and hevc have pictures that come out of order"},
     {.name = "threads", .kind = MR_OPTION_INT, .offset = FIELD(threads), .fallback = "1", .min = 1, .max = MOST_THREADS,
-     .unit = "threads", .help = "of the encoder of one source; the packets depend on their number, not on their timing"},
+     .unit = "threads",
+     .help = "of the encoder of one source; the packets depend on their number, not on their timing"},
     MR_OPTIONS_END};
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -76,8 +77,8 @@ static int read_keys(const char *text, mr_encode_params *params) {
     if (!plain && mr_units_read(text, mr_units_duration, &params->key_ns) && params->key_ns > 0 &&
         params->key_ns <= MOST_KEY_NS)
         return MR_OK;
-    return mr_fail(MR_ERROR_CONFIG, "keyframes must be a duration such as 2s, or a number of pictures from 1 to %d, not "
-                   "\"%s\"", MOST_KEY_PICTURES, text);
+    return mr_fail(MR_ERROR_CONFIG, "keyframes must be a duration such as 2s, or a number of pictures from 1 to %d, "
+                   "not \"%s\"", MOST_KEY_PICTURES, text);
 }
 
 int mr_encode_read(const mr_encode_choices *from, mr_encode_params *params, const char **option) {
@@ -151,6 +152,7 @@ int mr_encode_negotiate(mr_negotiation *negotiation) {
     negotiation->blocking = negotiation->threads > 0;
     int delay = mr_encoder_delay(&params);
     if (delay)
-        mr_remark(negotiation, "%s holds up to %d pictures of each source: latency: low holds none", facts.encoder, delay);
+        mr_remark(negotiation, "%s holds up to %d pictures of each source: latency: low holds none", facts.encoder,
+                  delay);
     return MR_OK;
 }

@@ -128,17 +128,8 @@ static void set_protocol(const mr_connection_params *params, AVDictionary **opti
 
 /* The URL with user and password, as libavformat takes them. */
 static bool address_of(const mr_connection_params *params, char *text, size_t bytes) {
-    char user[3 * MR_URL_HOST] = "", password[3 * MR_URL_HOST] = "";
-    mr_url url;
-    bool given = (params->user || params->password) && !mr_url_has_scheme(params->url, "srt");
-    if (!given || !mr_url_split(params->url, &url))
-        return (size_t)snprintf(text, bytes, "%s", params->url) < bytes;
-    const char *rest = params->url + url.scheme.bytes + 3;
-    if ((params->user && !mr_url_encode(params->user, user, sizeof user)) ||
-        (params->password && !mr_url_encode(params->password, password, sizeof password)))
-        return false;
-    return (size_t)snprintf(text, bytes, "%.*s://%s:%s@%s", (int)url.scheme.bytes, url.scheme.text, user, password,
-                            rest) < bytes;
+    bool plain = mr_url_has_scheme(params->url, "srt");
+    return mr_url_with_user(params->url, plain ? NULL : params->user, plain ? NULL : params->password, text, bytes);
 }
 
 /* ---- parts, and other places --------------------------------------------------------------------------------------- */

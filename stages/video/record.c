@@ -1,5 +1,5 @@
-/* record: the packets around events of a source, in files. Its inputs are merged: the packets of the source, which are kept
- * in memory for a while, and frames whose results say that something has happened. */
+/* record: the packets around events of a source, in files. Its inputs are merged: the packets of the source, which are
+ * kept in memory for a while, and frames whose results say that something has happened. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -37,11 +37,11 @@ static const mr_option options[] = {
      .example = "events", .help = "folder to write to; it is made if it does not exist"},
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
      .fallback = "{source}-{time}.mp4",
-     .help = "name of each file, as of video: .mp4, .mkv or .ts; {source}, {number} and {time} (of its first picture, in "
-             "UTC) are replaced. Beside it is a file of the same name with .json"},
+     .help = "name of each file, as of video: .mp4, .mkv or .ts; {source}, {number} and {time} (of its first picture, "
+             "in UTC) are replaced. Beside it is a file of the same name with .json"},
     {.name = "classes", .kind = MR_OPTION_STRINGS, .offset = FIELD(classes),
-     .help = "labels that trigger a recording if a frame has one of them; none: every frame that comes and is no packet "
-             "does, such as those that motion lets through"},
+     .help = "labels that trigger a recording if a frame has one of them; none: every frame that comes and is no "
+             "packet does, such as those that motion lets through"},
     {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = FIELD(score), .fallback = "0.5", .min = -1e9, .max = 1e9,
      .help = "least score of such a class"},
     {.name = "before", .kind = MR_OPTION_DURATION, .offset = FIELD(before), .fallback = "5s", .max = 3600e9,
@@ -86,11 +86,11 @@ static int negotiate(mr_negotiation *negotiation) {
     if (!strstr(given->name, "{source}") && negotiation->sources > 1)
         return mr_refuse(negotiation, "name", "%d sources come here, so the name needs {source}", negotiation->sources);
     if (given->before > given->keep)
-        return mr_refuse(negotiation, "keep", "keep must be at least as long as before: packets that are not kept cannot "
-                         "be recorded");
+        return mr_refuse(negotiation, "keep", "keep must be at least as long as before: packets that are not kept "
+                         "cannot be recorded");
     if (input->set.payload == MR_PAYLOAD_PICTURE || input->set.payload == MR_PAYLOAD_TENSOR)
-        return mr_refuse(negotiation, NULL, "%s gives no packets: its input must name a source of packets, or encode, beside "
-                         "the stage that triggers: input: [SOURCE, %s]", input->from, input->from);
+        return mr_refuse(negotiation, NULL, "%s gives no packets: its input must name a source of packets, or encode, "
+                         "beside the stage that triggers: input: [SOURCE, %s]", input->from, input->from);
     if (input->set.payload == MR_PAYLOAD_PACKET)
         mr_remark(negotiation, "only packets come here, so that nothing but `millrace ctl trigger` starts a recording");
     return MR_OK;
@@ -106,8 +106,9 @@ static int open_record(mr_stage *self) {
     if (mkdir(given->path, 0777) && errno != EEXIST)
         return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO, "%s: %s", given->path, strerror(errno));
     *recording = (mr_recording){
-        .self = self, .folder = given->path, .pattern = given->name, .before_ns = given->before, .after_ns = given->after,
-        .longest_ns = given->longest, .cache = {.keep_ns = given->keep, .most_bytes = (size_t)given->memory},
+        .self = self, .folder = given->path, .pattern = given->name,
+        .before_ns = given->before, .after_ns = given->after, .longest_ns = given->longest,
+        .cache = {.keep_ns = given->keep, .most_bytes = (size_t)given->memory},
         .keep = {.folder = given->path, .pattern = given->name, .source = self->source_id, .beside = ".json",
                  .for_ns = given->keep_for, .bytes = given->keep_bytes},
         .full = mr_full_make(self, given->on_full)};
@@ -165,7 +166,8 @@ static int take_wish(mr_stage *self, const mr_frame *frame) {
     record_state *state = self->state;
     if (!state->recording.cache.last || !atomic_exchange(&state->asked, false))
         return MR_OK;
-    const mr_trigger trigger = {.frame = frame->identity, .pts_ns = state->recording.cache.last->time_ns, .stage = "ctl"};
+    const mr_trigger trigger = {
+        .frame = frame->identity, .pts_ns = state->recording.cache.last->time_ns, .stage = "ctl"};
     int status = mr_recording_trigger(&state->recording, &trigger);
     if (status == MR_ERROR_AGAIN)
         atomic_store(&state->asked, true);
@@ -257,12 +259,13 @@ static void close_record(mr_stage *self) {
 const mr_stage_type mr_record_stage = {
     .name = "record",
     .summary = "records the packets around events into video files",
-    .help = "Its input names a source of packets and a stage whose frames trigger: input: [lobby, classify]; so does `millrace ctl trigger`. Packets are kept "
-            "in memory, and go into files as they came, each at most once: from the key frame before `before` of a trigger "
-            "to `after` it. A file stays open for as long as packets are kept, since a trigger that comes late may still meet "
-            "it; one that comes even later begins with the first key frame that was not written. The JSON file beside it has the packets' and the triggers' numbers "
-            "and times, and `complete`: false until the file is finished. A frame counts as delivered once it was looked "
-            "at: a process that is killed loses what was in memory, and the last second of an open file.",
+    .help = "Its input names a source of packets and a stage whose frames trigger: input: [lobby, classify]; so does "
+            "`millrace ctl trigger`. Packets are kept in memory, and go into files as they came, each at most once: "
+            "from the key frame before `before` of a trigger to `after` it. A file stays open for as long as packets "
+            "are kept, since a trigger that comes late may still meet it; one that comes even later begins with the "
+            "first key frame that was not written. The JSON file beside it has the packets' and the triggers' numbers "
+            "and times, and `complete`: false until the file is finished. A frame counts as delivered once it was "
+            "looked at: a process that is killed loses what was in memory, and the last second of an open file.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(record_options),

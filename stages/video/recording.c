@@ -252,11 +252,11 @@ static int join(mr_recording *recording, const mr_trigger *trigger) {
 }
 
 static int begin_file(mr_recording *recording, const mr_trigger *trigger) {
-    mr_cached *start = recording->broken ? unwritten(recording)
-                                         : mr_record_cache_start(&recording->cache, trigger->pts_ns - recording->before_ns);
+    int64_t from_ns = trigger->pts_ns - recording->before_ns;
+    mr_cached *start = recording->broken ? unwritten(recording) : mr_record_cache_start(&recording->cache, from_ns);
     recording->broken = false;
     if (!start || start->time_ns > trigger->pts_ns + recording->after_ns) {
-        mr_stage_warn(recording->self, "%s: the packets around %.3f s are not in memory any more, or were written before",
+        mr_stage_warn(recording->self, "%s: the packets around %.3f s are not in memory any more, or were written",
                       recording->self->source_id, (double)trigger->pts_ns / 1e9);
         return MR_OK;
     }

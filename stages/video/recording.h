@@ -1,8 +1,10 @@
-/* Recordings of one source: files that hold the packets around triggers, each packet once, with a JSON file beside each.
+/* Recordings of one source: files that hold the packets around triggers, each packet once, with a JSON file beside
+ * each.
  *
- * A trigger at a time wants packets from `before` it to `after` it. Triggers whose stretches meet share a file: it stays
- * open until no trigger to come can reach back to its end. A trigger that comes later than that begins a file with the
- * first key frame that was not written. One thread. All zero, with the members of the first part set, is idle. */
+ * A trigger at a time wants packets from `before` it to `after` it. Triggers whose stretches meet share a file: it
+ * stays open until no trigger to come can reach back to its end. A trigger that comes later than that begins a file
+ * with the first key frame that was not written. One thread. All zero, with the members of the first part set, is
+ * idle. */
 #ifndef MILLRACE_STAGES_VIDEO_RECORDING_H
 #define MILLRACE_STAGES_VIDEO_RECORDING_H
 
@@ -34,7 +36,7 @@ typedef struct mr_recording {
     mr_video_file file;
     bool writes;               /* packets are written as they come; else the file waits for another trigger */
     int64_t end_ns;            /* packets are wanted up to this time */
-    int64_t start_ns, cut_ns;  /* of decoding: of the file's first packet, and of the last one that is surely on the disk */
+    int64_t start_ns, cut_ns;  /* of decoding: of the file's first packet, and of the last one on the disk */
     int64_t first_ns, last_ns; /* presentation times in the file */
     int64_t begun_ns;          /* on the wall clock: of its first packet */
     uint64_t number, files, packets;

@@ -18,27 +18,29 @@ static const mr_option options[] = {
     {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_FOLDER, .offset = FIELD(path), .example = "recordings",
      .help = "folder to write to; it is made if it does not exist"},
     {.name = "url", .kind = MR_OPTION_URI, .file = MR_FILE_SENT, .offset = FIELD(url),
+     .credentials = FIELD(login),
      .example = "rtsp://127.0.0.1:8554/live",
-     .help = "receiver to send to in place of files: rtsp://, rtsps://, rtmp://, rtmps://, srt:// or udp://; of several "
-             "sources only one can be sent to an address"},
+     .help = "receiver to send to in place of files: rtsp://, rtmp://, srt:// or udp://; of several sources only "
+             "one can be sent to an address"},
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name), .fallback = "{source}.mp4",
-     .help = "name of each file, whose ending is its container: .mp4 (in fragments), .mkv, .ts, or .m3u8, the playlist of "
-             "HLS, whose files have a number behind the name; {source}, {number} and {time} (when the file was begun, in "
-             "UTC) are replaced. A further file of the same name has -2, -3, ... behind it"},
+     .help = "name of each file, whose ending is its container: .mp4 (in fragments), .mkv, .ts, or .m3u8, the playlist "
+             "of HLS, whose files have a number behind the name; {source}, {number} and {time} (when the file was "
+             "begun, in UTC) are replaced. A further file of the same name has -2, -3, ... behind it"},
     {.name = "segment", .kind = MR_OPTION_DURATION, .offset = FIELD(segment), .fallback = "0s", .max = 86400e9,
-     .help = "begin another file at the first key frame after this time; the name then needs {number} or {time}. 0: one "
-             "file, of HLS one every six seconds"},
+     .help = "begin another file at the first key frame after this time; the name then needs {number} or {time}. 0: "
+             "one file, of HLS one every six seconds"},
     {.name = "keep_for", .kind = MR_OPTION_DURATION, .offset = FIELD(keep_for), .fallback = "0s", .max = 1e18,
      .help = "whenever a file is finished, remove the source's files that are older than this; 0: none"},
     {.name = "keep_bytes", .kind = MR_OPTION_BYTES, .offset = FIELD(keep_bytes), .fallback = "0", .max = 1e18,
      .help = "and its oldest ones, until all together have no more bytes than this; 0: none"},
-    {.name = "playlist", .kind = MR_OPTION_INT, .offset = FIELD(playlist), .fallback = "6", .min = 0, .max = MR_HLS_MOST,
-     .unit = "files",
+    {.name = "playlist", .kind = MR_OPTION_INT, .offset = FIELD(playlist), .fallback = "6", .min = 0,
+     .max = MR_HLS_MOST, .unit = "files",
      .help = "of HLS: how many files the playlist has; unless keep_for or keep_bytes says otherwise, files are removed "
              "when three more have come. 0: all, and none is removed"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
      .help = "replace a file of the same name; names with {number} or {time} never meet one: their numbers go on"},
-    {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "5s", .min = 1e8, .max = 3600e9,
+    {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "5s", .min = 1e8,
+     .max = 3600e9,
      .help = "how long a receiver may take to answer, or to take a packet, before the connection is given up"},
     {.name = "retry", .kind = MR_OPTION_DURATION, .offset = FIELD(retry_first), .fallback = "500ms", .min = 1e7,
      .max = 3600e9,
@@ -49,7 +51,8 @@ static const mr_option options[] = {
     MR_OPTIONS_END};
 
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {0}};
+static const mr_port inputs[] = {
+    {.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {0}};
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
@@ -61,7 +64,8 @@ static int container_of(const char *ending, mr_container *container) {
     static const struct {
         const char *ending;
         mr_container container;
-    } known[] = {{".mp4", MR_CONTAINER_MP4}, {".mkv", MR_CONTAINER_MKV}, {".ts", MR_CONTAINER_TS}, {".m3u8", MR_CONTAINER_TS}};
+    } known[] = {{".mp4", MR_CONTAINER_MP4}, {".mkv", MR_CONTAINER_MKV}, {".ts", MR_CONTAINER_TS},
+                 {".m3u8", MR_CONTAINER_TS}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(ending, known[i].ending) == 0) {
             *container = known[i].container;
@@ -85,7 +89,8 @@ static int check_name(mr_negotiation *negotiation) {
     if (!given->path)
         return MR_OK;
     if (mr_video_is_hls(given) && differs)
-        return mr_refuse(negotiation, "name", "a playlist has one name: remove {number} and {time}, its files are numbered");
+        return mr_refuse(negotiation, "name", "a playlist has one name: remove {number} and {time}, its files are "
+                         "numbered");
     if (given->segment && !mr_video_is_hls(given) && !differs)
         return mr_refuse(negotiation, "name", "with segment the name needs {number} or {time}, such as "
                          "{source}-{time}.mp4");
@@ -112,13 +117,13 @@ static int negotiate(mr_negotiation *negotiation) {
     if (given->url && negotiation->sources > 1)
         return mr_refuse(negotiation, "url", "%d sources come here, and one address takes one", negotiation->sources);
     if (input->stills)
-        return mr_refuse(negotiation, NULL, "%s gives still pictures, which are not a video: decode and encode them before",
-                         input->from);
+        return mr_refuse(negotiation, NULL, "%s gives still pictures, which are not a video: decode and encode them "
+                         "before", input->from);
     if (input->set.codec && mr_container_check(container, input->set.codec))
         return mr_refuse(negotiation, option, "%s", mr_message());
     if (given->url)
-        mr_remark(negotiation, "a receiver that stops is waited for up to its timeout each time; with queue: {when_full: "
-                  "drop-oldest} nothing waits for it");
+        mr_remark(negotiation, "a receiver that stops is waited for up to its timeout each time; with queue: "
+                  "{when_full: drop-oldest} nothing waits for it");
     return MR_OK;
 }
 
@@ -160,11 +165,11 @@ static void close_video(mr_stage *self) {
 const mr_stage_type mr_video_stage = {
     .name = "video",
     .summary = "writes packets to video files or HLS, or sends them to a receiver",
-    .help = "Packets are written as they come, from media without decoding or from encode, from the first key frame on; "
-            "a packet before it is dropped as \"no key frame\". A file of a process that was killed can be read up to its "
-            "last second. If the stream changes its codec or size, or begins anew, another file begins. While a receiver "
-            "cannot be reached packets are dropped as \"no receiver\". Times in a file count from its first picture; a "
-            "Matroska file has no index. Of an address only scheme and host are reported.",
+    .help = "Packets are written as they come, from media without decoding or from encode, from the first key frame "
+            "on; a packet before it is dropped as \"no key frame\". A file of a process that was killed can be read up "
+            "to its last second. If the stream changes its codec or size, or begins anew, another file begins. While a "
+            "receiver cannot be reached packets are dropped as \"no receiver\". Times in a file count from its first "
+            "picture; a Matroska file has no index. Of an address only scheme and host are reported.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(mr_video_options),

@@ -18,7 +18,8 @@ typedef struct mr_video_file {
 /* Makes the file; `replaces`: one of that name is emptied, else MR_ERROR_AGAIN if there is one. MR_ERROR_IO and
  * MR_ERROR_PERMISSION. */
 int mr_video_file_make(mr_video_file *file, const char *folder, const char *name, bool replaces);
-/* Writes what the muxer has, and makes it forget that. MR_ERROR_AGAIN: the disk is full, and it is to be called again. */
+/* Writes what the muxer has, and makes it forget that. MR_ERROR_AGAIN: the disk is full, and it is to be called
+ * again. */
 int mr_video_file_write(mr_video_file *file, mr_muxer *muxer, mr_full *full, const mr_stage *self);
 /* Closes it. MR_ERROR_IO. */
 int mr_video_file_close(mr_video_file *file);

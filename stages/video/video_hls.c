@@ -74,8 +74,8 @@ int mr_hls_write(const mr_hls *hls, const char *path, bool ended) {
     for (size_t i = 0; i < hls->count; i++)
         if (hls->entries[i].duration_ns > longest * 1000000000)
             longest = (hls->entries[i].duration_ns + 499999999) / 1000000000;
-    print(&to, "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:%" PRId64 "\n#EXT-X-MEDIA-SEQUENCE:%" PRIu64 "\n", longest,
-          hls->sequence);
+    print(&to, "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:%" PRId64 "\n", longest);
+    print(&to, "#EXT-X-MEDIA-SEQUENCE:%" PRIu64 "\n", hls->sequence);
     if (hls->breaks)
         print(&to, "#EXT-X-DISCONTINUITY-SEQUENCE:%" PRIu64 "\n", hls->breaks);
     if (!hls->most)

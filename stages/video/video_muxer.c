@@ -83,7 +83,8 @@ static int find_headers(AVCodecParameters *codec, const mr_frame *key) {
 static void turn(AVStream *stream, const mr_media *media) {
     if (!media->rotation && !media->flip)
         return;
-    int32_t *matrix = (int32_t *)(void *)av_stream_new_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, 9 * sizeof(int32_t));
+    void *data = av_stream_new_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, 9 * sizeof(int32_t));
+    int32_t *matrix = data;
     if (!matrix)
         return;
     av_display_rotation_set(matrix, media->rotation);

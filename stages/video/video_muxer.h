@@ -1,9 +1,9 @@
 /* Packets of one stream -> the bytes of a container, by libavformat.
  *
- * All containers are written from their beginning to their end, never back: a file is whole up to the last piece that was
- * taken from here, whatever becomes of the process. mp4 is fragmented; Matroska has neither a duration nor an index.
- * Times count from the first packet that is shown, and are repaired if they are missing or do not rise. Bytes gather in
- * memory until they are taken; so no write ever waits. One thread at a time. */
+ * All containers are written from their beginning to their end, never back: a file is whole up to the last piece that
+ * was taken from here, whatever becomes of the process. mp4 is fragmented; Matroska has neither a duration nor an
+ * index. Times count from the first packet that is shown, and are repaired if they are missing or do not rise. Bytes
+ * gather in memory until they are taken; so no write ever waits. One thread at a time. */
 #ifndef MILLRACE_STAGES_VIDEO_VIDEO_MUXER_H
 #define MILLRACE_STAGES_VIDEO_VIDEO_MUXER_H
 
@@ -19,8 +19,8 @@ typedef enum mr_container {
     MR_CONTAINER_RTP  /* of RTSP */
 } mr_container;
 
-/* MR_OK if it holds packets of that codec (a name of libavcodec), else MR_ERROR_CONFIG; the message says which codecs it
- * holds. */
+/* MR_OK if it holds packets of that codec (a name of libavcodec), else MR_ERROR_CONFIG; the message says which codecs
+ * it holds. */
 int mr_container_check(mr_container container, const char *codec);
 const char *mr_container_name(mr_container container);
 

@@ -29,7 +29,8 @@ int mr_video_name_check(const char *pattern) {
     for (const char *at = pattern; *at; at++) {
         int token = token_at(at);
         if (*at == '/' || (token == TOKENS && (*at == '{' || *at == '}')))
-            return mr_fail(MR_ERROR_CONFIG, "name may hold {source}, {number} and {time}, and no slash: \"%s\"", pattern);
+            return mr_fail(MR_ERROR_CONFIG, "name may hold {source}, {number} and {time}, and no slash: \"%s\"",
+                           pattern);
         if (token < TOKENS)
             at += strlen(tokens[token]) - 1;
     }

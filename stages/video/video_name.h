@@ -1,8 +1,8 @@
 /* Names of video files: a pattern such as "{source}-{number}.mp4". Pure functions.
  *
- * {source} is the id of the source, {number} counts files from 0 in six digits, {time} is when a file was begun, in UTC:
- * 20261123T081500Z. A name that exists already, or that a second file of a stream would have, gets "-2", "-3", ... before
- * its ending. */
+ * {source} is the id of the source, {number} counts files from 0 in six digits, {time} is when a file was begun, in
+ * UTC: 20261123T081500Z. A name that exists already, or that a second file of a stream would have, gets "-2", "-3", ...
+ * before its ending. */
 #ifndef MILLRACE_STAGES_VIDEO_VIDEO_NAME_H
 #define MILLRACE_STAGES_VIDEO_VIDEO_NAME_H
 

@@ -6,6 +6,7 @@
 
 typedef struct mr_video_options {
     const char *path, *name; /* files */
+    mr_credentials login;    /* of the receiver; of SRT the password is a passphrase */
     const char *url;         /* or a receiver; with neither, packets go nowhere: a run that is only measured */
     bool overwrite;
     int on_full;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/url.h"
 #include "stages/media/media_input.h"
 
 /* Protocols that an address of that scheme may lead to. */
@@ -12,9 +13,8 @@ static const struct {
     const char *scheme, *protocols;
     mr_container container;
 } schemes[] = {
-    {"rtsp://", "rtsp,tcp", MR_CONTAINER_RTP},       {"rtsps://", "rtsps,tls,tcp", MR_CONTAINER_RTP},
-    {"rtmp://", "rtmp,tcp", MR_CONTAINER_FLV},       {"rtmps://", "rtmps,tls,tcp", MR_CONTAINER_FLV},
-    {"srt://", "srt,udp", MR_CONTAINER_TS},          {"udp://", "udp", MR_CONTAINER_TS},
+    {"rtsp://", "rtsp,tcp", MR_CONTAINER_RTP}, {"rtmp://", "rtmp,tcp", MR_CONTAINER_FLV},
+    {"srt://", "srt,udp", MR_CONTAINER_TS},    {"udp://", "udp", MR_CONTAINER_TS},
 };
 
 static size_t scheme_of(const char *url) {
@@ -27,18 +27,19 @@ static size_t scheme_of(const char *url) {
 int mr_video_push_container(const char *url, mr_container *container) {
     size_t i = scheme_of(url);
     if (i == sizeof schemes / sizeof *schemes)
-        return mr_fail(MR_ERROR_CONFIG, "url must begin with rtsp://, rtsps://, rtmp://, rtmps://, srt:// or udp://");
+        return mr_fail(MR_ERROR_CONFIG, "url must begin with rtsp://, rtmp://, srt:// or udp://");
     *container = schemes[i].container;
     return MR_OK;
 }
 
 /* Neither user and password, nor path and query, which may be a key, are reported. */
 static void show(mr_video_push *push) {
-    const char *url = push->given->url, *scheme_end = strstr(url, "://"), *host = scheme_end ? scheme_end + 3 : url;
-    size_t authority = strcspn(host, "/?#"), user = 0;
-    for (size_t i = 0; i < authority; i++)
-        user = host[i] == '@' ? i + 1 : user;
-    snprintf(push->shown, sizeof push->shown, "%.*s%.*s", (int)(host - url), url, (int)(authority - user), host + user);
+    mr_url url;
+    if (!mr_url_split(push->given->url, &url))
+        return;
+    snprintf(push->shown, sizeof push->shown, "%.*s://%.*s%s%.*s", (int)url.scheme.bytes, url.scheme.text,
+             (int)url.host.bytes, url.host.text, url.port.text ? ":" : "", (int)url.port.bytes,
+             url.port.text ? url.port.text : "");
 }
 
 static int64_t now_ns(void) {
@@ -96,11 +97,17 @@ static void lose(mr_video_push *push, const char *what, int error) {
 static int open_format(mr_video_push *push, const mr_frame *key, AVDictionary **options) {
     static const char *const names[] = {[MR_CONTAINER_TS] = "mpegts", [MR_CONTAINER_FLV] = "flv",
                                         [MR_CONTAINER_RTP] = "rtsp"};
-    const char *url = push->given->url;
+    const mr_credentials *login = &push->given->login;
     const AVIOInterruptCB callback = {interrupted, push};
+    char url[4096];
+    bool srt = mr_url_has_scheme(push->given->url, "srt");
+    if (!mr_url_with_user(push->given->url, srt ? NULL : login->user, srt ? NULL : login->password, url, sizeof url))
+        return AVERROR(EINVAL);
     int error = avformat_alloc_output_context2(&push->format, NULL, names[push->container], url);
     if (error < 0)
         return error;
+    if (srt && login->password)
+        av_dict_set(options, "passphrase", login->password, 0);
     push->format->interrupt_callback = callback;
     push->format->flags |= AVFMT_FLAG_FLUSH_PACKETS | AVFMT_FLAG_BITEXACT;
     av_dict_set(options, "protocol_whitelist", schemes[scheme_of(url)].protocols, 0);

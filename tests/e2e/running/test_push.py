@@ -1,5 +1,6 @@
-"""video with a receiver: RTSP (GStreamer's server), RTMP (ffmpeg, nginx), SRT (ffmpeg). Each receiver gets every picture;
-one that stops, dies or is not there yet costs the other branches of a pipeline nothing, and every packet is accounted for."""
+"""video with a receiver: RTSP (GStreamer's server), RTMP (ffmpeg, nginx), SRT (ffmpeg). Each receiver gets every
+picture; one that stops, dies or is not there yet costs the other branches of a pipeline nothing, and every packet is
+accounted for."""
 import json
 import pathlib
 import shutil

@@ -1,5 +1,5 @@
-"""record: the files around events hold the source's pictures, by hash, each once; triggers that meet share a file; the JSON
-beside each says what is in it."""
+"""record: the files around events hold the source's pictures, by hash, each once; triggers that meet share a file; the
+JSON beside each says what is in it."""
 import json
 import shutil
 import signal

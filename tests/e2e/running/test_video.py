@@ -1,5 +1,5 @@
-"""encode and video, as ffprobe and ffmpeg read their files: every picture once, its time, the files of a stream that changes,
-segments, retention, HLS, and what is left of a process that was killed."""
+"""encode and video, as ffprobe and ffmpeg read their files: every picture once, its time, the files of a stream that
+changes, segments, retention, HLS, and the file of a process that was killed."""
 import json
 import pathlib
 import shutil

@@ -105,8 +105,8 @@ static double full_range(double luma) {
     return fmin(255, fmax(0, (luma - 16) * 255 / 219));
 }
 
-static double mean_square(const uint8_t *a, ptrdiff_t a_stride, const uint8_t *b, ptrdiff_t b_stride, size_t row, int rows,
-                          bool widened) {
+static double mean_square(const uint8_t *a, ptrdiff_t a_stride, const uint8_t *b, ptrdiff_t b_stride, size_t row,
+                          int rows, bool widened) {
     double sum = 0;
     for (int y = 0; y < rows; y++)
         for (size_t x = 0; x < row; x++) {
@@ -128,14 +128,16 @@ static double psnr(const feed *f, size_t frame, const AVFrame *picture) {
     assert_true(rgb[0] && scaler);
     double square;
     if (mr_pixel_describe(f->format.pixel)->rgb) {
-        sws_setColorspaceDetails(scaler, sws_getCoefficients(picture->colorspace), picture->color_range == AVCOL_RANGE_JPEG,
-                                 sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
+        sws_setColorspaceDetails(scaler, sws_getCoefficients(picture->colorspace),
+                                 picture->color_range == AVCOL_RANGE_JPEG, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0,
+                                 1 << 16, 1 << 16);
         sws_scale(scaler, (const uint8_t *const *)picture->data, picture->linesize, 0, picture->height, rgb, strides);
         square = mean_square(given.data[0], given.stride[0], rgb[0], strides[0], (size_t)FEED_WIDTH * 3, FEED_HEIGHT,
                              false);
     } else {
         square = mean_square(given.data[0], given.stride[0], picture->data[0], picture->linesize[0], FEED_WIDTH,
-                             FEED_HEIGHT, picture->color_range == AVCOL_RANGE_JPEG && f->format.pixel != MR_PIXEL_GRAY8);
+                             FEED_HEIGHT,
+                             picture->color_range == AVCOL_RANGE_JPEG && f->format.pixel != MR_PIXEL_GRAY8);
     }
     sws_freeContext(scaler);
     free(rgb[0]);

@@ -29,8 +29,8 @@ static void names_are_printed(void **state) {
     char name[MR_VIDEO_NAME];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(mr_video_name_check(cases[i].pattern), MR_OK);
-        assert_int_equal(mr_video_name_print(name, cases[i].pattern, cases[i].source, cases[i].number, AT, cases[i].again),
-                         MR_OK);
+        assert_int_equal(mr_video_name_print(name, cases[i].pattern, cases[i].source, cases[i].number, AT,
+                                             cases[i].again), MR_OK);
         assert_string_equal(name, cases[i].name);
         uint64_t number = 0;
         assert_true(mr_video_name_matches(name, cases[i].pattern, cases[i].source, &number));
@@ -64,7 +64,8 @@ static void bad_patterns_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_printed), cmocka_unit_test(other_names_are_told_apart),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_printed),
+                                       cmocka_unit_test(other_names_are_told_apart),
                                        cmocka_unit_test(bad_patterns_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
