@@ -33,6 +33,9 @@ int mr_yaml_take_credentials(mr_yaml *node, mr_arena *arena, mr_diagnostics *dia
     bool wrong = false;
     if (node->kind != MR_YAML_SCALAR || !node->text || node->broken || !mr_url_split(node->text, &url))
         return MR_OK;
+    /* "ipc://@name" is a socket of that name. */
+    if (mr_url_has_scheme(node->text, "ipc"))
+        return MR_OK;
     mr_url_part secret = mr_url_has_scheme(node->text, "srt") ? mr_url_query(&url, "passphrase") : (mr_url_part){0};
     if (!url.user.text && !secret.text)
         return MR_OK;
