@@ -424,6 +424,11 @@ static const char *whole_for(const mr_plan_builder *b, int v) {
     return NULL;
 }
 
+/* A source that is proven alone, to be added to others, meets stages that were planned for as many as may come. */
+static size_t source_count(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
+    return b->spec->most_sources > vertex->source_count ? b->spec->most_sources : vertex->source_count;
+}
+
 static bool ask_stage(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     asking context = {.b = b, .vertex = b->vertex[v], .v = v, .needs = b->needs[v]};
@@ -442,7 +447,7 @@ static bool ask_stage(mr_plan_builder *b, int v) {
                         .inputs = vertex->inputs,
                         .batch = vertex->batch,
                         .device = device->count ? device->item[0] : "cpu",
-                        .sources = (int)vertex->source_count,
+                        .sources = (int)source_count(b, vertex),
                         .workers = b->plan->workers,
                         .whole_for = whole_for(b, v),
                         .takes = takes,

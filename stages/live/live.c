@@ -144,8 +144,10 @@ static void send_report(live_reader *reader) {
 
 /* `why` NULL: as it was. */
 static void enter(live_reader *reader, mr_link_state phase, const char *why) {
+    /* Away since it was live last, or was tried first, however often it was tried meanwhile. */
+    bool is_away = phase == MR_LINK_AWAY && reader->away_ns;
     if (reader->report.phase != phase)
-        reader->report.since_ns = mr_clock_date_ns();
+        reader->report.since_ns = mr_clock_date_ns() - (is_away ? mr_live_now_ns() - reader->away_ns : 0);
     reader->report.phase = phase;
     if (why)
         snprintf(reader->report.why, sizeof reader->report.why, "%s", why);
@@ -293,6 +295,9 @@ static void forget(mr_packet *packet) {
  * it, but come after it, need earlier ones, too. */
 static void taint(live_reader *reader, mr_packet *packet) {
     bool whole = !(packet->flags & MR_FRAME_CORRUPT);
+    /* That there was more before the connection is no gap. */
+    if (!reader->begun)
+        packet->flags &= ~(uint32_t)MR_FRAME_SEAM;
     if (packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT))
         reader->tainted = true;
     if (packet->flags & MR_FRAME_KEY && whole) {

@@ -10,11 +10,12 @@ void mr_live_times_begin(mr_live_times *times, mr_live_clock clock) {
     *times = (mr_live_times){.clock = clock};
 }
 
-static int64_t add(int64_t a, int64_t b) {
-    int64_t sum;
-    if (__builtin_add_overflow(a, b, &sum))
-        return b > 0 ? INT64_MAX : INT64_MIN + 1;
-    return sum;
+/* Within 73 years, so that sums of them do not overflow. */
+static int64_t bounded(int64_t time_ns) {
+    static const int64_t most_ns = INT64_MAX / 4;
+    return time_ns == MR_NO_TIME || (time_ns <= most_ns && time_ns >= -most_ns) ? time_ns
+           : time_ns > 0                                                       ? most_ns
+                                                                               : -most_ns;
 }
 
 static int64_t later(int64_t a, int64_t b) {
@@ -34,19 +35,19 @@ static void invent(const mr_live_times *times, mr_packet *packet) {
 static void shift(mr_live_times *times, mr_packet *packet, bool has_dts) {
     int64_t begin = packet->pts_ns != MR_NO_TIME ? packet->pts_ns : packet->dts_ns;
     if (!times->begun)
-        times->shift_ns = -later(begin, -INT64_MAX);
-    int64_t now = add(has_dts ? packet->dts_ns : packet->pts_ns, times->shift_ns), expected = expect(times, packet);
+        times->shift_ns = -begin;
+    int64_t now = (has_dts ? packet->dts_ns : packet->pts_ns) + times->shift_ns, expected = expect(times, packet);
     /* Pictures that are shown before earlier ones run back, by less than a second, unless the order of decoding is known. */
-    bool back = times->begun && now < add(times->last_ns, -second_ns);
-    bool ahead = times->begun && now > add(expected, AHEAD * second_ns);
+    bool back = times->begun && now < times->last_ns - second_ns;
+    bool ahead = times->begun && now > expected + AHEAD * second_ns;
     if (back || ahead) {
-        times->shift_ns = add(times->shift_ns, expected - now);
+        times->shift_ns += expected - now;
         times->jumps++;
     }
     if (packet->pts_ns != MR_NO_TIME)
-        packet->pts_ns = add(packet->pts_ns, times->shift_ns);
+        packet->pts_ns += times->shift_ns;
     if (has_dts)
-        packet->dts_ns = add(packet->dts_ns, times->shift_ns);
+        packet->dts_ns += times->shift_ns;
 }
 
 /* Decoding times rise; a picture is not shown before it is decoded. */
@@ -66,7 +67,7 @@ static void replace(mr_live_times *times, mr_packet *packet, int64_t shown_ns) {
     int64_t came = times->begun ? later(times->shown_ns + step_ns, times->shown_ns + packet->arrived_ns - times->led_ns)
                                 : 0;
     bool leads = !times->begun || shown_ns >= times->highest_ns;
-    packet->pts_ns = leads ? came : later(add(times->shown_ns, shown_ns - times->highest_ns), 0);
+    packet->pts_ns = leads ? came : later(times->shown_ns + shown_ns - times->highest_ns, 0);
     packet->dts_ns = MR_NO_TIME;
     if (leads) {
         times->shown_ns = came;
@@ -80,6 +81,8 @@ static int64_t date_of(int64_t monotonic_ns) {
 
 void mr_live_times_pass(mr_live_times *times, mr_packet *packet) {
     bool has_dts = packet->dts_ns != MR_NO_TIME;
+    packet->pts_ns = bounded(packet->pts_ns);
+    packet->dts_ns = bounded(packet->dts_ns);
     if (packet->pts_ns == MR_NO_TIME && !has_dts)
         invent(times, packet);
     else

@@ -141,12 +141,11 @@ class Live(harness.Case):
         self.runtime.mkdir(mode=0o700)
         self.environment = {"XDG_RUNTIME_DIR": str(self.runtime)}
 
-    def begin(self, sources, *arguments, decode="", environment=None, results=""):
-        """A run of those sources, {name: options}, decoded, with a row for each picture."""
-        text = "version: 1\npipeline: live\nsources:\n"
-        for name, options in sources.items():
-            text += f"  {name}: {{{options}}}\n"
-        text += f"stages:\n  decode: {{input: [{', '.join(sources)}]{decode}}}\n"
+    def begin(self, sources, *arguments, decode="", environment=None, results="", given=None, decoded=None):
+        """A run of those sources, {name: options}, or of `given`, decoded, with a row for each picture."""
+        text = "version: 1\npipeline: live\n"
+        text += given or "sources:\n" + "".join(f"  {name}: {{{options}}}\n" for name, options in sources.items())
+        text += f"\nstages:\n  decode: {{input: [{decoded or ', '.join(sources)}]{decode}}}\n"
         text += f"  results: {{type: jsonl, input: decode, path: out.jsonl{results}}}\n"
         self.errors = self.folder / "errors.txt"
         errors = self.errors.open("w")
@@ -179,6 +178,13 @@ class Live(harness.Case):
             return {}
         return {one["id"]: one["connection"] for one in json.loads(done.stdout)["status"]["sources"]
                 if "connection" in one}
+
+    def ctl(self, *arguments):
+        return call([MILLRACE, "ctl", *arguments], environment=self.environment).returncode == 0
+
+    def held(self, child):
+        """How many threads and descriptors it has."""
+        return tuple(len(list(pathlib.Path(f"/proc/{child.pid}/{what}").iterdir())) for what in ("task", "fd"))
 
     def await_state(self, child, source, *states):
         """What ctl tells of the source once it is in one of these states."""

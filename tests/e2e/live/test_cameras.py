@@ -102,6 +102,24 @@ class Cameras(Live):
         self.assertTrue(all("captured" in row for row in self.rows("arrival")))
         self.assertFalse(any("captured" in row for row in self.rows("stream")))
 
+    def test_added_and_removed(self):
+        """Cameras that are there, or not, come to a run and leave it, with their threads and descriptors."""
+        _, at = streams.rtsp(self, f"/a={streams.pattern()}")
+        child = self.begin({"max": 3}, given="sources: {max: 3}", decoded="sources.*")
+        self.wait_until(lambda: self.ctl("status"), child)
+        before = self.held(child)
+        for _ in range(3):
+            self.assertTrue(self.ctl("add", "cam", f"uri=rtsp://u:geheim@127.0.0.1:{at}/a"))
+            self.assertTrue(self.ctl("add", "dead", f"uri=rtsp://127.0.0.1:{streams.port()}/a"))
+            rows = len(self.rows())
+            self.wait_until(lambda: len(self.rows("cam")) > rows + 5, child)
+            self.await_state(child, "dead", "away")
+            self.assertTrue(self.ctl("remove", "dead") and self.ctl("remove", "cam"))
+        self.wait_until(lambda: self.held(child) <= before, child)
+        self.assertEqual({row["epoch"] if "epoch" in row else 0 for row in self.rows("cam")}, {0, 1, 2})
+        self.finish(child)
+        self.assertNotIn("geheim", self.errors.read_text())
+
 
 if __name__ == "__main__":
     main()

@@ -1,0 +1,98 @@
+/* URLs: their parts, and that user and password are not shown. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/base/url.h"
+
+static void assert_part(mr_url_part part, const char *text) {
+    char copy[256];
+    if (!text) {
+        assert_null(part.text);
+        return;
+    }
+    snprintf(copy, sizeof copy, "%.*s", (int)part.bytes, part.text);
+    assert_string_equal(copy, text);
+}
+
+static void test_parts(void **state) {
+    static const struct {
+        const char *url, *scheme, *user, *password, *host, *port, *rest;
+    } cases[] = {
+        {"rtsp://camera/a?b#c", "rtsp", NULL, NULL, "camera", NULL, "/a?b#c"},
+        {"RTSP://u:p@10.0.0.7:554/", "RTSP", "u", "p", "10.0.0.7", "554", "/"},
+        {"http://u@[fe80::1]:80", "http", "u", NULL, "fe80::1", "80", NULL},
+        {"http://[::1]/x@y", "http", NULL, NULL, "::1", NULL, "/x@y"},
+        {"rtsp://u:p@ss@h", "rtsp", "u", "p@ss", "h", NULL, NULL},
+        {"rtsp://u:p/s?s#@h:5/x", "rtsp", "u", "p/s?s#", "h", "5", "/x"},
+        {"udp://@:1234", "udp", "", NULL, "", "1234", NULL},
+        {"srt://:7001?mode=listener", "srt", NULL, NULL, "", "7001", "?mode=listener"},
+        {"rtsp://", "rtsp", NULL, NULL, "", NULL, NULL},
+    };
+    mr_url url;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_true(mr_url_split(cases[i].url, &url));
+        assert_part(url.scheme, cases[i].scheme);
+        assert_part(url.user, cases[i].user);
+        assert_part(url.password, cases[i].password);
+        assert_part(url.host, cases[i].host);
+        assert_part(url.port, cases[i].port);
+        assert_part(url.rest, cases[i].rest);
+    }
+    assert_false(mr_url_split("clip.mp4", &url));
+    assert_false(mr_url_split("://a", &url));
+    assert_false(mr_url_split("lavfi:testsrc", &url));
+    assert_false(mr_url_split("", &url));
+}
+
+static void test_signs(void **state) {
+    char text[16];
+    (void)state;
+    assert_true(mr_url_decode((mr_url_part){"a%40%3a%zz%2", 12}, text, sizeof text));
+    assert_string_equal(text, "a@:%zz%2");
+    assert_false(mr_url_decode((mr_url_part){"a%00b", 5}, text, sizeof text));
+    assert_false(mr_url_decode((mr_url_part){"0123456789abcdef", 16}, text, sizeof text));
+    assert_true(mr_url_encode("a@:/-._~", text, sizeof text));
+    assert_string_equal(text, "a%40%3A%2F-._~");
+    assert_false(mr_url_encode("@@@@@@", text, sizeof text));
+}
+
+static void test_query(void **state) {
+    mr_url url;
+    (void)state;
+    assert_true(mr_url_split("srt://h:1?mode=x&passphrase=geheim#y", &url));
+    assert_part(mr_url_query(&url, "passphrase"), "geheim");
+    assert_part(mr_url_query(&url, "mode"), "x");
+    assert_part(mr_url_query(&url, "pass"), NULL);
+    assert_true(mr_url_split("srt://h:1", &url));
+    assert_part(mr_url_query(&url, "mode"), NULL);
+}
+
+static void test_hiding(void **state) {
+    static const char *const cases[][2] = {
+        {"Opening 'http://u:p@h/a.ts' for reading", "Opening 'http://h/a.ts' for reading"},
+        {"from rtsp://u:p/q@h/x to http://a:b@c", "from rtsp://h/x to http://c"},
+        {"srt://h?passphrase=geheim&mode=x", "srt://h?passphrase=&mode=x"},
+        {"http://h/a@b and x@y", "http://h/a@b and x@y"},
+        {"no URL: a:b@c ://", "no URL: a:b@c ://"},
+    };
+    char text[128];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(text, sizeof text, "%s", cases[i][0]);
+        mr_url_hide(text);
+        assert_string_equal(text, cases[i][1]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_signs),
+                                       cmocka_unit_test(test_query), cmocka_unit_test(test_hiding)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+/* Times of live packets: from 0, never back, however the clock of the stream behaves. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "stages/live/live_times.h"
+
+static const int64_t frame_ns = 40000000, second_ns = 1000000000;
+
+static mr_packet packet_of(int64_t pts_ns, int64_t dts_ns, int64_t arrived_ns) {
+    return (mr_packet){.pts_ns = pts_ns, .dts_ns = dts_ns, .arrived_ns = arrived_ns, .captured_ns = MR_NO_TIME};
+}
+
+static mr_packet pass(mr_live_times *times, int64_t pts_ns, int64_t dts_ns, int64_t arrived_ns) {
+    mr_packet packet = packet_of(pts_ns, dts_ns, arrived_ns);
+    mr_live_times_pass(times, &packet);
+    return packet;
+}
+
+static void test_they_begin_at_0_and_keep_their_distances(void **state) {
+    mr_live_times times;
+    (void)state;
+    mr_live_times_begin(&times, MR_LIVE_STREAM);
+    for (int64_t i = 0; i < 100; i++) {
+        mr_packet packet = pass(&times, 7 * second_ns + i * frame_ns, MR_NO_TIME, 99 + i * frame_ns + i % 7 * 1000000);
+        assert_int_equal(packet.pts_ns, i * frame_ns);
+        assert_int_equal(packet.dts_ns, MR_NO_TIME);
+        assert_int_equal(packet.captured_ns, MR_NO_TIME);
+    }
+    assert_int_equal(times.jumps, 0);
+}
+
+/* I P B B: decoded 0 1 2 3, shown 0 3 1 2. */
+static void test_pictures_out_of_order(void **state) {
+    static const int64_t shown[] = {0, 3, 1, 2, 6, 4, 5};
+    mr_live_times times;
+    (void)state;
+    for (int with_dts = 0; with_dts < 2; with_dts++) {
+        mr_live_times_begin(&times, MR_LIVE_STREAM);
+        for (int64_t i = 0; i < 7; i++) {
+            int64_t dts = with_dts ? second_ns + (i - 1) * frame_ns : MR_NO_TIME;
+            mr_packet packet = pass(&times, second_ns + shown[i] * frame_ns, dts, i * frame_ns);
+            assert_int_equal(packet.pts_ns, shown[i] * frame_ns);
+            assert_int_equal(packet.dts_ns, with_dts ? (i - 1) * frame_ns : MR_NO_TIME);
+        }
+        assert_int_equal(times.jumps, 0);
+    }
+}
+
+static void test_jumps_go_on_by_the_arrival(void **state) {
+    static const int64_t jumps[] = {-95443717, -20, 20, 95443717}; /* seconds: also of the 33 bits of a transport stream */
+    mr_live_times times;
+    (void)state;
+    for (size_t j = 0; j < 4; j++) {
+        mr_live_times_begin(&times, MR_LIVE_STREAM);
+        pass(&times, 0, MR_NO_TIME, 0);
+        pass(&times, frame_ns, MR_NO_TIME, frame_ns);
+        mr_packet packet = pass(&times, 2 * frame_ns + jumps[j] * second_ns, MR_NO_TIME, 2 * frame_ns);
+        assert_int_equal(packet.pts_ns, 2 * frame_ns);
+        packet = pass(&times, 3 * frame_ns + jumps[j] * second_ns, MR_NO_TIME, 3 * frame_ns + 5);
+        assert_int_equal(packet.pts_ns, 3 * frame_ns);
+        assert_int_equal(times.jumps, 1);
+    }
+}
+
+/* One frame in 20 seconds is no jump. */
+static void test_a_pause_is_none(void **state) {
+    mr_live_times times;
+    (void)state;
+    mr_live_times_begin(&times, MR_LIVE_STREAM);
+    pass(&times, 0, 0, 0);
+    mr_packet packet = pass(&times, 20 * second_ns, 20 * second_ns, 20 * second_ns + 300000000);
+    assert_int_equal(packet.pts_ns, 20 * second_ns);
+    assert_int_equal(times.jumps, 0);
+}
+
+static void test_standing_still_and_missing(void **state) {
+    mr_live_times times;
+    int64_t last = -1;
+    (void)state;
+    mr_live_times_begin(&times, MR_LIVE_STREAM);
+    for (int64_t i = 0; i < 10; i++) {
+        mr_packet packet = pass(&times, 5, 5, i * frame_ns);
+        assert_true(packet.dts_ns > last && packet.pts_ns >= packet.dts_ns);
+        last = packet.dts_ns;
+    }
+    mr_live_times_begin(&times, MR_LIVE_STREAM);
+    for (int64_t i = 0; i < 10; i++)
+        assert_int_equal(pass(&times, MR_NO_TIME, MR_NO_TIME, 17 + i * frame_ns).pts_ns, i * frame_ns);
+}
+
+static void test_any_numbers(void **state) {
+    static const int64_t wild[] = {INT64_MAX, INT64_MIN + 1, 0, INT64_MAX - 1, 1, INT64_MIN + 2, -1};
+    mr_live_times times;
+    (void)state;
+    for (int has_dts = 0; has_dts < 2; has_dts++) {
+        int64_t last = INT64_MIN;
+        mr_live_times_begin(&times, MR_LIVE_STREAM);
+        for (int64_t i = 0; i < 70; i++) {
+            int64_t time = wild[i % 7];
+            mr_packet packet = pass(&times, time, has_dts ? time : MR_NO_TIME, i * frame_ns);
+            int64_t decoded = has_dts ? packet.dts_ns : times.last_ns;
+            assert_true(decoded >= last);
+            last = decoded;
+        }
+    }
+}
+
+static void test_arrival(void **state) {
+    static const int64_t shown[] = {0, 3, 1, 2, 6, 4, 5};
+    mr_live_times times;
+    (void)state;
+    mr_live_times_begin(&times, MR_LIVE_ARRIVAL);
+    for (int64_t i = 0; i < 7; i++) {
+        mr_packet packet = pass(&times, shown[i] * frame_ns, MR_NO_TIME, second_ns + i * frame_ns);
+        assert_true(packet.captured_ns > 0);
+        if (i == 1)
+            assert_int_equal(packet.pts_ns, frame_ns);
+        if (i == 2) /* two frames before that one */
+            assert_int_equal(packet.pts_ns, 0);
+        if (i == 4)
+            assert_int_equal(packet.pts_ns, 4 * frame_ns);
+    }
+}
+
+static void test_the_camera_tells(void **state) {
+    mr_live_times times;
+    mr_packet packet = packet_of(0, MR_NO_TIME, 0);
+    (void)state;
+    mr_live_times_begin(&times, MR_LIVE_CAMERA);
+    packet.captured_ns = 1700000000000000000;
+    mr_live_times_pass(&times, &packet);
+    assert_int_equal(packet.captured_ns, 1700000000000000000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_they_begin_at_0_and_keep_their_distances), cmocka_unit_test(test_pictures_out_of_order),
+        cmocka_unit_test(test_jumps_go_on_by_the_arrival),               cmocka_unit_test(test_a_pause_is_none),
+        cmocka_unit_test(test_standing_still_and_missing),               cmocka_unit_test(test_any_numbers),
+        cmocka_unit_test(test_arrival),                                  cmocka_unit_test(test_the_camera_tells),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
