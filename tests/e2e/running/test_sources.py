@@ -81,7 +81,7 @@ class Sources(harness.Controlled):
         # The ended one's place is free.
         self.ctl("add", "four", "uri=" + PATTERN.format(size="64x64", seconds=1))
         self.wait_until(lambda: self.of()["four"]["ended"])
-        self.assertRegex(self.ctl("remove", "two").stdout, r"two is gone: \d+ frames, \d+ delivered, 0 dropped")
+        self.assertRegex(self.ctl("remove", "two").stdout, r"two is removed: \d+ frames, \d+ delivered, 0 dropped")
         self.assertTrue(self.of()["two"]["removed"])
         self.ctl("remove", "two", code=64)
         self.ctl("add", "two", "uri=" + PATTERN.format(size="80x60", seconds=1))
@@ -174,7 +174,7 @@ class Sources(harness.Controlled):
 
             for turn in range(300):
                 ask(do="add", argument=f"g{turn % 5}", options={"uri": str(clip)})
-                self.assertIn("is gone", ask(do="remove", argument=f"g{turn % 5}")["text"])
+                self.assertIn("is removed", ask(do="remove", argument=f"g{turn % 5}")["text"])
                 if turn == 100:
                     before = state()
             # The thread of the last answer may still be ending.

@@ -102,11 +102,11 @@ static int change(request *asked, change_function *function, const char *done) {
 }
 
 static int add(request *asked) {
-    return change(asked, mr_pipeline_add_source, "is there");
+    return change(asked, mr_pipeline_add_source, "is added");
 }
 
 static int set(request *asked) {
-    return change(asked, mr_pipeline_set_source, "begins anew");
+    return change(asked, mr_pipeline_set_source, "starts again with these options");
 }
 
 /* The latest account of a source. */
@@ -119,7 +119,7 @@ static void say_account(request *asked) {
         if (strcmp(row->id, asked->argument) != 0)
             continue;
         asked->text = words("%s %s: %llu frames, %llu delivered, %llu dropped, %llu absorbed, %llu in flight\n", row->id,
-                            summary->stays && summary->stays[i].removed ? "is gone" : "is leaving",
+                            summary->stays && summary->stays[i].removed ? "is removed" : "is being removed",
                             (unsigned long long)row->in, (unsigned long long)row->delivered,
                             (unsigned long long)row->dropped, (unsigned long long)row->absorbed,
                             (unsigned long long)row->in_flight);

@@ -44,7 +44,7 @@ static const mr_usage usage = {
             "                     it is proven first, and if anything is wrong, nothing has changed. Paths are the\n"
             "                     run's: relative ones start in its working directory\n"
             "  set ID KEY=VALUE...\n"
-            "                     changes options of a source, and keeps the others: it begins anew\n"
+            "                     changes options of a source, and keeps the others: it starts again\n"
             "  remove ID          removes a source; what is in flight of it is delivered\n"
             "  trigger ID         makes a stage `record` record now: that of this id, or those of this source\n\n"
             "  --control PATH     the socket, as `run --control PATH` was given it\n"
