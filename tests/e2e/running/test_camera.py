@@ -167,6 +167,30 @@ class Pipelines(Camera):
         self.assertEqual({len(row["classes"]) for row in rows}, {5})
         self.assertEqual(self.sources, {"camera"})
 
+    def test_a_site(self):
+        """Three cameras of a list; one is taken off it while the pipeline runs."""
+        serve, line = self.commands("cameras.yaml")
+        self.assertEqual(serve, "tools/camera holiday.mp4 --count 3")
+        urls = self.begin(self.folder / "holiday.mp4", "--port", "0", "--count", "3", count=3)
+        site = (ROOT / "pipelines/cameras/site.yaml").read_text()
+        site = site.replace("rtsp://127.0.0.1:8554", urls[0].rpartition("/")[0])
+        path = self.folder / "site.yaml"
+        path.write_text(site)
+        all_three, later = {"camera1", "camera2", "camera3"}, []
+
+        def enough(rows):
+            seen = {source: sum(row["source"] == source for row in rows) for source in all_three}
+            if min(seen.values()) > 3 and not later:
+                path.write_text(site.partition("camera3:")[0])
+                later.append(seen)
+            return bool(later) and all(seen[source] > later[0][source] + 10 for source in ("camera1", "camera2"))
+
+        rows = self.run_until(f"CAMERAS={path} {line}", self.folder / "cameras.jsonl", enough)
+        last = {source: max(row["pts"] for row in rows if row["source"] == source) for source in all_three}
+        self.assertLess(last["camera3"], min(last["camera1"], last["camera2"]))
+        self.assertEqual({len(row["classes"]) for row in rows}, {5})
+        self.assertEqual(self.sources, all_three)
+
 
 if __name__ == "__main__":
     main()
