@@ -19,8 +19,8 @@ typedef struct mr_url {
 
 enum { MR_URL_HOST = 256, MR_URL_BYTES = 4096 };
 
-/* False if the text does not begin with a scheme and "://". Signs that should be written as "%2F" are taken as part of a
- * password if an "@" follows them. */
+/* False if the text does not begin with a scheme and "://". Signs that should be written as "%2F" are taken as part of
+ * a password if an "@" follows them. */
 bool mr_url_split(const char *text, mr_url *url);
 bool mr_url_has_scheme(const char *text, const char *scheme);
 /* Copies a part with "%2F" as "/"; false if it does not fit or is not a C string. */

@@ -1,5 +1,5 @@
-/* The places of sources that come and go: which source has which place, what becomes of one that leaves, and the account
- * of each. Internal to the engine; millrace.h documents what a program sees of it.
+/* The places of sources that come and go: which source has which place, what becomes of one that leaves, and the
+ * account of each. Internal to the engine; millrace.h documents what a program sees of it.
  *
  * A place is a source of the plan with all instances that work for it alone (turns.h opens and resets them). Its plan's
  * vertex is changed only while nobody has it; the graph's lock guards that, and all readers but instances that have a
@@ -34,7 +34,8 @@ int mr_seat_leave(mr_graph *graph, const char *id);
 int mr_seat_await(mr_graph *graph, const char *id, int64_t timeout_ns);
 /* The number of the source of that id: MR_SOURCE_NONE if it is not there. With the lock. */
 uint32_t mr_seat_find(const mr_graph *graph, const char *id);
-/* Copies the map of its options into the arena, and of its places the file's name. MR_ERROR_USAGE if it is not there. */
+/* Copies the map of its options into the arena, and of its places the file's name. MR_ERROR_USAGE if it is not
+ * there. */
 int mr_seat_options(mr_graph *graph, const char *id, mr_arena *arena, mr_yaml **node);
 
 /* For turns.h: the place of a source is vacant. True if the next one has it now. */

@@ -15,7 +15,8 @@ int mr_graph_wait(mr_graph *graph, int64_t timeout_ns);
 int mr_graph_trigger(mr_graph *graph, const char *id);
 /* See mr_pipeline_enable_device. */
 int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enabled);
-/* A frame of an external source, which has that id (the plan's pointer); takes the frame's reference on success only. */
+/* A frame of an external source, which has that id (the plan's pointer); takes the frame's reference on success
+ * only. */
 int mr_graph_push(mr_graph *graph, uint32_t source, const char *id, mr_frame *frame, int64_t timeout_ns);
 
 /* Private to start.c and graph.c: instances, links and routes. */

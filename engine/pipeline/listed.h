@@ -1,8 +1,8 @@
 /* Sources of a watched list (`sources_from`): added, changed and removed as the list says.
  *
- * A thread of its own reads the list when the pipeline starts, when a file of it changes, and when it is asked to. A list
- * with an error in its text changes nothing. A source that cannot be added, since it cannot be read or does not fit, does
- * not keep the others waiting: it is reported with its place, and tried again when the list is read again. */
+ * A thread of its own reads the list when the pipeline starts, when a file of it changes, and when it is asked to. A
+ * list with an error in its text changes nothing. A source that cannot be added, since it cannot be read or does not
+ * fit, does not keep the others waiting: it is reported with its place, and tried again when the list is read again. */
 #ifndef MILLRACE_PIPELINE_LISTED_H
 #define MILLRACE_PIPELINE_LISTED_H
 

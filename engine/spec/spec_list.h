@@ -1,7 +1,8 @@
 /* Lists of sources: the file, or the folder of files, that `sources_from` names.
  *
- * A file is a map from ids to sources, as the section `sources` of a pipeline is. All is checked as a pipeline's text is:
- * ids, keys, values, and how many there are; whether a source can be read, and fits, is checked when it is added. */
+ * A file is a map from ids to sources, as the section `sources` of a pipeline is. All is checked as a pipeline's text
+ * is: ids, keys, values, and how many there are; whether a source can be read, and fits, is checked when it is
+ * added. */
 #ifndef MILLRACE_SPEC_SPEC_LIST_H
 #define MILLRACE_SPEC_SPEC_LIST_H
 

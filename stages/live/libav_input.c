@@ -13,7 +13,8 @@
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
 
-/* Packets are looked at for so long to find streams and sizes (microseconds, of the stream's time) and so many bytes. */
+/* Packets are looked at for so long to find streams and sizes (microseconds, of the stream's time) and so many
+ * bytes. */
 static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
 static const AVRational nanoseconds = {1, 1000000000};
@@ -96,7 +97,8 @@ static int interrupted(void *context) {
     return input->ran_out || input->refused || atomic_load(input->cancelled);
 }
 
-/* ---- options ------------------------------------------------------------------------------------------------------ */
+/* ---- options
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void set_tls(const mr_connection_params *params, AVDictionary **options) {
     av_dict_set(options, "tls_verify", "1", 0);
@@ -132,7 +134,8 @@ static bool address_of(const mr_connection_params *params, char *text, size_t by
     return mr_url_with_user(params->url, plain ? NULL : params->user, plain ? NULL : params->password, text, bytes);
 }
 
-/* ---- parts, and other places --------------------------------------------------------------------------------------- */
+/* ---- parts, and other places
+ * --------------------------------------------------------------------------------------- */
 
 static int refuse_host(mr_libav_input *input, const char *url) {
     mr_url parts;
@@ -173,7 +176,8 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
     return error;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------ */
+/* ---- opening
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* A session description is a file here, whose streams come from the network. */
 static int open_description(mr_libav_input *input) {
@@ -304,7 +308,8 @@ void mr_libav_input_close(mr_libav_input *input) {
     mr_media_unref(&input->media);
 }
 
-/* ---- packets ------------------------------------------------------------------------------------------------------ */
+/* ---- packets
+ * ------------------------------------------------------------------------------------------------------ */
 
 static int64_t to_ns(const mr_libav_input *input, int64_t time) {
     return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME

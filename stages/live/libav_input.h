@@ -1,9 +1,10 @@
 /* A stream of the network, opened and read by libavformat: which protocols and hosts it may go to, TLS, limits of the
- * look at it before it begins, and the meaning of its errors. Calls block until their deadline, or until `cancelled`; one thread.
+ * look at it before it begins, and the meaning of its errors. Calls block until their deadline, or until `cancelled`;
+ * one thread.
  *
- * libavformat follows redirections of HTTP by itself. The host that one leads to is compared with allow_hosts when it has
- * been connected to, before anything of its answer is used; those of playlists and manifests, and of all that they name, are
- * compared before. */
+ * libavformat follows redirections of HTTP by itself. The host that one leads to is compared with allow_hosts when it
+ * has been connected to, before anything of its answer is used; those of playlists and manifests, and of all that they
+ * name, are compared before. */
 #ifndef MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 #define MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 
@@ -33,8 +34,8 @@ typedef struct mr_libav_input {
     uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */
 } mr_libav_input;
 
-/* Opens within params->open_timeout_ns; on failure, too, it is to be closed. MR_ERROR_IO, _PERMISSION, _NO_INPUT, _DATA,
- * _CONFIG (a host that is not allowed), _MEMORY, _CANCELLED. */
+/* Opens within params->open_timeout_ns; on failure, too, it is to be closed. MR_ERROR_IO, _PERMISSION, _NO_INPUT,
+ * _DATA, _CONFIG (a host that is not allowed), _MEMORY, _CANCELLED. */
 int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled);
 /* What is known of the stream before its packets are decoded. */
 void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey);

@@ -162,8 +162,8 @@ static bool may_mend(int status) {
            status == MR_ERROR_PROTOCOL;
 }
 
-/* The time to the next try doubles up to the longest, but for the first minutes stays below a tenth of the time that the
- * stream has been away, so that it is soon seen to be back. What will not mend is tried no more often than that. */
+/* The time to the next try doubles up to the longest, but for the first minutes stays below a tenth of the time that
+ * the stream has been away, so that it is soon seen to be back. What will not mend is tried no more often than that. */
 static int64_t next_delay(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     int64_t away = (mr_live_now_ns() - reader->away_ns) / 10, most = params->most_ns;
@@ -272,7 +272,8 @@ static int connect_once(live_reader *reader) {
     return MR_OK;
 }
 
-/* Waits until it is time, and connects. MR_OK, or the answer of reading; MR_OK without a connection: that try failed. */
+/* Waits until it is time, and connects. MR_OK, or the answer of reading; MR_OK without a connection: that try
+ * failed. */
 static int connect_next(live_reader *reader) {
     if (!await_next(reader))
         return mr_fail(MR_ERROR_CANCELLED, "stopped");

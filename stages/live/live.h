@@ -9,8 +9,8 @@
  *                                   -> failed         (away for longer than give_up)
  *                        -> ended                     (a recording is over; on_away: end)
  *
- * Packets behind a gap are MR_FRAME_CORRUPT until a decoder can begin anew: pictures before that are made of others that
- * are wrong. One thread, but for mr_live_wake. */
+ * Packets behind a gap are MR_FRAME_CORRUPT until a decoder can begin anew: pictures before that are made of others
+ * that are wrong. One thread, but for mr_live_wake. */
 #ifndef MILLRACE_STAGES_LIVE_LIVE_H
 #define MILLRACE_STAGES_LIVE_LIVE_H
 

@@ -1,5 +1,5 @@
-/* Times of the packets of one connection, as they go on: from 0 at its first packet, in decode order never running back,
- * however the clock of the stream jumps, stands still, runs back or is missing. One thread. */
+/* Times of the packets of one connection, as they go on: from 0 at its first packet, in decode order never running
+ * back, however the clock of the stream jumps, stands still, runs back or is missing. One thread. */
 #ifndef MILLRACE_STAGES_LIVE_LIVE_TIMES_H
 #define MILLRACE_STAGES_LIVE_LIVE_TIMES_H
 
@@ -8,8 +8,8 @@
 
 #include "stages/media/media_reader.h"
 
-/* STREAM: as the sender says. ARRIVAL: when packets came; those that are shown before an earlier one keep their distance
- * from it. CAMERA: as STREAM, beside the time at which the camera took the picture. */
+/* STREAM: as the sender says. ARRIVAL: when packets came; those that are shown before an earlier one keep their
+ * distance from it. CAMERA: as STREAM, beside the time at which the camera took the picture. */
 typedef enum mr_live_clock { MR_LIVE_STREAM, MR_LIVE_ARRIVAL, MR_LIVE_CAMERA } mr_live_clock;
 
 typedef struct mr_live_times {

@@ -25,8 +25,9 @@ int mr_side_pack(const AVPacket *packet, mr_buffer **buffer);
 int mr_side_unpack(const mr_plane *plane, AVPacket *packet);
 
 /* Lends payload, times, flags and side data of a frame to an empty packet, in nanoseconds, with a reference to the
- * payload's buffer; not to the frame, whose receipt must close even while a library still holds its last packet. Without
- * the padding that FFmpeg's readers need there is no reference, and the library has to copy. An AVERROR on failure. */
+ * payload's buffer; not to the frame, whose receipt must close even while a library still holds its last packet.
+ * Without the padding that FFmpeg's readers need there is no reference, and the library has to copy. An AVERROR on
+ * failure. */
 int mr_packet_lend(AVPacket *packet, const mr_frame *frame);
 /* Moves the payload of a packet into a plane, without copying it if the packet is counted. MR_ERROR_MEMORY. */
 int mr_packet_keep(AVPacket *packet, mr_plane *plane);

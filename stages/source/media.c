@@ -1,4 +1,5 @@
-/* media: packets of video files, image folders, test patterns, and streams of cameras and servers, one packet a frame. */
+/* media: packets of video files, image folders, test patterns, and streams of cameras and servers, one packet a
+ * frame. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

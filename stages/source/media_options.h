@@ -46,7 +46,8 @@ typedef struct mr_media_options {
 
 extern const mr_option mr_media_option_table[];
 
-/* Refuses options that are for streams if the uri is a file, and the reverse, at their place. MR_OK or MR_ERROR_CONFIG. */
+/* Refuses options that are for streams if the uri is a file, and the reverse, at their place. MR_OK or
+ * MR_ERROR_CONFIG. */
 int mr_media_check_options(mr_negotiation *negotiation, bool is_stream);
 /* Times to play: 1 for false, -1 for true; 0 if the text is neither of them nor a count. */
 int64_t mr_media_parse_loop(const char *text);

@@ -1,5 +1,5 @@
-/* Accounts of sources that were removed: the latest of them each by itself, the earlier ones together, so that the amount
- * is bounded however many come and go. Ids, stages and reasons are kept by pointer. The caller has a lock. */
+/* Accounts of sources that were removed: the latest of them each by itself, the earlier ones together, so that the
+ * amount is bounded however many come and go. Ids, stages and reasons are kept by pointer. The caller has a lock. */
 #ifndef MILLRACE_FLOW_LEDGER_DEPARTED_H
 #define MILLRACE_FLOW_LEDGER_DEPARTED_H
 

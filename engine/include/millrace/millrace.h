@@ -55,8 +55,8 @@ MR_API int mr_type_list_add(mr_type_list *list, const mr_stage_type *const *type
 /* Frees the array; the list is empty then. */
 MR_API void mr_type_list_fini(mr_type_list *list);
 
-/* True once a sink of this process that comes with millrace (`jsonl`, `csv`) has opened standard output for its records:
- * the program writes its own text to standard error then. Any thread. */
+/* True once a sink of this process that comes with millrace (`jsonl`, `csv`) has opened standard output for its
+ * records: the program writes its own text to standard error then. Any thread. */
 MR_API bool mr_output_takes_stdout(void);
 
 typedef struct mr_pipeline mr_pipeline;
@@ -199,15 +199,15 @@ MR_API void mr_pipeline_destroy(mr_pipeline **pipeline);
 
 /* Adds a source: `id` as in a file, and its options, with keys such as "uri", "every" and "type" and values as YAML
  * text; those that are not given are as under `like`. Relative paths start in the working directory. An id may be added
- * again after it was removed or has ended: its epochs (mr_identity) then go on behind those of before. MR_ERROR_USAGE: a
- * source of that id is there, or the pipeline has no room for any. The status is the first error's, as of
+ * again after it was removed or has ended: its epochs (mr_identity) then go on behind those of before. MR_ERROR_USAGE:
+ * a source of that id is there, or the pipeline has no room for any. The status is the first error's, as of
  * mr_pipeline_open. */
 MR_API int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t option_count,
                                   const mr_override *options, mr_diagnostics *diagnostics);
 /* Removes a source: it gives no more frames, those on their way are delivered or dropped by name, and its threads,
- * files and memory are released. Waits for that up to timeout_ns (0: not at all, -1: without end); MR_ERROR_AGAIN: frames
- * of it are still on their way, or held by the program, and the rest happens without the caller. MR_ERROR_USAGE: there
- * is no source of that id. */
+ * files and memory are released. Waits for that up to timeout_ns (0: not at all, -1: without end); MR_ERROR_AGAIN:
+ * frames of it are still on their way, or held by the program, and the rest happens without the caller. MR_ERROR_USAGE:
+ * there is no source of that id. */
 MR_API int mr_pipeline_remove_source(mr_pipeline *pipeline, const char *id, int64_t timeout_ns);
 /* Changes options of a source, and keeps the others. The new source is proven, then takes the place of the old one, as
  * if that had been removed and another had been added with the same id: it begins anew, in a new epoch, as soon as the

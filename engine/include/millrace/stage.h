@@ -7,8 +7,9 @@
  * Threads: `negotiate` runs while planning, on one thread. `open` and `close` run once for each instance, `open` on the
  * thread that starts the pipeline or on the instance's own, while other open instances already work. `process`, `map`
  * and `flush` of one instance never overlap, except for MR_ENTRY_STATELESS, which several workers may be in at once
- * with different inputs (mr_io_entry tells them apart), and for those whose negotiation allows it (mr_negotiation.overlap).
- * None of them may block unless the type says `blocking`; the instance then has a thread of its own.
+ * with different inputs (mr_io_entry tells them apart), and for those whose negotiation allows it
+ * (mr_negotiation.overlap). None of them may block unless the type says `blocking`; the instance then has a thread of
+ * its own.
  *
  * Errors: a negative mr_status with its message from mr_fail. In `negotiate` it refuses the pipeline, in `open` it
  * stops the start, in a source it ends that source, elsewhere it drops the inputs of that call. */
@@ -431,8 +432,8 @@ MR_API void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest);
 MR_API bool mr_io_cut_short(const mr_io *io);
 
 /* If calls of the instance overlap (mr_negotiation.overlap): MR_OK once all calls with earlier inputs have returned
- * MR_DONE or an error, and until this one does. Before that MR_ERROR_AGAIN: return it from process, or from flush, which
- * is called again then. If no calls overlap, always MR_OK. */
+ * MR_DONE or an error, and until this one does. Before that MR_ERROR_AGAIN: return it from process, or from flush,
+ * which is called again then. If no calls overlap, always MR_OK. */
 MR_API int mr_io_await_turn(mr_io *io);
 /* With the return value MR_WAIT: the time of the next call. */
 MR_API void mr_io_wake_at(mr_io *io, int64_t time_ns);

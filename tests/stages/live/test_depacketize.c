@@ -447,8 +447,8 @@ static void check_lossy(const clip *of) {
 
 /* ---- odd senders ------------------------------------------------------------------------------------------------- */
 
-/* A sender that marks every packet: pictures are complete when the time changes, once that was seen, and those of before
- * are not said to be whole. */
+/* A sender that marks every packet: pictures are complete when the time changes, once that was seen, and those of
+ * before are not said to be whole. */
 static void check_marked_always(const clip *of) {
     mr_rtp_unit unit;
     mr_rtp_packet packet;
