@@ -46,8 +46,7 @@ void mr_seats_destroy(mr_graph *graph) {
     mr_names_destroy(&graph->ids);
 }
 
-/* ---- accounts
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
 static int by_frames(const void *a, const void *b) {
     const mr_class_count *first = a, *second = b;
@@ -152,8 +151,7 @@ static void close_account(mr_graph *graph, uint32_t source) {
     state->phase = MR_SOURCE_VACANT;
 }
 
-/* ---- taking a place
- * ----------------------------------------------------------------------------------------------- */
+/* ---- taking a place ---------------------------------------------------------------------------------------------- */
 
 uint32_t mr_seat_find(const mr_graph *graph, const char *id) {
     for (uint32_t s = 0; s < graph->plan->source_count; s++)
@@ -320,8 +318,7 @@ int mr_seat_take(mr_graph *graph, mr_newcomer *newcomer) {
     return status;
 }
 
-/* ---- leaving
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- leaving ----------------------------------------------------------------------------------------------------- */
 
 /* Interrupts what the source does. With the lock, so that the next source of the place is not meant. */
 static void ask_to_leave(mr_graph *graph, uint32_t place) {
@@ -423,8 +420,7 @@ int mr_seat_await(mr_graph *graph, const char *id, int64_t timeout_ns) {
     return leaving ? mr_fail(MR_ERROR_AGAIN, "%s is leaving: frames of it are on their way", id) : MR_OK;
 }
 
-/* ---- its options
- * -------------------------------------------------------------------------------------------------- */
+/* ---- its options ------------------------------------------------------------------------------------------------- */
 
 static const mr_yaml *node_of(const mr_graph *graph, uint32_t place, const char *id) {
     const mr_spec *spec = graph->sources[place].spec;

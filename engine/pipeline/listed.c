@@ -48,8 +48,7 @@ typedef struct outcome {
     int64_t added, changed, removed, refused;
 } outcome;
 
-/* ---- reports
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 static void report(const mr_diagnostics *wrong) {
     for (size_t i = 0; i < wrong->count; i++) {
@@ -74,8 +73,7 @@ static void enter(const mr_listed *listed, const outcome *came, int status) {
                  mr_audit_number("refused", (uint64_t)came->refused), mr_audit_text("status", mr_status_words(status)));
 }
 
-/* ---- differences
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- differences ------------------------------------------------------------------------------------------------- */
 
 static known *find_known(const mr_listed *listed, const char *id) {
     for (size_t i = 0; i < listed->count; i++)
@@ -170,8 +168,7 @@ static void read_list(mr_listed *listed) {
     mr_diagnostics_fini(&wrong);
 }
 
-/* ---- watching
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- watching ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t sum, const char *path) {
     struct stat about;
@@ -252,8 +249,7 @@ static void *follow(void *context) {
     return NULL;
 }
 
-/* ---- beginning and end
- * ----------------------------------------------------------------------------------------------- */
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
 int mr_listed_start(mr_listed **listed, mr_pipeline *pipeline) {
     if (!pipeline->plan->spec->sources_from || !mr_plan_changes(pipeline->plan))

@@ -6,8 +6,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "millrace/status.h"
 
-/* ---- parameters of later plans
- * -------------------------------------------------------------------------------------- */
+/* ---- parameters of later plans ----------------------------------------------------------------------------------- */
 
 static int keep_text(mr_arena *arena, const char *text, const char **kept) {
     *kept = text ? mr_arena_text(arena, text, strlen(text)) : NULL;
@@ -49,8 +48,7 @@ int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params) {
     return MR_OK;
 }
 
-/* ---- proving
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- proving ----------------------------------------------------------------------------------------------------- */
 
 static int report(mr_diagnostics *diagnostics, int status) {
     return mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message());
@@ -88,8 +86,7 @@ static int room_of(const mr_pipeline *pipeline, const mr_graph **graph) {
     return MR_OK;
 }
 
-/* ---- changing
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- changing ---------------------------------------------------------------------------------------------------- */
 
 typedef int give_place(mr_graph *graph, mr_newcomer *newcomer);
 

@@ -47,8 +47,7 @@ static int read_file(reading *r, const char *path, char **text, size_t *bytes) {
     return *text ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* ---- sources
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- sources ----------------------------------------------------------------------------------------------------- */
 
 static const mr_spec_vertex *taken_by(const mr_spec_vertex *vertices, size_t count, const char *id) {
     for (size_t i = 0; i < count; i++)
@@ -144,8 +143,7 @@ static int read_list(reading *r, const char *path) {
     return MR_OK;
 }
 
-/* ---- folders
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
 
 static int is_list(const struct dirent *entry) {
     const char *dot = strrchr(entry->d_name, '.');
@@ -167,8 +165,7 @@ static int read_folder(reading *r, const char *path) {
     return status;
 }
 
-/* ---- together
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- together ---------------------------------------------------------------------------------------------------- */
 
 static void check_count(const reading *r) {
     const mr_spec *pipeline = r->pipeline;

@@ -20,15 +20,10 @@
 #define URI(words_, write_, note_) {.kind = MR_SYNONYM_URI, .words = words_, .write = write_, .note = note_}
 #define FOREIGN(words_, whose_) {.kind = MR_SYNONYM_FILE, .words = words_, .instead = whose_}
 
-#define CAMERA "cameras are not supported yet: record a file, or push pictures to a source of type zmq.pull"
-#define NETWORK                                                                                                      \
-    "network streams are not supported yet: record a file (ffmpeg -i ADDRESS -c copy lobby.mp4), or push pictures "  \
-    "to a source of type zmq.pull"
-
 static const mr_synonym table[] = {
     /* ---- sources ---- */
     SOURCE("filesrc urisourcebin uridecodebin uridecodebin3 nvurisrcbin nvmultiurisrcbin multifilesrc splitfilesrc "
-           "VideoCapture cv2.VideoCapture VideoReader cv::VideoCapture file video videofile ffmpeg opencv decord "
+           "VideoCapture cv2.VideoCapture VideoReader cv::VideoCapture file videofile ffmpeg opencv decord "
            "image picture pictures folder directory ImageFolder DataLoader imread glob path uri",
            "media", "{type: media, uri: lobby.mp4}", NULL),
     SOURCE("videotestsrc testsrc lavfi audiotestsrc", "media", "{type: media, uri: \"lavfi:testsrc=duration=10\"}",
@@ -39,9 +34,16 @@ static const mr_synonym table[] = {
            NULL),
     SOURCE("v4l2src v4l2 camera webcam usbcam libcamerasrc nvarguscamerasrc nvv4l2camerasrc avfvideosrc ksvideosrc "
            "dshow avfoundation",
-           NULL, NULL, CAMERA),
-    SOURCE("rtspsrc rtsp rtmp rtmpsrc hls hlsdemux souphttpsrc http https udpsrc srtsrc webrtc ndi stream", NULL, NULL,
-           NETWORK),
+           "media", "{type: media, uri: /dev/video0}", NULL),
+    SOURCE("rtspsrc rtsp stream livestream nvrtspsrc", "media", "{type: media, uri: \"rtsp://10.0.0.7/stream1\"}",
+           NULL),
+    SOURCE("rtmp rtmpsrc rtmp2src", "media", "{type: media, uri: \"rtmp://10.0.0.9/live/lobby\"}", NULL),
+    SOURCE("hls hlsdemux dash dashdemux souphttpsrc http https mjpeg", "media",
+           "{type: media, uri: \"http://10.0.0.9/lobby.m3u8\"}", NULL),
+    SOURCE("udpsrc rtp", "media", "{type: media, uri: \"udp://0.0.0.0:5004\"}", NULL),
+    SOURCE("srtsrc srt", "media", "{type: media, uri: \"srt://10.0.0.9:7001\"}", NULL),
+    SOURCE("webrtc ndi", NULL, NULL,
+           "a server such as MediaMTX turns it into RTSP, which a source of type media reads"),
     SOURCE("kafka mqtt amqp redis", NULL, NULL,
            "brokers are not supported yet: push their messages to a source of type zmq.pull"),
     /* ---- stages ---- */
@@ -89,9 +91,16 @@ static const mr_synonym table[] = {
           "tracking is not part of millrace; write the output of infer with jsonl, and track in your own program"),
     STAGE("nvdsosd nvosd overlay textoverlay gvawatermark draw rectangle putText nvmultistreamtiler tiler compositor",
           NULL, NULL, "millrace draws nothing into pictures"),
-    STAGE("VideoWriter cv2.VideoWriter x264enc x265enc nvv4l2h264enc mp4mux matroskamux encoder_h264 encode "
-          "autovideosink xvimagesink ximagesink nveglglessink glimagesink imshow display rtspclientsink hlssink",
-          NULL, NULL, "millrace neither encodes nor shows video; a stage of type images writes pictures"),
+    STAGE("x264enc x265enc nvv4l2h264enc nvv4l2h265enc vp9enc av1enc openh264enc encoder_h264 h264enc transcode",
+          "encode", "{type: encode, input: decode}", "a stage of type video writes its packets"),
+    STAGE("VideoWriter cv2.VideoWriter mp4mux matroskamux mpegtsmux splitmuxsink hlssink hlssink2", "video",
+          "{type: video, input: lobby, path: recordings}",
+          "it takes packets: of a source, or of a stage of type encode"),
+    STAGE("rtspclientsink rtmpsink rtmp2sink srtsink", "video",
+          "{type: video, input: lobby, url: \"rtsp://127.0.0.1:8554/lobby\"}",
+          "it takes packets: of a source, or of a stage of type encode"),
+    STAGE("autovideosink xvimagesink ximagesink nveglglessink glimagesink imshow cv2.imshow display show window",
+          "preview", "{type: preview, input: decode}", "a page in the browser"),
     STAGE("nms non_max_suppression", NULL, NULL,
           "boxes are not part of millrace; write the output of infer with jsonl and tensors: true"),
     /* ---- keys ---- */
@@ -222,9 +231,9 @@ static const mr_synonym table[] = {
     CHOICE("activation", "true", "activation: softmax"),
     CHOICE("pool", "avg mean gap global true", "pool: average"),
     /* ---- paths and URIs ---- */
-    URI("rtsp:// rtsps:// rtmp:// rtmps:// http:// https:// udp:// rtp:// srt:// tcp:// mms:// hls:// whep://", NULL,
-        NETWORK),
-    URI("/dev/video v4l2: v4l2:// /dev/media", NULL, CAMERA),
+    URI("tcp:// mms:// hls:// whep:// webrtc://", NULL,
+        "streams are read by rtsp, rtmp, srt, udp, rtp, http and https (MJPEG, HLS, DASH)"),
+    URI("v4l2:// v4l2:", "", NULL),
     URI("$HOME/", "${HOME}/", NULL),
     URI("$PWD/", "${PWD}/", NULL),
     URI("%USERPROFILE%", "${HOME}", NULL),
@@ -346,8 +355,9 @@ static const char *carried(const mr_option *option, const mr_yaml *value) {
         return NULL;
     switch (option->kind) {
     case MR_OPTION_INT:
-        return mr_value_int(value->text, &whole) && (double)whole >= option->min && (double)whole <= option->max ? value->text
-                                                                                                               : NULL;
+        return mr_value_int(value->text, &whole) && (double)whole >= option->min && (double)whole <= option->max
+                   ? value->text
+                   : NULL;
     case MR_OPTION_DOUBLE:
     case MR_OPTION_DOUBLES:
         return mr_value_double(value->text, &number) ? value->text : NULL;
@@ -392,13 +402,18 @@ static bool is_choice(const char *written, const char *const *choices) {
     return !choices;
 }
 
+/* Whether the words of an option are all that it takes. */
+static bool has_only_words(const mr_option *option) {
+    return option->kind == MR_OPTION_ENUM && option->choices;
+}
+
 /* Whether the example is for an option of that kind: `labels` is a file for one type and a switch for another. */
 static bool suits(const mr_synonym *row, const mr_option *option) {
     const char *value = strchr(row->write, ':') + 2;
     bool is_switch = strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
     bool is_map = option->kind == MR_OPTION_MAP || option->kind == MR_OPTION_MAPS;
     return (option->kind == MR_OPTION_BOOL) == is_switch && (*value != '{' || is_map) &&
-           is_choice(row->write, option->choices);
+           (!has_only_words(option) || is_choice(row->write, option->choices));
 }
 
 const char *mr_synonym_key(const mr_option *options, const mr_option *known, const mr_yaml *map, const mr_yaml *entry,

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the header (ISO/IEC 10918-1, annex B; JFIF 1.02)
- * ------------------------------------------------------------- */
+/* ---- the header (ISO/IEC 10918-1, annex B; JFIF 1.02) ------------------------------------------------------------ */
 
 enum { SOF0 = 0xc0, SOF1 = 0xc1, SOF2 = 0xc2, DHT = 0xc4, DAC = 0xcc, JPG = 0xc8, SOF15 = 0xcf, SOI = 0xd8, SOS = 0xda,
        APP0 = 0xe0 };

@@ -62,8 +62,7 @@ static void ring(const channel *at) {
         ;
 }
 
-/* ---- the thread
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 static _Thread_local uint64_t *gaps_here;
 
@@ -138,8 +137,7 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* ---- the reader's side
- * --------------------------------------------------------------------------------------------- */
+/* ---- the reader's side ------------------------------------------------------------------------------------------- */
 
 /* Waits for the thread. MR_OK, MR_ERROR_AGAIN at `until_ns`, or MR_ERROR_CANCELLED. */
 static int await(const channel *at, int64_t until_ns) {
@@ -204,8 +202,7 @@ static void close_channel(mr_connection *base) {
 static const mr_connection_type libav_type = {
     .name = "libav", .survey = survey_channel, .read = read_channel, .count = count_channel, .close = close_channel};
 
-/* ---- opening
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* The thread may outlive the pipeline, whose texts these are. */
 static int copy_texts(channel *at, const mr_connection_params *from) {

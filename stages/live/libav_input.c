@@ -97,8 +97,7 @@ static int interrupted(void *context) {
     return input->ran_out || input->refused || atomic_load(input->cancelled);
 }
 
-/* ---- options
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 static void set_tls(const mr_connection_params *params, AVDictionary **options) {
     av_dict_set(options, "tls_verify", "1", 0);
@@ -134,8 +133,7 @@ static bool address_of(const mr_connection_params *params, char *text, size_t by
     return mr_url_with_user(params->url, plain ? NULL : params->user, plain ? NULL : params->password, text, bytes);
 }
 
-/* ---- parts, and other places
- * --------------------------------------------------------------------------------------- */
+/* ---- parts, and other places ------------------------------------------------------------------------------------- */
 
 static int refuse_host(mr_libav_input *input, const char *url) {
     mr_url parts;
@@ -176,8 +174,7 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
     return error;
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* A session description is a file here, whose streams come from the network. */
 static int open_description(mr_libav_input *input) {
@@ -308,8 +305,7 @@ void mr_libav_input_close(mr_libav_input *input) {
     mr_media_unref(&input->media);
 }
 
-/* ---- packets
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- packets ----------------------------------------------------------------------------------------------------- */
 
 static int64_t to_ns(const mr_libav_input *input, int64_t time) {
     return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME

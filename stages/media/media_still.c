@@ -123,8 +123,7 @@ static size_t walk_gif(const uint8_t *data, size_t bytes, size_t *pictures) {
     return 0;
 }
 
-/* ---- formats that have their length in the header
- * ------------------------------------------------------------------------- */
+/* ---- formats that have their length in the header ---------------------------------------------------------------- */
 
 /* Some writers leave the size 0, or count only the header. */
 static size_t end_of_bmp(const uint8_t *data, size_t bytes) {

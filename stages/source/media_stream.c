@@ -50,8 +50,7 @@ static int set_credentials(mr_media_stream *stream, const mr_media_options *from
     return status;
 }
 
-/* ---- parameters
- * --------------------------------------------------------------------------------------------------- */
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 static int join_hosts(const mr_strings *list, char **text) {
     size_t bytes = 1;
@@ -103,8 +102,7 @@ void mr_media_stream_fini(mr_media_stream *stream) {
     *stream = (mr_media_stream){0};
 }
 
-/* ---- planning
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static int survey(mr_media_stream *stream, mr_survey *known, bool *recorded) {
     static const int64_t longest_ns = 3000000000; /* a plan does not wait longer for a camera */

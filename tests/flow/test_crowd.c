@@ -13,8 +13,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/worker_counts.h"
 
-/* ---- crowd: the first call ends when all others have begun and wait for their turn
- * --------------------------------- */
+/* ---- crowd: the first call ends when all others have begun and wait for their turn ------------------------------- */
 
 enum { MOST_CALLS = 16 };
 static atomic_int begun;

@@ -163,8 +163,7 @@ static void finish(mr_pipeline **pipeline) {
     mr_pipeline_destroy(pipeline);
 }
 
-/* ---- a run without sources
- * ---------------------------------------------------------------------------------------- */
+/* ---- a run without sources --------------------------------------------------------------------------------------- */
 
 static void none_then_two(const char *text, uint64_t seed, int workers, void *context) {
     (void)context;
@@ -227,8 +226,7 @@ static void an_id_comes_again(void **state) {
                     10, come_again, NULL);
 }
 
-/* ---- removing
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- removing ---------------------------------------------------------------------------------------------------- */
 
 static void remove_one(const char *text, uint64_t seed, int workers, void *context) {
     (void)context;
@@ -284,8 +282,7 @@ static void a_fast_one_is_removed(void **state) {
     }
 }
 
-/* ---- one that blocks
- * ---------------------------------------------------------------------------------------------- */
+/* ---- one that blocks --------------------------------------------------------------------------------------------- */
 
 static void a_blocked_one_is_removed(void **state) {
     (void)state;
@@ -311,8 +308,7 @@ static void a_blocked_one_is_removed(void **state) {
     }
 }
 
-/* ---- refusals change nothing
- * --------------------------------------------------------------------------------------- */
+/* ---- refusals change nothing ------------------------------------------------------------------------------------- */
 
 static void wrong_ones_are_refused(void **state) {
     (void)state;
@@ -359,8 +355,7 @@ static void a_plain_pipeline_has_no_room(void **state) {
     mr_pipeline_destroy(&pipeline);
 }
 
-/* ---- changing
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- changing ---------------------------------------------------------------------------------------------------- */
 
 static void change_one(const char *text, uint64_t seed, int workers, void *context) {
     (void)context;
@@ -394,8 +389,7 @@ static void one_is_changed(void **state) {
                     5, change_one, NULL);
 }
 
-/* ---- joins and batches
- * --------------------------------------------------------------------------------------------- */
+/* ---- joins and batches ------------------------------------------------------------------------------------------- */
 
 static void join_them(const char *text, uint64_t seed, int workers, void *context) {
     (void)context;
@@ -431,8 +425,7 @@ static void joins_and_batches_go_on(void **state) {
                     10, join_them, NULL);
 }
 
-/* ---- pushed frames
- * -------------------------------------------------------------------------------------------------- */
+/* ---- pushed frames ----------------------------------------------------------------------------------------------- */
 
 static int push(mr_pipeline *pipeline, const char *id, int64_t timeout_ns) {
     static const uint8_t bytes[4] = {1, 2, 3, 4};
@@ -470,8 +463,7 @@ static void programs_push(void **state) {
     }
 }
 
-/* ---- many, beside others
- * -------------------------------------------------------------------------------------------- */
+/* ---- many, beside others ----------------------------------------------------------------------------------------- */
 
 static size_t entries_of(const char *folder) {
     size_t count = 0;
@@ -569,8 +561,7 @@ static void others_do_not_notice(void **state) {
     }
 }
 
-/* ---- a list
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- a list ------------------------------------------------------------------------------------------------------ */
 
 static void write_list(const char *text) {
     FILE *file = fopen(temporary_path, "w");
@@ -625,8 +616,7 @@ static void a_list_is_followed(void **state) {
     finish(&pipeline);
 }
 
-/* ---- from several threads
- * ------------------------------------------------------------------------------------------- */
+/* ---- from several threads ---------------------------------------------------------------------------------------- */
 
 typedef struct changer {
     mr_pipeline *pipeline;

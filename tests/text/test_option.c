@@ -381,7 +381,9 @@ static void check_table(const mr_option *option, const char *type, size_t bytes)
     for (; option && option->name; option++) {
         char where[128];
         snprintf(where, sizeof where, "%s.%s", type, option->name);
-        if (!option->help || !*option->help || (option->kind == MR_OPTION_ENUM) != (option->choices != NULL) ||
+        bool may_have_words = option->kind == MR_OPTION_ENUM || option->kind == MR_OPTION_DURATION;
+        if (!option->help || !*option->help || (option->kind == MR_OPTION_ENUM && !option->choices) ||
+            (option->choices && !may_have_words) ||
             (option->kind == MR_OPTION_MAP) != (option->fields != NULL) || option->min > option->max ||
             option->offset >= bytes || mr_option_find(option + 1,
                                                       option->name) || (option->required && option->fallback))

@@ -217,8 +217,7 @@ static void the_deepest_nesting_is_accepted(void **state) {
     }
 }
 
-/* ---- variables
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- variables --------------------------------------------------------------------------------------------------- */
 
 static void expands_to(const char *text, const char *expected) {
     reading r = read_text(text);

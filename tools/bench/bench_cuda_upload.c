@@ -117,8 +117,7 @@ static void compare(bench *b, size_t bytes) {
     check(cudaMemset(b->there, 0, bytes), "memory of the device");
 }
 
-/* ---- events: a place is used again once its work is done
- * ---------------------------------------------------------- */
+/* ---- events: a place is used again once its work is done --------------------------------------------------------- */
 
 static void wait_for(mr_event **event) {
     while (*event && !mr_event_done(*event))

@@ -16,8 +16,7 @@ static const mr_account *at(const mr_departed *departed, size_t index) {
     return &departed->accounts[(departed->first + index) % MR_MOST_DEPARTED];
 }
 
-/* ---- all that came before
- * ----------------------------------------------------------------------------------------- */
+/* ---- all that came before ---------------------------------------------------------------------------------------- */
 
 static void merge_line(mr_source_summary *to, const mr_ledger_line *line) {
     for (size_t i = 0; i < to->line_count; i++) {
@@ -69,8 +68,7 @@ static void make_room(mr_departed *departed) {
     departed->count--;
 }
 
-/* ---- accounts
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
 void mr_departed_add(mr_departed *departed, mr_account *account) {
     if (departed->count == MR_MOST_DEPARTED)

@@ -19,8 +19,7 @@ int mr_onnx_axis(int64_t axis, int rank);
  * how many there are, -1 if they are not known or more than MR_ONNX_GRAPH_NUMBERS. */
 int mr_onnx_list(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, const char *attribute, int64_t *values);
 
-/* ---- onnx_layout.c: operators that change a shape, or compute with shapes
- * ------------------------------------------ */
+/* ---- onnx_layout.c: operators that change a shape, or compute with shapes ---------------------------------------- */
 
 bool mr_onnx_infer_broadcast(const mr_onnx_graph *graph, const mr_onnx_node *node);
 bool mr_onnx_infer_reshape(const mr_onnx_graph *graph, const mr_onnx_node *node);

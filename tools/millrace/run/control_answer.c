@@ -54,8 +54,7 @@ static int set_log(request *asked) {
     return status;
 }
 
-/* ---- sources
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- sources ----------------------------------------------------------------------------------------------------- */
 
 static char *__attribute__((format(printf, 1, 2))) words(const char *format, ...) {
     char *text = NULL;
@@ -137,8 +136,7 @@ static int take_away(request *asked) {
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
-/* ---- which there are
- * ---------------------------------------------------------------------------------------------- */
+/* ---- which there are --------------------------------------------------------------------------------------------- */
 
 static int look(request *asked) {
     (void)asked;

@@ -6,8 +6,7 @@
 
 #include "millrace/format.h"
 
-/* ---- captures
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- captures ---------------------------------------------------------------------------------------------------- */
 
 static size_t picture_bytes(const mr_format *format) {
     size_t bytes = 0;
@@ -94,8 +93,7 @@ mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payloa
     return made;
 }
 
-/* ---- values
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 /* Numbers of a sign-and-magnitude format in their order, both zeros at 0. */
 static double in_order(uint32_t bits, uint32_t sign) {
@@ -184,8 +182,7 @@ static void compare_words(const uint16_t *a, const uint16_t *b, size_t count, do
         add_value(sum, whole_distance(a[i], b[i]), 0, tolerance);
 }
 
-/* ---- classes
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- classes ----------------------------------------------------------------------------------------------------- */
 
 static const mr_class *class_of(const mr_part *part, int32_t index) {
     const mr_class *classes = part->data;
@@ -208,8 +205,7 @@ static void compare_classes(const mr_part *a, const mr_part *b, double tolerance
             add_f32(sum, as[a->count - 1].score, bs[i].score, tolerance);
 }
 
-/* ---- parts
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 static bool alike(const mr_part *a, const mr_part *b) {
     const mr_format *f = &a->format, *g = &b->format;

@@ -16,8 +16,7 @@ static double mean(double sum, uint64_t values) {
     return values ? sum / (double)values : 0;
 }
 
-/* ---- for people
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- for people -------------------------------------------------------------------------------------------------- */
 
 static void add_number(mr_table *table, double value) {
     if (isinf(value))
@@ -101,8 +100,7 @@ int mr_verify_print(const mr_verify *verify, int width, FILE *stream) {
     return status;
 }
 
-/* ---- for programs
- * --------------------------------------------------------------------------------------------------- */
+/* ---- for programs ------------------------------------------------------------------------------------------------ */
 
 /* JSON has no infinity: null; `alike` tells the case. */
 static void put_item(yajl_gen json, const mr_verify_item *item) {

@@ -7,8 +7,7 @@
 
 enum { ID_ROOM = 24 };
 
-/* ---- which
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- which ------------------------------------------------------------------------------------------------------- */
 
 bool mr_verify_moves(const mr_view_stage *stage, const char *device) {
     return strcmp(device, "cpu") != 0 && stage->works_on_devices &&
@@ -68,8 +67,7 @@ int mr_verify_tap_plan(mr_verify *verify, const mr_plan_view *plan) {
     return status;
 }
 
-/* ---- comparing
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
 
 static void describe(const mr_part *part, char *text, size_t bytes) {
     char format[MR_FORMAT_TEXT];
@@ -146,8 +144,7 @@ static void compare(mr_verify_tap *tap, const mr_capture *a, const mr_capture *b
             compare_part(tap, &a->identity, NULL, &b->part[i]);
 }
 
-/* ---- meeting
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- meeting ----------------------------------------------------------------------------------------------------- */
 
 /* Takes the capture of that frame out of those that wait; NULL if there is none. With the lock. */
 static mr_capture *take_twin(mr_verify_tap *tap, int side, const mr_identity *identity) {
@@ -208,8 +205,7 @@ int mr_verify_subscribe(mr_verify *verify, mr_pipeline *pipeline, int side) {
     return status;
 }
 
-/* ---- the end
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 static void finish_side(mr_verify_tap *tap, int side) {
     while (tap->waiting[side]) {
