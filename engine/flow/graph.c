@@ -251,6 +251,14 @@ static bool takes_frames(const mr_graph *graph, uint32_t source, const char *id)
            (state->phase == MR_SOURCE_HERE && !state->pushed_end && graph->plan->vertices[source].id == id);
 }
 
+void mr_graph_end_pushes(mr_graph *graph, uint32_t source, const char *id) {
+    pthread_mutex_lock(&graph->lock);
+    /* Else the end would be that of the next source of the place. */
+    if (takes_frames(graph, source, id))
+        mr_graph_push_end(graph, source);
+    pthread_mutex_unlock(&graph->lock);
+}
+
 int mr_graph_push(mr_graph *graph, uint32_t source, const char *id, mr_frame *frame, int64_t timeout_ns) {
     mr_source_state *state = &graph->sources[source];
     mr_item item = {.kind = MR_ITEM_FRAME, .source = source, .frame = frame};

@@ -208,7 +208,7 @@ int mr_instance_open(mr_instance *instance) {
 
 bool mr_instance_leaves(const mr_instance *instance) {
     return instance->vertex->role == MR_ROLE_SOURCE &&
-           atomic_load_explicit(&instance->graph->sources[instance->self.source].leaving, memory_order_relaxed);
+           atomic_load(&instance->graph->sources[instance->self.source].leaving);
 }
 
 void mr_instance_tell_stop(mr_instance *instance) {

@@ -320,15 +320,18 @@ int mr_seat_take(mr_graph *graph, mr_newcomer *newcomer) {
 
 /* ---- leaving ----------------------------------------------------------------------------------------------------- */
 
-/* Interrupts what the source does. With the lock, so that the next source of the place is not meant. */
+/* Interrupts what the source does. With the lock, so that the next source of the place is not meant. One that has not
+ * begun sees by itself that it is to leave, and its tasks may be given their threads at this moment. */
 static void ask_to_leave(mr_graph *graph, uint32_t place) {
     mr_source_state *state = &graph->sources[place];
     state->phase = MR_SOURCE_LEAVING;
     atomic_store(&state->leaving, true);
     if (graph->plan->vertices[place].type->external)
         mr_graph_push_end(graph, place);
-    mr_instance_tell_stop(state->instance);
-    mr_instance_wake_all(state->instance);
+    if (atomic_load(&state->instance->opening.begun)) {
+        mr_instance_tell_stop(state->instance);
+        mr_instance_wake_all(state->instance);
+    }
     pthread_cond_broadcast(&graph->changed); /* a program that waits to push */
 }
 

@@ -18,6 +18,8 @@ int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enable
 /* A frame of an external source, which has that id (the plan's pointer); takes the frame's reference on success
  * only. */
 int mr_graph_push(mr_graph *graph, uint32_t source, const char *id, mr_frame *frame, int64_t timeout_ns);
+/* No more will come from that source. */
+void mr_graph_end_pushes(mr_graph *graph, uint32_t source, const char *id);
 
 /* Private to start.c and graph.c: instances, links and routes. */
 int mr_graph_wire(mr_graph *graph);

@@ -290,7 +290,9 @@ int mr_pipeline_push_sized(mr_pipeline *pipeline, const char *source, const mr_p
 int mr_pipeline_end(mr_pipeline *pipeline, const char *source) {
     const char *id = NULL;
     const mr_plan_vertex *vertex = find_external(pipeline, source, &id);
-    return vertex ? mr_graph_end_source(pipeline->graph, vertex->source) : MR_ERROR_USAGE;
+    if (vertex)
+        mr_graph_end_pushes(pipeline->graph, vertex->source, id);
+    return vertex ? MR_OK : MR_ERROR_USAGE;
 }
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */

@@ -308,6 +308,33 @@ static void a_blocked_one_is_removed(void **state) {
     }
 }
 
+/* Such a source may not have its thread yet, which its place gets with the first. */
+static void a_blocking_one_is_removed_at_once(void **state) {
+    (void)state;
+    enum { PLACES = 64 };
+    char id[16];
+    EACH_WORKER_COUNT(workers) {
+        atomic_store(&opened_stuck, 0);
+        atomic_store(&closed_stuck, 0);
+        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\nsources: {max: 64, like: {type: stuck}}\n"
+                                          "stages: {out: {type: \"null\", input: sources.*}}\n",
+                                          0, workers);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        for (int i = 0; i < PLACES; i++) {
+            snprintf(id, sizeof id, "s%d", i);
+            assert_int_equal(add(pipeline, id, NULL, NULL, NULL), MR_OK);
+            int status = mr_pipeline_remove_source(pipeline, id, 0);
+            assert_true(status == MR_OK || status == MR_ERROR_AGAIN);
+        }
+        for (int i = 0; i < PLACES; i++) {
+            snprintf(id, sizeof id, "s%d", i);
+            await_end(pipeline, 0, id);
+        }
+        finish(&pipeline);
+        assert_int_equal(atomic_load(&closed_stuck), atomic_load(&opened_stuck));
+    }
+}
+
 /* ---- refusals change nothing ------------------------------------------------------------------------------------- */
 
 static void wrong_ones_are_refused(void **state) {
@@ -451,6 +478,8 @@ static void programs_push(void **state) {
                 mr_pipeline_end(pipeline, "p");
                 await_end(pipeline, 0, "p");
                 assert_int_equal(push(pipeline, "p", 0), MR_ERROR_CANCELLED);
+                /* Said again, it does not end the next one of the place. */
+                assert_int_equal(mr_pipeline_end(pipeline, "p"), MR_OK);
             }
             assert_int_equal(mr_pipeline_remove_source(pipeline, "p", -1), MR_OK);
             assert_int_equal(push(pipeline, "p", 0), MR_ERROR_USAGE);
@@ -681,6 +710,7 @@ int main(void) {
         cmocka_unit_test(one_is_removed),
         cmocka_unit_test(a_fast_one_is_removed),
         cmocka_unit_test(a_blocked_one_is_removed),
+        cmocka_unit_test(a_blocking_one_is_removed_at_once),
         cmocka_unit_test(wrong_ones_are_refused),
         cmocka_unit_test(a_plain_pipeline_has_no_room),
         cmocka_unit_test(one_is_changed),
