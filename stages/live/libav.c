@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/url.h"
 #include "stages/live/address.h"
 #include "stages/live/connection.h"
 #include "stages/live/libav_input.h"
@@ -119,6 +122,8 @@ static int read_all(channel *at) {
     }
 }
 
+static atomic_int threads;
+
 static void *run(void *context) {
     channel *at = context;
     gaps_here = &at->input.gaps;
@@ -134,7 +139,17 @@ static void *run(void *context) {
     mr_libav_input_close(&at->input);
     mr_av_log_listen_here(NULL);
     let_go(at);
+    atomic_fetch_sub(&threads, 1);
     return NULL;
+}
+
+/* When the program ends, libraries take down what threads of closed connections may still be using; these are given a
+ * moment to end before. One that waits for a name server does not hold up the program for longer. */
+static void await_threads(void) {
+    enum { MOST_WAITS = 200 };
+    const struct timespec while_waiting = {.tv_nsec = 5000000};
+    for (int i = 0; i < MOST_WAITS && atomic_load(&threads) > 0; i++)
+        nanosleep(&while_waiting, NULL);
 }
 
 /* ---- the reader's side ------------------------------------------------------------------------------------------- */
@@ -233,9 +248,13 @@ static int start(channel *at) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     at->holders = 2;
+    atomic_fetch_add(&threads, 1);
     int error = pthread_create(&thread, &attributes, run, at);
     pthread_attr_destroy(&attributes);
-    at->holders -= error != 0;
+    if (error) {
+        at->holders = 1;
+        atomic_fetch_sub(&threads, 1);
+    }
     return error ? mr_fail(MR_ERROR_IO, "%s: no thread: %s", at->params.url, strerror(error)) : MR_OK;
 }
 
@@ -259,23 +278,35 @@ static int await_open(channel *at) {
     }
 }
 
-/* libsrt writes its own warnings to standard error, one and more for each try; only libavformat knows the library. */
-static void quiet_srt(void) {
+static void await_threads_at_exit(void) {
+    atexit(await_threads);
+}
+
+/* libsrt writes its own warnings to standard error, one and more for each try; only libavformat knows the library. It is
+ * started here, so that what it does at the end of the program comes after the threads have been waited for. */
+static void start_srt(void) {
     enum { CRITICAL = 2 };
     void (*set_level)(int);
+    int (*start_up)(void);
     *(void **)&set_level = dlsym(RTLD_DEFAULT, "srt_setloglevel");
+    *(void **)&start_up = dlsym(RTLD_DEFAULT, "srt_startup");
     if (set_level)
         set_level(CRITICAL);
+    if (start_up)
+        start_up();
+    await_threads_at_exit();
 }
 
 int mr_connection_open_libav(mr_connection **connection, const mr_connection_params *params) {
     channel *at = mr_calloc(1, sizeof *at);
     if (!at)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static pthread_once_t once = PTHREAD_ONCE_INIT, once_of_srt = PTHREAD_ONCE_INIT;
     *connection = NULL;
     mr_av_log_capture();
-    pthread_once(&once, quiet_srt);
+    pthread_once(&once, await_threads_at_exit);
+    if (mr_url_has_scheme(params->url, "srt"))
+        pthread_once(&once_of_srt, start_srt);
     at->base.type = &libav_type;
     pthread_mutex_init(&at->lock, NULL);
     pthread_cond_init(&at->room, NULL);

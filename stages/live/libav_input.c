@@ -85,8 +85,9 @@ static int fail(mr_libav_input *input, int error, const char *step) {
                        seconds);
     int status = status_of(input, error);
     snprintf(complaint, sizeof complaint, "%s", mr_av_complaint());
-    snprintf(text, sizeof text, "%s: %s: %s%s%s%s", input->params->url, step, mr_av_words(error),
-             *complaint ? " (" : "", complaint, *complaint ? ")" : "");
+    const char *advice = strstr(complaint, "certificate failed") ? "; ca_file names authorities to trust" : "";
+    snprintf(text, sizeof text, "%s: %s: %s%s%s%s%s", input->params->url, step, mr_av_words(error),
+             *complaint ? " (" : "", complaint, advice, *complaint ? ")" : "");
     mr_url_hide(text);
     return mr_fail(status, "%s", text);
 }
@@ -120,6 +121,9 @@ static void set_protocol(const mr_connection_params *params, AVDictionary **opti
     } else if (is_web(url)) {
         av_dict_set(options, "reconnect", "1", 0);
         av_dict_set(options, "reconnect_delay_max", "10", 0);
+        /* What a connection that is kept is led to next comes by nobody who could compare it. */
+        if (params->allow_hosts)
+            av_dict_set(options, "http_persistent", "0", 0);
     } else {
         /* Of UDP: packets that find no room are lost, and the stream goes on. */
         av_dict_set(options, "overrun_nonfatal", "1", 0);

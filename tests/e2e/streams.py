@@ -122,16 +122,21 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.answer(206, part, Content_Range=f"bytes {first}-{first + len(part) - 1}/{len(body)}")
 
 
-def web(case, folder):
-    """An HTTP server of that folder: its address, and the list of what is asked of it."""
+def web(case, folder, tls=None, base=Web, **fields):
+    """An HTTP server of that folder: its address, and the list of what is asked of it. With `tls`, an SSLContext, over TLS;
+    `fields` are those of its handler, whose class is `base`."""
     asked = []
-    handler = type("Handler", (Web,), {"folder": folder, "asked": asked})
+    handler = type("Handler", (base,), {"folder": folder, "asked": asked, **fields})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.handle_error = lambda *_: None
+    server.daemon_threads = True
+    if tls:
+        # Hands are shaken by the thread of each connection: not here, where others would wait for it.
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     case.addCleanup(server.server_close)
     case.addCleanup(server.shutdown)
-    return f"http://127.0.0.1:{server.server_address[1]}", asked
+    return f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}", asked
 
 
 class Live(harness.Case):
@@ -166,8 +171,8 @@ class Live(harness.Case):
             time.sleep(0.05)
         return found
 
-    def rows(self, source=None):
-        path = self.folder / "out.jsonl"
+    def rows(self, source=None, file="out.jsonl"):
+        path = self.folder / file
         text = path.read_text() if path.exists() else ""
         rows = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
         return [row for row in rows if source in (None, row["source"])]

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import streams
-from harness import MILLRACE, call, main
+from harness import MILLRACE, TIMEOUT, call, main
 from streams import SOON, Live
 
 
@@ -126,13 +126,15 @@ class Web(Live):
                         str(self.folder / name)], check=True, stdin=subprocess.DEVNULL)
 
     def test_files_end(self):
-        """A file, and a recorded playlist, give all their frames once, and the run ends by itself."""
+        """A file, a recorded playlist and a manifest give all their frames once, and the run ends by itself."""
         self.make_clip("clip.mp4", "-movflags", "+faststart")
         self.make_clip("list.m3u8", "-hls_time", "1", "-hls_list_size", "0")
+        self.make_clip("clip.mpd", "-f", "dash", "-seg_duration", "1")
         url, _ = streams.web(self, self.folder)
-        child = self.begin({"file": f"uri: '{url}/clip.mp4'", "list": f"uri: '{url}/list.m3u8'"})
+        child = self.begin({"file": f"uri: '{url}/clip.mp4'", "list": f"uri: '{url}/list.m3u8'",
+                            "dash": f"uri: '{url}/clip.mpd'"})
         sources = self.summary_of(child)
-        for name in ("file", "list"):
+        for name in ("file", "list", "dash"):
             rows = self.rows(name)
             self.assertEqual([row["seq"] for row in rows], list(range(50)))
             self.assertEqual(sources[name]["connection"]["state"], "ended")
@@ -221,6 +223,19 @@ class Web(Live):
         self.assertEqual(done.returncode, 78)
         self.assertIn("pipeline.yaml:3:", done.stderr)
         self.assertIn("allow_hosts does not have example.org", done.stderr)
+
+    def test_hosts_of_kept_connections(self):
+        """A server that keeps connections leads to another host once the first parts were read."""
+        self.make_clip("list.m3u8", "-hls_time", "1", "-hls_list_size", "0", "-t", "6")
+        url, asked = streams.web(self, self.folder, protocol_version="HTTP/1.1")
+        text = (self.folder / "list.m3u8").read_text()
+        (self.folder / "led.m3u8").write_text(text.replace("list4", f"/to?{url.replace('127.0.0.1', 'localhost')}/list4"))
+        child = self.begin({"led": f"uri: '{url}/led.m3u8', allow_hosts: 127.0.0.1"})
+        child.communicate(timeout=TIMEOUT)
+        self.assertIn("it leads to localhost, which allow_hosts does not have", self.errors.read_text())
+        self.assertNotEqual(child.returncode, 0)
+        self.assertGreater(len(self.rows()), 0)
+        self.assertLessEqual(len(self.rows()), 100)
 
     def test_options_of_the_other_kind(self):
         for options, words in (("uri: 'rtsp://camera/', loop: true", "loop is for files"),

@@ -1,0 +1,124 @@
+"""RTP without a server: by address, and by a session description; what a lost packet does to the pictures behind it."""
+import csv
+import itertools
+import json
+import signal
+import socket
+import threading
+
+import streams
+from harness import TIMEOUT, main
+from streams import SOON, Live
+
+
+def pair():
+    """An even port that is free with the next one: RTP, and its reports."""
+    while True:
+        with socket.socket(type=socket.SOCK_DGRAM) as first, socket.socket(type=socket.SOCK_DGRAM) as second:
+            first.bind(("127.0.0.1", 0))
+            at = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", at + 1))
+            except (OSError, OverflowError):
+                continue
+            if at % 2 == 0:
+                return at
+
+
+class Relay:
+    """Passes datagrams on to those ports, but for one whenever `lose` is set: it begins a picture."""
+
+    def __init__(self, case, *ports):
+        self.socket = socket.socket(type=socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.lose = False
+        self.ports = ports
+        thread = threading.Thread(target=self.run, daemon=True)
+        thread.start()
+        case.addCleanup(thread.join)
+        case.addCleanup(self.stop)
+
+    def stop(self):
+        self.ports = ()
+        self.socket.sendto(b"", ("127.0.0.1", self.port))
+
+    def run(self):
+        with self.socket:
+            while self.ports:
+                packet = self.socket.recv(65536)
+                if self.lose and len(packet) > 13 and packet[12] & 31 == 1:  # a whole picture that is no key frame
+                    self.lose = False
+                    continue
+                for port in self.ports:
+                    self.socket.sendto(packet, ("127.0.0.1", port))
+
+
+class Datagrams(Live):
+    def describe(self, name, port):
+        """As ffmpeg describes its own, at that port."""
+        (self.folder / name).write_text(f"v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
+                                        f"m=video {port} RTP/AVP 96\na=rtpmap:96 H264/90000\n"
+                                        "a=fmtp:96 packetization-mode=1\n")
+
+    def test_address_and_description(self):
+        """A transport stream by its address, and H.264 by a description that ffmpeg writes once the run has begun."""
+        address, described = pair(), pair()
+        child = self.begin({"address": f"uri: 'rtp://127.0.0.1:{address}', {SOON}",
+                            "described": f"uri: cam.sdp, {SOON}"})
+        self.assertIn("cam.sdp", self.await_state(child, "described", "away")["why"])
+        streams.ffmpeg(self, "320x240", 20, "-f", "rtp_mpegts", f"rtp://127.0.0.1:{address}")
+        sender = streams.ffmpeg(self, "320x240", 20, "-f", "rtp", "-sdp_file", self.folder / "cam.sdp",
+                                f"rtp://127.0.0.1:{described}")
+        self.wait_until(lambda: min(len(self.rows("address")), len(self.rows("described"))) > 30, child)
+        self.assertEqual(self.await_state(child, "described", "live")["lost"], 0)
+        sender.kill()
+        sources = self.finish(child)
+        for name in sources:
+            rows = self.rows(name)
+            self.assert_times_go_on(rows)
+            self.assertEqual(rows[0]["pts"], 0)
+            self.assertFalse([line for line in sources[name]["dropped"] if line["reason"] == "corrupt"])
+
+    def test_lost_packet(self):
+        """One picture is lost: those up to the next key frame are made of it. They are marked or dropped, as is asked for;
+        and tables have the dates of arrival."""
+        ports = {name: pair() for name in ("mark", "drop")}
+        relay = Relay(self, *ports.values())
+        for name, at in ports.items():
+            self.describe(f"{name}.sdp", at)
+        # Each picture is one slice in one packet, and begins with NAL unit 1, or is a key frame and has others before it.
+        streams.ffmpeg(self, "320x240", 20, "-x264-params", "sliced-threads=0", "-f", "rtp",
+                       f"rtp://127.0.0.1:{relay.port}?pkt_size=60000")
+        sources = "".join(f"  {name}: {{uri: {name}.sdp, clock: arrival, latency: 100ms, {SOON}}}\n" for name in ports)
+        child = self.begin({"mark": "", "drop": ""}, given="sources:\n" + sources, decoded="mark", decode=", damaged: mark",
+                           results="}\n  strict: {type: decode, input: drop}\n"
+                                   "  others: {type: jsonl, input: strict, path: others.jsonl}\n"
+                                   "  table: {type: csv, input: decode, path: out.csv, captured: true")
+        self.wait_until(lambda: len(self.rows("mark")) > 25, child)
+        relay.lose = True
+        self.wait_until(lambda: any(row.get("damaged") for row in self.rows()), child)
+        self.wait_until(lambda: not self.rows()[-1].get("damaged"), child)
+        self.wait_until(lambda: any(second["seq"] != first["seq"] + 1 for first, second in
+                                    itertools.pairwise(self.rows(file="others.jsonl"))), child)
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=TIMEOUT)
+        summary = {one["id"]: one for one in json.loads(out)["sources"]}
+        rows = self.rows()
+        marked = [row["seq"] for row in rows if row.get("damaged")]
+        self.assertEqual(marked, list(range(marked[0], marked[-1] + 1)))
+        self.assertEqual((marked[-1] + 2) % 20, 0)  # each twentieth picture is a key frame, and one has no number
+        [corrupt] = [line["frames"] for line in summary["drop"]["dropped"] if line["reason"] == "corrupt"]
+        self.assertEqual(corrupt, len(marked))
+        self.assertFalse([line for line in summary["mark"]["dropped"] if line["reason"] == "corrupt"])
+        self.assertFalse(any("damaged" in row for row in self.rows(file="others.jsonl")))
+        for name in ports:
+            self.assertEqual(summary[name]["connection"]["lost"], 1)
+        with (self.folder / "out.csv").open(newline="") as file:
+            table = list(csv.DictReader(file))
+        self.assertEqual([(int(line["seq"]), line["captured"]) for line in table],
+                         [(row["seq"], row["captured"]) for row in rows])
+
+
+if __name__ == "__main__":
+    main()
