@@ -122,6 +122,7 @@ static int read_all(channel *at) {
     }
 }
 
+/* How many there are, also of connections that are closed. */
 static atomic_int threads;
 
 static void *run(void *context) {
@@ -282,8 +283,8 @@ static void await_threads_at_exit(void) {
     atexit(await_threads);
 }
 
-/* libsrt writes its own warnings to standard error, one and more for each try; only libavformat knows the library. It is
- * started here, so that what it does at the end of the program comes after the threads have been waited for. */
+/* libsrt writes its own warnings to standard error, one and more for each try; only libavformat knows the library. It
+ * is started here, so that what it does at the end of the program comes after the threads have been waited for. */
 static void start_srt(void) {
     enum { CRITICAL = 2 };
     void (*set_level)(int);
