@@ -218,12 +218,18 @@ static bool is_encoded(const slot *at) {
     return at->tried == at->number;
 }
 
+/* Whether the picture that was encoded last came after the still was asked for. There may be a newer one already: if
+ * they come faster than they are encoded, the newest is never the one that is encoded. */
+static bool answers(const slot *at, const mr_looker *looker) {
+    return at->jpeg && at->jpeg_ns >= looker->since_ns;
+}
+
 static bool can_go_on(const mr_gallery *gallery, const mr_looker *looker, int64_t now) {
     const slot *at = &gallery->slots[looker->slot];
     if (gallery->closed)
         return true;
     if (!looker->stream)
-        return is_encoded(at) && is_fresh(at, looker, now);
+        return answers(at, looker) || (is_encoded(at) && is_fresh(at, looker, now));
     return (at->jpeg && at->jpeg->number != looker->sent) || (at->ended && is_encoded(at)) ||
            now - looker->since_ns >= AGAIN_NS;
 }
@@ -366,7 +372,7 @@ static bool can_have(const mr_gallery *gallery, const slot *at, const mr_looker 
         return false;
     if (looker->stream)
         return at->jpeg->number != looker->sent || looker->again;
-    return now - at->jpeg_ns <= gallery->params.interval_ns ||
+    return answers(at, looker) || now - at->jpeg_ns <= gallery->params.interval_ns ||
            (at->jpeg->number == at->number && is_fresh(at, looker, now));
 }
 
