@@ -175,6 +175,11 @@ class Drawing:
         return without_copies(edges)
 
 
+# Those that are whole in their own text.
+SHIPPED = [text for text in (path.read_text() for path in sorted((ROOT / "pipelines").glob("*.yaml")))
+           if "sources_from" not in text]
+
+
 def graph(path, *arguments, **environment):
     done = call([MILLRACE, "graph", path, *arguments], environment={**UTF8, **environment})
     assert done.returncode == 0, done.stderr
@@ -193,9 +198,15 @@ class Text(Case):
         return drawing, told
 
     def test_the_pipelines_that_come_with_millrace(self):
-        for path in sorted((ROOT / "pipelines").glob("*.yaml")):
+        for text in SHIPPED:
             for width in (100, 80, 40):
-                self.check(path.read_text(), width)
+                self.check(text, width)
+
+    def test_sources_of_a_list_are_drawn(self):
+        """The cameras of the list and the room for more, which are alike, in one box."""
+        told = graph(ROOT / "pipelines/cameras.yaml", "--width", 100)
+        self.assertIn("24 sources", told)
+        self.assertTrue({"decode", "preview", "results"} <= set(Drawing(told).boxes))
 
     def test_random_pipelines_of_twenty_stages(self):
         for seed in range(16):
@@ -316,8 +327,7 @@ class Dot(Case):
         return json.loads(done.stdout)
 
     def test_nodes_and_edges_are_the_yamls(self):
-        texts = [path.read_text() for path in (ROOT / "pipelines").glob("*.yaml")]
-        for text in [FAN, COPIED, random_pipeline(4, 40)] + texts:
+        for text in [FAN, COPIED, random_pipeline(4, 40)] + SHIPPED:
             edges, names = edges_of(text)
             drawn = self.laid_out(text)
             node = {one["_gvid"]: one for one in drawn["objects"]}
@@ -394,8 +404,7 @@ class Svg(Case):
         return without_copies(edges)
 
     def test_what_is_drawn_is_the_yaml(self):
-        texts = [path.read_text() for path in (ROOT / "pipelines").glob("*.yaml")]
-        for text in [FAN, COPIED] + texts + [random_pipeline(seed, 20) for seed in range(20)] + [random_pipeline(1, 200)]:
+        for text in [FAN, COPIED, *SHIPPED, *(random_pipeline(seed, 20) for seed in range(20)), random_pipeline(1, 200)]:
             self.check(text)
 
     def test_titles_tell_the_facts(self):
