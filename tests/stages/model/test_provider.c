@@ -76,15 +76,17 @@ static int double_all(void *arguments) {
     return MR_OK;
 }
 
-/* Called with the model's lock; all tests that look have one model. */
+/* Models of several devices run at once. */
 static void note_runner(void) {
-    if (run_by[0] && !pthread_equal(runner, pthread_self())) {
-        snprintf(run_by, sizeof run_by, "several");
-        return;
-    }
-    if (!run_by[0])
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!run_by[0]) {
         pthread_getname_np(pthread_self(), run_by, sizeof run_by);
-    runner = pthread_self();
+        runner = pthread_self();
+    } else if (!pthread_equal(runner, pthread_self())) {
+        snprintf(run_by, sizeof run_by, "several");
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static int double_enqueue(const mr_binding *binding, void *const *inputs, void *const *outputs) {
