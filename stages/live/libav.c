@@ -39,12 +39,6 @@ typedef struct channel {
     mr_connection_counts counts;
 } channel;
 
-static void forget(mr_packet *packet) {
-    mr_buffer_unref(&packet->buffer);
-    mr_buffer_unref(&packet->side);
-    mr_media_unref(&packet->media);
-}
-
 static void let_go(channel *at) {
     pthread_mutex_lock(&at->lock);
     bool last = --at->holders == 0;
@@ -52,7 +46,7 @@ static void let_go(channel *at) {
     if (!last)
         return;
     for (; at->count; at->count--, at->first = (at->first + 1) % MOST_PACKETS)
-        forget(&at->packets[at->first]);
+        mr_packet_drop(&at->packets[at->first]);
     close(at->signal);
     pthread_cond_destroy(&at->room);
     pthread_mutex_destroy(&at->lock);
@@ -103,7 +97,7 @@ static bool put(channel *at, mr_packet *packet) {
     if (wanted)
         ring(at);
     else
-        forget(packet);
+        mr_packet_drop(packet);
     return wanted;
 }
 
@@ -114,7 +108,7 @@ static int read_all(channel *at) {
         if (status)
             return status;
         if (packet.bytes > at->params.most_bytes) {
-            forget(&packet);
+            mr_packet_drop(&packet);
             at->input.gaps++;
         } else if (!put(at, &packet)) {
             return mr_fail(MR_ERROR_CANCELLED, "stopped");

@@ -349,17 +349,5 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
     packet->pts_ns = to_ns(input, from->pts == AV_NOPTS_VALUE ? from->pts : from->pts - origin);
     packet->dts_ns = to_ns(input, from->dts == AV_NOPTS_VALUE ? from->dts : from->dts - origin);
     packet->duration_ns = input->timeless ? 0 : av_rescale_q(from->duration, input->stream->time_base, nanoseconds);
-    mr_plane payload;
-    status = mr_packet_keep(input->packet, &payload);
-    if (status)
-        return status;
-    packet->buffer = payload.buffer;
-    packet->data = payload.data;
-    packet->bytes = payload.bytes;
-    status = mr_side_pack(input->packet, &packet->side);
-    if (status)
-        mr_buffer_unref(&packet->buffer);
-    else
-        packet->media = mr_media_ref(input->media);
-    return status;
+    return mr_packet_take(packet, input->packet, input->media);
 }

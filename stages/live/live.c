@@ -286,12 +286,6 @@ static int connect_next(live_reader *reader) {
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
-static void forget(mr_packet *packet) {
-    mr_buffer_unref(&packet->buffer);
-    mr_buffer_unref(&packet->side);
-    mr_media_unref(&packet->media);
-}
-
 /* Pictures behind a gap are made of those that are missing, until one that needs no other. Those that are shown before
  * it, but come after it, need earlier ones, too. */
 static void taint(live_reader *reader, mr_packet *packet) {
@@ -331,7 +325,7 @@ static bool take(live_reader *reader, mr_packet *packet) {
     reader->due_ns = mr_live_now_ns() + reader->params.stall_ns;
     if (waits && !reader->recorded && !(packet->flags & MR_FRAME_KEY)) {
         note_live(reader);
-        forget(packet);
+        mr_packet_drop(packet);
         return false;
     }
     if (!reader->recorded)

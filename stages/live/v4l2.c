@@ -11,16 +11,15 @@
 #include <libavutil/imgutils.h>
 #include <libavutil/mem.h>
 #include <linux/videodev2.h>
-#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "stages/live/address.h"
 #include "stages/live/connection.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
@@ -437,21 +436,15 @@ static int take_picture(camera *at, mapped *from, size_t bytes, mr_packet *packe
     return status;
 }
 
-static int64_t wall_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return now.tv_sec * SECOND_NS + now.tv_nsec;
-}
-
 /* When the first row was taken, if the driver says so by the monotonic clock, else when it came. */
 static void set_times(camera *at, const struct v4l2_buffer *filled, mr_packet *packet) {
-    const int64_t now = mr_clock_now_ns(mr_clock_real());
+    const int64_t now = mr_live_now_ns();
     const bool monotonic = (filled->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
     int64_t taken = filled->timestamp.tv_sec * SECOND_NS + filled->timestamp.tv_usec * (int64_t)1000;
     if (!monotonic || taken <= 0 || taken > now || now - taken > 10 * SECOND_NS)
         taken = now;
     packet->arrived_ns = now;
-    packet->captured_ns = wall_ns() - (now - taken);
+    packet->captured_ns = mr_clock_date_ns() - (now - taken);
     packet->pts_ns = packet->dts_ns = taken;
     if (at->begun) {
         double gap = (double)(now - at->last_ns) - (at->mode.num ? 1e9 / mr_camera_rate(&at->mode) : 0);
@@ -523,27 +516,18 @@ static int take_buffer(camera *at, mr_packet *packet) {
     return MR_OK;
 }
 
-static int wait_ms(int64_t until_ns) {
-    const int64_t left = until_ns - mr_clock_now_ns(mr_clock_real());
-    return left <= 0 ? 0 : left > 60 * SECOND_NS ? 60000 : (int)((left + 999999) / 1000000);
-}
-
 static int await_picture(camera *at, int64_t until_ns, mr_packet *packet) {
     for (;;) {
-        struct pollfd on[] = {{.fd = at->device->fd, .events = POLLIN}, {.fd = at->params.wake, .events = POLLIN}};
-        int ready = poll(on, 2, wait_ms(until_ns));
-        if (ready < 0 && errno != EINTR)
-            return fail_camera(at->params.url, "wait for it", errno);
-        if (on[1].revents)
-            return mr_fail(MR_ERROR_CANCELLED, "stopped while waiting for %s", at->params.url);
-        if (ready > 0 && on[0].revents) {
-            int status = take_buffer(at, packet);
-            if (status != MR_ERROR_AGAIN)
-                return status;
-            if (!(on[0].revents & POLLIN))
-                return fail_camera(at->params.url, "read from it", ENODEV);
-        }
-        if (mr_clock_now_ns(mr_clock_real()) >= until_ns)
+        struct pollfd picture = {.fd = at->device->fd, .events = POLLIN};
+        int status = mr_live_wait(&picture, 1, at->params.wake, until_ns);
+        if (status)
+            return status;
+        status = take_buffer(at, packet);
+        if (status != MR_ERROR_AGAIN)
+            return status;
+        if (!(picture.revents & POLLIN))
+            return fail_camera(at->params.url, "read from it", ENODEV);
+        if (mr_live_now_ns() >= until_ns)
             return MR_ERROR_AGAIN;
     }
 }
@@ -559,14 +543,9 @@ static int read_camera(mr_connection *base, int64_t until_ns, mr_packet *packet)
     return MR_OK;
 }
 
-static void forget(mr_packet *packet) {
-    mr_buffer_unref(&packet->buffer);
-    mr_media_unref(&packet->media);
-}
-
 /* The layout of compressed pictures is known once one was seen; the last one that was read is kept. */
 static int look_at_pictures(camera *at, mr_probe *probe) {
-    const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + at->params.open_timeout_ns;
+    const int64_t until_ns = mr_live_now_ns() + at->params.open_timeout_ns;
     bool known = at->packed > 0;
     while (!known) {
         mr_packet packet = {.pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME};
@@ -574,7 +553,7 @@ static int look_at_pictures(camera *at, mr_probe *probe) {
         if (status)
             return status == MR_ERROR_AGAIN ? MR_OK : status;
         if (at->holds)
-            forget(&at->held);
+            mr_packet_drop(&at->held);
         at->held = packet;
         at->holds = true;
         known = mr_probe_look(probe, packet.data, packet.bytes);
@@ -612,7 +591,7 @@ static void close_camera(mr_connection *base) {
         let_go(at->device);
     }
     if (at->holds)
-        forget(&at->held);
+        mr_packet_drop(&at->held);
     mr_media_unref(&at->media);
     mr_free(at);
 }

@@ -416,21 +416,10 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     packet->duration_ns = av_rescale_q(reader->packet->duration, reader->stream->time_base, nanoseconds);
     if (is_past_end(reader, packet))
         return MR_END;
-    mr_plane payload;
-    status = mr_packet_keep(reader->packet, &payload);
-    if (status)
-        return status;
-    packet->buffer = payload.buffer;
-    packet->data = payload.data;
-    packet->bytes = payload.bytes;
-    status = mr_side_pack(reader->packet, &packet->side);
-    if (status) {
-        mr_buffer_unref(&packet->buffer);
-        return status;
-    }
-    packet->media = mr_media_ref(reader->media);
-    reader->packets++;
-    return MR_OK;
+    status = mr_packet_take(packet, reader->packet, reader->media);
+    if (!status)
+        reader->packets++;
+    return status;
 }
 
 /* ---- survey --------------------------------------------------------------------------------------------------- */

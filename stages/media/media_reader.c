@@ -5,6 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/references.h"
+#include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
 #include "stages/media/media_still.h"
@@ -91,8 +92,31 @@ int mr_reader_open(mr_reader **reader, const mr_reader_params *params) {
     return is_image ? mr_reader_open_images(reader, params) : mr_reader_open_file(reader, params);
 }
 
+int mr_packet_take(mr_packet *packet, AVPacket *from, mr_media *media) {
+    mr_plane payload;
+    int status = mr_packet_keep(from, &payload);
+    if (status)
+        return status;
+    packet->buffer = payload.buffer;
+    packet->data = payload.data;
+    packet->bytes = payload.bytes;
+    status = mr_side_pack(from, &packet->side);
+    if (status)
+        mr_buffer_unref(&packet->buffer);
+    else
+        packet->media = mr_media_ref(media);
+    return status;
+}
+
+void mr_packet_drop(mr_packet *packet) {
+    mr_buffer_unref(&packet->buffer);
+    mr_buffer_unref(&packet->side);
+    mr_media_unref(&packet->media);
+}
+
 int mr_reader_read(mr_reader *reader, mr_packet *packet) {
-    *packet = (mr_packet){.pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME, .captured_ns = MR_NO_TIME, .arrived_ns = MR_NO_TIME};
+    *packet = (mr_packet){.pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME, .captured_ns = MR_NO_TIME,
+                          .arrived_ns = MR_NO_TIME};
     return reader->type->read(reader, packet);
 }
 

@@ -1,9 +1,9 @@
 /* Readers: the media source reads its packets from them.
  *
- * A reader turns one uri into compressed packets in decode order. There are three: a container read by libavformat
- * (media_file.c), a list of still images, each file one packet (media_images.c), and a libavfilter graph of test
- * patterns whose pictures are packets of raw video (media_lavfi.c). mr_reader_open decides by looking at the file or
- * folder of the uri.
+ * A reader turns one uri into compressed packets in decode order. There are four: a container read by libavformat
+ * (media_file.c), a list of still images, each file one packet (media_images.c), a libavfilter graph of test patterns
+ * whose pictures are packets of raw video (media_lavfi.c), and streams (stages/live). mr_reader_open decides by looking
+ * at the file or folder of the uri; streams are opened by mr_reader_open_live.
  *
  * A reader is used by one thread at a time. Reading may block on the disk; it gives up with MR_ERROR_CANCELLED when
  * `stage` is cancelled and with MR_ERROR_IO when one call takes longer than the timeout. */
@@ -11,6 +11,7 @@
 #define MILLRACE_STAGES_MEDIA_MEDIA_READER_H
 
 #include <libavcodec/codec_par.h>
+#include <libavcodec/packet.h>
 #include <stdint.h>
 
 #include "millrace/stage.h"
@@ -49,6 +50,12 @@ typedef struct mr_packet {
     bool begins_epoch;      /* live: the first of a new connection */
     uint32_t flags;
 } mr_packet;
+
+/* Moves payload and side data of libavcodec's packet into `packet`, with a reference to `media`. MR_ERROR_MEMORY: then
+ * it has none of them. */
+int mr_packet_take(mr_packet *packet, AVPacket *from, mr_media *media);
+/* Drops what it holds; an empty one is allowed. */
+void mr_packet_drop(mr_packet *packet);
 
 /* Facts about a reader's packets before they are read. */
 typedef struct mr_survey {

@@ -213,9 +213,7 @@ static void stop_media(mr_stage *self) {
 
 static void close_media(mr_stage *self) {
     media_state *state = self->state;
-    mr_buffer_unref(&state->packet.buffer);
-    mr_buffer_unref(&state->packet.side);
-    mr_media_unref(&state->packet.media);
+    mr_packet_drop(&state->packet);
     mr_reader_destroy(&state->reader);
     mr_media_stream_fini(&state->stream);
 }
@@ -227,8 +225,8 @@ const mr_stage_type mr_media_source = {
             "images in natural order of their names (2.png before 10.png); numbered images (frames/%03d.png) are read "
             "up to the first number that is missing, as ffmpeg reads them. A folder or a glob of videos makes one "
             "source of each, named after its file; the id in the pipeline stands for all. Times count from the start "
-            "of the stream, anew in each turn of a loop, and each time that a stream is connected to. The choice of pictures (start, duration, every, fps) is "
-            "applied by decode.",
+            "of the stream, anew in each turn of a loop, and each time that a stream is connected to. The choice of "
+            "pictures (start, duration, every, fps) is applied by decode.",
     .outputs = outputs,
     .options = mr_media_option_table,
     .options_bytes = sizeof(mr_media_options),

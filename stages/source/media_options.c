@@ -107,8 +107,8 @@ const mr_option mr_media_option_table[] = {
              "it has been away"},
     {.name = "clock", .kind = MR_OPTION_ENUM, .offset = FIELD(clock), .fallback = "stream", .choices = clocks,
      .help = "the times of a stream's pictures: as the stream has them, or by their arrival; camera: as stream, and "
-             "records have `captured`, the camera's own date and time, once an RTCP sender report has told it. With "
-             "arrival `captured` is the date and time of arrival"},
+             "records have `captured`, the camera's own date and time: of rtsp:// once an RTCP sender report has told "
+             "it, of /dev/video0 as its driver tells. With arrival `captured` is the date and time of arrival"},
     {.name = "on_away", .kind = MR_OPTION_ENUM, .offset = FIELD(on_away), .fallback = "wait", .choices = away_choices,
      .help = "a stream that was live and is away: wait for it, or end the source"},
     {.name = "ca_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(ca_file),
