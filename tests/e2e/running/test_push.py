@@ -30,12 +30,12 @@ class Push(Case):
             self.skipTest("no ffmpeg")
         self.clip = clips.encoded("push.mp4", *clips.H264, "-bf", 0, "-g", 10, "-pix_fmt", "yuv420p", frames=60)
         self.told = self.folder / "told"
-        self.rows = self.folder / "rows.jsonl"
+        self.rows = self.folder / "push.jsonl"
 
     def receive(self, url, name, *options):
         """ffmpeg as the server of one stream."""
         path = self.folder / name
-        running = start(["ffmpeg", "-v", "error", "-y", *options, "-i", url, "-c", "copy", "-flush_packets", 1, path],
+        running = start(["ffmpeg", "-v", "error", "-y", "-analyzeduration", 100000, *options, "-i", url, "-c", "copy", "-flush_packets", 1, path],
                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, running)
         return running, path
@@ -52,13 +52,13 @@ class Push(Case):
             self.assertLess(time.monotonic(), deadline, self.told.read_text() if self.told.exists() else "")
             time.sleep(0.05)
 
-    def push(self, url, video="", source="", realtime="true", uri=None):
-        path = self.write(PUSH.format(uri=uri or self.clip, url=url, video=video, source=source, realtime=realtime,
-                                      rows=self.rows))
+    def push(self, url, video="", source="", realtime="true", name="push"):
+        path = self.write(PUSH.format(uri=self.clip, url=url, video=video, source=source, realtime=realtime,
+                                      rows=self.folder / f"{name}.jsonl"), f"{name}.yaml")
         return self.run_file(path)
 
     def run_file(self, path):
-        with open(self.told, "w") as told:
+        with open(self.told, "a") as told:
             running = start([MILLRACE, "run", path, "--json"], stdout=subprocess.PIPE, text=True, stderr=told)
         self.addCleanup(self.end, running)
         self.addCleanup(running.stdout.close)
@@ -100,25 +100,29 @@ class Receivers(Push):
         self.assertEqual(receiver.wait(TIMEOUT), 0)
         self.check_whole(path, ledger)
 
-    def test_srt(self):
-        port = free_port()
-        receiver, path = self.receive(f"srt://127.0.0.1:{port}?mode=listener", "srt.ts")
-        self.until(lambda: udp_listens(port))
-        ledger = self.ledger_of(self.push(f"srt://127.0.0.1:{port}"))
-        self.assertEqual(receiver.wait(TIMEOUT), 0)
-        self.check_begun(path, ledger)
-
-    def test_rtsp(self):
-        path = self.folder / "rtsp.h264"
+    def rtsp_server(self, path):
+        """Its port; "" if there is no such server on this machine."""
         server = start(["/usr/bin/python3", ROOT / "tests/e2e/rtsp_receiver.py", path], stdout=subprocess.PIPE, text=True,
                        stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, server)
         self.addCleanup(server.stdout.close)
-        port = server.stdout.readline().strip()
-        if not port:
-            self.skipTest("no GStreamer RTSP server (gir1.2-gst-rtsp-server-1.0)")
-        ledger = self.ledger_of(self.push(f"rtsp://127.0.0.1:{port}/live"))
-        self.check_begun(path, ledger)
+        return server.stdout.readline().strip()
+
+    def test_srt_and_rtsp(self):
+        """Side by side, since both take pictures at their rate only."""
+        path, port = self.folder / "rtsp.h264", free_port()
+        rtsp_port = self.rtsp_server(path)
+        receiver, srt_path = self.receive(f"srt://127.0.0.1:{port}?mode=listener", "srt.ts")
+        self.until(lambda: udp_listens(port))
+        to_rtsp = self.push(f"rtsp://127.0.0.1:{rtsp_port}/live", name="rtsp") if rtsp_port else None
+        with self.subTest("srt"):
+            ledger = self.ledger_of(self.push(f"srt://127.0.0.1:{port}"))
+            self.assertEqual(receiver.wait(TIMEOUT), 0)
+            self.check_begun(srt_path, ledger)
+        with self.subTest("rtsp"):
+            if not to_rtsp:
+                self.skipTest("no GStreamer RTSP server (gir1.2-gst-rtsp-server-1.0)")
+            self.check_begun(path, self.ledger_of(to_rtsp))
 
     def test_nginx(self):
         module = pathlib.Path("/usr/lib/nginx/modules/ngx_rtmp_module.so")
