@@ -159,27 +159,19 @@ static void set_x265(AVCodecContext *codec, const mr_encode_params *params) {
     av_opt_set(codec->priv_data, "x265-params", text, 0);
 }
 
-static void set_libvpx(AVCodecContext *codec, const mr_encode_params *params) {
-    bool low = params->latency == MR_LATENCY_LOW;
-    av_opt_set(codec->priv_data, "deadline", low ? "realtime" : "good", 0);
-    av_opt_set(codec->priv_data, "cpu-used", low && params->preset <= MR_PRESET_FAST ? "8"
-                                             : codecs[MR_CODEC_VP9].presets[params->preset], 0);
+/* libvpx and libaom have most options in common. */
+static void set_vpx_or_aom(AVCodecContext *codec, const mr_encode_params *params) {
+    bool low = params->latency == MR_LATENCY_LOW, vp9 = params->codec == MR_CODEC_VP9;
+    int preset = low && params->preset == MR_PRESET_FAST ? MR_PRESET_FASTEST : params->preset;
+    av_opt_set(codec->priv_data, vp9 ? "deadline" : "usage", low ? "realtime" : "good", 0);
+    av_opt_set(codec->priv_data, "cpu-used", codecs[params->codec].presets[preset], 0);
     av_opt_set_int(codec->priv_data, "lag-in-frames", low ? 0 : 25, 0);
     av_opt_set_int(codec->priv_data, "row-mt", params->threads > 1, 0);
-    if (low)
+    if (low && vp9)
         av_opt_set_int(codec->priv_data, "auto-alt-ref", 0, 0);
-    if (params->lossless)
+    if (params->lossless && vp9)
         av_opt_set_int(codec->priv_data, "lossless", 1, 0);
-}
-
-static void set_libaom(AVCodecContext *codec, const mr_encode_params *params) {
-    bool low = params->latency == MR_LATENCY_LOW;
-    av_opt_set(codec->priv_data, "usage", low ? "realtime" : "good", 0);
-    av_opt_set(codec->priv_data, "cpu-used", low && params->preset <= MR_PRESET_FAST ? "8"
-                                             : codecs[MR_CODEC_AV1].presets[params->preset], 0);
-    av_opt_set_int(codec->priv_data, "lag-in-frames", low ? 0 : 25, 0);
-    av_opt_set_int(codec->priv_data, "row-mt", params->threads > 1, 0);
-    if (params->lossless) {
+    if (params->lossless && !vp9) {
         av_opt_set_int(codec->priv_data, "crf", 0, 0);
         av_opt_set(codec->priv_data, "aom-params", "lossless=1", 0);
     }
@@ -194,10 +186,8 @@ static void set_own(AVCodecContext *codec, const mr_encode_params *params) {
         set_x265(codec, params);
         break;
     case MR_CODEC_VP9:
-        set_libvpx(codec, params);
-        break;
     case MR_CODEC_AV1:
-        set_libaom(codec, params);
+        set_vpx_or_aom(codec, params);
         break;
     default:
         break;
