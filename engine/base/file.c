@@ -129,6 +129,10 @@ int mr_file_can_make(const char *path) {
     return access(folder, W_OK | X_OK) ? mr_file_fail("write to", path) : MR_OK;
 }
 
+int mr_file_make_folder(const char *path) {
+    return mkdir(path, 0777) && errno != EEXIST ? mr_file_fail("make", path) : MR_OK;
+}
+
 int mr_file_replace(const char *path, const void *content, size_t bytes) {
     char part[PATH_BYTES];
     if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part)

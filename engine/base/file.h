@@ -17,6 +17,8 @@ int mr_file_continue(const char *path, int *fd);
 int mr_file_empty(const char *path, int fd);
 /* Checks that a file of that name, which does not exist, could be made; fails as mr_file_fail does. Makes nothing. */
 int mr_file_can_make(const char *path);
+/* Makes a folder unless it is there; not those above it. */
+int mr_file_make_folder(const char *path);
 /* Puts a file with that content in the place of the one of that name, whole or not at all: it is written beside it
  * ("NAME.part"), brought to the disk, renamed, and its folder brought to the disk. A "NAME.part" that was left behind
  * is removed, and a link of that name is not followed. One at a time for each name (mr_file_lock). */

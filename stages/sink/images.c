@@ -9,9 +9,9 @@
 #include <libswscale/swscale.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "stages/list.h"
 #include "stages/media/picture_format.h"
 #include "stages/sink/output.h"
@@ -168,12 +168,13 @@ static int begin(mr_stage *self) {
 static int open_images(mr_stage *self) {
     const images_options *given = self->options;
     images_state *state = self->state;
-    if (mkdir(given->path, 0777) && errno != EEXIST)
-        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO, "%s: %s", given->path, strerror(errno));
+    int status = mr_file_make_folder(given->path);
+    if (status)
+        return status;
     state->full = mr_full_make(self, given->on_full);
     state->overwrite = given->overwrite;
     state->held_files = holds_files(given->path);
-    int status = begin(self);
+    status = begin(self);
     if (status && status != MR_ERROR_AGAIN)
         return status;
     state->picture = av_frame_alloc();

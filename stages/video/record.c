@@ -1,10 +1,9 @@
 /* record: the packets around events of a source, in files. Its inputs are merged: the packets of the source, which are
  * kept in memory for a while, and frames whose results say that something has happened. */
-#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "engine/base/file.h"
 #include "stages/list.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
@@ -83,8 +82,8 @@ static int negotiate(mr_negotiation *negotiation) {
     mr_container container;
     if (container_of(given, &container))
         return mr_refuse(negotiation, "name", "%s", mr_message());
-    if (!strstr(given->name, "{source}") && negotiation->sources > 1)
-        return mr_refuse(negotiation, "name", "%d sources come here, so the name needs {source}", negotiation->sources);
+    if (mr_video_check_sources(negotiation, given->name))
+        return MR_ERROR_CONFIG;
     if (given->before > given->keep)
         return mr_refuse(negotiation, "keep", "keep must be at least as long as before: packets that are not kept "
                          "cannot be recorded");
@@ -103,16 +102,16 @@ static int open_record(mr_stage *self) {
     record_state *state = self->state;
     mr_recording *recording = &state->recording;
     mr_av_log_capture();
-    if (mkdir(given->path, 0777) && errno != EEXIST)
-        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO, "%s: %s", given->path, strerror(errno));
+    int status = mr_file_make_folder(given->path);
+    if (status)
+        return status;
     *recording = (mr_recording){
-        .self = self, .folder = given->path, .pattern = given->name,
-        .before_ns = given->before, .after_ns = given->after, .longest_ns = given->longest,
+        .self = self, .before_ns = given->before, .after_ns = given->after, .longest_ns = given->longest,
         .cache = {.keep_ns = given->keep, .most_bytes = (size_t)given->memory},
-        .keep = {.folder = given->path, .pattern = given->name, .source = self->source_id, .beside = ".json",
+        .keep = {.names = {given->path, given->name, self->source_id}, .beside = ".json",
                  .for_ns = given->keep_for, .bytes = given->keep_bytes},
         .full = mr_full_make(self, given->on_full)};
-    int status = container_of(given, &recording->container);
+    status = container_of(given, &recording->container);
     return status ? status : mr_recording_open(recording);
 }
 

@@ -3,25 +3,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/memory.h"
 
-enum { MOST_AGAIN = 10000 };
 static const int64_t CUT_NS = 1000000000;
 
 int mr_recording_open(mr_recording *recording) {
     recording->triggers = mr_calloc(MR_TRIGGERS_LISTED, sizeof *recording->triggers);
     recording->number = mr_video_keep_next(&recording->keep);
     return recording->triggers ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a list of triggers");
-}
-
-static int64_t wall_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 /* ---- the JSON file ----------------------------------------------------------------------------------------------- */
@@ -94,24 +87,12 @@ static void note(mr_recording *recording, bool complete) {
 
 /* ---- one file ---------------------------------------------------------------------------------------------------- */
 
-static int make_file(mr_recording *recording) {
-    char name[MR_VIDEO_NAME];
-    int status = MR_ERROR_AGAIN;
-    for (int again = 0; status == MR_ERROR_AGAIN && again < MOST_AGAIN; again++) {
-        status = mr_video_name_print(name, recording->pattern, recording->self->source_id, recording->number,
-                                     recording->begun_ns / 1000000000, again);
-        if (!status)
-            status = mr_video_file_make(&recording->file, recording->folder, name, false);
-    }
-    return status == MR_ERROR_AGAIN ? MR_ERROR_IO : status;
-}
-
 static int open_file(mr_recording *recording, const mr_cached *start) {
     int status = mr_muxer_open(&recording->muxer, recording->container, &start->frame);
     if (status)
         return status;
-    recording->begun_ns = wall_ns() - (recording->cache.last->time_ns - start->time_ns);
-    status = make_file(recording);
+    recording->begun_ns = mr_clock_date_ns() - (recording->cache.last->time_ns - start->time_ns);
+    status = mr_video_file_make(&recording->file, &recording->keep.names, recording->number, recording->begun_ns, false);
     if (status) {
         mr_muxer_close(&recording->muxer);
         return status;
@@ -156,6 +137,13 @@ static void list(mr_recording *recording, const mr_trigger *trigger) {
     recording->noted = false;
 }
 
+/* All that was written can be read then, whatever becomes of the process; `stops`: nothing more may come for long. */
+static int bring_out(mr_recording *recording, bool stops) {
+    if (stops || !recording->noted)
+        note(recording, false);
+    return mr_muxer_cut(recording->muxer);
+}
+
 static int write_one(mr_recording *recording, mr_cached *packet) {
     int status = mr_muxer_write(recording->muxer, &packet->frame);
     if (status)
@@ -168,9 +156,7 @@ static int write_one(mr_recording *recording, mr_cached *packet) {
     if (packet->time_ns - recording->cut_ns < CUT_NS)
         return MR_OK;
     recording->cut_ns = packet->time_ns;
-    if (!recording->noted)
-        note(recording, false);
-    return mr_muxer_cut(recording->muxer);
+    return bring_out(recording, false);
 }
 
 /* The file is as long as it may be: the next begins with this key frame. */
@@ -203,7 +189,9 @@ static bool is_wanted(const mr_recording *recording, const mr_cached *packet) {
 
 /* Writes what is wanted and was not written, from that packet on. */
 static int write_from(mr_recording *recording, mr_cached *packet) {
+    bool wrote = recording->writes;
     for (; packet && is_wanted(recording, packet); packet = packet->next) {
+        wrote |= !packet->written;
         int status = !packet->written && is_over(recording, packet) ? begin_next(recording, packet) : MR_OK;
         if (!status && !packet->written)
             status = write_one(recording, packet);
@@ -211,7 +199,7 @@ static int write_from(mr_recording *recording, mr_cached *packet) {
             return status;
     }
     recording->writes = !packet;
-    return MR_OK;
+    return packet && wrote ? bring_out(recording, true) : MR_OK;
 }
 
 /* No trigger to come reaches back to the end of the file, unless it is later than packets are kept for. */

@@ -24,7 +24,6 @@ typedef struct mr_trigger {
 
 typedef struct mr_recording {
     const mr_stage *self;
-    const char *folder, *pattern;
     mr_container container;
     int64_t before_ns, after_ns, longest_ns;
     mr_record_cache cache;

@@ -83,6 +83,12 @@ int mr_video_container(const mr_video_options *given, mr_container *container, c
     return status ? status : container_of(mr_video_name_ending(given->name), container);
 }
 
+int mr_video_check_sources(mr_negotiation *negotiation, const char *name) {
+    if (strstr(name, "{source}") || negotiation->sources < 2)
+        return MR_OK;
+    return mr_refuse(negotiation, "name", "%d sources come here, so the name needs {source}", negotiation->sources);
+}
+
 static int check_name(mr_negotiation *negotiation) {
     const mr_video_options *given = negotiation->options;
     bool differs = mr_video_name_differs(given->name);
@@ -94,9 +100,7 @@ static int check_name(mr_negotiation *negotiation) {
     if (given->segment && !mr_video_is_hls(given) && !differs)
         return mr_refuse(negotiation, "name", "with segment the name needs {number} or {time}, such as "
                          "{source}-{time}.mp4");
-    if (!strstr(given->name, "{source}") && negotiation->sources > 1)
-        return mr_refuse(negotiation, "name", "%d sources come here, so the name needs {source}", negotiation->sources);
-    return MR_OK;
+    return mr_video_check_sources(negotiation, given->name);
 }
 
 static int negotiate(mr_negotiation *negotiation) {

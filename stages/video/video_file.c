@@ -9,14 +9,9 @@
 
 #include "engine/base/file.h"
 
-int mr_video_file_make(mr_video_file *file, const char *folder, const char *name, bool replaces) {
-    bool regular = false;
-    *file = (mr_video_file){0};
-    if (snprintf(file->path, sizeof file->path, "%s/%s", folder, name) >= (int)sizeof file->path)
-        return mr_fail(MR_ERROR_IO, "%s: the path is too long", folder);
-    snprintf(file->name, sizeof file->name, "%s", name);
-    if (replaces)
-        return mr_file_take(file->path, &file->fd, &regular);
+enum { MOST_AGAIN = 10000 };
+
+static int open_new(mr_video_file *file) {
     int fd = open(file->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_EXCL, 0666);
     if (fd < 0 && errno == EEXIST)
         return mr_fail(MR_ERROR_AGAIN, "%s exists", file->path);
@@ -25,6 +20,22 @@ int mr_video_file_make(mr_video_file *file, const char *folder, const char *name
     flock(fd, LOCK_EX | LOCK_NB); /* other programs see that it is being written */
     file->fd = fd;
     return MR_OK;
+}
+
+int mr_video_file_make(mr_video_file *file, const mr_video_names *names, uint64_t number, int64_t begun_ns,
+                       bool replaces) {
+    bool regular = false;
+    int status = MR_ERROR_AGAIN;
+    *file = (mr_video_file){0};
+    for (int again = 0; status == MR_ERROR_AGAIN && again < MOST_AGAIN; again++) {
+        status = mr_video_name_print(file->name, names->pattern, names->source, number, begun_ns / 1000000000, again);
+        if (status)
+            return status;
+        if (snprintf(file->path, sizeof file->path, "%s/%s", names->folder, file->name) >= (int)sizeof file->path)
+            return mr_fail(MR_ERROR_IO, "%s: the path is too long", names->folder);
+        status = replaces ? mr_file_take(file->path, &file->fd, &regular) : open_new(file);
+    }
+    return status == MR_ERROR_AGAIN ? MR_ERROR_IO : status;
 }
 
 int mr_video_file_write(mr_video_file *file, mr_muxer *muxer, mr_full *full, const mr_stage *self) {

@@ -1,15 +1,14 @@
 #include "stages/video/video_files.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "stages/sink/output.h"
 
-enum { MOST_AGAIN = 10000, KEPT_BEHIND_PLAYLIST = 3 };
+enum { KEPT_BEHIND_PLAYLIST = 3 };
 /* A process that is killed loses no more than this of a file. */
 static const int64_t CUT_NS = 1000000000;
 /* Of files of HLS, unless given. */
@@ -24,8 +23,9 @@ int mr_video_files_open(mr_video_files *files, mr_stage *self) {
     int status = mr_video_container(given, &files->container, &option);
     if (status)
         return status;
-    if (mkdir(given->path, 0777) && errno != EEXIST)
-        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO, "%s: %s", given->path, strerror(errno));
+    status = mr_file_make_folder(given->path);
+    if (status)
+        return status;
     bool hls = mr_video_is_hls(given);
     /* A pattern of HLS names the playlist: its files are numbered. */
     int stem = (int)(strlen(given->name) - strlen(mr_video_name_ending(given->name)));
@@ -33,7 +33,7 @@ int mr_video_files_open(mr_video_files *files, mr_stage *self) {
         snprintf(files->pattern, sizeof files->pattern, "%.*s-{number}.ts", stem, given->name);
     else
         snprintf(files->pattern, sizeof files->pattern, "%s", given->name);
-    files->keep = (mr_video_keep){.folder = given->path, .pattern = files->pattern, .source = self->source_id,
+    files->keep = (mr_video_keep){.names = {given->path, files->pattern, self->source_id},
                                   .for_ns = given->keep_for, .bytes = given->keep_bytes};
     if (hls && given->playlist && !given->keep_for && !given->keep_bytes)
         files->keep.files = (size_t)given->playlist + KEPT_BEHIND_PLAYLIST;
@@ -73,34 +73,18 @@ static int begin(mr_video_files *files, const mr_stage *self) {
 
 /* ---- one file ---------------------------------------------------------------------------------------------------- */
 
-static int64_t wall_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static int make_file(mr_video_files *files, const mr_stage *self) {
-    int status = MR_ERROR_AGAIN;
-    for (int again = 0; status == MR_ERROR_AGAIN && again < MOST_AGAIN; again++) {
-        status = mr_video_name_print(files->entry.name, files->pattern, self->source_id, files->number,
-                                     files->entry.begun_ns / 1000000000, again);
-        if (!status)
-            status = mr_video_file_make(&files->file, files->given->path, files->entry.name, files->replaces);
-    }
-    files->replaces = false;
-    return status == MR_ERROR_AGAIN ? MR_ERROR_IO : status;
-}
-
-static int open_file(mr_video_files *files, const mr_stage *self, const mr_frame *key) {
+static int open_file(mr_video_files *files, const mr_frame *key) {
     int status = MR_OK;
-    files->entry = (mr_hls_entry){.begun_ns = wall_ns(), .discontinuity = files->broken};
+    files->entry = (mr_hls_entry){.begun_ns = mr_clock_date_ns(), .discontinuity = files->broken};
     if (!files->muxer)
         status = mr_muxer_open(&files->muxer, files->container, key);
     else
         mr_muxer_repeat_headers(files->muxer);
     if (status)
         return status;
-    status = make_file(files, self);
+    status = mr_video_file_make(&files->file, &files->keep.names, files->number, files->entry.begun_ns,
+                                files->replaces);
+    files->replaces = false;
     if (status) {
         mr_muxer_close(&files->muxer);
         return status;
@@ -138,11 +122,12 @@ static int finish_file(mr_video_files *files, const mr_stage *self) {
         mr_muxer_close(&files->muxer);
     int status = mr_video_file_close(&files->file);
     if (!status && mr_video_is_hls(files->given)) {
+        snprintf(files->entry.name, sizeof files->entry.name, "%s", files->file.name);
         files->entry.duration_ns = files->last_ns > files->first_ns ? files->last_ns - files->first_ns : 0;
         status = mr_hls_add(&files->hls, &files->entry);
         list_file(files, self, false);
     }
-    mr_video_keep_apply(&files->keep, self, files->entry.name);
+    mr_video_keep_apply(&files->keep, self, files->file.name);
     return status;
 }
 
@@ -210,7 +195,7 @@ int mr_video_files_take(mr_video_files *files, mr_stage *self, mr_io *io) {
             mr_io_drop(io, frame, "no key frame");
             return MR_DONE;
         } else {
-            status = open ? MR_OK : open_file(files, self, frame);
+            status = open ? MR_OK : open_file(files, frame);
             if (!status)
                 status = write_packet(files, frame);
         }

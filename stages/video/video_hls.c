@@ -1,12 +1,11 @@
 #include "stages/video/video_hls.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "millrace/status.h"
@@ -56,17 +55,9 @@ static void print(text *to, const char *format, ...) {
     va_end(values);
 }
 
-static void print_date(text *to, int64_t begun_ns) {
-    char date[32] = "";
-    struct tm utc;
-    time_t seconds = (time_t)(begun_ns / 1000000000);
-    if (gmtime_r(&seconds, &utc))
-        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
-    print(to, "#EXT-X-PROGRAM-DATE-TIME:%s.%03dZ\n", date, (int)(begun_ns / 1000000 % 1000));
-}
-
 int mr_hls_write(const mr_hls *hls, const char *path, bool ended) {
     text to = {.room = LINE_BYTES * (hls->count + 1)};
+    char date[MR_DATE_TEXT];
     int64_t longest = 1;
     to.bytes = mr_alloc(to.room);
     if (!to.bytes)
@@ -84,7 +75,7 @@ int mr_hls_write(const mr_hls *hls, const char *path, bool ended) {
         const mr_hls_entry *entry = &hls->entries[i];
         if (entry->discontinuity)
             print(&to, "#EXT-X-DISCONTINUITY\n");
-        print_date(&to, entry->begun_ns);
+        print(&to, "#EXT-X-PROGRAM-DATE-TIME:%s\n", mr_date_text(date, entry->begun_ns));
         print(&to, "#EXTINF:%" PRId64 ".%06" PRId64 ",\n%s\n", entry->duration_ns / 1000000000,
               entry->duration_ns / 1000 % 1000000, entry->name);
     }

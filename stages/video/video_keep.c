@@ -7,11 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "stages/video/video_name.h"
 
 typedef struct found {
     char name[MR_VIDEO_NAME];
@@ -49,11 +48,11 @@ static int compare(const void *a, const void *b) {
 /* Files that are too many for the memory at hand are left for the next time. */
 static listing look(const mr_video_keep *keep) {
     listing list = {0};
-    DIR *folder = opendir(keep->folder);
+    DIR *folder = opendir(keep->names.folder);
     struct stat about;
     for (struct dirent *entry; folder && (entry = readdir(folder));)
         if (strlen(entry->d_name) < MR_VIDEO_NAME &&
-            mr_video_name_matches(entry->d_name, keep->pattern, keep->source, NULL) &&
+            mr_video_name_matches(entry->d_name, keep->names.pattern, keep->names.source, NULL) &&
             !fstatat(dirfd(folder), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) && S_ISREG(about.st_mode) &&
             !add(&list, entry->d_name, &about))
             break;
@@ -66,7 +65,7 @@ static listing look(const mr_video_keep *keep) {
 
 static void drop(const mr_video_keep *keep, const mr_stage *self, const char *name) {
     char path[MR_VIDEO_PATH];
-    snprintf(path, sizeof path, "%s/%s", keep->folder, name);
+    snprintf(path, sizeof path, "%s/%s", keep->names.folder, name);
     if (unlink(path) && errno != ENOENT) {
         mr_stage_warn(self, "%s cannot be removed: %s", path, strerror(errno));
         return;
@@ -75,7 +74,7 @@ static void drop(const mr_video_keep *keep, const mr_stage *self, const char *na
     if (!keep->beside)
         return;
     int stem = (int)(strlen(name) - strlen(mr_video_name_ending(name)));
-    snprintf(path, sizeof path, "%s/%.*s%s", keep->folder, stem, name, keep->beside);
+    snprintf(path, sizeof path, "%s/%.*s%s", keep->names.folder, stem, name, keep->beside);
     unlink(path);
 }
 
@@ -83,16 +82,13 @@ void mr_video_keep_apply(const mr_video_keep *keep, const mr_stage *self, const 
     if (!keep->for_ns && !keep->bytes && !keep->files)
         return;
     listing list = look(keep);
-    struct timespec now;
-    int64_t bytes = 0;
+    int64_t bytes = 0, now_ns = mr_clock_date_ns();
     size_t left = list.count;
-    clock_gettime(CLOCK_REALTIME, &now);
     for (size_t i = 0; i < list.count; i++)
         bytes += list.files[i].bytes;
     for (size_t i = 0; i < list.count; i++) {
         const found *file = &list.files[i];
-        int64_t age_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - file->since_ns;
-        bool goes = (keep->for_ns && age_ns > keep->for_ns) || (keep->bytes && bytes > keep->bytes) ||
+        bool goes = (keep->for_ns && now_ns - file->since_ns > keep->for_ns) || (keep->bytes && bytes > keep->bytes) ||
                     (keep->files && left > keep->files);
         if (!goes || (spared && strcmp(file->name, spared) == 0))
             continue;
@@ -105,9 +101,9 @@ void mr_video_keep_apply(const mr_video_keep *keep, const mr_stage *self, const 
 
 uint64_t mr_video_keep_next(const mr_video_keep *keep) {
     uint64_t next = 0, number;
-    DIR *folder = opendir(keep->folder);
+    DIR *folder = opendir(keep->names.folder);
     for (struct dirent *entry; folder && (entry = readdir(folder));)
-        if (mr_video_name_matches(entry->d_name, keep->pattern, keep->source, &number) && number >= next)
+        if (mr_video_name_matches(entry->d_name, keep->names.pattern, keep->names.source, &number) && number >= next)
             next = number + 1;
     if (folder)
         closedir(folder);

@@ -4,9 +4,10 @@
 #define MILLRACE_STAGES_VIDEO_VIDEO_KEEP_H
 
 #include "millrace/stage.h"
+#include "stages/video/video_name.h"
 
 typedef struct mr_video_keep {
-    const char *folder, *pattern, *source;
+    mr_video_names names;
     const char *beside; /* ending of a file that goes with each one; NULL: none */
     int64_t for_ns;     /* 0: for ever */
     int64_t bytes;      /* all together; 0: any number */

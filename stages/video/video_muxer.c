@@ -32,6 +32,10 @@ const char *mr_container_name(mr_container container) {
     return containers[container].name;
 }
 
+const char *mr_container_format(mr_container container) {
+    return containers[container].format;
+}
+
 static bool holds(mr_container container, const char *codec) {
     const char *const *known = containers[container].codecs;
     for (const char *const *one = known; *one; one++)

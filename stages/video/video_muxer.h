@@ -23,6 +23,8 @@ typedef enum mr_container {
  * it holds. */
 int mr_container_check(mr_container container, const char *codec);
 const char *mr_container_name(mr_container container);
+/* Of libavformat. */
+const char *mr_container_format(mr_container container);
 
 /* Times of one stream, in 1/90000 s from its first packet. */
 typedef struct mr_muxer_times {

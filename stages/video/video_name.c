@@ -127,8 +127,7 @@ static const char *pass_token(const char *text, int token, const char *source, u
     }
 }
 
-bool mr_video_name_matches(const char *name, const char *pattern, const char *source,
-                           uint64_t *number) {
+bool mr_video_name_matches(const char *name, const char *pattern, const char *source, uint64_t *number) {
     const char *stop = mr_video_name_ending(pattern), *text = name;
     size_t stem = *stop ? (size_t)(stop - pattern) : strlen(pattern);
     uint64_t found = 0;

@@ -12,6 +12,11 @@
 
 enum { MR_VIDEO_NAME = 256, MR_VIDEO_PATH = 4096 };
 
+/* The files of one source. */
+typedef struct mr_video_names {
+    const char *folder, *pattern, *source;
+} mr_video_names;
+
 /* MR_OK, or MR_ERROR_CONFIG: a slash, a brace that is no token, no ending. */
 int mr_video_name_check(const char *pattern);
 bool mr_video_name_counts(const char *pattern); /* has {number} */
@@ -23,7 +28,6 @@ const char *mr_video_name_ending(const char *name);
 int mr_video_name_print(char name[MR_VIDEO_NAME], const char *pattern, const char *source, uint64_t number,
                         int64_t seconds, int again);
 /* Whether a file of that source and pattern may have that name; *number (may be NULL) is then its {number}. */
-bool mr_video_name_matches(const char *name, const char *pattern, const char *source,
-                           uint64_t *number);
+bool mr_video_name_matches(const char *name, const char *pattern, const char *source, uint64_t *number);
 
 #endif

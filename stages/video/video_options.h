@@ -14,6 +14,8 @@ typedef struct mr_video_options {
     int64_t timeout, retry_first, retry_most;
 } mr_video_options;
 
+/* Refuses a name without {source} of a stage that several sources come to. */
+int mr_video_check_sources(mr_negotiation *negotiation, const char *name);
 /* Files of HLS: the name is that of the playlist. */
 bool mr_video_is_hls(const mr_video_options *options);
 /* The container of its files, or of its receiver's scheme. MR_ERROR_CONFIG: there is none; *option is then the name of

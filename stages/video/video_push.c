@@ -63,15 +63,19 @@ static int interrupted(void *context) {
     return mr_stage_gives_up(push->self) || now_ns() > push->deadline_ns;
 }
 
+static void free_format(mr_video_push *push) {
+    if (push->format && push->container != MR_CONTAINER_RTP)
+        avio_closep(&push->format->pb);
+    avformat_free_context(push->format);
+    push->format = NULL;
+}
+
 static void disconnect(mr_video_push *push, bool orderly) {
     if (!push->format)
         return;
     push->deadline_ns = now_ns() + (orderly ? push->given->timeout : 0);
     av_write_trailer(push->format);
-    if (push->container != MR_CONTAINER_RTP)
-        avio_closep(&push->format->pb);
-    avformat_free_context(push->format);
-    push->format = NULL;
+    free_format(push);
     mr_media_unref(&push->media);
 }
 
@@ -95,15 +99,13 @@ static void lose(mr_video_push *push, const char *what, int error) {
 }
 
 static int open_format(mr_video_push *push, const mr_frame *key, AVDictionary **options) {
-    static const char *const names[] = {[MR_CONTAINER_TS] = "mpegts", [MR_CONTAINER_FLV] = "flv",
-                                        [MR_CONTAINER_RTP] = "rtsp"};
     const mr_credentials *login = &push->given->login;
     const AVIOInterruptCB callback = {interrupted, push};
     char url[4096];
     bool srt = mr_url_has_scheme(push->given->url, "srt");
     if (!mr_url_with_user(push->given->url, srt ? NULL : login->user, srt ? NULL : login->password, url, sizeof url))
         return AVERROR(EINVAL);
-    int error = avformat_alloc_output_context2(&push->format, NULL, names[push->container], url);
+    int error = avformat_alloc_output_context2(&push->format, NULL, mr_container_format(push->container), url);
     if (error < 0)
         return error;
     if (srt && login->password)
@@ -120,21 +122,13 @@ static int open_format(mr_video_push *push, const mr_frame *key, AVDictionary **
     return error < 0 ? error : avformat_write_header(push->format, options);
 }
 
-/* Frees what a connection that failed half-way has left. */
-static void abandon(mr_video_push *push) {
-    if (push->format && push->container != MR_CONTAINER_RTP)
-        avio_closep(&push->format->pb);
-    avformat_free_context(push->format);
-    push->format = NULL;
-}
-
 static bool connect_to(mr_video_push *push, const mr_frame *key) {
     AVDictionary *options = NULL;
     push->deadline_ns = now_ns() + push->given->timeout;
     int error = open_format(push, key, &options);
     av_dict_free(&options);
     if (error < 0) {
-        abandon(push);
+        free_format(push); /* a header was not written, so there is no trailer */
         lose(push, "no connection with", error);
         return false;
     }

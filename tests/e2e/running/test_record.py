@@ -178,6 +178,14 @@ class Record(Case):
             done = call([MILLRACE, "ctl", "--control", control, "trigger", name])
             self.assertEqual(done.returncode, 64)
             self.assertIn(f'"{name}" is neither a stage that can be triggered nor a source of one', done.stderr)
+        # What was wanted is on the disk, though the file stays open for triggers that may come.
+        counts = (0, None)
+        while counts[0] == 0 or counts[0] != counts[1]:
+            self.assertLess(time.monotonic(), deadline, counts)
+            time.sleep(0.05)
+            one = self.found()[0]
+            self.assertFalse(one["complete"])
+            counts = one["packets"]["count"], one["packets"]["count"] and len(times(self.path / one["file"])[0])
         run.send_signal(signal.SIGINT)
         self.assertEqual(run.wait(TIMEOUT), 0)
         for one in self.found():
