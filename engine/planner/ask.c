@@ -1,0 +1,336 @@
+/* Asks one stage: given its possible inputs, it answers with its outputs and the inputs that it accepts. */
+#include "engine/planner/negotiate.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/planner/builder.h"
+#include "engine/planner/jobs.h"
+#include "engine/planner/mismatch.h"
+#include "engine/planner/nodes.h"
+#include "engine/text/options.h"
+#include "engine/text/paths.h"
+#include "millrace/status.h"
+
+const mr_port *mr_plan_port(const mr_plan_builder *b, int v, int input) {
+    const mr_port *ports = b->vertex[v]->type->inputs;
+    return &ports[ports[0].many ? 0 : input];
+}
+
+/* The stage that is being asked, for mr_refuse and mr_promise_result. */
+typedef struct asking {
+    mr_plan_builder *b;
+    const mr_spec_vertex *vertex;
+    int v;
+    mr_plan_need *needs;
+    bool refused;
+} asking;
+
+/* ---- functions for stage types --------------------------------------------------------------------------------- */
+
+/* A missing file may be looked for in another folder than its author thinks. */
+static const char *hint_for(const asking *ask, int status, const char *name, const mr_yaml *node) {
+    const mr_option *option = name ? mr_option_find(ask->vertex->type->options, name) : NULL;
+    if (status != MR_ERROR_NO_INPUT || !option || node == ask->vertex->node)
+        return NULL;
+    return mr_path_hint(ask->b->arena, ask->b->spec->file, option, node);
+}
+
+static int refuse(mr_negotiation *negotiation, int status, const char *option, const char *format,
+                  va_list arguments) {
+    asking *ask = negotiation->planner;
+    char text[1024];
+    vsnprintf(text, sizeof text, format, arguments);
+    mr_place place = ask->vertex->place;
+    const mr_yaml *node = option ? mr_yaml_nearest(ask->vertex->node, option) : ask->vertex->node;
+    if (node != ask->vertex->node)
+        place = node->place;
+    ask->refused = true;
+    /* If one video of many is broken, or was removed, the others still run. */
+    bool spared = status != MR_ERROR_CONFIG && status != MR_ERROR_MEMORY && mr_plan_may_spare(ask->b, ask->v);
+    ask->b->plan->vertices[ask->v].unreadable = spared;
+    return mr_diagnose(ask->b->diagnostics, spared ? MR_SEVERITY_WARNING : MR_SEVERITY_ERROR, status, place,
+                       spared ? "the others are read; because of this one, the run fails at its end" 
+                              : hint_for(ask, status, option, node), "%s.%s: %s",
+                       ask->vertex->is_source ? "sources" : "stages", ask->vertex->id, text);
+}
+
+bool mr_is_given(const mr_negotiation *negotiation, const char *option) {
+    const asking *ask = negotiation->planner;
+    return mr_yaml_get(ask->vertex->node, option) != NULL;
+}
+
+int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    refuse(negotiation, MR_ERROR_CONFIG, option, format, arguments);
+    va_end(arguments);
+    return MR_ERROR_CONFIG;
+}
+
+int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    refuse(negotiation, status, option, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...) {
+    asking *ask = negotiation->planner;
+    char text[256];
+    va_list arguments;
+    va_start(arguments, why);
+    vsnprintf(text, sizeof text, why, arguments);
+    va_end(arguments);
+    negotiation->takes[input] = *set;
+    /* If memory runs out, the message goes without it. */
+    ask->needs[input].why = mr_arena_print(ask->b->arena, "%s", text);
+}
+
+void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) {
+    const asking *ask = negotiation->planner;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, what);
+    vsnprintf(text, sizeof text, what, arguments);
+    va_end(arguments);
+    /* If memory runs out, the message still says that there is one. */
+    const char *copy = mr_arena_print(ask->b->arena, "%s", text);
+    negotiation->work.unknown = copy ? copy : "some of it is not counted";
+}
+
+void mr_remark(mr_negotiation *negotiation, const char *format, ...) {
+    const asking *ask = negotiation->planner;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    /* If memory runs out, the plan goes without it. */
+    negotiation->remark = mr_arena_print(ask->b->arena, "%s", text);
+}
+
+int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
+                      const mr_format_set *set) {
+    asking *ask = negotiation->planner;
+    mr_planned_result *result = mr_arena_alloc(ask->b->arena, sizeof *result);
+    const char *copy = name ? mr_arena_print(ask->b->arena, "%s", name) : NULL;
+    if (!result || (name && !copy))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
+    mr_planned_output *output = &negotiation->outputs[port];
+    *result = (mr_planned_result){.kind = kind, .name = copy, .next = output->results};
+    if (set)
+        result->set = *set;
+    output->results = result;
+    return MR_OK;
+}
+
+/* ---- checking the answer --------------------------------------------------------------------------------------- */
+
+/* An answer that the stage type has not announced is the type's own error; the pipeline is not to blame. */
+static void check_answer(mr_plan_builder *b, int v, const mr_negotiation *n) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    char given[MR_FORMAT_SET_TEXT];
+    if (n->entry < vertex->type->entry)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_INTERNAL, vertex->mark, NULL,
+                    "%s: the stage type %s asks for more concurrency than it has announced", vertex->id,
+                    vertex->type->name);
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (!mr_port_accepts(&vertex->type->outputs[i], &n->outputs[i].set, NULL))
+            mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_INTERNAL, vertex->mark, NULL,
+                        "%s: the stage type %s answers with %s on its output \"%s\", which it has not announced",
+                        vertex->id, vertex->type->name, mr_plan_describe(&n->outputs[i].set, given, sizeof given),
+                        vertex->type->outputs[i].name);
+}
+
+/* The formats of an input that the stage accepts by its answer, if fewer than its port does. */
+static bool check_takes(mr_plan_builder *b, int v) {
+    mr_format_set met;
+    bool fits = true;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->in.item[i]];
+        const mr_planned_output *given = &b->plan->vertices[link->from].outputs[link->from_port];
+        const mr_plan_need *need = &b->needs[v][link->to_port];
+        if (mr_format_set_meet(&given->set, &need->set, &met))
+            continue;
+        mr_plan_mismatch(b, link, mr_plan_port(b, v, link->to_port), need, &given->set);
+        fits = false;
+    }
+    return fits;
+}
+
+/* Before it is asked, a stage accepts the arriving formats that its ports do. */
+static void prepare_takes(mr_plan_builder *b, int v, mr_format_set *takes) {
+    for (size_t i = 0; i < b->plan->vertices[v].input_count; i++) {
+        const mr_port *port = mr_plan_port(b, v, (int)i);
+        bool one = !mr_port_accepts_anything(port) && !port->accepts[1].payload;
+        takes[i] = one ? port->accepts[0] : (mr_format_set){0};
+        b->needs[v][i] = (mr_plan_need){.by = v};
+    }
+}
+
+static void note_needs(mr_plan_builder *b, int v, const mr_negotiation *n) {
+    for (size_t i = 0; i < n->input_count; i++) {
+        b->needs[v][i].set = n->takes[i];
+        b->needs[v][i].unread = n->unread;
+    }
+}
+
+static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
+    vertex->entry = n->entry;
+    vertex->overlap = n->overlap;
+    vertex->blocking = n->blocking;
+    vertex->threads = n->threads;
+    vertex->rate = n->rate;
+    vertex->paced = n->paced;
+    vertex->frames = n->frames;
+    vertex->endless = n->endless;
+    vertex->repeats = n->repeats;
+    vertex->retained = n->retained;
+    vertex->constant_bytes = n->constant_bytes;
+    vertex->work = n->work;
+    vertex->note = n->remark;
+    memcpy(vertex->stream_bytes, n->stream_bytes, sizeof vertex->stream_bytes);
+    vertex->library_bytes = n->library_bytes;
+    vertex->scratch.bytes = n->scratch_bytes;
+    vertex->pinned.bytes = n->pinned_bytes;
+    vertex->results.bytes = n->result_bytes;
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (vertex->outputs[i].follows >= 0)
+            vertex->outputs[i].set = vertex->inputs[vertex->outputs[i].follows].set;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+/* Whether the file is known to be missing; other errors are left to the stage, which opens it. */
+static bool is_missing(const mr_option *option, const char *path) {
+    struct stat about;
+    return path && option->file == MR_FILE_READ && option->kind == MR_OPTION_PATH && !option->searched &&
+           stat(path, &about) && (errno == ENOENT || errno == ENOTDIR);
+}
+
+bool mr_plan_has_files(mr_plan_builder *b, int v) {
+    const mr_spec_vertex *vertex = b->vertex[v];
+    bool there = true;
+    if (b->params.offline || mr_plan_is_unseen(b, v) || !vertex->type || !vertex->options || vertex->broken)
+        return true;
+    for (const mr_option *option = vertex->type->options; option && option->name; option++) {
+        const mr_yaml *said = mr_yaml_get(vertex->node, option->name);
+        const char *path = said ? mr_option_path(option, vertex->options) : NULL;
+        if (!path || !is_missing(option, path))
+            continue;
+        there = false;
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_NO_INPUT, said->place,
+                    mr_path_hint(b->arena, b->spec->file, option, said), "stages.%s.%s: cannot open %s: %s", vertex->id,
+                    option->name, path, strerror(errno));
+    }
+    return there;
+}
+
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
+
+/* The first stage that reads output 0 in pictures as large as those of the source; NULL: there is none. An output that
+ * goes to another process is read so. */
+static const char *whole_for(const mr_plan_builder *b, int v) {
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->out.item[i]];
+        const mr_plan_vertex *to = &b->plan->vertices[link->to];
+        bool shrinks = to->type && to->type->shrinks && to->node == b->plan->vertices[v].node;
+        if (link->from_port == 0 && !shrinks)
+            return to->id;
+    }
+    return NULL;
+}
+
+/* A source that is proven alone, to be added to others, meets stages that were planned for as many as may come. */
+static size_t source_count(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
+    return b->spec->most_sources > vertex->source_count ? b->spec->most_sources : vertex->source_count;
+}
+
+bool mr_plan_ask(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    asking context = {.b = b, .vertex = b->vertex[v], .v = v, .needs = b->needs[v]};
+    mr_format_set *takes = mr_arena_array(b->arena, vertex->input_count, sizeof *takes);
+    if (!takes) {
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_MEMORY, vertex->mark, NULL, "no memory for a plan");
+        return false;
+    }
+    const mr_strings *device = &b->vertex[v]->common.device;
+    mr_negotiation n = {.id = vertex->id,
+                        .options = vertex->options,
+                        .offline = b->params.offline || mr_plan_is_unseen(b, v),
+                        .connect = b->params.connect,
+                        .returns = b->plan->node_count > 0 && b->plan->node >= 0,
+                        .input_count = vertex->input_count,
+                        .inputs = vertex->inputs,
+                        .batch = vertex->batch,
+                        .device = device->count ? device->item[0] : "cpu",
+                        .sources = (int)source_count(b, vertex),
+                        .workers = b->plan->workers,
+                        .whole_for = whole_for(b, v),
+                        .takes = takes,
+                        .outputs = vertex->outputs,
+                        .entry = vertex->type->entry,
+                        .blocking = vertex->type->blocking,
+                        .repeats = vertex->type->repeats,
+                        .planner = &context};
+    if (vertex->role != MR_ROLE_SOURCE)
+        prepare_takes(b, v, takes);
+    int status = vertex->type->negotiate ? vertex->type->negotiate(&n) : MR_OK;
+    note_needs(b, v, &n);
+    if (status < 0 && !context.refused)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, vertex->mark, NULL, "%s.%s: %s",
+                    vertex->role == MR_ROLE_SOURCE ? "sources" : "stages", vertex->id, mr_message());
+    if (status < 0 || context.refused || !check_takes(b, v))
+        return false;
+    take_answer(vertex, &n);
+    check_answer(b, v, &n);
+    return true;
+}
+
+/* ---- sources that are not opened ------------------------------------------------------------------------------- */
+
+/* The source of that id in another plan of the pipeline; NULL: it is opened. */
+static const mr_plan_vertex *known_source(const mr_plan_builder *b, int v) {
+    const mr_plan *known = b->params.known;
+    const char *id = b->vertex[v]->id;
+    if (!known || !b->vertex[v]->is_source || strcmp(id, b->params.added) == 0)
+        return NULL;
+    for (size_t s = 0; s < known->spec->source_count; s++)
+        if (strcmp(known->spec->sources[s].id, id) == 0 && known->vertices[s].type == b->vertex[v]->type)
+            return &known->vertices[s];
+    return NULL;
+}
+
+/* The first of the reserved sources, which is asked for all of them. */
+static const mr_plan_vertex *first_reserved(const mr_plan_builder *b, int v) {
+    size_t first = b->spec->source_count - b->spec->reserved_count;
+    return b->vertex[v]->reserved && (size_t)v > first ? &b->plan->vertices[first] : NULL;
+}
+
+static void give_as(mr_plan_vertex *vertex, const mr_plan_vertex *like) {
+    vertex->entry = like->entry;
+    vertex->blocking = like->blocking;
+    vertex->threads = like->threads;
+    vertex->rate = like->rate;
+    vertex->paced = like->paced;
+    vertex->endless = like->endless;
+    vertex->retained = like->retained;
+    memcpy(vertex->outputs, like->outputs, vertex->output_count * sizeof *vertex->outputs);
+}
+
+/* Whether the vertex is a source that need not be asked. One that comes later may give all that its type gives. */
+bool mr_plan_is_not_asked(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_plan_vertex *like = known_source(b, v);
+    like = like ? like : first_reserved(b, v);
+    if (like)
+        give_as(vertex, like);
+    else if (b->vertex[v]->partial)
+        vertex->blocking = vertex->type->blocking;
+    return like || b->vertex[v]->partial;
+}
