@@ -22,26 +22,34 @@ static int file_error(mr_spec_parser *p, int status, const char *hint, const cha
                        "cannot read the pipeline: %s", why);
 }
 
-/* Reads up to one byte more than is accepted, so that too long a file is detected. */
-static int read_descriptor(mr_spec_parser *p, int descriptor, const char **text, size_t *bytes) {
+int mr_spec_read_bytes(mr_arena *arena, int descriptor, const char **text, size_t *bytes) {
     enum { ROOM = MR_YAML_MAX_BYTES + 1 };
     struct stat about;
     int failed = fstat(descriptor, &about);
     bool regular = !failed && S_ISREG(about.st_mode);
     if (!regular && descriptor != STDIN_FILENO)
-        return file_error(p, MR_ERROR_NO_INPUT, "name a YAML file", "it is not a regular file");
+        return EINVAL;
     size_t room = regular && about.st_size < ROOM ? (size_t)about.st_size + 1 : ROOM;
-    char *buffer = mr_arena_alloc(&p->spec->arena, room);
+    char *buffer = mr_arena_alloc(arena, room);
     if (!buffer)
-        return MR_ERROR_MEMORY;
+        return ENOMEM;
     *bytes = 0;
     for (ssize_t got = 1; got > 0 && *bytes < room; *bytes += (size_t)got) {
         got = read(descriptor, buffer + *bytes, room - *bytes);
         if (got < 0)
-            return file_error(p, MR_ERROR_IO, NULL, strerror(errno));
+            return errno;
     }
     *text = buffer;
-    return MR_OK;
+    return 0;
+}
+
+static int read_descriptor(mr_spec_parser *p, int descriptor, const char **text, size_t *bytes) {
+    int error = mr_spec_read_bytes(&p->spec->arena, descriptor, text, bytes);
+    if (error == ENOMEM)
+        return MR_ERROR_MEMORY;
+    if (error == EINVAL)
+        return file_error(p, MR_ERROR_NO_INPUT, "name a YAML file", "it is not a regular file");
+    return error ? file_error(p, MR_ERROR_IO, NULL, strerror(error)) : MR_OK;
 }
 
 static int read_text(mr_spec_parser *p, const char **text, size_t *bytes) {

@@ -24,27 +24,20 @@ typedef struct reading {
 
 /* ---- files ------------------------------------------------------------------------------------------------------ */
 
-static int refuse_file(const reading *r, const char *path, int error) {
+static int refuse_file(const reading *r, const char *path, const char *why, int error) {
     int status = error == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT;
     return mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = path}, NULL,
-                       "cannot read the list of sources: %s", strerror(error));
+                       "cannot read the list of sources: %s", why);
 }
 
-/* One byte more than is accepted, so that too long a file is refused by the parser. */
-static int read_file(reading *r, const char *path, char **text, size_t *bytes) {
-    enum { ROOM = MR_YAML_MAX_BYTES + 1 };
-    struct stat about;
+static int read_file(const reading *r, const char *path, const char **text, size_t *bytes) {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    int error = file < 0 || fstat(file, &about) ? errno : S_ISREG(about.st_mode) ? 0 : EINVAL;
-    *text = error ? NULL : mr_arena_alloc(&r->list->arena, ROOM);
-    for (ssize_t got = 1; *text && got > 0 && *bytes < ROOM; *bytes += got > 0 ? (size_t)got : 0)
-        if ((got = read(file, *text + *bytes, ROOM - *bytes)) < 0)
-            error = errno;
+    int error = file < 0 ? errno : mr_spec_read_bytes(&r->list->arena, file, text, bytes);
     if (file >= 0)
         close(file);
-    if (error)
-        return refuse_file(r, path, error);
-    return *text ? MR_OK : MR_ERROR_MEMORY;
+    if (error == ENOMEM)
+        return MR_ERROR_MEMORY;
+    return error ? refuse_file(r, path, error == EINVAL ? "it is not a regular file" : strerror(error), error) : MR_OK;
 }
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
@@ -120,7 +113,7 @@ static int refuse_shape(const reading *r, const char *path, const mr_yaml *root)
 
 static int read_list(reading *r, const char *path) {
     mr_arena *arena = &r->list->arena;
-    char *text = NULL;
+    const char *text = NULL;
     size_t bytes = 0;
     mr_yaml *root = NULL;
     if (read_file(r, path, &text, &bytes) == MR_ERROR_MEMORY)
@@ -154,7 +147,7 @@ static int read_folder(reading *r, const char *path) {
     struct dirent **names = NULL;
     int count = scandir(path, &names, is_list, alphasort), status = MR_OK;
     if (count < 0)
-        refuse_file(r, path, errno);
+        refuse_file(r, path, strerror(errno), errno);
     for (int i = 0; i < count; i++) {
         const char *file = mr_arena_print(&r->list->arena, "%s/%s", path, names[i]->d_name);
         if (!status)
@@ -198,7 +191,7 @@ int mr_spec_list_read(mr_spec_list **list, const mr_spec *pipeline, mr_diagnosti
     const char *path = pipeline->sources_from;
     int status = start(&r, &own, &params);
     if (!status && stat(path, &about))
-        refuse_file(&r, path, errno);
+        refuse_file(&r, path, strerror(errno), errno);
     else if (!status)
         status = S_ISDIR(about.st_mode) ? read_folder(&r, path) : read_list(&r, path);
     if (!status)

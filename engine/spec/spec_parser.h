@@ -40,6 +40,10 @@ int mr_spec_spread(mr_spec_parser *parser);
 /* override.c: applies the command line's overrides to the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_override(mr_spec_parser *parser);
 
+/* spec.c: reads a regular file, or standard input, up to one byte more than is accepted, so that too long a file is
+ * refused by the parser. 0, EINVAL for any other file, ENOMEM, or the error of the read. */
+int mr_spec_read_bytes(mr_arena *arena, int descriptor, const char **text, size_t *bytes);
+
 /* override.c: sets an option by its dotted key; `name` stands for the file in places. MR_OK or MR_ERROR_MEMORY. */
 int mr_spec_set(mr_spec_parser *parser, const char *name, const char *key, const char *value);
 
