@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "engine/base/thread.h"
+#include "millrace/log.h"
 #include "tools/millrace/run/control_answer.h"
 
 struct mr_control_job {
@@ -68,7 +70,7 @@ static void *work(void *context) {
     if (job->dropped)
         destroy(job);
     else if (write(jobs.fd, &one, sizeof one) != sizeof one)
-        job = NULL; /* It is readable already. */
+        mr_log(MR_LOG_DEBUG, "it is known already that an answer is ready");
     jobs.running--;
     pthread_cond_broadcast(&jobs.changed);
     pthread_mutex_unlock(&jobs.lock);
@@ -76,15 +78,12 @@ static void *work(void *context) {
 }
 
 static bool start(mr_control_job *job) {
-    pthread_attr_t attributes;
     pthread_t thread;
     pthread_mutex_lock(&jobs.lock);
-    bool started = !jobs.ended && !pthread_attr_init(&attributes);
-    if (started) {
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        started = !pthread_create(&thread, &attributes, work, job);
-        pthread_attr_destroy(&attributes);
-    }
+    /* Without the descriptor the end of a job would not be seen. */
+    bool started = !jobs.ended && jobs.fd >= 0 && !mr_thread_create(&thread, work, job);
+    if (started)
+        pthread_detach(thread);
     jobs.running += started;
     pthread_mutex_unlock(&jobs.lock);
     return started;

@@ -21,7 +21,7 @@ void mr_control_jobs_end(void);
 
 /* Whether a request may take long. */
 bool mr_control_takes_long(const char *request);
-/* Begins with a copy of the request. NULL: no memory, or no thread. */
+/* Begins with a copy of the request. NULL: no memory, no thread or no descriptor; the caller answers it itself. */
 mr_control_job *mr_control_job_begin(const char *request, mr_pipeline *pipeline);
 /* False: it is not done yet. Else *answer, which the caller frees, may be NULL; and the job is gone. */
 bool mr_control_job_take(mr_control_job **job, char **answer, size_t *length);
