@@ -99,9 +99,47 @@ static uint64_t add(uint64_t seed, const void *bytes, size_t count) {
     return XXH64(bytes, count, seed);
 }
 
-static uint64_t add_option(uint64_t sum, const mr_option *option, const void *options) {
-    const char *field = (const char *)options + option->offset, *text = mr_option_string(option, options);
+static uint64_t add_text(uint64_t sum, const char *text) {
+    return text ? add(sum, text, strlen(text)) : sum;
+}
+
+static uint64_t add_texts(uint64_t sum, const char *const *item, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        sum = add_text(sum, item[i]);
+    return sum;
+}
+
+static uint64_t add_option(uint64_t sum, const mr_option *option, const char *options);
+
+static uint64_t add_options(uint64_t sum, const mr_option *option, const char *options) {
+    for (; option && option->name; option++)
+        sum = add_option(add_text(sum, option->name), option, options);
+    return sum;
+}
+
+/* What was not given and has no default adds nothing but its name. */
+static uint64_t add_several(uint64_t sum, const mr_option *option, const void *field) {
+    const mr_strings *strings = field;
+    const mr_pairs *pairs = field;
+    const mr_doubles *doubles = field;
+    const bool *given = field;
+    switch (option->kind) {
+    case MR_OPTION_STRINGS:
+        return add_texts(sum, strings->item, strings->count);
+    case MR_OPTION_PAIRS:
+        return add_texts(add_texts(sum, pairs->key, pairs->count), pairs->value, pairs->count);
+    case MR_OPTION_DOUBLES:
+        return add(sum, doubles->value, doubles->count * sizeof *doubles->value);
+    default:
+        return *given ? add_options(sum, option->fields, field) : sum;
+    }
+}
+
+static uint64_t add_option(uint64_t sum, const mr_option *option, const char *options) {
+    const char *field = options + option->offset;
     char format[MR_FORMAT_TEXT];
+    if (option->elsewhere)
+        return sum;
     switch (option->kind) {
     case MR_OPTION_BOOL:
         return add(sum, field, sizeof(bool));
@@ -117,18 +155,18 @@ static uint64_t add_option(uint64_t sum, const mr_option *option, const void *op
     case MR_OPTION_RATE:
         return add(sum, field, sizeof(double));
     case MR_OPTION_FORMAT:
-        mr_format_print((const mr_format *)(const void *)field, format, sizeof format);
-        return add(sum, format, strlen(format));
+        return add_text(sum, mr_format_print((const mr_format *)(const void *)field, format, sizeof format));
+    case MR_OPTION_STRING:
+    case MR_OPTION_PATH:
+    case MR_OPTION_URI:
+        return add_text(sum, mr_option_string(option, options));
     default:
-        return text ? add(sum, text, strlen(text)) : sum;
+        return add_several(sum, option, field);
     }
 }
 
 uint64_t mr_resume_digest(const mr_plan_vertex *source) {
-    uint64_t sum = add(0, source->type->name, strlen(source->type->name));
-    for (const mr_option *option = source->type->options; option && option->name; option++)
-        sum = add_option(add(sum, option->name, strlen(option->name)), option, source->options);
-    return sum;
+    return add_options(add_text(0, source->type->name), source->type->options, source->options);
 }
 
 /* ---- stages that leave settled frames out ---------------------------------------------------------------------- */
