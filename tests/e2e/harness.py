@@ -139,6 +139,12 @@ def start(command, **options):
     return subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, **options)
 
 
+def sanitizer_of(pid):
+    """The sanitizer that this process was built with; None: none."""
+    loaded = pathlib.Path(f"/proc/{pid}/maps").read_text()
+    return next((name for name in ("libasan", "libtsan") if name in loaded), None)
+
+
 def need_models():
     if not (MODELS / "lite0-features.onnx").exists():
         raise unittest.SkipTest(f"no models in {MODELS} (tools/test makes them)")

@@ -179,11 +179,15 @@ class Sources(harness.Controlled):
                     before = state()
             # The thread of the last answer may still be ending.
             self.wait_until(lambda: state()[0] <= before[0])
-            self.assertLess(state()[1], before[1] + 5 * 1024)
+            grown = state()[1] - before[1]
+            sanitizer = harness.sanitizer_of(child.pid)
         summary = self.end_of(child)
         steady = [row for row in summary["sources"] if row["id"].startswith("s") and row["id"] != ""]
         self.assertEqual([row["first_epoch"] for row in steady], [0] * 16)
         self.assertEqual(len(summary["sources"]), 16 + 256 + 1)
+        if sanitizer:
+            self.skipTest(f"the bound of memory: {sanitizer} keeps what was freed")
+        self.assertLess(grown, 5 * 1024)
 
     def listed(self, entries):
         """The list in place of the one before, at once."""

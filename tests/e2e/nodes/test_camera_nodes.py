@@ -1,0 +1,101 @@
+"""Nodes behind a camera, killed with SIGKILL: its session goes on, or the node that holds it connects anew, and each picture
+is written once, under numbers of its own."""
+import json
+import os
+import signal
+
+import harness
+import streams
+from watched import PATIENCE, Watched, children_of, nodes_of
+
+SITE = """\
+version: 1
+pipeline: site
+sources:
+  cam: {{uri: "rtsp://127.0.0.1:{at}/a", allow_hosts: [127.0.0.1], clock: arrival, {soon}}}
+stages:
+  decode: {{input: cam}}
+  sharpness: {{input: decode}}
+  out: {{type: jsonl, input: sharpness, path: {out}}}
+nodes:
+  camera: {{stages: decode}}
+  worker: {{stages: sharpness}}
+  center: {{stages: out}}
+"""
+SOME = 20
+
+
+class CameraNodes(Watched):
+    def setUp(self):
+        super().setUp()
+        _, at = streams.rtsp(self, f"/a={streams.pattern()}")
+        self.out = self.folder / "out.jsonl"
+        self.child = self.start(self.write(SITE.format(at=at, soon=streams.SOON, out=self.out)), "--json")
+        self.epoch = 0
+        self.go_on()
+
+    def lines(self):
+        """Whole lines only: the last may be on its way."""
+        text = self.out.read_text() if self.out.exists() else ""
+        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+
+    def go_on(self):
+        """Until more pictures of this epoch have been written."""
+        count = len(self.lines())
+        self.wait_for(lambda: sum(row.get("epoch", 0) == self.epoch for row in self.lines()[count:]) >= SOME,
+                      f"no more pictures of epoch {self.epoch}")
+
+    def kill(self, *names):
+        before = children_of(self.child.pid)
+        for name in names:
+            os.kill(before[name], signal.SIGKILL)
+        self.epoch += "camera" in names
+        self.go_on()
+        after = self.wait_for(lambda: len(now := children_of(self.child.pid)) == len(before) and now, "a node is gone")
+        self.assertEqual({name for name in before if before[name] != after[name]}, set(names))
+
+    def end(self):
+        """The report of each node, and what the one that holds the camera tells of its source."""
+        self.child.send_signal(signal.SIGTERM)
+        out, err = self.child.communicate(timeout=PATIENCE)
+        self.assertEqual(self.child.returncode, 0, err)
+        self.ledger, nodes = json.loads(out)["ledger"], nodes_of(out)
+        self.assertTrue(self.ledger["balanced"], out)
+        [camera] = nodes["camera"]["summary"]["sources"]
+        self.assertEqual((camera["connection"]["tries"], camera["connection"]["connections"]), (1, 1))
+        return nodes, camera
+
+    def check_rows(self, epochs):
+        rows = self.lines()
+        for epoch in range(epochs):
+            of = [row["seq"] for row in rows if row.get("epoch", 0) == epoch]
+            self.assertEqual(of, list(range(len(of))))
+            self.assertGreaterEqual(len(of), SOME)
+        self.assertEqual({row.get("epoch", 0) for row in rows}, set(range(epochs)))
+        # When a picture came in is no picture's but its own, whatever its numbers.
+        dates = [row["captured"] for row in rows]
+        self.assertEqual(dates, sorted(set(dates)))
+        return rows
+
+    def test_killed_behind_the_camera(self):
+        for names in (("worker",), ("center",), ("worker", "center")):
+            self.kill(*names)
+        nodes, camera = self.end()
+        self.assertEqual({name: node["restarts"] for name, node in nodes.items()}, {"camera": 0, "worker": 2, "center": 2})
+        rows = self.check_rows(1)
+        self.assertEqual((self.ledger["in"], self.ledger["delivered"]), (len(rows), len(rows)))
+        self.assertEqual((camera["in"], camera["delivered"]), (len(rows), len(rows)))
+
+    def test_killed_with_the_camera(self):
+        for names in (("camera",), ("camera", "worker")):
+            self.kill(*names)
+        nodes, camera = self.end()
+        self.assertEqual({name: node["restarts"] for name, node in nodes.items()}, {"camera": 2, "worker": 1, "center": 0})
+        rows = self.check_rows(3)
+        [written] = nodes["center"]["summary"]["sources"]
+        self.assertEqual((written["in"], written["delivered"]), (len(rows), len(rows)))
+        self.assertEqual(camera["in"], sum(row.get("epoch", 0) == 2 for row in rows))
+
+
+if __name__ == "__main__":
+    harness.main()
