@@ -131,7 +131,8 @@ static mr_decoder_params params_for(const mr_stage *self, mr_io *io, const mr_fr
                                .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
                                .scale = scale,
                                .strict = from->damaged == MR_DAMAGED_DROP,
-                               .prompt = packet->deadline_ns && strcmp(from->threads, "auto") == 0,
+                               .prompt = (packet->deadline_ns || packet->media->live) &&
+                                         strcmp(from->threads, "auto") == 0,
                                .pool = state->pool, .device = state->device, .io = io};
 }
 

@@ -32,8 +32,8 @@ static const mr_option untagged_fields[] = {
 const mr_option mr_decode_options[] = {
     {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
      .help = "decoding threads of one source; auto: with a single source one more than there are workers, with "
-             "several one each; if the source has a deadline they share each picture, since one that is decoded "
-             "beside others would wait for these to come. Of still pictures on the processors so many are decoded at "
+             "several one each; if the source is live or has a deadline they share each picture, since one that is "
+             "decoded beside others would wait for these to come. Of still pictures on the processors so many are decoded at "
              "once by the workers, without threads of their own"},
     {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},

@@ -330,6 +330,9 @@ static bool take(live_reader *reader, mr_packet *packet) {
     }
     if (!reader->recorded)
         mr_live_times_pass(&reader->times, packet);
+    /* Each media is set once, before other threads see it. */
+    if (packet->media->live == reader->recorded)
+        packet->media->live = !reader->recorded;
     taint(reader, packet);
     packet->begins_epoch = !reader->begun;
     reader->begun = true;

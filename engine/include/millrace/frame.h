@@ -81,6 +81,7 @@ typedef struct mr_media {
     char *path;        /* file or URL it was read from */
     bool is_file;      /* path names a file: records say which */
     bool still;        /* each frame is a picture by itself, not of a stream; one of a file is all of it */
+    bool live;         /* of a camera or stream: no picture is held back until packets behind it come */
     char *label;       /* class of a labelled folder; NULL elsewhere */
     int32_t label_index; /* position of the label among the folder's classes; -1 elsewhere */
     void *codec;       /* the reader's own description (AVCodecParameters in stages/media) */

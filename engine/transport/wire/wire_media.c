@@ -47,6 +47,7 @@ static int pack(mr_wire_writer *writer, const mr_media *from, packed_media *to) 
     Millrace__V1__Codec codec = MILLRACE__V1__CODEC__INIT;
     media.path = text(from->path);
     media.still = from->still;
+    media.live = from->live;
     media.is_file = from->is_file;
     media.labelled = from->label != NULL;
     media.label = text(from->label);
@@ -166,7 +167,7 @@ static int make(mr_wire_reader *reader, const Millrace__V1__Media *from, mr_medi
         return mr_fail(MR_ERROR_MEMORY, "no memory for a description of media");
     made->codec = reader->params.codec;
     made->media = (mr_media){.path = mr_strdup(from->path), .still = from->still,
-                             .is_file = from->is_file,
+                             .live = from->live, .is_file = from->is_file,
                              .label = from->labelled ? mr_strdup(from->label) : NULL, .label_index = from->label_index,
                              .rate_num = (int32_t)from->rate_num, .rate_den = (int32_t)from->rate_den,
                              .frames = from->frames, .rotation = (int16_t)from->rotation, .flip = from->flip,

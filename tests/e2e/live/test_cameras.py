@@ -2,11 +2,12 @@
 import datetime
 import pathlib
 import socket
+import subprocess
 import sys
 import time
 
 import streams
-from harness import main
+from harness import TIMEOUT, main
 from streams import SOON, Live
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
@@ -101,6 +102,28 @@ class Cameras(Live):
             self.assertAlmostEqual(date(second) - date(first), second["pts"] - first["pts"], delta=0.005)
         self.assertTrue(all("captured" in row for row in self.rows("arrival")))
         self.assertFalse(any("captured" in row for row in self.rows("stream")))
+
+    def test_no_picture_waits_for_the_next(self):
+        """All pictures of a camera are there though it sends no more; decoders with threads hold some back otherwise."""
+        made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25", "-frames:v", "12",
+                               "-c:v", "libx264", "-bf", "0", "-x264-params", "aud=1", "-f", "h264", "-"],
+                              capture_output=True, check=True).stdout
+        pictures = [b"\0\0\0\1\x09" + picture for picture in made.split(b"\0\0\0\1\x09")[1:]]
+
+        def packets(connection):
+            number = 0
+            for index, picture in enumerate(pictures):
+                cut = rtsp_hostile.h264(picture, number, index * 3600)
+                number += len(cut)
+                connection.sendall(b"".join(map(rtsp_hostile.interleaved, cut)))
+            time.sleep(TIMEOUT)
+
+        server = rtsp_hostile.Server(sdp=rtsp_hostile.SDP_H264, packets=packets)
+        self.addCleanup(server.close)
+        child = self.begin({"camera": f"uri: '{server.url}', stall: 1h"}, "--workers", "4")
+        self.wait_until(lambda: len(self.rows()) == len(pictures), child)
+        self.assertEqual(self.ask()["camera"]["connections"], 1)
+        self.finish(child)
 
     def test_added_and_removed(self):
         """Cameras that are there, or not, come to a run and leave it, with their threads and descriptors."""

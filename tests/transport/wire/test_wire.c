@@ -392,8 +392,8 @@ static void test_media(void **state) {
     (void)state;
     static const mr_media_codec codec = {describe_codec, make_codec, free};
     char path[] = "a.mp4", label[] = "", name[] = "h264";
-    mr_media media = {.path = path, .is_file = true, .still = true, .label = label, .label_index = -1, .codec = name, .rate_num = 30000,
-                      .rate_den = 1001, .frames = 280, .rotation = 90, .flip = true, .start_ns = 1, .end_ns = 2,
+    mr_media media = {.path = path, .is_file = true, .still = true, .live = true, .label = label, .label_index = -1,
+                      .codec = name, .rate_num = 30000, .rate_den = 1001, .frames = 280, .rotation = 90, .flip = true, .start_ns = 1, .end_ns = 2,
                       .every = 3, .fps = 2.5, .release = keep_media};
     media.references = 1;
     wire_fixture f;
@@ -416,7 +416,7 @@ static void test_media(void **state) {
         assert_string_equal(got->path, "a.mp4");
         assert_string_equal(got->label, "");
         assert_string_equal(got->codec, "h264");
-        assert_true(got->still && got->is_file && got->flip && got->fps == 2.5);
+        assert_true(got->still && got->live && got->is_file && got->flip && got->fps == 2.5);
         assert_int_equal(got->rate_den, 1001);
         assert_int_equal(got->label_index, -1);
         assert_int_equal(got->rotation, 90);
