@@ -39,7 +39,7 @@ int mr_download_begin(mr_download *d, const mr_stage *self, mr_io *io) {
 void mr_download_add(mr_download *d, mr_result *result, uint8_t *found) {
     if (d->buffer)
         results_of(d)[d->count] = result;
-    else
+    else if (result)
         d->finish(d->context, result, found, d->each);
     d->count++;
 }
@@ -54,7 +54,8 @@ static int finish_all(void *arguments) {
     const finish_work *work = arguments;
     const mr_download *d = &work->download;
     for (size_t i = 0; i < d->count; i++)
-        d->finish(d->context, results_of(d)[i], work->found + i * d->each, d->each);
+        if (results_of(d)[i])
+            d->finish(d->context, results_of(d)[i], work->found + i * d->each, d->each);
     return MR_OK;
 }
 

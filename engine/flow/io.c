@@ -151,7 +151,7 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     made->duration_ns = from->duration_ns;
     made->born_ns = from->born_ns;
     made->captured_ns = from->captured_ns;
-    made->flags = from->flags & MR_FRAME_CORRUPT;
+    made->flags = from->flags & (MR_FRAME_CORRUPT | MR_FRAME_AWAY);
     made->deadline_ns = from->deadline_ns;
     made->format.payload = MR_PAYLOAD_RESULTS;
     if (from->media)
@@ -216,8 +216,9 @@ int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame) {
         mr_frame_unref(&made);
         return status;
     }
-    made->born_ns = io->now_ns;
-    mr_io_set_due(io, made, io->now_ns);
+    /* A source that waits within its call, as for a camera, has the frame long after the call began. */
+    made->born_ns = instance->vertex->type->blocking ? mr_io_now_ns(io) : io->now_ns;
+    mr_io_set_due(io, made, made->born_ns);
     made->format.payload = MR_PAYLOAD_RESULTS;
     *frame = made;
     return MR_OK;

@@ -413,7 +413,8 @@ static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
     frame->identity.seq = state->seq;
     frame->pts_ns = time_of(state, picture);
     frame->dts_ns = MR_NO_TIME;
-    frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (state->marked ? MR_FRAME_CORRUPT : 0);
+    frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (state->marked ? MR_FRAME_CORRUPT : 0) |
+                   (packet->flags & MR_FRAME_AWAY);
     return mr_io_emit(io, 0, frame);
 }
 

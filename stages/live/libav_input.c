@@ -9,7 +9,6 @@
 
 #include "engine/base/url.h"
 #include "stages/live/address.h"
-#include "stages/live/hosts.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
 

@@ -12,8 +12,8 @@
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/live/address.h"
-#include "stages/live/hosts.h"
-#include "stages/media/media_input.h"
+#include "stages/live/live_open.h"
+#include "stages/media/notice.h"
 
 static const int64_t second_ns = 1000000000;
 /* Streams that have no key frames at all begin after so many seconds without one. */
@@ -25,6 +25,8 @@ typedef struct live_reader {
     mr_reader base;
     mr_live_params params;
     mr_connection *connection; /* NULL between two */
+    mr_live_opening *opening;  /* NULL: none is being opened beside this thread */
+    mr_notice notice;          /* of MR_AWAY_PICTURE */
     bool over_tcp;             /* the last connection had its RTP over TCP */
     int wake;
     unsigned seed;             /* of the random part of delays */
@@ -46,11 +48,9 @@ typedef struct live_reader {
 
 /* ---- ways to connect ------------------------------------------------------------------------------------------- */
 
-typedef int connect_function(mr_connection **connection, const mr_connection_params *params);
-
 static const struct way {
     const char *scheme;
-    connect_function *open;
+    mr_connect_function *open;
     bool hostless; /* it may listen, without a host's name */
 } ways[] = {
     {"rtsp", mr_connection_open_rtsp, false},  {"rtsps", mr_connection_open_rtsp, false},
@@ -217,6 +217,20 @@ static int end(live_reader *reader, const char *why) {
     return MR_END;
 }
 
+/* Shows since when the stream is away, and in what state it is. */
+static void show_away(live_reader *reader) {
+    const mr_stage *stage = reader->params.connection.media.stage;
+    char text[MR_NOTICE_TEXT], since[MR_DATE_TEXT];
+    if (reader->params.on_away != MR_AWAY_PICTURE || !stage)
+        return;
+    mr_date_text(since, reader->report.since_ns);
+    since[strcspn(since, ".")] = '\0';
+    snprintf(text, sizeof text, "%.400s\n%s\nsince %sZ", stage->source_id, mr_link_state_name(reader->report.phase),
+             since);
+    if (mr_notice_show(&reader->notice, text, reader->params.size, &reader->params.connection.media))
+        mr_stage_warn(stage, "on_away: picture: %s", mr_message());
+}
+
 /* The connection is over, or did not begin: MR_OK: there will be another one; else the answer of reading. */
 static int lose(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
@@ -243,21 +257,12 @@ static int lose(live_reader *reader, int status) {
     reader->next_ns = mr_live_now_ns() + next_delay(reader, status);
     say_away(reader, stalled ? MR_LINK_STALLED : MR_LINK_AWAY, why);
     enter(reader, stalled ? MR_LINK_STALLED : MR_LINK_AWAY, why);
+    show_away(reader);
     return MR_OK;
 }
 
-/* True once it is time; false: woken. */
-static bool await_next(const live_reader *reader) {
-    return mr_live_wait(NULL, 0, reader->wake, reader->next_ns) == MR_ERROR_AGAIN;
-}
-
-static int connect_once(live_reader *reader) {
-    mr_connection_params params = reader->params.connection;
-    /* To find out again that nothing comes over UDP would take seconds. */
-    if (params.transport == MR_TRANSPORT_AUTO && reader->over_tcp)
-        params.transport = MR_TRANSPORT_TCP;
-    reader->report.tries++;
-    int status = find_way(params.url)->open(&reader->connection, &params);
+/* After a try with that answer. */
+static int connected(live_reader *reader, int status) {
     if (status) {
         reader->over_tcp = reader->over_tcp && status != MR_ERROR_UNAVAILABLE;
         return status;
@@ -272,16 +277,53 @@ static int connect_once(live_reader *reader) {
     return MR_OK;
 }
 
-/* Waits until it is time, and connects. MR_OK, or the answer of reading; MR_OK without a connection: that try
- * failed. */
+static mr_connection_params params_of_try(live_reader *reader) {
+    mr_connection_params params = reader->params.connection;
+    /* To find out again that nothing comes over UDP would take seconds. */
+    if (params.transport == MR_TRANSPORT_AUTO && reader->over_tcp)
+        params.transport = MR_TRANSPORT_TCP;
+    reader->report.tries++;
+    return params;
+}
+
+static int connect_once(live_reader *reader) {
+    const mr_connection_params params = params_of_try(reader);
+    return connected(reader, find_way(params.url)->open(&reader->connection, &params));
+}
+
+static int connect_beside(live_reader *reader) {
+    const mr_connection_params params = params_of_try(reader);
+    return mr_live_open_begin(&reader->opening, find_way(params.url)->open, &params);
+}
+
+/* ---- steps: each ends when the next still picture is due, at the latest. MR_ERROR_AGAIN: there is no packet yet, and
+ * another step is to follow ---- */
+
+static int lost(live_reader *reader, int status) {
+    status = lose(reader, status);
+    return status ? status : MR_ERROR_AGAIN;
+}
+
+/* Waits until it is time, and connects, or begins to. */
 static int connect_next(live_reader *reader) {
-    if (!await_next(reader))
+    int64_t still_ns = mr_notice_due_ns(&reader->notice);
+    if (mr_live_wait(NULL, 0, reader->wake, reader->next_ns < still_ns ? reader->next_ns : still_ns) != MR_ERROR_AGAIN)
         return mr_fail(MR_ERROR_CANCELLED, "stopped");
+    if (mr_live_now_ns() < reader->next_ns)
+        return MR_ERROR_AGAIN;
     reader->next_ns = 0;
     reader->away_ns = reader->away_ns ? reader->away_ns : mr_live_now_ns();
     enter(reader, MR_LINK_CONNECTING, NULL);
-    int status = connect_once(reader);
-    return status ? lose(reader, status) : MR_OK;
+    int status = reader->params.on_away == MR_AWAY_PICTURE ? connect_beside(reader) : connect_once(reader);
+    return status ? lost(reader, status) : MR_ERROR_AGAIN;
+}
+
+static int await_connection(live_reader *reader) {
+    int status = mr_live_open_await(reader->opening, mr_notice_due_ns(&reader->notice));
+    if (status)
+        return status;
+    status = connected(reader, mr_live_open_end(&reader->opening, &reader->connection));
+    return status ? lost(reader, status) : MR_ERROR_AGAIN;
 }
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
@@ -321,7 +363,8 @@ static void note_live(live_reader *reader) {
 
 /* Of a packet that has come: whether it is given. */
 static bool take(live_reader *reader, mr_packet *packet) {
-    bool waits = reader->params.from_key && !reader->begun && mr_live_now_ns() - reader->opened_ns < KEY_WAIT * second_ns;
+    bool waits = reader->params.from_key && !reader->begun &&
+                 mr_live_now_ns() - reader->opened_ns < KEY_WAIT * second_ns;
     reader->due_ns = mr_live_now_ns() + reader->params.stall_ns;
     if (waits && !reader->recorded && !(packet->flags & MR_FRAME_KEY)) {
         note_live(reader);
@@ -336,23 +379,41 @@ static bool take(live_reader *reader, mr_packet *packet) {
     taint(reader, packet);
     packet->begins_epoch = !reader->begun;
     reader->begun = true;
+    mr_notice_hide(&reader->notice, packet);
     note_live(reader);
     return true;
+}
+
+static int read_connection(live_reader *reader, mr_packet *packet) {
+    int64_t stalled_ns = reader->params.stall_ns ? reader->due_ns : INT64_MAX;
+    int64_t still_ns = mr_notice_due_ns(&reader->notice);
+    int status = reader->connection->type->read(reader->connection, stalled_ns < still_ns ? stalled_ns : still_ns, packet);
+    if (!status)
+        return take(reader, packet) ? MR_OK : MR_ERROR_AGAIN;
+    bool goes_on = status == MR_ERROR_AGAIN && mr_live_now_ns() < stalled_ns;
+    return goes_on ? status : lost(reader, status);
+}
+
+static void note_still(live_reader *reader) {
+    reader->report.stills++;
+    if (mr_live_now_ns() - reader->reported_ns >= report_ns)
+        send_report(reader);
 }
 
 static int read_live(mr_reader *base, mr_packet *packet) {
     live_reader *reader = (live_reader *)base;
     for (;;) {
-        const mr_connection *connection = reader->connection;
-        int64_t until = reader->params.stall_ns ? reader->due_ns : INT64_MAX;
-        int status = connection ? connection->type->read(reader->connection, until, packet) : connect_next(reader);
-        if (connection && !status && take(reader, packet))
+        if (mr_notice_due_ns(&reader->notice) <= mr_live_now_ns()) {
+            mr_notice_take(&reader->notice, mr_live_now_ns(), packet);
+            note_still(reader);
             return MR_OK;
-        if (connection && status)
-            status = lose(reader, status);
+        }
+        int status = reader->connection ? read_connection(reader, packet)
+                     : reader->opening  ? await_connection(reader)
+                                        : connect_next(reader);
         if (status == MR_ERROR_CANCELLED)
             end(reader, NULL);
-        if (status)
+        if (status != MR_ERROR_AGAIN)
             return status;
     }
 }
@@ -371,7 +432,14 @@ static int rewind_live(mr_reader *base) {
 
 static void destroy_live(mr_reader *base) {
     live_reader *reader = (live_reader *)base;
+    mr_connection *late = NULL;
+    if (reader->opening) {
+        mr_live_wake(base);
+        mr_live_open_end(&reader->opening, &late);
+        reader->connection = late;
+    }
     disconnect(reader);
+    mr_notice_fini(&reader->notice);
     if (reader->report.phase && reader->report.phase < MR_LINK_FAILED)
         enter(reader, MR_LINK_ENDED, NULL);
     if (reader->wake >= 0)
@@ -399,7 +467,8 @@ int mr_reader_open_live(mr_reader **result, const mr_live_params *params) {
     live_reader *reader = mr_calloc(1, sizeof *reader);
     if (!reader)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    *reader = (live_reader){.base.type = &live_type, .params = *params, .seed = (unsigned)mr_live_now_ns() ^ (unsigned)getpid()};
+    *reader = (live_reader){.base.type = &live_type, .params = *params,
+                            .seed = (unsigned)mr_live_now_ns() ^ (unsigned)getpid()};
     reader->wake = reader->params.connection.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (reader->wake < 0)
         status = mr_fail(MR_ERROR_IO, "no descriptor for a stream: %s", strerror(errno));

@@ -9,6 +9,9 @@
  *                                   -> failed         (away for longer than give_up)
  *                        -> ended                     (a recording is over; on_away: end)
  *
+ * With MR_AWAY_PICTURE packets of a still picture, which are MR_FRAME_AWAY, are given while it is stalled or away and
+ * until the next connection's first packet: an epoch of their own. Connections are opened by another thread then.
+ *
  * Packets behind a gap are MR_FRAME_CORRUPT until a decoder can begin anew: pictures before that are made of others
  * that are wrong. One thread, but for mr_live_wake. */
 #ifndef MILLRACE_STAGES_LIVE_LIVE_H
@@ -17,7 +20,7 @@
 #include "stages/live/connection.h"
 #include "stages/live/live_times.h"
 
-typedef enum mr_live_away { MR_AWAY_WAIT, MR_AWAY_END } mr_live_away;
+typedef enum mr_live_away { MR_AWAY_WAIT, MR_AWAY_END, MR_AWAY_PICTURE } mr_live_away;
 
 typedef struct mr_live_params {
     mr_connection_params connection; /* `wake` is set by the reader; strings outlive it */
@@ -27,6 +30,7 @@ typedef struct mr_live_params {
     bool from_key;             /* leaves out packets before the first packet at which a decoder can begin */
     mr_live_clock clock;
     mr_live_away on_away;
+    mr_size size;              /* of the pictures of MR_AWAY_PICTURE, at most (notice.h) */
 } mr_live_params;
 
 /* True if a uri is a stream that is connected to, and not a file: a URL, a session description (*.sdp), or a camera. */

@@ -8,7 +8,7 @@
 #include "engine/base/memory.h"
 #include "millrace/stage.h"
 #include "millrace/status.h"
-#include "stages/live/hosts.h"
+#include "stages/live/address.h"
 
 static const int64_t second_ns = 1000000000;
 

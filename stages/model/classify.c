@@ -404,11 +404,12 @@ static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s,
     return status ? status : mr_top_k_enqueue(mr_io_stream(io), works, (int)count);
 }
 
+/* A picture that only says that its stream is away has no classes. */
 static int emit(mr_io *io, const job *j, scratch *s, size_t index) {
     mr_frame *frame = NULL;
     mr_result *result = NULL;
     int status = mr_io_share(io, mr_io_input_at(io, 0, index), &frame);
-    if (!status)
+    if (!status && !(frame->flags & MR_FRAME_AWAY))
         status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, j->most, &result);
     if (!status) {
         mr_download_add(&s->home, result, s->best + index * best_bytes(j->most));

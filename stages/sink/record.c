@@ -111,6 +111,10 @@ static void put_identity(mr_record *at, const mr_stage *self, const mr_frame *fr
         put_key(at, "damaged");
         yajl_gen_bool(at->json, 1);
     }
+    if (frame->flags & MR_FRAME_AWAY) {
+        put_key(at, "away");
+        yajl_gen_bool(at->json, 1);
+    }
     if (!mr_frame_is_file(frame))
         return;
     put_key(at, "file");

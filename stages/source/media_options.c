@@ -16,7 +16,7 @@ static const char *const never[] = {"never", NULL};
 /* In the order of mr_transport, mr_live_clock and mr_live_away. */
 static const char *const transports[] = {"auto", "tcp", "udp", NULL};
 static const char *const clocks[] = {"stream", "arrival", "camera", NULL};
-static const char *const away_choices[] = {"wait", "end", NULL};
+static const char *const away_choices[] = {"wait", "end", "picture", NULL};
 
 static const mr_option reconnect_fields[] = {
     {.name = "first", .kind = MR_OPTION_DURATION, .offset = FIELD(reconnect.first) - FIELD(reconnect),
@@ -32,8 +32,8 @@ static const mr_option reconnect_fields[] = {
     MR_OPTIONS_END};
 
 static const mr_option camera_fields[] = {
-    {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(camera.size) - FIELD(camera), .fallback = "auto", .min = 16,
-     .max = 32768, .unit = "px", .help = "auto: the largest up to 1920x1080 that comes 25 times a second"},
+    {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(camera.size) - FIELD(camera), .fallback = "auto",
+     .min = 16, .max = 32768, .unit = "px", .help = "auto: the largest up to 1920x1080 that comes 25 times a second"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(camera.rate) - FIELD(camera), .fallback = "0", .max = 1000,
      .help = "pictures a second; 0: about 30"},
     {.name = "format", .kind = MR_OPTION_ENUM, .offset = FIELD(camera.format) - FIELD(camera), .fallback = "auto",
@@ -110,7 +110,9 @@ const mr_option mr_media_option_table[] = {
              "records have `captured`, the camera's own date and time: of rtsp:// once an RTCP sender report has told "
              "it, of /dev/video0 as its driver tells. With arrival `captured` is the date and time of arrival"},
     {.name = "on_away", .kind = MR_OPTION_ENUM, .offset = FIELD(on_away), .fallback = "wait", .choices = away_choices,
-     .help = "a stream that was live and is away: wait for it, or end the source"},
+     .help = "a stream that is away: wait for it; or end the source, if it was live; picture: wait, and give a still "
+             "picture meanwhile that says since when it is away, at the stream's rate, or one a second if that is not "
+             "known. Records of it have `away`, and it has no classes"},
     {.name = "ca_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(ca_file),
      .help = "certificates (PEM) that servers of rtsps://, rtmps:// and https:// are verified with; default: the "
              "system's"},

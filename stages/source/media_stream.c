@@ -10,6 +10,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/media/media_input.h"
+#include "stages/media/notice.h"
 
 /* ---- user and password ------------------------------------------------------------------------------------------ */
 
@@ -85,7 +86,8 @@ int mr_media_stream_init(mr_media_stream *stream, const mr_media_options *from, 
                    .give_up_ns = from->reconnect.give_up < 0 ? 0 : from->reconnect.give_up,
                    .from_key = from->start != MR_DURATION_WORD + MR_START_FIRST,
                    .clock = (mr_live_clock)from->clock,
-                   .on_away = (mr_live_away)from->on_away}};
+                   .on_away = (mr_live_away)from->on_away,
+                   .size = from->size}};
     stream->params.connection.media.start_ns = stream->params.connection.media.end_ns = 0;
     int status = join_hosts(&from->allow_hosts, &stream->hosts);
     stream->params.connection.allow_hosts = stream->hosts;
@@ -145,6 +147,14 @@ static mr_format_set packets_up_to(mr_size size, bool here) {
                   (here ? MR_IN_SET(MR_PIXEL_NV12) : 0)};
 }
 
+/* Whether a picture that says that a stream is away can be drawn here. */
+static int try_drawing(mr_size size, const mr_reader_params *params) {
+    mr_notice notice = {0};
+    int status = mr_notice_show(&notice, "away", size, params);
+    mr_notice_fini(&notice);
+    return status;
+}
+
 int mr_media_stream_negotiate(mr_negotiation *negotiation, const mr_reader_params *media) {
     const mr_media_options *from = negotiation->options;
     mr_media_stream stream;
@@ -158,10 +168,13 @@ int mr_media_stream_negotiate(mr_negotiation *negotiation, const mr_reader_param
     negotiation->outputs[0].set = packets_up_to(from->size, mr_live_is_camera(from->uri));
     negotiation->paced = negotiation->endless = true;
     negotiation->repeats = false;
-    /* Of libraries: one connection. */
-    negotiation->threads = !mr_live_is_camera(from->uri);
-    if (negotiation->connect)
+    /* Of libraries: one connection; and one that opens it. */
+    negotiation->threads = !mr_live_is_camera(from->uri) + (from->on_away == MR_AWAY_PICTURE);
+    status = negotiation->offline || from->on_away != MR_AWAY_PICTURE ? MR_OK : try_drawing(from->size, media);
+    if (status)
+        mr_refuse_status(negotiation, status, "on_away", "%s", mr_message());
+    if (!status && negotiation->connect)
         tell(negotiation, &stream);
     mr_media_stream_fini(&stream);
-    return MR_OK;
+    return status;
 }

@@ -149,6 +149,8 @@ static int take_result(mr_stage *self, const mr_frame *frame) {
     record_state *state = self->state;
     mr_trigger trigger = {.frame = frame->identity, .pts_ns = frame->pts_ns,
                           .stage = frame->results ? frame->results->stage : NULL};
+    if (frame->flags & MR_FRAME_AWAY)
+        return MR_OK;
     bool wanted = given->classes.count ? find_class(given, frame, &trigger) : !is_first_of_motion(state, frame);
     if (!wanted || !state->media || frame->pts_ns == MR_NO_TIME)
         return MR_OK;
@@ -215,9 +217,13 @@ static int refuse(mr_stage *self, mr_io *io, const mr_frame *frame, int status) 
 static int process(mr_stage *self, mr_io *io) {
     record_state *state = self->state;
     const mr_frame *frame = mr_io_input(io);
+    bool packet = frame->format.payload == MR_PAYLOAD_PACKET;
+    if (packet && frame->flags & MR_FRAME_AWAY) {
+        mr_io_absorb(io, frame, "away");
+        return MR_DONE;
+    }
     int status = mr_recording_put(&state->recording);
     if (!status && !state->taken) {
-        bool packet = frame->format.payload == MR_PAYLOAD_PACKET;
         status = packet ? take_packet(self, frame) : take_result(self, frame);
         if (status)
             return refuse(self, io, frame, status);
@@ -264,7 +270,8 @@ const mr_stage_type mr_record_stage = {
             "are kept, since a trigger that comes late may still meet it; one that comes even later begins with the "
             "first key frame that was not written. The JSON file beside it has the packets' and the triggers' numbers "
             "and times, and `complete`: false until the file is finished. A frame counts as delivered once it was "
-            "looked at: a process that is killed loses what was in memory, and the last second of an open file.",
+            "looked at: a process that is killed loses what was in memory, and the last second of an open file. Still "
+            "pictures of on_away: picture trigger nothing, and their packets are left out.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(record_options),

@@ -145,6 +145,11 @@ static int open_video(mr_stage *self) {
 static int process(mr_stage *self, mr_io *io) {
     const mr_video_options *given = self->options;
     video_state *state = self->state;
+    const mr_frame *frame = mr_io_input(io);
+    if (frame->flags & MR_FRAME_AWAY) {
+        mr_io_absorb(io, frame, "away");
+        return MR_DONE;
+    }
     if (given->url)
         return mr_video_push_take(&state->push, io);
     return given->path ? mr_video_files_take(&state->files, self, io) : MR_DONE;
@@ -172,8 +177,10 @@ const mr_stage_type mr_video_stage = {
     .help = "Packets are written as they come, from media without decoding or from encode, from the first key frame "
             "on; a packet before it is dropped as \"no key frame\". A file of a process that was killed can be read up "
             "to its last second. If the stream changes its codec or size, or begins anew, another file begins. While a "
-            "receiver cannot be reached packets are dropped as \"no receiver\". Times in a file count from its first "
-            "picture; a Matroska file has no index. Of an address only scheme and host are reported.",
+            "receiver cannot be reached packets are dropped as \"no receiver\". Still pictures of on_away: picture are "
+            "left out (\"away\") if they come from media, and are pictures like others if they come from encode. Times "
+            "in a file count from its first picture; a Matroska file has no index. Of an address only scheme and host are "
+            "reported.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(mr_video_options),

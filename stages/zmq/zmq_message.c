@@ -179,6 +179,7 @@ static void put_frame(mr_zmq_message *at, const mr_frame *frame, record *to) {
     }
     to->captured_ns = frame->captured_ns;
     to->damaged = mr_frame_is_damaged(frame);
+    to->away = frame->flags & MR_FRAME_AWAY;
     if (mr_frame_is_file(frame)) {
         to->file = text_of(at, frame->media->path);
         to->label = text_of(at, frame->media->label);

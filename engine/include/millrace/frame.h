@@ -180,8 +180,16 @@ typedef struct mr_plane {
 /* CORRUPT: of a packet, something of it, or of what it depends on, is missing; of what is made of pictures, that these
  * are damaged, if decode was asked to mark them. HIDDEN: a packet that only other packets need, its picture is not
  * shown (an edit list). SEAM: of a packet, the stream was interrupted before it, or within it: recordings were joined,
- * or a part is missing. */
-enum { MR_FRAME_KEY = 1, MR_FRAME_DISPOSABLE = 2, MR_FRAME_CORRUPT = 4, MR_FRAME_HIDDEN = 8, MR_FRAME_SEAM = 16 };
+ * or a part is missing. AWAY: of a packet, and of all that is made of its picture, but for what encode gives: not of the
+ * stream, but a picture that says since when it is away. */
+enum {
+    MR_FRAME_KEY = 1,
+    MR_FRAME_DISPOSABLE = 2,
+    MR_FRAME_CORRUPT = 4,
+    MR_FRAME_HIDDEN = 8,
+    MR_FRAME_SEAM = 16,
+    MR_FRAME_AWAY = 32
+};
 
 typedef struct mr_frame {
     mr_format format;

@@ -348,6 +348,7 @@ typedef struct mr_source_report {
     uint64_t tries, connections; /* so many were opened of those that were tried */
     uint64_t packets, bytes;  /* as the network brought them */
     uint64_t lost, late;      /* of these packets: they did not come in time; of those: they came later */
+    uint64_t stills;          /* frames that said that it was away, in place of its own */
     double jitter_ns;         /* of their arrival (RFC 3550, 6.4.1); 0: not known */
     char why[MR_REPORT_WHY];  /* why it is not live, or was not last; "": it always was */
 } mr_source_report;

@@ -63,6 +63,14 @@ class Streams(Live):
         self.assertTrue(all(row["captured"].endswith("Z") for row in self.rows("udp")))
         self.assertNotIn("Geheim", self.errors.read_text() + json.dumps(sources))
 
+    def test_deadline(self):
+        """It counts from when a picture has come, not from when it began to be waited for."""
+        at = streams.port()
+        streams.mjpeg(self, at, rate=2)
+        child = self.begin({"cam": f"uri: 'http://127.0.0.1:{at}/', deadline: 200ms, {SOON}"})
+        self.wait_until(lambda: len(self.rows()) > 3, child)
+        self.assertFalse([line for line in self.finish(child)["cam"]["dropped"] if line["reason"] != "stopped"])
+
     def test_first_packet(self):
         """start: first takes what comes before a key frame; no picture of it is given."""
         at = streams.port()

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "millrace/status.h"
-#include "stages/live/hosts.h"
+#include "stages/live/address.h"
 #include "stages/live/rtsp_message.h"
 
 static mr_rtsp_message message;

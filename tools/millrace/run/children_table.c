@@ -156,7 +156,8 @@ static void print_connection(yajl_val source, FILE *stream) {
                                                mr_report_text(of, "why"), mr_report_text(of, "next_try"),
                                                mr_report_integer(of, "tries"), mr_report_integer(of, "connections"),
                                                mr_report_integer(of, "packets"), mr_report_integer(of, "bytes"),
-                                               mr_report_integer(of, "lost"), mr_report_number(of, "jitter_ms")},
+                                               mr_report_integer(of, "lost"), mr_report_integer(of, "stills"),
+                                               mr_report_number(of, "jitter_ms")},
                         stream);
 }
 

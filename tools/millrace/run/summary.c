@@ -164,6 +164,8 @@ void mr_connection_print(const mr_connection_words *words, FILE *stream) {
             (long long)words->packets, (double)words->bytes * 1e-6);
     if (words->lost)
         fprintf(stream, ", %lld lost", (long long)words->lost);
+    if (words->stills)
+        fprintf(stream, ", %lld still%s while away", (long long)words->stills, words->stills == 1 ? "" : "s");
     if (words->jitter_ms > 0)
         fprintf(stream, ", jitter %.1f ms", words->jitter_ms);
     fputc('\n', stream);
@@ -177,7 +179,7 @@ static void print_connection(const mr_source_report *report, FILE *stream) {
                                                mr_date_text(since, report->since_ns), report->why, next,
                                                (int64_t)report->tries, (int64_t)report->connections,
                                                (int64_t)report->packets, (int64_t)report->bytes, (int64_t)report->lost,
-                                               report->jitter_ns * 1e-6},
+                                               (int64_t)report->stills, report->jitter_ns * 1e-6},
                         stream);
 }
 

@@ -32,7 +32,7 @@ void mr_summary_put_json(yajl_gen json, const mr_summary *summary);
  * and `next_try` as dates; "" or NULL: none. */
 typedef struct mr_connection_words {
     const char *state, *since, *why, *next_try;
-    int64_t tries, connections, packets, bytes, lost;
+    int64_t tries, connections, packets, bytes, lost, stills;
     double jitter_ms;
 } mr_connection_words;
 void mr_connection_print(const mr_connection_words *words, FILE *stream);

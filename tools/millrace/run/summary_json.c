@@ -106,6 +106,7 @@ static void put_connection(yajl_gen json, const mr_source_report *report) {
     mr_json_integer(json, "bytes", (int64_t)report->bytes);
     mr_json_integer(json, "lost", (int64_t)report->lost);
     mr_json_integer(json, "late", (int64_t)report->late);
+    mr_json_integer(json, "stills", (int64_t)report->stills);
     mr_json_number(json, "jitter_ms", report->jitter_ns * 1e-6);
     yajl_gen_map_close(json);
 }

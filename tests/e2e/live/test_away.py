@@ -1,0 +1,118 @@
+"""on_away: picture: a still that says since when a camera is away, in place of its pictures, until it is back."""
+import hashlib
+import struct
+import subprocess
+
+import streams
+from harness import MILLRACE, call, main
+from streams import SOON, Live
+
+STAGES = """}
+  hist: {type: histogram, input: decode}
+  classes: {type: classify, input: hist, top_k: 1}
+  rows: {type: jsonl, input: classes, path: classes.jsonl}
+  pictures: {type: images, input: decode, path: pictures}
+  copy: {type: video, input: cam, path: copy, name: "{number}.mp4"}
+  encode: {input: decode, codec: h264, preset: fastest}
+  video: {input: encode, path: encoded, name: "{number}.mp4"}
+  events: {type: record, input: [cam, classes], path: events, name: "{number}.mp4", before: 0s, after: 1s"""
+
+
+class Away(Live):
+    def epochs(self, **wanted):
+        """Those whose rows have `away`, or not, in order."""
+        found = {}
+        for row in self.rows():
+            found.setdefault(row.get("epoch", 0), []).append(row)
+        return [rows for _, rows in sorted(found.items()) if all(row.get("away", False) == wanted["away"] for row in rows)]
+
+    def shown(self, row):
+        """A picture: its size, and a digest of it."""
+        epoch = f"{row['epoch']}-" if row.get("epoch") else ""
+        data = (self.folder / "pictures" / f"cam-{epoch}{row['seq']:06}.png").read_bytes()
+        return struct.unpack(">II", data[16:24]), hashlib.sha256(data).hexdigest()
+
+    def recorded(self, folder):
+        """How many pictures the files there have."""
+        told = [subprocess.run(["ffprobe", "-v", "error", "-count_packets", "-show_entries", "stream=nb_read_packets", "-of",
+                                "csv=p=0", path], check=True, capture_output=True, text=True).stdout
+                for path in (self.folder / folder).glob("*.mp4")]
+        return sum(map(int, told))
+
+    def await_rows(self, child, count, **wanted):
+        """Of an epoch behind those that there are."""
+        before = len(self.epochs(**wanted))
+        return self.wait_until(lambda: len(self.epochs(**wanted)) > before and
+                               len(self.epochs(**wanted)[-1]) >= count, child)
+
+    def test_killed_stopped_and_back(self):
+        """Not there at first, then there, stopped, killed, and back with pictures of the same size."""
+        at = streams.port()
+        child = self.begin({"cam": f"uri: 'rtsp://127.0.0.1:{at}/a', on_away: picture, size: 640x360, stall: 1s, {SOON}"},
+                           results=STAGES)
+        self.await_rows(child, 2, away=True)
+        self.assertIn(self.ask()["cam"]["state"], ("away", "connecting"))
+        server, _ = streams.rtsp(self, f"/a={streams.pattern()}", at=at)
+        self.await_rows(child, 20, away=False)
+        server.stop()
+        self.wait_until(lambda: "no picture came for 1 s" in self.errors.read_text(), child)
+        self.await_rows(child, 5, away=True) if len(self.epochs(away=True)) < 2 else None
+        server.kill()
+        self.await_state(child, "cam", "away")
+        rows = len(self.rows())
+        self.wait_until(lambda: len(self.rows()) > rows + 20, child)
+        server, _ = streams.rtsp(self, f"/a={streams.pattern()}", at=at)
+        self.await_rows(child, 20, away=False)
+        self.wait_until(lambda: len(list((self.folder / "pictures").glob("*.png"))) >= len(self.rows()), child)
+        summary = self.finish(child)["cam"]
+        stills = self.epochs(away=True)
+        self.assertEqual(len(stills), 2)
+        self.assertEqual(len(self.epochs(away=False)), 2)
+        self.assertEqual({row.get("epoch", 0) for rows in stills for row in rows}, {0, 2})
+        self.assert_times_go_on(self.rows())
+        self.check_pictures(*stills)
+        # All are in the ledger, and counted apart as well; the stage that copies packets of the camera has none of them.
+        self.assertEqual(summary["connection"]["stills"], sum(map(len, stills)))
+        self.assertEqual(summary["in"], len(self.rows()) + sum(line["frames"] for line in summary["dropped"]
+                                                               if line["reason"] != "away"))
+        self.check_classes()
+        # A recording of the pictures goes on meanwhile; packets of the camera go nowhere but from it.
+        live = sum(map(len, self.epochs(away=False)))
+        self.assertEqual(self.recorded("encoded"), len(self.rows()))
+        self.assertEqual(self.recorded("copy"), live)
+        self.assertEqual(self.recorded("events"), live)
+
+    def check_pictures(self, first, second):
+        """Once a second of the planned size, then at the rate and of the size of the stream; another one for each state."""
+        self.assertEqual({self.shown(row)[0] for row in first}, {(640, 360)})
+        self.assertEqual({self.shown(row)[0] for row in second}, {(320, 240)})
+        self.assertTrue(all(row["pts"] == int(row["pts"]) for row in first))
+        for row in second:
+            self.assertAlmostEqual(row["pts"] * 20, round(row["pts"] * 20), places=6)
+        self.assertEqual(len({self.shown(row)[1] for row in first}), 1)
+        looks = [self.shown(row)[1] for row in second]
+        self.assertEqual([look for i, look in enumerate(looks) if look not in looks[:i]], list(dict.fromkeys(looks)))
+        self.assertGreater(len(set(looks)), 1)  # stalled, then away
+        self.assertEqual(looks, sorted(looks, key=looks.index))  # each state's in one piece
+
+    def check_classes(self):
+        rows = self.rows(file="classes.jsonl")
+        self.assertEqual(len(rows), len(self.rows()))
+        for row in rows:
+            self.assertEqual(bool(row["classes"]), not row.get("away"))
+
+    def test_that_it_can_be_drawn_is_known_before(self):
+        """Without a font a run does not begin; check, which opens nothing, does not ask."""
+        path = self.write("version: 1\npipeline: p\nsources: {cam: {uri: 'rtsp://camera.invalid/a', on_away: picture}}\n"
+                          "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
+        (self.folder / "fonts.conf").write_text("<?xml version='1.0'?><fontconfig></fontconfig>")
+        environment = {"FONTCONFIG_FILE": str(self.folder / "fonts.conf")}
+        done = call([MILLRACE, "run", path], environment=environment)
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertIn("pipeline.yaml:3:", done.stderr)
+        self.assertIn("words cannot be drawn", done.stderr)
+        self.assertEqual(call([MILLRACE, "check", path], environment=environment).returncode, 0)
+
+
+if __name__ == "__main__":
+    main()
