@@ -9,7 +9,7 @@
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
 #include "stages/decode/decode_caps.h"
-#include "stages/decode/decode_nvdec.h"
+#include "stages/media/media_cuda.h"
 #include "stages/media/picture_format.h"
 
 /* Surfaces that are held while they are copied, beside those that the stream needs; FEW_SURFACES if there are not so
@@ -60,10 +60,6 @@ int64_t mr_decode_device_bytes(const mr_format_set *pictures) {
     surface.height.max = (surface.height.max + ROWS - 1) / ROWS * ROWS;
     size_t bytes = mr_format_set_most_bytes(&surface);
     return bytes && bytes < SIZE_MAX / (2 * CODEC_SURFACES) ? 2 * CODEC_SURFACES * (int64_t)bytes : MR_BYTES_UNKNOWN;
-}
-
-static bool has_decoder(const char *device) {
-    return strncmp(device, "cuda", 4) == 0;
 }
 
 /* libavcodec's own decoder with NVDEC as its accelerator; those that go by NVIDIA's parser (h264_cuvid) are
@@ -119,18 +115,12 @@ int mr_decode_device_suits(const char *codec, const mr_format_set *packets) {
 }
 
 int mr_decode_device_check(mr_hardware hardware, const char *device) {
-    if (hardware != MR_HARDWARE_REQUIRE)
-        return MR_OK;
-    return has_decoder(device) ? mr_nvdec_check()
-                               : mr_fail(MR_ERROR_CONFIG,
-                                         "hardware: require needs a CUDA device, and %s is not one; write "
-                                         "device: cuda:0, or hardware: auto",
-                                         device);
+    return mr_hardware_check(hardware, device, mr_nvdec_check);
 }
 
 int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device,
                                  bool *otherwise) {
-    if (hardware == MR_HARDWARE_OFF || !has_decoder(device))
+    if (hardware == MR_HARDWARE_OFF || !mr_hardware_is_on(device))
         return MR_OK;
     bool required = hardware == MR_HARDWARE_REQUIRE;
     char text[96];
@@ -178,7 +168,7 @@ void mr_decode_device_destroy(mr_decode_device **device) {
 static void say_why(mr_decode_device *device, const char *why) {
     /* Simulated devices never decode themselves: not worth a warning. */
     void (*say)(const mr_stage *, const char *, ...) =
-        has_decoder(device->self->device->name) ? mr_stage_warn : mr_stage_info;
+        mr_hardware_is_on(device->self->device->name) ? mr_stage_warn : mr_stage_info;
     char text[96];
     snprintf(device->why, sizeof device->why, "%s", why);
     if (!device->reported && device->hardware != MR_HARDWARE_REQUIRE)
@@ -293,11 +283,13 @@ bool mr_decode_device_again(mr_decode_device *device) {
 static int take_hardware(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder) {
     const char *name = device->self->device->name;
     const AVCodec *found = find_decoder(id, true);
-    if (!has_decoder(name))
+    if (!mr_hardware_is_on(name))
         return mr_fail(MR_ERROR_UNAVAILABLE, "%s has no decoder", name);
     if (!found)
         return mr_fail(MR_ERROR_UNAVAILABLE, "libavcodec has no decoder of %s that uses NVDEC", avcodec_get_name(id));
-    int status = mr_nvdec_device(&device->device, mr_io_stream(io));
+    int status = mr_nvdec_check();
+    if (!status)
+        status = mr_av_cuda_device(&device->device, mr_io_stream(io));
     *decoder = status ? *decoder : found;
     return status;
 }

@@ -13,8 +13,7 @@
 #include <libswscale/swscale.h>
 
 #include "millrace/stage.h"
-
-typedef enum mr_hardware { MR_HARDWARE_AUTO, MR_HARDWARE_OFF, MR_HARDWARE_REQUIRE } mr_hardware;
+#include "stages/media/media_hardware.h"
 
 typedef struct mr_decode_device mr_decode_device;
 

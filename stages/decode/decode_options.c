@@ -13,7 +13,6 @@ enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
 
 #define FIELD(name) offsetof(mr_decode_choices, name)
 static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
-static const char *const hardware_choices[] = {"auto", "off", "require", NULL};
 static const char *const damaged_choices[] = {"drop", "keep", "mark", NULL};
 static const char *const reduced_choices[] = {"off", "auto", NULL};
 /* In the order of mr_matrix and mr_range, whose ANY is auto. */
@@ -50,7 +49,7 @@ const mr_option mr_decode_options[] = {
      .brief = "matrix",
      .help = "colour matrix and range of streams that do not declare them; streams that do keep their own"},
     {.name = "hardware", .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
-     .choices = hardware_choices,
+     .choices = mr_hardware_choices,
      .help = "on a CUDA device, decode with NVDEC if it supports the stream, else by software; off: "
              "all by software; require: sources that NVDEC cannot decode fail. Pictures end up in the device's "
              "memory in any case"},

@@ -8,13 +8,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "stages/encode/encode_codec.h"
+#include "engine/device/device.h"
+#include "stages/encode/encode_device.h"
 #include "stages/encode/encode_options.h"
 #include "stages/encode/encode_picture.h"
 #include "stages/list.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_reader.h"
+#include "stages/media/picture_format.h"
+
+/* How long until it is asked again whether a device's picture was copied, which takes microseconds. */
+static const int64_t POLL_NS = 50000;
 
 /* A picture that was given to the encoder, by its number modulo the window. */
 typedef struct entry {
@@ -25,6 +30,7 @@ typedef struct entry {
 
 typedef struct encode_state {
     mr_encode_params params;
+    mr_encode_device *device;  /* NULL: the processors */
     AVCodecContext *codec;
     mr_media *media;           /* of its packets */
     mr_media *from;            /* of its pictures; may be NULL */
@@ -59,12 +65,16 @@ static int open_encode(mr_stage *self) {
     state->packet = av_packet_alloc();
     if (!state->wrapped || !state->packet)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    return mr_encode_read(self->options, &state->params, &option);
+    int status = mr_encode_read(self->options, &state->params, &option);
+    bool on_device = self->device->type->kind != MR_DEVICE_CPU;
+    return status || !on_device ? status : mr_encode_device_create(&state->device, self);
 }
 
 static void close_encoder(encode_state *state) {
     avcodec_free_context(&state->codec);
     mr_encode_picture_end(&state->picture);
+    if (state->device)
+        mr_encode_device_close(state->device);
     mr_media_unref(&state->media);
     mr_media_unref(&state->from);
     for (size_t i = 0; i < MR_ENCODE_WINDOW; i++)
@@ -76,6 +86,7 @@ static void close_encoder(encode_state *state) {
 static void close_encode(mr_stage *self) {
     encode_state *state = self->state;
     close_encoder(state);
+    mr_encode_device_destroy(&state->device);
     av_frame_free(&state->wrapped);
     av_packet_free(&state->packet);
 }
@@ -97,11 +108,14 @@ static AVRational rate_of(const mr_media *media) {
 }
 
 /* Describes the packets: the stream of the pictures, in another codec, with the choice of pictures already made. */
-static int describe(mr_stage *self, const mr_frame *frame, AVRational rate) {
+static int describe(mr_stage *self, const mr_frame *frame, AVRational rate, mr_pixel pixel) {
     encode_state *state = self->state;
     AVCodecParameters *parameters = avcodec_parameters_alloc();
     const mr_reader_params plain = {0};
-    if (parameters && avcodec_parameters_from_context(parameters, state->codec) >= 0)
+    int error = parameters ? avcodec_parameters_from_context(parameters, state->codec) : AVERROR(ENOMEM);
+    if (error >= 0)
+        parameters->format = mr_pixel_to_av(mr_encoder_decoded(pixel));
+    if (error >= 0)
         state->media = mr_reader_describe(&plain, frame->media ? frame->media->path : self->source_id, parameters);
     avcodec_parameters_free(&parameters);
     if (!state->media)
@@ -114,17 +128,29 @@ static int describe(mr_stage *self, const mr_frame *frame, AVRational rate) {
     return MR_OK;
 }
 
-static int open_encoder(mr_stage *self, const mr_frame *frame) {
+/* *pixel: the layout that is encoded. */
+static int open_codec(mr_stage *self, mr_io *io, const mr_format *format, AVRational rate, mr_pixel *pixel) {
     encode_state *state = self->state;
-    const mr_format to = mr_encoder_format(state->params.codec, &frame->format);
+    int status = state->device ? mr_encode_device_open(state->device, io, &state->params, format, rate, &state->codec)
+                               : MR_OK;
+    *pixel = format->pixel;
+    if (status || state->codec)
+        return status;
+    const mr_format to = mr_encoder_format(state->params.codec, format);
+    *pixel = to.pixel;
+    status = mr_encode_picture_begin(&state->picture, format, &to);
+    return status ? status : mr_encoder_open(&state->codec, &state->params, &to, rate);
+}
+
+static int open_encoder(mr_stage *self, mr_io *io, const mr_frame *frame) {
+    encode_state *state = self->state;
     AVRational rate = rate_of(frame->media);
+    mr_pixel pixel;
     if (state->params.lossless && mr_pixel_describe(frame->format.pixel)->rgb)
         return mr_fail(MR_ERROR_DATA, "lossless: true needs pictures of Y'CbCr or gray, and these are RGB");
-    int status = mr_encode_picture_begin(&state->picture, &frame->format, &to);
+    int status = open_codec(self, io, &frame->format, rate, &pixel);
     if (!status)
-        status = mr_encoder_open(&state->codec, &state->params, &to, rate);
-    if (!status)
-        status = describe(self, frame, rate);
+        status = describe(self, frame, rate, pixel);
     if (status) {
         close_encoder(state);
         return status;
@@ -169,7 +195,8 @@ static int send(mr_stage *self, mr_io *io, const mr_frame *frame) {
     mr_frame *made = NULL;
     int status = mr_io_derive(io, frame, &made);
     if (!status)
-        status = mr_encode_picture_lend(&state->picture, frame, state->wrapped);
+        status = state->device ? mr_encode_device_lend(state->device, &state->picture, state->wrapped)
+                               : mr_encode_picture_lend(&state->picture, frame, state->wrapped);
     if (!status) {
         state->wrapped->pts = state->sent;
         state->wrapped->pict_type = is_key_due(state, frame) ? AV_PICTURE_TYPE_I : AV_PICTURE_TYPE_NONE;
@@ -307,7 +334,13 @@ static int process(mr_stage *self, mr_io *io) {
             if (answer || state->codec)
                 return answer ? answer : MR_MORE;
         }
-        int status = state->codec ? MR_OK : open_encoder(self, frame);
+        int status = state->codec ? MR_OK : open_encoder(self, io, frame);
+        if (!status && state->device)
+            status = mr_encode_device_bring(state->device, io, frame);
+        if (status == MR_ERROR_AGAIN) {
+            mr_io_wake_at(io, mr_io_now_ns(io) + POLL_NS);
+            return MR_WAIT;
+        }
         if (!status)
             status = send(self, io, frame);
         if (status)
@@ -332,14 +365,20 @@ const mr_stage_type mr_encode_stage = {
             "each source. Layouts that the codec takes are encoded as they are; gray and RGB become 4:2:0, layouts "
             "with more bits than it takes lose them. Colour, aspect ratio and rotation are carried; JPEG is converted "
             "to its own colour (BT.601, full range). H.264 and HEVC with subsampled chroma need even sizes: an odd "
-            "column or row is repeated. If pictures change their size or format, another stream begins with them.",
+            "column or row is repeated. If pictures change their size or format, another stream begins with them. On a "
+            "CUDA device NVENC encodes pictures where they lie; GPUs made for computing alone, such as A100 and H100, "
+            "have none.",
     .inputs = inputs,
     .outputs = outputs,
     .options = mr_encode_options,
     .options_bytes = sizeof(mr_encode_choices),
     .state_bytes = sizeof(encode_state),
     .entry = MR_ENTRY_PER_SOURCE,
+    .streams = true,
+    .cuda = true,
     .negotiate = mr_encode_negotiate,
+    .check_device = mr_encode_check,
+    .check_input = mr_encode_check_input,
     .open = open_encode,
     .process = process,
     .flush = flush,

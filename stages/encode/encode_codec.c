@@ -81,23 +81,30 @@ mr_pixel mr_encoder_pixel(int codec, mr_pixel pixel) {
     return family[depth];
 }
 
-mr_format mr_encoder_format(int codec, const mr_format *picture) {
+mr_pixel mr_encoder_decoded(mr_pixel pixel) {
+    return pixel == MR_PIXEL_NV12 ? MR_PIXEL_I420 : pixel == MR_PIXEL_P010 ? MR_PIXEL_I420_10 : pixel;
+}
+
+mr_format mr_encoder_format_in(mr_pixel pixel, bool even, const mr_format *picture) {
+    const mr_pixel_info *info = mr_pixel_describe(pixel);
     mr_format format = *picture;
-    format.pixel = mr_encoder_pixel(codec, picture->pixel);
+    format.pixel = pixel;
     format.matrix = mr_format_matrix(picture);
-    format.range = mr_format_range(picture);
-    if (mr_pixel_describe(picture->pixel)->rgb)
-        format.range = MR_RANGE_LIMITED;
+    format.range = mr_pixel_describe(picture->pixel)->rgb ? MR_RANGE_LIMITED : mr_format_range(picture);
+    if (even && info->chroma_w)
+        format.width += format.width & 1;
+    if (even && info->chroma_h)
+        format.height += format.height & 1;
+    return format;
+}
+
+mr_format mr_encoder_format(int codec, const mr_format *picture) {
+    mr_format format = mr_encoder_format_in(mr_encoder_pixel(codec, picture->pixel), codecs[codec].even, picture);
     /* Readers of JPEG take nothing else. */
     if (codec == MR_CODEC_MJPEG) {
         format.matrix = MR_MATRIX_BT601;
         format.range = MR_RANGE_FULL;
     }
-    const mr_pixel_info *info = mr_pixel_describe(format.pixel);
-    if (codecs[codec].even && info->chroma_w)
-        format.width += format.width & 1;
-    if (codecs[codec].even && info->chroma_h)
-        format.height += format.height & 1;
     return format;
 }
 
@@ -194,11 +201,11 @@ static void set_own(AVCodecContext *codec, const mr_encode_params *params) {
     }
 }
 
-int mr_encoder_open(AVCodecContext **result, const mr_encode_params *params, const mr_format *format, AVRational rate) {
-    const mr_encoder_facts *facts = &codecs[params->codec].facts;
-    const AVCodec *encoder = avcodec_find_encoder_by_name(facts->encoder);
+int mr_encoder_alloc(AVCodecContext **result, const char *name, const mr_encode_params *params,
+                     const mr_format *format, AVRational rate) {
+    const AVCodec *encoder = avcodec_find_encoder_by_name(name);
     if (!encoder)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "this FFmpeg has no encoder %s", facts->encoder);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "this FFmpeg has no encoder %s", name);
     AVCodecContext *codec = avcodec_alloc_context3(encoder);
     if (!codec)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
@@ -206,22 +213,36 @@ int mr_encoder_open(AVCodecContext **result, const mr_encode_params *params, con
     codec->framerate = rate;
     codec->time_base = av_inv_q(rate);
     codec->gop_size = NO_KEY_DISTANCE;
+    /* Encoders of AV1 would take the headers out of all packets, and give them with the first one alone. */
+    if (params->codec != MR_CODEC_AV1)
+        codec->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
+    *result = codec;
+    return MR_OK;
+}
+
+int mr_encoder_start(AVCodecContext **codec, const mr_format *format) {
+    const char *name = (*codec)->codec->name;
+    mr_av_forget();
+    int error = avcodec_open2(*codec, NULL, NULL);
+    if (error >= 0)
+        return MR_OK;
+    const char *complaint = mr_av_complaint();
+    avcodec_free_context(codec);
+    return mr_fail(MR_ERROR_DATA, "%s does not start with pictures of %dx%d: %s", name, format->width, format->height,
+                   *complaint ? complaint : mr_av_words(error));
+}
+
+int mr_encoder_open(AVCodecContext **result, const mr_encode_params *params, const mr_format *format, AVRational rate) {
+    AVCodecContext *codec = NULL;
+    int status = mr_encoder_alloc(&codec, codecs[params->codec].facts.encoder, params, format, rate);
+    if (status)
+        return status;
     codec->thread_count = params->threads;
     /* Frame threads of libavcodec would hold on to pictures. */
     codec->thread_type = FF_THREAD_SLICE;
-    /* libaom would take the headers out of all packets, and give them with the first one alone. */
-    if (params->codec != MR_CODEC_AV1)
-        codec->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
     set_own(codec, params);
     set_rate(codec, params);
-    mr_av_forget();
-    int error = avcodec_open2(codec, encoder, NULL);
-    if (error < 0) {
-        const char *complaint = mr_av_complaint();
-        avcodec_free_context(&codec);
-        return mr_fail(MR_ERROR_DATA, "%s does not start with pictures of %dx%d: %s", facts->encoder, format->width,
-                       format->height, *complaint ? complaint : mr_av_words(error));
-    }
+    status = mr_encoder_start(&codec, format);
     *result = codec;
-    return MR_OK;
+    return status;
 }

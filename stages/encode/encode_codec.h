@@ -31,8 +31,17 @@ mr_pixel mr_encoder_pixel(int codec, mr_pixel pixel);
  * range. */
 mr_format mr_encoder_format(int codec, const mr_format *picture);
 
+/* That of the same picture in that layout, with the matrix and range that are known or taken as players take them. */
+mr_format mr_encoder_format_in(mr_pixel pixel, bool even, const mr_format *picture);
+/* The layout that pictures have once they are decoded, which is never one of pairs of chroma samples. */
+mr_pixel mr_encoder_decoded(mr_pixel pixel);
+
 /* Opens an encoder for pictures of `format` (of mr_encoder_format), `rate` a second. MR_ERROR_DATA if it does not take
  * them, MR_ERROR_UNAVAILABLE, MR_ERROR_MEMORY. */
 int mr_encoder_open(AVCodecContext **codec, const mr_encode_params *params, const mr_format *format, AVRational rate);
+/* The same in two parts, for encoders of devices; a codec that does not start is freed. */
+int mr_encoder_alloc(AVCodecContext **codec, const char *encoder, const mr_encode_params *params,
+                     const mr_format *format, AVRational rate);
+int mr_encoder_start(AVCodecContext **codec, const mr_format *format);
 
 #endif

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "engine/base/units.h"
-#include "stages/encode/encode_codec.h"
+#include "stages/encode/encode_device.h"
+#include "stages/encode/encode_nvenc.h"
+#include "stages/media/media_cuda.h"
 
 enum { MOST_THREADS = 64, MOST_KEY_PICTURES = 100000 };
 static const int64_t MOST_KEY_NS = INT64_C(86400) * 1000000000;
@@ -39,6 +41,12 @@ const mr_option mr_encode_options[] = {
     {.name = "threads", .kind = MR_OPTION_INT, .offset = FIELD(threads), .fallback = "1", .min = 1, .max = MOST_THREADS,
      .unit = "threads",
      .help = "of the encoder of one source; the packets depend on their number, not on their timing"},
+    {.name = "hardware", .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
+     .choices = mr_hardware_choices,
+     .help = "on a CUDA device, encode with NVENC if it supports the codec and the pictures (h264 and hevc, and av1 with "
+             "FFmpeg 6 or later, of nv12, i420 or i444; hevc and av1 also of p010), and has a session left, else by "
+             "software, for which pictures are brought to the host; off: all by software; require: sources that NVENC "
+             "cannot encode fail. Its quality is NVENC's target quality, on the same scale"},
     MR_OPTIONS_END};
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -83,7 +91,8 @@ static int read_keys(const char *text, mr_encode_params *params) {
 
 int mr_encode_read(const mr_encode_choices *from, mr_encode_params *params, const char **option) {
     *params = (mr_encode_params){.codec = from->codec, .preset = from->preset, .latency = from->latency,
-                                 .threads = (int)from->threads, .lossless = from->lossless};
+                                 .threads = (int)from->threads, .hardware = from->hardware,
+                                 .lossless = from->lossless};
     *option = "quality";
     int status = read_quality(from->quality, params);
     if (!status && from->lossless && strcmp(from->quality, "auto") != 0)
@@ -106,12 +115,12 @@ int mr_encode_read(const mr_encode_choices *from, mr_encode_params *params, cons
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* The layouts that pictures of those are encoded in; 0: not known. */
+/* The layouts that pictures of those have once they are encoded and decoded; 0: not known. */
 static uint32_t encoded_pixels(int codec, uint32_t pixels) {
     uint32_t found = 0;
     for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
         if (pixels & MR_IN_SET(pixel))
-            found |= MR_IN_SET(mr_encoder_pixel(codec, (mr_pixel)pixel));
+            found |= MR_IN_SET(mr_encoder_decoded(mr_encoder_pixel(codec, (mr_pixel)pixel)));
     return found;
 }
 
@@ -120,6 +129,29 @@ static bool all_rgb(uint32_t pixels) {
         if (pixels & MR_IN_SET(pixel) && !mr_pixel_describe((mr_pixel)pixel)->rgb)
             return false;
     return pixels != 0;
+}
+
+/* Memory, threads and work of the encoder, as far as it is known which one it will be. */
+static void plan_encoder(mr_negotiation *negotiation, const mr_encode_params *params) {
+    const mr_format_set *pictures = &negotiation->inputs[0].set;
+    bool on_device = strcmp(negotiation->device, "cpu") != 0;
+    bool nvenc = on_device && params->hardware != MR_HARDWARE_OFF && mr_nvenc_suits(params, pictures->pixels) == MR_OK;
+    bool required = nvenc && params->hardware == MR_HARDWARE_REQUIRE;
+    int delay = nvenc && params->latency != MR_LATENCY_LOW ? mr_nvenc_surfaces(params) : 0;
+    if (!required) {
+        negotiation->threads = mr_encoder_threads(params);
+        delay = mr_encoder_delay(params) > delay ? mr_encoder_delay(params) : delay;
+    }
+    /* With threads of its own the caller waits for them, and for a device's encoder, too; without, a call only
+     * computes. */
+    negotiation->blocking = negotiation->threads > 0 || on_device;
+    if (delay)
+        mr_remark(negotiation, "%s holds up to %d pictures of each source: latency: low holds none",
+                  required ? mr_nvenc_name(params->codec) : mr_encoder_facts_of(params->codec).encoder, delay);
+    if (nvenc)
+        negotiation->library_bytes = mr_nvenc_bytes(params, pictures);
+    if (on_device)
+        negotiation->work.unknown = nvenc ? "NVENC's rate is not known" : "the host's processors encode";
 }
 
 int mr_encode_negotiate(mr_negotiation *negotiation) {
@@ -133,6 +165,9 @@ int mr_encode_negotiate(mr_negotiation *negotiation) {
     if (params.lossless && all_rgb(pictures->set.pixels))
         return mr_refuse(negotiation, "lossless", "lossless: true needs pictures of Y'CbCr or gray, and %s gives RGB",
                          pictures->from);
+    if (params.hardware == MR_HARDWARE_REQUIRE && mr_nvenc_suits(&params, pictures->set.pixels))
+        return mr_refuse(negotiation, "hardware", "hardware: require cannot be: %s; write hardware: auto",
+                         mr_message());
     if (!mr_encoder_is_here(params.codec))
         return mr_refuse_status(negotiation, MR_ERROR_UNAVAILABLE, "codec", "this FFmpeg has no encoder %s",
                                 facts.encoder);
@@ -147,12 +182,17 @@ int mr_encode_negotiate(mr_negotiation *negotiation) {
     packets->mean_pixels = pictures->mean_pixels;
     packets->references = 0;
     packets->stills = false;
-    negotiation->threads = mr_encoder_threads(&params);
-    /* With threads of its own the caller waits for them; without, a call only computes. */
-    negotiation->blocking = negotiation->threads > 0;
-    int delay = mr_encoder_delay(&params);
-    if (delay)
-        mr_remark(negotiation, "%s holds up to %d pictures of each source: latency: low holds none", facts.encoder,
-                  delay);
+    plan_encoder(negotiation, &params);
     return MR_OK;
+}
+
+int mr_encode_check(const void *options, const char *device) {
+    return mr_hardware_check((mr_hardware)((const mr_encode_choices *)options)->hardware, device, mr_nvenc_check);
+}
+
+int mr_encode_check_input(const void *options, const mr_format_set *input, const char *device, bool *otherwise) {
+    mr_encode_params params;
+    const char *option;
+    int status = mr_encode_read(options, &params, &option);
+    return status ? status : mr_encode_device_check_input(&params, input, device, otherwise);
 }

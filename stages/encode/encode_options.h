@@ -13,12 +13,13 @@ typedef struct mr_encode_choices {
     int codec, preset, latency;
     const char *quality, *bitrate, *keyframes;
     bool lossless;
+    int hardware; /* mr_hardware */
     int64_t threads;
 } mr_encode_choices;
 
 /* As read. */
 typedef struct mr_encode_params {
-    int codec, preset, latency, threads;
+    int codec, preset, latency, threads, hardware;
     bool lossless;
     double quality;            /* the codec's own scale */
     int64_t bits;              /* a second; 0: by quality */
@@ -30,6 +31,9 @@ extern const mr_option mr_encode_options[];
 /* Reads the options. MR_ERROR_CONFIG with a message; *option is then the name of the wrong one. */
 int mr_encode_read(const mr_encode_choices *from, mr_encode_params *params, const char **option);
 
+/* As mr_stage_type has them. */
 int mr_encode_negotiate(mr_negotiation *negotiation);
+int mr_encode_check(const void *options, const char *device);
+int mr_encode_check_input(const void *options, const mr_format_set *input, const char *device, bool *otherwise);
 
 #endif

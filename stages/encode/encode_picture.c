@@ -95,15 +95,8 @@ static void fill_up(mr_encode_picture *picture) {
                    mr_plane_rows(to->pixel, plane, to->height), info->depth > 8 ? 2 : 1);
 }
 
-static int convert(mr_encode_picture *picture, const mr_frame *frame) {
+static int convert(mr_encode_picture *picture, const uint8_t *const *planes, const int *strides, AVFrame *wrapped) {
     const mr_format *from = &picture->from;
-    const uint8_t *planes[4] = {0};
-    int strides[4] = {0};
-    int count = mr_pixel_describe(from->pixel)->planes;
-    for (int i = 0; i < count; i++) {
-        planes[i] = frame->plane[i].data;
-        strides[i] = (int)frame->plane[i].stride;
-    }
     if (av_frame_make_writable(picture->copy) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (picture->scaler) {
@@ -113,11 +106,12 @@ static int convert(mr_encode_picture *picture, const mr_frame *frame) {
             return mr_fail(MR_ERROR_DATA, "a picture cannot be converted to %s",
                            mr_pixel_describe(picture->to.pixel)->name);
     } else {
-        av_image_copy(picture->copy->data, picture->copy->linesize, planes, strides, mr_pixel_to_av(from->pixel),
+        const uint8_t *each[4] = {planes[0], planes[1], planes[2], planes[3]};
+        av_image_copy(picture->copy->data, picture->copy->linesize, each, strides, mr_pixel_to_av(from->pixel),
                       from->width, from->height);
     }
     fill_up(picture);
-    return MR_OK;
+    return av_frame_ref(wrapped, picture->copy) < 0 ? mr_fail(MR_ERROR_MEMORY, "out of memory") : MR_OK;
 }
 
 /* ---- lending ----------------------------------------------------------------------------------------------------- */
@@ -148,10 +142,19 @@ static int lend_planes(const mr_frame *frame, AVFrame *wrapped) {
 }
 
 int mr_encode_picture_lend(mr_encode_picture *picture, const mr_frame *frame, AVFrame *wrapped) {
+    const uint8_t *planes[4] = {0};
+    int strides[4] = {0};
     if (!picture->copy)
         return lend_planes(frame, wrapped);
-    int status = convert(picture, frame);
-    if (!status && av_frame_ref(wrapped, picture->copy) < 0)
-        status = mr_fail(MR_ERROR_MEMORY, "out of memory");
-    return status;
+    for (int i = 0; i < mr_pixel_describe(picture->from.pixel)->planes; i++) {
+        planes[i] = frame->plane[i].data;
+        strides[i] = (int)frame->plane[i].stride;
+    }
+    return convert(picture, planes, strides, wrapped);
+}
+
+int mr_encode_picture_lend_av(mr_encode_picture *picture, const AVFrame *from, AVFrame *wrapped) {
+    if (picture->copy)
+        return convert(picture, (const uint8_t *const *)from->data, from->linesize, wrapped);
+    return av_frame_ref(wrapped, from) < 0 ? mr_fail(MR_ERROR_MEMORY, "out of memory") : MR_OK;
 }

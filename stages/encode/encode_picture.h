@@ -21,5 +21,7 @@ void mr_encode_picture_end(mr_encode_picture *picture);
 
 /* Fills `wrapped`, which is empty and is to be unreferenced afterwards. MR_ERROR_MEMORY, MR_ERROR_DATA. */
 int mr_encode_picture_lend(mr_encode_picture *picture, const mr_frame *frame, AVFrame *wrapped);
+/* The same for a picture in FFmpeg's own memory. */
+int mr_encode_picture_lend_av(mr_encode_picture *picture, const AVFrame *from, AVFrame *wrapped);
 
 #endif

@@ -1,5 +1,8 @@
-/* What FFmpeg wants to find in libcuda.so.1 before it uses any of it, beside fakes/cuda.c: none of it is called by a
- * decoder whose pictures stay where they are. */
+/* What FFmpeg wants to find in libcuda.so.1 before it uses any of it, beside fakes/cuda.c: but for memory, which is the
+ * host's, none of it is called while pictures stay where they are. */
+#include <stdint.h>
+#include <stdlib.h>
+
 enum { NOT_SUPPORTED = 801 };
 
 #define MORE(X) \
@@ -13,7 +16,7 @@ enum { NOT_SUPPORTED = 801 };
     X(cuGraphicsGLRegisterImage) X(cuGraphicsMapResources) X(cuGraphicsResourceGetMappedPointer_v2)                  \
     X(cuGraphicsSubResourceGetMappedArray) X(cuGraphicsUnmapResources) X(cuGraphicsUnregisterResource)               \
     X(cuImportExternalMemory) X(cuImportExternalSemaphore) X(cuLaunchKernel) X(cuLinkAddData) X(cuLinkComplete)      \
-    X(cuLinkCreate) X(cuLinkDestroy) X(cuMemAllocManaged) X(cuMemAllocPitch_v2) X(cuMemAlloc_v2) X(cuMemFree_v2)     \
+    X(cuLinkCreate) X(cuLinkDestroy) X(cuMemAllocManaged) X(cuMemAllocPitch_v2)                                     \
     X(cuMemcpy) X(cuMemcpy2DAsync_v2) X(cuMemcpy2D_v2) X(cuMemcpyAsync) X(cuMemcpyDtoDAsync_v2)                      \
     X(cuMemcpyDtoD_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyHtoD_v2)         \
     X(cuMemsetD8Async) X(cuMipmappedArrayDestroy) X(cuMipmappedArrayGetLevel) X(cuModuleGetFunction)                 \
@@ -28,6 +31,21 @@ enum { NOT_SUPPORTED = 801 };
     }
 MORE(X)
 #undef X
+
+int cuMemAlloc_v2(unsigned long long *data, size_t bytes);
+int cuMemFree_v2(unsigned long long data);
+
+int cuMemAlloc_v2(unsigned long long *data, size_t bytes) {
+    enum { OUT_OF_MEMORY = 2 };
+    void *made = malloc(bytes);
+    *data = (unsigned long long)(uintptr_t)made;
+    return made ? 0 : OUT_OF_MEMORY;
+}
+
+int cuMemFree_v2(unsigned long long data) {
+    free((void *)(uintptr_t)data);
+    return 0;
+}
 
 int cuGetErrorName(int error, const char **text);
 int cuGetErrorString(int error, const char **text);

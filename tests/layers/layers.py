@@ -54,11 +54,11 @@ kernels/vector: engine/base engine/device/cuda kernels
 stages: engine/base engine/device
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
-stages/media: engine/base stages
+stages/media: engine/base engine/device engine/device/cuda stages
 stages/live: engine/base stages stages/media
 stages/source: engine/base stages stages/media stages/live
 stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda stages stages/media
-stages/encode: engine/base stages stages/media
+stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media
 stages/preview: engine/base stages stages/media stages/sink

@@ -7,6 +7,8 @@ TARGETS = {("preprocess", "of_copy"): 0.7, ("preprocess", "times_unfused"): 3, (
 NEED_TWO = {"test_cuda_device": 1, "test_cuda_flow": 1}
 # Tests that are skipped if there is no ffmpeg to make a stream with.
 NEED_FFMPEG = {"test_nvdec_card": 1}
+# Tests that are skipped on GPUs without an encoder, which the test finds out itself.
+NEED_NVENC = {"test_nvenc_card": 2}
 # Tests that are skipped if there is no TensorRT.
 NEED_TENSORRT = {"test_ort_card": 4}
 
@@ -45,7 +47,7 @@ def allowed_skips(machine):
     two = len(machine.get("cuda", {}).get("devices", [])) >= 2
     ffmpeg = machine.get("tools", {}).get("ffmpeg")
     tensorrt = machine.get("opened", {}).get("libnvinfer.so.10")
-    return {**({} if two else NEED_TWO), **({} if ffmpeg else NEED_FFMPEG), **({} if tensorrt else NEED_TENSORRT)}
+    return {**NEED_NVENC, **({} if two else NEED_TWO), **({} if ffmpeg else NEED_FFMPEG), **({} if tensorrt else NEED_TENSORRT)}
 
 
 def judge_test(name, test, may_skip):

@@ -16,7 +16,7 @@ DRIVER = re.compile(r"/lib(cuda|nvcuvid|nvidia-[-\w]+)\.so")
 # The compiler's: the newer one serves both, so the pack's is for machines that have none.
 COMPILER = re.compile(r"/lib(stdc\+\+|gcc_s)\.so")
 # Opened at run time: name, and the program or stage that wants it.
-OPENED = {"libcuda.so.1": "CUDA", "libnvcuvid.so.1": "NVDEC", "libnvidia-ml.so.1": "devices",
+OPENED = {"libcuda.so.1": "CUDA", "libnvcuvid.so.1": "NVDEC", "libnvidia-encode.so.1": "NVENC", "libnvidia-ml.so.1": "devices",
           "libcublas.so.13": "matrices, ONNX Runtime", "libcublasLt.so.13": "cuBLAS", "libcudart.so.13": "ONNX Runtime",
           "libcurand.so.10": "ONNX Runtime", "libcudnn.so.9": "ONNX Runtime", "libnvrtc.so.13": "cuDNN",
           "libnvinfer.so.10": "TensorRT"}

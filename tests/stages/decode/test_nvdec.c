@@ -13,7 +13,7 @@
 #include "millrace/status.h"
 #include "stages/decode/decode_caps.h"
 #include "stages/decode/decode_device.h"
-#include "stages/decode/decode_nvdec.h"
+#include "stages/media/media_cuda.h"
 
 static void *libraries[2];
 

@@ -27,7 +27,7 @@
 #include "millrace/millrace.h"
 #include "stages/decode/decode_caps.h"
 #include "stages/decode/decode_device.h"
-#include "stages/decode/decode_nvdec.h"
+#include "stages/media/media_cuda.h"
 #include "tests/support/clips.h"
 #include "tests/support/opened.h"
 

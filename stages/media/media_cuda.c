@@ -1,4 +1,4 @@
-#include "stages/decode/decode_nvdec.h"
+#include "stages/media/media_cuda.h"
 
 #include <dlfcn.h>
 #include <libavutil/hwcontext.h>
@@ -8,15 +8,22 @@
 #include "millrace/status.h"
 #include "stages/media/media_input.h"
 
-int mr_nvdec_check(void) {
-    void *library = dlopen("libnvcuvid.so.1", RTLD_LAZY);
+static int check(const char *what, const char *name) {
+    void *library = dlopen(name, RTLD_LAZY);
     if (!library)
-        return mr_fail(
-            MR_ERROR_UNAVAILABLE,
-            "NVDEC's library libnvcuvid.so.1 was not found; it comes with the NVIDIA driver (in containers only "
-            "with NVIDIA_DRIVER_CAPABILITIES=compute,video,utility)");
+        return mr_fail(MR_ERROR_UNAVAILABLE,
+                       "%s's library %s was not found; it comes with the NVIDIA driver (in containers only with "
+                       "NVIDIA_DRIVER_CAPABILITIES=compute,video,utility)", what, name);
     dlclose(library);
     return MR_OK;
+}
+
+int mr_nvdec_check(void) {
+    return check("NVDEC", "libnvcuvid.so.1");
+}
+
+int mr_nvenc_check(void) {
+    return check("NVENC", "libnvidia-encode.so.1");
 }
 
 /* The context that the runtime works in on this thread: the device's primary one. The runtime has loaded the driver. */
@@ -32,16 +39,14 @@ static CUcontext current_context(void) {
     return context;
 }
 
-int mr_nvdec_device(AVBufferRef **device, mr_stream *stream) {
+int mr_av_cuda_device(AVBufferRef **device, mr_stream *stream) {
     void *handle = NULL;
-    int status = mr_nvdec_check();
-    if (!status)
-        status = mr_cuda_enter(stream, &handle);
+    int status = mr_cuda_enter(stream, &handle);
     if (status)
         return status;
     CUcontext context = current_context();
     if (!context)
-        return mr_fail(MR_ERROR_DEVICE, "%s has no CUDA context for NVDEC", stream->device->name);
+        return mr_fail(MR_ERROR_DEVICE, "%s has no CUDA context for libavcodec", stream->device->name);
     AVBufferRef *made = av_hwdevice_ctx_alloc(AV_HWDEVICE_TYPE_CUDA);
     if (!made)
         return mr_fail(MR_ERROR_UNAVAILABLE, "this libavutil was built without CUDA devices");

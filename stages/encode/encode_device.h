@@ -1,0 +1,37 @@
+/* Encoding on a device: by its own encoder if it has one for the pictures, which then do not leave its memory, else by
+ * software, for which they are brought to the host.
+ *
+ * A picture is copied, by work of the call, within the device's memory into a surface of the encoder, or into memory of
+ * the host; the call that begins the copy is repeated until it is done. So the encoder holds no buffer of the stages
+ * before it. One thread at a time. */
+#ifndef MILLRACE_STAGES_ENCODE_ENCODE_DEVICE_H
+#define MILLRACE_STAGES_ENCODE_ENCODE_DEVICE_H
+
+#include "stages/encode/encode_codec.h"
+#include "stages/encode/encode_picture.h"
+#include "stages/media/media_hardware.h"
+
+typedef struct mr_encode_device mr_encode_device;
+
+/* As mr_stage_type.check_input, after check_device. */
+int mr_encode_device_check_input(const mr_encode_params *params, const mr_format_set *pictures, const char *device,
+                                 bool *otherwise);
+
+int mr_encode_device_create(mr_encode_device **device, mr_stage *self);
+/* When the work of all calls is done. NULLs; accepts NULL. */
+void mr_encode_device_destroy(mr_encode_device **device);
+
+/* Opens the device's encoder for pictures of `format`. MR_OK with *codec NULL: they are to be encoded by software; why
+ * is logged, once for each source. MR_ERROR_UNAVAILABLE if hardware is required and there is none. */
+int mr_encode_device_open(mr_encode_device *device, mr_io *io, const mr_encode_params *params, const mr_format *format,
+                          AVRational rate, AVCodecContext **codec);
+/* After its encoder. */
+void mr_encode_device_close(mr_encode_device *device);
+
+/* Brings the call's picture to where it is encoded. MR_ERROR_AGAIN: the same call is to be made a little later. */
+int mr_encode_device_bring(mr_encode_device *device, mr_io *io, const mr_frame *frame);
+/* Fills `wrapped`, which is empty, with the picture that was brought. `picture`: for software. As
+ * mr_encode_picture_lend. */
+int mr_encode_device_lend(mr_encode_device *device, mr_encode_picture *picture, AVFrame *wrapped);
+
+#endif
