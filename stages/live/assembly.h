@@ -6,7 +6,7 @@
 
 /* Kinds of parameter sets; H.264 has no VPS. */
 enum { MR_SET_VPS, MR_SET_SPS, MR_SET_PPS, MR_SET_KINDS };
-enum { MR_ASSEMBLY_SETS = 32, MR_ASSEMBLY_PADDING = 64 };
+enum { MR_ASSEMBLY_SETS = 32 };
 
 typedef struct mr_assembly {
     uint8_t *data;
@@ -34,6 +34,8 @@ void mr_assembly_add(mr_assembly *assembly, const uint8_t *data, size_t bytes);
 
 /* The payloads of a codec. */
 typedef struct mr_payload_type {
+    /* The kind of parameter set that a NAL unit is; -1: none. NULL: the codec has none. */
+    int (*kind)(const uint8_t *nal);
     /* Whether a payload is the beginning of a unit. */
     bool (*begins)(const uint8_t *payload, size_t bytes);
     /* Adds a payload to the depacketizer's unit. */

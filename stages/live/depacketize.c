@@ -25,7 +25,7 @@ static bool make_room(uint8_t **data, size_t *room, size_t wanted) {
 
 void mr_assembly_add(mr_assembly *assembly, const uint8_t *data, size_t bytes) {
     if (assembly->too_large || bytes > assembly->most - assembly->bytes ||
-        !make_room(&assembly->data, &assembly->room, assembly->bytes + bytes + MR_ASSEMBLY_PADDING)) {
+        !make_room(&assembly->data, &assembly->room, assembly->bytes + bytes + MR_RTP_PADDING)) {
         assembly->too_large = true;
         return;
     }
@@ -51,11 +51,11 @@ static void renew(mr_assembly *unit) {
 
 static bool store(mr_set_store *to, const uint8_t *data, size_t bytes) {
     enum { MOST_BYTES = 1 << 16 };
-    if (to->bytes + bytes > MOST_BYTES || !make_room(&to->data, &to->room, to->bytes + bytes + MR_ASSEMBLY_PADDING))
+    if (to->bytes + bytes > MOST_BYTES || !make_room(&to->data, &to->room, to->bytes + bytes + MR_RTP_PADDING))
         return false;
     memcpy(to->data + to->bytes, data, bytes);
     to->bytes += bytes;
-    memset(to->data + to->bytes, 0, MR_ASSEMBLY_PADDING);
+    memset(to->data + to->bytes, 0, MR_RTP_PADDING);
     return true;
 }
 
@@ -115,18 +115,15 @@ static void complete_sets(mr_depacketizer *d, mr_assembly *unit, unsigned kinds)
 
 void mr_depacketizer_add_set(mr_depacketizer *d, const uint8_t *data, size_t bytes) {
     static const uint8_t start[] = {0, 0, 0, 1};
-    if (bytes == 0 || bytes > 1 << 16 || d->type == &mr_payload_jpeg)
-        return;
-    const int type = d->type == &mr_payload_h264 ? data[0] & 31 : data[0] >> 1 & 63;
-    const int first = d->type == &mr_payload_h264 ? 7 - MR_SET_SPS : 32 - MR_SET_VPS;
-    const int kind = type - first;
-    if (kind < (d->type == &mr_payload_h264 ? MR_SET_SPS : MR_SET_VPS) || kind > MR_SET_PPS)
+    const int kind = bytes > 0 && d->type->kind ? d->type->kind(data) : -1;
+    if (kind < 0)
         return;
     mr_set_store *to = &d->sets[kind];
     const size_t before = to->bytes;
-    if (!store(to, start, sizeof start) || !store(to, data, bytes))
+    if (store(to, start, sizeof start) && store(to, data, bytes))
+        d->version++;
+    else
         to->bytes = before;
-    d->version++;
 }
 
 const uint8_t *mr_depacketizer_sets(mr_depacketizer *d, size_t *bytes, uint64_t *version) {
@@ -284,7 +281,7 @@ static bool take(mr_depacketizer *d, mr_assembly *unit, mr_rtp_unit *out) {
     if (!unit->complete || unit->given || is_left_out(unit))
         return false;
     unit->given = true;
-    memset(unit->data + unit->bytes, 0, MR_ASSEMBLY_PADDING);
+    memset(unit->data + unit->bytes, 0, MR_RTP_PADDING);
     *out = (mr_rtp_unit){.data = unit->data, .bytes = unit->bytes, .time = unit->time, .timestamp = unit->timestamp,
                          .key = unit->key && !unit->damaged, .gap = unit->gap, .damaged = unit->damaged,
                          .disposable = !unit->reference && d->type != &mr_payload_jpeg, .width = unit->width,

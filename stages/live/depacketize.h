@@ -8,10 +8,13 @@
 
 #include "stages/live/rtp.h"
 
+/* Zeros behind units and parameter sets, as decoders need them. */
+enum { MR_RTP_PADDING = 64 };
+
 typedef enum mr_rtp_codec { MR_RTP_H264, MR_RTP_HEVC, MR_RTP_JPEG } mr_rtp_codec;
 
 typedef struct mr_rtp_unit {
-    const uint8_t *data; /* followed by 64 zeros */
+    const uint8_t *data; /* followed by MR_RTP_PADDING zeros */
     size_t bytes;        /* at least 1 */
     int64_t time;        /* of the stream's clock, unwrapped */
     uint32_t timestamp;  /* the same as it came */
@@ -39,8 +42,8 @@ bool mr_depacketizer_is_open(const mr_depacketizer *depacketizer);
 /* A parameter set (NAL unit) from elsewhere: key units that lack such sets get it in front. Larger ones than 64 KiB are
  * ignored. */
 void mr_depacketizer_add_set(mr_depacketizer *depacketizer, const uint8_t *data, size_t bytes);
-/* The parameter sets that are known, in Annex B form, followed by 64 zeros: valid until the next put or add_set.
- * `version` changes with them. bytes 0: none. */
+/* The parameter sets that are known, in Annex B form, followed by MR_RTP_PADDING zeros: valid until the next put or
+ * add_set. `version` changes with them. bytes 0: none. */
 const uint8_t *mr_depacketizer_sets(mr_depacketizer *depacketizer, size_t *bytes, uint64_t *version);
 /* JPEG: the size of pictures whose header cannot hold it. */
 void mr_depacketizer_set_size(mr_depacketizer *depacketizer, int width, int height);

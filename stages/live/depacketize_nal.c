@@ -80,9 +80,14 @@ static void note_h264(mr_assembly *to, uint8_t header) {
     to->reference = to->reference || (slice && header & 0x60);
 }
 
+static int kind_h264(const uint8_t *nal) {
+    const int type = nal[0] & 31;
+    return type == SPS ? MR_SET_SPS : type == PPS ? MR_SET_PPS : -1;
+}
+
 static void end_h264(mr_assembly *to, uint8_t header) {
     const int type = header & 31;
-    end_nal(to, type == SPS ? MR_SET_SPS : type == PPS ? MR_SET_PPS : -1, type == DELIMITER);
+    end_nal(to, kind_h264(&header), type == DELIMITER);
 }
 
 static void add_nal_h264(mr_depacketizer *d, mr_assembly *to, const uint8_t *nal, size_t bytes) {
@@ -129,7 +134,7 @@ static void add_h264(mr_depacketizer *d, mr_assembly *to, const mr_rtp_packet *p
         mr_depacketizer_refuse(d, to, "H.264 packets of type %d", type);
 }
 
-const mr_payload_type mr_payload_h264 = {.begins = begins_h264, .add = add_h264, .finish = finish};
+const mr_payload_type mr_payload_h264 = {.kind = kind_h264, .begins = begins_h264, .add = add_h264, .finish = finish};
 
 /* ---- HEVC -------------------------------------------------------------------------------------------------------- */
 
@@ -172,8 +177,13 @@ static void note_hevc(const mr_depacketizer *d, mr_assembly *to, int type, const
     to->reference = true; /* whether another layer refers to it is not in its header */
 }
 
-static void end_hevc(mr_assembly *to, int type) {
-    end_nal(to, type >= VPS && type <= PPS_HEVC ? MR_SET_VPS + type - VPS : -1, type == DELIMITER_HEVC);
+static int kind_hevc(const uint8_t *nal) {
+    const int type = type_of(nal);
+    return type >= VPS && type <= PPS_HEVC ? MR_SET_VPS + type - VPS : -1;
+}
+
+static void end_hevc(mr_assembly *to, const uint8_t header[HEADER]) {
+    end_nal(to, kind_hevc(header), type_of(header) == DELIMITER_HEVC);
 }
 
 static void add_nal_hevc(mr_depacketizer *d, mr_assembly *to, const uint8_t *nal, size_t bytes) {
@@ -186,7 +196,7 @@ static void add_nal_hevc(mr_depacketizer *d, mr_assembly *to, const uint8_t *nal
     note_hevc(d, to, type, nal, header);
     begin_nal(to, header, sizeof header);
     mr_assembly_add(to, nal + HEADER, bytes - HEADER);
-    end_hevc(to, type);
+    end_hevc(to, header);
 }
 
 static void add_fragment_hevc(mr_depacketizer *d, mr_assembly *to, const uint8_t *payload, size_t bytes) {
@@ -203,7 +213,7 @@ static void add_fragment_hevc(mr_depacketizer *d, mr_assembly *to, const uint8_t
     }
     mr_assembly_add(to, payload + 3, bytes - 3);
     if (last)
-        end_hevc(to, type);
+        end_hevc(to, header);
 }
 
 static void add_hevc(mr_depacketizer *d, mr_assembly *to, const mr_rtp_packet *packet) {
@@ -224,4 +234,4 @@ static void add_hevc(mr_depacketizer *d, mr_assembly *to, const mr_rtp_packet *p
         mr_depacketizer_refuse(d, to, "HEVC packets of type %d", type);
 }
 
-const mr_payload_type mr_payload_hevc = {.begins = begins_hevc, .add = add_hevc, .finish = finish};
+const mr_payload_type mr_payload_hevc = {.kind = kind_hevc, .begins = begins_hevc, .add = add_hevc, .finish = finish};

@@ -6,7 +6,7 @@
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
 
-enum { STUB_BYTES = 48, PADDING = 64 };
+enum { STUB_BYTES = 48 };
 
 static enum AVCodecID id_of(mr_rtp_codec codec) {
     return codec == MR_RTP_H264 ? AV_CODEC_ID_H264 : codec == MR_RTP_HEVC ? AV_CODEC_ID_HEVC : AV_CODEC_ID_MJPEG;
@@ -55,9 +55,9 @@ static unsigned find_pps(const uint8_t *sets, size_t bytes) {
 /* A decoder of H.264 looks at its parameter sets when a picture begins. This is the header of an IDR slice whose bits
  * fit all parameter sets (7.3.3): first_mb_in_slice, slice_type I, the set's number, 17 zeros, which are frame_num of
  * up to 16 bits, the flag of a field and the beginning of idr_pic_id, and ones for all that follows. */
-static size_t write_stub(uint8_t stub[STUB_BYTES + PADDING], unsigned pps) {
+static size_t write_stub(uint8_t stub[STUB_BYTES + MR_RTP_PADDING], unsigned pps) {
     static const uint8_t start[] = {0, 0, 0, 1, 0x65};
-    memset(stub, 0, STUB_BYTES + PADDING);
+    memset(stub, 0, STUB_BYTES + MR_RTP_PADDING);
     memcpy(stub, start, sizeof start);
     bits to = {.to = stub + sizeof start};
     put_ue(&to, 0);
@@ -93,7 +93,7 @@ static AVCodecParameters *make_parameters(const mr_rtsp_facts *facts) {
 
 /* Shows the decoder a picture, or the one that stands for it. */
 static void look(mr_probe *probe, const mr_rtsp_facts *facts) {
-    uint8_t stub[STUB_BYTES + PADDING];
+    uint8_t stub[STUB_BYTES + MR_RTP_PADDING];
     if (facts->unit)
         mr_probe_look(probe, facts->unit, facts->unit_bytes);
     else if (facts->codec == MR_RTP_H264 && facts->sets_bytes)

@@ -297,9 +297,8 @@ static int64_t ns_of(const mr_rtsp *rtsp, int64_t time) {
 }
 
 static int make_packet(mr_rtsp *rtsp, mr_packet *packet) {
-    enum { PADDING = 64 }; /* behind a unit */
     const mr_rtp_unit *unit = &rtsp->unit;
-    const size_t room = unit->bytes + PADDING;
+    const size_t room = unit->bytes + MR_RTP_PADDING;
     if (is_other(rtsp, unit)) {
         const int status = mr_rtsp_renew_media(rtsp, unit);
         if (status)
