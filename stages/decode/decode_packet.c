@@ -2,85 +2,11 @@
 
 #include <string.h>
 
-/* ---- bits of a header, most significant first ----------------------------------------------------------------- */
+#include "stages/media/nal.h"
 
-typedef struct header_bits {
-    const uint8_t *data;
-    size_t bytes;
-    size_t at;     /* in bits */
-    bool short_of; /* more was read than there is; the rest was 0 */
-} header_bits;
+/* ---- headers ---------------------------------------------------------------------------------------------------- */
 
-/* The next `count` bits, at most 32. */
-static unsigned read_bits(header_bits *bits, unsigned count) {
-    unsigned value = 0;
-    for (; count > 0; count--, bits->at++) {
-        bool there = bits->at / 8 < bits->bytes;
-        bits->short_of |= !there;
-        value = value << 1 | (there ? (unsigned)bits->data[bits->at / 8] >> (7 - bits->at % 8) & 1u : 0);
-    }
-    return value;
-}
-
-/* An unsigned number in Exp-Golomb code (H.264 and HEVC, 9.1), below 2^31. */
-static unsigned read_golomb(header_bits *bits) {
-    unsigned zeros = 0;
-    while (zeros < 31 && !bits->short_of && !read_bits(bits, 1))
-        zeros++;
-    return (1u << zeros) - 1 + read_bits(bits, zeros);
-}
-
-/* ---- NAL units ------------------------------------------------------------------------------------------------- */
-
-typedef struct units {
-    const uint8_t *at, *end;
-    int length_bytes;
-} units;
-
-typedef struct unit {
-    const uint8_t *data;
-    size_t bytes;
-} unit;
-
-/* The position of the next 00 00 01, or the end. */
-static const uint8_t *find_start(const uint8_t *at, const uint8_t *end) {
-    for (; end - at >= 3; at++) {
-        at = memchr(at, 0, (size_t)(end - at - 2));
-        if (!at)
-            break;
-        if (at[1] == 0 && at[2] == 1)
-            return at;
-    }
-    return end;
-}
-
-static bool next_by_start(units *from, unit *next) {
-    const uint8_t *start = find_start(from->at, from->end);
-    if (from->end - start < 4)
-        return false;
-    start += 3;
-    from->at = find_start(start, from->end);
-    *next = (unit){start, (size_t)(from->at - start)};
-    return true;
-}
-
-/* False at the end, and if a length leads beyond it. */
-static bool next_unit(units *from, unit *next) {
-    if (!from->length_bytes)
-        return next_by_start(from, next);
-    if (from->end - from->at <= from->length_bytes)
-        return false;
-    size_t bytes = 0;
-    for (int i = 0; i < from->length_bytes; i++)
-        bytes = bytes << 8 | *from->at++;
-    if (bytes > (size_t)(from->end - from->at))
-        return false;
-    *next = (unit){from->at, bytes};
-    from->at += bytes;
-    return true;
-}
-
-static void add_header(mr_packet_headers *headers, unit one) {
+static void add_header(mr_packet_headers *headers, mr_nal one) {
     if (headers->bytes <= sizeof headers->data && one.bytes <= sizeof headers->data - headers->bytes)
         memcpy(headers->data + headers->bytes, one.data, one.bytes);
     headers->bytes += one.bytes;
@@ -111,12 +37,12 @@ static bool is_frame(mr_packet_looks *looks, const mr_frame *packet) {
 
 static mr_packet_use look_h264(mr_packet_looks *looks, const mr_frame *packet) {
     enum { SLICE = 1, PARTITION_A = 2, IDR = 5, SEI = 6, SPS = 7, PPS = 8, DELIMITER = 9, FILLER = 12, PREFIX = 14 };
-    units from = {packet->plane[0].data, packet->plane[0].data + packet->plane[0].bytes, looks->length_bytes};
+    mr_nals from = {packet->plane[0].data, packet->plane[0].data + packet->plane[0].bytes, looks->length_bytes};
     mr_packet_use use = {.disposable = true};
     mr_packet_headers headers;
     int pictures = 0;
     headers.bytes = 0;
-    for (unit one; next_unit(&from, &one);) {
+    for (mr_nal one; mr_nal_next(&from, &one);) {
         if (one.bytes < 2)
             continue;
         int type = one.data[0] & 31;
@@ -154,7 +80,7 @@ enum {
     HEVC_SEI_LAST = 40
 };
 
-static void note_parameters(mr_packet_looks *looks, unit one) {
+static void note_parameters(mr_packet_looks *looks, mr_nal one) {
     int type = one.data[0] >> 1 & 63;
     if (one.bytes < 4)
         return;
@@ -162,22 +88,22 @@ static void note_parameters(mr_packet_looks *looks, unit one) {
         int layers = one.data[2] >> 1 & 7; /* sps_max_sub_layers_minus1 */
         looks->top_layer = layers > looks->top_layer ? layers : looks->top_layer;
     } else if (type == HEVC_PPS) {
-        header_bits bits = {.data = one.data + 2, .bytes = one.bytes - 2};
-        read_golomb(&bits); /* its own number, and that of its sequence parameter set */
-        read_golomb(&bits);
-        read_bits(&bits, 1);
-        looks->may_be_hidden |= read_bits(&bits, 1); /* output_flag_present_flag */
+        mr_bits bits = {.data = one.data, .bytes = one.bytes, .at = 16, .escaped = true};
+        mr_bits_golomb(&bits); /* its own number, and that of its sequence parameter set */
+        mr_bits_golomb(&bits);
+        mr_bits_read(&bits, 1);
+        looks->may_be_hidden |= mr_bits_read(&bits, 1); /* output_flag_present_flag */
     }
 }
 
 static mr_packet_use look_hevc(mr_packet_looks *looks, const mr_frame *packet) {
     bool ends = false; /* a sequence: leading pictures behind it are not shown */
-    units from = {packet->plane[0].data, packet->plane[0].data + packet->plane[0].bytes, looks->length_bytes};
+    mr_nals from = {packet->plane[0].data, packet->plane[0].data + packet->plane[0].bytes, looks->length_bytes};
     mr_packet_use use = {.disposable = true};
     mr_packet_headers headers;
     int pictures = 0;
     headers.bytes = 0;
-    for (unit one; next_unit(&from, &one);) {
+    for (mr_nal one; mr_nal_next(&from, &one);) {
         bool base = one.bytes >= 3 && !(one.data[0] & 1) && !(one.data[1] >> 3);
         int type = one.bytes ? one.data[0] >> 1 & 63 : 0;
         if (!base)
@@ -201,37 +127,8 @@ static mr_packet_use look_hevc(mr_packet_looks *looks, const mr_frame *packet) {
     return use;
 }
 
-/* The parameter sets that the container holds (ISO/IEC 14496-15, HEVCDecoderConfigurationRecord). */
-static void read_arrays(mr_packet_looks *looks, const uint8_t *data, size_t bytes) {
-    enum { ARRAYS = 22 };
-    const uint8_t *at = data + ARRAYS + 1, *end = data + bytes;
-    for (int arrays = data[ARRAYS]; arrays > 0 && end - at > 3; arrays--) {
-        int count = at[1] << 8 | at[2];
-        at += 3;
-        for (; count > 0 && end - at > 2; count--) {
-            size_t length = (size_t)at[0] << 8 | at[1];
-            at += 2;
-            if (length > (size_t)(end - at))
-                return;
-            if (length)
-                note_parameters(looks, (unit){at, length});
-            at += length;
-        }
-    }
-}
-
-static void open_hevc(mr_packet_looks *looks, const AVCodecParameters *codec) {
-    enum { LEAST = 23 };
-    const uint8_t *data = codec->extradata;
-    size_t bytes = (size_t)codec->extradata_size;
-    if (bytes >= LEAST && (data[0] || data[1] || data[2] > 1)) {
-        looks->length_bytes = (data[21] & 3) + 1;
-        read_arrays(looks, data, bytes);
-        return;
-    }
-    units from = {data, data + bytes, 0};
-    for (unit one; bytes && next_unit(&from, &one);)
-        note_parameters(looks, one);
+static void note_set(void *looks, mr_nal one) {
+    note_parameters(looks, one);
 }
 
 /* ---- MPEG-1 and MPEG-2 ----------------------------------------------------------------------------------------- */
@@ -239,12 +136,12 @@ static void open_hevc(mr_packet_looks *looks, const AVCodecParameters *codec) {
 static mr_packet_use look_mpeg(mr_packet_looks *looks, const mr_frame *packet) {
     enum { PICTURE = 0, SLICE_LAST = 0xaf, SEQUENCE = 0xb3, EXTENSION = 0xb5, END = 0xb7, GROUP = 0xb8, CODING = 8,
            MATRICES = 3, B = 3, FRAME = 3 };
-    units from = {packet->plane[0].data, packet->plane[0].data + packet->plane[0].bytes, 0};
+    mr_nals from = {packet->plane[0].data, packet->plane[0].data + packet->plane[0].bytes, 0};
     mr_packet_use use = {0};
     mr_packet_headers headers;
     headers.bytes = 0;
     int pictures = 0, structure = looks->codec == AV_CODEC_ID_MPEG1VIDEO ? FRAME : 0;
-    for (unit one; next_unit(&from, &one);) {
+    for (mr_nal one; mr_nal_next(&from, &one);) {
         int code = one.data[0];
         if (code > PICTURE && code <= SLICE_LAST)
             break; /* other units of a picture stand before its slices */
@@ -277,34 +174,34 @@ typedef struct vp9_frame {
 /* The uncompressed header as far as refresh_frame_flags (VP9 bitstream specification, 6.2). */
 static vp9_frame read_vp9(const uint8_t *data, size_t bytes) {
     enum { MARKER = 2, SYNC_BITS = 24, SRGB = 7 };
-    header_bits bits = {.data = data, .bytes = bytes};
+    mr_bits bits = {.data = data, .bytes = bytes};
     vp9_frame frame = {.refreshes = 255};
-    bool marked = read_bits(&bits, 2) == MARKER;
-    unsigned profile = read_bits(&bits, 1);
-    profile |= read_bits(&bits, 1) << 1;
+    bool marked = mr_bits_read(&bits, 2) == MARKER;
+    unsigned profile = mr_bits_read(&bits, 1);
+    profile |= mr_bits_read(&bits, 1) << 1;
     if (profile == 3)
-        read_bits(&bits, 1);
-    if ((frame.existing = read_bits(&bits, 1))) {
+        mr_bits_read(&bits, 1);
+    if ((frame.existing = mr_bits_read(&bits, 1))) {
         frame.shown = true;
         frame.refreshes = 0;
     } else {
-        frame.key = !read_bits(&bits, 1);
-        frame.shown = read_bits(&bits, 1);
-        frame.resilient = read_bits(&bits, 1);
-        bool intra = !frame.key && !frame.shown && read_bits(&bits, 1);
+        frame.key = !mr_bits_read(&bits, 1);
+        frame.shown = mr_bits_read(&bits, 1);
+        frame.resilient = mr_bits_read(&bits, 1);
+        bool intra = !frame.key && !frame.shown && mr_bits_read(&bits, 1);
         if (!frame.key && !frame.resilient)
-            read_bits(&bits, 2); /* reset_frame_context */
+            mr_bits_read(&bits, 2); /* reset_frame_context */
         if (intra) {
-            read_bits(&bits, SYNC_BITS);
+            mr_bits_read(&bits, SYNC_BITS);
             if (profile >= 2)
-                read_bits(&bits, 1);
-            if (profile > 0 && read_bits(&bits, 3) != SRGB)
-                read_bits(&bits, profile & 1 ? 4 : 1);
+                mr_bits_read(&bits, 1);
+            if (profile > 0 && mr_bits_read(&bits, 3) != SRGB)
+                mr_bits_read(&bits, profile & 1 ? 4 : 1);
             else if (profile > 0)
-                read_bits(&bits, profile & 1);
+                mr_bits_read(&bits, profile & 1);
         }
         if (!frame.key)
-            frame.refreshes = read_bits(&bits, 8);
+            frame.refreshes = mr_bits_read(&bits, 8);
     }
     frame.valid = marked && !bits.short_of;
     return frame;
@@ -313,11 +210,11 @@ static vp9_frame read_vp9(const uint8_t *data, size_t bytes) {
 enum { VP9_FRAMES = 8 };
 
 /* The frames of a packet: more than one in a superframe, with an index at its end (Annex B). 0: malformed. */
-static int split_vp9(const uint8_t *data, size_t bytes, unit frames[VP9_FRAMES]) {
+static int split_vp9(const uint8_t *data, size_t bytes, mr_nal frames[VP9_FRAMES]) {
     uint8_t last = bytes ? data[bytes - 1] : 0;
     int count = (last & 7) + 1, each = (last >> 3 & 3) + 1;
     size_t index = 2 + (size_t)count * (size_t)each;
-    frames[0] = (unit){data, bytes};
+    frames[0] = (mr_nal){data, bytes};
     if (last >> 5 != 6 || bytes < index || data[bytes - index] != last)
         return bytes > 0;
     const uint8_t *size = data + bytes - index + 1;
@@ -328,14 +225,14 @@ static int split_vp9(const uint8_t *data, size_t bytes, unit frames[VP9_FRAMES])
             length |= (size_t)*size++ << 8 * k;
         if (!length || length > bytes - index - at)
             return 0;
-        frames[i] = (unit){data + at, length};
+        frames[i] = (mr_nal){data + at, length};
         at += length;
     }
     return count;
 }
 
 static mr_packet_use look_vp9(const mr_frame *packet) {
-    unit frames[VP9_FRAMES];
+    mr_nal frames[VP9_FRAMES];
     int count = split_vp9(packet->plane[0].data, packet->plane[0].bytes, frames), shown = 0;
     bool valid = count > 0;
     mr_packet_use use = {.disposable = true, .if_renewed = true};
@@ -363,8 +260,7 @@ static bool open_h264(mr_packet_looks *looks, const AVCodecParameters *codec) {
         return false;
     }
     looks->parser->flags |= PARSER_FLAG_COMPLETE_FRAMES;
-    if (codec->extradata_size > 6 && codec->extradata[0] == 1)
-        looks->length_bytes = (codec->extradata[4] & 3) + 1;
+    looks->length_bytes = mr_nal_read_header(false, codec->extradata, (size_t)codec->extradata_size, NULL, NULL);
     return true;
 }
 
@@ -374,7 +270,8 @@ bool mr_packet_looks_open(mr_packet_looks *looks, const AVCodecParameters *codec
     case AV_CODEC_ID_H264:
         return open_h264(looks, codec);
     case AV_CODEC_ID_HEVC:
-        open_hevc(looks, codec);
+        looks->length_bytes =
+            mr_nal_read_header(true, codec->extradata, (size_t)codec->extradata_size, note_set, looks);
         return true;
     case AV_CODEC_ID_MPEG1VIDEO:
     case AV_CODEC_ID_MPEG2VIDEO:

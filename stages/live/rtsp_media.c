@@ -5,6 +5,7 @@
 
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
+#include "stages/media/nal.h"
 
 enum { STUB_BYTES = 48 };
 
@@ -33,22 +34,17 @@ static void put_ue(bits *to, unsigned value) {
     put(to, value + 1, length + 1);
 }
 
-static unsigned read_ue(const uint8_t *at, size_t bytes) {
-    size_t zeros = 0, i = 0;
-    while (zeros < 8 * bytes && !(at[zeros / 8] >> (7 - zeros % 8) & 1))
-        zeros++;
-    unsigned value = 0;
-    for (i = zeros; i <= 2 * zeros && i < 8 * bytes && zeros < 16; i++)
-        value = value << 1 | (at[i / 8] >> (7 - i % 8) & 1);
-    return value ? value - 1 : 0;
-}
-
 /* The number of the first picture parameter set; 0 without one. */
 static unsigned find_pps(const uint8_t *sets, size_t bytes) {
-    enum { PPS = 8 };
-    for (size_t i = 0; i + 5 < bytes; i++)
-        if (sets[i] == 0 && sets[i + 1] == 0 && sets[i + 2] == 1 && (sets[i + 3] & 31) == PPS)
-            return read_ue(sets + i + 4, bytes - i - 4);
+    enum { PPS = 8, MOST_NUMBER = 255 };
+    mr_nals from = {sets, sets + bytes, 0};
+    for (mr_nal one; mr_nal_next(&from, &one);) {
+        mr_bits number = {.data = one.data, .bytes = one.bytes, .at = 8, .escaped = true};
+        if ((one.data[0] & 31) != PPS)
+            continue;
+        const unsigned found = mr_bits_golomb(&number);
+        return found <= MOST_NUMBER ? found : 0;
+    }
     return 0;
 }
 
