@@ -17,6 +17,7 @@ typedef struct mr_assembly {
     bool picture;      /* it has a part of a picture, not only parameter sets and messages */
     bool complete, given;
     bool key, reference, gap, damaged;
+    bool point;        /* it has a recovery point */
     bool too_large;    /* `most` was not enough: it will not be given */
     int width, height;
     size_t nal;        /* where the NAL unit that is being written begins, with its start code */

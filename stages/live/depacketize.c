@@ -202,7 +202,7 @@ static void complete(mr_depacketizer *d) {
     const unsigned kinds = kinds_of(unit);
     for (int kind = 0; kind < MR_SET_KINDS; kind++)
         learn_kind(d, unit, kind);
-    if (unit->key) {
+    if (unit->key || unit->point) {
         /* Sets that came with each key so far were among those that are missing: they may have been others. */
         if (unit->gap && d->kinds_in_band & ~kinds)
             unit->damaged = true;
@@ -283,7 +283,7 @@ static bool take(mr_depacketizer *d, mr_assembly *unit, mr_rtp_unit *out) {
     unit->given = true;
     memset(unit->data + unit->bytes, 0, MR_RTP_PADDING);
     *out = (mr_rtp_unit){.data = unit->data, .bytes = unit->bytes, .time = unit->time, .timestamp = unit->timestamp,
-                         .key = unit->key && !unit->damaged, .gap = unit->gap, .damaged = unit->damaged,
+                         .key = (unit->key || unit->point) && !unit->damaged, .gap = unit->gap, .damaged = unit->damaged,
                          .disposable = !unit->reference && d->type != &mr_payload_jpeg, .width = unit->width,
                          .height = unit->height};
     return true;

@@ -18,7 +18,7 @@ typedef struct mr_rtp_unit {
     size_t bytes;        /* at least 1 */
     int64_t time;        /* of the stream's clock, unwrapped */
     uint32_t timestamp;  /* the same as it came */
-    bool key;            /* a decoder can begin here: IDR, IRAP, any JPEG; whole, with sets that are known */
+    bool key;            /* a decoder can begin here: IDR, IRAP, recovery point, any JPEG; whole, with known sets */
     bool gap;            /* packets before it are missing, or units that were too large */
     bool damaged;        /* packets of it are missing, or may be */
     bool disposable;     /* no other picture is predicted from it */

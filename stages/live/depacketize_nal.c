@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "stages/live/assembly.h"
+#include "stages/media/recovery.h"
 
 static const uint8_t start_code[] = {0, 0, 0, 1};
 
@@ -23,6 +24,14 @@ static void end_nal(mr_assembly *to, int set_kind, bool delimits) {
         to->sets[to->set_count].begin = to->nal;
         to->sets[to->set_count++].bytes = to->bytes - to->nal;
     }
+}
+
+/* Looks into the messages that were written last. */
+static void note_point(mr_assembly *to, bool hevc) {
+    const size_t begin = to->nal + sizeof start_code;
+    mr_recovery_point point;
+    to->point = to->point || (!to->too_large && mr_recovery_point_read(&point, hevc, (mr_nal){to->data + begin,
+                                                                                              to->bytes - begin}));
 }
 
 /* A NAL unit of several packets that had no end. */
@@ -88,6 +97,8 @@ static int kind_h264(const uint8_t *nal) {
 static void end_h264(mr_assembly *to, uint8_t header) {
     const int type = header & 31;
     end_nal(to, kind_h264(&header), type == DELIMITER);
+    if (type == SEI)
+        note_point(to, false);
 }
 
 static void add_nal_h264(mr_depacketizer *d, mr_assembly *to, const uint8_t *nal, size_t bytes) {
@@ -183,7 +194,10 @@ static int kind_hevc(const uint8_t *nal) {
 }
 
 static void end_hevc(mr_assembly *to, const uint8_t header[HEADER]) {
-    end_nal(to, kind_hevc(header), type_of(header) == DELIMITER_HEVC);
+    const int type = type_of(header);
+    end_nal(to, kind_hevc(header), type == DELIMITER_HEVC);
+    if (type == SEI_HEVC)
+        note_point(to, true);
 }
 
 static void add_nal_hevc(mr_depacketizer *d, mr_assembly *to, const uint8_t *nal, size_t bytes) {

@@ -14,6 +14,7 @@
 #include "stages/live/address.h"
 #include "stages/live/live_open.h"
 #include "stages/media/notice.h"
+#include "stages/media/recovery.h"
 
 static const int64_t second_ns = 1000000000;
 /* Streams that have no key frames at all begin after so many seconds without one. */
@@ -40,9 +41,7 @@ typedef struct live_reader {
     bool was_live;             /* in any connection */
     bool recorded;
     bool begun;                /* a packet of this connection was given */
-    bool tainted;              /* pictures are wrong until the next key */
-    bool leads;                /* since that key, pictures before it in time are wrong, too */
-    int64_t key_ns;            /* the time of that key */
+    mr_recovery recovery;
     mr_live_times times;
 } live_reader;
 
@@ -269,8 +268,8 @@ static int connected(live_reader *reader, int status) {
     }
     reader->report.connections++;
     reader->recorded = reader->connection->recorded;
-    reader->begun = reader->leads = false;
-    reader->tainted = true;
+    reader->begun = false;
+    mr_recovery_begin(&reader->recovery);
     reader->opened_ns = mr_live_now_ns();
     reader->due_ns = reader->opened_ns + reader->params.stall_ns;
     mr_live_times_begin(&reader->times, reader->params.clock);
@@ -328,22 +327,13 @@ static int await_connection(live_reader *reader) {
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
-/* Pictures behind a gap are made of those that are missing, until one that needs no other. Those that are shown before
- * it, but come after it, need earlier ones, too. */
+/* Pictures behind a gap are made of those that are missing, until the stream has recovered. */
 static void taint(live_reader *reader, mr_packet *packet) {
-    bool whole = !(packet->flags & MR_FRAME_CORRUPT);
     /* That there was more before the connection is no gap. */
     if (!reader->begun)
         packet->flags &= ~(uint32_t)MR_FRAME_SEAM;
-    if (packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT))
-        reader->tainted = true;
-    if (packet->flags & MR_FRAME_KEY && whole) {
-        reader->leads = reader->tainted;
-        reader->key_ns = packet->pts_ns;
-        reader->tainted = false;
-    } else if (reader->tainted || (reader->leads && packet->pts_ns < reader->key_ns)) {
+    if (mr_recovery_pass(&reader->recovery, packet))
         packet->flags |= MR_FRAME_CORRUPT;
-    }
 }
 
 static void note_live(live_reader *reader) {
@@ -366,7 +356,7 @@ static bool take(live_reader *reader, mr_packet *packet) {
     bool waits = reader->params.from_key && !reader->begun &&
                  mr_live_now_ns() - reader->opened_ns < KEY_WAIT * second_ns;
     reader->due_ns = mr_live_now_ns() + reader->params.stall_ns;
-    if (waits && !reader->recorded && !(packet->flags & MR_FRAME_KEY)) {
+    if (waits && !reader->recorded && !(packet->flags & MR_FRAME_KEY) && !mr_recovery_begins(packet)) {
         note_live(reader);
         mr_packet_drop(packet);
         return false;

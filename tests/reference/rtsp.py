@@ -28,6 +28,8 @@ H264 = "x264enc pass=quant quantizer=10 bframes={} key-int-max=10 threads=1 spee
 FACTORIES = {
     "/h264": f"( {SOURCE.format('ball')} ! {H264.format(0, 'zerolatency')} ! rtph264pay mtu=400 name=pay0 pt=96 )",
     "/b": f"( {SOURCE.format('ball')} ! {H264.format(2, 0)} ! rtph264pay mtu=400 name=pay0 pt=96 config-interval=-1 )",
+    "/refresh": f"( {SOURCE.format('ball')} ! {H264.format(0, 'zerolatency')} intra-refresh=true ! rtph264pay mtu=400 "
+                "name=pay0 pt=96 )",
     "/hevc": f"( {SOURCE.format('ball')} ! x265enc speed-preset=ultrafast tune=zerolatency key-int-max=10 "
              "option-string=log-level=none ! rtph265pay mtu=400 name=pay0 pt=96 )",
     "/jpeg": f"( {SOURCE.format('ball')} ! jpegenc ! rtpjpegpay mtu=700 name=pay0 pt=26 )",
@@ -168,6 +170,25 @@ class Real(unittest.TestCase):
         self.assertGreaterEqual(sum(bool(packet.flags & SEAM) for packet in found.packets), 3)
 
 
+class Joined(unittest.TestCase):
+    """A stream that goes on while others come to it."""
+
+    def test_intra_refresh(self):
+        server = Served()
+        self.addCleanup(server.close)
+        url = server.url("/refresh")
+        first = subprocess.Popen(command(url, transport="tcp", decode=1, packets=200), stdout=subprocess.PIPE, text=True)
+        begin = first.stdout.readline()
+        time.sleep(1)
+        second = run(url, transport="tcp", decode=1, packets=60)
+        rest, _ = first.communicate(timeout=TIMEOUT)
+        first = parse(begin + rest)
+        self.assertGreater(sum(bool(packet.flags & KEY) for packet in second.packets), 3)
+        right = [picture.md5 for picture in second.pictures if not picture.tainted]
+        self.assertGreater(len(right), 20)
+        self.assertEqual(set(right) - {picture.md5 for picture in first.pictures if not picture.tainted}, set())
+
+
 class Clock(unittest.TestCase):
     def test_captured_times(self):
         server = Served()
@@ -262,7 +283,7 @@ class Lossy(unittest.TestCase):
         if subprocess.run(["unshare", "-rn", "sh", "-c", "ip link set lo up && nft list ruleset"],
                           capture_output=True).returncode:
             self.skipTest("no network namespaces, ip or nft here")
-        paths = ("/h264", "/hevc", "/jpeg")
+        paths = ("/h264", "/refresh", "/hevc", "/jpeg")
         found = run_together([reading for path in paths for reading in (self.in_namespace(path, 0, 120),
                                                                         self.in_namespace(path, 3, 100))])
         for path, clean, lossy in zip(paths, found[::2], found[1::2]):

@@ -14,7 +14,7 @@
  *     counts PACKETS BYTES LOST LATE JITTER_NS TRANSPORT
  *     end STATUS MS CPU_MS MESSAGE                          (milliseconds: of the last call; CPU_MS since it was open)
  *
- * A picture is tainted if a packet before it, and behind the last key, was incomplete or had a gap before it. */
+ * A picture is tainted if its packet is, as a live source takes it (stages/media/recovery.h). */
 #include <dirent.h>
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
@@ -32,6 +32,7 @@
 #include "millrace/status.h"
 #include "stages/live/address.h"
 #include "stages/live/connection.h"
+#include "stages/media/recovery.h"
 
 typedef struct reading {
     mr_connection_params params;
@@ -40,8 +41,8 @@ typedef struct reading {
     AVCodecContext *decoder;
     AVPacket *packet;
     AVFrame *frame;
+    mr_recovery recovery;
     bool tainted;
-    int width, height;
 } reading;
 
 static const char *value_of(int count, char **arguments, const char *key, const char *otherwise) {
@@ -111,10 +112,7 @@ static void decode(reading *at, const mr_packet *packet) {
 
 static void print_packet(reading *at, const mr_packet *packet) {
     const AVCodecParameters *codec = packet->media->codec;
-    if (packet->flags & MR_FRAME_KEY)
-        at->tainted = false;
-    else if (packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT))
-        at->tainted = true;
+    at->tainted = mr_recovery_pass(&at->recovery, packet);
     printf("packet %" PRId64 " %u %zu %" PRId64 " %" PRId64 " %dx%d %s\n", packet->pts_ns, packet->flags, packet->bytes,
            packet->captured_ns, packet->arrived_ns, codec->width, codec->height, md5(packet->data, packet->bytes));
     for (int i = 0; i < 64; i++)
@@ -238,7 +236,7 @@ int main(int count, char **arguments) {
     read_arguments(&at, count, arguments);
     at.packet = av_packet_alloc();
     at.frame = av_frame_alloc();
-    at.tainted = true;
+    mr_recovery_begin(&at.recovery);
     if (at.stop_ns && pthread_create(&stopper, NULL, stop, &at))
         abort();
     int status = come_and_go(&at);

@@ -10,6 +10,7 @@
 
 #include "millrace/status.h"
 #include "stages/live/depacketize.h"
+#include "stages/media/recovery.h"
 #include "tests/support/clips.h"
 #include "tests/support/seeded.h"
 
@@ -355,9 +356,23 @@ static size_t index_of(const clip *of, int64_t ticks) {
 
 typedef struct tally {
     size_t next, given, damaged, whole, gaps;
-    bool tainted;      /* something was missing since the last key */
+    mr_recovery recovery;
     decoding *decoded; /* NULL: not decoded */
 } tally;
+
+/* As a live source takes it. */
+static bool is_wrong(const clip *of, const mr_rtp_unit *unit, size_t index, tally *so_far) {
+    AVCodecParameters codec = {.codec_id = of->codec == MR_RTP_H264   ? AV_CODEC_ID_H264
+                                           : of->codec == MR_RTP_HEVC ? AV_CODEC_ID_HEVC
+                                                                      : AV_CODEC_ID_MJPEG,
+                               .extradata = (uint8_t *)(uintptr_t)of->extra, .extradata_size = (int)of->extra_bytes};
+    mr_media media = {.codec = &codec};
+    const mr_packet packet = {.media = &media, .data = (uint8_t *)(uintptr_t)unit->data, .bytes = unit->bytes,
+                              .pts_ns = of->ticks[index],
+                              .flags = (unit->key ? MR_FRAME_KEY : 0) | (unit->gap ? MR_FRAME_SEAM : 0) |
+                                       (unit->damaged ? MR_FRAME_CORRUPT : 0)};
+    return mr_recovery_pass(&so_far->recovery, &packet);
+}
 
 /* What is not said to be damaged is as it was, and nothing is left out without saying so. */
 static void check_unit(const clip *of, const mr_rtp_unit *unit, int64_t first, tally *so_far) {
@@ -376,23 +391,28 @@ static void check_unit(const clip *of, const mr_rtp_unit *unit, int64_t first, t
         assert_true(same(of, unit, index, true));
     else
         assert_false(unit->key);
-    so_far->tainted = !unit->key && (so_far->tainted || unit->gap || unit->damaged);
     if (so_far->decoded)
-        decode(so_far->decoded, unit->data, unit->bytes, index, so_far->tainted);
+        decode(so_far->decoded, unit->data, unit->bytes, index, is_wrong(of, unit, index, so_far));
 }
 
-static tally run_lossy(const clip *of, int per_mille, bool markers, decoding *decoded) {
+/* Whether the network loses a packet: so many of a thousand, or one. */
+static bool is_lost(size_t packet, int per_mille, size_t one) {
+    return one ? packet == one : packet > 0 && between(0, 999) < per_mille;
+}
+
+static tally run_lossy(const clip *of, int per_mille, size_t one, bool markers, decoding *decoded) {
     mr_rtp_order *order;
     mr_rtp_packet packet;
     mr_rtp_unit unit;
     tally so_far = {.decoded = decoded};
     uint32_t base;
+    mr_recovery_begin(&so_far.recovery);
     mr_depacketizer *units = make(of);
     assert_int_equal(mr_rtp_order_create(&order, 0, 90000), MR_OK);
     assert_true(mr_rtp_parse(&packet, of->packets[0].data, of->packets[0].bytes));
     base = packet.timestamp - (uint32_t)of->ticks[0];
     for (size_t i = 0; i < of->packet_count; i++) {
-        if (i > 0 && between(0, 999) < per_mille)
+        if (is_lost(i, per_mille, one))
             continue;
         assert_true(mr_rtp_parse(&packet, of->packets[i].data, of->packets[i].bytes));
         assert_int_equal(mr_rtp_order_put(order, &packet, 0), MR_RTP_TAKEN);
@@ -415,7 +435,7 @@ static void check_decoded(const clip *of, int per_mille) {
     static decoding lossy;
     size_t right = 0;
     begin_decoding(&lossy, of->codec);
-    run_lossy(of, per_mille, true, &lossy);
+    run_lossy(of, per_mille, 0, true, &lossy);
     end_decoding(&lossy);
     for (size_t i = 0; i < of->count; i++) {
         right += lossy.hash[i] != 0;
@@ -427,12 +447,29 @@ static void check_decoded(const clip *of, int per_mille) {
     assert_in_range(right, 1, of->count);
 }
 
+/* One packet is lost: from its picture on all are wrong, or said to be, and then they are right to the end. */
+static void check_recovers(const clip *of, size_t picture, size_t most) {
+    static decoding lossy;
+    size_t from = 0;
+    begin_decoding(&lossy, of->codec);
+    run_lossy(of, 0, of->packets_of[picture] - 1, true, &lossy);
+    end_decoding(&lossy);
+    for (size_t i = 0; i < of->count; i++) {
+        if (lossy.hash[i] && lossy.hash[i] != clean.hash[i])
+            fail_msg("a packet of picture %zu is lost: picture %zu is wrong and nobody says so", picture, i);
+        if (!lossy.hash[i])
+            from = i + 1;
+    }
+    print_message("a packet of picture %zu is lost: all are right from picture %zu on\n", picture, from);
+    assert_in_range(from, picture, picture + most);
+}
+
 static void check_lossy(const clip *of) {
     decode_clip(of);
     for (int i = 0; i < 12; i++) {
         random_state = seed + (uint64_t)i;
         const int per_mille = i < 4 ? 3 : i < 8 ? 20 : 200;
-        const tally found = run_lossy(of, per_mille, i % 4 != 3, NULL);
+        const tally found = run_lossy(of, per_mille, 0, i % 4 != 3, NULL);
         print_message("%d of 1000 packets lost: %zu of %zu pictures given, %zu of them damaged, %zu with a gap before\n",
                       per_mille, found.given, of->count, found.damaged, found.gaps);
         assert_true(found.damaged > 0 || found.given < of->count || per_mille < 20);
@@ -569,43 +606,77 @@ static const struct {
      MR_RTP_HEVC},
     {"rtp-jpeg.mkv", "-f lavfi -i testsrc2=size=640x360:rate=25 -frames:v 60 "
      "-c:v mjpeg -huffman default -q:v 6 -pix_fmt yuvj420p", MR_RTP_JPEG},
+    /* No picture but the first is whole: each renews a part of it. */
+    {"rtp-h264-refresh.mkv", SOURCE "-c:v libx264 -preset veryfast -b:v 2M -pix_fmt yuv420p -x264-params "
+     "intra-refresh=1:keyint=25:bframes=0", MR_RTP_H264},
+    /* I pictures that are no IDR pictures, with others behind them that are shown before. */
+    {"rtp-h264-open.mkv", SOURCE "-c:v libx264 -preset veryfast -b:v 2M -pix_fmt yuv420p -x264-params "
+     "open-gop=1:keyint=25:bframes=3:b-adapt=0:scenecut=0", MR_RTP_H264},
 };
 
-static void test_clip(const char *name, const char *arguments, mr_rtp_codec codec) {
+static void make_clip(int index) {
     char path[CLIP_PATH];
     if (!clips_available())
         skip();
     forget_clip(&the_clip); /* if the test before has failed */
-    clip_make(path, name, arguments);
-    read_clip(&the_clip, codec, path);
-    print_message("%s: %zu pictures in %zu packets\n", name, the_clip.count, the_clip.packet_count);
+    clip_make(path, clips[index].name, clips[index].arguments);
+    read_clip(&the_clip, clips[index].codec, path);
+    print_message("%s: %zu pictures in %zu packets\n", clips[index].name, the_clip.count, the_clip.packet_count);
     assert_in_range(the_clip.packet_count, 1000, MOST_PACKETS);
+}
+
+static void test_clip(int index) {
+    make_clip(index);
     check_whole(&the_clip, true);
     check_whole(&the_clip, false);
     check_lossy(&the_clip);
-    if (codec != MR_RTP_JPEG)
+    if (the_clip.codec != MR_RTP_JPEG)
         check_marked_always(&the_clip);
+    forget_clip(&the_clip);
+}
+
+/* Recovery points are all that a stream has behind its first picture: one every 25 pictures, reached up to 24 later. */
+static void test_recovery(int index) {
+    make_clip(index);
+    check_whole(&the_clip, true);
+    decode_clip(&the_clip);
+    for (size_t picture = 30; picture < 60; picture += 12)
+        check_recovers(&the_clip, picture, 50);
+    for (int i = 0; i < 4; i++) {
+        random_state = seed + 100 + (uint64_t)i;
+        check_decoded(&the_clip, i < 2 ? 2 : 4);
+    }
     forget_clip(&the_clip);
 }
 
 static void test_h264(void **state) {
     (void)state;
-    test_clip(clips[0].name, clips[0].arguments, clips[0].codec);
+    test_clip(0);
 }
 
 static void test_h264_slices(void **state) {
     (void)state;
-    test_clip(clips[1].name, clips[1].arguments, clips[1].codec);
+    test_clip(1);
 }
 
 static void test_hevc(void **state) {
     (void)state;
-    test_clip(clips[2].name, clips[2].arguments, clips[2].codec);
+    test_clip(2);
+}
+
+static void test_h264_refresh(void **state) {
+    (void)state;
+    test_recovery(4);
+}
+
+static void test_h264_open(void **state) {
+    (void)state;
+    test_recovery(5);
 }
 
 static void test_jpeg(void **state) {
     (void)state;
-    test_clip(clips[3].name, clips[3].arguments, clips[3].codec);
+    test_clip(3);
 }
 
 int main(void) {
@@ -613,6 +684,8 @@ int main(void) {
         cmocka_unit_test(test_h264),
         cmocka_unit_test(test_h264_slices),
         cmocka_unit_test(test_hevc),
+        cmocka_unit_test(test_h264_refresh),
+        cmocka_unit_test(test_h264_open),
         cmocka_unit_test(test_jpeg),
         cmocka_unit_test(test_single_packets),
     };
