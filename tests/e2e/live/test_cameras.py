@@ -143,6 +143,22 @@ class Cameras(Live):
         self.finish(child)
         self.assertNotIn("geheim", self.errors.read_text())
 
+    def test_intra_refresh(self):
+        """A camera without key frames, joined in the middle: it begins at a recovery point, and its pictures are given as
+        soon as they are right: after one turn of 20 pictures, of which at most one more is missed before."""
+        refresh = streams.pattern().replace("x264enc", "x264enc intra-refresh=true")
+        _, at = streams.rtsp(self, f"/a={refresh}")
+        child = self.begin({"max": 2}, given="sources: {max: 2}", decoded="sources.*")
+        self.wait_until(lambda: self.ctl("status"), child)
+        self.assertTrue(self.ctl("add", "early", f"uri=rtsp://127.0.0.1:{at}/a"))
+        self.wait_until(lambda: len(self.rows("early")) > 30, child)
+        self.assertTrue(self.ctl("add", "late", f"uri=rtsp://127.0.0.1:{at}/a", "transport=tcp"))
+        self.wait_until(lambda: len(self.rows("late")) > 30, child)
+        sources = self.finish(child)
+        [lost] = [line["frames"] for line in sources["late"]["dropped"] if line["reason"] == "corrupt"]
+        self.assertLessEqual(lost, 20)
+        self.assert_times_go_on(self.rows("late"))
+
 
 if __name__ == "__main__":
     main()
