@@ -12,6 +12,7 @@
 #include "engine/device/device.h"
 #include "stages/decode/decode_codec.h"
 #include "stages/decode/decode_early.h"
+#include "stages/decode/decode_gaps.h"
 #include "stages/decode/decode_needed.h"
 #include "stages/decode/decode_options.h"
 #include "stages/decode/decode_pending.h"
@@ -46,6 +47,7 @@ typedef struct decode_state {
     int drain_errors, last_error; /* the latter is an AVERROR */
     mr_needed needed;          /* packets that are not yet in the decoder */
     mr_pending pending;
+    mr_gaps gaps;              /* of this epoch */
     int64_t shown_pts_ns; /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
     int64_t last_given;        /* number of the packet whose picture was emitted last */
@@ -191,7 +193,7 @@ static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
 static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
-    bool reported = state->errors > 0 || packet->flags & MR_FRAME_CORRUPT;
+    bool reported = state->errors > 0 || mr_pending_is_wrong(&state->pending, packet, number);
     if (reported)
         drop_corrupt(self, io, packet);
     else if (packet->flags & MR_FRAME_HIDDEN)
@@ -287,7 +289,7 @@ static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
     int status = choose_scale(self, io, frame);
     if (status)
         return lose_decoder(self, io, frame, status);
-    number = mr_pending_add(&state->pending, frame);
+    number = mr_pending_add(&state->pending, frame, mr_gaps_pass(&state->gaps, frame));
     state->packets++;
     int error = state->present ? mr_early_begin(state->present, number)
                                : mr_decoder_send(state->codec, state->packet, frame, number);
@@ -345,8 +347,8 @@ static verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
         state->pictures++;
         return AHEAD;
     }
-    bool damaged = packet->flags & MR_FRAME_CORRUPT || picture->flags & AV_FRAME_FLAG_CORRUPT ||
-                   picture->decode_error_flags || is_patched(state, picture);
+    bool damaged = mr_pending_is_wrong(&state->pending, packet, picture->reordered_opaque) ||
+                   picture->flags & AV_FRAME_FLAG_CORRUPT || picture->decode_error_flags || is_patched(state, picture);
     state->damaged |= damaged;
     state->marked = damaged && from->damaged == MR_DAMAGED_MARK;
     if (picture->interlaced_frame)
@@ -571,6 +573,7 @@ static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
     state->epoch = epoch;
     state->seq = 0;
     mr_selection_begin(&state->selection);
+    state->gaps = (mr_gaps){0};
 }
 
 /* Makes the decoder ready for a packet; its remaining pictures are received first. */
@@ -623,6 +626,8 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
         drop_corrupt(self, io, frame);
     else
         mr_io_absorb(io, frame, "skip");
+    if (skipped && from->skip == MR_SKIP_NONREF) /* nothing depends on it */
+        mr_gaps_note(&state->gaps, frame);
     return true;
 }
 
@@ -630,6 +635,7 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
  * only after a number of others: leaving some out would make those behind them late. */
 static void take(mr_stage *self, mr_frame *frame) {
     decode_state *state = self->state;
+    mr_gaps_note(&state->gaps, frame);
     if (state->shown_pts_ns != MR_NO_TIME)
         mr_needed_count_from(&state->needed, state->shown_pts_ns, &state->selection, &state->pending);
     mr_needed_add(&state->needed, frame, frame->deadline_ns && state->codec->has_b_frames > 0);

@@ -8,14 +8,19 @@ static size_t slot_of(int64_t number) {
     return (size_t)(number % MR_PENDING_WINDOW);
 }
 
-int64_t mr_pending_add(mr_pending *pending, mr_frame *packet) {
+int64_t mr_pending_add(mr_pending *pending, mr_frame *packet, bool wrong) {
     pending->packet[slot_of(pending->next)] = mr_frame_ref(packet);
     pending->interlaced[slot_of(pending->next)] = false;
+    pending->wrong[slot_of(pending->next)] = wrong;
     return pending->next++;
 }
 
 static bool in_window(const mr_pending *pending, int64_t number) {
     return number >= 1 && number < pending->next && number + MR_PENDING_WINDOW >= pending->next;
+}
+
+bool mr_pending_is_wrong(const mr_pending *pending, const mr_frame *packet, int64_t number) {
+    return packet->flags & MR_FRAME_CORRUPT || (in_window(pending, number) && pending->wrong[slot_of(number)]);
 }
 
 mr_frame *mr_pending_find(const mr_pending *pending, int64_t number) {

@@ -54,8 +54,8 @@ const mr_option mr_media_option_table[] = {
     {.name = "start", .kind = MR_OPTION_DURATION, .offset = FIELD(start), .fallback = "0s", .choices = start_words,
      .min = 0, .max = LONGEST_NS,
      .help = "of files: leave out pictures before this time from the start of the stream; of streams, each time they are "
-             "connected to: key, the default, begins with the first key frame (or after ten seconds without any), and "
-             "first with the first packet, where pictures up to a key frame count as damaged"},
+             "connected to: key, the default, begins with the first key frame or recovery point (or after ten seconds "
+             "without any), and first with the first packet, where pictures up to a key frame count as damaged"},
     {.name = "duration", .kind = MR_OPTION_DURATION, .offset = FIELD(duration), .fallback = "0s",
      .min = 0, .max = LONGEST_NS,
      .help = "stop this long after start; 0: at the end of the file"},

@@ -1,0 +1,21 @@
+#include "stages/decode/decode_gaps.h"
+
+void mr_gaps_note(mr_gaps *gaps, const mr_frame *packet) {
+    const uint64_t number = packet->identity.seq;
+    if (gaps->begun && number != gaps->next && packet->flags & MR_FRAME_KEY && !gaps->entered) {
+        gaps->entered = true;
+        gaps->entry = number;
+    }
+    gaps->begun = true;
+    gaps->next = number + 1;
+}
+
+bool mr_gaps_pass(mr_gaps *gaps, const mr_frame *packet) {
+    const bool enters = gaps->entered && packet->identity.seq >= gaps->entry;
+    if (!enters && !gaps->recovery.tainted && !gaps->recovery.leads)
+        return false;
+    gaps->entered = gaps->entered && !enters;
+    const mr_packet seen = {.media = packet->media, .data = packet->plane[0].data, .bytes = packet->plane[0].bytes,
+                            .pts_ns = packet->pts_ns, .flags = packet->flags | (enters ? MR_FRAME_SEAM : 0)};
+    return mr_recovery_pass(&gaps->recovery, &seen);
+}

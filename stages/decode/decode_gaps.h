@@ -1,0 +1,21 @@
+/* Packets that were dropped before decode: queues and deadlines leave out all up to the next key. At a recovery point
+ * (stages/media/recovery.h), which is a key, too, pictures are not right at once. One thread. */
+#ifndef MILLRACE_STAGES_DECODE_DECODE_GAPS_H
+#define MILLRACE_STAGES_DECODE_DECODE_GAPS_H
+
+#include "stages/media/recovery.h"
+
+/* Zeros: a stream begins. */
+typedef struct mr_gaps {
+    bool begun, entered; /* a packet has come; a key behind a gap has, which was not decoded yet */
+    uint64_t next;       /* number of the packet that comes next, if none is missing */
+    uint64_t entry;      /* of that key */
+    mr_recovery recovery;
+} mr_gaps;
+
+/* The next packet as it comes. */
+void mr_gaps_note(mr_gaps *gaps, const mr_frame *packet);
+/* The next packet as it is decoded; true: its picture will be wrong. */
+bool mr_gaps_pass(mr_gaps *gaps, const mr_frame *packet);
+
+#endif

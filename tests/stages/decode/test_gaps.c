@@ -1,0 +1,82 @@
+/* Behind packets that were dropped before decode pictures are wrong until the stream has recovered, and no others are. */
+#include <libavcodec/avcodec.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "stages/decode/decode_gaps.h"
+
+static AVCodecParameters codec = {.codec_id = AV_CODEC_ID_H264};
+static mr_media media = {.codec = &codec};
+
+/* Slices behind a recovery point here, one two frames ahead, none, and of an IDR picture. */
+static const char here[] = "\0\0\1\6\6\1\xc4\x80\0\0\1\x41\x9a?", ahead[] = "\0\0\1\6\6\1\x71\x80\0\0\1\x41\x9a?",
+                  plain[] = "\0\0\1\x41\x9a?", idr[] = "\0\0\1\x65\x88?";
+
+static mr_frame packet_of(uint64_t number, int64_t pts_ns, const char *data, size_t bytes) {
+    mr_frame made = {.identity.seq = number, .pts_ns = pts_ns, .media = &media};
+    made.plane[0].data = (uint8_t *)(uintptr_t)data;
+    made.plane[0].bytes = bytes;
+    made.flags = data == plain ? 0 : MR_FRAME_KEY;
+    return made;
+}
+
+static bool pass(mr_gaps *gaps, uint64_t number, int64_t pts_ns, const char *data, size_t bytes) {
+    const mr_frame packet = packet_of(number, pts_ns, data, bytes);
+    mr_gaps_note(gaps, &packet);
+    return mr_gaps_pass(gaps, &packet);
+}
+
+#define PASS(number, pts_ns, data) pass(&gaps, number, pts_ns, data, sizeof data - 1)
+
+static void test_nothing_is_missing(void **state) {
+    (void)state;
+    static mr_gaps gaps;
+    memset(&gaps, 0, sizeof gaps);
+    assert_false(PASS(7, 100, ahead)); /* where a stream begins is no gap */
+    assert_false(PASS(8, 80, plain));
+    assert_false(PASS(9, 200, here));
+    assert_false(PASS(10, 180, plain));
+    /* What is left out between two keys, no other picture depends on. */
+    assert_false(PASS(12, 220, plain));
+}
+
+static void test_keys_behind_a_gap(void **state) {
+    (void)state;
+    static mr_gaps gaps;
+    memset(&gaps, 0, sizeof gaps);
+    assert_false(PASS(0, 0, idr));
+    assert_false(PASS(9, 100, here));
+    assert_true(PASS(10, 80, plain)); /* shown before it */
+    assert_false(PASS(11, 120, plain));
+    assert_true(PASS(20, 200, ahead));
+    assert_true(PASS(21, 220, plain));
+    assert_false(PASS(22, 300, idr));
+    assert_false(PASS(23, 320, plain));
+}
+
+/* Packets may wait to be decoded. */
+static void test_later(void **state) {
+    (void)state;
+    static mr_gaps gaps;
+    memset(&gaps, 0, sizeof gaps);
+    const mr_frame packets[] = {packet_of(0, 0, idr, sizeof idr - 1), packet_of(1, 20, plain, sizeof plain - 1),
+                                packet_of(5, 100, ahead, sizeof ahead - 1), packet_of(6, 120, plain, sizeof plain - 1)};
+    for (size_t i = 0; i < 4; i++)
+        mr_gaps_note(&gaps, &packets[i]);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(mr_gaps_pass(&gaps, &packets[i]), i >= 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_is_missing),
+        cmocka_unit_test(test_keys_behind_a_gap),
+        cmocka_unit_test(test_later),
+    };
+    return cmocka_run_group_tests_name("gaps", tests, NULL, NULL);
+}
