@@ -52,6 +52,7 @@ int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed) {
     made->plan = plan;
     made->seed = seed;
     made->tally_vertex = -1;
+    pthread_mutex_init(&made->report_lock, NULL);
     pthread_mutex_init(&made->lock, NULL);
     mr_condition_init(&made->changed);
     int status = mr_run_state_create(made);
@@ -118,6 +119,7 @@ void mr_graph_destroy(mr_graph **graph) {
     mr_executor_destroy(&gone->executor);
     pthread_cond_destroy(&gone->changed);
     pthread_mutex_destroy(&gone->lock);
+    pthread_mutex_destroy(&gone->report_lock);
     mr_free(gone);
     *graph = NULL;
 }

@@ -48,8 +48,8 @@ typedef struct mr_source_state {
     int status;               /* first failure; this and the rest is under the graph's lock */
     char *message;
     bool ended;
-    mr_source_report report;  /* of those that connect */
-    mr_link_state audited;  /* the last phase in the audit log */
+    mr_source_report report;  /* of those that connect; this and the next field are under report_lock */
+    mr_link_state audited;    /* the last phase in the audit log */
     bool pushed_end;          /* external: the program ended the source */
     mr_source_phase phase;
     struct mr_newcomer *next; /* the source that is to have the place next; NULL: none waits */
@@ -98,6 +98,7 @@ struct mr_graph {
     mr_subscription *subscriptions; /* by vertex */
     mr_device **devices;            /* as in the plan; NULL: not used */
 
+    pthread_mutex_t report_lock;    /* of what sources report, also as they are closed, with their instance's lock */
     pthread_mutex_t lock;           /* guards the fields below */
     pthread_cond_t changed;
     size_t running;                 /* instances that have not ended, and holds (mr_graph_hold) */

@@ -472,10 +472,10 @@ void mr_stage_report(const mr_stage *self, const mr_source_report *report) {
     mr_graph *graph = instance_of(self)->graph;
     if (self->source == MR_SOURCE_NONE)
         return;
-    pthread_mutex_lock(&graph->lock);
+    pthread_mutex_lock(&graph->report_lock);
     bool news = is_news(&graph->sources[self->source], report->phase);
     graph->sources[self->source].report = *report;
-    pthread_mutex_unlock(&graph->lock);
+    pthread_mutex_unlock(&graph->report_lock);
     if (news)
         mr_audit("source", mr_audit_text("pipeline", graph->plan->name), mr_audit_text("source", self->source_id),
                  mr_audit_text("state", mr_link_state_name(report->phase)),

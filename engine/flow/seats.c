@@ -87,6 +87,13 @@ static void keep_labels(const mr_graph *graph, mr_source_summary *row) {
         row->truths[i].label = keep_label(graph, row->truths[i].label);
 }
 
+static mr_source_report report_of(mr_graph *graph, uint32_t source) {
+    pthread_mutex_lock(&graph->report_lock);
+    mr_source_report report = graph->sources[source].report;
+    pthread_mutex_unlock(&graph->report_lock);
+    return report;
+}
+
 /* With the lock. */
 static void account_of(mr_graph *graph, uint32_t source, mr_account *account) {
     mr_source_state *state = &graph->sources[source];
@@ -109,7 +116,7 @@ static void account_of(mr_graph *graph, uint32_t source, mr_account *account) {
                 .ended = state->ended,
                 .status = state->status,
                 .message = message ? message : "",
-                .report = state->report},
+                .report = report_of(graph, source)},
         .stay = {.first_epoch = state->first_epoch,
                  .last_epoch = atomic_load_explicit(&state->last_epoch, memory_order_relaxed),
                  .leaving = state->phase == MR_SOURCE_LEAVING},
@@ -145,8 +152,10 @@ static void close_account(mr_graph *graph, uint32_t source) {
     mr_truths_fini(&state->truths);
     state->tally = (mr_tally){0};
     state->message = NULL;
+    pthread_mutex_lock(&graph->report_lock);
     state->report = (mr_source_report){0};
     state->audited = MR_LINK_UNREPORTED;
+    pthread_mutex_unlock(&graph->report_lock);
     state->status = MR_OK;
     state->phase = MR_SOURCE_VACANT;
 }

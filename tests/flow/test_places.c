@@ -60,8 +60,9 @@ static void stuck_stop(mr_stage *self) {
     atomic_fetch_add(&stopped_stuck, 1);
 }
 
+/* As one that was connected: others may remove it, or look at it, at this moment. */
 static void stuck_close(mr_stage *self) {
-    (void)self;
+    mr_stage_report(self, &(mr_source_report){.phase = MR_LINK_ENDED});
     atomic_fetch_add(&closed_stuck, 1);
 }
 

@@ -72,9 +72,9 @@ class CameraNodes(Watched):
             self.assertEqual(of, list(range(len(of))))
             self.assertGreaterEqual(len(of), SOME)
         self.assertEqual({row.get("epoch", 0) for row in rows}, set(range(epochs)))
-        # When a picture came in is no picture's but its own, whatever its numbers.
-        dates = [row["captured"] for row in rows]
-        self.assertEqual(dates, sorted(set(dates)))
+        # Whatever its numbers, no picture came in before the one that is written before it, and none has its time.
+        times = [(row["captured"], row.get("epoch", 0), row["pts"]) for row in rows]
+        self.assertEqual(times, sorted(set(times)))
         return rows
 
     def test_killed_behind_the_camera(self):
