@@ -195,15 +195,16 @@ static int drive(mr_graph *graph, int64_t timeout_ns) {
     return MR_ERROR_AGAIN;
 }
 
-static struct timespec deadline(int64_t timeout_ns) {
-    int64_t until = mr_clock_now_ns(mr_clock_real()) + timeout_ns;
+struct timespec mr_graph_deadline(int64_t timeout_ns) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real()), wait_ns = timeout_ns < 0 ? 0 : timeout_ns;
+    int64_t until = wait_ns < INT64_MAX - now_ns ? now_ns + wait_ns : INT64_MAX;
     return (struct timespec){.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 }
 
 int mr_graph_wait(mr_graph *graph, int64_t timeout_ns) {
     if (graph->seed)
         return drive(graph, timeout_ns);
-    struct timespec until = deadline(timeout_ns < 0 ? 0 : timeout_ns);
+    struct timespec until = mr_graph_deadline(timeout_ns);
     pthread_mutex_lock(&graph->lock);
     while (graph->running > 0) {
         if (timeout_ns < 0)
@@ -264,7 +265,7 @@ void mr_graph_end_pushes(mr_graph *graph, uint32_t source, const char *id) {
 int mr_graph_push(mr_graph *graph, uint32_t source, const char *id, mr_frame *frame, int64_t timeout_ns) {
     mr_source_state *state = &graph->sources[source];
     mr_item item = {.kind = MR_ITEM_FRAME, .source = source, .frame = frame};
-    struct timespec until = deadline(timeout_ns < 0 ? 0 : timeout_ns);
+    struct timespec until = mr_graph_deadline(timeout_ns);
     for (;;) {
         if (atomic_load(&graph->stopping))
             return mr_fail(MR_ERROR_CANCELLED, "the pipeline is stopping");

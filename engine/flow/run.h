@@ -30,6 +30,8 @@ int mr_graph_end_source(mr_graph *graph, uint32_t source);
 void mr_graph_push_end(mr_graph *graph, uint32_t source);
 void mr_graph_tell_room(void *graph);
 
+/* When a wait of so long for graph->changed is over, which begins now; negative: at once. */
+struct timespec mr_graph_deadline(int64_t timeout_ns);
 /* Whether a source that ends now only leaves its place. */
 bool mr_graph_leaves_place(const mr_graph *graph);
 /* The epoch of a frame that its source gives that one. By the source's instance. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/run.h"
@@ -415,8 +414,7 @@ static bool is_leaving(mr_graph *graph, const char *id) {
 }
 
 int mr_seat_await(mr_graph *graph, const char *id, int64_t timeout_ns) {
-    int64_t until_ns = timeout_ns < 0 ? INT64_MAX : mr_clock_now_ns(mr_clock_real()) + timeout_ns;
-    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    struct timespec until = mr_graph_deadline(timeout_ns);
     if (graph->seed)
         mr_executor_drive(graph->executor, mr_executor_now_ns(graph->executor));
     pthread_mutex_lock(&graph->lock);

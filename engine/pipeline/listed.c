@@ -75,13 +75,6 @@ static void enter(const mr_listed *listed, const outcome *came, int status) {
 
 /* ---- differences ------------------------------------------------------------------------------------------------- */
 
-static known *find_known(const mr_listed *listed, const char *id) {
-    for (size_t i = 0; i < listed->count; i++)
-        if (strcmp(listed->sources[i].id, id) == 0)
-            return &listed->sources[i];
-    return NULL;
-}
-
 static bool lists(const mr_index *ids, const char *id) {
     return mr_index_get(ids, id) != NULL;
 }
@@ -120,8 +113,11 @@ static bool bring(const mr_listed *listed, const mr_spec_listed *source, const k
     return !status || change;
 }
 
-static int index_list(const mr_spec_list *list, mr_arena *arena, mr_index *ids) {
+static int index_lists(const mr_listed *listed, const mr_spec_list *list, mr_arena *arena, mr_index *before,
+                       mr_index *ids) {
     int status = MR_OK;
+    for (size_t i = 0; i < listed->count && !status; i++)
+        status = mr_index_put(before, arena, listed->sources[i].id, &listed->sources[i]);
     for (size_t i = 0; i < list->count && !status; i++)
         status = mr_index_put(ids, arena, list->sources[i].id, &list->sources[i]);
     return status;
@@ -129,9 +125,9 @@ static int index_list(const mr_spec_list *list, mr_arena *arena, mr_index *ids) 
 
 static void apply(mr_listed *listed, const mr_spec_list *list, outcome *came) {
     mr_arena arena = {0};
-    mr_index ids = {0};
+    mr_index knowns = {0}, ids = {0};
     known *now = mr_calloc(list->count + 1, sizeof *now);
-    if (!now || index_list(list, &arena, &ids)) {
+    if (!now || index_lists(listed, list, &arena, &knowns, &ids)) {
         mr_log(MR_LOG_ERROR, "%s: no memory for its sources", listed->path);
         mr_free(now);
         mr_arena_fini(&arena);
@@ -140,7 +136,7 @@ static void apply(mr_listed *listed, const mr_spec_list *list, outcome *came) {
     remove_gone(listed, &ids, came);
     for (size_t i = 0; i < list->count; i++) {
         const mr_spec_listed *source = &list->sources[i];
-        const known *before = find_known(listed, source->id);
+        const known *before = mr_index_get(&knowns, source->id);
         bool same = before && before->there && strcmp(before->digest, source->digest) == 0;
         snprintf(now[i].id, sizeof now[i].id, "%s", source->id);
         memcpy(now[i].digest, source->digest, sizeof now[i].digest);
@@ -156,7 +152,7 @@ static void read_list(mr_listed *listed) {
     mr_diagnostics wrong = {0};
     mr_spec_list *list = NULL;
     outcome came = {0};
-    int status = mr_spec_list_read(&list, listed->pipeline->plan->spec, &wrong);
+    int status = mr_spec_list_read(&list, listed->pipeline->plan->spec, NULL, NULL, &wrong);
     if (status) {
         report(&wrong);
         mr_log(MR_LOG_ERROR, "%s: it has errors: no source has changed", listed->path);

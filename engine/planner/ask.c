@@ -9,6 +9,7 @@
 
 #include "engine/planner/builder.h"
 #include "engine/planner/jobs.h"
+#include "engine/planner/links.h"
 #include "engine/planner/mismatch.h"
 #include "engine/planner/nodes.h"
 #include "engine/text/options.h"
@@ -24,7 +25,7 @@ const mr_port *mr_plan_port(const mr_plan_builder *b, int v, int input) {
 typedef struct asking {
     mr_plan_builder *b;
     const mr_spec_vertex *vertex;
-    int v;
+    int v; /* -1: it is not in the plan */
     mr_plan_need *needs;
     bool refused;
 } asking;
@@ -50,8 +51,10 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
         place = node->place;
     ask->refused = true;
     /* If one video of many is broken, or was removed, the others still run. */
-    bool spared = status != MR_ERROR_CONFIG && status != MR_ERROR_MEMORY && mr_plan_may_spare(ask->b, ask->v);
-    ask->b->plan->vertices[ask->v].unreadable = spared;
+    bool planned = ask->v >= 0;
+    bool spared = planned && status != MR_ERROR_CONFIG && status != MR_ERROR_MEMORY && mr_plan_may_spare(ask->b, ask->v);
+    if (planned)
+        ask->b->plan->vertices[ask->v].unreadable = spared;
     return mr_diagnose(ask->b->diagnostics, spared ? MR_SEVERITY_WARNING : MR_SEVERITY_ERROR, status, place,
                        spared ? "the others are read; because of this one, the run fails at its end" 
                               : hint_for(ask, status, option, node), "%s.%s: %s",
@@ -333,4 +336,33 @@ bool mr_plan_is_not_asked(mr_plan_builder *b, int v) {
     else if (b->vertex[v]->partial)
         vertex->blocking = vertex->type->blocking;
     return like || b->vertex[v]->partial;
+}
+
+/* ---- sources of a list ------------------------------------------------------------------------------------------- */
+
+int mr_plan_ask_listed(void *builder, const mr_spec_vertex *source) {
+    mr_plan_builder *b = builder;
+    const mr_stage_type *type = source->type;
+    asking context = {.b = b, .vertex = source, .v = -1};
+    mr_plan_vertex vertex = {.type = type, .output_count = (size_t)mr_port_count(type->outputs)};
+    vertex.outputs = mr_arena_array(b->arena, vertex.output_count, sizeof *vertex.outputs);
+    if (!vertex.outputs)
+        return MR_ERROR_MEMORY;
+    mr_plan_assume_outputs(&vertex);
+    mr_negotiation n = {.id = source->id,
+                        .options = source->options,
+                        .offline = true,
+                        .device = "cpu",
+                        .sources = 1,
+                        .workers = b->plan->workers,
+                        .outputs = vertex.outputs,
+                        .entry = type->entry,
+                        .blocking = type->blocking,
+                        .repeats = type->repeats,
+                        .planner = &context};
+    int status = type->negotiate ? type->negotiate(&n) : MR_OK;
+    if (status < 0 && !context.refused)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, source->place, NULL, "sources.%s: %s", source->id,
+                    mr_message());
+    return status == MR_ERROR_MEMORY ? status : MR_OK;
 }

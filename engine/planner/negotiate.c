@@ -148,7 +148,7 @@ static void assume(mr_plan_vertex *vertex, size_t port) {
         mr_format_set_meet(&said->accepts[0], &input->set, &output->set);
 }
 
-static void assume_outputs(mr_plan_vertex *vertex) {
+void mr_plan_assume_outputs(mr_plan_vertex *vertex) {
     for (size_t i = 0; i < vertex->output_count; i++)
         assume(vertex, i);
 }
@@ -160,7 +160,7 @@ static int make_outputs(mr_plan_builder *b, int v) {
     b->wanted[v] = mr_arena_array(b->arena, vertex->output_count, sizeof **b->wanted);
     if (!vertex->outputs || !b->wanted[v])
         return MR_ERROR_MEMORY;
-    assume_outputs(vertex);
+    mr_plan_assume_outputs(vertex);
     return MR_OK;
 }
 
@@ -362,7 +362,7 @@ static int refresh(mr_plan_builder *b, int v, bool *again) {
 
 static void ask_again(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
-    assume_outputs(vertex);
+    mr_plan_assume_outputs(vertex);
     for (size_t i = 0; i < vertex->output_count; i++)
         vertex->outputs[i].wanted = &b->wanted[v][i].set;
     b->unknown[v] = !mr_plan_ask(b, v);

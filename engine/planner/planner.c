@@ -104,10 +104,10 @@ static void refuse_nodes(mr_plan_builder *b) {
 }
 
 /* Its sources are added once the pipeline runs; errors in its text are found before. */
-static void check_list(const mr_plan_builder *b) {
+static void check_list(mr_plan_builder *b) {
     mr_spec_list *list = NULL;
     if (b->spec->sources_from && b->spec->reserved_count)
-        mr_spec_list_read(&list, b->spec, b->diagnostics);
+        mr_spec_list_read(&list, b->spec, mr_plan_ask_listed, b, b->diagnostics);
     mr_spec_list_destroy(&list);
 }
 

@@ -17,6 +17,8 @@ typedef struct reading {
     mr_spec_list *list;
     const mr_spec *pipeline;
     mr_diagnostics *diagnostics;
+    mr_spec_list_check *check;
+    void *context;          /* for that */
     mr_spec_parser parser;  /* of the sources' options */
     mr_index ids;           /* to mr_spec_listed */
     size_t room;
@@ -77,7 +79,11 @@ static int check_options(reading *r, const mr_yaml *node) {
     if (mr_spec_like(&r->parser, &added, &whole))
         return MR_ERROR_MEMORY;
     vertex.node = whole;
-    return mr_spec_read_vertex(&r->parser, &vertex) == MR_ERROR_MEMORY ? MR_ERROR_MEMORY : MR_OK;
+    size_t errors = r->diagnostics->errors;
+    if (mr_spec_read_vertex(&r->parser, &vertex) == MR_ERROR_MEMORY)
+        return MR_ERROR_MEMORY;
+    bool sound = vertex.type && vertex.options && r->diagnostics->errors == errors;
+    return r->check && sound ? r->check(r->context, &vertex) : MR_OK;
 }
 
 static int add(reading *r, const mr_yaml *node) {
@@ -179,12 +185,14 @@ static int start(reading *r, mr_spec *own, const mr_spec_params *params) {
     return mr_spec_index_types(&r->parser);
 }
 
-int mr_spec_list_read(mr_spec_list **list, const mr_spec *pipeline, mr_diagnostics *diagnostics) {
+int mr_spec_list_read(mr_spec_list **list, const mr_spec *pipeline, mr_spec_list_check *check, void *context,
+                      mr_diagnostics *diagnostics) {
     struct stat about;
     mr_spec own = {0};
     const mr_spec_params params = {.types = pipeline->types};
     size_t errors = diagnostics->errors;
-    reading r = {.list = calloc(1, sizeof *r.list), .pipeline = pipeline, .diagnostics = diagnostics};
+    reading r = {.list = calloc(1, sizeof *r.list), .pipeline = pipeline, .diagnostics = diagnostics,
+                 .check = check, .context = context};
     *list = NULL;
     if (!r.list)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a list of sources");

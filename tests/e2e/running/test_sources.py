@@ -215,6 +215,8 @@ class Sources(harness.Controlled):
         # Each of these changes nothing, and says why.
         for wrong, words in (("one: {uri: a.mp4}\none: {uri: b.mp4}\n", "cameras.yaml:2:1: "),
                              ('"a\\nb": {uri: a.mp4}\n', "cannot be the id of a source"),
+                             ('"a\\e[31mb": {uri: a.mp4}\n', r'cameras.yaml:1:1: "a\x1b[31mb" cannot be the id'),
+                             (f"{'n' * 65}: {{uri: a.mp4}}\n", "up to 64 bytes"),
                              ("one: {uri: a.mp4, evry: 2}\n", "cameras.yaml:1:19: "),
                              ("one: a.mp4\n", "expected a map of options"),
                              ("decode: {uri: a.mp4}\n", 'has a stage "decode"'),
@@ -246,6 +248,29 @@ class Sources(harness.Controlled):
         read = [line for line in audit if line["event"] == "sources read"]
         self.assertEqual([(line["added"], line["changed"], line["removed"], line["refused"]) for line in read[:2]],
                          [(2, 0, 0, 0), (1, 1, 0, 1)])
+
+    def test_urls_of_a_list(self):
+        """Those that cannot be one are refused before anything starts; in a list that is followed, each by itself."""
+        text = PIPELINE.format(most=4, named="") + "sources_from: cameras.yaml\n"
+        listed = self.folder / "cameras.yaml"
+        for url, words in (("rtsp://127.0.0.1/a\\nTEARDOWN", "line break"), ("http://127.0.0.1/\\r\\nHost: a", "line break"),
+                           ("rtsp://127.0.0.1:99999/a", "the port is not a number"), ("rtsp:///a", "name of the host"),
+                           ("rtsp://127.0.0.1/" + 100000 * "a", "too long")):
+            listed.write_text('good: {uri: "rtsp://127.0.0.1/a"}\nbad: {uri: "%s"}\n' % url)
+            done = call([MILLRACE, "check", self.write(text)])
+            self.assertEqual(done.returncode, 78)
+            self.assertIn("cameras.yaml:2:12: error: sources.bad: ", done.stdout + done.stderr)
+            self.assertIn(words, done.stdout + done.stderr)
+            self.assertEqual((done.stdout + done.stderr).count("error"), 1)
+        listed.write_text("{}\n")
+        child = self.start(text, "--audit", self.folder / "audit.jsonl")
+        self.listed({"bad": r'uri: "rtsp://127.0.0.1/a\nTEARDOWN"',
+                     "good": 'uri: "%s"' % PATTERN.format(size="64x64", seconds=1)})
+        self.wait_until(lambda: set(self.of()) == {"good"})
+        self.end_of(child)
+        audit = [json.loads(line) for line in (self.folder / "audit.jsonl").read_text().splitlines()]
+        read = [line for line in audit if line["event"] == "sources read"]
+        self.assertEqual((read[-1]["added"], read[-1]["refused"]), (1, 1))
 
     def test_a_folder_is_a_list(self):
         folder = self.folder / "cameras"
