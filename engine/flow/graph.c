@@ -4,7 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/lifecycle.h"
@@ -193,12 +192,6 @@ static int drive(mr_graph *graph, int64_t timeout_ns) {
         return mr_fail(MR_ERROR_INTERNAL, "deadlock: %zu stages wait for input",
                        graph->running);
     return MR_ERROR_AGAIN;
-}
-
-struct timespec mr_graph_deadline(int64_t timeout_ns) {
-    int64_t now_ns = mr_clock_now_ns(mr_clock_real()), wait_ns = timeout_ns < 0 ? 0 : timeout_ns;
-    int64_t until = wait_ns < INT64_MAX - now_ns ? now_ns + wait_ns : INT64_MAX;
-    return (struct timespec){.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 }
 
 int mr_graph_wait(mr_graph *graph, int64_t timeout_ns) {

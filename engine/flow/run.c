@@ -54,6 +54,14 @@ uint32_t mr_graph_epoch(mr_graph *graph, uint32_t source, uint32_t own) {
     return epoch;
 }
 
+/* ---- waiting --------------------------------------------------------------------------------------------------- */
+
+struct timespec mr_graph_deadline(int64_t timeout_ns) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real()), wait_ns = timeout_ns < 0 ? 0 : timeout_ns;
+    int64_t until = wait_ns < INT64_MAX - now_ns ? now_ns + wait_ns : INT64_MAX;
+    return (struct timespec){.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+}
+
 /* ---- stopping -------------------------------------------------------------------------------------------------- */
 
 void mr_graph_stop(mr_graph *graph, bool at_once) {
