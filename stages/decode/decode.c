@@ -53,6 +53,7 @@ typedef struct decode_state {
     int64_t last_given;        /* number of the packet whose picture was emitted last */
     bool marked;               /* the picture that is given next is damaged, and says so */
     bool damaged, reported;    /* this source has had damage; that a picture was dropped as corrupt */
+    bool outsized;             /* the pictures of its source are larger than planned, and that was reported */
     uint32_t epoch;
     uint64_t seq;              /* of `picture` in its epoch */
     mr_selection selection;    /* of this epoch */
@@ -126,10 +127,19 @@ static void close_decode(mr_stage *self) {
 
 /* ---- the decoder ----------------------------------------------------------------------------------------------- */
 
+/* No more than is planned for, of a live source: nobody has seen its pictures before. */
+static int64_t most_pixels(const mr_stage *self, const mr_media *media) {
+    const mr_decode_choices *from = self->options;
+    const mr_format_set *planned = &self->inputs[0].set;
+    int64_t most = (int64_t)planned->width.max * planned->height.max;
+    return media->live && most > 0 && most < from->max_pixels ? most : from->max_pixels;
+}
+
 static mr_decoder_params params_for(const mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
     const decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
-    return (mr_decoder_params){.threads = self->threads > 1 ? self->threads : 1, .max_pixels = from->max_pixels,
+    return (mr_decoder_params){.threads = self->threads > 1 ? self->threads : 1,
+                               .max_pixels = most_pixels(self, packet->media),
                                .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
                                .scale = scale,
                                .strict = from->damaged == MR_DAMAGED_DROP,
@@ -141,6 +151,9 @@ static mr_decoder_params params_for(const mr_stage *self, mr_io *io, const mr_fr
 static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
     decode_state *state = self->state;
     mr_decoder_params params = params_for(self, io, packet, scale);
+    state->outsized = false;
+    if (state->pool)
+        mr_picture_pool_limit(state->pool, params.max_pixels);
     int status = mr_decoder_open(&state->codec, &params, packet->media);
     if (!status && !state->media)
         state->media = mr_media_ref(packet->media);
@@ -168,11 +181,37 @@ static int choose_scale(mr_stage *self, mr_io *io, const mr_frame *packet) {
     return state->codec ? MR_OK : open_decoder(self, io, packet, scale);
 }
 
+/* Whether pictures of that size are larger than is planned for their live source. */
+static bool is_outsized(mr_stage *self, const mr_media *media, int width, int height) {
+    decode_state *state = self->state;
+    int64_t most = most_pixels(self, media);
+    bool limited = media->live && most < ((const mr_decode_choices *)self->options)->max_pixels;
+    if (!limited || (int64_t)width * height <= most)
+        return false;
+    if (!state->outsized)
+        mr_stage_warn(self, "%s: pictures are %dx%d, larger than planned for, and are dropped: raise size of %s",
+                      self->source_id, width, height, self->source_id);
+    state->outsized = true;
+    return true;
+}
+
+/* Once a decoder has refused one, packets that depend on it give no picture either. */
+static bool was_outsized(mr_stage *self, const mr_frame *packet) {
+    const decode_state *state = self->state;
+    int width, height;
+    bool refused = packet->media && sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2;
+    return (refused && is_outsized(self, packet->media, width, height)) || state->outsized;
+}
+
 /* The first of a source is logged as a warning, the others as information. */
 static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     decode_state *state = self->state;
     void (*say)(const mr_stage *, const char *, ...) = state->reported ? mr_stage_info : mr_stage_warn;
     int width, height;
+    if (was_outsized(self, packet)) {
+        mr_io_drop(io, packet, "too large");
+        return;
+    }
     /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
     if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
         say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
@@ -351,6 +390,7 @@ static verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
                    picture->flags & AV_FRAME_FLAG_CORRUPT || picture->decode_error_flags || is_patched(state, picture);
     state->damaged |= damaged;
     state->marked = damaged && from->damaged == MR_DAMAGED_MARK;
+    state->outsized = false;
     if (picture->interlaced_frame)
         mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
     bool selected = is_selected(state, io, picture, packet);
@@ -613,6 +653,12 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     bool skipped = is_skipped(from, frame), corrupt = is_corrupt(frame);
+    const AVCodecParameters *codec = frame->media ? frame->media->codec : NULL;
+    if (codec && is_outsized(self, frame->media, codec->width, codec->height)) {
+        state->packets++;
+        mr_io_drop(io, frame, "too large");
+        return true;
+    }
     const char *damage = !frame->media || !frame->media->codec ? "no media" : state->refused ? "no decoder" : NULL;
     if (!damage && !corrupt && !skipped)
         return false;
@@ -729,7 +775,9 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     close_source(self);
     if (state->packets > 0 && state->pictures == 0 && !state->refused) {
         mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",
-                state->last_error ? mr_av_words(state->last_error) : "no picture was complete");
+                state->outsized     ? "its pictures are larger than planned for"
+                : state->last_error ? mr_av_words(state->last_error)
+                                    : "no picture was complete");
         mr_io_fail_source(io, source, MR_ERROR_DATA);
     }
     return MR_DONE;
@@ -745,7 +793,8 @@ const mr_stage_type mr_decode_stage = {
             "are not decoded, and counted as \"not selected\" all the same; that they are damaged is not noticed. "
             "Pictures that are coded as fields, raw streams without times, and sources with a deadline whose pictures "
             "come out of order are decoded whole. A plan's sizes and memory are those that the container announces: if "
-            "a stream changes to larger pictures, they get new buffers, which is logged once.",
+            "a stream changes to larger pictures, they get new buffers, which is logged once; those of a live source are "
+            "dropped as \"too large\" then.",
     .inputs = inputs,
     .outputs = outputs,
     .options = mr_decode_options,

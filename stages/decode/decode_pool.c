@@ -88,6 +88,10 @@ int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, int6
     return status;
 }
 
+void mr_picture_pool_limit(mr_picture_pool *pool, int64_t max_pixels) {
+    pool->max_pixels = max_pixels;
+}
+
 void mr_picture_pool_destroy(mr_picture_pool **pool) {
     if (!*pool)
         return;

@@ -17,8 +17,9 @@
 #include "stages/live/connection.h"
 #include "stages/live/libav_input.h"
 
-/* Packets that wait to be read: beyond that the sender, or the network, has to wait. */
-enum { MOST_PACKETS = 256, MOST_BYTES = 32 << 20 };
+/* Packets that wait to be read: beyond that the sender, or the network, has to wait. And threads that have not ended
+ * though their connections are closed: each waits for a name server. */
+enum { MOST_PACKETS = 256, MOST_BYTES = 32 << 20, MOST_LEFT = 256 };
 
 typedef struct channel {
     mr_connection base;
@@ -39,9 +40,16 @@ typedef struct channel {
     mr_connection_counts counts;
 } channel;
 
-static void let_go(channel *at) {
+/* How many threads there are, and how many of them have no reader any more. */
+static atomic_int threads, left;
+
+static void let_go(channel *at, bool is_thread) {
     pthread_mutex_lock(&at->lock);
     bool last = --at->holders == 0;
+    if (!last && !is_thread)
+        atomic_fetch_add(&left, 1);
+    else if (last && is_thread)
+        atomic_fetch_sub(&left, 1);
     pthread_mutex_unlock(&at->lock);
     if (!last)
         return;
@@ -116,9 +124,6 @@ static int read_all(channel *at) {
     }
 }
 
-/* How many there are, also of connections that are closed. */
-static atomic_int threads;
-
 static void *run(void *context) {
     channel *at = context;
     gaps_here = &at->input.gaps;
@@ -133,7 +138,7 @@ static void *run(void *context) {
     note(at, status, true);
     mr_libav_input_close(&at->input);
     mr_av_log_listen_here(NULL);
-    let_go(at);
+    let_go(at, true);
     atomic_fetch_sub(&threads, 1);
     return NULL;
 }
@@ -206,7 +211,7 @@ static void close_channel(mr_connection *base) {
     atomic_store(&at->cancelled, true);
     pthread_cond_broadcast(&at->room);
     pthread_mutex_unlock(&at->lock);
-    let_go(at);
+    let_go(at, false);
 }
 
 static const mr_connection_type libav_type = {
@@ -293,11 +298,14 @@ static void start_srt(void) {
 }
 
 int mr_connection_open_libav(mr_connection **connection, const mr_connection_params *params) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT, once_of_srt = PTHREAD_ONCE_INIT;
+    *connection = NULL;
+    if (atomic_load(&left) >= MOST_LEFT)
+        return mr_fail(MR_ERROR_IO, "%s: %d connections that were given up still wait: does the name server answer?",
+                       params->url, MOST_LEFT);
     channel *at = mr_calloc(1, sizeof *at);
     if (!at)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    static pthread_once_t once = PTHREAD_ONCE_INIT, once_of_srt = PTHREAD_ONCE_INIT;
-    *connection = NULL;
     mr_av_log_capture();
     pthread_once(&once, await_threads_at_exit);
     if (mr_url_has_scheme(params->url, "srt"))

@@ -4,8 +4,9 @@
 #include <libavutil/avstring.h>
 #include <libavutil/opt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <unistd.h>
 
 #include "engine/base/url.h"
 #include "stages/live/address.h"
@@ -49,6 +50,11 @@ static bool is_web(const char *url) {
     return mr_url_has_scheme(url, "http") || mr_url_has_scheme(url, "https");
 }
 
+/* Their streams end with the connection, and what came of one then may be too little to be understood. */
+static bool may_be_cut_off(const char *url) {
+    return mr_url_has_scheme(url, "srt") || mr_url_has_scheme(url, "rtmp") || mr_url_has_scheme(url, "rtmps");
+}
+
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static int status_of(const mr_libav_input *input, int error) {
@@ -61,7 +67,7 @@ static int status_of(const mr_libav_input *input, int error) {
         return MR_ERROR_NO_INPUT;
     case AVERROR_INVALIDDATA:
     case AVERROR_DEMUXER_NOT_FOUND:
-        return is_web(input->params->url) ? MR_ERROR_DATA : MR_ERROR_IO;
+        return may_be_cut_off(input->params->url) ? MR_ERROR_IO : MR_ERROR_DATA;
     case AVERROR(EINVAL):
         return MR_ERROR_DATA;
     case AVERROR(ENOMEM):
@@ -179,9 +185,27 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* Nothing ever comes to a port that is none. */
+static int check_ports(const mr_libav_input *input) {
+    static const char media[] = "\nm=video ";
+    char text[16384] = "\n";
+    ssize_t bytes = pread(input->file.fd, text + 1, sizeof text - 2, 0);
+    text[bytes > 0 ? bytes + 1 : 1] = '\0';
+    for (const char *at = text; (at = strstr(at, media));) {
+        at += sizeof media - 1;
+        long port = strtol(at, NULL, 10);
+        if (port < 1 || port > 65535)
+            return mr_fail(MR_ERROR_DATA, "%s: %.*s is not a port that video could come to", input->params->url,
+                           (int)strcspn(at, " \r\n/"), at);
+    }
+    return MR_OK;
+}
+
 /* A session description is a file here, whose streams come from the network. */
 static int open_description(mr_libav_input *input) {
     int status = mr_input_open(&input->file, input->params->url, NULL);
+    if (!status)
+        status = check_ports(input);
     if (!status)
         status = mr_input_avio(&input->file);
     if (!status)
@@ -219,8 +243,28 @@ static int open_format(mr_libav_input *input) {
     return error < 0 ? fail(input, error, "it cannot be opened") : MR_OK;
 }
 
+/* A description has named all streams by now, unless it is one of a transport stream. */
+static int check_description(const mr_libav_input *input) {
+    const AVFormatContext *format = input->format;
+    const char *url = input->params->url;
+    bool unknown = false;
+    if (strcmp(format->iformat->name, "sdp") != 0 || format->ctx_flags & AVFMTCTX_NOHEADER)
+        return MR_OK;
+    for (unsigned i = 0; i < format->nb_streams; i++) {
+        const AVCodecParameters *codec = format->streams[i]->codecpar;
+        if (codec->codec_type == AVMEDIA_TYPE_VIDEO && codec->codec_id != AV_CODEC_ID_NONE)
+            return MR_OK;
+        unknown |= codec->codec_type == AVMEDIA_TYPE_VIDEO;
+    }
+    return unknown ? mr_fail(MR_ERROR_UNAVAILABLE, "%s: its video is of a format that is not read", url)
+                   : mr_fail(MR_ERROR_DATA, "%s: is not a session description, or has no video", url);
+}
+
 static int find_streams(mr_libav_input *input) {
     AVFormatContext *format = input->format;
+    int status = check_description(input);
+    if (status)
+        return status;
     int error = avformat_find_stream_info(format, NULL);
     if (error < 0 || input->ran_out || input->refused || atomic_load(input->cancelled))
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");

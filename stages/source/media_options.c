@@ -89,7 +89,8 @@ const mr_option mr_media_option_table[] = {
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(size), .fallback = "1920x1080", .min = 16, .max = 32768,
      .unit = "px",
      .help = "of streams: the largest pictures that are planned for, whatever a camera gives when it is connected to; "
-             "larger ones, up to max_pixels, take more memory than planned"},
+             "those of a live one that have more pixels are dropped as \"too large\", and those of a recording take more "
+             "memory than planned"},
     {.name = "camera", .kind = MR_OPTION_MAP, .offset = FIELD(camera), .fields = camera_fields,
      .help = "of a camera of this machine: the mode to set, one of those that it offers"},
     {.name = "transport", .kind = MR_OPTION_ENUM, .offset = FIELD(transport), .fallback = "auto", .choices = transports,

@@ -124,7 +124,7 @@ static int survey(mr_media_stream *stream, mr_survey *known, bool *recorded) {
 
 /* A camera may be away while it is planned, and give other pictures when it is back: the plan shows its present ones,
  * and holds without them. */
-static void tell(mr_negotiation *negotiation, mr_media_stream *stream) {
+static void tell(mr_negotiation *negotiation, mr_media_stream *stream, mr_size size) {
     mr_survey known = {0};
     char text[MR_FORMAT_SET_TEXT];
     bool recorded = false;
@@ -136,7 +136,9 @@ static void tell(mr_negotiation *negotiation, mr_media_stream *stream) {
     negotiation->rate = known.rate;
     negotiation->paced = negotiation->endless = !recorded;
     mr_format_set_print(&known.set, text, sizeof text);
-    mr_remark(negotiation, "gives %s now; the plan holds for pictures up to `size`", text);
+    bool outsized = (int64_t)known.set.width.max * known.set.height.max > (int64_t)size.width * size.height;
+    mr_remark(negotiation, outsized && !recorded ? "gives %s now, which is larger than `size`: its pictures will be dropped"
+                                                 : "gives %s now; the plan holds for pictures up to `size`", text);
 }
 
 /* Cameras have eight bits a sample; other pictures are taken as well, and may need more memory than planned. */
@@ -174,7 +176,7 @@ int mr_media_stream_negotiate(mr_negotiation *negotiation, const mr_reader_param
     if (status)
         mr_refuse_status(negotiation, status, "on_away", "%s", mr_message());
     if (!status && negotiation->connect)
-        tell(negotiation, &stream);
+        tell(negotiation, &stream, from->size);
     mr_media_stream_fini(&stream);
     return status;
 }

@@ -146,8 +146,10 @@ class Live(harness.Case):
         self.runtime.mkdir(mode=0o700)
         self.environment = {"XDG_RUNTIME_DIR": str(self.runtime)}
 
-    def begin(self, sources, *arguments, decode="", environment=None, results="", given=None, decoded=None):
-        """A run of those sources, {name: options}, or of `given`, decoded, with a row for each picture."""
+    def begin(self, sources, *arguments, decode="", environment=None, results="", given=None, decoded=None,
+              before=()):
+        """A run of those sources, {name: options}, or of `given`, decoded, with a row for each picture. `before`: the
+        command that starts it."""
         text = "version: 1\npipeline: live\n"
         text += given or "sources:\n" + "".join(f"  {name}: {{{options}}}\n" for name, options in sources.items())
         text += f"\nstages:\n  decode: {{input: [{decoded or ', '.join(sources)}]{decode}}}\n"
@@ -155,7 +157,7 @@ class Live(harness.Case):
         self.errors = self.folder / "errors.txt"
         errors = self.errors.open("w")
         self.addCleanup(errors.close)
-        child = harness.start([MILLRACE, "run", self.write(text), "--json", *harness.PATIENT, *arguments],
+        child = harness.start([*before, MILLRACE, "run", self.write(text), "--json", *harness.PATIENT, *arguments],
                               stdout=subprocess.PIPE, stderr=errors, text=True,
                               env={**os.environ, **self.environment, **(environment or {})})
         for clean in (child.stdout.close, child.wait, child.kill):

@@ -2,6 +2,7 @@
 import csv
 import itertools
 import json
+import random
 import signal
 import socket
 import threading
@@ -79,6 +80,36 @@ class Datagrams(Live):
             self.assert_times_go_on(rows)
             self.assertEqual(rows[0]["pts"], 0)
             self.assertFalse([line for line in sources[name]["dropped"] if line["reason"] == "corrupt"])
+
+    def test_descriptions_that_make_no_sense(self):
+        """Another try does not help: they are tried once in the longest interval, and each says what is wrong."""
+        head = "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
+        cases = {"text": ("hello\n", "is not a session description, or has no video"),
+                 "nothing": (head, "is not a session description, or has no video"),
+                 "sound": (head + "m=audio 45678 RTP/AVP 0\n", "is not a session description, or has no video"),
+                 "codec": (head + "m=video 45680 RTP/AVP 96\na=rtpmap:96 NOSUCH/90000\n", "of a format that is not read"),
+                 "zero": (head + "m=video 0 RTP/AVP 96\na=rtpmap:96 H264/90000\n", "0 is not a port"),
+                 "port": (head + "m=video 99999 RTP/AVP 96\na=rtpmap:96 H264/90000\n", "99999 is not a port")}
+        for name, (text, _) in cases.items():
+            (self.folder / f"{name}.sdp").write_text(text)
+        noise = streams.port()
+        slow = "reconnect: {first: 50ms, most: 100s}"
+        child = self.begin({**{name: f"uri: {name}.sdp, {slow}" for name in cases},
+                            "noise": f"uri: 'udp://127.0.0.1:{noise}', {slow}"})
+        with socket.socket(type=socket.SOCK_DGRAM) as sender:
+            sent = random.Random(17)
+
+            def told():
+                for _ in range(100):
+                    sender.sendto(sent.randbytes(1200), ("127.0.0.1", noise))
+                return self.ask().get("noise", {}).get("why")
+
+            self.wait_until(told, child)
+        for name, words in {**{name: words for name, (_, words) in cases.items()}, "noise": "Invalid data"}.items():
+            state = self.await_state(child, name, "away")
+            self.assertIn(words, state["why"])
+            self.assertEqual(state["tries"], 1)
+        self.finish(child)
 
     def test_lost_packet(self):
         """One picture is lost: those up to the next key frame are made of it. They are marked or dropped, as is asked for;

@@ -1,15 +1,34 @@
 """Live sources and servers that come, go and fail: MJPEG, SRT, UDP, RTMP, HLS and files over HTTP, each served by a program
 of others."""
+import itertools
 import json
 import os
 import pathlib
 import pwd
+import signal
 import subprocess
 import time
 
 import streams
 from harness import MILLRACE, TIMEOUT, call, main
 from streams import SOON, Live
+
+
+class Changing(streams.Web):
+    """MJPEG whose pictures are of 8K for a while: those that `pictures` makes, in that order."""
+    pictures = ()
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "multipart/x-mixed-replace;boundary=next")
+        self.end_headers()
+        try:
+            for picture in itertools.chain(self.pictures, itertools.repeat(self.pictures[-1])):
+                self.wfile.write(b"--next\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\n\r\n%s\r\n" %
+                                 (len(picture), picture))
+                time.sleep(0.05)
+        except OSError:
+            pass  # the client has gone
 
 
 class Streams(Live):
@@ -70,6 +89,36 @@ class Streams(Live):
         child = self.begin({"cam": f"uri: 'http://127.0.0.1:{at}/', deadline: 200ms, {SOON}"})
         self.wait_until(lambda: len(self.rows()) > 3, child)
         self.assertFalse([line for line in self.finish(child)["cam"]["dropped"] if line["reason"] != "stopped"])
+
+    def test_larger_than_planned(self):
+        """8K where 720p was planned, in mid-stream, and by a camera that comes back: dropped and named, until they fit."""
+        streams.need("ffmpeg")
+        small, large = (subprocess.run(
+            ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size={size}", "-frames:v", "1", "-pix_fmt", "yuvj420p",
+             "-c:v", "mjpeg", "-f", "image2pipe", "-"], check=True, capture_output=True).stdout
+            for size in ("1280x720", "7680x4320"))
+        url, _ = streams.web(self, self.folder, base=Changing, pictures=[*[small] * 10, *[large] * 3, small])
+        server, at = streams.rtsp(self, f"/a={streams.pattern()}")
+        child = self.begin({"jpeg": f"uri: '{url}/', size: 1280x720, {SOON}",
+                            "cam": f"uri: 'rtsp://127.0.0.1:{at}/a', size: 320x240, {SOON}"}, decode="", decoded="jpeg",
+                           results="}\n  others: {type: decode, input: cam}\n"
+                                   "  cam_rows: {type: jsonl, input: others, path: cam.jsonl")
+        self.wait_until(lambda: len(self.rows("jpeg")) > 20 and len(self.rows(file="cam.jsonl")) > 5, child)
+        server.kill()
+        streams.rtsp(self, f"/a={streams.pattern('640/480')}", at=at)
+        self.wait_until(lambda: "cam: pictures are 640x480, larger than planned for" in self.errors.read_text(), child)
+        self.assertIn("pictures are 7680x4320, larger than planned for, and are dropped: raise size of jpeg",
+                      self.errors.read_text())
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 0, self.errors.read_text())
+        dropped = {one["id"]: {line["reason"]: line["frames"] for line in one["dropped"]}
+                   for one in json.loads(out)["sources"]}
+        self.assertEqual(dropped["jpeg"]["too large"], 3)
+        self.assertGreater(dropped["cam"]["too large"], 0)
+        self.assertNotIn("corrupt", dropped["jpeg"])
+        self.assertEqual({row.get("epoch", 0) for row in self.rows(file="cam.jsonl")}, {0})
+        self.assertTrue(json.loads(out)["ledger"]["balanced"])
 
     def test_first_packet(self):
         """start: first takes what comes before a key frame; no picture of it is given."""

@@ -1,0 +1,69 @@
+"""Names that nobody resolves: a name server that answers nothing, in namespaces of their own."""
+import subprocess
+import sys
+import unittest
+
+import streams
+from harness import main
+from streams import Live
+
+# Its own network, whose name server takes questions; and its own resolv.conf, by which a question is asked for minutes.
+# Answers of the system's cache of names would come from elsewhere.
+ENTER = """
+mount --bind "$1" /etc/resolv.conf && ip link set lo up || exit 77
+[ ! -d /run/nscd ] || mount -t tmpfs none /run/nscd || exit 77
+"$2" -c 'import os, socket, sys, time
+server = socket.socket(type=socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 53))
+while os.getppid() == int(sys.argv[1]):
+    time.sleep(0.1)' $$ &
+shift 2
+exec "$@"
+"""
+SCHEMES = {"rtsp": "rtsp://{}/a", "http": "http://{}/a", "rtmp": "rtmp://{}/a/b", "srt": "srt://{}:7001"}
+
+
+class Names(Live):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:30 attempts:5\n")
+        self.enter = ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-c", ENTER,
+                      "sh", str(self.folder / "resolv.conf"), sys.executable]
+        tried = subprocess.run([*self.enter, "true"], capture_output=True, text=True)
+        if tried.returncode:
+            raise unittest.SkipTest(f"no namespaces here: {tried.stderr.strip()}")
+
+    def test_others_and_stop(self):
+        """Sources whose names hang: others go on, each is removed at once, and the run stops."""
+        child = self.begin({}, before=self.enter, decoded="sources.*", given="sources: {max: 8}")
+        self.wait_until(lambda: self.ctl("status"), child)
+        self.assertTrue(self.ctl("add", "good", "uri=lavfi:testsrc=size=320x240:rate=25", "realtime=true"))
+        for name, url in SCHEMES.items():
+            self.assertTrue(self.ctl("add", name, f"uri={url.format(name + '.example')}", "open_timeout=300s"))
+        for name in SCHEMES:
+            self.await_state(child, name, "connecting")
+        self.wait_until(lambda: len(self.rows("good")) > 10, child)
+        for name in ("rtsp", "http"):
+            self.assertTrue(self.ctl("remove", name))
+            self.wait_until(lambda: self.ask()[name]["state"] == "ended", child)
+        rows = len(self.rows("good"))
+        self.wait_until(lambda: len(self.rows("good")) > rows + 10, child)
+        sources = self.finish(child)
+        for name in ("rtmp", "srt"):
+            self.assertEqual(sources[name]["connection"]["state"], "ended")
+            self.assertEqual(sources[name]["connection"]["tries"], 1)
+
+    def test_threads_are_bounded(self):
+        """Each try leaves a thread behind that still asks; from some number on there is no further try."""
+        names = [f"{scheme}{i}" for scheme in ("rtsp", "http") for i in range(64)]
+        given = "sources:\n" + "".join(
+            f"  {name}: {{uri: '{SCHEMES[name[:4]].format(name + '.example')}', open_timeout: 100ms, "
+            "reconnect: {first: 1ms, most: 10ms}}\n" for name in names)
+        child = self.begin({}, before=self.enter, decoded=", ".join(names), given=given)
+        for scheme, words in (("rtsp", "256 names are being resolved already"), ("http", "256 connections that were given up")):
+            self.wait_until(lambda: any(words in (state["why"] or "") for state in self.ask().values()), child)
+        self.finish(child)
+
+
+if __name__ == "__main__":
+    main()
