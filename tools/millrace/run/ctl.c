@@ -221,6 +221,9 @@ static int send_request(const arguments *from, int fd) {
     yajl_gen_map_close(json);
     int status = mr_json_finish(json, stream);
     fclose(stream);
+    if (!status && length > MR_CONTROL_REQUEST)
+        status = mr_fail(MR_ERROR_USAGE, "the request has %zu bytes, and a run takes at most %d", length,
+                         MR_CONTROL_REQUEST);
     while (!status && sent < length) {
         ssize_t got = send(fd, text + sent, length - sent, MSG_NOSIGNAL);
         if (got <= 0)
