@@ -110,25 +110,39 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
     slot->frame_count = kept;
 }
 
-/* Before a join, gaps count as frames: the other ways to the join hold as many frames as the batches on the way there
- * may gather, and no more. If the number of missing frames is unknown, the batch does not wait any longer. */
-static bool is_full(const mr_instance *instance, const mr_slot *slot) {
-    size_t marks = instance->ring.marks_gaps ? slot->mark_count + slot->output_count : 0;
-    return slot->lost || slot->frame_count + marks >= (size_t)instance->self.batch;
+/* The frames that a call may take. Those that wait are taken together only if no worker is idle, which could work for
+ * them meanwhile. */
+static size_t most_frames(const mr_instance *instance, const mr_task *task) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    const bool gathers = vertex->gathers > 1 && mr_executor_is_busy(task->executor);
+    return (size_t)(gathers ? vertex->gathers : instance->self.batch);
 }
 
-/* A copy takes frames together only if one event makes them ready, so that work that fails affects no other frames. */
+/* Before a join, gaps count as frames: the other ways to the join hold as many frames as the batches on the way there
+ * may gather, and no more. If the number of missing frames is unknown, the batch does not wait any longer. */
+static bool is_full(const mr_instance *instance, const mr_slot *slot, size_t most) {
+    size_t marks = instance->ring.marks_gaps ? slot->mark_count + slot->output_count : 0;
+    return slot->lost || slot->frame_count + marks >= most;
+}
+
+/* A copy takes frames together only if one event makes them ready, so that work that fails affects no other frames. A
+ * frame that is not ready does not join those that were gathered. */
 static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const mr_item *item) {
-    return instance->vertex->copy && slot->frame_count && item->frame->ready != slot->frames[0]->ready;
+    const mr_event *ready = item->frame->ready;
+    if (!slot->frame_count)
+        return false;
+    if (instance->vertex->gathers > 1)
+        return ready && !mr_event_done(ready);
+    return instance->vertex->copy && ready != slot->frames[0]->ready;
 }
 
 /* A batch that is not full leaves when its time is up, when every source has ended, or when the frames that would fill
- * it have no room behind this stage; that of a copy at once. */
+ * it have no room behind this stage; frames that are only gathered, and those of a copy, at once. */
 static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (slot->frame_count == 0)
         return slot->mark_count > 0 || slot->output_count > 0;
-    if (is_full(instance, slot) || instance->intake.held_up || mr_link_ended(instance->intake.ports[0]) ||
-        instance->vertex->copy)
+    if (!mr_plan_waits_for_batch(instance->vertex) || is_full(instance, slot, (size_t)instance->self.batch) ||
+        instance->intake.held_up || mr_link_ended(instance->intake.ports[0]))
         return true;
     if (instance->vertex->batch_timeout_ns <= 0)
         return false;
@@ -147,10 +161,10 @@ static void add_mark(mr_slot *slot, const mr_item *mark) {
 }
 
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
-    size_t batch = (size_t)instance->self.batch;
+    const size_t most = most_frames(instance, &entry->task);
     if (instance->intake.sheds && slot->frame_count)
         shed_gathered(instance, slot, &entry->task);
-    while (!is_full(instance, slot) && fill_inbox(entry, batch - slot->frame_count)) {
+    while (!is_full(instance, slot, most) && fill_inbox(entry, most - slot->frame_count)) {
         mr_item *item = &instance->intake.inbox[instance->intake.inbox_first];
         if (item->kind == MR_ITEM_FRAME) {
             if (goes_alone(instance, slot, item))

@@ -27,8 +27,7 @@ static int create_slots(mr_instance *instance) {
     size_t done = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->turn : 1);
     instance->ring.slot_count = power_of_two(instance->ring.in_flight + done);
     instance->ring.slots = mr_calloc(instance->ring.slot_count, sizeof *instance->ring.slots);
-    size_t room =
-        instance->intake.port_count > (size_t)vertex->batch ? instance->intake.port_count : (size_t)vertex->batch;
+    const size_t room = mr_instance_room(instance);
     for (size_t i = 0; instance->ring.slots && i < instance->ring.slot_count; i++) {
         mr_slot *slot = &instance->ring.slots[i];
         slot->frames = mr_calloc(room + 1, sizeof(mr_frame *));

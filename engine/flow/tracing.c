@@ -278,8 +278,7 @@ static int add_queues(mr_graph *graph, const mr_instance *instance) {
 
 /* Room for the frames of one call. */
 static int add_calls(mr_instance *instance, mr_trace *trace) {
-    size_t batch = (size_t)instance->self.batch;
-    size_t room = instance->intake.port_count > batch ? instance->intake.port_count : batch;
+    const size_t room = mr_instance_room(instance);
     for (size_t e = 0; e < instance->entry_count; e++) {
         mr_call_trace *traced = mr_calloc(1, sizeof *traced);
         if (!traced || !(traced->arrows = mr_calloc(room, sizeof *traced->arrows))) {

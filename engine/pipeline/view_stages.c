@@ -147,6 +147,7 @@ static mr_view_stage stage_of(const mr_plan *plan, const mr_plan_vertex *vertex)
         .in_flight = vertex->in_flight,
         .batch = vertex->batch,
         .batch_timeout_ns = vertex->batch_timeout_ns,
+        .gathers = vertex->gathers,
         .queue = vertex->queue,
         .when_full = policies[vertex->policy],
         .on_error = vertex->on_error == MR_ON_ERROR_FAIL ? "fail" : "drop",

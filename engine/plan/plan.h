@@ -35,6 +35,10 @@
  * of the stages that read or emit them and to MR_COPY_GATHERED_BYTES. They are then contiguous in one buffer, as far as
  * there are such buffers; a call that finds none free gives every frame a buffer of its own.
  *
+ * Gathering. Where a call costs much that does not depend on its frames, such as reading weights, a stage on the
+ * processors takes several of the frames that wait already. It holds up none, and if a pool is empty it gets fewer, so
+ * buffers are counted as without; only its scratch memory is for all of them.
+ *
  * A device in reserve is like one more of several, but gets no frames before another has failed; a stage with one
  * uploads its inputs itself, from the host or from devices that the stage before has too.
  *
@@ -201,6 +205,8 @@ typedef struct mr_plan_vertex {
     int in_flight;                  /* slots of one instance */
     int batch;                      /* most frames of one call; 1 without `batch:` */
     int64_t batch_timeout_ns;
+    int gathers;                    /* more than 1: while all workers are busy, a call takes up to so many of the frames
+                                       that wait, and waits for none (Gathering, above) */
     int queue;                      /* frames of one source that each input link holds */
     int gathered;                   /* frames of one source that batches may hold on one way here, its own included */
     mr_policy policy;               /* of its input links when full */

@@ -186,6 +186,7 @@ static void note_needs(mr_plan_builder *b, int v, const mr_negotiation *n) {
 static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->entry = n->entry;
     vertex->overlap = n->overlap;
+    vertex->gathers = n->gathers;
     vertex->blocking = n->blocking;
     vertex->threads = n->threads;
     vertex->rate = n->rate;
@@ -254,6 +255,14 @@ static size_t source_count(const mr_plan_builder *b, const mr_plan_vertex *verte
     return b->spec->most_sources > vertex->source_count ? b->spec->most_sources : vertex->source_count;
 }
 
+/* What the author asks for by `batch` holds, and a device has no use for it: its work waits in a stream. */
+static int most_gathered(const mr_plan_builder *b, int v) {
+    const mr_spec_vertex *spec = b->vertex[v];
+    const mr_strings *device = &spec->common.device;
+    const bool on_host = device->count == 0 || strcmp(device->item[0], "cpu") == 0;
+    return on_host && !spec->common.batch.size && spec->type->gathers > 1 ? spec->type->gathers : 1;
+}
+
 bool mr_plan_ask(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     asking context = {.b = b, .vertex = b->vertex[v], .v = v, .needs = b->needs[v]};
@@ -278,6 +287,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .takes = takes,
                         .outputs = vertex->outputs,
                         .entry = vertex->type->entry,
+                        .gathers = most_gathered(b, v),
                         .blocking = vertex->type->blocking,
                         .repeats = vertex->type->repeats,
                         .planner = &context};

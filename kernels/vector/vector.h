@@ -15,12 +15,13 @@
 typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
 
 /* dst[n][o] = bias[o] + sum over i of weights[o][i] * src[n][i], for `batch` items n. Through BLAS on one thread:
- * sums of one item may differ in their last bits with the size of the batch. `bias` may be NULL; `bias_stride` lets
- * it stand as the last column of the weights (weights classes x (features + 1): both strides features + 1). */
+ * sums of one item may differ in their last bits with the size of the batch; on the processors not if `alone` is set:
+ * then they are those of a batch of one, in less time than so many of those take. `bias` may be NULL; `bias_stride`
+ * lets it stand as the last column of the weights (weights classes x (features + 1): both strides features + 1). */
 typedef struct mr_linear_work {
     const float *weights, *bias;
     size_t weight_stride, bias_stride;
-    int outputs, inputs, batch, filler;
+    int outputs, inputs, batch, alone;
     const float *src;
     size_t src_stride;
     float *dst;

@@ -57,6 +57,8 @@ static int32_t *indices_in(uint8_t *best, size_t most) {
 
 /* Frames whose best classes are found together. */
 enum { PIECE = 32 };
+/* More hardly cost less: with 4 reading the weights is a small part of the work. */
+enum { GATHERS = 4 };
 
 /* The work of one call. */
 typedef struct job {
@@ -164,7 +166,7 @@ static job job_of(const options *o, const mr_head *head, size_t length, size_t b
 static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format *vector) {
     const options *o = n->options;
     size_t length = o->weights ? head->weights.columns - 1 : vector_length(vector), gathered, logits;
-    const job j = job_of(o, head, length, (size_t)n->batch);
+    const job j = job_of(o, head, length, (size_t)(n->gathers > 1 ? n->gathers : n->batch));
     n->scratch_bytes = length ? scratch_numbers(&j, o->weights != NULL, &gathered, &logits) * sizeof(float) : 0;
     mr_download_plan(n, best_bytes(length ? j.most : (size_t)o->top_k));
 }
@@ -216,6 +218,9 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse(n, "window",
                          "window counts the frames of one source, batch mixes those of several; keep one of them");
     finding of = foresee_vector(o, &n->inputs[0], &vector);
+    /* What several frames share is the weights. A frame that cannot be classified must not take others with it. */
+    if (!o->weights || o->window > 1 || !vector_length(&vector))
+        n->gathers = 1;
     if (of == NOTHING)
         return refuse_nothing(n, o);
     if (of == FOUND && vector.dtype && vector.dtype != MR_DTYPE_F32)
@@ -292,7 +297,7 @@ static int plan_job(const mr_stage *self, mr_io *io, job *j) {
         status = check_length(o, head, first.length, self->inputs[0].from);
     if (status)
         return status == MR_ERROR_CONFIG ? mr_fail(MR_ERROR_DATA, "%s", mr_message()) : status;
-    *j = job_of(o, head, first.length, (size_t)self->batch);
+    *j = job_of(o, head, first.length, self->batch > 1 ? (size_t)self->batch : mr_io_count(io));
     j->vector = first.data;
     return MR_OK;
 }
@@ -344,8 +349,8 @@ static int find_run(const mr_stage *self, const mr_io *io, size_t first, size_t 
     return status;
 }
 
-/* Puts the vectors of a batch behind each other and zeros behind them: the product is always one of the planned
- * batch. */
+/* Puts the vectors of a call behind each other, and zeros behind those of a batch: its product is always one of the
+ * planned size. */
 static int gather(const mr_stage *self, mr_io *io, const job *j, float *to) {
     size_t count = mr_io_count(io), some = 0;
     int status = MR_OK;
@@ -375,6 +380,7 @@ static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
                            .outputs = (int)j->classes,
                            .inputs = (int)j->length,
                            .batch = (int)j->batch,
+                           .alone = self->batch == 1,
                            .src = j->batch > 1 ? s->gathered : j->vector,
                            .src_stride = j->length,
                            .dst = s->logits,
@@ -471,7 +477,9 @@ const mr_stage_type mr_classify_stage = {
     .name = "classify",
     .summary = "names the most likely classes by a linear layer, or from logits",
     .help =
-        "With weights the input is a feature vector: logits = weights x vector + bias. Without, it holds the logits.",
+        "With weights the input is a feature vector: logits = weights x vector + bias. Without, it holds the logits. "
+        "On a processor weights are read once for up to 4 frames, if they wait while all workers are busy; `batch` "
+        "waits for frames.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,
@@ -479,6 +487,7 @@ const mr_stage_type mr_classify_stage = {
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
+    .gathers = GATHERS,
     .streams = true,
     .cuda = true,
     .negotiate = negotiate,

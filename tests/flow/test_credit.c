@@ -89,6 +89,16 @@ static void a_batch_larger_than_the_room_behind_it(void **state) {
                    SOURCES * FRAMES);
 }
 
+/* The frames of a call have room, however many it takes of those that wait. */
+static void gathered_frames_on_both_ways(void **state) {
+    (void)state;
+    run_everywhere("  left: {type: gatherer, input: sources.*, queue: 3}\n"
+                   "  right: {type: slow, input: sources.*, period: 70us, queue: 2}\n"
+                   "  last: {type: gatherer, input: right}\n"
+                   "  both: {type: meet, join: {left: left, right: last}, queue: 1}\n",
+                   SOURCES * FRAMES);
+}
+
 static void batches_on_both_ways(void **state) {
     (void)state;
     run_everywhere("  left: {type: batcher, input: sources.*, batch: 5}\n"
@@ -114,6 +124,7 @@ int main(void) {
         cmocka_unit_test(ways_on_devices),
         cmocka_unit_test(ways_that_leave_frames_out),
         cmocka_unit_test(a_batch_larger_than_the_room_behind_it),
+        cmocka_unit_test(gathered_frames_on_both_ways),
         cmocka_unit_test(batches_on_both_ways),
         cmocka_unit_test(joins_behind_joins),
     };

@@ -420,6 +420,8 @@ static const mr_stage_type note_type = {.name = "note", COMMON, .inputs = one_in
                                         .streams = true, .negotiate = note_negotiate, .process = note_process};
 static const mr_stage_type batcher_type = {.name = "batcher", COMMON, .inputs = one_input, .outputs = one_output,
                                            .batches = true, .entry = MR_ENTRY_SHARED, .process = batcher_process};
+static const mr_stage_type gatherer_type = {.name = "gatherer", COMMON, .inputs = one_input, .outputs = one_output,
+                                            .batches = true, .gathers = 4, .process = batcher_process};
 static const mr_stage_type slow_type = {.name = "slow", COMMON, .inputs = one_input, .outputs = one_output,
                                         .entry = MR_ENTRY_SHARED, .state_bytes = sizeof(slow_state),
                                         .process = slow_process};
@@ -440,9 +442,9 @@ static const mr_stage_type collect_type = {.name = "collect", COMMON, .inputs = 
 
 const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {
-        &count_type, &pass_type,      &gate_type,    &twice_type,   &scale_type,
-        &block_type, &note_type,      &batcher_type, &slow_type,    &broken_type,
-        &meet_type,  &forgetful_type, &laggard_type, &recount_type, &collect_type, NULL,
+        &count_type,    &pass_type, &gate_type,   &twice_type, &scale_type,     &block_type,   &note_type,    &batcher_type,
+        &gatherer_type, &slow_type, &broken_type, &meet_type,  &forgetful_type, &laggard_type, &recount_type, &collect_type,
+        NULL,
     };
     return types;
 }

@@ -80,6 +80,13 @@ int64_t mr_executor_now_ns(const mr_executor *executor) {
     return mr_clock_now_ns(mr_executor_clock(executor));
 }
 
+bool mr_executor_is_busy(mr_executor *executor) {
+    pthread_mutex_lock(&executor->lock);
+    const bool idle = executor->idle > executor->waking || executor->in_epoll || executor->polling;
+    pthread_mutex_unlock(&executor->lock);
+    return !idle;
+}
+
 int mr_executor_worker_here(void) {
     return this_worker ? (int)(this_worker - this_worker->executor->workers) : 0;
 }

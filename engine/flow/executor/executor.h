@@ -65,6 +65,8 @@ int64_t mr_executor_cpu_ns(const mr_executor *executor);
 /* Stops it first. NULLs; accepts NULL. */
 void mr_executor_destroy(mr_executor **executor);
 
+/* Whether no worker is idle: each runs a task, or is about to. It may change at any time. */
+bool mr_executor_is_busy(mr_executor *executor);
 int64_t mr_executor_now_ns(const mr_executor *executor);
 /* The real clock, or the simulated one. */
 const mr_clock *mr_executor_clock(const mr_executor *executor);

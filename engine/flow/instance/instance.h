@@ -92,6 +92,14 @@ static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) 
     return &instance->ring.slots[number & (instance->ring.slot_count - 1)];
 }
 
+/* Most frames of a call. */
+static inline size_t mr_instance_room(const mr_instance *instance) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    const size_t ports = instance->intake.port_count;
+    const size_t frames = (size_t)(vertex->gathers > vertex->batch ? vertex->gathers : vertex->batch);
+    return ports > frames ? ports : frames;
+}
+
 /* Whether frames that reach it may be delivered: no stage comes behind it, or not behind all of its outputs. */
 static inline bool mr_instance_delivers(const mr_instance *instance) {
     for (size_t port = 0; port < instance->vertex->output_count; port++)

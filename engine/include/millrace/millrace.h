@@ -311,7 +311,7 @@ typedef struct mr_stage_summary {
     int64_t cpu_ns;           /* of the engine's threads inside the stage; 0 unless profiled */
     int queue_peak;           /* most frames of one source that waited before an instance; at most the planned
                                  queue */
-    int batch_peak;           /* most frames of one call; at most the planned batch */
+    int batch_peak;           /* most frames of one call; at most the planned batch, or what may be gathered */
     int64_t p50_ns, p99_ns;   /* from entering the stage's queue to leaving the stage */
     size_t share_count;       /* one for each device; none for copies and for stages that run on the processors only */
     mr_share_summary *shares;

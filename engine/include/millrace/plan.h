@@ -157,6 +157,8 @@ typedef struct mr_view_stage {
     size_t source_count;            /* whose frames come here */
     const uint32_t *sources;        /* ascending */
     const mr_view_cut *cut;         /* that it is an end of; else NULL */
+    int gathers;                    /* more than 1: without a batch, a call takes up to so many of the frames that wait
+                                       while all workers are busy, and waits for none */
 } mr_view_stage;
 
 /* From an output of one stage to an input of another. */

@@ -68,6 +68,9 @@ typedef struct mr_stage_type {
     mr_entry entry;
     bool blocking;               /* process may block: the instance gets a thread */
     bool batches;                /* process can take several inputs at once (`batch:` allowed) */
+    int gathers;                 /* more than 1, with `batches`: on the processors, and without `batch:`, a call takes up
+                                    to so many of the frames that wait, if all workers are busy; it waits for none, and
+                                    gives each the bits that it gives it alone */
     bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a device */
     bool cuda;                   /* all work that it enqueues has a CUDA variant */
     bool urgent;                 /* its work on a device has priority over that of other types, if the device has
@@ -203,7 +206,7 @@ struct mr_negotiation {
                                   (mr_stage_run_state), so output of an earlier process is not an error */
     size_t input_count;
     const mr_planned_input *inputs;
-    int batch;                 /* frames a process call may get; 1 without `batch:` */
+    int batch;                 /* frames a process call may get; 1 without `batch:`, but see `gathers` */
     const char *device;        /* as the author names it, the first of a list; "auto": not yet chosen */
     int sources;               /* how many sources reach this stage */
     int workers;               /* that the executor will have */
@@ -221,6 +224,7 @@ struct mr_negotiation {
     int overlap;               /* MR_ENTRY_PER_SOURCE: so many calls of one instance may overlap, if there are as many
                                   workers. They do the part of their work that needs the order of the frames after
                                   mr_io_await_turn; default 0: no calls overlap */
+    int gathers;               /* the type's, 1 where it does not hold; may be lessened */
     bool blocking;             /* the type's; may be changed */
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
     size_t scratch_bytes;      /* taken by one call with mr_io_scratch, all together; 0: none */
@@ -362,7 +366,8 @@ MR_API void mr_stage_info(const mr_stage *self, const char *format, ...) __attri
 MR_API void mr_stage_deliver(const mr_stage *self, const mr_frame *frame);
 
 /* The inputs of this call. Frames are borrowed until the call returns MR_DONE or an error; if there are several ports
- * each has one frame, batching stages have mr_io_count frames on port 0. mr_io_input(io) is frame 0 of port 0. */
+ * each has one frame, stages with a batch, or that gather, have mr_io_count frames on port 0. mr_io_input(io) is frame 0
+ * of port 0. */
 MR_API mr_frame *mr_io_input(const mr_io *io);
 MR_API mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index);
 MR_API size_t mr_io_count(const mr_io *io);

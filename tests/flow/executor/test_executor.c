@@ -406,12 +406,54 @@ static void what_cannot_be_watched_is_refused(void **state) {
     mr_executor_destroy(&seeded);
 }
 
+/* ---- idle workers ---- */
+typedef struct holder {
+    mr_task task;
+    atomic_bool runs, released;
+} holder;
+
+static void hold(void *context) {
+    holder *self = context;
+    atomic_store(&self->runs, true);
+    while (!atomic_load(&self->released))
+        sched_yield();
+}
+
+static bool becomes(mr_executor *executor, bool busy) {
+    for (int i = 0; i < 12000 && mr_executor_is_busy(executor) != busy; i++)
+        sleep_ms(5);
+    return mr_executor_is_busy(executor) == busy;
+}
+
+static void it_is_busy_while_every_worker_runs_a_task(void **state) {
+    (void)state;
+    mr_executor *executor = make(2, 0);
+    holder of[2] = {0};
+    assert_true(becomes(executor, false));
+    for (int i = 0; i < 2; i++) {
+        mr_task_init(&of[i].task, executor, hold, &of[i]);
+        assert_false(mr_executor_is_busy(executor));
+        mr_task_wake(&of[i].task);
+        while (!atomic_load(&of[i].runs))
+            sleep_ms(1);
+        assert_true(becomes(executor, i == 1));
+    }
+    atomic_store(&of[0].released, true);
+    assert_true(becomes(executor, false));
+    atomic_store(&of[1].released, true);
+    mr_executor_stop(executor);
+    for (int i = 0; i < 2; i++)
+        mr_task_fini(&of[i].task);
+    mr_executor_destroy(&executor);
+}
+
 int main(void) {
     static bool worker = false, thread = true;
     static bool *states[] = {&worker, &thread};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(no_wake_is_lost, states[0]),
         cmocka_unit_test_prestate(no_wake_is_lost, states[1]),
+        cmocka_unit_test(it_is_busy_while_every_worker_runs_a_task),
         cmocka_unit_test(timers_ring_in_simulated_time_exactly),
         cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[0]),
         cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[1]),

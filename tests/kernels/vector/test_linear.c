@@ -48,6 +48,42 @@ static void linear_layers(void **state) {
     check_linear(1000, 1280, 8, true);
 }
 
+/* The sums of each item are, bit by bit, those of a batch of one: whole blocks of outputs, parts of one, and more items
+ * than a stage gathers. */
+static void check_alone(int outputs, int inputs, int batch) {
+    size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
+    float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
+    float *dst = malloc((size_t)batch * dst_row * sizeof *dst), *one = malloc((size_t)outputs * sizeof *one);
+    mr_linear_work work = {.weights = weights, .bias = weights + inputs, .weight_stride = row, .bias_stride = row,
+                           .outputs = outputs, .inputs = inputs, .batch = batch, .alone = 1, .src = src,
+                           .src_stride = src_row, .dst = dst, .dst_stride = dst_row};
+    for (size_t i = 0; i < (size_t)batch * dst_row; i++)
+        dst[i] = NAN;
+    mr_linear(&work);
+    work.batch = 1;
+    work.dst = one;
+    for (size_t n = 0; n < (size_t)batch; n++) {
+        work.src = src + n * src_row;
+        mr_linear(&work);
+        assert_memory_equal(dst + n * dst_row, one, (size_t)outputs * sizeof *one);
+        assert_true(isnan(dst[n * dst_row + (size_t)outputs]) && isnan(dst[n * dst_row + (size_t)outputs + 1]));
+    }
+    free(weights);
+    free(src);
+    free(dst);
+    free(one);
+}
+
+static void items_of_a_batch_are_as_alone(void **state) {
+    (void)state;
+    static const int outputs[] = {1, 6, 7, 47, 48, 49, 95, 96, 100, 1000};
+    for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++)
+        for (int batch = 1; batch <= 9; batch++) {
+            check_alone(outputs[i], 1280, batch);
+            check_alone(outputs[i], 37, batch);
+        }
+}
+
 /* ---- products on several threads at once ----------------------------------------------------------------------- */
 
 enum { SHARED_OUTPUTS = 1000, SHARED_INPUTS = 1280, SHARED_THREADS = 4, SHARED_ROUNDS = 300 };
@@ -103,6 +139,7 @@ static void threads_multiply_at_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_layers),
+        cmocka_unit_test(items_of_a_batch_are_as_alone),
         cmocka_unit_test(threads_multiply_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,6 +168,7 @@ static void put_stage(yajl_gen json, const mr_plan_view *plan, const mr_view_sta
     mr_json_integer(json, "library_threads", stage->threads);
     mr_json_integer(json, "batch", stage->batch);
     put_known(json, "batch_timeout_ns", stage->batch_timeout_ns);
+    put_known(json, "gathers", stage->gathers > 1 ? stage->gathers : 0);
     mr_json_integer(json, "in_flight", stage->in_flight);
     mr_json_text(json, "on_error", stage->on_error);
     put_pools(json, plan, stage);

@@ -140,6 +140,8 @@ static void add_stage(mr_table *table, const mr_plan_view *plan, const mr_view_s
     add_threads(table, stage);
     if (stage->batch > 1 && stage->batch_timeout_ns > 0)
         mr_table_add(table, "%d in %s", stage->batch, mr_words_duration(stage->batch_timeout_ns, text));
+    else if (stage->gathers > 1)
+        mr_table_add(table, "1 to %d", stage->gathers);
     else
         mr_table_add(table, "%d", stage->batch);
     mr_table_add(table, "%d", stage->in_flight);
