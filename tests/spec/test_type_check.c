@@ -92,6 +92,7 @@ static void names_and_functions(void **state) {
     REFUSED("neither process nor map", type.process = NULL);
     REFUSED("both process and map", type.map = map);
     REFUSED("it has shape but not map", type.shape = shape);
+    REFUSED("its calls take only one", type.gathers = 4);
     REFUSED("neither inputs nor outputs", (type.inputs = type.outputs = NULL));
     REFUSED("map is for stages with one input", (type.inputs = NULL, type.process = NULL, type.map = map));
     REFUSED("`external` is for sources", type.external = true);
