@@ -157,7 +157,7 @@ typedef struct wish {
 static size_t add_nal(const stream *of, uint8_t room[ROOM], size_t at, const uint8_t *data, size_t bytes) {
     assert_in_range(at + 4 + bytes, 1, ROOM);
     for (int i = 0; i < 4; i++)
-        room[at + (size_t)i] = of->lengths ? (uint8_t)(bytes >> (24 - 8 * i)) : i == 3;
+        room[at + (size_t)i] = (uint8_t)(of->lengths ? bytes >> (24 - 8 * i) : (size_t)(i == 3));
     memcpy(room + at + 4, data, bytes);
     return at + 4 + bytes;
 }
