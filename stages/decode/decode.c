@@ -37,6 +37,7 @@ typedef struct decode_state {
     AVPacket *packet;
     AVFrame *picture;          /* the next to be emitted, if has_picture */
     AVFrame *following;        /* the one after it, if has_following */
+    AVFrame *reduced_picture;  /* has one that was decoded but not by codec, and not received yet */
     bool has_picture, has_following;
     verdict verdict;           /* on picture */
     bool taken;                /* the input of this call is among `needed`, or in the decoder */
@@ -60,6 +61,7 @@ typedef struct decode_state {
     uint64_t packets, pictures, left; /* of this source: sent, and well decoded; not needed */
     mr_still_notes stills;
     mr_reduced reduced;
+    mr_jpeg_decoder *jpeg;     /* NULL until there is one to be reduced */
     uint64_t scaled[MR_REDUCED_MOST + 1]; /* pictures of this source that were sent to be decoded at each scale */
     mr_early *early;           /* one for each entry, if calls overlap; all else is used in turn, the pool excepted */
     mr_early *present;         /* that of the call whose turn it is, if its packet was decoded early */
@@ -84,7 +86,8 @@ static int open_decode(mr_stage *self) {
     state->packet = av_packet_alloc();
     state->picture = av_frame_alloc();
     state->following = av_frame_alloc();
-    if (!state->packet || !state->picture || !state->following)
+    state->reduced_picture = av_frame_alloc();
+    if (!state->packet || !state->picture || !state->following || !state->reduced_picture)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (self->entries > 1 && mr_early_create(&state->early, self->entries))
         return MR_ERROR_MEMORY;
@@ -108,6 +111,7 @@ static void close_source(const mr_stage *self) {
     mr_early_close(state->early, self->entries);
     av_frame_unref(state->picture);
     av_frame_unref(state->following);
+    av_frame_unref(state->reduced_picture);
     mr_picture_pool_destroy(&state->pool);
 }
 
@@ -115,9 +119,11 @@ static void close_decode(mr_stage *self) {
     decode_state *state = self->state;
     av_frame_free(&state->picture);
     av_frame_free(&state->following);
+    av_frame_free(&state->reduced_picture);
     av_packet_free(&state->packet);
     close_decoder(state);
     mr_early_destroy(&state->early, self->entries);
+    mr_jpeg_decoder_destroy(&state->jpeg);
     sws_freeContext(state->scaler);
     mr_picture_pool_destroy(&state->pool);
     mr_decode_device_destroy(&state->device);
@@ -278,12 +284,21 @@ static const AVCodecContext *decoder_of(const decode_state *state) {
     return is_early(state) ? state->present->codec[state->present->scale] : state->codec;
 }
 
+/* As avcodec_receive_frame. */
+static int take_picture(decode_state *state, AVFrame *picture) {
+    if (is_early(state))
+        return mr_early_take(state->present, picture);
+    if (!state->reduced_picture->buf[0])
+        return mr_decoder_receive(state->codec, &state->pending, picture);
+    av_frame_move_ref(picture, state->reduced_picture);
+    return 0;
+}
+
 /* The decoder's next picture; false if it has none at present, or at all. */
 static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     decode_state *state = self->state;
     for (;;) {
-        int error = is_early(state) ? mr_early_take(state->present, picture)
-                                    : mr_decoder_receive(state->codec, &state->pending, picture);
+        int error = take_picture(state, picture);
         if (error >= 0) {
             mr_decode_device_crop(picture);
             return true;
@@ -317,6 +332,15 @@ static int send_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t number
     return lose_decoder(self, io, frame, status);
 }
 
+/* As mr_decoder_send. */
+static int decode(decode_state *state, const mr_frame *frame, int64_t number) {
+    if (state->present)
+        return mr_early_begin(state->present, number);
+    if (mr_decoder_reduce(state->codec, &state->jpeg, state->packet, frame, number, state->reduced_picture))
+        return 0;
+    return mr_decoder_send(state->codec, state->packet, frame, number);
+}
+
 /* After a failure there is no decoder any more, and the packet is settled. */
 static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
     decode_state *state = self->state;
@@ -330,8 +354,7 @@ static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
         return lose_decoder(self, io, frame, status);
     number = mr_pending_add(&state->pending, frame, mr_gaps_pass(&state->gaps, frame));
     state->packets++;
-    int error = state->present ? mr_early_begin(state->present, number)
-                               : mr_decoder_send(state->codec, state->packet, frame, number);
+    int error = decode(state, frame, number);
     while (!status && error < 0 && mr_decode_device_again(state->device))
         status = send_again(self, io, frame, number, &error);
     if (!status && error < 0)

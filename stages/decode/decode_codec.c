@@ -1,5 +1,8 @@
 #include "stages/decode/decode_codec.h"
 
+#include <libavutil/pixdesc.h>
+#include <string.h>
+
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_still.h"
@@ -56,12 +59,16 @@ bool mr_decoder_is_used_up(const mr_frame *frame) {
     return frame->media->still && mr_still_lacks_tables(stream->codec_id, plane->data, plane->bytes);
 }
 
-int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number) {
+static void announce(AVCodecContext *codec, const mr_frame *frame, int64_t number) {
     /* A still picture that does not say its aspect ratio does not have that of the one before. */
     if (frame->media->still && !(codec->active_thread_type & FF_THREAD_FRAME))
         codec->sample_aspect_ratio = (AVRational){0, 1};
     codec->reordered_opaque = number;
     mr_av_forget();
+}
+
+int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number) {
+    announce(codec, frame, number);
     int error = mr_packet_lend(packet, frame);
     if (error >= 0)
         error = avcodec_send_packet(codec, packet);
@@ -93,4 +100,72 @@ int mr_decoder_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame
     if (error >= 0)
         picture->reordered_opaque = number_of(codec, pending, picture);
     return error;
+}
+
+/* ---- reduced pictures ------------------------------------------------------------------------------------------ */
+
+/* Makes the packet hold only the first bytes of its picture, and the marker of its end, so long as `least`. */
+static int keep_header(AVPacket *packet, size_t header, size_t least) {
+    static const uint8_t end[] = {0xff, 0xd9};
+    size_t bytes = header + sizeof end > least ? header + sizeof end : least;
+    AVBufferRef *buffer = av_buffer_allocz(bytes + AV_INPUT_BUFFER_PADDING_SIZE);
+    if (!buffer)
+        return AVERROR(ENOMEM);
+    memcpy(buffer->data, packet->data, header);
+    memcpy(buffer->data + header, end, sizeof end);
+    av_buffer_unref(&packet->buf);
+    packet->buf = buffer;
+    packet->data = buffer->data;
+    packet->size = (int)bytes;
+    return 0;
+}
+
+/* A picture without a scan, which libavcodec takes for whole. It refuses data that are too few for the size. */
+static int decode_header(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, size_t header, int64_t number,
+                         size_t least, AVFrame *picture) {
+    announce(codec, frame, number);
+    int error = mr_packet_lend(packet, frame);
+    if (error >= 0)
+        error = keep_header(packet, header, least);
+    if (error >= 0)
+        error = avcodec_send_packet(codec, packet);
+    av_packet_unref(packet);
+    return error < 0 ? error : avcodec_receive_frame(codec, picture);
+}
+
+static bool take_memory(const AVFrame *picture, int count, mr_jpeg_plane planes[3]) {
+    const AVPixFmtDescriptor *about = av_pix_fmt_desc_get(picture->format);
+    if (!about || about->nb_components != count || about->flags & (AV_PIX_FMT_FLAG_RGB | AV_PIX_FMT_FLAG_PAL) ||
+        about->comp[0].depth != 8 || picture->interlaced_frame)
+        return false;
+    for (int i = 0; i < count; i++) {
+        int right = i ? about->log2_chroma_w : 0, down = i ? about->log2_chroma_h : 0;
+        if (planes[i].width != AV_CEIL_RSHIFT(picture->width, right) ||
+            planes[i].height != AV_CEIL_RSHIFT(picture->height, down) || about->comp[i].plane != i)
+            return false;
+        planes[i].data = picture->data[i];
+        planes[i].stride = picture->linesize[i];
+    }
+    return true;
+}
+
+bool mr_decoder_reduce(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
+                       int64_t number, AVFrame *picture) {
+    enum { BLOCK_SCALE = 3, BLOCKS_PER_BYTE = 4 };
+    const AVCodecParameters *stream = frame->media->codec;
+    const mr_plane *data = &frame->plane[0];
+    if (!codec->lowres || !frame->media->still || stream->codec_tag || (!*jpeg && mr_jpeg_decoder_create(jpeg)))
+        return false;
+    size_t header = mr_jpeg_open(*jpeg, data->data, data->bytes);
+    if (!header)
+        return false;
+    mr_jpeg_plane planes[3];
+    int count = mr_jpeg_planes(*jpeg, codec->lowres, planes), rest = BLOCK_SCALE - codec->lowres;
+    size_t blocks = (size_t)AV_CEIL_RSHIFT(planes[0].width, rest) * (size_t)AV_CEIL_RSHIFT(planes[0].height, rest);
+    size_t least = (blocks + BLOCKS_PER_BYTE - 1) / BLOCKS_PER_BYTE;
+    if (data->bytes >= least && decode_header(codec, packet, frame, header, number, least, picture) >= 0 &&
+        take_memory(picture, count, planes) && mr_jpeg_decode(*jpeg, codec->lowres, planes))
+        return true;
+    av_frame_unref(picture);
+    return false;
 }

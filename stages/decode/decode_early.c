@@ -34,6 +34,7 @@ void mr_early_destroy(mr_early **early, int count) {
         mr_early *one = &(*early)[i];
         av_frame_free(&one->picture);
         av_packet_free(&one->packet);
+        mr_jpeg_decoder_destroy(&one->jpeg);
         for (int scale = 0; scale <= MR_REDUCED_MOST; scale++)
             avcodec_free_context(&one->codec[scale]);
     }
@@ -68,8 +69,11 @@ void mr_early_decode(mr_early *early, mr_decoder_params *params, const mr_stage 
         return;
     int64_t ticket = draw_ticket();
     early->scale = params->scale;
-    early->sent = mr_decoder_send(codec, early->packet, frame, ticket);
-    early->received = avcodec_receive_frame(codec, early->picture);
+    early->sent = early->received = 0;
+    if (!mr_decoder_reduce(codec, &early->jpeg, early->packet, frame, ticket, early->picture)) {
+        early->sent = mr_decoder_send(codec, early->packet, frame, ticket);
+        early->received = avcodec_receive_frame(codec, early->picture);
+    }
     early->patched = mr_picture_pool_patched(params->pool, ticket);
     snprintf(early->complaint, sizeof early->complaint, "%s", mr_av_complaint());
     early->done = true;

@@ -15,6 +15,7 @@ typedef struct mr_early {
     AVPacket *packet;
     AVFrame *picture;
     mr_reduced reduced;
+    mr_jpeg_decoder *jpeg; /* NULL until there is one to be reduced */
     bool done;            /* a packet was decoded; all below is about it */
     bool taken;           /* it is the one before the decoder in the order of packets: mr_early_take */
     int scale;
