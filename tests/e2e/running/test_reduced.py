@@ -55,6 +55,8 @@ KINDS = {
     "gray": write_pillow("L"),
     "progressive": write_pillow(progressive=True),
     "restarts": write_pillow(restart_marker_blocks=5),
+    "a code of its own": write_pillow(optimize=True),
+    "quality 100": lambda path: Image.fromarray(photo()[..., ::-1]).save(path, quality=100, subsampling=0),
     "EXIF with a thumbnail": write_pillow(exif=b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0\0\0\xff\xd8\xff\xc3\0\x0b\x08\xff\xd9"),
 }
 

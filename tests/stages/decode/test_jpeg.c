@@ -242,7 +242,7 @@ static lowres_answer compare(int scale) {
 }
 
 static void made_pictures_are_those_of_libavcodec(void **state) {
-    enum { CASES = 900 };
+    enum { CASES = 450 };
     (void)state;
     for (int i = 0; i < CASES; i++) {
         make_picture(i);
@@ -281,7 +281,7 @@ static void damage(size_t from) {
 
 /* Damage may leave a picture whole: other coefficients, or numbers that do not matter. */
 static void damaged_pictures_are_refused_or_those_of_libavcodec(void **state) {
-    enum { CASES = 6000 };
+    enum { CASES = 3000 };
     int refused = 0;
     (void)state;
     for (int i = 0; i < CASES; i++) {
