@@ -114,6 +114,8 @@ static slot *make_slot(mr_gallery *gallery) {
 static slot *slot_of(mr_gallery *gallery, uint32_t source) {
     const char *id = mr_stage_source_id(gallery->params.stage, source);
     slot *at = find_slot(gallery, id);
+    if (at)
+        at->source = source; /* one that comes again may have another place */
     if (at || strlen(id) >= ID_BYTES || !(at = make_slot(gallery)))
         return at;
     memcpy(at->id, id, strlen(id) + 1);

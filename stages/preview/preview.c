@@ -13,7 +13,7 @@
 #include "stages/preview/gallery.h"
 #include "stages/preview/server.h"
 
-enum { LEAST_TOKEN = 16, MOST_TOKEN = 1024, TITLE_BYTES = 256 };
+enum { LEAST_TOKEN = 16, MOST_TOKEN = 1024 };
 
 typedef struct preview_options {
     const char *listen;
@@ -126,14 +126,12 @@ static int start_server(mr_stage *self, const preview_options *given, const char
     preview_state *state = self->state;
     mr_address address;
     int fd, port;
-    char title[TITLE_BYTES];
-    snprintf(title, sizeof title, "%s", self->id);
     int status = mr_address_parse(given->listen, &address);
     if (!status)
         status = mr_address_listen(&address, given->listen, &fd, &port);
     if (status)
         return status;
-    const mr_preview_server_params params = {.title = title, .token = token, .fd = fd,
+    const mr_preview_server_params params = {.title = self->id, .token = token, .fd = fd,
                                              .most_viewers = (int)given->viewers, .timeout_ns = given->timeout,
                                              .gallery = state->gallery};
     status = mr_preview_server_create(&state->server, &params);
