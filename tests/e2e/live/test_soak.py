@@ -1,0 +1,30 @@
+"""tools/soak/live.py in small: that it runs, and that what it promises holds where a proxy rewrites a camera's times."""
+import json
+import sys
+
+import streams
+from harness import MILLRACE, ROOT, Case, call, main
+
+
+class Soak(Case):
+    def run_parts(self, *arguments):
+        return call([sys.executable, ROOT / "tools/soak/live.py", "--millrace", MILLRACE, *arguments])
+
+    def test_times(self):
+        streams.rtsp(self, f"/a={streams.pattern()}")  # skips where there is no server
+        found = self.folder / "found.json"
+        done = self.run_parts("--parts", "times", "--seconds", "5", "--size", "320x240", "--json", found)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        [line] = [json.loads(text) for text in found.read_text().splitlines()]
+        self.assertEqual((line["part"], line["wrong"], line["epochs"], line["packets_lost"]), ("times", [], 1, 0))
+        self.assertGreater(line["rows"], 60)
+        self.assertIn("median_ms", done.stdout)
+
+    def test_parts_are_named(self):
+        done = self.run_parts("--parts", "none")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no part none; parts are faults, ", done.stderr)
+
+
+if __name__ == "__main__":
+    main()
