@@ -22,7 +22,7 @@ static const AVRational nanoseconds = {1, 1000000000};
 /* ---- where a scheme may lead to ---------------------------------------------------------------------------------- */
 
 /* Playlists and manifests come over HTTP alone, and lead to HTTP alone. From https nothing leads to http. */
-#define WEB "hls,dash,mpjpeg,mjpeg,mov,mp4,matroska,webm,mpegts,flv,avi,ogg,asf,h264,hevc,ivf,gif,mpeg,mpegvideo,nut," \
+#define WEB "hls,mpjpeg,mjpeg,mov,mp4,matroska,webm,mpegts,flv,avi,ogg,asf,h264,hevc,ivf,gif,mpeg,mpegvideo,nut," \
             "jpeg_pipe,png_pipe,webp_pipe,aac,webvtt"
 
 static const struct scheme {
@@ -44,6 +44,12 @@ static const struct scheme *scheme_of(const char *url) {
         if (mr_url_has_scheme(url, schemes[i].name))
             return &schemes[i];
     return &schemes[count - 1];
+}
+
+/* libavformat opens the parts of DASH without asking for leave: neither would their hosts be compared, nor their servers'
+ * certificates verified. */
+static bool may_be_dash(const mr_connection_params *params) {
+    return mr_url_has_scheme(params->url, "http") && !params->allow_hosts;
 }
 
 static bool is_web(const char *url) {
@@ -90,6 +96,9 @@ static int fail(mr_libav_input *input, int error, const char *step) {
                        seconds);
     int status = status_of(input, error);
     snprintf(complaint, sizeof complaint, "%s", mr_av_complaint());
+    if (strstr(complaint, "Format not on whitelist"))
+        return mr_fail(MR_ERROR_DATA, "%s: its format is not read; DASH is only over http:// and without allow_hosts",
+                       input->params->url);
     const char *advice = strstr(complaint, "certificate failed") ? "; ca_file names authorities to trust" : "";
     snprintf(text, sizeof text, "%s: %s: %s%s%s%s%s", input->params->url, step, mr_av_words(error),
              *complaint ? " (" : "", complaint, advice, *complaint ? ")" : "");
@@ -213,11 +222,21 @@ static int open_description(mr_libav_input *input) {
     return status;
 }
 
+/* When libavformat (5.1) reads the manifest again, it reads parts again, and damages its memory. */
+static int refuse_live_dash(const mr_libav_input *input) {
+    const AVFormatContext *format = input->format;
+    bool live = format->duration == AV_NOPTS_VALUE || format->duration <= 0;
+    if (strcmp(format->iformat->name, "dash") != 0 || !live)
+        return MR_OK;
+    return mr_fail(MR_ERROR_UNAVAILABLE, "%s: DASH is read only if it is recorded: of a live stream take HLS",
+                   input->params->url);
+}
+
 static int open_format(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
     const struct scheme *scheme = scheme_of(params->url);
     bool description = strcmp(scheme->name, "sdp") == 0;
-    char url[MR_URL_BYTES];
+    char url[MR_URL_BYTES], formats[sizeof WEB + sizeof "dash,"];
     AVDictionary *options = NULL;
     input->format = avformat_alloc_context();
     input->packet = av_packet_alloc();
@@ -234,13 +253,14 @@ static int open_format(mr_libav_input *input) {
         return status;
     set_protocol(params, &options);
     av_dict_set(&options, "protocol_whitelist", scheme->protocols, 0);
-    av_dict_set(&options, "format_whitelist", scheme->formats, 0);
+    snprintf(formats, sizeof formats, "%s%s", may_be_dash(params) ? "dash," : "", scheme->formats);
+    av_dict_set(&options, "format_whitelist", formats, 0);
     av_dict_set(&options, "analyzeduration", analyze_us, 0);
     av_dict_set(&options, "probesize", probe_bytes, 0);
     av_dict_set(&options, "fpsprobesize", "0", 0);
     int error = avformat_open_input(&input->format, url, description ? av_find_input_format("sdp") : NULL, &options);
     av_dict_free(&options);
-    return error < 0 ? fail(input, error, "it cannot be opened") : MR_OK;
+    return error < 0 ? fail(input, error, "it cannot be opened") : refuse_live_dash(input);
 }
 
 /* A description has named all streams by now, unless it is one of a transport stream. */
@@ -305,12 +325,14 @@ static int describe(mr_libav_input *input) {
     return MR_OK;
 }
 
-/* The demuxer of joined JPEGs counts 25 pictures a second, however they come. */
+/* The demuxer of joined JPEGs counts 25 pictures a second, however they come. The bytes of a playlist or a manifest are
+ * not those of what it lists, which may go on. */
 static void find_kind(mr_libav_input *input) {
     const AVFormatContext *format = input->format;
     bool joined = av_match_name(format->iformat->name, "mpjpeg,mjpeg");
     bool still = strstr(format->iformat->name, "_pipe") != NULL;
-    bool sized = format->pb && avio_size(format->pb) > 0;
+    bool lists = av_match_name(format->iformat->name, "hls,dash");
+    bool sized = !lists && format->pb && avio_size(format->pb) > 0;
     input->timeless = joined;
     input->recorded = is_web(input->params->url) &&
                       (still || sized || (format->duration != AV_NOPTS_VALUE && format->duration > 0));

@@ -263,16 +263,21 @@ class Web(Live):
         (self.folder / "there.m3u8").write_text(line.format(f"{there}/part.ts"))
         (self.folder / "here.m3u8").write_text(line.format(f"file://{self.folder}/part.ts"))
         (self.folder / "good.m3u8").write_text(line.format("part.ts"))
+        self.make_clip("clip.mpd", "-f", "dash", "-seg_duration", "1")
+        text = (self.folder / "clip.mpd").read_text()
+        (self.folder / "clip.mpd").write_text(text.replace("<Period ", f"<BaseURL>{there}/</BaseURL><Period ", 1))
         only = "allow_hosts: 127.0.0.1, " + SOON
         child = self.begin({"good": f"uri: '{url}/good.m3u8', {only}", "led": f"uri: '{url}/to?{there}/clip.mp4', {only}",
-                            "named": f"uri: '{url}/there.m3u8', {only}", "file": f"uri: '{url}/here.m3u8', {SOON}"})
+                            "named": f"uri: '{url}/there.m3u8', {only}", "file": f"uri: '{url}/here.m3u8', {SOON}",
+                            "dash": f"uri: '{url}/clip.mpd', {only}"})
         self.wait_until(lambda: len(self.rows("good")) == 50, child)
         for name in ("led", "named"):
             self.assertIn("it leads to localhost, which allow_hosts does not have",
                           self.await_state(child, name, "away", "failed")["why"])
         self.await_state(child, "file", "away", "failed", "ended")
+        self.assertIn("without allow_hosts", self.await_state(child, "dash", "away")["why"])
         child.kill()
-        for name in ("led", "named", "file"):
+        for name in ("led", "named", "file", "dash"):
             self.assertEqual(self.rows(name), [])
         self.write("version: 1\npipeline: p\nsources: {cam: {uri: 'http://example.org/a', allow_hosts: ['*.lan']}}\n"
                    "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
@@ -280,6 +285,20 @@ class Web(Live):
         self.assertEqual(done.returncode, 78)
         self.assertIn("pipeline.yaml:3:", done.stderr)
         self.assertIn("allow_hosts does not have example.org", done.stderr)
+
+    def test_live_lists(self):
+        """Of live streams: HLS, which is connected to again if it stops, since only recordings end; not DASH."""
+        options = ["-window_size", "5", "-seg_duration", "1", "-f", "dash", self.folder / "live.mpd"]
+        streams.ffmpeg(self, "320x240", 20, *options)
+        sender = streams.ffmpeg(self, "320x240", 20, "-hls_time", "1", "-f", "hls", self.folder / "live.m3u8")
+        self.wait_until(lambda: (self.folder / "live.m3u8").exists() and (self.folder / "live.mpd").exists())
+        url, _ = streams.web(self, self.folder)
+        child = self.begin({"hls": f"uri: '{url}/live.m3u8', stall: 4s, {SOON}", "dash": f"uri: '{url}/live.mpd', {SOON}"})
+        self.wait_until(lambda: len(self.rows("hls")) > 10, child)
+        sender.kill()
+        self.assertIn("of a live stream take HLS", self.await_state(child, "dash", "away")["why"])
+        self.assertIn("no picture came", self.await_state(child, "hls", "stalled", "connecting")["why"])
+        self.finish(child)
 
     def test_hosts_of_kept_connections(self):
         """A server that keeps connections leads to another host once the first parts were read."""
