@@ -95,8 +95,9 @@ static int write_new(const char *path, const void *content, size_t bytes) {
         at += done > 0 ? done : 0;
         bytes -= done > 0 ? (size_t)done : 0;
     }
-    int status = bytes || fsync(fd) ? mr_file_fail("write to", path) : MR_OK;
+    int status = bytes || fsync(fd) ? mr_file_fail("write to", path) : MR_OK, error = errno;
     close(fd);
+    errno = error;
     return status;
 }
 
@@ -140,8 +141,10 @@ int mr_file_replace(const char *path, const void *content, size_t bytes) {
     int status = write_new(part, content, bytes);
     if (!status && rename(part, path))
         status = mr_file_fail("write to", path);
+    int error = errno;
     if (status)
         unlink(part);
+    errno = error;
     return status ? status : sync_folder(path);
 }
 

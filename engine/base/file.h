@@ -21,7 +21,8 @@ int mr_file_can_make(const char *path);
 int mr_file_make_folder(const char *path);
 /* Puts a file with that content in the place of the one of that name, whole or not at all: it is written beside it
  * ("NAME.part"), brought to the disk, renamed, and its folder brought to the disk. A "NAME.part" that was left behind
- * is removed, and a link of that name is not followed. One at a time for each name (mr_file_lock). */
+ * is removed, and a link of that name is not followed. One at a time for each name (mr_file_lock). If it fails errno
+ * tells why. */
 int mr_file_replace(const char *path, const void *content, size_t bytes);
 /* Keeps other programs off the file of that name, which may be replaced and need not be there: "NAME.lock" is made and
  * locked, with this process's number in it. MR_ERROR_IO if it is locked already, with the number of its owner. A file

@@ -338,14 +338,17 @@ static int call_flush(mr_entry_task *entry, mr_slot *slot, uint32_t source) {
 }
 
 /* Passes the slot's marks on, and flushes the frames that the stage still holds of sources that have ended. MR_MORE:
- * flush is to be called again once its outputs are gone; MR_ERROR_AGAIN: once there is a buffer. */
+ * flush is to be called again once its outputs are gone; MR_ERROR_AGAIN: once there is a buffer; MR_WAIT: at the time
+ * that it has given. */
 static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     for (; slot->mark_next < slot->mark_count; slot->mark_next++) {
         mr_item *mark = &slot->marks[slot->mark_next];
         if (mark->kind == MR_ITEM_END && instance->self.type->flush && !atomic_load(&instance->failed)) {
             int answer = call_flush(entry, slot, mark->source);
-            if (answer == MR_MORE || answer == MR_ERROR_AGAIN)
+            if (answer == MR_WAIT)
+                mr_task_wake_at(&entry->task, atomic_load_explicit(&instance->wake_ns, memory_order_relaxed));
+            if (answer == MR_MORE || answer == MR_WAIT || answer == MR_ERROR_AGAIN)
                 return answer;
             if (answer < 0)
                 fail_call(instance, slot, answer);

@@ -1,5 +1,6 @@
 #include "stages/video/recording.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,8 +63,8 @@ static void describe(const mr_recording *recording, yajl_gen json, bool complete
     yajl_gen_map_close(json);
 }
 
-/* A recording without it is still a recording. */
-static void note(mr_recording *recording, bool complete) {
+/* A recording without it is still a recording. MR_ERROR_AGAIN: the disk is full. */
+static int note(mr_recording *recording, bool complete) {
     char path[MR_VIDEO_PATH + 8], *text = NULL;
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
@@ -77,12 +78,19 @@ static void note(mr_recording *recording, bool complete) {
     }
     if (stream)
         fclose(stream);
+    errno = 0;
     if (!status)
         status = mr_file_replace(path, text, bytes);
+    int full = status ? mr_full_meet(&recording->full, recording->self, errno, path) : MR_OK;
     free(text);
+    recording->noted = !status;
+    if (full)
+        return full;
     if (status)
         mr_stage_warn(recording->self, "%s cannot be written: %s", path, mr_message());
-    recording->noted = true;
+    else
+        mr_full_pass(&recording->full, recording->self, path);
+    return MR_OK;
 }
 
 /* ---- one file ---------------------------------------------------------------------------------------------------- */
@@ -92,11 +100,13 @@ static int open_file(mr_recording *recording, const mr_cached *start) {
     if (status)
         return status;
     recording->begun_ns = mr_clock_date_ns() - (recording->cache.last->time_ns - start->time_ns);
-    status = mr_video_file_make(&recording->file, &recording->keep.names, recording->number, recording->begun_ns, false);
+    status = mr_video_file_make(&recording->file, &recording->keep.names, recording->number, recording->begun_ns, false,
+                                &recording->full, recording->self);
     if (status) {
         mr_muxer_close(&recording->muxer);
         return status;
     }
+    recording->broken = false;
     recording->number++;
     recording->files++;
     recording->packets = recording->trigger_count = 0;
@@ -121,8 +131,10 @@ int mr_recording_put(mr_recording *recording) {
     int status = mr_video_file_write(&recording->file, recording->muxer, &recording->full, recording->self);
     if (status || !recording->file.ending)
         return status;
+    status = note(recording, true);
+    if (status)
+        return status;
     mr_muxer_close(&recording->muxer);
-    note(recording, true);
     status = mr_video_file_close(&recording->file);
     mr_video_keep_apply(&recording->keep, recording->self, recording->file.name);
     return status;
@@ -164,22 +176,35 @@ static bool is_over(const mr_recording *recording, const mr_cached *packet) {
     return packet->frame.flags & MR_FRAME_KEY && packet->time_ns - recording->start_ns >= recording->longest_ns;
 }
 
-/* The newest trigger goes along if it belongs to the next file. */
-static int begin_next(mr_recording *recording, const mr_cached *key) {
+/* The packet behind the last one that was written. */
+static mr_cached *unwritten(const mr_recording *recording) {
+    mr_cached *packet = recording->cache.first;
+    for (mr_cached *one = packet; one; one = one->next)
+        if (one->written)
+            packet = one->next;
+    return packet;
+}
+
+/* Another file follows the one that was ended. The newest trigger goes along if it belongs to it. */
+static int go_on(mr_recording *recording, const mr_cached *key) {
     size_t listed = recording->trigger_count < MR_TRIGGERS_LISTED ? recording->trigger_count : MR_TRIGGERS_LISTED;
     const mr_trigger last = recording->triggers[listed ? listed - 1 : 0];
-    bool goes_along = listed && last.pts_ns >= key->frame.pts_ns;
+    int status = open_file(recording, key);
+    recording->broken = status == MR_ERROR_AGAIN;
+    if (status)
+        return status;
+    if (listed && last.pts_ns >= key->frame.pts_ns)
+        list(recording, &last);
+    note(recording, false);
+    return MR_OK;
+}
+
+static int begin_next(mr_recording *recording, const mr_cached *key) {
     int status = end_file(recording);
     if (!status)
         status = mr_recording_put(recording);
     recording->broken = status == MR_ERROR_AGAIN;
-    if (!status)
-        status = open_file(recording, key);
-    if (!status && goes_along)
-        list(recording, &last);
-    if (!status)
-        note(recording, false);
-    return status;
+    return status ? status : go_on(recording, key);
 }
 
 /* A picture is wanted if it is decoded before the end, or shown before one that was written. */
@@ -207,10 +232,20 @@ static bool is_out_of_reach(const mr_recording *recording, const mr_cached *pack
     return packet->time_ns > recording->end_ns + recording->cache.keep_ns;
 }
 
+/* The disk was full where a file followed another: it is begun now, if there is anything for it. */
+static int resume(mr_recording *recording) {
+    mr_cached *start = unwritten(recording);
+    recording->broken = start && is_wanted(recording, start);
+    int status = recording->broken ? go_on(recording, start) : MR_OK;
+    return status || !recording->muxer ? status : write_from(recording, start);
+}
+
 int mr_recording_add(mr_recording *recording, const mr_frame *frame) {
     int status = recording->held ? MR_OK : mr_record_cache_add(&recording->cache, frame, &recording->held);
     const mr_cached *packet = recording->held;
-    if (!status && packet && recording->muxer && recording->writes)
+    if (!status && packet && !recording->muxer && recording->broken)
+        status = resume(recording);
+    else if (!status && packet && recording->muxer && recording->writes)
         status = write_from(recording, recording->held);
     else if (!status && packet && recording->muxer && is_out_of_reach(recording, packet))
         status = end_file(recording);
@@ -220,15 +255,6 @@ int mr_recording_add(mr_recording *recording, const mr_frame *frame) {
 }
 
 /* ---- triggers ---------------------------------------------------------------------------------------------------- */
-
-/* The packet behind the last one that was written. */
-static mr_cached *unwritten(const mr_recording *recording) {
-    mr_cached *packet = recording->cache.first;
-    for (mr_cached *one = packet; one; one = one->next)
-        if (one->written)
-            packet = one->next;
-    return packet;
-}
 
 static int join(mr_recording *recording, const mr_trigger *trigger) {
     int64_t end_ns = trigger->pts_ns + recording->after_ns;
@@ -242,7 +268,6 @@ static int join(mr_recording *recording, const mr_trigger *trigger) {
 static int begin_file(mr_recording *recording, const mr_trigger *trigger) {
     int64_t from_ns = trigger->pts_ns - recording->before_ns;
     mr_cached *start = recording->broken ? unwritten(recording) : mr_record_cache_start(&recording->cache, from_ns);
-    recording->broken = false;
     if (!start || start->time_ns > trigger->pts_ns + recording->after_ns) {
         mr_stage_warn(recording->self, "%s: the packets around %.3f s are not in memory any more, or were written",
                       recording->self->source_id, (double)trigger->pts_ns / 1e9);

@@ -11,31 +11,35 @@
 
 enum { MOST_AGAIN = 10000 };
 
-static int open_new(mr_video_file *file) {
+/* *exists: a file has that name. */
+static int open_new(mr_video_file *file, mr_full *full, const mr_stage *self, bool *exists) {
     int fd = open(file->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_EXCL, 0666);
-    if (fd < 0 && errno == EEXIST)
-        return mr_fail(MR_ERROR_AGAIN, "%s exists", file->path);
+    int error = errno, status = fd < 0 ? mr_full_meet(full, self, error, file->path) : MR_OK;
+    *exists = fd < 0 && error == EEXIST;
+    errno = error;
     if (fd < 0)
-        return mr_file_fail("write to", file->path);
+        return status ? status : mr_file_fail("write to", file->path);
     flock(fd, LOCK_EX | LOCK_NB); /* other programs see that it is being written */
     file->fd = fd;
     return MR_OK;
 }
 
 int mr_video_file_make(mr_video_file *file, const mr_video_names *names, uint64_t number, int64_t begun_ns,
-                       bool replaces) {
-    bool regular = false;
-    int status = MR_ERROR_AGAIN;
+                       bool replaces, mr_full *full, const mr_stage *self) {
+    bool regular = false, exists = true;
+    int status = MR_OK;
     *file = (mr_video_file){0};
-    for (int again = 0; status == MR_ERROR_AGAIN && again < MOST_AGAIN; again++) {
+    for (int again = 0; exists && again < MOST_AGAIN; again++) {
         status = mr_video_name_print(file->name, names->pattern, names->source, number, begun_ns / 1000000000, again);
         if (status)
             return status;
         if (snprintf(file->path, sizeof file->path, "%s/%s", names->folder, file->name) >= (int)sizeof file->path)
             return mr_fail(MR_ERROR_IO, "%s: the path is too long", names->folder);
-        status = replaces ? mr_file_take(file->path, &file->fd, &regular) : open_new(file);
+        if (replaces)
+            return mr_file_take(file->path, &file->fd, &regular);
+        status = open_new(file, full, self, &exists);
     }
-    return status == MR_ERROR_AGAIN ? MR_ERROR_IO : status;
+    return status;
 }
 
 int mr_video_file_write(mr_video_file *file, mr_muxer *muxer, mr_full *full, const mr_stage *self) {

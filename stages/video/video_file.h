@@ -16,9 +16,10 @@ typedef struct mr_video_file {
 } mr_video_file;
 
 /* Makes the file of that number, begun at that time (ns since 1970), under a name that no file has; `replaces`: under
- * the first name, and a file that has it is emptied. MR_ERROR_IO and MR_ERROR_PERMISSION. */
+ * the first name, and a file that has it is emptied. MR_ERROR_AGAIN: the disk is full, and it is to be called again;
+ * MR_ERROR_IO and MR_ERROR_PERMISSION. */
 int mr_video_file_make(mr_video_file *file, const mr_video_names *names, uint64_t number, int64_t begun_ns,
-                       bool replaces);
+                       bool replaces, mr_full *full, const mr_stage *self);
 /* Writes what the muxer has, and makes it forget that. MR_ERROR_AGAIN: the disk is full, and it is to be called
  * again. */
 int mr_video_file_write(mr_video_file *file, mr_muxer *muxer, mr_full *full, const mr_stage *self);

@@ -1,5 +1,6 @@
 #include "stages/video/video_files.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -73,22 +74,23 @@ static int begin(mr_video_files *files, const mr_stage *self) {
 
 /* ---- one file ---------------------------------------------------------------------------------------------------- */
 
-static int open_file(mr_video_files *files, const mr_frame *key) {
+static int open_file(mr_video_files *files, const mr_stage *self, const mr_frame *key) {
+    bool fresh = !files->muxer;
     int status = MR_OK;
     files->entry = (mr_hls_entry){.begun_ns = mr_clock_date_ns(), .discontinuity = files->broken};
-    if (!files->muxer)
+    if (fresh)
         status = mr_muxer_open(&files->muxer, files->container, key);
     else
         mr_muxer_repeat_headers(files->muxer);
     if (status)
         return status;
     status = mr_video_file_make(&files->file, &files->keep.names, files->number, files->entry.begun_ns,
-                                files->replaces);
-    files->replaces = false;
-    if (status) {
+                                files->replaces, &files->full, self);
+    if (status && fresh)
         mr_muxer_close(&files->muxer);
+    if (status)
         return status;
-    }
+    files->replaces = false;
     mr_media_unref(&files->media);
     files->media = mr_media_ref(key->media);
     files->epoch = key->identity.epoch;
@@ -106,17 +108,26 @@ static int end_file(mr_video_files *files, bool goes_on) {
     return stays ? mr_muxer_cut(files->muxer) : mr_muxer_end(files->muxer);
 }
 
-static void list_file(mr_video_files *files, const mr_stage *self, bool ended) {
+/* MR_ERROR_AGAIN: the disk is full, and it is to be called again. What else is wrong with it is reported. */
+static int list_file(mr_video_files *files, const mr_stage *self, bool ended) {
     char name[MR_VIDEO_NAME], path[MR_VIDEO_PATH];
     int status = mr_video_name_print(name, files->given->name, self->source_id, 0, 0, 0);
     snprintf(path, sizeof path, "%s/%s", files->given->path, name);
+    errno = 0;
     if (!status)
         status = mr_hls_write(&files->hls, path, ended);
+    int full = status ? mr_full_meet(&files->full, self, errno, path) : MR_OK;
+    files->unlisted = full == MR_ERROR_AGAIN;
+    if (full)
+        return full;
     if (status)
         mr_stage_warn(self, "%s: the playlist cannot be written: %s", self->source_id, mr_message());
+    else
+        mr_full_pass(&files->full, self, path);
+    return MR_OK;
 }
 
-/* After the last byte was written. */
+/* After the last byte was written. Files that are too old go even if the playlist has no room: they may make it. */
 static int finish_file(mr_video_files *files, const mr_stage *self) {
     if (files->broken)
         mr_muxer_close(&files->muxer);
@@ -125,7 +136,8 @@ static int finish_file(mr_video_files *files, const mr_stage *self) {
         snprintf(files->entry.name, sizeof files->entry.name, "%s", files->file.name);
         files->entry.duration_ns = files->last_ns > files->first_ns ? files->last_ns - files->first_ns : 0;
         status = mr_hls_add(&files->hls, &files->entry);
-        list_file(files, self, false);
+        if (!status)
+            status = list_file(files, self, false);
     }
     mr_video_keep_apply(&files->keep, self, files->file.name);
     return status;
@@ -133,9 +145,10 @@ static int finish_file(mr_video_files *files, const mr_stage *self) {
 
 /* Writes what the muxer has. MR_ERROR_AGAIN: the disk is full. */
 static int put(mr_video_files *files, const mr_stage *self) {
-    if (!files->file.fd || !files->muxer)
-        return MR_OK;
-    int status = mr_video_file_write(&files->file, files->muxer, &files->full, self);
+    int status = files->unlisted ? list_file(files, self, false) : MR_OK;
+    if (status || !files->file.fd || !files->muxer)
+        return status;
+    status = mr_video_file_write(&files->file, files->muxer, &files->full, self);
     return !status && files->file.ending ? finish_file(files, self) : status;
 }
 
@@ -195,7 +208,7 @@ int mr_video_files_take(mr_video_files *files, mr_stage *self, mr_io *io) {
             mr_io_drop(io, frame, "no key frame");
             return MR_DONE;
         } else {
-            status = open ? MR_OK : open_file(files, frame);
+            status = open ? MR_OK : open_file(files, self, frame);
             if (!status)
                 status = write_packet(files, frame);
         }
@@ -212,11 +225,9 @@ int mr_video_files_flush(mr_video_files *files, mr_stage *self, mr_io *io) {
     int status = files->file.fd && !files->file.ending ? end_file(files, false) : MR_OK;
     if (!status)
         status = put(files, self);
-    if (status == MR_ERROR_AGAIN)
-        return mr_full_wait(io);
     if (!status && mr_video_is_hls(files->given) && files->hls.count)
-        list_file(files, self, true);
-    return status;
+        status = list_file(files, self, true);
+    return status == MR_ERROR_AGAIN ? mr_full_wait(io) : status;
 }
 
 /* If the run is stopped at once the file ends where it is. */

@@ -27,6 +27,7 @@ typedef struct mr_video_files {
     int64_t cut_ns;           /* since the last cut */
     bool taken;               /* the input of this call is in the muxer */
     bool broken;              /* the next file does not go on with the one before */
+    bool unlisted;            /* the playlist has no room yet */
     bool refused;             /* a stream that no file can hold, which was reported */
 } mr_video_files;
 

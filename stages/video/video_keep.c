@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,9 +64,20 @@ static listing look(const mr_video_keep *keep) {
     return list;
 }
 
+/* By another stage or program, whose file it then is. */
+static bool is_being_written(const char *path) {
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    if (fd >= 0)
+        close(fd);
+    return locked;
+}
+
 static void drop(const mr_video_keep *keep, const mr_stage *self, const char *name) {
     char path[MR_VIDEO_PATH];
     snprintf(path, sizeof path, "%s/%s", keep->names.folder, name);
+    if (is_being_written(path))
+        return;
     if (unlink(path) && errno != ENOENT) {
         mr_stage_warn(self, "%s cannot be removed: %s", path, strerror(errno));
         return;

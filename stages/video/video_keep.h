@@ -1,5 +1,6 @@
 /* Retention: the oldest files of a source are removed when they are too old, or too large together. The folder itself
- * is looked at each time, so files of earlier runs count, and none is remembered. One thread. */
+ * is looked at each time, so files of earlier runs count, and none is remembered. A file that is being written stays.
+ * One thread. */
 #ifndef MILLRACE_STAGES_VIDEO_VIDEO_KEEP_H
 #define MILLRACE_STAGES_VIDEO_VIDEO_KEEP_H
 

@@ -108,7 +108,8 @@ typedef struct mr_stage_type {
     int (*process)(mr_stage *self, mr_io *io);
     int (*shape)(mr_stage *self, const mr_frame *input, mr_format *output); /* with map; NULL: the planned output */
     int (*map)(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output);
-    int (*flush)(mr_stage *self, mr_io *io, uint32_t source); /* that source has ended; MR_MORE to be called again */
+    int (*flush)(mr_stage *self, mr_io *io, uint32_t source); /* that source has ended; MR_MORE or MR_WAIT to be called
+                                                                 again */
     /* Sinks that tell repeated frames apart by themselves (resumes): writes accepted frames to the disk. Any thread,
      * beside all but open and close. MR_ERROR_AGAIN before it is known if the run goes on. */
     int (*sync)(mr_stage *self);

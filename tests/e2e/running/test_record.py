@@ -8,6 +8,7 @@ import time
 
 import clips
 from harness import MILLRACE, TIMEOUT, Case, call, main, start
+from test_full import Mounted
 from test_video import hashes, times
 
 RECORD = """
@@ -158,6 +159,31 @@ class Record(Case):
         first = one["packets"]["first_pts_ns"] * RATE // 1000000000
         self.assertGreaterEqual(len(found), RATE)
         self.assertEqual(found[:-3], hashes(clip(1, 2, 3, 4, 5, 6))[first:first + len(found) - 3])
+
+    def test_a_full_disk_is_waited_for(self):
+        """Files that follow each other without a gap, once there is room."""
+        uri, disk = clip(4, 5, 6, 7, 8), Mounted(self)
+        self.path = disk.folder / "events"
+        self.assertEqual(call(["mount", "-o", "remount,nr_inodes=6", disk.folder]).returncode, 0)
+        path = self.write(self.text(uri, ", before: 1s, after: 1s, longest: 2s, name: '{source}-{number}.mkv', on_full: wait"))
+        told = self.folder / "told"
+        with open(told, "w") as file:
+            run = start([MILLRACE, "run", path], stdout=subprocess.DEVNULL, stderr=file)
+        self.addCleanup(run.kill)
+        deadline = time.monotonic() + TIMEOUT
+        while "waiting until there is room" not in told.read_text():
+            self.assertIsNone(run.poll(), told.read_text())
+            self.assertLess(time.monotonic(), deadline, told.read_text())
+            time.sleep(0.02)
+        self.assertEqual(call(["mount", "-o", "remount,nr_inodes=100", disk.folder]).returncode, 0)
+        self.assertEqual(run.wait(TIMEOUT), 0, told.read_text())
+        found = self.found()
+        self.assertGreaterEqual(len(found), 3)
+        joined = sum((hashes(self.path / one["file"]) for one in found), [])
+        first = found[0]["packets"]["first_pts_ns"] * RATE // 1000000000
+        self.assertEqual(joined, hashes(uri)[first:first + len(joined)])
+        self.assertTrue(all(one["complete"] for one in found))
+        self.assertGreaterEqual(len(joined), (8.4 + 1 - 3) * RATE)
 
     def test_a_person_triggers(self):
         """By the id of the stage and of the source; other ids are none."""

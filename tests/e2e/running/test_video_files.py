@@ -1,0 +1,111 @@
+"""video: a disk that is really full, and the names of files: each in its folder, and none in the place of another's."""
+import shutil
+import subprocess
+import time
+
+import clips
+from harness import MILLRACE, TIMEOUT, call, main, start
+from test_full import Mounted
+from test_video import COPY, MADE, Videos, frames, hashes
+
+
+class Names(Videos):
+    """Files end up in their folder, and none takes the place of another's."""
+
+    def two(self, first, second, folder=None, code=0, verb="run"):
+        text = COPY.format(uri=clips.codec("h264 4:2:0"), path=self.path, source="", video=first)
+        return self.run_pipeline(f'{text}  other: {{type: video, input: cam, path: "{folder or self.path}", {second}}}\n',
+                                 rows=False, code=code, verb=verb)
+
+    def test_two_stages_in_one_folder(self):
+        run = self.two("name: '{source}.mp4'", "name: '{source}.mp4'", f"{self.folder}/../{self.folder.name}/out/", code=78, verb="check")
+        self.assertIn("is already written by", run.err)
+        # That these are the same shows when they are made.
+        run = self.two("name: '{source}.mp4'", "name: 'cam.mp4'", code=78)
+        self.assertIn("has a file of that name", run.err)
+        run = self.two("name: '{source}.mp4', overwrite: true", "name: 'cam.mp4', overwrite: true", code=74)
+        self.assertIn("is being written by another stage", run.err)
+        shutil.rmtree(self.path)
+        self.two("name: '{source}-{number}.mp4'", "name: 'cam-{number}.mp4', keep_for: 1ms")
+        for file in self.files():
+            self.assertEqual(hashes(file), hashes(clips.codec("h264 4:2:0")))
+
+    def test_names_that_leave_the_folder(self):
+        for name in ("../{source}.mp4", "a/{source}.mp4", "/tmp/{source}.mp4"):
+            run = self.copied(clips.codec("h264 4:2:0"), f"name: '{name}'", code=78, verb="check")
+            self.assertIn("and no slash", run.err)
+
+    def test_clips_of_unusual_names(self):
+        folder = self.folder / "clips"
+        folder.mkdir()
+        for name in ("a..b", "-rf", 'a "b"\n\u00e9', "{number}", "%s"):
+            shutil.copy(clips.codec("h264 4:2:0"), folder / f"{name}.mp4")
+        self.copied(folder)
+        self.assertEqual(len(self.files()), 5)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir() if path.is_dir()), ["clips", "out"])
+        for file in self.files():
+            self.assertRegex(file.name, r"^[-\w]+\.mp4$")
+            self.assertEqual(hashes(file), hashes(clips.codec("h264 4:2:0")))
+
+
+class FullDisk(Videos):
+    def started(self, video):
+        path = self.write(MADE.format(seconds=5, encode="keyframes: 500ms", path=self.path, source="", video=video))
+        self.told = self.folder / "told"
+        with open(self.told, "w") as file:
+            run = start([MILLRACE, "run", path], stdout=subprocess.DEVNULL, stderr=file)
+        self.addCleanup(run.kill)
+        return run
+
+    def until_it_waits(self, run, files=0):
+        deadline = time.monotonic() + TIMEOUT
+        while "waiting until there is room" not in self.told.read_text() or len(self.files("*")) < files:
+            self.assertIsNone(run.poll(), self.told.read_text())
+            self.assertLess(time.monotonic(), deadline, self.told.read_text())
+            time.sleep(0.02)
+
+    def count(self, pattern):
+        return sum(frames(file)[0] for file in self.files(pattern))
+
+    def test_segments_and_playlists_wait(self):
+        disk = Mounted(self)
+        self.path = disk.folder / "out"
+        for video, pattern, most in (("name: '{source}-{number}.mp4', segment: 900ms", "*.mp4", 150),
+                                     ("name: '{source}.m3u8', segment: 1s, playlist: 0", "*.m3u8", 150),
+                                     ("name: '{source}.m3u8', segment: 500ms, playlist: 2", "*.m3u8", 30)):
+            with self.subTest(video):
+                disk.fill()
+                run = self.started(video + ", on_full: wait")
+                self.until_it_waits(run)
+                disk.empty()
+                self.assertEqual(run.wait(TIMEOUT), 0, self.told.read_text())
+                self.assertEqual(self.count(pattern), most)
+                self.assertNotIn("LOST", self.told.read_text())
+                if pattern == "*.m3u8":
+                    self.assertIn("#EXT-X-ENDLIST", self.files(pattern)[0].read_text())
+                self.assertEqual(self.files("*.part"), [])
+                shutil.rmtree(self.path)
+        disk.fill()
+        run = self.started("name: '{source}.m3u8', segment: 500ms, on_full: fail")
+        self.assertEqual(run.wait(TIMEOUT), 74)
+        self.assertIn("with on_full: wait the run would wait for room", self.told.read_text())
+
+    def test_a_file_that_cannot_be_made_is_waited_for(self):
+        """A file system that has room, but for no more than a few files."""
+        disk = Mounted(self)
+        self.assertEqual(call(["mount", "-o", "remount,nr_inodes=6", disk.folder]).returncode, 0)
+        for video, pattern in (("name: '{source}-{number}.mp4', segment: 900ms", "*.mp4"),
+                               ("name: '{source}.m3u8', segment: 500ms, playlist: 0", "*.m3u8")):
+            with self.subTest(video):
+                self.path = disk.folder / pattern[2:]
+                run = self.started(video + ", on_full: wait")
+                self.until_it_waits(run, 2)
+                self.assertEqual(call(["mount", "-o", "remount,nr_inodes=100", disk.folder]).returncode, 0)
+                self.assertEqual(run.wait(TIMEOUT), 0, self.told.read_text())
+                self.assertEqual(self.count(pattern), 150)
+                shutil.rmtree(self.path)
+                self.assertEqual(call(["mount", "-o", "remount,nr_inodes=6", disk.folder]).returncode, 0)
+
+
+if __name__ == "__main__":
+    main()
