@@ -232,7 +232,7 @@ static const mr_synonym table[] = {
     CHOICE("pool", "avg mean gap global true", "pool: average"),
     /* ---- paths and URIs ---- */
     URI("tcp:// mms:// hls:// whep:// webrtc://", NULL,
-        "streams are read by rtsp, rtmp, srt, udp, rtp, http and https (MJPEG, HLS, DASH)"),
+        "streams are read by rtsp, rtmp, srt, udp, rtp, http and https (MJPEG, HLS)"),
     URI("v4l2:// v4l2:", "", NULL),
     URI("$HOME/", "${HOME}/", NULL),
     URI("$PWD/", "${PWD}/", NULL),
