@@ -54,6 +54,7 @@ typedef struct decode_state {
     int64_t last_given;        /* number of the packet whose picture was emitted last */
     bool marked;               /* the picture that is given next is damaged, and says so */
     bool damaged, reported;    /* this source has had damage; that a picture was dropped as corrupt */
+    bool spoilt;               /* this decoder has met damage */
     bool outsized;             /* the pictures of its source are larger than planned, and that was reported */
     uint32_t epoch;
     uint64_t seq;              /* of `picture` in its epoch */
@@ -157,7 +158,7 @@ static mr_decoder_params params_for(const mr_stage *self, mr_io *io, const mr_fr
 static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
     decode_state *state = self->state;
     mr_decoder_params params = params_for(self, io, packet, scale);
-    state->outsized = false;
+    state->outsized = state->spoilt = false;
     if (state->pool)
         mr_picture_pool_limit(state->pool, params.max_pixels);
     int status = mr_decoder_open(&state->codec, &params, packet->media);
@@ -263,7 +264,7 @@ static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t n
 static void count_error(mr_stage *self, mr_io *io, int error) {
     decode_state *state = self->state;
     state->last_error = error;
-    state->damaged = true;
+    state->damaged = state->spoilt = true;
     bool late = state->draining || state->codec->active_thread_type & FF_THREAD_FRAME;
     mr_frame *packet = late ? NULL : mr_pending_take(&state->pending, state->pending.next - 1);
     if (!packet) {
@@ -412,6 +413,7 @@ static verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
     bool damaged = mr_pending_is_wrong(&state->pending, packet, picture->reordered_opaque) ||
                    picture->flags & AV_FRAME_FLAG_CORRUPT || picture->decode_error_flags || is_patched(state, picture);
     state->damaged |= damaged;
+    state->spoilt |= damaged;
     state->marked = damaged && from->damaged == MR_DAMAGED_MARK;
     state->outsized = false;
     if (picture->interlaced_frame)
@@ -639,18 +641,41 @@ static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
     state->gaps = (mr_gaps){0};
 }
 
+/* Whether a packet of H.264 has a slice of an IDR picture. */
+static bool is_idr(const mr_frame *packet) {
+    enum { SLICE_OF_IDR = 5 };
+    const AVCodecParameters *codec = packet->media->codec;
+    const uint8_t *data = packet->plane[0].data;
+    const size_t header = codec->extradata_size > 0 ? (size_t)codec->extradata_size : 0;
+    mr_nals units = {data, data + packet->plane[0].bytes,
+                     mr_nal_read_header(false, codec->extradata, header, NULL, NULL)};
+    for (mr_nal unit; mr_nal_next(&units, &unit);)
+        if (unit.bytes && (unit.data[0] & 0x1f) == SLICE_OF_IDR)
+            return true;
+    return false;
+}
+
+/* A macroblock that libavcodec's decoder of H.264 gives up leaves its coefficients behind: they show in pictures to come
+ * that are whole, after a flush, too, and without a word. So a new decoder begins where it can. */
+static bool is_spoilt_for(const decode_state *state, const mr_frame *packet) {
+    const AVCodecParameters *codec = packet->media->codec;
+    return state->spoilt && !state->device && codec->codec_id == AV_CODEC_ID_H264 &&
+           (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && is_idr(packet);
+}
+
 /* Makes the decoder ready for a packet; its remaining pictures are received first. */
 static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
     decode_state *state = self->state;
-    bool other_codec = state->codec && (frame->media->codec != state->media->codec || mr_decoder_is_used_up(frame));
-    if (state->codec && (other_codec || frame->identity.epoch != state->epoch)) {
+    bool renewed = state->codec && (frame->media->codec != state->media->codec || mr_decoder_is_used_up(frame) ||
+                                        is_spoilt_for(state, frame));
+    if (state->codec && (renewed || frame->identity.epoch != state->epoch)) {
         int answer = drain(self, io);
         if (answer)
             return answer;
     }
     if (frame->identity.epoch != state->epoch)
         begin_epoch(state, io, frame->identity.epoch);
-    if (other_codec)
+    if (renewed)
         close_decoder(state);
     int status = state->codec ? MR_OK : open_decoder(self, io, frame, 0);
     if (!status && !state->stretch) {
@@ -705,6 +730,7 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
 static void take(mr_stage *self, mr_frame *frame) {
     decode_state *state = self->state;
     mr_gaps_note(&state->gaps, frame);
+    state->spoilt |= (frame->flags & MR_FRAME_CORRUPT) != 0;
     if (state->shown_pts_ns != MR_NO_TIME)
         mr_needed_count_from(&state->needed, state->shown_pts_ns, &state->selection, &state->pending);
     mr_needed_add(&state->needed, frame, frame->deadline_ns && state->codec->has_b_frames > 0);

@@ -153,6 +153,37 @@ static void damage_is_counted_and_survived(void **state) {
     }
 }
 
+/* Of every tenth picture the second half is damaged, and the next one is a key. A macroblock that the decoder gives up
+ * must leave nothing behind in that. */
+static void key_pictures_behind_damage_are_right(void **state) {
+    (void)state;
+    static clip_frames expected;
+    static clip_outcome result;
+    char path[CLIP_PATH], damaged[CLIP_PATH];
+    clip_make(path, "keys.mp4", CLIP_PATTERN "-frames:v 72 -c:v libx264 -preset ultrafast -tune zerolatency -g 10 "
+                                             "-sc_threshold 0 -pix_fmt yuv420p");
+    clip_reference(path, &expected);
+    clip_path(damaged, "keys-damaged.mp4");
+    clip_shell("cp %s %s && ffprobe -v quiet -show_entries packet=size,pos -of csv=p=0 %s | "
+               "awk -F, 'NR %% 10 == 0 { print int($2 + $1 / 2), int($1 / 2) }' | while read at bytes; do "
+               "head -c $bytes /dev/zero | tr '\\0' 'x' | dd of=%s bs=1 seek=$at conv=notrunc status=none; done",
+               path, damaged, path, damaged);
+    for (int i = 0; i < 2; i++) {
+        size_t keys = 0;
+        clip_run(&result, damaged, "", both_threads[i]);
+        assert_int_equal(result.status, MR_OK);
+        assert_true(result.corrupt > 0);
+        for (size_t k = 0; k < result.count; k++) {
+            size_t number = (size_t)((result.pts_ns[k] + 20000000) / 40000000);
+            if (number % 10 == 0) {
+                assert_string_equal(result.md5[k], expected.md5[number]);
+                keys++;
+            }
+        }
+        assert_int_equal(keys, 8);
+    }
+}
+
 static void truncated_files_give_the_pictures_they_have(void **state) {
     (void)state;
     static clip_outcome result;
@@ -372,6 +403,7 @@ int main(void) {
         cmocka_unit_test(pictures_may_be_shown_by_a_later_packet),
         cmocka_unit_test(odd_layouts_are_converted),
         cmocka_unit_test(damage_is_counted_and_survived),
+        cmocka_unit_test(key_pictures_behind_damage_are_right),
         cmocka_unit_test(truncated_files_give_the_pictures_they_have),
         cmocka_unit_test(folders_lose_only_broken_images),
         cmocka_unit_test(size_may_change_in_mid_stream),
