@@ -36,8 +36,8 @@ digest DIGEST
   no copies: every stage reads what the one before it has written
   one process with 4 threads: millrace, mr-signals, mr-worker-0 to mr-worker-1
 
-  memory  buffers of  count      one   likely  bytes at most
-  host    shrink         16  588 KiB  4.6 MiB      9,633,792
+  memory  buffers of  count      one   likely  most bytes
+  host    shrink         16  588 KiB  4.6 MiB   9,633,792
 
   memory for frames that millrace allocates:
     host    at most 9.2 MiB, likely 4.6 MiB

@@ -98,7 +98,7 @@ int mr_plan_print_account(const mr_plan_view *plan, int width, FILE *stream) {
     static const mr_column all[] = {{"node", .cut = MR_CUT_MIDDLE},     {"memory", .cut = MR_CUT_LINES},
                                     {"buffers of", .cut = MR_CUT_LINES}, {"count", .right = true},
                                     {"one", .right = true},              {"likely", .right = true},
-                                    {"bytes at most", .right = true},    {0}};
+                                    {"most bytes", .right = true},    {0}};
     mr_table table = {.columns = plan->node_count ? all : all + 1};
     for (size_t at = 0, count; at < plan->row_count; at += count) {
         const mr_view_row *first = &plan->rows[at];
