@@ -107,7 +107,7 @@ nodes:
         for stage in planned["stages"]:
             self.assertEqual(ran[stage["id"]]["device"], ", ".join(stage["devices"]))
             self.assertEqual(ran[stage["id"]]["instances"], len(stage["instances"]))
-            self.assertLessEqual(ran[stage["id"]]["batch_peak"], stage["batch"])
+            self.assertLessEqual(ran[stage["id"]]["batch_peak"], max(stage["batch"], stage["gathers"] or 1))
             self.assertGreater(ran[stage["id"]]["in"], 0)
         for link in planned["links"]:
             self.assertLessEqual(ran[link["to"]]["queue_peak"], link["queue"], link)
