@@ -56,7 +56,7 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
     if (planned)
         ask->b->plan->vertices[ask->v].unreadable = spared;
     return mr_diagnose(ask->b->diagnostics, spared ? MR_SEVERITY_WARNING : MR_SEVERITY_ERROR, status, place,
-                       spared ? "the others are read; because of this one, the run fails at its end" 
+                       spared ? "the others are read; because of this one, the run fails at its end"
                               : hint_for(ask, status, option, node), "%s.%s: %s",
                        ask->vertex->is_source ? "sources" : "stages", ask->vertex->id, text);
 }

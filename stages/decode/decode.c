@@ -10,64 +10,10 @@
 #include <string.h>
 
 #include "engine/device/device.h"
-#include "stages/decode/decode_codec.h"
-#include "stages/decode/decode_early.h"
-#include "stages/decode/decode_gaps.h"
-#include "stages/decode/decode_needed.h"
-#include "stages/decode/decode_options.h"
-#include "stages/decode/decode_pending.h"
-#include "stages/decode/decode_reduced.h"
-#include "stages/decode/decode_still.h"
+#include "stages/decode/decode_state.h"
 #include "stages/list.h"
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
-
-enum { MOST_DRAIN_ERRORS = 256 };
-
-/* The outcome of a picture. AHEAD: some before it may not have been read when the source was asked to end. */
-typedef enum verdict { WANTED, NOT_SELECTED, DAMAGED, AHEAD } verdict;
-
-typedef struct decode_state {
-    AVCodecContext *codec;
-    AVCodecContext *other[MR_REDUCED_MOST + 1]; /* of the same media, by scale: idle, with nothing in them */
-    mr_media *media;           /* that codec was opened for */
-    mr_picture_pool *pool;     /* on the processors */
-    mr_decode_device *device;  /* on another device */
-    struct SwsContext *scaler;
-    AVPacket *packet;
-    AVFrame *picture;          /* the next to be emitted, if has_picture */
-    AVFrame *following;        /* the one after it, if has_following */
-    AVFrame *reduced_picture;  /* has one that was decoded but not by codec, and not received yet */
-    bool has_picture, has_following;
-    verdict verdict;           /* on picture */
-    bool taken;                /* the input of this call is among `needed`, or in the decoder */
-    bool sent;                 /* the decoder has a packet whose pictures have not been received */
-    bool draining, cut_short, ahead;
-    bool stretch;              /* packets of one have been taken */
-    int64_t last_dts_ns;       /* of the last packet; MR_NO_TIME: it has none */
-    int drain_errors, last_error; /* the latter is an AVERROR */
-    mr_needed needed;          /* packets that are not yet in the decoder */
-    mr_pending pending;
-    mr_gaps gaps;              /* of this epoch */
-    int64_t shown_pts_ns; /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
-    int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
-    int64_t last_given;        /* number of the packet whose picture was emitted last */
-    bool marked;               /* the picture that is given next is damaged, and says so */
-    bool damaged, reported;    /* this source has had damage; that a picture was dropped as corrupt */
-    bool spoilt;               /* this decoder has met damage */
-    bool outsized;             /* the pictures of its source are larger than planned, and that was reported */
-    uint32_t epoch;
-    uint64_t seq;              /* of `picture` in its epoch */
-    mr_selection selection;    /* of this epoch */
-    uint64_t packets, pictures, left; /* of this source: sent, and well decoded; not needed */
-    mr_still_notes stills;
-    mr_reduced reduced;
-    mr_jpeg_decoder *jpeg;     /* NULL until there is one to be reduced */
-    uint64_t scaled[MR_REDUCED_MOST + 1]; /* pictures of this source that were sent to be decoded at each scale */
-    mr_early *early;           /* one for each entry, if calls overlap; all else is used in turn, the pool excepted */
-    mr_early *present;         /* that of the call whose turn it is, if its packet was decoded early */
-    bool refused, outgrown;    /* the device's decoder cannot go on with it, nor be replaced; it had too large a picture */
-} decode_state;
 
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
@@ -80,7 +26,7 @@ static const mr_port outputs[] = {
 
 static int open_decode(mr_stage *self) {
     const mr_decode_choices *from = self->options;
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     mr_av_log_capture();
     mr_pending_init(&state->pending);
     mr_selection_begin(&state->selection);
@@ -97,18 +43,11 @@ static int open_decode(mr_stage *self) {
                : mr_decode_device_create(&state->device, self, (mr_hardware)from->hardware);
 }
 
-static void close_decoder(decode_state *state) {
-    avcodec_free_context(&state->codec);
-    for (int scale = 0; scale <= MR_REDUCED_MOST; scale++)
-        avcodec_free_context(&state->other[scale]);
-    mr_media_unref(&state->media);
-}
-
 /* At the end of a source, while others go on: its buffers are given back, but for those of frames under way. */
 static void close_source(const mr_stage *self) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     mr_needed_fini(&state->needed);
-    close_decoder(state);
+    mr_decode_close(state);
     mr_early_close(state->early, self->entries);
     av_frame_unref(state->picture);
     av_frame_unref(state->following);
@@ -117,12 +56,12 @@ static void close_source(const mr_stage *self) {
 }
 
 static void close_decode(mr_stage *self) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     av_frame_free(&state->picture);
     av_frame_free(&state->following);
     av_frame_free(&state->reduced_picture);
     av_packet_free(&state->packet);
-    close_decoder(state);
+    mr_decode_close(state);
     mr_early_destroy(&state->early, self->entries);
     mr_jpeg_decoder_destroy(&state->jpeg);
     sws_freeContext(state->scaler);
@@ -132,241 +71,10 @@ static void close_decode(mr_stage *self) {
     mr_pending_fini(&state->pending);
 }
 
-/* ---- the decoder ----------------------------------------------------------------------------------------------- */
-
-/* No more than is planned for, of a live source: nobody has seen its pictures before. */
-static int64_t most_pixels(const mr_stage *self, const mr_media *media) {
-    const mr_decode_choices *from = self->options;
-    const mr_format_set *planned = &self->inputs[0].set;
-    int64_t most = (int64_t)planned->width.max * planned->height.max;
-    return media->live && most > 0 && most < from->max_pixels ? most : from->max_pixels;
-}
-
-static mr_decoder_params params_for(const mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
-    const decode_state *state = self->state;
-    const mr_decode_choices *from = self->options;
-    return (mr_decoder_params){.threads = self->threads > 1 ? self->threads : 1,
-                               .max_pixels = most_pixels(self, packet->media),
-                               .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
-                               .scale = scale,
-                               .strict = from->damaged == MR_DAMAGED_DROP,
-                               .prompt = (packet->deadline_ns || packet->media->live) &&
-                                         strcmp(from->threads, "auto") == 0,
-                               .pool = state->pool, .device = state->device, .io = io};
-}
-
-static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
-    decode_state *state = self->state;
-    mr_decoder_params params = params_for(self, io, packet, scale);
-    state->outsized = state->spoilt = false;
-    if (state->pool)
-        mr_picture_pool_limit(state->pool, params.max_pixels);
-    int status = mr_decoder_open(&state->codec, &params, packet->media);
-    if (!status && !state->media)
-        state->media = mr_media_ref(packet->media);
-    return status;
-}
-
-/* Makes the decoder for the packet's scale the present one. A decoder of JPEG keeps no picture back, so that the one
- * before it is empty. */
-static int choose_scale(mr_stage *self, mr_io *io, const mr_frame *packet) {
-    decode_state *state = self->state;
-    const mr_decode_choices *from = self->options;
-    if (from->reduced == MR_REDUCED_OFF || state->device)
-        return MR_OK;
-    if (state->present) {
-        state->scaled[state->present->scale]++;
-        return MR_OK;
-    }
-    int scale = mr_reduced_scale(&state->reduced, self, packet, from->max_pixels), present = state->codec->lowres;
-    state->scaled[scale]++;
-    if (scale == present)
-        return MR_OK;
-    state->other[present] = state->codec;
-    state->codec = state->other[scale];
-    state->other[scale] = NULL;
-    return state->codec ? MR_OK : open_decoder(self, io, packet, scale);
-}
-
-/* Whether pictures of that size are larger than is planned for their live source. */
-static bool is_outsized(mr_stage *self, const mr_media *media, int width, int height) {
-    decode_state *state = self->state;
-    int64_t most = most_pixels(self, media);
-    bool limited = media->live && most < ((const mr_decode_choices *)self->options)->max_pixels;
-    if (!limited || (int64_t)width * height <= most)
-        return false;
-    if (!state->outsized)
-        mr_stage_warn(self, "%s: pictures are %dx%d, larger than planned for, and are dropped: raise size of %s",
-                      self->source_id, width, height, self->source_id);
-    state->outsized = true;
-    return true;
-}
-
-/* Once a decoder has refused one, packets that depend on it give no picture either. */
-static bool was_outsized(mr_stage *self, const mr_frame *packet) {
-    const decode_state *state = self->state;
-    int width, height;
-    bool refused = packet->media && sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2;
-    return (refused && is_outsized(self, packet->media, width, height)) || state->outsized;
-}
-
-/* The first of a source is logged as a warning, the others as information. */
-static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
-    decode_state *state = self->state;
-    void (*say)(const mr_stage *, const char *, ...) = state->reported ? mr_stage_info : mr_stage_warn;
-    int width, height;
-    if (was_outsized(self, packet)) {
-        mr_io_drop(io, packet, "too large");
-        return;
-    }
-    /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
-    if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
-        say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
-            packet->media && packet->media->still && packet->media->is_file ? packet->media->path : "a picture", width,
-            height, (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
-    else if (packet->media && packet->media->still && packet->media->is_file)
-        say(self, "%s: %s is damaged", self->source_id, packet->media->path);
-    else if (packet->pts_ns != MR_NO_TIME)
-        say(self, "%s: the picture at %.3f s is damaged", self->source_id, (double)packet->pts_ns / 1e9);
-    else
-        say(self, "%s: a picture is damaged", self->source_id);
-    state->reported = true;
-    mr_io_drop(io, packet, "corrupt");
-}
-
-/* Closes the receipt of a packet that gave no picture. Once a stream was damaged, its missing pictures are put
- * down to that: a decoder gives none until the next picture it can start from. */
-static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number) {
-    decode_state *state = self->state;
-    const mr_decode_choices *from = self->options;
-    bool reported = state->errors > 0 || mr_pending_is_wrong(&state->pending, packet, number);
-    if (reported)
-        drop_corrupt(self, io, packet);
-    else if (packet->flags & MR_FRAME_HIDDEN)
-        mr_io_absorb(io, packet, "not shown");
-    else if (mr_pending_may_be_field(&state->pending, number))
-        mr_io_absorb(io, packet, "second field");
-    else if (state->damaged)
-        drop_corrupt(self, io, packet);
-    else if (from->skip != MR_SKIP_NONE)
-        mr_io_absorb(io, packet, "skip");
-    else if (state->seq == 0 && state->pictures == 0)
-        mr_io_drop(io, packet, "no key frame");
-    else
-        mr_io_absorb(io, packet, "no picture");
-    if (reported && state->errors > 0)
-        state->errors--;
-    mr_frame_unref(&packet);
-}
-
-/* A packet that the decoder refused. Frame threads report late, so that the packet is only known once it turns
- * out to have no picture. */
-static void count_error(mr_stage *self, mr_io *io, int error) {
-    decode_state *state = self->state;
-    state->last_error = error;
-    state->damaged = state->spoilt = true;
-    bool late = state->draining || state->codec->active_thread_type & FF_THREAD_FRAME;
-    mr_frame *packet = late ? NULL : mr_pending_take(&state->pending, state->pending.next - 1);
-    if (!packet) {
-        state->errors++;
-        return;
-    }
-    drop_corrupt(self, io, packet);
-    mr_frame_unref(&packet);
-}
-
-/* Whether the last packet sent was decoded early. */
-static bool is_early(const decode_state *state) {
-    return state->present && state->present->taken;
-}
-
-/* That decodes the last packet sent. */
-static const AVCodecContext *decoder_of(const decode_state *state) {
-    return is_early(state) ? state->present->codec[state->present->scale] : state->codec;
-}
-
-/* As avcodec_receive_frame. */
-static int take_picture(decode_state *state, AVFrame *picture) {
-    if (is_early(state))
-        return mr_early_take(state->present, picture);
-    if (!state->reduced_picture->buf[0])
-        return mr_decoder_receive(state->codec, &state->pending, picture);
-    av_frame_move_ref(picture, state->reduced_picture);
-    return 0;
-}
-
-/* The decoder's next picture; false if it has none at present, or at all. */
-static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
-    decode_state *state = self->state;
-    for (;;) {
-        int error = take_picture(state, picture);
-        if (error >= 0) {
-            mr_decode_device_crop(picture);
-            return true;
-        }
-        if (error == AVERROR(EAGAIN) || error == AVERROR_EOF)
-            return false;
-        count_error(self, io, error);
-        if (state->draining && ++state->drain_errors > MOST_DRAIN_ERRORS)
-            return false;
-    }
-}
-
-static int lose_decoder(mr_stage *self, mr_io *io, const mr_frame *frame, int status) {
-    close_decoder(self->state);
-    mr_io_fail_source(io, frame->identity.source, status);
-    mr_io_drop(io, frame, "no decoder");
-    return status;
-}
-
-/* To a decoder that is opened anew, because the one before did not start. */
-static int send_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t number, int *error) {
-    decode_state *state = self->state;
-    close_decoder(state);
-    int status = open_decoder(self, io, frame, 0);
-    if (!status) {
-        *error = mr_decoder_send(state->codec, state->packet, frame, number);
-        return MR_OK;
-    }
-    mr_frame *packet = mr_pending_take(&state->pending, number);
-    mr_frame_unref(&packet);
-    return lose_decoder(self, io, frame, status);
-}
-
-/* As mr_decoder_send. */
-static int decode(decode_state *state, const mr_frame *frame, int64_t number) {
-    if (state->present)
-        return mr_early_begin(state->present, number);
-    if (mr_decoder_reduce(state->codec, &state->jpeg, state->packet, frame, number, state->reduced_picture))
-        return 0;
-    return mr_decoder_send(state->codec, state->packet, frame, number);
-}
-
-/* After a failure there is no decoder any more, and the packet is settled. */
-static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
-    decode_state *state = self->state;
-    int64_t number;
-    mr_frame *expired = mr_pending_expired(&state->pending, &number);
-    if (expired)
-        close_receipt(self, io, expired, number);
-    mr_still_note(&state->stills, self, frame);
-    int status = choose_scale(self, io, frame);
-    if (status)
-        return lose_decoder(self, io, frame, status);
-    number = mr_pending_add(&state->pending, frame, mr_gaps_pass(&state->gaps, frame));
-    state->packets++;
-    int error = decode(state, frame, number);
-    while (!status && error < 0 && mr_decode_device_again(state->device))
-        status = send_again(self, io, frame, number, &error);
-    if (!status && error < 0)
-        count_error(self, io, error);
-    return status;
-}
-
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
 /* Presentation time; if the stream has none, the picture's number divided by its rate. */
-static int64_t time_of(const decode_state *state, const AVFrame *picture) {
+static int64_t time_of(const mr_decode_state *state, const AVFrame *picture) {
     if (picture->best_effort_timestamp != AV_NOPTS_VALUE)
         return picture->best_effort_timestamp;
     const mr_media *media = state->media;
@@ -376,14 +84,14 @@ static int64_t time_of(const decode_state *state, const AVFrame *picture) {
 }
 
 /* Gives numbers to the pictures that were left out before one of that time; INT64_MAX: all. */
-static mr_needed_reached reach(decode_state *state, mr_io *io, int64_t pts_ns) {
+static mr_needed_reached reach(mr_decode_state *state, mr_io *io, int64_t pts_ns) {
     mr_needed_reached reached = mr_needed_reach(&state->needed, pts_ns, &state->selection);
     for (uint64_t i = 0; i < reached.left; i++)
         mr_io_skip(io, state->epoch, state->seq++, false);
     return reached;
 }
 
-static bool is_selected(decode_state *state, mr_io *io, const AVFrame *picture, const mr_frame *packet) {
+static bool is_selected(mr_decode_state *state, mr_io *io, const AVFrame *picture, const mr_frame *packet) {
     mr_needed_reached reached = {0};
     if (packet->pts_ns != MR_NO_TIME)
         reached = reach(state, io, packet->pts_ns);
@@ -392,14 +100,14 @@ static bool is_selected(decode_state *state, mr_io *io, const AVFrame *picture, 
     return reached.counted ? reached.wanted : mr_selection_wants(&state->selection, packet->media, time_ns);
 }
 
-static bool is_patched(const decode_state *state, const AVFrame *picture) {
-    if (is_early(state))
+static bool is_patched(const mr_decode_state *state, const AVFrame *picture) {
+    if (mr_decode_is_early(state))
         return state->present->patched;
     return state->pool && mr_picture_pool_patched(state->pool, picture->reordered_opaque);
 }
 
-static verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
-    decode_state *state = self->state;
+static mr_decode_verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
+    mr_decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     const mr_frame *packet = mr_pending_find(&state->pending, picture->reordered_opaque);
     if (!packet)
@@ -431,7 +139,7 @@ static bool is_upside_down(const AVFrame *picture) {
 
 /* A frame with the picture's planes, derived from its packet. */
 static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_frame **frame) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     const AVFrame *picture = state->picture;
     const mr_decode_choices *from = self->options;
     const mr_untagged untagged = {(mr_matrix)from->untagged.matrix, (mr_range)from->untagged.range};
@@ -444,7 +152,7 @@ static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_fram
     if (!pixel)
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
     mr_format format;
-    mr_format_describe(&format, picture, pixel, decoder_of(state), packet->media, untagged);
+    mr_format_describe(&format, picture, pixel, mr_decode_context(state), packet->media, untagged);
     if (state->device)
         return mr_decode_device_give(state->device, io, picture, converted, &format, packet, frame);
     int status = convert ? mr_io_acquire(io, 0, &format, packet, frame) : mr_io_derive(io, packet, frame);
@@ -460,7 +168,7 @@ static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_fram
 
 /* If the plan has no room for a picture it gets a new pool, which is logged once. */
 static void note_size(mr_stage *self, const AVFrame *picture) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     mr_bounds width = self->inputs[0].set.width, height = self->inputs[0].set.height;
     if (state->outgrown || !width.max || (picture->width <= width.max && picture->height <= height.max))
         return;
@@ -470,7 +178,7 @@ static void note_size(mr_stage *self, const AVFrame *picture) {
 }
 
 static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     const AVFrame *picture = state->picture;
     mr_frame *frame;
     note_size(self, picture);
@@ -488,7 +196,7 @@ static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
 /* Settles state->picture: *emitted: whether it was emitted. MR_ERROR_AGAIN leaves it to be settled later. A packet with
  * several pictures keeps its place until the last of them. */
 static int settle(mr_stage *self, mr_io *io, bool *emitted) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     int64_t number = state->picture->reordered_opaque;
     mr_frame *packet = mr_pending_find(&state->pending, number);
     *emitted = false;
@@ -516,7 +224,7 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
         if (state->verdict == NOT_SELECTED)
             mr_io_absorb(io, packet, "not selected");
         else if (state->verdict == DAMAGED)
-            drop_corrupt(self, io, packet);
+            mr_decode_drop_corrupt(self, io, packet);
         else
             mr_io_drop(io, packet, status == MR_ERROR_DEVICE ? "device error" : "cannot be carried");
     }
@@ -530,10 +238,10 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
 
 /* Gives pictures until one was emitted. MR_MORE: another waits; MR_DONE: none. */
 static int give_pictures(mr_stage *self, mr_io *io) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     for (bool emitted = false;;) {
         if (!state->has_picture) {
-            if (emitted || !receive(self, io, state->picture))
+            if (emitted || !mr_decode_receive(self, io, state->picture))
                 return MR_DONE;
             state->has_picture = true;
             state->verdict = judge(self, io, state->picture);
@@ -541,7 +249,7 @@ static int give_pictures(mr_stage *self, mr_io *io) {
         if (emitted)
             return MR_MORE;
         if (!state->has_following)
-            state->has_following = receive(self, io, state->following);
+            state->has_following = mr_decode_receive(self, io, state->following);
         int status = settle(self, io, &emitted);
         if (status)
             return status;
@@ -558,14 +266,14 @@ static int give_pictures(mr_stage *self, mr_io *io) {
 
 /* ---- stretches: packets of one epoch and one decoder ----------------------------------------------------------- */
 
-static void leave_out(decode_state *state, mr_io *io, mr_frame *packet) {
+static void leave_out(mr_decode_state *state, mr_io *io, mr_frame *packet) {
     state->left++;
     mr_io_absorb(io, packet, "not selected");
     mr_frame_unref(&packet);
 }
 
 /* There is no decoder any more. */
-static int give_up_held(decode_state *state, mr_io *io) {
+static int give_up_held(mr_decode_state *state, mr_io *io) {
     mr_needed_end(&state->needed, true);
     for (mr_needed_answer next; (next = mr_needed_next(&state->needed, 0)) != MR_NEEDED_WAIT;) {
         mr_frame *packet = mr_needed_take(&state->needed, next);
@@ -580,7 +288,7 @@ static int give_up_held(decode_state *state, mr_io *io) {
 /* Decodes packets that are known to be needed, or have to be decoded now. MR_DONE: the rest waits for packets to come.
  */
 static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     for (;;) {
         if (!state->sent) {
             mr_needed_answer next = mr_needed_next(&state->needed, room);
@@ -595,7 +303,7 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
                 leave_out(state, io, packet);
                 continue;
             }
-            int status = send(self, io, packet);
+            int status = mr_decode_send(self, io, packet);
             mr_frame_unref(&packet);
             if (status)
                 return give_up_held(state, io);
@@ -610,7 +318,7 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
 
 /* Receives the decoder's last pictures and closes it. MR_MORE or MR_ERROR_AGAIN: to be called again. */
 static int drain(mr_stage *self, mr_io *io) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     if (!state->draining) {
         mr_needed_end(&state->needed, state->cut_short);
         int answer = decode_needed(self, io, 0);
@@ -625,7 +333,7 @@ static int drain(mr_stage *self, mr_io *io) {
         return answer;
     int64_t number;
     for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending, &number));)
-        close_receipt(self, io, packet, number);
+        mr_decode_close_receipt(self, io, packet, number);
     reach(state, io, INT64_MAX);
     state->errors = 0;
     state->draining = state->ahead = state->stretch = false;
@@ -633,7 +341,7 @@ static int drain(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
+static void begin_epoch(mr_decode_state *state, mr_io *io, uint32_t epoch) {
     mr_io_skip(io, state->epoch, state->seq, true);
     state->epoch = epoch;
     state->seq = 0;
@@ -641,33 +349,11 @@ static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
     state->gaps = (mr_gaps){0};
 }
 
-/* Whether a packet of H.264 has a slice of an IDR picture. */
-static bool is_idr(const mr_frame *packet) {
-    enum { SLICE_OF_IDR = 5 };
-    const AVCodecParameters *codec = packet->media->codec;
-    const uint8_t *data = packet->plane[0].data;
-    const size_t header = codec->extradata_size > 0 ? (size_t)codec->extradata_size : 0;
-    mr_nals units = {data, data + packet->plane[0].bytes,
-                     mr_nal_read_header(false, codec->extradata, header, NULL, NULL)};
-    for (mr_nal unit; mr_nal_next(&units, &unit);)
-        if (unit.bytes && (unit.data[0] & 0x1f) == SLICE_OF_IDR)
-            return true;
-    return false;
-}
-
-/* A macroblock that libavcodec's decoder of H.264 gives up leaves its coefficients behind: they show in pictures to come
- * that are whole, after a flush, too, and without a word. So a new decoder begins where it can. */
-static bool is_spoilt_for(const decode_state *state, const mr_frame *packet) {
-    const AVCodecParameters *codec = packet->media->codec;
-    return state->spoilt && !state->device && codec->codec_id == AV_CODEC_ID_H264 &&
-           (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && is_idr(packet);
-}
-
 /* Makes the decoder ready for a packet; its remaining pictures are received first. */
 static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     bool renewed = state->codec && (frame->media->codec != state->media->codec || mr_decoder_is_used_up(frame) ||
-                                        is_spoilt_for(state, frame));
+                                        mr_decode_is_spoilt_for(state, frame));
     if (state->codec && (renewed || frame->identity.epoch != state->epoch)) {
         int answer = drain(self, io);
         if (answer)
@@ -676,8 +362,8 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
     if (frame->identity.epoch != state->epoch)
         begin_epoch(state, io, frame->identity.epoch);
     if (renewed)
-        close_decoder(state);
-    int status = state->codec ? MR_OK : open_decoder(self, io, frame, 0);
+        mr_decode_close(state);
+    int status = state->codec ? MR_OK : mr_decode_open(self, io, frame, 0);
     if (!status && !state->stretch) {
         const mr_decode_choices *from = self->options;
         mr_needed_begin(&state->needed, frame, from->skip != MR_SKIP_NONE);
@@ -698,11 +384,11 @@ static bool is_corrupt(const mr_frame *frame) {
 
 /* True if the packet is settled without the decoder. */
 static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     bool skipped = is_skipped(from, frame), corrupt = is_corrupt(frame);
     const AVCodecParameters *codec = frame->media ? frame->media->codec : NULL;
-    if (codec && is_outsized(self, frame->media, codec->width, codec->height)) {
+    if (codec && mr_decode_is_outsized(self, frame->media, codec->width, codec->height)) {
         state->packets++;
         mr_io_drop(io, frame, "too large");
         return true;
@@ -717,7 +403,7 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     else if (corrupt && frame->flags & MR_FRAME_CORRUPT)
         mr_io_drop(io, frame, "corrupt"); /* its source has logged the reason */
     else if (corrupt)
-        drop_corrupt(self, io, frame);
+        mr_decode_drop_corrupt(self, io, frame);
     else
         mr_io_absorb(io, frame, "skip");
     if (skipped && from->skip == MR_SKIP_NONREF) /* nothing depends on it */
@@ -728,7 +414,7 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
 /* A picture that must not be late does not wait for packets behind it. If a decoder reorders pictures, it gives one
  * only after a number of others: leaving some out would make those behind them late. */
 static void take(mr_stage *self, mr_frame *frame) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     mr_gaps_note(&state->gaps, frame);
     state->spoilt |= (frame->flags & MR_FRAME_CORRUPT) != 0;
     if (state->shown_pts_ns != MR_NO_TIME)
@@ -739,13 +425,13 @@ static void take(mr_stage *self, mr_frame *frame) {
 }
 
 /* How many packets may wait before the decoder. */
-static size_t room_of(const decode_state *state, const mr_frame *frame) {
+static size_t room_of(const mr_decode_state *state, const mr_frame *frame) {
     size_t inside = mr_pending_count(&state->pending);
     return frame->deadline_ns || inside > MR_NEEDED_MOST ? 0 : MR_NEEDED_MOST - inside;
 }
 
 static int process_in_turn(mr_stage *self, mr_io *io) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     mr_frame *frame = mr_io_input(io);
     if (!state->taken) {
         if (settle_undecoded(self, io, frame))
@@ -773,7 +459,7 @@ static int process_in_turn(mr_stage *self, mr_io *io) {
 
 /* Decodes a still picture beside other calls, unless that was done before. MR_ERROR_AGAIN: there is no room for it. */
 static int decode_early(mr_stage *self, mr_io *io, const mr_frame *frame) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     mr_early *early = &state->early[mr_io_entry(io)];
     const mr_media *media = frame->media;
@@ -782,13 +468,13 @@ static int decode_early(mr_stage *self, mr_io *io, const mr_frame *frame) {
     mr_pool *full = mr_picture_pool_full(state->pool);
     if (full)
         return mr_io_await_pool(io, full, 1);
-    mr_decoder_params params = params_for(self, io, frame, 0);
+    mr_decoder_params params = mr_decode_params(self, io, frame, 0);
     mr_early_decode(early, &params, self, frame, from->reduced != MR_REDUCED_OFF);
     return MR_OK;
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     if (!state->early)
         return process_in_turn(self, io);
     mr_early *early = &state->early[mr_io_entry(io)];
@@ -806,7 +492,7 @@ static int process(mr_stage *self, mr_io *io) {
 }
 
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
-    decode_state *state = self->state;
+    mr_decode_state *state = self->state;
     int answer = mr_io_await_turn(io);
     if (answer)
         return answer;
@@ -848,7 +534,7 @@ const mr_stage_type mr_decode_stage = {
     .outputs = outputs,
     .options = mr_decode_options,
     .options_bytes = sizeof(mr_decode_choices),
-    .state_bytes = sizeof(decode_state),
+    .state_bytes = sizeof(mr_decode_state),
     .entry = MR_ENTRY_PER_SOURCE,
     .converts = true,
     .streams = true,

@@ -345,7 +345,7 @@ static void found_in_child(const char *name, const char *value, const char *libr
 static void packages_are_found_in_python_environments(void **state) {
     (void)state;
     static const struct {
-        const char *variable, *value, *library; /* below home */
+        const char *variable, *value, *companion; /* below home */
     } cases[] = {{"VIRTUAL_ENV", "env", "env/lib/python3.99/site-packages/nvidia/cu13/lib/libmillrace-none.so.1"},
                  {"HOME", "user", "user/.local/lib/python3.99/site-packages/nvidia/cublas/lib/libmillrace-none.so.1"},
                  {"MILLRACE_ONNXRUNTIME", "site/onnxruntime/capi/libonnxruntime.so.1",
@@ -353,10 +353,10 @@ static void packages_are_found_in_python_environments(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char value[512], expected[512], path[PATH_MAX];
         snprintf(value, sizeof value, "%s/%s", home, cases[i].value);
-        snprintf(expected, sizeof expected, "%s/%s", home, cases[i].library);
+        snprintf(expected, sizeof expected, "%s/%s", home, cases[i].companion);
         found_in_child(cases[i].variable, value, "libmillrace-none.so.1", path, sizeof path);
         assert_string_equal(path, "");
-        put(cases[i].library, FAKE_COMPANION);
+        put(cases[i].companion, FAKE_COMPANION);
         found_in_child(cases[i].variable, value, "libmillrace-none.so.*", path, sizeof path);
         assert_string_equal(path, expected);
     }

@@ -1,0 +1,259 @@
+#include "stages/decode/decode_state.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "stages/media/media_input.h"
+#include "stages/media/nal.h"
+
+enum { MOST_DRAIN_ERRORS = 256 };
+
+void mr_decode_close(mr_decode_state *state) {
+    avcodec_free_context(&state->codec);
+    for (int scale = 0; scale <= MR_REDUCED_MOST; scale++)
+        avcodec_free_context(&state->other[scale]);
+    mr_media_unref(&state->media);
+}
+
+/* No more than is planned for, of a live source: nobody has seen its pictures before. */
+static int64_t most_pixels(const mr_stage *self, const mr_media *media) {
+    const mr_decode_choices *from = self->options;
+    const mr_format_set *planned = &self->inputs[0].set;
+    int64_t most = (int64_t)planned->width.max * planned->height.max;
+    return media->live && most > 0 && most < from->max_pixels ? most : from->max_pixels;
+}
+
+mr_decoder_params mr_decode_params(const mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
+    const mr_decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    return (mr_decoder_params){.threads = self->threads > 1 ? self->threads : 1,
+                               .max_pixels = most_pixels(self, packet->media),
+                               .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
+                               .scale = scale,
+                               .strict = from->damaged == MR_DAMAGED_DROP,
+                               .prompt = (packet->deadline_ns || packet->media->live) &&
+                                         strcmp(from->threads, "auto") == 0,
+                               .pool = state->pool, .device = state->device, .io = io};
+}
+
+int mr_decode_open(mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
+    mr_decode_state *state = self->state;
+    mr_decoder_params params = mr_decode_params(self, io, packet, scale);
+    state->outsized = state->spoilt = false;
+    if (state->pool)
+        mr_picture_pool_limit(state->pool, params.max_pixels);
+    int status = mr_decoder_open(&state->codec, &params, packet->media);
+    if (!status && !state->media)
+        state->media = mr_media_ref(packet->media);
+    return status;
+}
+
+/* Makes the decoder for the packet's scale the present one. A decoder of JPEG keeps no picture back, so that the one
+ * before it is empty. */
+static int choose_scale(mr_stage *self, mr_io *io, const mr_frame *packet) {
+    mr_decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    if (from->reduced == MR_REDUCED_OFF || state->device)
+        return MR_OK;
+    if (state->present) {
+        state->scaled[state->present->scale]++;
+        return MR_OK;
+    }
+    int scale = mr_reduced_scale(&state->reduced, self, packet, from->max_pixels), present = state->codec->lowres;
+    state->scaled[scale]++;
+    if (scale == present)
+        return MR_OK;
+    state->other[present] = state->codec;
+    state->codec = state->other[scale];
+    state->other[scale] = NULL;
+    return state->codec ? MR_OK : mr_decode_open(self, io, packet, scale);
+}
+
+bool mr_decode_is_outsized(mr_stage *self, const mr_media *media, int width, int height) {
+    mr_decode_state *state = self->state;
+    int64_t most = most_pixels(self, media);
+    bool limited = media->live && most < ((const mr_decode_choices *)self->options)->max_pixels;
+    if (!limited || (int64_t)width * height <= most)
+        return false;
+    if (!state->outsized)
+        mr_stage_warn(self, "%s: pictures are %dx%d, larger than planned for, and are dropped: raise size of %s",
+                      self->source_id, width, height, self->source_id);
+    state->outsized = true;
+    return true;
+}
+
+/* Once a decoder has refused one, packets that depend on it give no picture either. */
+static bool was_outsized(mr_stage *self, const mr_frame *packet) {
+    const mr_decode_state *state = self->state;
+    int width, height;
+    bool refused = packet->media && sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2;
+    return (refused && mr_decode_is_outsized(self, packet->media, width, height)) || state->outsized;
+}
+
+void mr_decode_drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
+    mr_decode_state *state = self->state;
+    void (*say)(const mr_stage *, const char *, ...) = state->reported ? mr_stage_info : mr_stage_warn;
+    int width, height;
+    if (was_outsized(self, packet)) {
+        mr_io_drop(io, packet, "too large");
+        return;
+    }
+    /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
+    if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
+        say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
+            packet->media && packet->media->still && packet->media->is_file ? packet->media->path : "a picture", width,
+            height, (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
+    else if (packet->media && packet->media->still && packet->media->is_file)
+        say(self, "%s: %s is damaged", self->source_id, packet->media->path);
+    else if (packet->pts_ns != MR_NO_TIME)
+        say(self, "%s: the picture at %.3f s is damaged", self->source_id, (double)packet->pts_ns / 1e9);
+    else
+        say(self, "%s: a picture is damaged", self->source_id);
+    state->reported = true;
+    mr_io_drop(io, packet, "corrupt");
+}
+
+void mr_decode_close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number) {
+    mr_decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    bool reported = state->errors > 0 || mr_pending_is_wrong(&state->pending, packet, number);
+    if (reported)
+        mr_decode_drop_corrupt(self, io, packet);
+    else if (packet->flags & MR_FRAME_HIDDEN)
+        mr_io_absorb(io, packet, "not shown");
+    else if (mr_pending_may_be_field(&state->pending, number))
+        mr_io_absorb(io, packet, "second field");
+    else if (state->damaged)
+        mr_decode_drop_corrupt(self, io, packet);
+    else if (from->skip != MR_SKIP_NONE)
+        mr_io_absorb(io, packet, "skip");
+    else if (state->seq == 0 && state->pictures == 0)
+        mr_io_drop(io, packet, "no key frame");
+    else
+        mr_io_absorb(io, packet, "no picture");
+    if (reported && state->errors > 0)
+        state->errors--;
+    mr_frame_unref(&packet);
+}
+
+/* A packet that the decoder refused. Frame threads report late, so that the packet is only known once it turns
+ * out to have no picture. */
+static void count_error(mr_stage *self, mr_io *io, int error) {
+    mr_decode_state *state = self->state;
+    state->last_error = error;
+    state->damaged = state->spoilt = true;
+    bool late = state->draining || state->codec->active_thread_type & FF_THREAD_FRAME;
+    mr_frame *packet = late ? NULL : mr_pending_take(&state->pending, state->pending.next - 1);
+    if (!packet) {
+        state->errors++;
+        return;
+    }
+    mr_decode_drop_corrupt(self, io, packet);
+    mr_frame_unref(&packet);
+}
+
+bool mr_decode_is_early(const mr_decode_state *state) {
+    return state->present && state->present->taken;
+}
+
+const AVCodecContext *mr_decode_context(const mr_decode_state *state) {
+    return mr_decode_is_early(state) ? state->present->codec[state->present->scale] : state->codec;
+}
+
+/* As avcodec_receive_frame. */
+static int take_picture(mr_decode_state *state, AVFrame *picture) {
+    if (mr_decode_is_early(state))
+        return mr_early_take(state->present, picture);
+    if (!state->reduced_picture->buf[0])
+        return mr_decoder_receive(state->codec, &state->pending, picture);
+    av_frame_move_ref(picture, state->reduced_picture);
+    return 0;
+}
+
+bool mr_decode_receive(mr_stage *self, mr_io *io, AVFrame *picture) {
+    mr_decode_state *state = self->state;
+    for (;;) {
+        int error = take_picture(state, picture);
+        if (error >= 0) {
+            mr_decode_device_crop(picture);
+            return true;
+        }
+        if (error == AVERROR(EAGAIN) || error == AVERROR_EOF)
+            return false;
+        count_error(self, io, error);
+        if (state->draining && ++state->drain_errors > MOST_DRAIN_ERRORS)
+            return false;
+    }
+}
+
+static int lose_decoder(mr_stage *self, mr_io *io, const mr_frame *frame, int status) {
+    mr_decode_close(self->state);
+    mr_io_fail_source(io, frame->identity.source, status);
+    mr_io_drop(io, frame, "no decoder");
+    return status;
+}
+
+/* To a decoder that is opened anew, because the one before did not start. */
+static int send_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t number, int *error) {
+    mr_decode_state *state = self->state;
+    mr_decode_close(state);
+    int status = mr_decode_open(self, io, frame, 0);
+    if (!status) {
+        *error = mr_decoder_send(state->codec, state->packet, frame, number);
+        return MR_OK;
+    }
+    mr_frame *packet = mr_pending_take(&state->pending, number);
+    mr_frame_unref(&packet);
+    return lose_decoder(self, io, frame, status);
+}
+
+/* As mr_decoder_send. */
+static int decode(mr_decode_state *state, const mr_frame *frame, int64_t number) {
+    if (state->present)
+        return mr_early_begin(state->present, number);
+    if (mr_decoder_reduce(state->codec, &state->jpeg, state->packet, frame, number, state->reduced_picture))
+        return 0;
+    return mr_decoder_send(state->codec, state->packet, frame, number);
+}
+
+int mr_decode_send(mr_stage *self, mr_io *io, mr_frame *frame) {
+    mr_decode_state *state = self->state;
+    int64_t number;
+    mr_frame *expired = mr_pending_expired(&state->pending, &number);
+    if (expired)
+        mr_decode_close_receipt(self, io, expired, number);
+    mr_still_note(&state->stills, self, frame);
+    int status = choose_scale(self, io, frame);
+    if (status)
+        return lose_decoder(self, io, frame, status);
+    number = mr_pending_add(&state->pending, frame, mr_gaps_pass(&state->gaps, frame));
+    state->packets++;
+    int error = decode(state, frame, number);
+    while (!status && error < 0 && mr_decode_device_again(state->device))
+        status = send_again(self, io, frame, number, &error);
+    if (!status && error < 0)
+        count_error(self, io, error);
+    return status;
+}
+
+/* Whether a packet of H.264 has a slice of an IDR picture. */
+static bool is_idr(const mr_frame *packet) {
+    enum { SLICE_OF_IDR = 5 };
+    const AVCodecParameters *codec = packet->media->codec;
+    const uint8_t *data = packet->plane[0].data;
+    const size_t header = codec->extradata_size > 0 ? (size_t)codec->extradata_size : 0;
+    mr_nals units = {data, data + packet->plane[0].bytes,
+                     mr_nal_read_header(false, codec->extradata, header, NULL, NULL)};
+    for (mr_nal unit; mr_nal_next(&units, &unit);)
+        if (unit.bytes && (unit.data[0] & 0x1f) == SLICE_OF_IDR)
+            return true;
+    return false;
+}
+
+/* A macroblock that libavcodec's decoder of H.264 gives up leaves its coefficients behind: they show in pictures to
+ * come that are whole, after a flush, too, and without a word. So a new decoder begins where it can. */
+bool mr_decode_is_spoilt_for(const mr_decode_state *state, const mr_frame *packet) {
+    const AVCodecParameters *codec = packet->media->codec;
+    return state->spoilt && !state->device && codec->codec_id == AV_CODEC_ID_H264 &&
+           (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && is_idr(packet);
+}

@@ -1,0 +1,88 @@
+/* What decode knows of a source while it runs, and the way into the decoder and out of it: opening, sending, receiving,
+ * and the receipts of packets that give no picture. stages/decode/decode.c says what becomes of pictures. One thread at
+ * a time, but for `early` (decode_early.h). */
+#ifndef MILLRACE_STAGES_DECODE_DECODE_STATE_H
+#define MILLRACE_STAGES_DECODE_DECODE_STATE_H
+
+#include "stages/decode/decode_codec.h"
+#include "stages/decode/decode_early.h"
+#include "stages/decode/decode_gaps.h"
+#include "stages/decode/decode_needed.h"
+#include "stages/decode/decode_options.h"
+#include "stages/decode/decode_pending.h"
+#include "stages/decode/decode_reduced.h"
+#include "stages/decode/decode_still.h"
+
+/* The outcome of a picture. AHEAD: some before it may not have been read when the source was asked to end. */
+typedef enum mr_decode_verdict { WANTED, NOT_SELECTED, DAMAGED, AHEAD } mr_decode_verdict;
+
+typedef struct mr_decode_state {
+    AVCodecContext *codec;
+    AVCodecContext *other[MR_REDUCED_MOST + 1]; /* of the same media, by scale: idle, with nothing in them */
+    mr_media *media;           /* that codec was opened for */
+    mr_picture_pool *pool;     /* on the processors */
+    mr_decode_device *device;  /* on another device */
+    struct SwsContext *scaler;
+    AVPacket *packet;
+    AVFrame *picture;          /* the next to be emitted, if has_picture */
+    AVFrame *following;        /* the one after it, if has_following */
+    AVFrame *reduced_picture;  /* has one that was decoded but not by codec, and not received yet */
+    bool has_picture, has_following;
+    mr_decode_verdict verdict;           /* on picture */
+    bool taken;                /* the input of this call is among `needed`, or in the decoder */
+    bool sent;                 /* the decoder has a packet whose pictures have not been received */
+    bool draining, cut_short, ahead;
+    bool stretch;              /* packets of one have been taken */
+    int64_t last_dts_ns;       /* of the last packet; MR_NO_TIME: it has none */
+    int drain_errors, last_error; /* the latter is an AVERROR */
+    mr_needed needed;          /* packets that are not yet in the decoder */
+    mr_pending pending;
+    mr_gaps gaps;              /* of this epoch */
+    int64_t shown_pts_ns; /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
+    int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
+    int64_t last_given;        /* number of the packet whose picture was emitted last */
+    bool marked;               /* the picture that is given next is damaged, and says so */
+    bool damaged, reported;    /* this source has had damage; that a picture was dropped as corrupt */
+    bool spoilt;               /* this decoder has met damage */
+    bool outsized;             /* the pictures of its source are larger than planned, and that was reported */
+    uint32_t epoch;
+    uint64_t seq;              /* of `picture` in its epoch */
+    mr_selection selection;    /* of this epoch */
+    uint64_t packets, pictures, left; /* of this source: sent, and well decoded; not needed */
+    mr_still_notes stills;
+    mr_reduced reduced;
+    mr_jpeg_decoder *jpeg;     /* NULL until there is one to be reduced */
+    uint64_t scaled[MR_REDUCED_MOST + 1]; /* pictures of this source that were sent to be decoded at each scale */
+    mr_early *early;           /* one for each entry, if calls overlap; all else is used in turn, the pool excepted */
+    mr_early *present;         /* that of the call whose turn it is, if its packet was decoded early */
+    bool refused, outgrown;    /* the device's decoder cannot go on with it, nor be replaced; it had too large a
+                                  picture */
+} mr_decode_state;
+
+/* With what decoders of the packet's media are opened, at that scale (see mr_decoder_open). */
+mr_decoder_params mr_decode_params(const mr_stage *self, mr_io *io, const mr_frame *packet, int scale);
+/* Opens a decoder for the packet's media at that scale; the errors of mr_decoder_open. */
+int mr_decode_open(mr_stage *self, mr_io *io, const mr_frame *packet, int scale);
+void mr_decode_close(mr_decode_state *state);
+/* Whether pictures of that size are larger than is planned for their live source. */
+bool mr_decode_is_outsized(mr_stage *self, const mr_media *media, int width, int height);
+/* Whether this decoder, which has met damage, has to be replaced before it gets that packet. */
+bool mr_decode_is_spoilt_for(const mr_decode_state *state, const mr_frame *packet);
+
+/* Sends a packet, whose reference stays the caller's. After a failure there is no decoder any more, and the packet is
+ * settled. */
+int mr_decode_send(mr_stage *self, mr_io *io, mr_frame *frame);
+/* The decoder's next picture; false if it has none at present, or at all. */
+bool mr_decode_receive(mr_stage *self, mr_io *io, AVFrame *picture);
+/* Whether the last packet sent was decoded early. */
+bool mr_decode_is_early(const mr_decode_state *state);
+/* The decoder of the last packet sent. */
+const AVCodecContext *mr_decode_context(const mr_decode_state *state);
+
+/* Drops a packet as damaged, or too large. The first of a source is logged as a warning, the others as information. */
+void mr_decode_drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet);
+/* Closes the receipt of a packet that gave no picture, and drops the reference. Once a stream was damaged, its missing
+ * pictures are put down to that: a decoder gives none until the next picture it can start from. */
+void mr_decode_close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number);
+
+#endif
