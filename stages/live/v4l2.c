@@ -23,6 +23,7 @@
 #include "stages/live/connection.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
+#include "stages/media/nal.h"
 
 enum {
     BUFFERS = 8,
@@ -455,8 +456,10 @@ static void set_times(camera *at, const struct v4l2_buffer *filled, mr_packet *p
 
 /* A key frame of H.264: one that has an IDR picture, or a parameter set, which comes before one. */
 static bool begins_with_key(const uint8_t *data, size_t bytes) {
-    for (size_t i = 0; i + 3 < bytes && i < 4096; i++)
-        if (!data[i] && !data[i + 1] && data[i + 2] == 1 && ((data[i + 3] & 31) == 5 || (data[i + 3] & 31) == 7))
+    enum { IDR = 5, SPS = 7, MOST_BYTES = 4096 };
+    mr_nals from = {data, data + (bytes < MOST_BYTES ? bytes : MOST_BYTES), 0};
+    for (mr_nal one; mr_nal_next(&from, &one);)
+        if ((one.data[0] & 31) == IDR || (one.data[0] & 31) == SPS)
             return true;
     return false;
 }

@@ -16,7 +16,7 @@ enum { NOT_SUPPORTED = 801 };
     X(cuGraphicsGLRegisterImage) X(cuGraphicsMapResources) X(cuGraphicsResourceGetMappedPointer_v2)                  \
     X(cuGraphicsSubResourceGetMappedArray) X(cuGraphicsUnmapResources) X(cuGraphicsUnregisterResource)               \
     X(cuImportExternalMemory) X(cuImportExternalSemaphore) X(cuLaunchKernel) X(cuLinkAddData) X(cuLinkComplete)      \
-    X(cuLinkCreate) X(cuLinkDestroy) X(cuMemAllocManaged) X(cuMemAllocPitch_v2)                                     \
+    X(cuLinkCreate) X(cuLinkDestroy) X(cuMemAllocManaged) X(cuMemAllocPitch_v2)                                      \
     X(cuMemcpy) X(cuMemcpy2DAsync_v2) X(cuMemcpy2D_v2) X(cuMemcpyAsync) X(cuMemcpyDtoDAsync_v2)                      \
     X(cuMemcpyDtoD_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyHtoD_v2)         \
     X(cuMemsetD8Async) X(cuMipmappedArrayDestroy) X(cuMipmappedArrayGetLevel) X(cuModuleGetFunction)                 \

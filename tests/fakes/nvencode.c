@@ -31,14 +31,13 @@ typedef struct output {
     uint64_t time;
 } output;
 
-static atomic_int opened, open_now, most_open, kept, encoded;
+static atomic_int opened, open_now, kept, encoded;
 static char told[256];
 
-/* For tests: sessions that were opened, are open, and were open at once at most; surfaces and outputs that are not given
- * back; pictures; and what the last session was told. */
+/* For tests: sessions that were opened, and are open; surfaces and outputs that are not given back; pictures; and what the
+ * last session was told. */
 int fake_nvenc_opened(void);
 int fake_nvenc_open(void);
-int fake_nvenc_most(void);
 int fake_nvenc_kept(void);
 int fake_nvenc_encoded(void);
 const char *fake_nvenc_told(void);
@@ -47,9 +46,6 @@ int fake_nvenc_opened(void) {
 }
 int fake_nvenc_open(void) {
     return open_now;
-}
-int fake_nvenc_most(void) {
-    return most_open;
 }
 int fake_nvenc_kept(void) {
     return kept;
@@ -73,8 +69,6 @@ static NVENCSTATUS NVENCAPI open_session(NV_ENC_OPEN_ENCODE_SESSION_EX_PARAMS *p
         open_now--;
         return NV_ENC_ERR_OUT_OF_MEMORY;
     }
-    if (open_now > most_open)
-        most_open = (int)open_now;
     opened++;
     *made = calloc(1, sizeof(session));
     return NV_ENC_SUCCESS;

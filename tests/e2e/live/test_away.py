@@ -56,7 +56,8 @@ class Away(Live):
         self.await_rows(child, 20, away=False)
         server.stop()
         self.wait_until(lambda: "no picture came for 1 s" in self.errors.read_text(), child)
-        self.await_rows(child, 5, away=True) if len(self.epochs(away=True)) < 2 else None
+        if len(self.epochs(away=True)) < 2:
+            self.await_rows(child, 5, away=True)
         server.kill()
         self.await_state(child, "cam", "away")
         rows = len(self.rows())
@@ -91,7 +92,6 @@ class Away(Live):
             self.assertAlmostEqual(row["pts"] * 20, round(row["pts"] * 20), places=6)
         self.assertEqual(len({self.shown(row)[1] for row in first}), 1)
         looks = [self.shown(row)[1] for row in second]
-        self.assertEqual([look for i, look in enumerate(looks) if look not in looks[:i]], list(dict.fromkeys(looks)))
         self.assertGreater(len(set(looks)), 1)  # stalled, then away
         self.assertEqual(looks, sorted(looks, key=looks.index))  # each state's in one piece
 
