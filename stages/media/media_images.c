@@ -270,9 +270,10 @@ static void destroy_images(mr_reader *base) {
 
 /* ---- survey --------------------------------------------------------------------------------------------------- */
 
-/* Of more files than MOST_FILES only some are read, which shows the usual size, but not the largest. At first only
- * HEAD_BYTES are read of each. */
+/* Of more files than MOST_FILES only some are read, which shows the usual size, but not the largest. Of each as few bytes
+ * are read as do: libavcodec takes a JPEG header only with a byte for every 256 pixels behind it. */
 enum { MOST_FILES = 10000, SAMPLE = 1000 };
+static const size_t looks[] = {HEAD_BYTES, 16 * HEAD_BYTES, SIZE_MAX};
 
 static uint32_t word_at(const uint8_t *data) {
     return (uint32_t)data[0] << 24 | (uint32_t)data[1] << 16 | (uint32_t)data[2] << 8 | data[3];
@@ -294,63 +295,52 @@ static void shorten_png(uint8_t *data, size_t bytes) {
     }
 }
 
-/* One decoder for each codec that images of a list have. */
-typedef struct probes {
-    mr_probe of[MOST_CODECS];
-    int count;
-} probes;
-
-static mr_probe *probe_of(probes *all, image_reader *reader, enum AVCodecID id) {
-    for (int i = 0; i < all->count; i++)
-        if (all->of[i].codec->codec_id == id)
-            return &all->of[i];
-    const AVCodecParameters *codec = codec_of(reader->shelf, id);
-    if (!codec || !mr_probe_open(&all->of[all->count], codec, reader->params.max_pixels))
-        return NULL;
-    return &all->of[all->count++];
-}
-
-/* Looks at the first `most` bytes of an image. */
-static bool look_at(image_reader *reader, const char *path, size_t most, probes *all, mr_format_set *set) {
+/* Looks at the first `most` bytes of an image, with a decoder of its own: one that has seen an image of the same size
+ * does not say it again. */
+static bool look_at(image_reader *reader, const char *path, size_t most, mr_survey *found) {
     mr_packet head = {0};
     if (load(path, reader->params.stage, most, &head))
         return false;
     enum AVCodecID id = recognise(path, head.data, head.bytes);
-    mr_probe *probe = probe_of(all, reader, id);
+    const AVCodecParameters *codec = codec_of(reader->shelf, id);
+    mr_probe probe = {0};
     if (id == AV_CODEC_ID_PNG)
         shorten_png(head.data, head.bytes);
-    if (probe)
-        mr_probe_forget(probe);
-    bool known = probe && mr_probe_look(probe, head.data, head.bytes);
+    bool known = codec && mr_probe_open(&probe, codec, reader->params.max_pixels) &&
+                 mr_probe_look(&probe, head.data, head.bytes);
     if (known)
-        *set = mr_probe_tell(probe->codec, NULL);
+        mr_probe_survey(probe.codec, NULL, found);
+    mr_probe_close(&probe);
     mr_buffer_unref(&head.buffer);
     return known;
+}
+
+/* At as much of an image as its header needs. */
+static bool look_closer(image_reader *reader, const char *path, mr_survey *found) {
+    for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
+        if (look_at(reader, path, looks[i], found))
+            return true;
+    return false;
 }
 
 /* The pictures that every `step`th of the images decodes to. If a header cannot be read the image does not decode
  * either. */
 static void look_at_files(image_reader *reader, size_t from, size_t to, size_t step, mr_survey *survey) {
-    probes all = {.count = 0};
     int64_t pixels = 0, known = 0;
     for (size_t i = from; i < to; i += step) {
         const char *path = reader->shelf->list.file[i].path;
-        mr_format_set one;
-        if (!look_at(reader, path, HEAD_BYTES, &all, &one) && !look_at(reader, path, SIZE_MAX, &all, &one))
+        mr_survey one = {0};
+        if (!look_closer(reader, path, &one))
             continue;
         if (known)
-            mr_format_set_widen(&survey->set, &one);
+            mr_format_set_widen(&survey->set, &one.set);
         else
-            survey->set = one;
-        pixels += one.width.max * one.height.max;
+            survey->set = one.set;
+        pixels += one.mean_pixels;
         known++;
+        survey->references = one.references > survey->references ? one.references : survey->references;
     }
     survey->mean_pixels = known ? pixels / known : 0;
-    for (int i = 0; i < all.count; i++) {
-        int references = mr_probe_references(all.of[i].codec);
-        survey->references = references > survey->references ? references : survey->references;
-        mr_probe_close(&all.of[i]);
-    }
 }
 
 static int survey_images(mr_reader *base, mr_survey *survey) {

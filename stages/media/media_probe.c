@@ -12,7 +12,6 @@ bool mr_probe_open(mr_probe *probe, const AVCodecParameters *parameters, int64_t
         probe->codec->thread_count = 1;
         probe->codec->max_pixels = mr_av_max_pixels(max_pixels);
         int error = avcodec_open2(probe->codec, decoder, NULL);
-        probe->always = probe->codec->pix_fmt;
         if (error >= 0)
             return true;
     }
@@ -41,15 +40,6 @@ static bool look(mr_probe *probe, const uint8_t *data, size_t bytes, enum AVDisc
 /* If a picture is to be skipped most decoders read its headers; the others read nothing, and must decode. */
 bool mr_probe_look(mr_probe *probe, const uint8_t *data, size_t bytes) {
     return look(probe, data, bytes, AVDISCARD_ALL) || look(probe, data, bytes, AVDISCARD_DEFAULT);
-}
-
-void mr_probe_forget(mr_probe *probe) {
-    avcodec_flush_buffers(probe->codec);
-    probe->codec->width = probe->codec->height = probe->codec->coded_width = probe->codec->coded_height = 0;
-    probe->codec->pix_fmt = probe->always;
-    probe->codec->colorspace = AVCOL_SPC_UNSPECIFIED;
-    probe->codec->color_range = AVCOL_RANGE_UNSPECIFIED;
-    probe->codec->sample_aspect_ratio = (AVRational){0, 1};
 }
 
 mr_format_set mr_probe_tell(const AVCodecContext *codec, const mr_media *media) {

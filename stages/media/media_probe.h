@@ -1,6 +1,6 @@
 /* Size, pixel layout and colour of pictures before any is decoded, by a decoder that reads the headers of a packet.
  *
- * One decoder is opened for one codec and reads any number of packets. One thread at a time. */
+ * One decoder is opened for one stream, or one image, and reads any number of its packets. One thread at a time. */
 #ifndef MILLRACE_STAGES_MEDIA_MEDIA_PROBE_H
 #define MILLRACE_STAGES_MEDIA_MEDIA_PROBE_H
 
@@ -12,7 +12,6 @@
 
 typedef struct mr_probe {
     AVCodecContext *codec;
-    enum AVPixelFormat always; /* some decoders know only one format, from the beginning */
     AVPacket *packet;
     AVFrame *picture;
 } mr_probe;
@@ -21,8 +20,6 @@ typedef struct mr_probe {
 bool mr_probe_open(mr_probe *probe, const AVCodecParameters *parameters, int64_t max_pixels);
 /* `data` is followed by AV_INPUT_BUFFER_PADDING_SIZE zeros. True once size and layout are known. */
 bool mr_probe_look(mr_probe *probe, const uint8_t *data, size_t bytes);
-/* Resets the decoder, before an image that does not depend on the last one. */
-void mr_probe_forget(mr_probe *probe);
 void mr_probe_close(mr_probe *probe);
 
 /* The pictures as decode will describe them: packets of `codec` that decode to them. `media` may be NULL. */

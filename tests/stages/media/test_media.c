@@ -308,6 +308,25 @@ static void images_reuse_their_media(void **state) {
     mr_reader_destroy(&reader);
 }
 
+/* Images of one size count as those before them, whatever their codec. */
+static void a_survey_counts_every_image(void **state) {
+    (void)state;
+    enum { LARGE = 64 * 48, SMALL = 32 * 16 };
+    clip_shell("rm -rf test-clips/sizes && mkdir -p test-clips/sizes && cd test-clips/sizes && "
+               "ffmpeg -v error -f lavfi -i testsrc=size=64x48 -frames:v 1 -start_number 0 l%%d.jpg && "
+               "ffmpeg -v error -f lavfi -i testsrc=size=32x16 -frames:v 3 -start_number 0 s%%d.jpg && "
+               "ffmpeg -v error -f lavfi -i testsrc=size=32x16 -frames:v 2 -start_number 0 s%%d.png");
+    mr_reader_params params = params_for("test-clips/sizes");
+    mr_reader *reader = open_uri(&params);
+    mr_survey found;
+    assert_int_equal(mr_reader_survey(reader, &found), MR_OK);
+    assert_int_equal(found.frames, 6);
+    assert_int_equal(found.mean_pixels, (LARGE + 5 * SMALL) / 6);
+    assert_int_equal(found.set.width.min, 32);
+    assert_int_equal(found.set.width.max, 64);
+    mr_reader_destroy(&reader);
+}
+
 int main(void) {
     const struct CMUnitTest plain[] = {cmocka_unit_test(natural_order_takes_digits_as_numbers),
                                        cmocka_unit_test(a_file_that_is_not_media_is_refused),
@@ -321,6 +340,7 @@ int main(void) {
         cmocka_unit_test(labels_are_folders_in_byte_order),
         cmocka_unit_test(globs_match_files),
         cmocka_unit_test(images_reuse_their_media),
+        cmocka_unit_test(a_survey_counts_every_image),
     };
     mr_av_log_capture();
     int failed = cmocka_run_group_tests(plain, NULL, NULL);
