@@ -217,7 +217,7 @@ int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame) {
         return status;
     }
     /* A source that waits within its call, as for a camera, has the frame long after the call began. */
-    made->born_ns = instance->vertex->type->blocking ? mr_io_now_ns(io) : io->now_ns;
+    made->born_ns = instance->vertex->blocking ? mr_io_now_ns(io) : io->now_ns;
     mr_io_set_due(io, made, made->born_ns);
     made->format.payload = MR_PAYLOAD_RESULTS;
     *frame = made;
@@ -349,7 +349,7 @@ bool mr_io_cut_short(const mr_io *io) {
 }
 
 void mr_io_wake_at(mr_io *io, int64_t time_ns) {
-    atomic_store_explicit(&io->instance->wake_ns, time_ns, memory_order_relaxed);
+    io->wake_ns = time_ns;
 }
 
 void mr_io_fail_source(mr_io *io, uint32_t source, int status) {

@@ -346,8 +346,6 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
         mr_item *mark = &slot->marks[slot->mark_next];
         if (mark->kind == MR_ITEM_END && instance->self.type->flush && !atomic_load(&instance->failed)) {
             int answer = call_flush(entry, slot, mark->source);
-            if (answer == MR_WAIT)
-                mr_task_wake_at(&entry->task, atomic_load_explicit(&instance->wake_ns, memory_order_relaxed));
             if (answer == MR_MORE || answer == MR_WAIT || answer == MR_ERROR_AGAIN)
                 return answer;
             if (answer < 0)
@@ -386,11 +384,7 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
     if (atomic_load_explicit(&instance->failed, memory_order_relaxed))
         return end_source(instance, slot, false);
     int answer = measure_process(entry, slot);
-    if (answer == MR_WAIT) {
-        mr_task_wake_at(&entry->task, atomic_load_explicit(&instance->wake_ns, memory_order_relaxed));
-        return answer;
-    }
-    if (answer == MR_ERROR_AGAIN)
+    if (answer == MR_WAIT || answer == MR_ERROR_AGAIN)
         return answer;
     if (answer < 0) {
         fail_call(instance, slot, answer);
@@ -423,8 +417,6 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
         clock_call(entry, slot);
         if (entry->traced)
             mr_tracing_end_call(entry, slot, answer);
-        if (answer == MR_WAIT)
-            mr_task_wake_at(&entry->task, atomic_load_explicit(&instance->wake_ns, memory_order_relaxed));
         if (answer < 0 && answer != MR_ERROR_AGAIN)
             fail_call(instance, slot, answer);
         if (answer == MR_DONE && !instance->self.type->outputs)
@@ -538,6 +530,8 @@ void mr_instance_run(void *context) {
     bool again = true;
     while (again && begin(instance, entry)) {
         int answer = step(entry, entry->slot);
+        if (answer == MR_WAIT)
+            mr_task_wake_at(&entry->task, entry->io.wake_ns);
         end(instance, entry, answer);
         again = answer != MR_WAIT && answer != MR_ERROR_AGAIN;
         if (again && entry->io.now_ns - begun > QUANTUM_NS) {

@@ -16,6 +16,7 @@ struct mr_io {
     mr_slot *slot;
     mr_stream *stream; /* of the work that is being submitted */
     int64_t now_ns;
+    int64_t wake_ns; /* a call that answers MR_WAIT is repeated then */
 };
 
 /* Counts of an entry. Read by any thread; written by the entry. */

@@ -69,7 +69,6 @@ struct mr_instance {
     atomic_bool complained;  /* its first error was logged */
     size_t entry_count;
     mr_entry_task *entries;
-    _Atomic int64_t wake_ns; /* sources: the time at which process asked to be called again */
     mr_slot_ring ring;
     mr_intake intake;
     mr_placement placement;
