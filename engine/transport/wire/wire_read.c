@@ -352,7 +352,7 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
     if (item->remaining_ns)
         frame->deadline_ns = subtract(reader->now_ns, subtract(0, item->remaining_ns));
     frame->flags = item->flags & (MR_FRAME_KEY | MR_FRAME_DISPOSABLE | MR_FRAME_CORRUPT | MR_FRAME_HIDDEN |
-                                  MR_FRAME_AWAY);
+                                  MR_FRAME_SEAM | MR_FRAME_AWAY);
     if (item->media > reader->media_count)
         return refuse("a frame with media that the message does not describe");
     if (item->media)
