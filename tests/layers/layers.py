@@ -242,13 +242,13 @@ class Layers(unittest.TestCase):
 
 
 class Detectors(unittest.TestCase):
+    """That what is looked for is found."""
+
     def test_guards_of_paths(self):
         self.assertEqual(guard_of("engine/transport/wire/wire.h"), "MILLRACE_TRANSPORT_WIRE_WIRE_H")
         self.assertEqual(guard_of("engine/include/millrace/frame.h"), "MILLRACE_FRAME_H")
         self.assertEqual(guard_of("tools/millrace/cli/table.h"), "MILLRACE_TOOLS_CLI_TABLE_H")
         self.assertEqual(guard_of("engine/include/millrace/millrace.h"), "MILLRACE_H")
-
-    """That what is looked for is found."""
 
     def test_circles_are_found(self):
         self.assertEqual(circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}),

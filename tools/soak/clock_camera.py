@@ -13,11 +13,20 @@ sys.dont_write_bytecode = True
 import cameras  # noqa: E402
 
 BARS = 32
+RATE = 25
 
 
 def code(milliseconds):
     value = (milliseconds & 0xffffff).to_bytes(3, "big")
     return value + bytes([sum(value) & 0xff])
+
+
+def age(levels):
+    """In milliseconds, of a picture whose bars are so bright; None if it cannot be read."""
+    now = time.time_ns() // 1000000
+    read = int("".join("1" if level > 128 else "0" for level in levels), 2).to_bytes(BARS // 8, "big")
+    then = int.from_bytes(read[:3], "big")
+    return (now - then) & 0xffffff if code(then) == read else None
 
 
 class Clock:
@@ -39,7 +48,7 @@ class Clock:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="640x360", help="a multiple of 32 pixels wide")
-    parser.add_argument("--rate", type=int, default=25)
+    parser.add_argument("--rate", type=int, default=RATE)
     given = parser.parse_args()
     width, height = map(int, given.size.split("x"))
     if width % BARS or height % 2:

@@ -1,10 +1,11 @@
-"""Kills the nodes of a pipeline at random, with SIGKILL, and starts them again, until all is done: what is written in the
-end must be what a run that nothing interrupted writes, byte for byte once lines are sorted.
+"""Kills the nodes of a pipeline at random, with SIGKILL, and starts them again, until all is done: what is written in
+the end must be what a run that nothing interrupted writes, byte for byte once lines are sorted.
 
     tools/soak/kills.py [--kills 200] [--seed N] [--millrace build/millrace]
 
-Three nodes: one reads videos, one computes, one writes; in turns all of them keep checkpoints, none does, or each as chance
-has it. A run that ends before so many were killed is followed by another. What it finds wrong it prints, with the seed, and keeps the folder of that run; exit code 1."""
+Three nodes: one reads videos, one computes, one writes; in turns all of them keep checkpoints, none does, or each as
+chance has it. A run that ends before so many were killed is followed by another. What it finds wrong it prints, with
+the seed, and keeps the folder of that run; exit code 1."""
 import argparse
 import collections
 import os
@@ -57,8 +58,8 @@ class Node:
         with open(self.log, "a") as log:
             log.write(f"---- start, {self.killed} times killed\n")
             log.flush()
-            self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                            stderr=log, env=self.run.environment)
+            self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.DEVNULL, stderr=log, env=self.run.environment)
 
     def runs(self):
         code = self.process.poll()
@@ -104,8 +105,8 @@ class Run:
         return self.output.read_bytes().count(b"\n") if self.output.exists() else 0
 
     def revive(self, victims):
-        """Starts those again that were killed, and those to which their frames go, where these have ended: outcomes of the
-        last frames may be unknown to a process that comes back."""
+        """Starts those again that were killed, and those to which their frames go, where these have ended: outcomes of
+        the last frames may be unknown to a process that comes back."""
         first = min(self.nodes.index(node) for node in victims)
         for node in self.nodes[first:]:
             if node in victims or not node.runs():
@@ -117,8 +118,8 @@ class Run:
         return None if first is self.nodes[0] else first
 
     def await_moment(self):
-        """Waits for some more lines, or for some time; False where all has ended before, or may have: who was killed with its
-        work done, and is started again, waits for nodes that have ended."""
+        """Waits for some more lines, or for some time; False where all has ended before, or may have: who was killed
+        with its work done, and is started again, waits for nodes that have ended."""
         wanted, until = self.lines() + self.random.randrange(1, 40), time.monotonic() + self.random.random() * 2
         by_time, since = self.random.random() < 0.3, time.monotonic()
         while self.lines() < wanted and not (by_time and time.monotonic() > until):
@@ -135,14 +136,15 @@ class Run:
         running = [node for node in self.nodes if node.runs()]
         if not running:
             return
-        victims = self.random.sample(running, 1 if self.random.random() < 0.8 else self.random.randrange(len(running)) + 1)
+        count = 1 if self.random.random() < 0.8 else self.random.randrange(len(running)) + 1
+        victims = self.random.sample(running, count)
         for node in victims:
             node.kill()
         self.kills += len(victims)
         self.revive(victims)
 
     def finish(self):
-        """Waits for all. Nodes that were started again after all those before them had ended are told that nothing comes."""
+        """Waits for all. Nodes that were started again after all before them had ended are told that nothing comes."""
         count, since = self.lines(), time.monotonic()
         while any([node.runs() for node in self.nodes]):
             time.sleep(0.01)

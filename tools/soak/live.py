@@ -78,7 +78,7 @@ def arguments():
     for name in given.parts:
         if name not in PARTS:
             parser.error(f"there is no part {name}; parts are {', '.join(PARTS)}")
-    given.millrace = given.millrace.resolve()
+    given.millrace, given.model = given.millrace.resolve(), given.model.resolve()
     return given
 
 

@@ -5,7 +5,6 @@ import argparse
 import hashlib
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -29,25 +28,29 @@ RULE = ("nft 'add table ip t; add chain ip t c {{ type filter hook input priorit
 
 
 def pictures_of_ours(given, folder, url, transport, seconds, damaged=""):
-    """Hashes of the pictures, and what its connection tells."""
+    """Hashes of the pictures, and the status of the connection."""
     found = []
     run = Run(given, folder, [source("cam", url, transport)], STAGES.format(damaged=damaged),
               take=lambda now, line: found.append(hashlib.md5(bytes(json.loads(line)["features"])).digest()))
     try:
-        run.wait_for(lambda: run.connections(given).get("cam", {}).get("state") == "live")
+        run.wait_for(lambda: run.connections().get("cam", {}).get("state") == "live")
         time.sleep(seconds)
-        return found, run.connections(given).get("cam", {})
+        connection = run.connections().get("cam", {})
+        if wrong := run.end():
+            sys.exit(wrong[0])
+        return found, connection
     finally:
-        run.end()
+        run.kill()
 
 
 class Ffmpeg:
     """ffmpeg that reads so many pictures of the same camera."""
 
     def __init__(self, url, transport, count):
+        smaller = f"scale={WIDTH}:{HEIGHT}:flags=neighbor,format=gray"
         self.child = subprocess.Popen(["ffmpeg", "-nostdin", "-v", "quiet", "-rtsp_transport", transport, "-i", url,
-                                       "-frames:v", str(round(count)), "-vf", f"scale={WIDTH}:{HEIGHT}:flags=neighbor,format=gray",
-                                       "-fps_mode", "passthrough", "-f", "rawvideo", "-"], stdout=subprocess.PIPE)
+                                       "-frames:v", str(round(count)), "-vf", smaller, "-fps_mode", "passthrough",
+                                       "-f", "rawvideo", "-"], stdout=subprocess.PIPE)
 
     def pictures(self, seconds):
         try:
@@ -60,7 +63,7 @@ class Ffmpeg:
 
 
 def receive(given, url, transport, seconds):
-    """Hashes of the pictures that both get, and what ours tells of its connection."""
+    """Hashes of the pictures that both get, and the status of our connection."""
     with tempfile.TemporaryDirectory(prefix="millrace-loss-") as folder:
         theirs = Ffmpeg(url, transport, seconds * given.rate)
         ours, connection = pictures_of_ours(given, folder, url, transport, seconds)
@@ -94,11 +97,12 @@ def loss(given, _):
         reason = True
     if reason:
         return {"left_out": "no network namespaces, ip or nft here"}, []
-    told = {name: getattr(given, name) for name in ("size", "rate", "bitrate", "seconds")}
-    done = subprocess.run(["unshare", "-rn", sys.executable, __file__, json.dumps({**told, "millrace": str(given.millrace)})],
+    passed_on = {name: getattr(given, name) for name in ("size", "rate", "bitrate", "seconds")}
+    passed_on["millrace"] = str(given.millrace)
+    done = subprocess.run(["unshare", "-rn", sys.executable, __file__, json.dumps(passed_on)],
                           stdout=subprocess.PIPE, text=True, env={**os.environ, "PATH": PATH})
     if done.returncode:
-        return {}, ["the camera did not come"]
+        return {}, ["it failed in its network namespace"]
     found = json.loads(done.stdout)
     wrong = [f"{name}: {of['wrong']} wrong pictures" for name, of in found.items()
              if "millrace" in name and of["wrong"]]
@@ -108,6 +112,4 @@ def loss(given, _):
 
 
 if __name__ == "__main__":
-    told = json.loads(sys.argv[1])
-    told["millrace"] = pathlib.Path(told["millrace"])
-    print(json.dumps(inside(argparse.Namespace(**told))))
+    print(json.dumps(inside(argparse.Namespace(**json.loads(sys.argv[1])))))

@@ -1,10 +1,7 @@
 """Parts of live.py: connections and sources that come and go, again and again, beside cameras that stay."""
-import re
-import subprocess
 import time
 
-from live_faults import sources_of
-from live_run import PATIENCE, Proxy, Run, Server
+from live_run import Proxy, Run, Server, sources_of
 
 MEMORY_KIB = 5000
 
@@ -24,16 +21,15 @@ def compare(found, before, after, good):
 
 def reconnects(given, folder):
     server = Server(given, max(2, given.bad))
-    proxy = Proxy(server.port)
+    proxy = Proxy(server.urls[-1])
     good = {f"good{n}": url for n, url in enumerate(server.urls[:given.bad - 1])}
-    bad = {"bad": server.urls[-1].replace(f":{server.port}/", f":{proxy.port}/")}
-    run = Run(given, folder, sources_of({**good, **bad}, most="100ms"))
+    run = Run(given, folder, sources_of({**good, "bad": proxy.url}, most="100ms"))
     try:
-        run.begin([*good, *bad])
+        run.begin([*good, "bad"])
         proxy.cut_after = 4000 + bits_of(given.bitrate) / 8 / 5  # of a fifth of a second
         proxy.break_off()
         warm = min(50, given.reconnects // 4)
-        run.wait_for(lambda: proxy.connections >= warm, PATIENCE)
+        run.wait_for(lambda: proxy.connections >= warm)
         before, begun, first = run.settled(), time.monotonic(), proxy.connections
         run.wait_for(lambda: proxy.connections >= first + given.reconnects, 10 + given.reconnects * 2)
         taken, made = time.monotonic() - begun, proxy.connections - first
@@ -44,17 +40,14 @@ def reconnects(given, folder):
         found, wrong = compare({"reconnects": made, "seconds": round(taken, 1)}, before, run.settled(), gaps)
         if made < given.reconnects:
             wrong.append(f"only {made} connections came about")
-        return found, wrong
+        return found, wrong + run.end()
     finally:
-        run.end()
+        run.kill()
         proxy.end()
         server.end()
 
 
 def changes(given, folder):
-    told = subprocess.run([str(given.millrace), "ctl", "--help"], capture_output=True, text=True).stdout
-    if not re.search(r"^  add ", told, re.M):
-        return {"left_out": "this millrace has no `ctl add`"}, []
     server = Server(given, max(2, given.bad))
     good = {f"good{n}": url for n, url in enumerate(server.urls[:given.bad - 1])}
     run = Run(given, folder, sources_of(good), head=f"  max: {given.bad}\n")
@@ -65,14 +58,14 @@ def changes(given, folder):
             if n == 50:  # from here on it counts
                 before, begun = run.settled(), time.monotonic()
             now = time.monotonic()
-            refused += not run.ctl(given, "add", "extra", f"uri={server.urls[-1]}", "transport=tcp")
+            refused += not run.ctl("add", "extra", f"uri={server.urls[-1]}", "transport=tcp")
             if n % 10 == 0:
                 run.wait_for(lambda since=now: run.rows_since("extra", since))
-            refused += not run.ctl(given, "remove", "extra")
+            refused += not run.ctl("remove", "extra")
         taken = time.monotonic() - begun
         found = {"changes": 2 * given.reconnects, "seconds": round(taken, 1), "refused": refused}
         found, wrong = compare(found, before, run.settled(), run.gaps(list(good), begun, begun + taken))
-        return found, wrong + ([f"{refused} changes were refused"] if refused else [])
+        return found, wrong + ([f"{refused} changes were refused"] if refused else []) + run.end()
     finally:
-        run.end()
+        run.kill()
         server.end()

@@ -1,5 +1,5 @@
-"""Parts of live.py: what receiving, decoding and classifying take, and how soon a picture is a row, beside GStreamer, OpenCV
-and ffmpeg, in turn."""
+"""Parts of live.py: what receiving, decoding and classifying take, and how soon a picture is a row, beside GStreamer,
+OpenCV and ffmpeg, in turn."""
 import collections
 import json
 import pathlib
@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 
-from live_run import PATIENCE, ROOT, SERVERS, VENV, Server, cpu_of, in_ms, quantile, source
+import clock_camera
+from live_run import PATIENCE, ROOT, VENV, Run, cpu_of, in_ms, quantile, serve, source
 
 PEERS = pathlib.Path(__file__).resolve().parent / "peers"
 OURS = "millrace"
@@ -88,9 +89,7 @@ def receive_by(kind, given, urls):
 
 
 def throughput(given, folder):
-    each = max(1, given.cameras // SERVERS)
-    servers = [Server(given, each) for _ in range(min(SERVERS, given.cameras))]
-    urls = [url for server in servers for url in server.urls][:given.cameras]
+    servers, urls = serve(given, given.cameras)
     found = {"cameras": len(urls), "seconds": given.seconds, "sent": round(len(urls) * given.seconds * given.rate)}
     try:
         runs = {"receive": receive_by_millrace(given, folder, urls, "", "sources.*"),
@@ -118,23 +117,15 @@ CLOCK = """\
 
 
 def ages_of_rows(given, folder, url, seconds):
-    import live_run
-    from clock_camera import code
-
     ages = []
-
-    def take(_, line):
-        now = time.time_ns() // 1000000
-        levels = json.loads(line)["features"][:32]
-        read = int("".join("1" if level > 128 else "0" for level in levels), 2).to_bytes(4, "big")
-        then = int.from_bytes(read[:3], "big")
-        ages.append((now - then) & 0xffffff if code(then) == read else None)
-
-    run = live_run.Run(given, folder, [source("clock", url)], CLOCK, take=take)
+    run = Run(given, folder, [source("clock", url)], CLOCK,
+              take=lambda now, line: ages.append(clock_camera.age(json.loads(line)["features"][:clock_camera.BARS])))
     try:
-        run.wait_for(lambda: len(ages) >= seconds * 25)
+        run.wait_for(lambda: len(ages) >= seconds * clock_camera.RATE)
+        if wrong := run.end():
+            sys.exit(wrong[0])
     finally:
-        run.end()
+        run.kill()
     return ages
 
 
@@ -145,8 +136,8 @@ def ages_by(kind, url, seconds):
 
 
 def latency(given, folder):
-    """Milliseconds from the drawing of a picture to its row, or to the picture in a program's hands; the first second of
-    each run is not counted. The camera's encoder is in all of them."""
+    """Milliseconds from the drawing of a picture to its row, or to the picture in a program's hands; the first second
+    of each run is not counted. The camera's encoder is in all of them."""
     camera = start([ROOT / "tools/soak/clock_camera.py"], stderr=subprocess.DEVNULL)
     url = camera.stdout.readline().strip()
     found, ages, unread = {}, collections.defaultdict(list), collections.Counter()
@@ -156,14 +147,16 @@ def latency(given, folder):
         kinds = present((OURS, "gstreamer", "ffmpeg", "opencv"), found)
         for _ in range(given.rounds):
             for kind in kinds:
-                one = ages_of_rows(given, folder, url, given.seconds) if kind == OURS else ages_by(kind, url, given.seconds)
-                ages[kind] += [age for age in one[25:] if age is not None]
-                unread[kind] += one[25:].count(None)
+                all_of_it = (ages_of_rows(given, folder, url, given.seconds) if kind == OURS else
+                             ages_by(kind, url, given.seconds))
+                counted = all_of_it[clock_camera.RATE:]
+                ages[kind] += [age for age in counted if age is not None]
+                unread[kind] += counted.count(None)
     finally:
         end(camera)
     for kind, of in ages.items():
-        found[kind] = {"median_ms": quantile(of, 0.5), "p99_ms": quantile(of, 0.99), "longest_ms": max(of, default=None),
-                       "pictures": len(of), "not_read": unread[kind]}
+        found[kind] = {"median_ms": quantile(of, 0.5), "p99_ms": quantile(of, 0.99),
+                       "longest_ms": max(of, default=None), "pictures": len(of), "not_read": unread[kind]}
     return found, [] if ages[OURS] else ["no code was read"]
 
 
@@ -177,7 +170,7 @@ pipeline: crowd
 sources:
 {sources}stages:
   decode:     {{input: sources.*}}
-  preprocess: {{input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, antialias: false, mean: 127, std: 128}}
+  preprocess: {{input: decode, fit: center-crop, crop_fraction: 0.875, antialias: false, mean: 127, std: 128}}
   features:   {{input: preprocess, model: "{model}", tensor: features}}
   classify:   {{input: features, weights: "{head}", top_k: 5}}
   rows:       {{type: jsonl, input: classify, path: "-"}}
@@ -188,8 +181,8 @@ class Crowd:
     """cameras.py: its cameras, and when the newest connection of each has begun."""
 
     def __init__(self, given, count):
-        self.child = start([sys.executable, ROOT / "tools/soak/cameras.py", "--count", count, "--size", given.size, "--rate",
-                            given.rate, "--bitrate", given.bitrate])
+        self.child = start([sys.executable, ROOT / "tools/soak/cameras.py", "--count", count, "--size", given.size,
+                            "--rate", given.rate, "--bitrate", given.bitrate])
         self.urls = [self.child.stdout.readline().strip() for _ in range(count)]
         self.begun = {}
         threading.Thread(target=self.listen, daemon=True).start()
@@ -239,6 +232,8 @@ def receive_crowd(kind, given, folder, crowd, count):
     while not all(map(in_time, names)) and time.monotonic() < until:  # what came while it started is worked off
         time.sleep(0.05)
     time.sleep(1)
+    if child.poll() is not None:
+        sys.exit(f"{kind} ended by itself, with {child.returncode}, before {count} cameras were measured")
     cpu, cameras_cpu, begin = cpu_of(child), cpu_of(crowd.child), time.monotonic()
     time.sleep(given.seconds)
     stop = time.monotonic()
@@ -289,8 +284,8 @@ def crowd(given, folder):
 
 
 def most(given, folder):
-    """The largest number with nothing late, to two cameras, by halving what is left between one that was managed and one
-    that was not."""
+    """The largest number with nothing late, to two cameras, by halving what is left between one that was managed and
+    one that was not."""
     if not given.model.exists():
         return {"left_out": f"no {given.model} (tools/demo makes it)"}, []
     found = {"seconds": given.seconds, "highest": given.highest}

@@ -1,4 +1,5 @@
-"""What the parts of live.py share: servers of cameras, proxies between them and their clients, and runs that are watched."""
+"""What the parts of live.py share: servers of cameras, proxies between them and their clients, and runs whose rows and
+messages are read."""
 import collections
 import contextlib
 import json
@@ -19,12 +20,18 @@ VENV = ROOT / "build/venv/bin/python"
 SERVERS = 4
 STALL = 2
 PATIENCE = 60
-SOURCE = '  {id}: {{uri: "{url}", transport: {transport}, stall: {stall}s, reconnect: {{first: 100ms, most: {most}}}{more}}}\n'
+SOURCE = ('  {id}: {{uri: "{url}", transport: {transport}, stall: {stall}s, '
+          'reconnect: {{first: 100ms, most: {most}}}{more}}}\n')
 ROWS = '  decode: {input: sources.*}\n  rows: {type: jsonl, input: decode, path: "-"}\n'
 
 
 def source(id, url, transport="tcp", most="1s", more=""):
     return SOURCE.format(id=id, url=url, transport=transport, stall=STALL, most=most, more=more)
+
+
+def sources_of(urls, most="1s"):
+    """Of {id: URL}."""
+    return [source(id, url, most=most) for id, url in urls.items()]
 
 
 def quantile(values, share):
@@ -49,7 +56,7 @@ class Server:
         if not self.urls[-1].startswith("rtsp:"):
             self.end()
             sys.exit("tools/camera serves no RTSP here (gst-rtsp-server is not installed)")
-        self.port = int(re.search(r":(\d+)/", self.urls[0])[1])
+        self.port = port_of(self.urls[0])
 
     def stop(self):
         self.child.send_signal(signal.SIGSTOP)
@@ -64,13 +71,23 @@ class Server:
         self.child.stdout.close()
 
 
-class Proxy:
-    """Between clients and a server, over TCP: cuts connections, or changes the packets that come from the server."""
+def serve(given, count):
+    """So many cameras, by several servers: the servers and the URLs."""
+    servers = [Server(given, -(-count // SERVERS)) for _ in range(min(SERVERS, count))]
+    return servers, [url for server in servers for url in server.urls][:count]
 
-    def __init__(self, port):
-        self.to = port
+
+def port_of(url):
+    return int(re.search(r":(\d+)/", url)[1])
+
+
+class Proxy:
+    """Between clients and the camera of a URL, over TCP: cuts connections, or changes the packets of the camera."""
+
+    def __init__(self, url):
+        self.to = port_of(url)
         self.listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listening.getsockname()[1]
+        self.url = url.replace(f":{self.to}/", f":{self.listening.getsockname()[1]}/")
         self.cut_after = None    # bytes from the server
         self.change = None       # makes, for a connection, a function from a channel and its packet to what is sent
         self.refuse = None       # the status with which each DESCRIBE is answered
@@ -123,7 +140,7 @@ class Proxy:
 
 
 class Packets:
-    """Tells the packets that a server sends between its answers, and changes them as the proxy says."""
+    """Splits what a server sends into packets and answers, and changes the packets as the proxy says."""
 
     def __init__(self, proxy):
         self.proxy, self.made_by, self.change, self.rest = proxy, None, None, b""
@@ -142,7 +159,7 @@ class Packets:
                 packet = self.change(one[1], one[4:])
                 one = struct.pack(">cBH", b"$", one[1], len(packet)) + packet if packet else b""
             else:
-                one = re.sub(rb"RTP-Info:[^\r]*\r\n", b"", one)  # it would tell of other numbers and times
+                one = re.sub(rb"RTP-Info:[^\r]*\r\n", b"", one)  # it has the numbers and times before the change
             done.append(one)
         return b"".join(done)
 
@@ -165,11 +182,12 @@ class Run:
         path = self.folder / "live.yaml"
         path.write_text(f"version: 1\npipeline: live\nsources:\n{head}{''.join(sources)}stages:\n{stages}")
         self.control = self.folder / "control"
-        self.child = subprocess.Popen([str(given.millrace), "run", str(path), "--log", "info", "--control",
+        self.millrace = str(given.millrace)
+        self.child = subprocess.Popen([self.millrace, "run", str(path), "--log", "info", "--control",
                                        str(self.control), "--quiet"],
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.times = collections.defaultdict(list)
-        self.told = []
+        self.times = collections.defaultdict(list)  # of its rows, by source
+        self.log = []  # (time, line)
         self.take = take  # called with the time and the text of each row
         for function in (self.read_rows, self.read_log):
             threading.Thread(target=function, daemon=True).start()
@@ -185,10 +203,10 @@ class Run:
 
     def read_log(self):
         for line in self.child.stderr:
-            self.told.append((time.monotonic(), line.rstrip()))
+            self.log.append((time.monotonic(), line.rstrip()))
 
-    def said_since(self, begin, pattern):
-        return next((when for when, line in list(self.told) if when >= begin and re.search(pattern, line)), None)
+    def logged_since(self, begin, pattern):
+        return next((when for when, line in list(self.log) if when >= begin and re.search(pattern, line)), None)
 
     def wait_for(self, what, seconds=PATIENCE):
         end = time.monotonic() + seconds
@@ -198,10 +216,18 @@ class Run:
 
     def begin(self, sources):
         if not self.wait_for(lambda: all(len(self.times[one]) > 5 for one in sources)):
-            sys.exit("not all cameras came: " + "\n".join(line for _, line in self.told[-10:]))
+            sys.exit("not all cameras came: " + "\n".join(line for _, line in self.log[-10:]))
 
     def rows_since(self, source, begin):
         return [when for when in list(self.times[source]) if when >= begin]
+
+    def back(self, source, begin, name, allowed=2, passing=0):
+        """Seconds from `begin` to the first row of this source, and what is wrong if they are more than allowed. Rows
+        of the first `passing` seconds do not count: they were under way."""
+        row = self.wait_for(lambda: next(iter(self.rows_since(source, begin + passing)), None))
+        seconds = round(row - begin, 2) if row else None
+        in_time = row and row - begin <= allowed
+        return seconds, [] if in_time else [f"{name}: back after {seconds} s, {allowed} s are allowed"]
 
     def gaps_of(self, sources, begin, end):
         found = []
@@ -232,26 +258,32 @@ class Run:
             last = now
         return last
 
-    def ctl(self, given, *words):
-        """Whether it did so."""
-        command = [str(given.millrace), "ctl", "--control", str(self.control), *words]
-        return subprocess.run(command, capture_output=True).returncode == 0
+    def control_by(self, *words):
+        command = [self.millrace, "ctl", "--control", str(self.control), *words]
+        return subprocess.run(command, capture_output=True, text=True)
 
-    def connections(self, given):
-        """What it tells of its sources."""
-        command = [str(given.millrace), "ctl", "--control", str(self.control), "status", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        told = json.loads(done.stdout)["status"]["sources"] if done.returncode == 0 else []
-        return {one["id"]: one["connection"] for one in told if "connection" in one}
+    def ctl(self, *words):
+        """Whether it did so."""
+        return self.control_by(*words).returncode == 0
+
+    def connections(self):
+        """The connection of each source, as its status has it."""
+        done = self.control_by("status", "--json")
+        sources = json.loads(done.stdout)["status"]["sources"] if done.returncode == 0 else []
+        return {one["id"]: one["connection"] for one in sources if "connection" in one}
 
     def end(self):
+        """Asks it to end. What is wrong with how it did: a ledger that does not balance is a failure."""
         self.child.send_signal(signal.SIGTERM)
         try:
-            return self.child.wait(PATIENCE)
+            code = self.child.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
-            return None
+            return [f"the run did not end in {PATIENCE} s"]
+        return [f"the run ended with {code}"] if code else []
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
 
 
 def cpu_of(child):

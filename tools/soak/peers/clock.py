@@ -13,17 +13,9 @@ import time
 import numpy
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from clock_camera import BARS, code  # noqa: E402
+from clock_camera import BARS, age  # noqa: E402
 
 LOCK = threading.Lock()
-
-
-def age(levels):
-    """In milliseconds, of a picture whose bars are so bright; None if it cannot be read."""
-    now = time.time_ns() // 1000000
-    read = numpy.packbits(numpy.asarray(levels) > 128).tobytes()
-    then = int.from_bytes(read[:3], "big")
-    return (now - then) & 0xffffff if code(then) == read else None
 
 
 def tell(levels):
@@ -38,9 +30,10 @@ def bars(gray):
 
 
 def ffmpeg(url, end):
-    command = ["ffmpeg", "-nostdin", "-v", "error", "-fflags", "nobuffer", "-flags", "low_delay", "-rtsp_transport", "tcp",
-               "-threads", "1", "-i", url, "-vf", f"scale={BARS}:2:flags=neighbor,format=gray", "-fps_mode", "passthrough",
-               "-f", "rawvideo", "-flush_packets", "1", "-"]
+    smaller = f"scale={BARS}:2:flags=neighbor,format=gray"
+    command = ["ffmpeg", "-nostdin", "-v", "error", "-fflags", "nobuffer", "-flags", "low_delay", "-rtsp_transport",
+               "tcp", "-threads", "1", "-i", url, "-vf", smaller, "-fps_mode", "passthrough", "-f", "rawvideo",
+               "-flush_packets", "1", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as child:
         while time.monotonic() < end:
             picture = b""

@@ -15,37 +15,35 @@ import numpy  # noqa: E402
 
 import network  # noqa: E402
 
-WIDE, HIGH = 0, 0
-
 
 def tell(source, seq, best):
     os.write(1, (json.dumps({"source": f"c{source}", "seq": seq, "classes": best}) + "\n").encode())
 
 
-def opencv(source, url, every, net):
+def opencv(source, url, every, size, net):
     import cv2
     cv2.setNumThreads(1)
     capture = cv2.VideoCapture(url, cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
     blob = numpy.empty((1, 3, network.SIZE, network.SIZE), numpy.float32)
-    rows, columns = network.middle(WIDE, HIGH)
+    rows, columns = network.middle(*size)
     seq = 0
     while capture.grab():  # decodes it; retrieve converts
         if seq % every == 0:
-            picture = cv2.resize(capture.retrieve()[1], network.resized(WIDE, HIGH), interpolation=cv2.INTER_LINEAR)
+            picture = cv2.resize(capture.retrieve()[1], network.resized(*size), interpolation=cv2.INTER_LINEAR)
             rgb = cv2.cvtColor(picture[rows, columns], cv2.COLOR_BGR2RGB)
             tell(source, seq, net.best(network.normalise(rgb, blob)))
         seq += 1
 
 
-def gstreamer(source, url, every, net):
+def gstreamer(source, url, every, size, net):
     from gi.repository import Gst
-    width, height = network.resized(WIDE, HIGH)
+    width, height = network.resized(*size)
     width += -width % 4  # rows of RGB are padded to four bytes
-    rows, columns = network.middle(WIDE, HIGH)
+    rows, columns = network.middle(*size)
     pipeline = Gst.parse_launch(f"rtspsrc location={url} protocols=tcp latency=0 ! rtph264depay ! h264parse ! "
                                 f"avdec_h264 name=decoder max-threads=1 ! videoscale ! video/x-raw,width={width},"
-                                f"height={height} ! videoconvert ! video/x-raw,format=RGB ! appsink name=sink sync=false "
-                                "max-buffers=2")
+                                f"height={height} ! videoconvert ! video/x-raw,format=RGB ! "
+                                "appsink name=sink sync=false max-buffers=2")
     count = -1
 
     def choose(pad, info):
@@ -69,9 +67,8 @@ def gstreamer(source, url, every, net):
 
 
 def main():
-    global WIDE, HIGH
     kind, every, size, model, *urls = sys.argv[1:]
-    WIDE, HIGH = map(int, size.split("x"))
+    size = [int(one) for one in size.split("x")]
     os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"] = "rtsp_transport;tcp|threads;1"
     if kind == "gstreamer":
         sys.path.append("/usr/lib/python3/dist-packages")  # GStreamer's bindings come with Debian, not with pip
@@ -81,7 +78,7 @@ def main():
         Gst.init(None)
     net = network.Network(model)
     work = {"gstreamer": gstreamer, "opencv": opencv}[kind]
-    threads = [threading.Thread(target=work, args=(source, url, int(every), net), daemon=True)
+    threads = [threading.Thread(target=work, args=(source, url, int(every), size, net), daemon=True)
                for source, url in enumerate(urls)]
     for one in threads:
         one.start()

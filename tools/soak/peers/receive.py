@@ -34,7 +34,8 @@ def gstreamer(seconds, urls):
     from gi.repository import Gst
     Gst.init(None)
     pipelines = [Gst.parse_launch(f"rtspsrc location={url} protocols=tcp latency=200 ! rtph264depay ! h264parse ! "
-                                  "avdec_h264 max-threads=1 ! fakesink name=sink sync=false async=false") for url in urls]
+                                  "avdec_h264 max-threads=1 ! fakesink name=sink sync=false async=false")
+                 for url in urls]
     for one in pipelines:
         one.set_state(Gst.State.PLAYING)
     time.sleep(seconds)
