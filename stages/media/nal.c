@@ -25,9 +25,9 @@ unsigned mr_bits_read(mr_bits *bits, unsigned count) {
 
 unsigned mr_bits_golomb(mr_bits *bits) {
     unsigned zeros = 0;
-    while (zeros < 31 && !bits->short_of && !mr_bits_read(bits, 1))
+    while (!mr_bits_read(bits, 1) && !bits->short_of && zeros < 32)
         zeros++;
-    return (1u << zeros) - 1 + mr_bits_read(bits, zeros);
+    return (unsigned)((UINT64_C(1) << zeros) - 1) + mr_bits_read(bits, zeros);
 }
 
 int mr_bits_signed_golomb(mr_bits *bits) {

@@ -18,7 +18,7 @@ typedef struct mr_bits {
 
 /* The next `count` bits, at most 32. */
 unsigned mr_bits_read(mr_bits *bits, unsigned count);
-/* An unsigned number in Exp-Golomb code (H.264 and HEVC, 9.1), below 2^32, and a signed one. */
+/* An unsigned number in Exp-Golomb code (H.264 and HEVC, 9.1), and a signed one. */
 unsigned mr_bits_golomb(mr_bits *bits);
 int mr_bits_signed_golomb(mr_bits *bits);
 

@@ -256,6 +256,12 @@ static void test_bits(void **state) {
     assert_false(bits.short_of);
     mr_bits_read(&bits, 32);
     assert_true(bits.short_of);
+    const uint8_t large[] = {0, 0, 0, 1, 0, 0, 0, 0x0a}, largest[9] = {[4] = 0x80};
+    bits = (mr_bits){.data = large, .bytes = sizeof large};
+    assert_true(mr_bits_golomb(&bits) == 0x80000004u);
+    bits = (mr_bits){.data = largest, .bytes = sizeof largest};
+    assert_true(mr_bits_golomb(&bits) == 0xffffffffu);
+    assert_false(bits.short_of);
     const uint8_t escaped[] = {1, 0, 0, 3, 1, 0, 0, 3};
     mr_bits few = {.data = escaped, .bytes = sizeof escaped, .escaped = true};
     assert_int_equal(mr_bits_read(&few, 32), 0x01000001);
