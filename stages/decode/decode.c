@@ -39,7 +39,7 @@ static int open_decode(mr_stage *self) {
     if (self->entries > 1 && mr_early_create(&state->early, self->entries))
         return MR_ERROR_MEMORY;
     return self->device->type->kind == MR_DEVICE_CPU
-               ? mr_picture_pool_create(&state->pool, self, from->max_pixels, from->damaged != MR_DAMAGED_DROP)
+               ? mr_picture_pool_create(&state->pool, self, from->damaged != MR_DAMAGED_DROP)
                : mr_decode_device_create(&state->device, self, (mr_hardware)from->hardware);
 }
 

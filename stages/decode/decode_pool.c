@@ -30,7 +30,6 @@ struct mr_picture_pool {
     size_t largest;       /* bytes of one buffer, as planned */
     uint64_t most;        /* of all together */
     const mr_stage *stage;
-    int64_t max_pixels;
     bool patches;         /* still pictures that are patched up are used */
     pthread_mutex_t lock; /* guards all below */
     mr_pool *pool;        /* NULL until the first picture */
@@ -61,7 +60,7 @@ static int fill(mr_picture_pool *pool, const mr_stage *stage) {
     return status ? status : mr_pool_fill(pool->pool, NULL);
 }
 
-int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, int64_t max_pixels, bool patches) {
+int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, bool patches) {
     int leases = 2 * stage->output_buffers;
     mr_picture_pool *pool = mr_calloc(1, sizeof *pool + (size_t)leases * sizeof *pool->leases);
     if (!pool)
@@ -73,7 +72,6 @@ int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, int6
     pool->largest = stage->output_largest;
     pool->most = stage->output_most_bytes ? stage->output_most_bytes : UINT64_MAX;
     pool->stage = stage;
-    pool->max_pixels = max_pixels;
     pool->patches = patches;
     pool->lease_count = leases;
     pthread_mutex_init(&pool->lock, NULL);
@@ -86,10 +84,6 @@ int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, int6
         mr_picture_pool_destroy(&pool);
     *result = pool;
     return status;
-}
-
-void mr_picture_pool_limit(mr_picture_pool *pool, int64_t max_pixels) {
-    pool->max_pixels = max_pixels;
 }
 
 void mr_picture_pool_destroy(mr_picture_pool **pool) {
@@ -256,9 +250,14 @@ static int get_default_buffer(const mr_picture_pool *pool, AVCodecContext *codec
     return error < 0 ? error : clear(pool, codec, frame);
 }
 
+/* libavcodec counts its padding as well, so that it lets larger pictures pass than were meant. */
+static bool is_too_large(const AVCodecContext *codec) {
+    return mr_av_max_pixels((int64_t)codec->width * codec->height) > codec->max_pixels;
+}
+
 static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     mr_picture_pool *pool = codec->opaque;
-    if ((int64_t)codec->width * codec->height > pool->max_pixels) {
+    if (is_too_large(codec)) {
         av_log(codec, AV_LOG_ERROR, "Picture size %dx%d exceeds max_pixels\n", codec->width, codec->height);
         return AVERROR_INVALIDDATA;
     }

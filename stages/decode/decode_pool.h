@@ -19,12 +19,9 @@
 
 typedef struct mr_picture_pool mr_picture_pool;
 
-/* Memory and number of buffers are those planned for the first output of `stage`. Decoders fail on pictures of more
- * than `max_pixels`. `patches`: pictures that a decoder had to patch up are used, so that the missing parts of stills
- * are to be 0. */
-int mr_picture_pool_create(mr_picture_pool **pool, const mr_stage *stage, int64_t max_pixels, bool patches);
-/* Before a decoder is attached: larger pictures than that are refused from now on. */
-void mr_picture_pool_limit(mr_picture_pool *pool, int64_t max_pixels);
+/* Memory and number of buffers are those planned for the first output of `stage`. `patches`: pictures that a decoder had
+ * to patch up are used, so that the missing parts of stills are to be 0. */
+int mr_picture_pool_create(mr_picture_pool **pool, const mr_stage *stage, bool patches);
 /* Only after every decoder that uses it was freed; frames given out live on. */
 void mr_picture_pool_destroy(mr_picture_pool **pool);
 

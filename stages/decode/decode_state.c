@@ -1,6 +1,6 @@
 #include "stages/decode/decode_state.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "stages/media/media_input.h"
@@ -40,8 +40,6 @@ int mr_decode_open(mr_stage *self, mr_io *io, const mr_frame *packet, int scale)
     mr_decode_state *state = self->state;
     mr_decoder_params params = mr_decode_params(self, io, packet, scale);
     state->outsized = state->spoilt = false;
-    if (state->pool)
-        mr_picture_pool_limit(state->pool, params.max_pixels);
     int status = mr_decoder_open(&state->codec, &params, packet->media);
     if (!status && !state->media)
         state->media = mr_media_ref(packet->media);
