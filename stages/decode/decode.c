@@ -49,6 +49,7 @@ static void close_source(const mr_stage *self) {
     mr_needed_fini(&state->needed);
     mr_decode_close(state);
     mr_early_close(state->early, self->entries);
+    mr_jpeg_decoder_destroy(&state->jpeg);
     av_frame_unref(state->picture);
     av_frame_unref(state->following);
     av_frame_unref(state->reduced_picture);
@@ -57,17 +58,14 @@ static void close_source(const mr_stage *self) {
 
 static void close_decode(mr_stage *self) {
     mr_decode_state *state = self->state;
+    close_source(self);
     av_frame_free(&state->picture);
     av_frame_free(&state->following);
     av_frame_free(&state->reduced_picture);
     av_packet_free(&state->packet);
-    mr_decode_close(state);
     mr_early_destroy(&state->early, self->entries);
-    mr_jpeg_decoder_destroy(&state->jpeg);
     sws_freeContext(state->scaler);
-    mr_picture_pool_destroy(&state->pool);
     mr_decode_device_destroy(&state->device);
-    mr_needed_fini(&state->needed);
     mr_pending_fini(&state->pending);
 }
 
@@ -111,12 +109,12 @@ static mr_decode_verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture
     const mr_decode_choices *from = self->options;
     const mr_frame *packet = mr_pending_find(&state->pending, picture->reordered_opaque);
     if (!packet)
-        return NOT_SELECTED;
+        return MR_VERDICT_NOT_SELECTED;
     state->ahead |= state->cut_short && state->codec->has_b_frames > 0 &&
                     !mr_selection_can_count(packet, state->last_dts_ns);
     if (state->ahead) {
         state->pictures++;
-        return AHEAD;
+        return MR_VERDICT_AHEAD;
     }
     bool damaged = mr_pending_is_wrong(&state->pending, packet, picture->reordered_opaque) ||
                    picture->flags & AV_FRAME_FLAG_CORRUPT || picture->decode_error_flags || is_patched(state, picture);
@@ -128,9 +126,9 @@ static mr_decode_verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture
         mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
     bool selected = is_selected(state, io, picture, packet);
     if (damaged && from->damaged == MR_DAMAGED_DROP)
-        return DAMAGED;
+        return MR_VERDICT_DAMAGED;
     state->pictures++;
-    return selected ? WANTED : NOT_SELECTED;
+    return selected ? MR_VERDICT_WANTED : MR_VERDICT_NOT_SELECTED;
 }
 
 static bool is_upside_down(const AVFrame *picture) {
@@ -203,13 +201,13 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     if (!packet)
         return MR_OK; /* of a packet that was counted as damaged before */
     int status = MR_OK;
-    if (state->verdict == WANTED) {
+    if (state->verdict == MR_VERDICT_WANTED) {
         status = emit_picture(self, io, packet);
         if (status == MR_ERROR_AGAIN)
             return status;
         *emitted = status == MR_OK;
     }
-    if (state->verdict == AHEAD) {
+    if (state->verdict == MR_VERDICT_AHEAD) {
         mr_io_drop(io, packet, MR_REASON_STOPPED);
         packet = mr_pending_take(&state->pending, number);
         mr_frame_unref(&packet);
@@ -221,9 +219,9 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
         mr_io_skip(io, state->epoch, state->seq, false);
     bool shared = state->has_following && state->following->reordered_opaque == number;
     if (!shared && state->last_given != number) {
-        if (state->verdict == NOT_SELECTED)
+        if (state->verdict == MR_VERDICT_NOT_SELECTED)
             mr_io_absorb(io, packet, "not selected");
-        else if (state->verdict == DAMAGED)
+        else if (state->verdict == MR_VERDICT_DAMAGED)
             mr_decode_drop_corrupt(self, io, packet);
         else
             mr_io_drop(io, packet, status == MR_ERROR_DEVICE ? "device error" : "cannot be carried");
@@ -353,7 +351,7 @@ static void begin_epoch(mr_decode_state *state, mr_io *io, uint32_t epoch) {
 static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
     mr_decode_state *state = self->state;
     bool renewed = state->codec && (frame->media->codec != state->media->codec || mr_decoder_is_used_up(frame) ||
-                                        mr_decode_is_spoilt_for(state, frame));
+                                    mr_decode_is_spoilt_for(state, frame));
     if (state->codec && (renewed || frame->identity.epoch != state->epoch)) {
         int answer = drain(self, io);
         if (answer)

@@ -25,18 +25,17 @@ static void close_codecs(mr_early *early) {
 }
 
 void mr_early_close(mr_early *early, int count) {
-    for (int i = 0; early && i < count; i++)
+    for (int i = 0; early && i < count; i++) {
         close_codecs(&early[i]);
+        mr_jpeg_decoder_destroy(&early[i].jpeg);
+    }
 }
 
 void mr_early_destroy(mr_early **early, int count) {
+    mr_early_close(*early, count);
     for (int i = 0; *early && i < count; i++) {
-        mr_early *one = &(*early)[i];
-        av_frame_free(&one->picture);
-        av_packet_free(&one->packet);
-        mr_jpeg_decoder_destroy(&one->jpeg);
-        for (int scale = 0; scale <= MR_REDUCED_MOST; scale++)
-            avcodec_free_context(&one->codec[scale]);
+        av_frame_free(&(*early)[i].picture);
+        av_packet_free(&(*early)[i].packet);
     }
     mr_free(*early);
     *early = NULL;

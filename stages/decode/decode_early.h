@@ -28,7 +28,7 @@ typedef struct mr_early {
 /* So many in an array. MR_ERROR_MEMORY. */
 int mr_early_create(mr_early **early, int count);
 void mr_early_destroy(mr_early **early, int count);
-/* Frees the decoders: before the pool that they write into. */
+/* Frees the decoders, before the pool that they write into; later packets have new ones. */
 void mr_early_close(mr_early *early, int count);
 
 /* Decodes a packet of a still picture, unless that has to wait for its turn; params->scale is set here. `reduces`: as

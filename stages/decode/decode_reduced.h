@@ -1,6 +1,6 @@
 /* JPEG that is decoded at 1/4 or 1/8 of its size (libavcodec's lowres, or decode_jpeg.h, which gives the same), because
- * all stages behind make the pictures smaller still. Half the size is not worth it: libavcodec's inverse transform for it is slower than that of whole
- * pictures.
+ * all stages behind make the pictures smaller still. Half the size is not worth it: libavcodec's inverse transform for
+ * it is slower than that of whole pictures.
  *
  * The scale is such that a pixel of the result is still the mean of MR_REDUCED_LEAST or more decoded pixels on each
  * axis. Only what libavcodec is known to reduce is: baseline and progressive JPEG with samples of eight bits, of gray

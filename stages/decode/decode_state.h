@@ -14,7 +14,12 @@
 #include "stages/decode/decode_still.h"
 
 /* The outcome of a picture. AHEAD: some before it may not have been read when the source was asked to end. */
-typedef enum mr_decode_verdict { WANTED, NOT_SELECTED, DAMAGED, AHEAD } mr_decode_verdict;
+typedef enum mr_decode_verdict {
+    MR_VERDICT_WANTED,
+    MR_VERDICT_NOT_SELECTED,
+    MR_VERDICT_DAMAGED,
+    MR_VERDICT_AHEAD
+} mr_decode_verdict;
 
 typedef struct mr_decode_state {
     AVCodecContext *codec;
@@ -28,7 +33,7 @@ typedef struct mr_decode_state {
     AVFrame *following;        /* the one after it, if has_following */
     AVFrame *reduced_picture;  /* has one that was decoded but not by codec, and not received yet */
     bool has_picture, has_following;
-    mr_decode_verdict verdict;           /* on picture */
+    mr_decode_verdict verdict; /* on picture */
     bool taken;                /* the input of this call is among `needed`, or in the decoder */
     bool sent;                 /* the decoder has a packet whose pictures have not been received */
     bool draining, cut_short, ahead;
