@@ -10,6 +10,7 @@
 
 #include "engine/base/url.h"
 #include "stages/live/address.h"
+#include "stages/live/web/sealed.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
 
@@ -175,21 +176,50 @@ static int check_redirect(mr_libav_input *input, AVIOContext *io) {
     return error;
 }
 
+/* Opens it, and follows redirections to hosts that are allowed. */
+static int open_checked(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
+    mr_libav_input *input = format->opaque;
+    int error = refuse_host(input, url);
+    if (!error)
+        error = input->open_default(format, io, url, flags, options);
+    if (error >= 0 && (error = check_redirect(input, *io)) < 0)
+        avio_closep(io);
+    return error;
+}
+
+static const char *value_of(const AVDictionary *options, const char *name) {
+    const AVDictionaryEntry *entry = av_dict_get(options, name, NULL, 0);
+    return entry ? entry->value : NULL;
+}
+
+/* An encrypted part: libavformat's own way does not tell where it was led to. */
+static int open_sealed(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
+    AVIOContext *from = NULL;
+    int error = open_checked(format, &from, url, flags, options);
+    if (error >= 0 && (error = mr_sealed_open(io, from, value_of(*options, "key"), value_of(*options, "iv"))) < 0)
+        avio_close(from);
+    return error;
+}
+
 /* Playlists and manifests open their parts here. Their demuxers pass neither options of TLS nor hosts on. */
 static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
     mr_libav_input *input = format->opaque;
     AVDictionary *own = NULL;
-    int error = flags & AVIO_FLAG_WRITE ? AVERROR(EPERM) : refuse_host(input, url);
-    if (error)
-        return error;
+    const char *inner;
+    if (flags & AVIO_FLAG_WRITE)
+        return AVERROR(EPERM);
     if (options)
         av_dict_copy(&own, *options, 0);
     set_tls(input->params, &own);
-    error = input->open_default(format, io, url, flags, &own);
+    bool sealed = input->params->allow_hosts && av_strstart(url, "crypto+", &inner);
+    int error = sealed ? open_sealed(format, io, inner, flags, &own) : open_checked(format, io, url, flags, &own);
     av_dict_free(&own);
-    if (error >= 0 && (error = check_redirect(input, *io)) < 0)
-        avio_closep(io);
     return error;
+}
+
+static int close_part(AVFormatContext *format, AVIOContext *io) {
+    (void)format;
+    return mr_sealed_close(io) ? 0 : avio_close(io);
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -248,6 +278,7 @@ static int open_format(mr_libav_input *input) {
     input->format->opaque = input;
     input->open_default = input->format->io_open;
     input->format->io_open = open_part;
+    input->format->io_close2 = close_part;
     int status = description ? open_description(input) : MR_OK;
     if (status)
         return status;

@@ -286,6 +286,36 @@ class Web(Live):
         self.assertIn("pipeline.yaml:3:", done.stderr)
         self.assertIn("allow_hosts does not have example.org", done.stderr)
 
+    def test_hosts_of_encrypted_parts(self):
+        """Where keys, parts and headers of an encrypted playlist are led to is compared before anything of it is read."""
+        (self.folder / "key.bin").write_bytes(bytes(range(16)))
+        (self.folder / "key.txt").write_text(f"key.bin\n{self.folder / 'key.bin'}\n")
+        url, asked = streams.web(self, self.folder)
+        away = f"/to?{url.replace('127.0.0.1', 'localhost')}/"
+        lists = ["-hls_time", "1", "-hls_list_size", "0"]
+        self.make_clip("clear.m3u8", *lists)
+        self.make_clip("good.m3u8", *lists, "-hls_key_info_file", self.folder / "key.txt")
+        self.make_clip("map.m3u8", *lists, "-hls_segment_type", "fmp4", "-hls_fmp4_init_filename", "map.mp4")
+        good = (self.folder / "good.m3u8").read_text()
+        leads = {"key": good.replace("key.bin", f"{away}key.bin"), "part": good.replace("good0", f"{away}good0"),
+                 "header": (self.folder / "map.m3u8").read_text().replace("map.mp4", f"{away}map.mp4")}
+        for name, text in leads.items():
+            (self.folder / f"{name}.m3u8").write_text(text)
+        self.assertIn("METHOD=AES-128", good)
+        only = f"allow_hosts: 127.0.0.1, {SOON}"
+        child = self.begin({name: f"uri: '{url}/{name}.m3u8', {only}" for name in ("clear", "good", "map", *leads)} |
+                           {"any": f"uri: '{url}/part.m3u8'"})
+        for name in leads:
+            self.assertIn("it leads to localhost, which allow_hosts does not have",
+                          self.await_state(child, name, "away", "failed")["why"])
+        self.wait_until(lambda: all(len(self.rows(name)) == 50 for name in ("clear", "good", "map", "any")), child)
+        for name in leads:
+            self.assertEqual(self.rows(name), [])
+        for name in ("good", "any"):
+            self.assertEqual([row["pts"] for row in self.rows(name)], [row["pts"] for row in self.rows("clear")])
+        for name in ("key.bin", "good0.ts", "map.mp4"):
+            self.assertIn(away + name, [path for path, _ in asked])
+
     def test_live_lists(self):
         """Of live streams: HLS, which is connected to again if it stops, since only recordings end; not DASH."""
         options = ["-window_size", "5", "-seg_duration", "1", "-f", "dash", self.folder / "live.mpd"]
