@@ -20,7 +20,7 @@ typedef struct bench {
 
 static void vertical(const mr_preprocess_rows *rows, const bench *b) {
     static const int16_t weights[TAPS] = {1000, 3000, 4192, 4192, 3000, 1000};
-    const mr_ahead none = {NULL, 0};
+    const mr_ahead none = {.rows = 0};
     for (int r = 0; r < ROWS; r++)
         rows->vertical8(b->samples + r * (WIDTH + SLACK), b->source, WIDTH, weights, TAPS, WIDTH, 8, none);
 }

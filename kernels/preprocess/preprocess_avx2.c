@@ -37,11 +37,6 @@ INLINE __m256i last_weight(const int16_t *weight) {
     return _mm256_set1_epi32((uint16_t)*weight);
 }
 
-static void fetch(mr_ahead ahead, ptrdiff_t stride, int offset) {
-    for (int i = 0; i < ahead.rows; i++)
-        _mm_prefetch((const char *)ahead.data + i * stride + offset, _MM_HINT_T1);
-}
-
 /* Sums of 32 columns, in the order in which unpacking leaves them. */
 typedef struct sums {
     __m256i part[4];
@@ -122,7 +117,7 @@ static void blend_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const 
     const __m128i up = _mm_cvtsi32_si128(15 - shift);
     int x = 0;
     for (; x + BLOCK <= width; x += BLOCK) {
-        fetch(ahead, stride, x);
+        mr_fetch(&ahead);
         blend_block(dst + x, src + x, HALF, stride, weight, up);
     }
     int last = begin_last(width);
@@ -134,7 +129,7 @@ static void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const 
                       int shift, mr_ahead ahead) {
     int x = 0;
     for (; x + BLOCK <= width; x += BLOCK) {
-        fetch(ahead, stride, x);
+        mr_fetch(&ahead);
         vertical8_block(dst + x, src + x, HALF, stride, weights, taps, shift);
     }
     int last = begin_last(width);
@@ -175,7 +170,7 @@ static void vertical16_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
     int x = 0;
     for (; x + 16 <= width; x += 16) {
         if (x % 32 == 0)
-            fetch(ahead, stride, 2 * x);
+            mr_fetch(&ahead);
         vertical16_block(dst + x, src + 2 * (ptrdiff_t)x, stride, weights, taps, shift, word);
     }
     if (x < width && width >= 16) {

@@ -26,11 +26,6 @@ static __m512i weight_pair(const int16_t *weights, int left) {
     return _mm512_set1_epi32(pair);
 }
 
-static void fetch(mr_ahead ahead, ptrdiff_t stride, int offset) {
-    for (int i = 0; i < ahead.rows; i++)
-        _mm_prefetch((const char *)ahead.data + i * stride + offset, _MM_HINT_T1);
-}
-
 INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
                             int shift) {
     const __m512i zero = _mm512_setzero_si512(), half = _mm512_set1_epi32(1 << (shift - 1));
@@ -61,7 +56,7 @@ static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride,
         return;
     }
     for (; x + BLOCK <= width; x += BLOCK) {
-        fetch(ahead, stride, x);
+        mr_fetch(&ahead);
         vertical8_block(dst + x, src + x, stride, weights, taps, shift);
     }
     if (x < width && width >= BLOCK) {

@@ -12,12 +12,27 @@
 #include "kernels/pixel.h"
 #include "kernels/preprocess/filter.h"
 
-/* Rows that will be needed soon: `rows` rows of the plane, `stride` bytes apart, fetched into the cache on the
- * way. */
+/* Rows that will be needed soon, fetched into the cache on the way, in the order in which they lie in memory: `rows` of
+ * them, `stride` bytes apart, of `bytes` that are read. */
 typedef struct mr_ahead {
-    const uint8_t *data; /* first of them, at the first column that is read; NULL: none */
-    int rows;
+    const uint8_t *row; /* the one that is fetched now */
+    ptrdiff_t stride;
+    int rows, bytes;
+    int at; /* what is fetched next of `row` */
 } mr_ahead;
+
+/* Fetches the next cache lines: as many as there are rows, so that a call for each line of a row fetches them all. */
+static inline void mr_fetch(mr_ahead *ahead) {
+    enum { LINE = 64 };
+    for (int i = 0; i < ahead->rows; i++) {
+        __builtin_prefetch(ahead->row + ahead->at);
+        ahead->at += LINE;
+        if (ahead->at >= ahead->bytes) {
+            ahead->at = 0;
+            ahead->row += ahead->stride;
+        }
+    }
+}
 
 /* Weighs `taps` source rows into one: dst[x] = (sum over t of weights[t] * row[t][x] + half) >> shift, in int32.
  * src: the first of the rows, `stride` bytes apart; weights: `taps` int16; width: samples; half is

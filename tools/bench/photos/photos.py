@@ -16,7 +16,7 @@ PEER = pathlib.Path(__file__).resolve().parents[1] / "peers" / "opencv_photos.py
 STILLS = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
 NAMES = ("aloeL", "building", "fruits", "baboon", "squirrel_cls", "home", "board", "leuvenA", "messi5", "starry_night")
 # Columns, rows, how often each still is there, and log2 of the scale at which the floor decodes.
-SIZES = {"12 megapixels": (4000, 3000, 4, 2), "1 megapixel": (1152, 864, 30, 0)}
+SIZES = {"12 megapixels": (4000, 3000, 12, 2), "1 megapixel": (1152, 864, 100, 0)}
 SIDE = 224
 QUALITY, NOISE = 90, 2
 
