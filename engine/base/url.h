@@ -14,7 +14,8 @@ typedef struct mr_url_part {
 
 /* The parts lie in the URL's own text, as they are written. An IPv6 host stands without brackets. */
 typedef struct mr_url {
-    mr_url_part scheme, user, password, host, port, rest; /* rest: path, query and fragment, with their first character */
+    mr_url_part scheme, user, password, host, port;
+    mr_url_part rest; /* path, query and fragment, with their first character */
 } mr_url;
 
 enum { MR_URL_HOST = 256, MR_URL_BYTES = 4096 };

@@ -84,7 +84,7 @@ struct mr_stream {
     mr_device *device;
     const mr_stage *stage;
     mr_identity frame;
-    bool joined;         /* the next piece of work is part of the launch of the one before it: a GPU would do both at once */
+    bool joined;         /* the next piece of work is part of the launch of the one before it, as a GPU does both */
     uint64_t unrecorded; /* pieces of work since the last event was recorded; a user that bypasses this table counts
                             its own */
 };

@@ -234,8 +234,9 @@ int mr_graph_trigger(mr_graph *graph, const char *id) {
     for (size_t i = 0; i < graph->instance_count; i++)
         triggered += mr_instance_trigger(graph->instances[i], id) ? 1 : 0;
     pthread_mutex_unlock(&graph->lock);
-    return triggered ? MR_OK
-                     : mr_fail(MR_ERROR_USAGE, "\"%s\" is neither a stage that can be triggered nor a source of one", id);
+    if (triggered)
+        return MR_OK;
+    return mr_fail(MR_ERROR_USAGE, "\"%s\" is neither a stage that can be triggered nor a source of one", id);
 }
 
 /* ---- frames from the program ------------------------------------------------------------------------------------- */

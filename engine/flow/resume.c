@@ -53,8 +53,8 @@ struct mr_resume {
 
 static int not_ours(const mr_resume *resume, const char *why) {
     return mr_fail(MR_ERROR_DATA,
-                   "%s is no checkpoint of this pipeline: %s; remove it to start from the beginning, with the results of "
-                   "the earlier run written over", resume->path, why);
+                   "%s is no checkpoint of this pipeline: %s; remove it to start from the beginning, with the results "
+                   "of the earlier run written over", resume->path, why);
 }
 
 static yajl_val member(yajl_val of, const char *name, yajl_type type) {

@@ -207,7 +207,8 @@ static int keep_id(mr_graph *graph, const mr_newcomer *newcomer, const char **id
     const char *given = newcomer->with->vertices[newcomer->source].id;
     int status = mr_names_keep(graph->ids, &graph->ids_share, given, strlen(given), id);
     return status == MR_ERROR_PROTOCOL
-               ? mr_fail(MR_ERROR_UNAVAILABLE, "this run has seen %d different sources, and remembers no more", MOST_IDS)
+               ? mr_fail(MR_ERROR_UNAVAILABLE, "this run has seen %d different sources, and remembers no more",
+                         MOST_IDS)
                : status;
 }
 
@@ -241,7 +242,8 @@ static int no_place(const mr_graph *graph, const mr_newcomer *newcomer, int stat
     const mr_spec *spec = graph->plan->spec;
     const mr_plan_vertex *vertex = &newcomer->with->vertices[newcomer->source];
     if (taken >= spec->most_sources)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: there are %zu sources already (sources.max, %s:%d:%d): remove one first",
+        return mr_fail(MR_ERROR_UNAVAILABLE,
+                       "%s: there are %zu sources already (sources.max, %s:%d:%d): remove one first",
                        vertex->id, taken, spec->most_place.file, spec->most_place.line, spec->most_place.column);
     if (status)
         return mr_fail(status, "%s: %s", vertex->id, mr_message());
@@ -256,7 +258,8 @@ static int line_up(mr_graph *graph, uint32_t place, mr_newcomer *newcomer) {
     int status = MR_OK;
     if (!suits(graph, place, newcomer, &status))
         return status ? mr_fail(status, "%s: %s", graph->plan->vertices[place].id, mr_message())
-                      : mr_fail(MR_ERROR_CONFIG, "%s: its type and its stages cannot change while it runs: remove it, and "
+                      : mr_fail(MR_ERROR_CONFIG,
+                                "%s: its type and its stages cannot change while it runs: remove it, and "
                                 "add another", graph->plan->vertices[place].id);
     mr_newcomer *next = mr_calloc(1, sizeof *next);
     if (!next)

@@ -69,7 +69,8 @@ static void enter(const mr_listed *listed, const outcome *came, int status) {
     if (mr_audit_wanted())
         mr_audit("sources read", mr_audit_text("pipeline", listed->pipeline->plan->name),
                  mr_audit_text("file", listed->path), mr_audit_number("added", (uint64_t)came->added),
-                 mr_audit_number("changed", (uint64_t)came->changed), mr_audit_number("removed", (uint64_t)came->removed),
+                 mr_audit_number("changed", (uint64_t)came->changed),
+                 mr_audit_number("removed", (uint64_t)came->removed),
                  mr_audit_number("refused", (uint64_t)came->refused), mr_audit_text("status", mr_status_words(status)));
 }
 
@@ -279,7 +280,8 @@ static void tell(const mr_listed *listed) {
 int mr_pipeline_reload_sources(mr_pipeline *pipeline) {
     mr_listed *listed = pipeline->listed;
     if (!listed)
-        return mr_fail(MR_ERROR_USAGE, "pipeline %s has no list of sources: write sources_from: cameras.yaml in its file",
+        return mr_fail(MR_ERROR_USAGE,
+                       "pipeline %s has no list of sources: write sources_from: cameras.yaml in its file",
                        pipeline->plan->name);
     if (atomic_load(&listed->ending))
         return mr_fail(MR_ERROR_USAGE, "pipeline %s has ended", pipeline->plan->name);

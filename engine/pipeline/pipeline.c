@@ -182,8 +182,10 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
     mr_graph *graph = pipeline->graph;
     const mr_place *most = &graph->plan->spec->most_place;
     if (graph->resume_path && graph->departed)
-        return mr_fail(MR_ERROR_USAGE, "%s:%d:%d: sources.max: a run whose sources come and go cannot be continued from a "
-                       "checkpoint: run it without one (--resume), or remove `max`", most->file, most->line, most->column);
+        return mr_fail(MR_ERROR_USAGE,
+                       "%s:%d:%d: sources.max: a run whose sources come and go cannot be continued from a "
+                       "checkpoint: run it without one (--resume), or remove `max`",
+                       most->file, most->line, most->column);
     int status = graph->resume_path ? mr_resume_create(&graph->resume, graph, graph->resume_path) : MR_OK;
     if (!status)
         status = mr_graph_start(graph);

@@ -64,7 +64,8 @@ static int find_added(const mr_plan *with, const char *id, mr_newcomer *newcomer
 }
 
 /* The plan of the pipeline as it would be with that source. Warnings were given when the pipeline was opened. */
-static int prove(mr_pipeline *pipeline, const mr_spec_added *added, mr_newcomer *newcomer, mr_diagnostics *diagnostics) {
+static int prove(mr_pipeline *pipeline, const mr_spec_added *added, mr_newcomer *newcomer,
+                 mr_diagnostics *diagnostics) {
     mr_diagnostics found = {0};
     mr_pipeline_params params = pipeline->params;
     int status = mr_pipeline_plan_with(&newcomer->with, &params, pipeline->plan, added, &found);
@@ -81,7 +82,8 @@ static int prove(mr_pipeline *pipeline, const mr_spec_added *added, mr_newcomer 
 static int room_of(const mr_pipeline *pipeline, const mr_graph **graph) {
     *graph = pipeline->graph;
     if (!pipeline->graph || !pipeline->graph->departed)
-        return mr_fail(MR_ERROR_USAGE, "pipeline %s has no room for other sources: write sources: {max: 64} in its file",
+        return mr_fail(MR_ERROR_USAGE,
+                       "pipeline %s has no room for other sources: write sources: {max: 64} in its file",
                        pipeline->plan->name);
     return MR_OK;
 }

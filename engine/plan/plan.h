@@ -304,8 +304,8 @@ typedef struct mr_plan_params {
     int workers;                    /* 0: as in the spec, else one for each usable core */
     int jobs;                       /* 0: as in the spec, else by planner/jobs.c */
     int64_t grace_ns;               /* 0: ten seconds */
-    const struct mr_plan *known;    /* sources of that plan that have the id of one here, but `added`, give what they give
-                                       there, and are not opened. NULL: all are */
+    const struct mr_plan *known;    /* sources of that plan that have the id of one here, but `added`, give what they
+                                       give there, and are not opened. NULL: all are */
     const char *added;
     bool offline;
     bool connect;              /* to streams, for what they tell of themselves */

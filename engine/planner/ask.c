@@ -52,7 +52,8 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
     ask->refused = true;
     /* If one video of many is broken, or was removed, the others still run. */
     bool planned = ask->v >= 0;
-    bool spared = planned && status != MR_ERROR_CONFIG && status != MR_ERROR_MEMORY && mr_plan_may_spare(ask->b, ask->v);
+    bool spared = planned && status != MR_ERROR_CONFIG && status != MR_ERROR_MEMORY &&
+                  mr_plan_may_spare(ask->b, ask->v);
     if (planned)
         ask->b->plan->vertices[ask->v].unreadable = spared;
     return mr_diagnose(ask->b->diagnostics, spared ? MR_SEVERITY_WARNING : MR_SEVERITY_ERROR, status, place,

@@ -103,13 +103,14 @@ static const mr_option top_options[] = {
      .fields = mr_device_keys, .help = "names, limits and states of devices: a map from names to devices"},
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys,
-     .help = "the inputs of the pipeline: a map from ids to sources. With a number at the key max, so many may be there "
-             "at a time, and sources are added, changed and removed while the pipeline runs; like has options for those"},
+     .help = "the inputs of the pipeline: a map from ids to sources. With a number at the key max, so many may be "
+             "there at a time, and sources are added, changed and removed while the pipeline runs; like has options "
+             "for those"},
     {.name = "sources_from", .kind = MR_OPTION_PATH, .offset = offsetof(top_level, sources_from),
      .example = "cameras.yaml",
-     .help = "more sources: a YAML file that is a map from ids to sources, or a folder of such files. It is watched while "
-             "the pipeline runs, which needs sources.max: sources that appear there are added, those that change begin "
-             "anew, those that are gone are removed, and a file with an error changes nothing"},
+     .help = "more sources: a YAML file that is a map from ids to sources, or a folder of such files. It is watched "
+             "while the pipeline runs, which needs sources.max: sources that appear there are added, those that change "
+             "begin anew, those that are gone are removed, and a file with an error changes nothing"},
     {.name = "stages", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_STAGES,
      .fields = mr_stage_keys, .help = "the steps that process frames: a map from ids to stages"},
@@ -401,7 +402,8 @@ int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *
         return status;
     }
     parser.spec->broken = diagnostics->errors > before;
-    if (!parser.spec->broken && (mr_spec_return_room(&parser) || mr_yaml_digest(parser.spec->root, parser.spec->digest))) {
+    if (!parser.spec->broken &&
+        (mr_spec_return_room(&parser) || mr_yaml_digest(parser.spec->root, parser.spec->digest))) {
         mr_spec_destroy(&parser.spec);
         return MR_ERROR_MEMORY;
     }

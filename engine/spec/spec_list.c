@@ -171,7 +171,8 @@ static void check_count(const reading *r) {
     size_t room = pipeline->reserved_count, count = r->list->count;
     if (count > room)
         mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (mr_place){.file = pipeline->sources_from},
-                    "name fewer, or allow more", "there are %zu sources in the list, and room for %zu (sources.max, %s:%d:%d)",
+                    "name fewer, or allow more",
+                    "there are %zu sources in the list, and room for %zu (sources.max, %s:%d:%d)",
                     count, room, pipeline->most_place.file, pipeline->most_place.line, pipeline->most_place.column);
 }
 

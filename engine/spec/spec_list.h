@@ -24,8 +24,8 @@ typedef struct mr_spec_list {
  * MR_ERROR_MEMORY. */
 typedef int mr_spec_list_check(void *context, const mr_spec_vertex *source);
 
-/* Reads the list of a pipeline; `check` may be NULL. *list is NULL on failure, and `diagnostics` has every error with its
- * place: the first one's status. */
+/* Reads the list of a pipeline; `check` may be NULL. *list is NULL on failure, and `diagnostics` has every error with
+ * its place: the first one's status. */
 int mr_spec_list_read(mr_spec_list **list, const mr_spec *pipeline, mr_spec_list_check *check, void *context,
                       mr_diagnostics *diagnostics);
 void mr_spec_list_destroy(mr_spec_list **list);

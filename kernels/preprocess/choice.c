@@ -141,7 +141,8 @@ static void fill_best(void) {
     listed = mr_preprocess_rows_list(&best, best_steps);
 }
 
-mr_kernel_variants mr_preprocess_rows_list(const mr_preprocess_rows *rows, mr_kernel_variant each[MR_PREPROCESS_STEPS]) {
+mr_kernel_variants mr_preprocess_rows_list(const mr_preprocess_rows *rows,
+                                           mr_kernel_variant each[MR_PREPROCESS_STEPS]) {
     static const char *const names[MR_PREPROCESS_STEPS] = {"vertical", "horizontal", "colour"};
     for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
         each[step] = (mr_kernel_variant){names[step], mr_isa_name(rows->step[step])};

@@ -203,7 +203,8 @@ typedef struct eight {
 
 INLINE eight weigh_chunk(const int16_t *src, const places *at, const int16_t *weights) {
     return (eight){weigh_two(src + at->a, src + at->e, weights), weigh_two(src + at->b, src + at->f, weights + 32),
-                   weigh_two(src + at->c, src + at->g, weights + 64), weigh_two(src + at->d, src + at->h, weights + 96)};
+                   weigh_two(src + at->c, src + at->g, weights + 64),
+                   weigh_two(src + at->d, src + at->h, weights + 96)};
 }
 
 /* Eight results of a group: 0..7, or 8..15 if the places and `weights` begin there. */

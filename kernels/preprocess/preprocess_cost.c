@@ -40,7 +40,8 @@ static void add_walk(const mr_preprocess *plan, const plane_plan *plane, double 
     const double tiles = (plan->rows + MR_WALK_ROWS - 1) / MR_WALK_ROWS;
     const double steps = (double)mr_walk_down(&walk, &plan->filter[plane->table][1]) - tiles;
     mr_walk_along(&walk, &plan->filter[plane->table][0], mr_preprocess_walk_align(plan, plane->table));
-    cost->instructions += samples / MR_WALK_SAMPLES * (walk_step * steps + walk_result * plan->rows + walk_tile * tiles);
+    const double of_walk = walk_step * steps + walk_result * plan->rows + walk_tile * tiles;
+    cost->instructions += samples / MR_WALK_SAMPLES * of_walk;
     cost->instructions += walk_pair * walk.pairs * plane->parts * plan->columns * plan->rows;
 }
 

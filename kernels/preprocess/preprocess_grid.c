@@ -148,7 +148,8 @@ static int lay_out_walk(mr_preprocess_grid *grid) {
 /* The blocks for the padding, whose rows each warp fills one after the other. */
 static int padding_blocks(const mr_preprocess_grid *grid) {
     const mr_preprocess *plan = &grid->plan;
-    int64_t padding = (int64_t)plan->params.width * plan->params.height - (int64_t)plan->inner_width * plan->inner_height;
+    int64_t inner = (int64_t)plan->inner_width * plan->inner_height;
+    int64_t padding = (int64_t)plan->params.width * plan->params.height - inner;
     int64_t of_block = MR_GRID_THREADS * MR_GRID_PAD_PIXELS, blocks = (padding + of_block - 1) / of_block;
     return blocks < MR_WALK_MOST_PADDING ? (int)blocks : MR_WALK_MOST_PADDING;
 }

@@ -369,8 +369,8 @@ __device__ static inline void store_pair(typename element<DTYPE>::type *to, int3
 
 /* Converts two columns of some rows and stores what of them lies within the picture; `first`: its first channel. */
 template <mr_dtype DTYPE, mr_layout LAYOUT>
-__device__ static inline void finish_pair(const mr_preprocess_grid &grid, typename element<DTYPE>::type *first, int column,
-                                          int row, bool paired, const int32_t sample[3][ROWS][2]) {
+__device__ static inline void finish_pair(const mr_preprocess_grid &grid, typename element<DTYPE>::type *first,
+                                          int column, int row, bool paired, const int32_t sample[3][ROWS][2]) {
     const mr_preprocess *plan = &grid.plan;
     typename element<DTYPE>::type *to =
         first + element_of<LAYOUT>(&plan->params, plan->inner_x + column, plan->inner_y + row);

@@ -73,8 +73,8 @@ static void look(void) {
         take_named("libcublas.so.12");
     if (!found)
         mr_log(MR_LOG_WARNING,
-               "cuBLAS was not found (%s), so matrices are multiplied by a plain kernel; pip install nvidia-cublas, or put "
-               "its path into MILLRACE_CUBLAS",
+               "cuBLAS was not found (%s), so matrices are multiplied by a plain kernel; pip install nvidia-cublas, or "
+               "put its path into MILLRACE_CUBLAS",
                given && *given ? given : "libcublas.so.13, .12");
 }
 

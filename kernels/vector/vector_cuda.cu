@@ -6,7 +6,8 @@
 #include "kernels/launch.h"
 #include "kernels/vector/lanes.h"
 
-enum { PIECE = 32, TOP_K_THREADS = 256, NORMALIZE_THREADS = 128, POOL_CHANNELS = 16, LINEAR_SIDE = 16, BIAS_THREADS = 256 };
+enum { PIECE = 32, TOP_K_THREADS = 256, NORMALIZE_THREADS = 128, POOL_CHANNELS = 16, LINEAR_SIDE = 16,
+       BIAS_THREADS = 256 };
 
 /* ---- scores and best classes ------------------------------------------------------------------------------------- */
 

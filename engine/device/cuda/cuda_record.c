@@ -404,8 +404,8 @@ void mr_cuda_give_late(cuda_device *self, cuda_record *late) {
 static int tell_failure(cuda_device *self, const cuda_record *asked, cudaError_t error) {
     const mr_stage *stage = mr_event_stage(asked->events.event[0]);
     int status = mr_cuda_failed(&self->device, error, "go on");
-    mr_log(self->reported ? MR_LOG_DEBUG : MR_LOG_ERROR, "%s: work%s%s failed: %s", self->device.name, stage ? " of " : "",
-           stage ? stage->id : "", cudaGetErrorString(error));
+    mr_log(self->reported ? MR_LOG_DEBUG : MR_LOG_ERROR, "%s: work%s%s failed: %s", self->device.name,
+           stage ? " of " : "", stage ? stage->id : "", cudaGetErrorString(error));
     self->reported = true;
     return status;
 }

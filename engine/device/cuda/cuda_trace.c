@@ -160,7 +160,9 @@ void mr_cuda_trace_copy(mr_cuda_timeline *self, mr_cuda_piece **piece, mr_stream
     int to_device, from_device;
     bool up = mr_cuda_is_on_device(to, &to_device), down = mr_cuda_is_on_device(from, &from_device);
     bool within = up && (!from || from_device == to_device);
-    mr_engine engine = within ? MR_ENGINE_COMPUTE : up ? MR_ENGINE_UPLOAD : down ? MR_ENGINE_DOWNLOAD : MR_ENGINE_COMPUTE;
+    mr_engine engine = MR_ENGINE_COMPUTE;
+    if (!within && (up || down))
+        engine = up ? MR_ENGINE_UPLOAD : MR_ENGINE_DOWNLOAD;
     mr_cuda_trace_begin(self, piece, stream, handle, engine, bytes);
 }
 

@@ -42,9 +42,9 @@ typedef struct mr_sim_params {
     int64_t fail_call;                   /* the Nth call fails: allocate, create, submit, copy, record or wait */
     int64_t lose_after, lose_call;       /* everything fails from the Nth piece of work, or call, on: a lost device */
     int64_t slow_after, slow;            /* work from the Nth piece on takes `slow` times as long */
-    int64_t corrupt;                     /* flips one bit, once, in device memory that work other than a copy wrote for the
-                                            Nth frame of a source: 0x40 of the third byte of a word, which is 64 in an
-                                            8-bit value and 2^22 units in the last place of a float */
+    int64_t corrupt;                     /* flips one bit, once, in device memory that work other than a copy wrote for
+                                            the Nth frame of a source: 0x40 of the third byte of a word, which is 64 in
+                                            an 8-bit value and 2^22 units in the last place of a float */
     mr_card card;                        /* like: with the other parameters applied; empty name: none */
 } mr_sim_params;
 

@@ -108,7 +108,8 @@ void mr_sim_order_wait(sim_stream *stream, const mr_event *event) {
 int mr_sim_misuse(const mr_device *device, const mr_stage *stage, const mr_identity *frame, const char *what) {
     char work[160];
     snprintf(work, sizeof work, "%s, frame %" PRIu32 "/%" PRIu32 "/%" PRIu64 "/%" PRIu32,
-             stage && stage->id ? stage->id : "work without a stage", frame->source, frame->epoch, frame->seq, frame->sub);
+             stage && stage->id ? stage->id : "work without a stage", frame->source, frame->epoch, frame->seq,
+             frame->sub);
     atomic_fetch_add(&misuses, 1);
     mr_log(MR_LOG_ERROR, "%s: misuse by %s: %s", device->name, work, what);
     return mr_fail(MR_ERROR_INTERNAL, "%s: misuse by %s: %s", device->name, work, what);

@@ -3,8 +3,10 @@
  *
  *     const mr_machine *machine;
  *     if (!mr_machine_open(&machine)) {
- *         for (size_t i = 0; i < machine->gpu_count; i++)
- *             printf("%s: %s%s\n", machine->gpus[i].name, machine->gpus[i].model, machine->gpus[i].usable ? "" : ", not usable");
+ *         for (size_t i = 0; i < machine->gpu_count; i++) {
+ *             const mr_gpu *gpu = &machine->gpus[i];
+ *             printf("%s: %s%s\n", gpu->name, gpu->model, gpu->usable ? "" : ", not usable");
+ *         }
  *         mr_machine_close(&machine);
  *     }
  *

@@ -180,8 +180,8 @@ typedef struct mr_plane {
 /* CORRUPT: of a packet, something of it, or of what it depends on, is missing; of what is made of pictures, that these
  * are damaged, if decode was asked to mark them. HIDDEN: a packet that only other packets need, its picture is not
  * shown (an edit list). SEAM: of a packet, the stream was interrupted before it, or within it: recordings were joined,
- * or a part is missing. AWAY: of a packet, and of all that is made of its picture, but for what encode gives: not of the
- * stream, but a picture that says since when it is away. */
+ * or a part is missing. AWAY: of a packet, and of all that is made of its picture, but for what encode gives: not of
+ * the stream, but a picture that says since when it is away. */
 enum {
     MR_FRAME_KEY = 1,
     MR_FRAME_DISPOSABLE = 2,
@@ -199,8 +199,8 @@ typedef struct mr_frame {
     int64_t dts_ns;      /* packets: decoding time */
     int64_t duration_ns; /* 0 unknown */
     int64_t born_ns;     /* when the source emitted it, on the pipeline's clock */
-    int64_t captured_ns; /* when its camera took it, or it arrived, as its source was asked to say: ns since 1970 (UTC); 0:
-                            not known */
+    int64_t captured_ns; /* when its camera took it, or it arrived, as its source was asked to say: ns since 1970 (UTC);
+                            0: not known */
     int64_t deadline_ns; /* on the same clock: no work is begun on the frame after it; 0: none */
     uint32_t flags;
     mr_media *media;     /* may be NULL */

@@ -115,8 +115,8 @@ typedef struct mr_pipeline_params {
                                 is missing; it is kept up to date while the pipeline runs */
     uint64_t seed;           /* not 0: one worker, the caller's thread, simulated clock, order drawn from seed
                                 (tests) */
-    bool connect;            /* the plan connects to streams of cameras and servers, for what they tell of themselves; it
-                                holds without that */
+    bool connect;            /* the plan connects to streams of cameras and servers, for what they tell of themselves;
+                                it holds without that */
 } mr_pipeline_params;
 
 /* mr_pipeline_open for callers that give the size of their mr_pipeline_params themselves, such as bindings of other
@@ -362,8 +362,8 @@ typedef struct mr_summary {
     mr_device_summary *devices; /* but the host's processors */
     int64_t latency_p50_ns, latency_p99_ns; /* from source to sink */
     uint64_t allocations;     /* blocks millrace itself has allocated since start (libraries not counted) */
-    int64_t draining_ns;      /* since the run was asked to end, while frames in flight are still delivered; 0: it was not
-                                 asked, drops what is in flight, or is over */
+    int64_t draining_ns;      /* since the run was asked to end, while frames in flight are still delivered; 0: it was
+                                 not asked, drops what is in flight, or is over */
     size_t most_sources;      /* at a time: sources: {max: N}; 0: none are added or removed */
     mr_source_stay *stays;    /* one for each source; NULL: none are added or removed */
 } mr_summary;

@@ -92,8 +92,8 @@ typedef struct mr_option {
     const char *brief;          /* of MAP: the field that a plain value sets if it stands in place of the map */
     const char *unless;         /* of a required one: the option that may be given in its place, never both */
     size_t credentials;         /* of URI: the offset of an mr_credentials, which gets user and password of the URL (or
-                                   the `passphrase` of srt://); the URI is without them. 0: none are taken, and a URL that
-                                   has some is refused */
+                                   the `passphrase` of srt://); the URI is without them. 0: none are taken, and a URL
+                                   that has some is refused */
     bool elsewhere;             /* not a field of the struct: other code reads the value, in its own syntax */
 } mr_option;
 

@@ -193,7 +193,8 @@ typedef struct mr_view_thread {
     int node;
     const char *name;  /* as the system shows it; "" where a library names it */
     int count;
-    const char *what;  /* "main", "signals", "worker", "sources" (watches a list), "source", "stage", "cut", "device", "library" */
+    const char *what;  /* "main", "signals", "worker", "sources" (watches a list), "source", "stage", "cut", "device",
+                          "library" */
     const char *stage; /* or device or cut that it works for; NULL: for all */
 } mr_view_thread;
 
@@ -211,7 +212,7 @@ typedef struct mr_view_node {
     const char *id;
     int replicas;
     int64_t busy_poll_ns;
-    const char *listen, *address;   /* where its first process listens, and how others reach it; NULL: it sends nothing */
+    const char *listen, *address;   /* where its first process listens, how others reach it; NULL: it sends nothing */
     const char *key, *public_key;   /* files; NULL: none */
     size_t source_count, stage_count; /* of the author's */
     mr_view_bytes host, pinned, shared, queues; /* of one process */

@@ -68,9 +68,9 @@ typedef struct mr_stage_type {
     mr_entry entry;
     bool blocking;               /* process may block: the instance gets a thread */
     bool batches;                /* process can take several inputs at once (`batch:` allowed) */
-    int gathers;                 /* more than 1, with `batches`: on the processors, and without `batch:`, a call takes up
-                                    to so many of the frames that wait, if all workers are busy; it waits for none, and
-                                    gives each the bits that it gives it alone */
+    int gathers;                 /* more than 1, with `batches`: on the processors, and without `batch:`, a call takes
+                                    up to so many of the frames that wait, if all workers are busy; it waits for none,
+                                    and gives each the bits that it gives it alone */
     bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a device */
     bool cuda;                   /* all work that it enqueues has a CUDA variant */
     bool urgent;                 /* its work on a device has priority over that of other types, if the device has
@@ -258,7 +258,8 @@ MR_API bool mr_is_given(const mr_negotiation *negotiation, const char *option);
 MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
 /* Names the part of n->work that is not known, in a few words (printf style) that are copied. */
-MR_API void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) __attribute__((format(printf, 2, 3)));
+MR_API void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Fills n->remark (printf style); the text is copied. */
 MR_API void mr_remark(mr_negotiation *negotiation, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Declares one more result of the frames on that output; `name` is copied. MR_ERROR_MEMORY. */
@@ -367,8 +368,8 @@ MR_API void mr_stage_info(const mr_stage *self, const char *format, ...) __attri
 MR_API void mr_stage_deliver(const mr_stage *self, const mr_frame *frame);
 
 /* The inputs of this call. Frames are borrowed until the call returns MR_DONE or an error; if there are several ports
- * each has one frame, stages with a batch, or that gather, have mr_io_count frames on port 0. mr_io_input(io) is frame 0
- * of port 0. */
+ * each has one frame, stages with a batch, or that gather, have mr_io_count frames on port 0. mr_io_input(io) is frame
+ * 0 of port 0. */
 MR_API mr_frame *mr_io_input(const mr_io *io);
 MR_API mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index);
 MR_API size_t mr_io_count(const mr_io *io);
