@@ -526,8 +526,8 @@ const mr_stage_type mr_decode_stage = {
             "are not decoded, and counted as \"not selected\" all the same; that they are damaged is not noticed. "
             "Pictures that are coded as fields, raw streams without times, and sources with a deadline whose pictures "
             "come out of order are decoded whole. A plan's sizes and memory are those that the container announces: if "
-            "a stream changes to larger pictures, they get new buffers, which is logged once; those of a live source are "
-            "dropped as \"too large\" then.",
+            "a stream changes to larger pictures, they get new buffers, which is logged once; those of a live source "
+            "are dropped as \"too large\" then.",
     .inputs = inputs,
     .outputs = outputs,
     .options = mr_decode_options,

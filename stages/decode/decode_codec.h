@@ -35,8 +35,8 @@ int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *fra
  * those of `pending`. */
 int mr_decoder_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *picture);
 
-/* Decodes a still picture of JPEG by mr_jpeg_decode at the scale of `codec`, from which the picture has its memory and all
- * that its headers tell. `jpeg` is created where it is NULL. False: it has to be sent to `codec`, which has nothing
+/* Decodes a still picture of JPEG by mr_jpeg_decode at the scale of `codec`, from which the picture has its memory and
+ * all that its headers tell. `jpeg` is created where it is NULL. False: it has to be sent to `codec`, which has nothing
  * inside. */
 bool mr_decoder_reduce(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
                        int64_t number, AVFrame *picture);

@@ -96,7 +96,8 @@ static const uint64_t carried = MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I4
 static const char *by_software(const char *codec, char *text, size_t bytes) {
     const AVCodecDescriptor *about = codec ? avcodec_descriptor_get_by_name(codec) : NULL;
     const AVCodec *decoder = about ? find_decoder(about->id, false) : NULL;
-    snprintf(text, bytes, "decoded by software%s%s%s", decoder ? " (" : "", decoder ? decoder->name : "", decoder ? ")" : "");
+    snprintf(text, bytes, "decoded by software%s%s%s", decoder ? " (" : "", decoder ? decoder->name : "",
+             decoder ? ")" : "");
     return text;
 }
 
@@ -173,7 +174,8 @@ static void say_why(mr_decode_device *device, const char *why) {
     snprintf(device->why, sizeof device->why, "%s", why);
     if (!device->reported && device->hardware != MR_HARDWARE_REQUIRE)
         say(device->self, "%s is %s: %s", device->self->source_id,
-            by_software(device->codec == AV_CODEC_ID_NONE ? NULL : avcodec_get_name(device->codec), text, sizeof text), why);
+            by_software(device->codec == AV_CODEC_ID_NONE ? NULL : avcodec_get_name(device->codec), text, sizeof text),
+            why);
     device->reported = true;
 }
 

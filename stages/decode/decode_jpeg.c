@@ -82,7 +82,8 @@ static bool read_codes(mr_jpeg_decoder *decoder, const uint8_t *at, size_t bytes
         for (int i = 1; i <= MR_JPEG_LENGTHS; i++)
             length += at[i];
         if (bytes < length || length == 1 + MR_JPEG_LENGTHS ||
-            !mr_jpeg_code_set(is_ac ? &decoder->ac[table] : &decoder->dc[table], at + 1, at + 1 + MR_JPEG_LENGTHS, is_ac))
+            !mr_jpeg_code_set(is_ac ? &decoder->ac[table] : &decoder->dc[table], at + 1, at + 1 + MR_JPEG_LENGTHS,
+                              is_ac))
             return false;
         (is_ac ? decoder->has_ac : decoder->has_dc)[table] = true;
         at += length;
@@ -223,7 +224,7 @@ int mr_jpeg_planes(const mr_jpeg_decoder *decoder, int scale, mr_jpeg_plane plan
 
 /* ---- the scan ---------------------------------------------------------------------------------------------------- */
 
-/* Copies the scan up to its next marker, without the zeros behind bytes of 255. Returns the marker; 0: there is none. */
+/* Copies the scan up to its next marker, without the zeros behind bytes of 255. Returns the marker; 0: none. */
 static int take_part(mr_jpeg_decoder *decoder, size_t *bytes) {
     uint8_t *to = decoder->part;
     for (;;) {
@@ -261,8 +262,8 @@ static inline int clip_16(int value) {
  * right, from top to bottom, and from corner to corner. All are of 16 bits. */
 static inline void put_four(const mr_jpeg_plane *plane, int x, int y, int mean, const mr_jpeg_low *block,
                             const uint16_t *steps) {
-    int all = (int16_t)(mean + 4), right = (int16_t)(block->at[1] * steps[1]), below = (int16_t)(block->at[2] * steps[2]),
-        corner = (int16_t)(block->at[4] * steps[4]);
+    int all = (int16_t)(mean + 4), right = (int16_t)(block->at[1] * steps[1]);
+    int below = (int16_t)(block->at[2] * steps[2]), corner = (int16_t)(block->at[4] * steps[4]);
     uint8_t out[4] = {clip((all + right + below + corner) >> 3), clip((all - right + below - corner) >> 3),
                       clip((all + right - below - corner) >> 3), clip((all - right - below + corner) >> 3)};
     uint8_t *to = plane->data + y * plane->stride + x;
@@ -315,7 +316,8 @@ static bool decode_part(mr_jpeg_decoder *decoder, mr_jpeg_bits *bits, const mr_j
         decoder->components[i].dc = MIDDLE;
     for (int end = from + count; from < end;) {
         int x = from % columns, now = least(GROUPS, least(columns - x, end - from));
-        if (!mr_jpeg_read_blocks(bits, decoder->codes, decoder->period, now * decoder->period, decoder->blocks, scale == 2))
+        if (!mr_jpeg_read_blocks(bits, decoder->codes, decoder->period, now * decoder->period, decoder->blocks,
+                                 scale == 2))
             return false;
         if (scale == 2)
             put_groups(decoder, planes, x, from / columns, now, 2);
@@ -338,7 +340,8 @@ static bool make_room(mr_jpeg_decoder *decoder) {
 
 bool mr_jpeg_decode(mr_jpeg_decoder *decoder, int scale, const mr_jpeg_plane planes[3]) {
     const component *first = &decoder->components[0];
-    int columns = divided_up(decoder->width, BLOCK * first->across), rows = divided_up(decoder->height, BLOCK * first->down);
+    int columns = divided_up(decoder->width, BLOCK * first->across);
+    int rows = divided_up(decoder->height, BLOCK * first->down);
     int total = columns * rows, interval = decoder->interval ? decoder->interval : total;
     if (!make_room(decoder))
         return false;

@@ -2,9 +2,9 @@
  * coefficients decoded, these only those that are used. The result is that of libavcodec's lowres, bit for bit.
  *
  * It takes most pictures of cameras: baseline or extended sequential Huffman code, samples of eight bits, one component
- * or three, all in one scan, tables of its own, with or without restart markers. Whatever else there is, and whatever is
- * damaged or odd in any way, is refused, and left to libavcodec and its messages. Progressive pictures are refused, too:
- * to know that one is whole, all its scans have to be decoded.
+ * or three, all in one scan, tables of its own, with or without restart markers. Whatever else there is, and whatever
+ * is damaged or odd in any way, is refused, and left to libavcodec and its messages. Progressive pictures are refused,
+ * too: to know that one is whole, all its scans have to be decoded.
  *
  * One thread at a time uses an mr_jpeg_decoder. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_JPEG_H

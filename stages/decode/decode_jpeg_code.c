@@ -131,7 +131,8 @@ __attribute__((noinline)) static unsigned find_symbol(const mr_jpeg_code *code, 
     uint32_t bits = (uint32_t)(next >> (64 - MOST_CODE));
     for (int length = 1; length <= MOST_CODE; length++)
         if (bits < code->ends[length])
-            return describe(length, code->symbols[(int32_t)(bits >> (MOST_CODE - length)) + code->offsets[length]], is_ac);
+            return describe(length, code->symbols[(int32_t)(bits >> (MOST_CODE - length)) + code->offsets[length]],
+                            is_ac);
     return 0;
 }
 

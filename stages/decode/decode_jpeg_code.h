@@ -1,6 +1,6 @@
 /* The Huffman code of sequential JPEG (ITU-T T.81, annexes C and F.2), read as far as pictures of 1/4 or 1/8 need: of
- * each block the DC difference, and for 1/4 the three coefficients beside it. The others are skipped, as many at once as
- * a table of twelve bits tells; their values are never known.
+ * each block the DC difference, and for 1/4 the three coefficients beside it. The others are skipped, as many at once
+ * as a table of twelve bits tells; their values are never known.
  *
  * Pure functions. What is refused here is not always wrong: it may be unusual. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_JPEG_CODE_H
@@ -18,7 +18,8 @@ typedef struct mr_jpeg_code {
     uint32_t ends[MR_JPEG_LENGTHS + 1];   /* by length: behind its last code, as the upper bits of 16 */
     int32_t offsets[MR_JPEG_LENGTHS + 1]; /* by length: from a code to the index of its symbol */
     /* By the next bits, one symbol: its length in bits with those of its value (0: a longer code, or a symbol that is
-     * refused), from bit 6 the size of the value, from bit 10 the positions that it goes on, 31 at the end of a block. */
+     * refused), from bit 6 the size of the value, from bit 10 the positions that it goes on, 31 at the end of a
+     * block. */
     uint16_t near_symbols[1 << MR_JPEG_NEAR_BITS];
     /* The same for several symbols of AC: the length, from bit 6 the positions, from bit 13 the end of the block. */
     uint16_t skips[1 << MR_JPEG_SKIP_BITS];
@@ -49,8 +50,8 @@ typedef struct mr_jpeg_codes {
 } mr_jpeg_codes;
 
 /* Reads `count` blocks, whose codes are those of `codes` in turn, `period` of them. `with_ac`: for 1/4; else at[0]
- * alone is set. False where there is no such code, values are larger than those of 8 bits can be, a block has more than 64
- * coefficients, or the data end. */
+ * alone is set. False where there is no such code, values are larger than those of 8 bits can be, a block has more than
+ * 64 coefficients, or the data end. */
 bool mr_jpeg_read_blocks(mr_jpeg_bits *bits, const mr_jpeg_codes *codes, int period, int count, mr_jpeg_low *blocks,
                          bool with_ac);
 

@@ -68,7 +68,8 @@ static bool insert_place(mr_needed *needed, int64_t pts_ns) {
 }
 
 static void order_up_to(mr_needed *needed, int64_t time_ns) {
-    for (; needed->ordered < needed->place_count && needed->place[needed->ordered].pts_ns <= time_ns; needed->ordered++) {
+    for (; needed->ordered < needed->place_count && needed->place[needed->ordered].pts_ns <= time_ns;
+         needed->ordered++) {
         mr_needed_place *place = &needed->place[needed->ordered];
         place->wanted = mr_selection_wants(&needed->selection, needed->media, place->pts_ns);
         place->after = needed->selection;

@@ -32,8 +32,8 @@ const mr_option mr_decode_options[] = {
     {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
      .help = "decoding threads of one source; auto: with a single source one more than there are workers, with "
              "several one each; if the source is live or has a deadline they share each picture, since one that is "
-             "decoded beside others would wait for these to come. Of still pictures on the processors so many are decoded at "
-             "once by the workers, without threads of their own"},
+             "decoded beside others would wait for these to come. Of still pictures on the processors so many are "
+             "decoded at once by the workers, without threads of their own"},
     {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
     {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
@@ -42,9 +42,9 @@ const mr_option mr_decode_options[] = {
              "counted as corrupt, or keep them; mark: keep them, with `damaged` in their records. Samples that a still "
              "picture lacks are 0"},
     {.name = "reduced", .kind = MR_OPTION_ENUM, .offset = FIELD(reduced), .fallback = "off", .choices = reduced_choices,
-     .help = "auto: on the processors JPEG is decoded at 1/4 or 1/8 of its size if only preprocess stages read the pictures, "
-             "all of them average (bilinear or bicubic with antialias, or area) and make them at least twice as small "
-             "again (area: four times), which is faster and changes results a little; off: whole"},
+     .help = "auto: on the processors JPEG is decoded at 1/4 or 1/8 of its size if only preprocess stages read the "
+             "pictures, all of them average (bilinear or bicubic with antialias, or area) and make them at least twice "
+             "as small again (area: four times), which is faster and changes results a little; off: whole"},
     {.name = "untagged", .kind = MR_OPTION_MAP, .offset = FIELD(untagged), .fields = untagged_fields,
      .brief = "matrix",
      .help = "colour matrix and range of streams that do not declare them; streams that do keep their own"},

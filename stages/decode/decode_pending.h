@@ -19,8 +19,8 @@ typedef struct mr_pending {
 } mr_pending;
 
 void mr_pending_init(mr_pending *pending);
-/* Adds a reference to the packet and returns its number. The slot must be free: mr_pending_expired comes before. `wrong`:
- * what it depends on was dropped. */
+/* Adds a reference to the packet and returns its number. The slot must be free: mr_pending_expired comes before.
+ * `wrong`: what it depends on was dropped. */
 int64_t mr_pending_add(mr_pending *pending, mr_frame *packet, bool wrong);
 /* Whether what a packet depends on is missing, or something of itself is. */
 bool mr_pending_is_wrong(const mr_pending *pending, const mr_frame *packet, int64_t number);

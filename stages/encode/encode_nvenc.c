@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Surfaces at least (libavcodec's own minimum), and where pictures may come out of order: four for each picture from one
- * P to the next, of which no preset has more than four. */
+/* Surfaces at least (libavcodec's own minimum), and where pictures may come out of order: four for each picture from
+ * one P to the next, of which no preset has more than four. */
 enum { FEW_SURFACES = 4, MANY_SURFACES = 16 };
 
 #define IN(pixel) MR_IN_SET(MR_PIXEL_##pixel)

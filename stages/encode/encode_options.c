@@ -43,10 +43,10 @@ const mr_option mr_encode_options[] = {
      .help = "of the encoder of one source; the packets depend on their number, not on their timing"},
     {.name = "hardware", .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
      .choices = mr_hardware_choices,
-     .help = "on a CUDA device, encode with NVENC if it supports the codec and the pictures (h264 and hevc, and av1 with "
-             "FFmpeg 6 or later, of nv12, i420 or i444; hevc and av1 also of p010), and has a session left, else by "
-             "software, for which pictures are brought to the host; off: all by software; require: sources that NVENC "
-             "cannot encode fail. Its quality is NVENC's target quality, on the same scale"},
+     .help = "on a CUDA device, encode with NVENC if it supports the codec and the pictures (h264 and hevc, and av1 "
+             "with FFmpeg 6 or later, of nv12, i420 or i444; hevc and av1 also of p010), and has a session left, else "
+             "by software, for which pictures are brought to the host; off: all by software; require: sources that "
+             "NVENC cannot encode fail. Its quality is NVENC's target quality, on the same scale"},
     MR_OPTIONS_END};
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

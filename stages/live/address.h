@@ -28,8 +28,8 @@ int mr_resolve(mr_address addresses[MR_MOST_ADDRESSES], int *count, const char *
 /* Whether two addresses are of the same host and, maybe, of other ports. */
 bool mr_address_same_host(const mr_address *a, const mr_address *b);
 
-/* Whether a host may be connected to (allow_hosts). `patterns`, separated by commas, are names or addresses as URLs have
- * them, IPv6 without brackets; "*" stands for any signs: "*.example.org", "10.0.*". Names are compared as they are
+/* Whether a host may be connected to (allow_hosts). `patterns`, separated by commas, are names or addresses as URLs
+ * have them, IPv6 without brackets; "*" stands for any signs: "*.example.org", "10.0.*". Names are compared as they are
  * written, and not resolved. NULL: all are allowed. */
 bool mr_host_is_allowed(const char *patterns, const char *host);
 

@@ -283,9 +283,9 @@ static bool take(mr_depacketizer *d, mr_assembly *unit, mr_rtp_unit *out) {
     unit->given = true;
     memset(unit->data + unit->bytes, 0, MR_RTP_PADDING);
     *out = (mr_rtp_unit){.data = unit->data, .bytes = unit->bytes, .time = unit->time, .timestamp = unit->timestamp,
-                         .key = (unit->key || unit->point) && !unit->damaged, .gap = unit->gap, .damaged = unit->damaged,
-                         .disposable = !unit->reference && d->type != &mr_payload_jpeg, .width = unit->width,
-                         .height = unit->height};
+                         .key = (unit->key || unit->point) && !unit->damaged, .gap = unit->gap,
+                         .damaged = unit->damaged, .disposable = !unit->reference && d->type != &mr_payload_jpeg,
+                         .width = unit->width, .height = unit->height};
     return true;
 }
 

@@ -47,8 +47,8 @@ static const struct scheme *scheme_of(const char *url) {
     return &schemes[count - 1];
 }
 
-/* libavformat opens the parts of DASH without asking for leave: neither would their hosts be compared, nor their servers'
- * certificates verified. */
+/* libavformat opens the parts of DASH without asking for leave: neither would their hosts be compared, nor their
+ * servers' certificates verified. */
 static bool may_be_dash(const mr_connection_params *params) {
     return mr_url_has_scheme(params->url, "http") && !params->allow_hosts;
 }

@@ -377,7 +377,8 @@ static bool take(live_reader *reader, mr_packet *packet) {
 static int read_connection(live_reader *reader, mr_packet *packet) {
     int64_t stalled_ns = reader->params.stall_ns ? reader->due_ns : INT64_MAX;
     int64_t still_ns = mr_notice_due_ns(&reader->notice);
-    int status = reader->connection->type->read(reader->connection, stalled_ns < still_ns ? stalled_ns : still_ns, packet);
+    int status = reader->connection->type->read(reader->connection, stalled_ns < still_ns ? stalled_ns : still_ns,
+                                                packet);
     if (!status)
         return take(reader, packet) ? MR_OK : MR_ERROR_AGAIN;
     bool goes_on = status == MR_ERROR_AGAIN && mr_live_now_ns() < stalled_ns;

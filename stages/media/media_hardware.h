@@ -1,4 +1,5 @@
-/* The option `hardware` of decode and encode: whether NVDEC or NVENC does their work on a CUDA device. Pure functions. */
+/* The option `hardware` of decode and encode: whether NVDEC or NVENC does their work on a CUDA device. Pure
+ * functions. */
 #ifndef MILLRACE_STAGES_MEDIA_MEDIA_HARDWARE_H
 #define MILLRACE_STAGES_MEDIA_MEDIA_HARDWARE_H
 

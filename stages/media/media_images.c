@@ -270,8 +270,8 @@ static void destroy_images(mr_reader *base) {
 
 /* ---- survey --------------------------------------------------------------------------------------------------- */
 
-/* Of more files than MOST_FILES only some are read, which shows the usual size, but not the largest. Of each as few bytes
- * are read as do: libavcodec takes a JPEG header only with a byte for every 256 pixels behind it. */
+/* Of more files than MOST_FILES only some are read, which shows the usual size, but not the largest. Of each as few
+ * bytes are read as do: libavcodec takes a JPEG header only with a byte for every 256 pixels behind it. */
 enum { MOST_FILES = 10000, SAMPLE = 1000 };
 static const size_t looks[] = {HEAD_BYTES, 16 * HEAD_BYTES, SIZE_MAX};
 

@@ -158,8 +158,9 @@ static int open_folder(const char *path, DIR **folder) {
 
 bool mr_is_video_by_name(const char *path) {
     static const char *const endings[] = {
-        "mp4", "m4v", "mov", "mkv",  "webm", "avi", "mpg", "mpeg", "vob",  "ts",  "mts", "m2ts", "m2t", "flv", "f4v", "wmv",
-        "asf", "ogv", "3gp", "3g2",  "mxf",  "nut", "y4m", "mjpeg", "mjpg", "h264", "264", "hevc", "h265", "265", "ivf", "dv"};
+        "mp4", "m4v", "mov", "mkv", "webm", "avi", "mpg", "mpeg", "vob", "ts", "mts", "m2ts", "m2t", "flv", "f4v",
+        "wmv", "asf", "ogv", "3gp", "3g2", "mxf", "nut", "y4m", "mjpeg", "mjpg", "h264", "264", "hevc", "h265", "265",
+        "ivf", "dv"};
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
         if (strcasecmp(dot + 1, endings[i]) == 0)

@@ -1,11 +1,11 @@
 /* Behind a gap pictures are made of those that are missing: which ones are right again, as the standards say it.
  *
- * From a picture on that needs no other (IDR; HEVC: any IRAP picture) all are right that are shown behind it. In streams
- * that have none, since each picture renews a part (intra refresh), or whose pictures behind an I picture may be shown
- * before it (open GOP), a message says where: the recovery point (H.264, D.2.8: recovery_frame_cnt; HEVC, D.3.8:
- * recovery_poc_cnt). Pictures from there on, in the order in which they are shown, are right, or as right as the encoder
- * takes them to be (exact_match_flag is not asked for). With broken_link_flag those up to there are wrong without any gap.
- * Of other codecs a key is right, and all behind it.
+ * From a picture on that needs no other (IDR; HEVC: any IRAP picture) all are right that are shown behind it. In
+ * streams that have none, since each picture renews a part (intra refresh), or whose pictures behind an I picture may
+ * be shown before it (open GOP), a message says where: the recovery point (H.264, D.2.8: recovery_frame_cnt; HEVC,
+ * D.3.8: recovery_poc_cnt). Pictures from there on, in the order in which they are shown, are right, or as right as the
+ * encoder takes them to be (exact_match_flag is not asked for). With broken_link_flag those up to there are wrong
+ * without any gap. Of other codecs a key is right, and all behind it.
  *
  * One thread uses an mr_recovery. */
 #ifndef MILLRACE_STAGES_MEDIA_RECOVERY_H
@@ -50,7 +50,8 @@ typedef struct mr_recovery {
 
 /* A stream begins: nothing is right yet. */
 void mr_recovery_begin(mr_recovery *recovery);
-/* The next packet in decode order; MR_FRAME_SEAM and MR_FRAME_CORRUPT say what is missing. True: its picture is wrong. */
+/* The next packet in decode order; MR_FRAME_SEAM and MR_FRAME_CORRUPT say what is missing. True: its picture is
+ * wrong. */
 bool mr_recovery_pass(mr_recovery *recovery, const mr_packet *packet);
 
 #endif

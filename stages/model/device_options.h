@@ -34,9 +34,9 @@ const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int ba
      .help = "the ONNX Runtime library; if not given, MILLRACE_ONNXRUNTIME's, then the loader's"},                   \
         {.name = "provider", .kind = MR_OPTION_ENUM, .offset = offsetof(type, member.provider), .fallback = "auto",  \
          .choices = mr_model_providers,                                                                              \
-         .help = "the part of ONNX Runtime that computes; auto: cuda on CUDA devices, else cpu. tensorrt is faster if "  \
-                 "its libraries are installed, but its first start takes minutes (engine_cache), and its last bits " \
-                 "differ more"},                                                                                     \
+         .help = "the part of ONNX Runtime that computes; auto: cuda on CUDA devices, else cpu. tensorrt is faster " \
+                 "if its libraries are installed, but its first start takes minutes (engine_cache), and its last "   \
+                 "bits differ more"},                                                                                \
         {.name = "provider_memory", .kind = MR_OPTION_BYTES, .offset = offsetof(type, member.memory_bytes),          \
          .min = 1, .max = 1LL << 50, .unit = "bytes",                                                                \
          .help = "the most memory of a CUDA device for the provider's weights and workspace (tensorrt: "             \
@@ -50,7 +50,8 @@ const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int ba
         {.name = "engine_cache", .kind = MR_OPTION_PATH, .offset = offsetof(type, member.engine_cache),              \
          .example = "/var/cache/millrace/engines",                                                                   \
          .help = "provider: tensorrt keeps the engines that it builds in this folder, for the next start: for this " \
-                 "network, device, batch and version of the libraries. Engines that are damaged, or another user's, are " \
-                 "built anew. If not given, $XDG_CACHE_HOME/millrace/engines or ~/.cache/millrace/engines; - keeps none"}
+                 "network, device, batch and version of the libraries. Engines that are damaged, or another "        \
+                 "user's, are built anew. If not given, $XDG_CACHE_HOME/millrace/engines or "                        \
+                 "~/.cache/millrace/engines; - keeps none"}
 
 #endif

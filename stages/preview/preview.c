@@ -216,8 +216,9 @@ const mr_stage_type mr_preview_stage = {
     .help = "`/` is a page that shows all sources, `/SOURCE.mjpeg` a stream, `/SOURCE.jpg` the newest picture, "
             "`/SOURCE.json` its record as jsonl writes it (classes, if the frames carry some), `/.json` the sources. "
             "Pictures are encoded only while somebody looks. The pipeline never waits for a viewer: one that is slow "
-            "is sent fewer pictures, and every frame counts as delivered. A still that is asked for is the next picture, "
-            "or, if none comes within half a second, the last that was kept, at most a second before the newest.",
+            "is sent fewer pictures, and every frame counts as delivered. A still that is asked for is the next "
+            "picture, or, if none comes within half a second, the last that was kept, at most a second before the "
+            "newest.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(preview_options),

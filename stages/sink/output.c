@@ -100,8 +100,8 @@ static int go_on(mr_output *output, const mr_line_reader *reader) {
     off_t end = 0;
     if (!output->fd)
         return mr_fail(MR_ERROR_NO_INPUT,
-                       "%s does not exist any more, but this run continues one that has written to it: restore the file, "
-                       "or end all nodes and start a new run", output->path);
+                       "%s does not exist any more, but this run continues one that has written to it: restore the "
+                       "file, or end all nodes and start a new run", output->path);
     int status = read_lines(output->fd, reader, &end);
     if (!status && (ftruncate(output->fd, end) || lseek(output->fd, end, SEEK_SET) != end))
         status = mr_file_fail("continue", output->path);

@@ -44,18 +44,19 @@ const mr_option mr_media_option_table[] = {
     {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = FIELD(uri), .required = true,
      .credentials = FIELD(credentials),
      .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as "
-             "frames/%03d.png, or lavfi: and a graph of test patterns; or a stream: rtsp://, rtsps://, rtmp://, rtmps://, "
-             "srt://, udp://, rtp://, http://, https:// (MJPEG, HLS, recorded DASH, files), a session description (*.sdp); or a camera "
-             "of this machine: /dev/video0"},
+             "frames/%03d.png, or lavfi: and a graph of test patterns; or a stream: rtsp://, rtsps://, rtmp://, "
+             "rtmps://, srt://, udp://, rtp://, http://, https:// (MJPEG, HLS, recorded DASH, files), a session "
+             "description (*.sdp); or a camera of this machine: /dev/video0"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
      .help = "the folder holds one folder for each class; each image carries its class"},
     {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
      .help = "start again at the end: true for ever, or the number of times to play"},
     {.name = "start", .kind = MR_OPTION_DURATION, .offset = FIELD(start), .fallback = "0s", .choices = start_words,
      .min = 0, .max = LONGEST_NS,
-     .help = "of files: leave out pictures before this time from the start of the stream; of streams, each time they are "
-             "connected to: key, the default, begins with the first key frame or recovery point (or after ten seconds "
-             "without any), and first with the first packet, where pictures up to a key frame count as damaged"},
+     .help = "of files: leave out pictures before this time from the start of the stream; of streams, each time they "
+             "are connected to: key, the default, begins with the first key frame or recovery point (or after ten "
+             "seconds without any), and first with the first packet, where pictures up to a key frame count as "
+             "damaged"},
     {.name = "duration", .kind = MR_OPTION_DURATION, .offset = FIELD(duration), .fallback = "0s",
      .min = 0, .max = LONGEST_NS,
      .help = "stop this long after start; 0: at the end of the file"},
@@ -82,21 +83,21 @@ const mr_option mr_media_option_table[] = {
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
      .max = 2147483647, .unit = "px", .help = "files and streams whose pictures are larger are refused"},
     {.name = "user", .kind = MR_OPTION_STRING, .offset = FIELD(user),
-     .help = "of a stream; may stand in the URL instead, with the password: rtsp://user:${PASSWORD}@camera/. Neither is "
-             "ever shown"},
+     .help = "of a stream; may stand in the URL instead, with the password: rtsp://user:${PASSWORD}@camera/. Neither "
+             "is ever shown"},
     {.name = "password_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(password_file),
      .help = "a file whose first line is the password of the stream; of srt://, its passphrase"},
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(size), .fallback = "1920x1080", .min = 16, .max = 32768,
      .unit = "px",
      .help = "of streams: the largest pictures that are planned for, whatever a camera gives when it is connected to; "
-             "those of a live one that have more pixels are dropped as \"too large\", and those of a recording take more "
-             "memory than planned"},
+             "those of a live one that have more pixels are dropped as \"too large\", and those of a recording take "
+             "more memory than planned"},
     {.name = "camera", .kind = MR_OPTION_MAP, .offset = FIELD(camera), .fields = camera_fields,
      .help = "of a camera of this machine: the mode to set, one of those that it offers"},
     {.name = "transport", .kind = MR_OPTION_ENUM, .offset = FIELD(transport), .fallback = "auto", .choices = transports,
      .help = "of the packets of rtsp://; auto: UDP if they come that way, else TCP"},
-    {.name = "latency", .kind = MR_OPTION_DURATION, .offset = FIELD(latency), .fallback = "200ms", .min = 0, .max = 60e9,
-     .help = "how long packets of the network that are late are waited for; later ones are lost"},
+    {.name = "latency", .kind = MR_OPTION_DURATION, .offset = FIELD(latency), .fallback = "200ms", .min = 0,
+     .max = 60e9, .help = "how long packets of the network that are late are waited for; later ones are lost"},
     {.name = "open_timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(open_timeout), .fallback = "10s", .min = 1e8,
      .max = LONGEST_NS, .help = "how long connecting to a stream may take"},
     {.name = "stall", .kind = MR_OPTION_DURATION, .offset = FIELD(stall), .fallback = "5s", .min = 1e8,
@@ -117,15 +118,17 @@ const mr_option mr_media_option_table[] = {
     {.name = "ca_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(ca_file),
      .help = "certificates (PEM) that servers of rtsps://, rtmps:// and https:// are verified with; default: the "
              "system's"},
-    {.name = "allow_hosts", .kind = MR_OPTION_STRINGS, .offset = FIELD(allow_hosts), .example = "[\"*.cameras.lan\", \"10.0.*\"]",
+    {.name = "allow_hosts", .kind = MR_OPTION_STRINGS, .offset = FIELD(allow_hosts),
+     .example = "[\"*.cameras.lan\", \"10.0.*\"]",
      .help = "the only hosts that are connected to, by name or address as URLs have them, also where a stream, a "
              "playlist or a redirection leads to others; * stands for any signs; default: all"},
     MR_OPTIONS_END};
 
 static const char *const for_files[] = {"labels", "loop",      "duration",     "realtime",
                                         "rate",   "framerate", "start_number", "timeout"};
-static const char *const for_streams[] = {"user",  "password_file", "size", "transport", "latency", "open_timeout", "stall",
-                                          "reconnect", "clock",     "on_away",   "ca_file", "allow_hosts", "camera"};
+static const char *const for_streams[] = {"user",  "password_file", "size", "transport", "latency", "open_timeout",
+                                          "stall", "reconnect", "clock",     "on_away",   "ca_file", "allow_hosts",
+                                          "camera"};
 
 int mr_media_check_options(mr_negotiation *negotiation, bool is_stream) {
     const mr_media_options *from = negotiation->options;
@@ -136,16 +139,19 @@ int mr_media_check_options(mr_negotiation *negotiation, bool is_stream) {
                              from->uri);
     for (size_t i = 0; !is_stream && i < streams; i++)
         if (mr_is_given(negotiation, for_streams[i]))
-            return mr_refuse(negotiation, for_streams[i], "%s is for streams, such as rtsp://, and %s is a file: remove it",
+            return mr_refuse(negotiation, for_streams[i],
+                             "%s is for streams, such as rtsp://, and %s is a file: remove it",
                              for_streams[i], from->uri);
     if (is_stream && from->camera.given && !mr_live_is_camera(from->uri))
-        return mr_refuse(negotiation, "camera", "camera is for cameras of this machine, such as /dev/video0: remove it");
+        return mr_refuse(negotiation, "camera",
+                         "camera is for cameras of this machine, such as /dev/video0: remove it");
     if (is_stream && from->start > 0)
         return mr_refuse(negotiation, "start", "a stream starts with first or key; a time is for files");
     if (!is_stream && from->start < 0)
         return mr_refuse(negotiation, "start", "a file starts at a time, such as 10s; first and key are for streams");
     if (is_stream && from->reconnect.first > from->reconnect.most)
-        return mr_refuse(negotiation, "reconnect", "the first try (%.3g s) is after the longest time between two (%.3g s)",
+        return mr_refuse(negotiation, "reconnect",
+                         "the first try (%.3g s) is after the longest time between two (%.3g s)",
                          (double)from->reconnect.first / 1e9, (double)from->reconnect.most / 1e9);
     return MR_OK;
 }

@@ -179,8 +179,8 @@ const mr_stage_type mr_video_stage = {
             "to its last second. If the stream changes its codec or size, or begins anew, another file begins. While a "
             "receiver cannot be reached packets are dropped as \"no receiver\". Still pictures of on_away: picture are "
             "left out (\"away\") if they come from media, and are pictures like others if they come from encode. Times "
-            "in a file count from its first picture; a Matroska file has no index. Of an address only scheme and host are "
-            "reported.",
+            "in a file count from its first picture; a Matroska file has no index. Of an address only scheme and host "
+            "are reported.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(mr_video_options),

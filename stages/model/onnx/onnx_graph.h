@@ -23,8 +23,8 @@ enum {
 
 /* TensorProto.DataType */
 enum {
-    MR_ONNX_F32 = 1, MR_ONNX_U8 = 2, MR_ONNX_I8 = 3, MR_ONNX_I32 = 6, MR_ONNX_I64 = 7, MR_ONNX_BOOL = 9, MR_ONNX_F16 = 10,
-    MR_ONNX_F64 = 11, MR_ONNX_BF16 = 16
+    MR_ONNX_F32 = 1, MR_ONNX_U8 = 2, MR_ONNX_I8 = 3, MR_ONNX_I32 = 6, MR_ONNX_I64 = 7, MR_ONNX_BOOL = 9,
+    MR_ONNX_F16 = 10, MR_ONNX_F64 = 11, MR_ONNX_BF16 = 16
 };
 
 /* Of an input, as it will be given; 0 or less: as declared. */

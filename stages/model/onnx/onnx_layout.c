@@ -55,7 +55,8 @@ static void calculate(const mr_onnx_graph *graph, const mr_onnx_node *node, mr_o
 }
 
 static bool compares(mr_pb_span operation) {
-    static const char *const names[] = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"};
+    static const char *const names[] = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or",
+                                        "Xor"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (mr_pb_is(operation, names[i]))
             return true;

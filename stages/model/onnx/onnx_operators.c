@@ -29,10 +29,13 @@ int mr_onnx_axis(int64_t axis, int rank) {
 
 static int64_t whole(double number) {
     double most = (double)MR_ONNX_GRAPH_DIM;
-    return number > most ? MR_ONNX_GRAPH_DIM : number < -most ? -MR_ONNX_GRAPH_DIM : number == number ? (int64_t)number : 0;
+    if (number > most || number < -most)
+        return number > 0 ? MR_ONNX_GRAPH_DIM : -MR_ONNX_GRAPH_DIM;
+    return number == number ? (int64_t)number : 0;
 }
 
-int mr_onnx_list(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, const char *attribute, int64_t *values) {
+int mr_onnx_list(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, const char *attribute,
+                 int64_t *values) {
     const mr_onnx_tensor *tensor = mr_onnx_input(graph, node, input);
     if (!tensor) {
         int count = attribute ? mr_onnx_integers(node, attribute, values, MR_ONNX_GRAPH_NUMBERS) : 0;
@@ -142,7 +145,8 @@ typedef struct window {
 } window;
 
 /* A list of one number for each axis, all at least `least`; if it is left out all are `fallback`. */
-static bool read_axes(const mr_onnx_node *node, const char *name, int axes, int64_t least, int64_t fallback, int64_t *to) {
+static bool read_axes(const mr_onnx_node *node, const char *name, int axes, int64_t least, int64_t fallback,
+                      int64_t *to) {
     int count = mr_onnx_integers(node, name, to, axes);
     for (int i = 0; i < axes && count == 0; i++)
         to[i] = fallback;
@@ -319,9 +323,9 @@ static const mr_onnx_operator operators[] = {
     EACH("LeakyRelu", 1), EACH("Elu", 1), EACH("Selu", 1), EACH("Celu", 1), EACH("Tanh", 1), EACH("Exp", 1),
     EACH("Log", 1), EACH("Sqrt", 1), EACH("Reciprocal", 1), EACH("Neg", 1), EACH("Abs", 1), EACH("Floor", 1),
     EACH("Ceil", 1), EACH("Round", 1), EACH("Sign", 1), EACH("Erf", 1), EACH("Gelu", 1), EACH("QuickGelu", 1),
-    EACH("Mish", 1), EACH("Swish", 1), EACH("Softplus", 1), EACH("Softsign", 1), EACH("ThresholdedRelu", 1), EACH("Not", 1),
-    EACH("Sin", 1), EACH("Cos", 1), EACH("CumSum", 1), EACH("QLinearSigmoid", 1), EACH("QLinearLeakyRelu", 1),
-    EACH("Softmax", 3), EACH("LogSoftmax", 3), EACH("LRN", 3), EACH("LpNormalization", 3),
+    EACH("Mish", 1), EACH("Swish", 1), EACH("Softplus", 1), EACH("Softsign", 1), EACH("ThresholdedRelu", 1),
+    EACH("Not", 1), EACH("Sin", 1), EACH("Cos", 1), EACH("CumSum", 1), EACH("QLinearSigmoid", 1),
+    EACH("QLinearLeakyRelu", 1), EACH("Softmax", 3), EACH("LogSoftmax", 3), EACH("LRN", 3), EACH("LpNormalization", 3),
     FIRST("BatchNormalization", 2), FIRST("InstanceNormalization", 4), FIRST("LayerNormalization", 4),
     FIRST("GroupNormalization", 4), FIRST("SimplifiedLayerNormalization", 4),
     {"Cast", MR_ONNX_EACH, infer_cast, 1, 0},
@@ -329,14 +333,16 @@ static const mr_onnx_operator operators[] = {
     {"DequantizeLinear", MR_ONNX_EACH, infer_dequantize, 2, 0},
     PAIR("Add", 1), PAIR("Sub", 1), PAIR("Mul", 1), PAIR("Div", 1), PAIR("Pow", 1), PAIR("Mod", 1), PAIR("Min", 1),
     PAIR("Max", 1), PAIR("Sum", 1), PAIR("Mean", 1), PAIR("PRelu", 1), PAIR("Where", 1), PAIR("Equal", 1),
-    PAIR("Greater", 1), PAIR("GreaterOrEqual", 1), PAIR("Less", 1), PAIR("LessOrEqual", 1), PAIR("And", 1), PAIR("Or", 1),
-    PAIR("Xor", 1), PAIR("QLinearAdd", 3), PAIR("QLinearMul", 3),
-    MOVE("Concat", mr_onnx_infer_concat), MOVE("Transpose", mr_onnx_infer_transpose), MOVE("Resize", mr_onnx_infer_resize),
+    PAIR("Greater", 1), PAIR("GreaterOrEqual", 1), PAIR("Less", 1), PAIR("LessOrEqual", 1), PAIR("And", 1),
+    PAIR("Or", 1), PAIR("Xor", 1), PAIR("QLinearAdd", 3), PAIR("QLinearMul", 3),
+    MOVE("Concat", mr_onnx_infer_concat), MOVE("Transpose", mr_onnx_infer_transpose),
+    MOVE("Resize", mr_onnx_infer_resize),
     MOVE("Upsample", mr_onnx_infer_resize), MOVE("Pad", mr_onnx_infer_pad), MOVE("Tile", mr_onnx_infer_tile),
     MOVE("Expand", mr_onnx_infer_expand), MOVE("DepthToSpace", mr_onnx_infer_blocks),
     MOVE("SpaceToDepth", mr_onnx_infer_blocks), MOVE("ConstantOfShape", mr_onnx_infer_filled),
     PICK("Slice", mr_onnx_infer_slice), PICK("Split", mr_onnx_infer_split), PICK("Gather", mr_onnx_infer_gather),
-    VIEW("Reshape", mr_onnx_infer_reshape), VIEW("Flatten", mr_onnx_infer_flatten), VIEW("Squeeze", mr_onnx_infer_squeeze),
+    VIEW("Reshape", mr_onnx_infer_reshape), VIEW("Flatten", mr_onnx_infer_flatten),
+    VIEW("Squeeze", mr_onnx_infer_squeeze),
     VIEW("Unsqueeze", mr_onnx_infer_unsqueeze), VIEW("Identity", infer_identity), VIEW("Dropout", infer_same),
     VIEW("Shape", mr_onnx_infer_shape), VIEW("Constant", infer_constant)};
 

@@ -17,7 +17,8 @@ const mr_onnx_tensor *mr_onnx_shaped(const mr_onnx_graph *graph, const mr_onnx_n
 int mr_onnx_axis(int64_t axis, int rank);
 /* Whole numbers that an input holds, or an attribute if the input is left out (older versions of the operator); returns
  * how many there are, -1 if they are not known or more than MR_ONNX_GRAPH_NUMBERS. */
-int mr_onnx_list(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, const char *attribute, int64_t *values);
+int mr_onnx_list(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, const char *attribute,
+                 int64_t *values);
 
 /* ---- onnx_layout.c: operators that change a shape, or compute with shapes ---------------------------------------- */
 

@@ -5,8 +5,8 @@
 #include "stages/model/onnx/onnx_shapes.h"
 
 static double bytes_of(const mr_onnx_tensor *tensor) {
-    static const unsigned char sizes[] = {[1] = 4, [2] = 1, [3] = 1, [4] = 2, [5] = 2, [6] = 4, [7] = 8, [9] = 1, [10] = 2,
-                                          [11] = 8, [12] = 4, [13] = 8, [14] = 8, [15] = 16, [16] = 2};
+    static const unsigned char sizes[] = {[1] = 4, [2] = 1, [3] = 1, [4] = 2, [5] = 2, [6] = 4, [7] = 8, [9] = 1,
+                                          [10] = 2, [11] = 8, [12] = 4, [13] = 8, [14] = 8, [15] = 16, [16] = 2};
     bool known = tensor->element > 0 && (size_t)tensor->element < sizeof sizes;
     return known ? mr_onnx_items(tensor) * sizes[tensor->element] : 0;
 }
@@ -210,7 +210,8 @@ static void add_ends(const mr_onnx_graph *graph, mr_onnx_work *work) {
     }
 }
 
-int mr_onnx_count_work(const uint8_t *data, size_t bytes, const mr_onnx_shape *inputs, size_t count, mr_onnx_work *work) {
+int mr_onnx_count_work(const uint8_t *data, size_t bytes, const mr_onnx_shape *inputs, size_t count,
+                       mr_onnx_work *work) {
     mr_onnx_graph graph;
     *work = (mr_onnx_work){0};
     int status = mr_onnx_graph_read(&graph, data, bytes);

@@ -5,7 +5,8 @@
  * except
  *   - operators that change only the shape (Reshape, Flatten, ...), or compute with shapes or constants alone: none;
  *   - BatchNormalization, and Add or Mul of a constant for each channel, behind a Conv: part of its weights;
- *   - Relu behind a Conv, and Add and Relu behind a Conv: part of its launch. Other activations (Clip, Sigmoid, HardSwish)
+ *   - Relu behind a Conv, and Add and Relu behind a Conv: part of its launch. Other activations (Clip, Sigmoid,
+ *     HardSwish)
  *     are launches of their own there;
  *   - Add of a constant behind a MatMul: part of its product.
  * Each launch reads its inputs from the card's memory, and writes its outputs there; hits in the card's cache between
@@ -36,6 +37,7 @@ typedef struct mr_onnx_work {
 
 /* The bytes were scanned by mr_onnx_scan. `inputs` as for mr_onnx_infer. MR_ERROR_DATA: the graph is too large, or not
  * as ONNX demands, with the reason; MR_ERROR_MEMORY. */
-int mr_onnx_count_work(const uint8_t *data, size_t bytes, const mr_onnx_shape *inputs, size_t count, mr_onnx_work *work);
+int mr_onnx_count_work(const uint8_t *data, size_t bytes, const mr_onnx_shape *inputs, size_t count,
+                       mr_onnx_work *work);
 
 #endif
