@@ -136,9 +136,10 @@ static void set_up_work(bench *b) {
 static void set_up(bench *b) {
     const mr_format nv12 = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_NV12, .width = WIDTH, .height = HEIGHT,
                             .matrix = MR_MATRIX_BT709, .range = MR_RANGE_LIMITED};
-    const mr_preprocess_params params = {.width = SIDE, .height = SIDE, .fit = MR_FIT_CENTER_CROP, .crop_fraction = 0.875,
-                                         .interpolation = MR_BILINEAR, .antialias = true, .mean = {127, 127, 127},
-                                         .std = {128, 128, 128}, .dtype = MR_DTYPE_F16, .layout = MR_LAYOUT_NCHW};
+    const mr_preprocess_params params = {.width = SIDE, .height = SIDE, .fit = MR_FIT_CENTER_CROP,
+                                         .crop_fraction = 0.875, .interpolation = MR_BILINEAR, .antialias = true,
+                                         .mean = {127, 127, 127}, .std = {128, 128, 128}, .dtype = MR_DTYPE_F16,
+                                         .layout = MR_LAYOUT_NCHW};
     void *handle;
     check(mr_stream_create(b->device, &b->stream), "a stream");
     check(mr_cuda_enter(b->stream, &handle), "the device");
@@ -174,9 +175,10 @@ int main(int count, char **arguments) {
     set_up(&b);
     double copied = 2.0 * COPY_BYTES / seconds(&b, copy), once = seconds(&b, fused), chain = seconds(&b, unfused_chain);
     double achieved = (double)touched_bytes(b.plan) / once;
-    printf("{\"sets\": %d, \"touched_mb\": %.1f, \"copy_gb_per_s\": %.1f, \"fused_ms\": %.4f, \"fused_gb_per_s\": %.1f, "
-           "\"of_copy\": %.3f, \"unfused_ms\": %.4f, \"times_unfused\": %.2f}\n",
-           SETS, (double)touched_bytes(b.plan) / 1e6, copied / 1e9, once * 1e3, achieved / 1e9, achieved / copied, chain * 1e3, chain / once);
+    printf("{\"sets\": %d, \"touched_mb\": %.1f, \"copy_gb_per_s\": %.1f, \"fused_ms\": %.4f, \"fused_gb_per_s\": "
+           "%.1f, \"of_copy\": %.3f, \"unfused_ms\": %.4f, \"times_unfused\": %.2f}\n",
+           SETS, (double)touched_bytes(b.plan) / 1e6, copied / 1e9, once * 1e3, achieved / 1e9, achieved / copied,
+           chain * 1e3, chain / once);
     tear_down(&b);
     return 0;
 }

@@ -181,7 +181,8 @@ static void launches(bench *b) {
 static void ours(bench *b) {
     for (int i = 0; i < b->pictures; i++) {
         begin_piece(b);
-        check(mr_stream_copy(b->stream, b->there + picture_at(b, i), b->host + picture_at(b, i), PICTURE_BYTES), "a copy");
+        check(mr_stream_copy(b->stream, b->there + picture_at(b, i), b->host + picture_at(b, i), PICTURE_BYTES),
+              "a copy");
         end_piece(b);
     }
     end_round(b);
@@ -260,8 +261,8 @@ static void print_small(bench *b) {
         compare(b, FRAMES * b->small);
         still = still && gathered < single;
         below = still ? b->small : below;
-        printf("%s{\"bytes\": %zu, \"bare_us\": %.3f, \"one_by_one_us\": %.3f, \"gathered_us\": %.3f, \"times\": %.2f}", i ? ", " : "",
-               b->small, plain, single, gathered, single / gathered);
+        printf("%s{\"bytes\": %zu, \"bare_us\": %.3f, \"one_by_one_us\": %.3f, \"gathered_us\": %.3f, \"times\": %.2f}",
+               i ? ", " : "", b->small, plain, single, gathered, single / gathered);
     }
     printf("], \"gather_below_bytes\": %zu, \"engine_gathers_up_to_bytes\": %d", below, MR_COPY_SMALL_BYTES);
 }
@@ -346,7 +347,8 @@ static void measure_peer(bench *b) {
     int can = 0;
     check(cudaDeviceCanAccessPeer(&can, 1, 0), "the devices");
     check(mr_stream_create(other.device, &other.stream), "a stream");
-    check(mr_device_allocate(other.device, MR_MEMORY_DEVICE, all_bytes(b), (void **)&other.there), "memory of the device");
+    check(mr_device_allocate(other.device, MR_MEMORY_DEVICE, all_bytes(b), (void **)&other.there),
+          "memory of the device");
     ours(b);
     double bytes = (double)b->pictures * PICTURE_BYTES / 1e9;
     double direct = bytes / best_of(b, directly);

@@ -176,8 +176,8 @@ int main(int count, char **words) {
     if (status)
         fprintf(stderr, "bench_cut: %s\n", mr_message());
     else
-        printf("%llu frames of %d bytes in %llu messages: writing %.0f ns, reading %.0f ns, all %.0f ns a frame, %.0f a "
-               "second\n", (unsigned long long)frames, 4 * FLOATS, (unsigned long long)b.messages,
+        printf("%llu frames of %d bytes in %llu messages: writing %.0f ns, reading %.0f ns, all %.0f ns a frame, %.0f "
+               "a second\n", (unsigned long long)frames, 4 * FLOATS, (unsigned long long)b.messages,
                (double)b.writing_ns / (double)frames, (double)b.reading_ns / (double)frames, all_ns / (double)frames,
                (double)frames * 1e9 / all_ns);
     close_bench(&b);

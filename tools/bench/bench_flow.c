@@ -112,9 +112,10 @@ static double rate(const bench *b, int (*enqueue)(const bench *, mr_stream *, in
 
 static double compute_rate(const bench *b) {
     const mr_format nv12 = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_NV12, .width = WIDTH, .height = HEIGHT};
-    const mr_preprocess_params params = {.width = SIDE, .height = SIDE, .fit = MR_FIT_CENTER_CROP, .crop_fraction = 0.875,
-                                         .interpolation = MR_BILINEAR, .antialias = true, .mean = {127, 127, 127},
-                                         .std = {128, 128, 128}, .dtype = MR_DTYPE_F16, .layout = MR_LAYOUT_NCHW};
+    const mr_preprocess_params params = {.width = SIDE, .height = SIDE, .fit = MR_FIT_CENTER_CROP,
+                                         .crop_fraction = 0.875, .interpolation = MR_BILINEAR, .antialias = true,
+                                         .mean = {127, 127, 127}, .std = {128, 128, 128}, .dtype = MR_DTYPE_F16,
+                                         .layout = MR_LAYOUT_NCHW};
     void *memory = NULL;
     check(mr_preprocess_create(&plan, &params, &nv12), "a plan");
     check(mr_device_allocate(b->device, MR_MEMORY_DEVICE, SLOTS * 3 * SIDE * SIDE * sizeof(uint16_t), &memory),
@@ -225,8 +226,8 @@ int main(int count, char **words) {
     mr_pipeline *pipeline = open_pipeline(&b);
     double flows = flow_rate(&b, pipeline);
     double slower = uploads < computes ? uploads : computes;
-    printf("{\"device\": \"%s\", \"frames\": %d, \"upload_per_s\": %.1f, \"compute_per_s\": %.1f, \"flow_per_s\": %.1f, "
-           "\"of_slower\": %.3f", b.name, b.frames, uploads, computes, flows, flows / slower);
+    printf("{\"device\": \"%s\", \"frames\": %d, \"upload_per_s\": %.1f, \"compute_per_s\": %.1f, \"flow_per_s\": "
+           "%.1f, \"of_slower\": %.3f", b.name, b.frames, uploads, computes, flows, flows / slower);
     print_calls(&b);
     printf("}\n");
     mr_pipeline_destroy(&pipeline);

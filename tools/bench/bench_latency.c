@@ -22,7 +22,8 @@
 #include "millrace/status.h"
 #include "stages/model/runtime.h"
 
-enum { WIDTH = 1920, HEIGHT = 1080, SIDE = 224, INPUTS = 1280, CLASSES = 1000, BEST = 5, BINS = 32, MOST_NUMBERS = 1 << 24 };
+enum { WIDTH = 1920, HEIGHT = 1080, SIDE = 224, INPUTS = 1280, CLASSES = 1000, BEST = 5, BINS = 32,
+       MOST_NUMBERS = 1 << 24 };
 
 typedef struct bench {
     const char *name, *model_path;
@@ -55,15 +56,18 @@ static void *zeros(bench *b, size_t bytes) {
 
 static int enqueue_kernels(bench *b) {
     const mr_preprocess_work look = {.plan = b->plan, .dst = b->small,
-                                     .source = {.data = {b->picture, b->picture + WIDTH * HEIGHT}, .stride = {WIDTH, WIDTH}}};
+                                     .source = {.data = {b->picture, b->picture + WIDTH * HEIGHT},
+                                                .stride = {WIDTH, WIDTH}}};
     const mr_histogram_work colors = {.params = {.width = SIDE, .height = SIDE, .bins = BINS}, .count = 1,
                                       .src = {b->small}, .dst = {b->numbers}};
-    const mr_sharpness_work sharp = {.count = 1, .item = {{b->picture, WIDTH, WIDTH, HEIGHT, 1.0f, b->numbers + 3 * BINS}}};
+    const mr_sharpness_work sharp = {.count = 1, .item = {{b->picture, WIDTH, WIDTH, HEIGHT, 1.0f,
+                                                           b->numbers + 3 * BINS}}};
     const mr_linear_work head = {.weights = b->weights, .bias = b->weights + INPUTS, .weight_stride = INPUTS + 1,
                                  .bias_stride = INPUTS + 1, .outputs = CLASSES, .inputs = INPUTS, .batch = 1,
                                  .src = b->numbers, .src_stride = INPUTS, .dst = b->logits, .dst_stride = CLASSES};
     int32_t *best = (int32_t *)(void *)(b->logits + CLASSES);
-    const mr_top_k_work rank = {.logits = b->logits, .count = CLASSES, .most = BEST, .activation = MR_ACTIVATION_SOFTMAX,
+    const mr_top_k_work rank = {.logits = b->logits, .count = CLASSES, .most = BEST,
+                                .activation = MR_ACTIVATION_SOFTMAX,
                                 .index = best, .score = b->logits + CLASSES + BEST, .found = best + 2 * BEST};
     int status = mr_preprocess_enqueue(b->stream, &look, 1);
     status = status ? status : mr_histogram_enqueue(b->stream, &colors);

@@ -181,7 +181,8 @@ static void be_consumer(bench *b) {
         must(zmq_send(b->socket, "", 0, 0) == 0, "zmq_send");
     }
     if (b->way == SHM_ZMQ || b->way == SHM_NOTE)
-        must(!mr_shm_doorbell(&c.doorbell) && !mr_shm_import_open(&c.import, &b->offer, &b->guest, c.doorbell), "import");
+        must(!mr_shm_doorbell(&c.doorbell) && !mr_shm_import_open(&c.import, &b->offer, &b->guest, c.doorbell),
+             "import");
     if (b->way == COPY)
         consume_copies(b, &c);
     else if (b->way == ZMQ)

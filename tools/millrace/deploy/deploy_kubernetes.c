@@ -45,7 +45,8 @@ static char *name_node(const mr_deployment *of, const mr_view_node *node) {
 static int check_pipeline(const mr_deployment *of) {
     if (is_label(of->name, MOST_LABEL))
         return MR_OK;
-    return mr_fail(MR_ERROR_CONFIG, "pipeline: objects of \"%s\" would be called \"%s\" in Kubernetes, where a name has at "
+    return mr_fail(MR_ERROR_CONFIG,
+                   "pipeline: objects of \"%s\" would be called \"%s\" in Kubernetes, where a name has at "
                    "most %d small letters, digits and -, begins with a letter and does not end in -: give it another",
                    of->plan->name, of->name, MOST_LABEL);
 }
@@ -55,12 +56,14 @@ static int check_node(const mr_deployment *of, int n, char *const *name) {
     const mr_view_node *node = &of->plan->nodes[n];
     int number = snprintf(NULL, 0, "-%d", node->replicas - 1);
     if (!is_label(name[n], MOST_LABEL - (size_t)number))
-        return mr_fail(MR_ERROR_CONFIG, "nodes.%s: it would be called \"%s\" in Kubernetes, where a name has at most %d "
+        return mr_fail(MR_ERROR_CONFIG,
+                       "nodes.%s: it would be called \"%s\" in Kubernetes, where a name has at most %d "
                        "small letters, digits and -, with the number of the process behind it, and does not end in -: "
                        "give it, or the pipeline, another", node->id, name[n], MOST_LABEL);
     for (int other = 0; other < n; other++)
         if (strcmp(name[other], name[n]) == 0)
-            return mr_fail(MR_ERROR_CONFIG, "nodes.%s and nodes.%s would both be called \"%s\" in Kubernetes, which knows "
+            return mr_fail(MR_ERROR_CONFIG,
+                           "nodes.%s and nodes.%s would both be called \"%s\" in Kubernetes, which knows "
                            "small letters, digits and - only: give one of them another name",
                            of->plan->nodes[other].id, node->id, name[n]);
     return MR_OK;

@@ -20,7 +20,8 @@ char *mr_deploy_name(const char *name) {
 static int check_text(const char *what, const char *text) {
     if (mr_printable(text))
         return MR_OK;
-    return mr_fail(MR_ERROR_USAGE, "%s \"%s\" holds a control character, or bytes that are not UTF-8: others would read "
+    return mr_fail(MR_ERROR_USAGE,
+                   "%s \"%s\" holds a control character, or bytes that are not UTF-8: others would read "
                    "it as lines of their own; write it without", what, text);
 }
 
@@ -41,7 +42,8 @@ static int check_command(const char *command) {
     bool absolute = *command == '/', name = strspn(command, letters) > 0 && !strchr(command, '/');
     if (absolute || name)
         return check_text("--command", command);
-    return mr_fail(MR_ERROR_USAGE, "--command takes an absolute path, or a name that begins with a letter or a digit, not "
+    return mr_fail(MR_ERROR_USAGE,
+                   "--command takes an absolute path, or a name that begins with a letter or a digit, not "
                    "\"%s\"", command);
 }
 
@@ -49,7 +51,8 @@ static int check_nodes(const mr_plan_view *plan) {
     for (size_t n = 0; n < plan->node_count; n++) {
         const char *id = plan->nodes[n].id;
         if (strspn(id, id_letters) != strlen(id))
-            return mr_fail(MR_ERROR_CONFIG, "nodes.%s: units and jobs are called by it: use the letters a to z and A to Z, "
+            return mr_fail(MR_ERROR_CONFIG,
+                           "nodes.%s: units and jobs are called by it: use the letters a to z and A to Z, "
                            "digits, - and _", id);
     }
     return MR_OK;
@@ -68,7 +71,9 @@ int mr_deploy_check(const mr_deployment *of) {
     if (!status)
         status = check_nodes(of->plan);
     if (!status && *of->name == '-')
-        status = mr_fail(MR_ERROR_CONFIG, "pipeline: files of \"%s\" would be called \"%s\", and a name that begins with - "
-                         "is read as an option: begin it with a letter of a to z, or a digit", of->plan->name, of->name);
+        status = mr_fail(MR_ERROR_CONFIG,
+                         "pipeline: files of \"%s\" would be called \"%s\", and a name that begins with - "
+                         "is read as an option: begin it with a letter of a to z, or a digit",
+                         of->plan->name, of->name);
     return status;
 }

@@ -119,7 +119,8 @@ static int check(const mr_deployment *of) {
         if (node->replicas > 1)
             bytes += snprintf(NULL, 0, "@%d", node->replicas - 1);
         if (bytes > MOST_NAME)
-            return mr_fail(MR_ERROR_CONFIG, "nodes.%s: its unit would have a name of %d bytes, and systemd takes %d: give the "
+            return mr_fail(MR_ERROR_CONFIG,
+                           "nodes.%s: its unit would have a name of %d bytes, and systemd takes %d: give the "
                            "pipeline a shorter name", node->id, bytes, MOST_NAME);
     }
     return MR_OK;

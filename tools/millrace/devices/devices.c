@@ -6,7 +6,8 @@
 
 enum { JSON = 256, MODELS };
 
-static const struct option options[] = {{"json", no_argument, NULL, JSON}, {"models", no_argument, NULL, MODELS}, MR_USAGE_COMMON};
+static const struct option options[] = {{"json", no_argument, NULL, JSON}, {"models", no_argument, NULL, MODELS},
+                                        MR_USAGE_COMMON};
 
 static const char *const examples[] = {"", "--json", "--models", NULL};
 

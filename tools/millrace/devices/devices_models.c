@@ -40,7 +40,8 @@ int mr_devices_print_models(FILE *stream) {
     if (status)
         return status;
     fputc('\n', stream);
-    mr_print_wrapped(width, stream, "Rates are those of public data sheets, times the share that programs usually reach. Use: "
+    mr_print_wrapped(width, stream,
+                     "Rates are those of public data sheets, times the share that programs usually reach. Use: "
                      "sim:0?like=h100 as a device, or plan --assume cuda:1xH100.");
     return MR_OK;
 }

@@ -35,8 +35,8 @@ static void print_host(const mr_machine *machine, FILE *stream) {
     begin("cpu", stream);
     mr_print(stream, "%s\n", machine->processor ? machine->processor : "processors");
     begin("", stream);
-    mr_print(stream, "%d of %d core%s for this process, %d NUMA node%s, kernels: ", machine->usable_cores, machine->cores,
-             plural(machine->cores), machine->numa_nodes, plural(machine->numa_nodes));
+    mr_print(stream, "%d of %d core%s for this process, %d NUMA node%s, kernels: ", machine->usable_cores,
+             machine->cores, plural(machine->cores), machine->numa_nodes, plural(machine->numa_nodes));
     print_kernels(mr_kernel_variants_get(), stream);
     if (machine->memory_bytes) {
         begin("", stream);
@@ -128,7 +128,8 @@ static void print_driver(const mr_machine *machine, FILE *stream) {
     mr_print(stream, "driver %s, which runs CUDA up to %d.%d", machine->driver ? machine->driver : "of unknown version",
              machine->driver_cuda / 1000, machine->driver_cuda % 1000 / 10);
     if (machine->build_cuda)
-        fprintf(stream, "; this build is made with CUDA %d.%d", machine->build_cuda / 1000, machine->build_cuda % 1000 / 10);
+        fprintf(stream, "; this build is made with CUDA %d.%d", machine->build_cuda / 1000,
+                machine->build_cuda % 1000 / 10);
     fputc('\n', stream);
 }
 

@@ -52,8 +52,8 @@ static int put_topics(FILE *to, const char *const *names) {
 }
 
 static void put_title(FILE *to, const char *name, const char *section, const char *summary) {
-    fprintf(to, ".\\\" Made by millrace help --man.\n.TH %s %s \"\" \"millrace %s\"\n.SH NAME\n%s \\- %s\n", name, section,
-            mr_version(), name, summary);
+    fprintf(to, ".\\\" Made by millrace help --man.\n.TH %s %s \"\" \"millrace %s\"\n.SH NAME\n%s \\- %s\n", name,
+            section, mr_version(), name, summary);
 }
 
 static int put_command(FILE *to) {

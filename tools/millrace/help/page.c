@@ -20,7 +20,8 @@ static size_t link_at(const char *at, size_t *words) {
     return (size_t)(end + 1 - at);
 }
 
-void mr_inline(const char *text, void (*put)(void *to, mr_inline_kind kind, const char *piece, size_t bytes), void *to) {
+void mr_inline(const char *text, void (*put)(void *to, mr_inline_kind kind, const char *piece, size_t bytes),
+               void *to) {
     const char *plain = text, *at = text;
     while (*at) {
         const char *close = *at == '`' ? strchr(at + 1, '`') : NULL;

@@ -75,7 +75,8 @@ static void take_option(void *context, const char *name, const char *text) {
     mr_print_into(want->text, want->room, "%s", text);
 }
 
-void mr_help_option(const mr_usage *usage, const char *option, char *argument, size_t argument_room, char *text, size_t room) {
+void mr_help_option(const mr_usage *usage, const char *option, char *argument, size_t argument_room, char *text,
+                    size_t room) {
     wanted want = {option, argument, text, argument_room, room};
     *argument = *text = '\0';
     mr_help_parts(usage->help, take_option, &want);

@@ -129,7 +129,8 @@ static void print_work(const mr_model_view *model) {
     if (model->multiply_adds > 0)
         printf("  operations     %.4g M multiply-adds for one picture\n", model->multiply_adds / 1e6);
     if (model->uncounted)
-        mr_print(stdout, "                 %s%zu node%s not counted (%s)\n", model->multiply_adds > 0 ? "beside that " : "",
+        mr_print(stdout, "                 %s%zu node%s not counted (%s)\n",
+                 model->multiply_adds > 0 ? "beside that " : "",
                  model->uncounted, model->uncounted == 1 ? "" : "s", model->why);
 }
 

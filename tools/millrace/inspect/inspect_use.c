@@ -107,7 +107,8 @@ static const char *const to_scores[] = {"Softmax", "Sigmoid", "HardSigmoid", NUL
 static const char *const to_logits[] = {"Gemm", "MatMul", "Add", "LogSoftmax", NULL};
 
 static bool names_classes(const mr_model_value *output) {
-    return vector_length(output) && (is_one_of(output->operation, to_scores) || is_one_of(output->operation, to_logits));
+    return vector_length(output) &&
+           (is_one_of(output->operation, to_scores) || is_one_of(output->operation, to_logits));
 }
 
 /* The first output for which that is true; NULL: none. */
@@ -245,7 +246,8 @@ static bool put_feeding(FILE *yaml, const mr_model_view *model, char *why) {
     else
         fprintf(yaml, "  numbers: {type: \"null\", frames: 10, format: %s ", first->type);
     for (int i = first_of(first); i < first->rank && !pictures; i++)
-        fprintf(yaml, "%s%" PRId64, i > first_of(first) ? "x" : "", first->dims[i].size > 0 ? first->dims[i].size : FREE_DIM);
+        fprintf(yaml, "%s%" PRId64, i > first_of(first) ? "x" : "",
+                first->dims[i].size > 0 ? first->dims[i].size : FREE_DIM);
     fputs(pictures ? "" : "}\nstages:\n", yaml);
     for (size_t i = 0; i < model->input_count; i++) {
         snprintf(id, sizeof id, model->input_count > 1 ? "input_%zu" : "input", i + 1);

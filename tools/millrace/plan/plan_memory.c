@@ -60,7 +60,8 @@ static void add_row(mr_table *table, const mr_plan_view *plan, const mr_view_row
     add_bytes(table, &row->most);
 }
 
-static void add_sum(mr_table *table, const mr_plan_view *plan, const mr_view_row *first, size_t count, const char *name) {
+static void add_sum(mr_table *table, const mr_plan_view *plan, const mr_view_row *first, size_t count,
+                    const char *name) {
     char memory[NAME];
     mr_view_bytes sum = {0};
     for (size_t i = 0; i < count; i++) {

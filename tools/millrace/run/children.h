@@ -67,7 +67,7 @@ mr_loss mr_children_loss(const mr_child *children, size_t count);
 
 /* children_table.c: all nodes in one table, or as one object of JSON. */
 int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, FILE *stream);
-int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
-                           const char *error, FILE *stream);
+int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s,
+                           int exit_code, const char *error, FILE *stream);
 
 #endif

@@ -312,8 +312,8 @@ static void put_lines(yajl_gen json, const char *what, const mr_child *child, ya
     (void)child;
     yajl_val *line = mr_report_array(source, what, &lines);
     for (size_t k = 0; k < lines; k++)
-        put_line(json, mr_report_text(source, "id"), mr_report_text(line[k], "stage"), mr_report_text(line[k], "reason"),
-                 mr_report_integer(line[k], "frames"));
+        put_line(json, mr_report_text(source, "id"), mr_report_text(line[k], "stage"),
+                 mr_report_text(line[k], "reason"), mr_report_integer(line[k], "frames"));
 }
 
 static void put_missing(yajl_gen json, const char *what, const mr_child *child, yajl_val source) {

@@ -263,7 +263,8 @@ size_t mr_control_fds(struct pollfd *fds, int *wait_ms) {
         if (!one->fd)
             continue;
         /* A client whose answer is being made is not listened to. */
-        fds[count++] = (struct pollfd){.fd = one->job ? -one->fd - 1 : one->fd, .events = one->answer ? POLLOUT : POLLIN};
+        fds[count++] = (struct pollfd){.fd = one->job ? -one->fd - 1 : one->fd,
+                                       .events = one->answer ? POLLOUT : POLLIN};
         if (one->answer)
             *wait_ms = earlier_ms(*wait_ms, one->until_ns, now_ns);
         else if (has_request(one))

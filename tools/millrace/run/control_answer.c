@@ -118,8 +118,8 @@ static void say_account(request *asked) {
         const mr_source_summary *row = &summary->sources[i];
         if (strcmp(row->id, asked->argument) != 0)
             continue;
-        asked->text = words("%s %s: %llu frames, %llu delivered, %llu dropped, %llu absorbed, %llu in flight\n", row->id,
-                            summary->stays && summary->stays[i].removed ? "is removed" : "is being removed",
+        asked->text = words("%s %s: %llu frames, %llu delivered, %llu dropped, %llu absorbed, %llu in flight\n",
+                            row->id, summary->stays && summary->stays[i].removed ? "is removed" : "is being removed",
                             (unsigned long long)row->in, (unsigned long long)row->delivered,
                             (unsigned long long)row->dropped, (unsigned long long)row->absorbed,
                             (unsigned long long)row->in_flight);

@@ -212,7 +212,8 @@ enum { MOST_TRUTHS = 10 };
 
 static int by_accuracy(const void *a, const void *b) {
     const mr_truth_count *one = a, *other = b;
-    const double first = (double)one->right / (double)one->frames, second = (double)other->right / (double)other->frames;
+    const double first = (double)one->right / (double)one->frames;
+    const double second = (double)other->right / (double)other->frames;
     return first != second ? (first > second) - (first < second) : one->index - other->index;
 }
 

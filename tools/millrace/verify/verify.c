@@ -253,8 +253,8 @@ static int open_with(mr_pipeline **pipeline, const arguments *from, const mr_ver
     return status;
 }
 
-static int open_side(mr_pipeline **pipeline, const arguments *from, mr_verify *verify, const mr_plan_view *plan, int side,
-                     const char *folder) {
+static int open_side(mr_pipeline **pipeline, const arguments *from, mr_verify *verify, const mr_plan_view *plan,
+                     int side, const char *folder) {
     settings with;
     int status = settings_init(&with, from, verify, plan, side);
     if (status)
@@ -377,8 +377,10 @@ static int verify(const arguments *from) {
     mr_diagnostics_fini(&wrong);
     int code = status ? mr_status_exit_code(status)
                : plan->most_sources
-                   ? mr_command_failed(mr_fail(MR_ERROR_CONFIG, "%s: sources come and go (sources.max), so it has no end "
-                                               "at which two runs could be compared: verify it without `max`", plan->file))
+                   ? mr_command_failed(mr_fail(MR_ERROR_CONFIG,
+                                               "%s: sources come and go (sources.max), so it has no end "
+                                               "at which two runs could be compared: verify it without `max`",
+                                               plan->file))
                    : compare_aside(from, plan);
     mr_plan_view_close(&plan);
     return code;
