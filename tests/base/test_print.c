@@ -49,9 +49,12 @@ static void what_people_write_stays(void **state) {
     (void)state;
     assert_shown("", "");
     assert_shown("C:\\x1b \"quoted\" 100% $HOME", "C:\\x1b \"quoted\" 100% $HOME");
-    assert_shown("caf\xc3\xa9 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x90\xa6", "caf\xc3\xa9 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x90\xa6");
-    assert_shown("\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d", "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d"); /* written from right to left */
-    assert_shown("\xc2\xa0\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xaa\xef\xbf\xbd", "\xc2\xa0\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xaa\xef\xbf\xbd");
+    assert_shown("caf\xc3\xa9 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x90\xa6",
+                 "caf\xc3\xa9 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x90\xa6");
+    /* Written from right to left. */
+    assert_shown("\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d", "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d");
+    assert_shown("\xc2\xa0\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xaa\xef\xbf\xbd",
+                 "\xc2\xa0\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xaa\xef\xbf\xbd");
 }
 
 /* Every character that there is, against a reference that is written another way. */
@@ -66,14 +69,16 @@ static void every_character_is_shown_or_escaped(void **state) {
         else if (code < 0x800)
             memcpy(text, (char[]){(char)(0xc0 | code >> 6), (char)(0x80 | (code & 63))}, 2);
         else if (code < 0x10000)
-            memcpy(text, (char[]){(char)(0xe0 | code >> 12), (char)(0x80 | (code >> 6 & 63)), (char)(0x80 | (code & 63))}, 3);
+            memcpy(text, (char[]){(char)(0xe0 | code >> 12), (char)(0x80 | (code >> 6 & 63)),
+                                  (char)(0x80 | (code & 63))}, 3);
         else
             memcpy(text, (char[]){(char)(0xf0 | code >> 18), (char)(0x80 | (code >> 12 & 63)),
                                   (char)(0x80 | (code >> 6 & 63)), (char)(0x80 | (code & 63))}, 4);
         assert_int_equal(mr_utf8_bytes(text, 5), strlen(text));
         assert_int_equal(mr_utf8_bytes(text, strlen(text) - 1), 0);
         assert_int_equal(mr_utf8_code(text, strlen(text)), code);
-        static const uint32_t hidden[][2] = {{1, 0x1f}, {0x7f, 0x9f}, {0x2028, 0x202e}, {0x2066, 0x2069}, {0xfffe, 0xffff}};
+        static const uint32_t hidden[][2] = {{1, 0x1f}, {0x7f, 0x9f}, {0x2028, 0x202e}, {0x2066, 0x2069},
+                                             {0xfffe, 0xffff}};
         snprintf(want, sizeof want, "%s", text);
         for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
             if (code >= hidden[i][0] && code <= hidden[i][1])
@@ -178,8 +183,8 @@ static void diagnostics_keep_to_their_lines(void **state) {
     mr_diagnostics wrong = {0};
     char *got = NULL;
     size_t bytes = 0;
-    mr_diagnose(&wrong, MR_SEVERITY_ERROR, -1, (mr_place){.file = "a\x1b[2Jb.yaml", .line = 3, .column = 4}, "try \x07 it",
-                "%s is wrong", "x\nerror: forged");
+    mr_diagnose(&wrong, MR_SEVERITY_ERROR, -1, (mr_place){.file = "a\x1b[2Jb.yaml", .line = 3, .column = 4},
+                "try \x07 it", "%s is wrong", "x\nerror: forged");
     FILE *stream = open_memstream(&got, &bytes);
     mr_diagnostics_print(&wrong, stream);
     fclose(stream);

@@ -34,8 +34,8 @@ typedef struct output {
 static atomic_int opened, open_now, kept, encoded;
 static char told[256];
 
-/* For tests: sessions that were opened, and are open; surfaces and outputs that are not given back; pictures; and what the
- * last session was told. */
+/* For tests: sessions that were opened, and are open; surfaces and outputs that are not given back; pictures; and what
+ * the last session was told. */
 int fake_nvenc_opened(void);
 int fake_nvenc_open(void);
 int fake_nvenc_kept(void);
@@ -138,8 +138,8 @@ static NVENCSTATUS NVENCAPI initialize(void *of, NV_ENC_INITIALIZE_PARAMS *param
     double quality = rate->targetQuality + rate->targetQualityLSB / 256.0;
     const AVCodec *by = avcodec_find_encoder_by_name(s->hevc ? "libx265" : "libx264");
     snprintf(told, sizeof told, "%s %s %s %s cq=%g qp=%u bits=%u most=%u buffer=%u %ux%u", s->hevc ? "hevc" : "h264",
-             s->preset, s->tune, rate_name(rate->rateControlMode), quality, rate->constQP.qpInterP, rate->averageBitRate,
-             rate->maxBitRate, rate->vbvBufferSize, params->encodeWidth, params->encodeHeight);
+             s->preset, s->tune, rate_name(rate->rateControlMode), quality, rate->constQP.qpInterP,
+             rate->averageBitRate, rate->maxBitRate, rate->vbvBufferSize, params->encodeWidth, params->encodeHeight);
     s->codec = avcodec_alloc_context3(by);
     s->codec->pix_fmt = layout_of(s, &params->encodeConfig->encodeCodecConfig);
     s->codec->width = (int)params->encodeWidth;

@@ -344,8 +344,8 @@ static void write_weights(void) {
     char header[118];
     memset(header, ' ', sizeof header);
     assert_non_null(file);
-    int length = snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", CLASSES,
-                          VECTOR + 1);
+    int length = snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }",
+                          CLASSES, VECTOR + 1);
     header[length] = ' ';
     header[sizeof header - 1] = '\n';
     assert_int_equal(fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, file), 10);
@@ -379,7 +379,8 @@ static void run_pipeline(const char *device, const char *more, bool one_by_one) 
     snprintf(text, sizeof text,
              "version: 1\npipeline: p\nsources:\n  camera: {type: push, format: GRAY8 %dx%d}\nstages:\n"
              "  hog:      {input: camera, size: %dx%d, device: %s%s}\n"
-             "  classify: {input: hog, weights: %s, top_k: %d, device: %s%s}\n  out: {type: callback, input: classify}\n",
+             "  classify: {input: hog, weights: %s, top_k: %d, device: %s%s}\n"
+             "  out: {type: callback, input: classify}\n",
              SIDE, SIDE, SIDE, SIDE, device, more, temporary_path, CLASSES, device, more);
     const mr_pipeline_params params = {
         .types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = next_worker_count()};

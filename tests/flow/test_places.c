@@ -290,10 +290,11 @@ static void a_blocked_one_is_removed(void **state) {
     EACH_WORKER_COUNT(workers) {
         atomic_store(&opened_stuck, 0);
         atomic_store(&closed_stuck, 0);
-        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
-                                          "sources: {max: 2, like: {type: stuck}, a: {type: count, frames: -1, period: 1ms}}\n"
-                                          "stages: {out: {type: \"null\", input: sources.*}}\n",
-                                          0, workers);
+        mr_pipeline *pipeline = open_text(
+            "version: 1\npipeline: p\n"
+            "sources: {max: 2, like: {type: stuck}, a: {type: count, frames: -1, period: 1ms}}\n"
+            "stages: {out: {type: \"null\", input: sources.*}}\n",
+            0, workers);
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
         for (int i = 1; i <= 5; i++) {
             assert_int_equal(add(pipeline, "s", NULL, NULL, NULL), MR_OK);
@@ -341,10 +342,11 @@ static void a_blocking_one_is_removed_at_once(void **state) {
 static void wrong_ones_are_refused(void **state) {
     (void)state;
     char why[512];
-    mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
-                                      "sources: {max: 4, like: {type: count, frames: -1, period: 1ms}, a: {type: count}}\n"
-                                      "stages: {one: {type: scale, input: sources.*}, out: {type: collect, input: one}}\n",
-                                      0, 2);
+    mr_pipeline *pipeline = open_text(
+        "version: 1\npipeline: p\n"
+        "sources: {max: 4, like: {type: count, frames: -1, period: 1ms}, a: {type: count}}\n"
+        "stages: {one: {type: scale, input: sources.*}, out: {type: collect, input: one}}\n",
+        0, 2);
     assert_int_equal(add(pipeline, "b", NULL, NULL, why), MR_ERROR_USAGE);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(add(pipeline, "b", "frame", "3", why), MR_ERROR_CONFIG);
@@ -519,11 +521,13 @@ enum { STEADY = 16, FRAMES = 1000, MOST_ROWS = STEADY * FRAMES };
 
 /* 16 sources of FRAMES frames, and room for others. */
 static void steady_text(char *text, size_t bytes, int room) {
-    size_t length = (size_t)snprintf(text, bytes, "version: 1\npipeline: p\nsources:\n  max: %d\n  like: {type: count, period: 3ms}\n",
+    size_t length = (size_t)snprintf(text, bytes,
+                                     "version: 1\npipeline: p\nsources:\n  max: %d\n"
+                                     "  like: {type: count, period: 3ms}\n",
                                      STEADY + room);
     for (int i = 0; i < STEADY; i++)
-        length += (size_t)snprintf(text + length, bytes - length, "  steady%d: {type: count, frames: %d, period: 1ms}\n",
-                                   i, FRAMES);
+        length += (size_t)snprintf(text + length, bytes - length,
+                                   "  steady%d: {type: count, frames: %d, period: 1ms}\n", i, FRAMES);
     snprintf(text + length, bytes - length,
              "stages:\n  one: {type: scale, input: sources.*}\n  two: {type: note, input: one}\n"
              "  out: {type: collect, input: two}\n");
@@ -687,7 +691,8 @@ static void several_threads_change_it(void **state) {
     EACH_WORKER_COUNT(workers) {
         pthread_t thread[4];
         changer changers[4];
-        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\nsources: {max: 4, like: {type: count, frames: 50}}\n"
+        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
+                                          "sources: {max: 4, like: {type: count, frames: 50}}\n"
                                           "stages: {one: {type: scale, input: sources.*, device: \"sim:0\"},\n"
                                           "         out: {type: \"null\", input: one}}\n",
                                           0, workers);

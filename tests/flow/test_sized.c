@@ -25,7 +25,8 @@ typedef struct later_push {
 } later_push;
 
 static later_params later(void) {
-    later_params later = {.params = {.types = mr_stage_types(), .path = "sized.yaml", .text = pipeline_text, .workers = 1}};
+    later_params later = {.params = {.types = mr_stage_types(), .path = "sized.yaml", .text = pipeline_text,
+                                     .workers = 1}};
     return later;
 }
 
@@ -47,7 +48,8 @@ static void fields_of_later_headers_are_not_read(void **state) {
     /* An earlier program's struct ended before the seed, and whatever lies behind it is no field. */
     params.params.trace = params.params.resume = (const char *)(uintptr_t)1;
     params.params.seed = UINT64_MAX;
-    assert_int_equal(mr_pipeline_open_sized(&pipeline, &params.params, offsetof(mr_pipeline_params, trace), &wrong), MR_OK);
+    assert_int_equal(mr_pipeline_open_sized(&pipeline, &params.params, offsetof(mr_pipeline_params, trace), &wrong),
+                     MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_end(pipeline, "camera"), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);

@@ -1,4 +1,5 @@
-/* JPEG that is decoded at 1/4 or 1/8: what is not refused is what libavcodec decodes. The first byte chooses the scale. */
+/* JPEG that is decoded at 1/4 or 1/8: what is not refused is what libavcodec decodes. The first byte chooses the
+ * scale. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -295,8 +295,8 @@ static void best_classes_on_a_device(void **state) {
     for (int i = 0; i < COUNT; i++) {
         int count = i < 5 ? i : 1 + i * 37;
         logits[i] = draw_logits(count, i);
-        works[i] = (mr_top_k_work){.logits = on_device_put(&d, logits[i], (size_t)count * sizeof(float)), .count = count,
-                                   .most = i % MOST, .activation = (mr_activation)(i % 3),
+        works[i] = (mr_top_k_work){.logits = on_device_put(&d, logits[i], (size_t)count * sizeof(float)),
+                                   .count = count, .most = i % MOST, .activation = (mr_activation)(i % 3),
                                    .threshold = i % 4 ? -30.0f : 0.02f, .score = put_poison(&d, MOST),
                                    .index = (int32_t *)put_poison(&d, MOST), .found = (int32_t *)put_poison(&d, 1)};
     }
@@ -443,8 +443,8 @@ static int64_t played_now(void) {
 }
 
 #define PLAYED(suffix, wide)                                                                                           \
-    static void vertical_##suffix(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, \
-                                  int width, int shift, mr_ahead ahead) {                                              \
+    static void vertical_##suffix(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,          \
+                                  int taps, int width, int shift, mr_ahead ahead) {                                    \
         (void)dst, (void)src, (void)stride, (void)weights, (void)taps, (void)width, (void)shift, (void)ahead;          \
         played_ns += time_taken[wide][MR_STEP_VERTICAL];                                                               \
     }                                                                                                                  \

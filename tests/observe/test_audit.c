@@ -53,7 +53,8 @@ static int finish(void **state) {
 }
 
 static void allow_bytes(const fixture *in, long long bytes) {
-    const struct rlimit limit = {.rlim_cur = bytes < 0 ? in->limit.rlim_cur : (rlim_t)bytes, .rlim_max = in->limit.rlim_max};
+    const struct rlimit limit = {.rlim_cur = bytes < 0 ? in->limit.rlim_cur : (rlim_t)bytes,
+                                 .rlim_max = in->limit.rlim_max};
     if (setrlimit(RLIMIT_FSIZE, &limit))
         abort();
 }

@@ -165,7 +165,8 @@ static uint64_t count_frames(const char *text) {
 
 static void a_clip_stays_within_the_planned_memory(void **state) {
     (void)state;
-    assert_int_equal(count_frames(HEAD "sources: {clip: {type: media, uri: " IMAGES "/cockatoo.mp4, every: " EVERY "}}\n"
+    assert_int_equal(count_frames(HEAD "sources:\n"
+                                       "  clip: {type: media, uri: " IMAGES "/cockatoo.mp4, every: " EVERY "}\n"
                                        "stages:\n"
                                        "  decode: {input: clip}\n"
                                        "  one: {type: preprocess, input: decode, size: 224, device: [sim:0, sim:1]}\n"

@@ -10,14 +10,15 @@
 #include "millrace/millrace.h"
 #include "millrace/plan.h"
 
-static const char text[] = "version: 1\n"
-                           "pipeline: seen\n"
-                           "sources:\n"
-                           "  camera: {type: push, format: RGB24 64x48}\n"
-                           "stages:\n"
-                           "  small:   {type: preprocess, input: camera, size: 16x12, normalize: unit, layout: nhwc, device: \"sim:0\"}\n"
-                           "  answers: {type: callback, input: small, queue: 3}\n"
-                           "  files:   {type: jsonl, input: small, path: out.jsonl}\n";
+static const char text[] =
+    "version: 1\n"
+    "pipeline: seen\n"
+    "sources:\n"
+    "  camera: {type: push, format: RGB24 64x48}\n"
+    "stages:\n"
+    "  small:   {type: preprocess, input: camera, size: 16x12, normalize: unit, layout: nhwc, device: \"sim:0\"}\n"
+    "  answers: {type: callback, input: small, queue: 3}\n"
+    "  files:   {type: jsonl, input: small, path: out.jsonl}\n";
 
 static mr_pipeline_params params_of(const char *of) {
     return (mr_pipeline_params){
@@ -178,7 +179,8 @@ static void what_is_wrong_is_said(void **state) {
     (void)state;
     const mr_plan_view *view = (const mr_plan_view *)state;
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = params_of("version: 1\npipeline: bad\nstages: {out: {type: callback, input: nothing}}\n");
+    mr_pipeline_params params = params_of("version: 1\npipeline: bad\n"
+                                          "stages: {out: {type: callback, input: nothing}}\n");
     assert_int_equal(mr_plan_view_open(&view, &params, &wrong), MR_ERROR_CONFIG);
     assert_null(view);
     assert_true(wrong.errors > 0);

@@ -75,8 +75,8 @@ static void print_picture(const reading *at) {
     uint8_t *whole = malloc((size_t)bytes);
     if (!whole)
         abort();
-    av_image_copy_to_buffer(whole, bytes, (const uint8_t *const *)frame->data, frame->linesize, frame->format, frame->width,
-                            frame->height, 1);
+    av_image_copy_to_buffer(whole, bytes, (const uint8_t *const *)frame->data, frame->linesize, frame->format,
+                            frame->width, frame->height, 1);
     /* What was passed in with its packet: whether that was tainted. */
     printf("picture %" PRId64 " %d %dx%d %s\n", frame->pts, (int)frame->reordered_opaque, frame->width, frame->height,
            md5(whole, (size_t)bytes));
@@ -210,8 +210,9 @@ static void read_arguments(reading *at, int count, char **arguments) {
     at->params = (mr_connection_params){
         .url = arguments[1], .user = value_of(count, arguments, "user", NULL),
         .password = value_of(count, arguments, "password", NULL),
-        .transport = strcmp(transport, "tcp") == 0 ? MR_TRANSPORT_TCP : strcmp(transport, "udp") == 0 ? MR_TRANSPORT_UDP
-                                                                                                     : MR_TRANSPORT_AUTO,
+        .transport = strcmp(transport, "tcp") == 0   ? MR_TRANSPORT_TCP
+                     : strcmp(transport, "udp") == 0 ? MR_TRANSPORT_UDP
+                                                     : MR_TRANSPORT_AUTO,
         .latency_ns = number_of(count, arguments, "latency", 200) * 1000000,
         .open_timeout_ns = number_of(count, arguments, "timeout", 10000) * 1000000,
         .ca_file = value_of(count, arguments, "ca", NULL), .allow_hosts = value_of(count, arguments, "hosts", NULL),
@@ -252,8 +253,8 @@ int main(int count, char **arguments) {
         opened_ns = mr_live_now_ns();
         status = read_all(&at, connection, opened_ns);
         connection->type->count(connection, &counts);
-        printf("counts %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.0f %d\n", counts.packets, counts.bytes, counts.lost,
-               counts.late, counts.jitter_ns, counts.transport);
+        printf("counts %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.0f %d\n", counts.packets, counts.bytes,
+               counts.lost, counts.late, counts.jitter_ns, counts.transport);
         cpu_s = mr_process_cpu_s() - cpu_s;
     }
     printf("end %d %" PRId64 " %.3f %s\n", status, (mr_live_now_ns() - opened_ns) / 1000000, cpu_s * 1000,

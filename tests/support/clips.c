@@ -50,8 +50,9 @@ void clip_make_twice(char path[CLIP_PATH], const char *name, const char *argumen
     clip_path(path, name);
     if (access(path, F_OK) == 0)
         return;
-    clip_shell("mkdir -p '%s' && log='%s/%d-%s' && ffmpeg -nostdin -v error -y %s -pass 1 -passlogfile \"$log\" -f null - && "
-               "ffmpeg -nostdin -v error -y %s -pass 2 -passlogfile \"$log\" \"$log\" && rm \"$log\"-* && mv \"$log\" '%s'",
+    clip_shell("mkdir -p '%s' && log='%s/%d-%s' && ffmpeg -nostdin -v error -y %s -pass 1 -passlogfile \"$log\" -f "
+               "null - && ffmpeg -nostdin -v error -y %s -pass 2 -passlogfile \"$log\" \"$log\" && rm \"$log\"-* && mv "
+               "\"$log\" '%s'",
                folder(), folder(), getpid(), name, arguments, arguments, path);
 }
 

@@ -442,9 +442,9 @@ static const mr_stage_type collect_type = {.name = "collect", COMMON, .inputs = 
 
 const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {
-        &count_type,    &pass_type, &gate_type,   &twice_type, &scale_type,     &block_type,   &note_type,    &batcher_type,
-        &gatherer_type, &slow_type, &broken_type, &meet_type,  &forgetful_type, &laggard_type, &recount_type, &collect_type,
-        NULL,
+        &count_type, &pass_type, &gate_type, &twice_type, &scale_type, &block_type, &note_type, &batcher_type,
+        &gatherer_type, &slow_type, &broken_type, &meet_type, &forgetful_type, &laggard_type, &recount_type,
+        &collect_type, NULL,
     };
     return types;
 }

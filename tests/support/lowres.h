@@ -25,7 +25,8 @@ static inline AVCodecContext *open_lowres(int scale) {
 static inline bool is_same_plane(const AVFrame *a, const AVFrame *b, int plane, int right, int down) {
     int width = AV_CEIL_RSHIFT(a->width, right), height = AV_CEIL_RSHIFT(a->height, down);
     for (int y = 0; y < height; y++)
-        if (memcmp(a->data[plane] + y * a->linesize[plane], b->data[plane] + y * b->linesize[plane], (size_t)width) != 0)
+        if (memcmp(a->data[plane] + y * a->linesize[plane], b->data[plane] + y * b->linesize[plane],
+                   (size_t)width) != 0)
             return false;
     return true;
 }
@@ -46,8 +47,8 @@ static inline void keep_data(void *data) {
     (void)data;
 }
 
-/* The data are copied to memory of their own, so that a sanitizer sees what is read behind them. `jpeg` may have decoded
- * others before. */
+/* The data are copied to memory of their own, so that a sanitizer sees what is read behind them. `jpeg` may have
+ * decoded others before. */
 static inline lowres_answer compare_lowres(mr_jpeg_decoder **jpeg, const uint8_t *data, size_t bytes, int scale) {
     AVCodecParameters *stream = avcodec_parameters_alloc();
     uint8_t *copy = malloc(bytes + 1);

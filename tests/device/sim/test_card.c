@@ -103,7 +103,8 @@ static void measured_figures_replace_those_of_a_sheet(void **state) {
     assert_string_equal(card.source, "measured, else NVIDIA H100 data sheet");
     assert_true(card.upload_rate == 53e9 && card.launch_ns == 2100 && card.copy_engines == 1);
     assert_true(card.decode_fps[MR_CARD_H264] == 600);
-    assert_true(card.memory_rate == sheet.memory_rate && card.decode_fps[MR_CARD_HEVC] == sheet.decode_fps[MR_CARD_HEVC]);
+    assert_true(card.memory_rate == sheet.memory_rate &&
+                card.decode_fps[MR_CARD_HEVC] == sheet.decode_fps[MR_CARD_HEVC]);
 }
 
 /* Without a card behind it nothing is made up. */
@@ -235,7 +236,8 @@ static void pieces_of_one_launch_take_its_time_once(void **state) {
     for (int i = 0; i < 8; i++) {
         void *both[] = {f.a, f.b};
         f.one->joined = i > 0;
-        assert_int_equal(mr_stream_submit(f.one, nothing, i < 4 ? &both[0] : both, i < 4 ? sizeof both[0] : sizeof both),
+        assert_int_equal(mr_stream_submit(f.one, nothing, i < 4 ? &both[0] : both,
+                                          i < 4 ? sizeof both[0] : sizeof both),
                          MR_OK);
     }
     f.one->joined = false;

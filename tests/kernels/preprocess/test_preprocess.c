@@ -276,8 +276,8 @@ static void rows_of_every_variant_are_equal(void **state) {
             kernels[isa].vertical8(dst[isa], src, width, weights, taps, width, bits - 6, (mr_ahead){src, width, taps, width, 0});
         for (int isa = MR_ISA_AVX2; isa <= (int)mr_isa_detect(); isa++)
             if (memcmp(dst[isa], dst[MR_ISA_C], sizeof dst[isa]) != 0)
-                fail_msg("%s differs from c in case %d of seed %llu: %d rows of %d, %d bits", mr_isa_name((mr_isa)isa), n,
-                         (unsigned long long)seed, taps, width, bits);
+                fail_msg("%s differs from c in case %d of seed %llu: %d rows of %d, %d bits", mr_isa_name((mr_isa)isa),
+                         n, (unsigned long long)seed, taps, width, bits);
         free(src);
     }
 }
@@ -487,10 +487,12 @@ static void how_much_is_shrunk_is_known(void **state) {
         {{.width = 40, .height = 30, .interpolation = MR_BILINEAR}, 0, 1, 1},
         {{.width = 40, .height = 30, .interpolation = MR_BICUBIC}, 0, 1, 1},
         {{.width = 40, .height = 30, .interpolation = MR_NEAREST, .antialias = true}, 0, 1, 1},
-        {{.width = 30, .height = 30, .interpolation = MR_AREA, .fit = MR_FIT_CENTER_CROP, .crop_fraction = 0.5}, 0, 1, 5},
+        {{.width = 30, .height = 30, .interpolation = MR_AREA, .fit = MR_FIT_CENTER_CROP, .crop_fraction = 0.5}, 0, 1,
+         5},
         {{.width = 40, .height = 40, .interpolation = MR_AREA, .fit = MR_FIT_LETTERBOX}, 0, 1, 10},
         {{.width = 10, .height = 10, .interpolation = MR_AREA, .roi = {700, 0, 100, 600}}, 0, 1, 5},
-        {{.width = 10, .height = 10, .interpolation = MR_AREA, .roi = {750, 0, 100, 600}}, 0, 1, INFINITY}, /* outside */
+        /* Outside. */
+        {{.width = 10, .height = 10, .interpolation = MR_AREA, .roi = {750, 0, 100, 600}}, 0, 1, INFINITY},
         {{.width = 900, .height = 30, .interpolation = MR_AREA}, 0, 1, 1},
         /* Pixels four times as wide as high: a square of 600 rows has 150 columns. */
         {{.width = 30, .height = 30, .interpolation = MR_AREA, .fit = MR_FIT_CENTER_CROP, .sar = true}, 0, 4, 2.5},
@@ -513,7 +515,8 @@ static void how_much_is_shrunk_is_known(void **state) {
  */
 static void walks_are_counted(void **state) {
     (void)state;
-    static const char *const events[] = {"job", "step", "finishing", "left", "pair", "vector", "unaligned", "edge", "held"};
+    static const char *const events[] = {"job", "step", "finishing", "left", "pair", "vector", "unaligned", "edge",
+                                         "held"};
     on_device d;
     ON_DEVICE_OR_SKIP(&d, "cuda:0");
     random_state = seed;

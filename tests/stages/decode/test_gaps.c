@@ -1,4 +1,5 @@
-/* Behind packets that were dropped before decode pictures are wrong until the stream has recovered, and no others are. */
+/* Behind packets that were dropped before decode pictures are wrong until the stream has recovered, and no others
+ * are. */
 #include <libavcodec/avcodec.h>
 #include <setjmp.h>
 #include <stdarg.h>

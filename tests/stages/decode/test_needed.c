@@ -22,7 +22,8 @@
 static const struct {
     size_t every;
     const char *threads;
-} choices[] = {{1, ", threads: 3"}, {2, ", threads: 1"}, {3, ", threads: 3"}, {5, ", threads: 1"}, {12, ", threads: 3"}};
+} choices[] = {{1, ", threads: 3"}, {2, ", threads: 1"}, {3, ", threads: 3"}, {5, ", threads: 1"},
+               {12, ", threads: 3"}};
 enum { CHOICES = sizeof choices / sizeof *choices };
 
 #define X264 CLIP_PATTERN "-frames:v 48 -c:v libx264 -preset veryfast -pix_fmt yuv420p "

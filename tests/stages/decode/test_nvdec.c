@@ -120,7 +120,8 @@ static void software_takes_over_where_it_may(void **state) {
     expect_way(MR_HARDWARE_OFF, &deep, "cuda:0", MR_OK, false, NULL);
     expect_way(MR_HARDWARE_REQUIRE, &plain, "cuda:0", MR_OK, false, NULL);
     expect_way(MR_HARDWARE_REQUIRE, &deep, "cuda:0", MR_ERROR_UNAVAILABLE, false,
-               "hardware: require is not possible: NVDEC of cuda:0 does not take h264 4:2:0 of 10 bits; write hardware: auto");
+               "hardware: require is not possible: NVDEC of cuda:0 does not take h264 4:2:0 of 10 bits; write "
+               "hardware: auto");
     expect_way(MR_HARDWARE_AUTO, &odd, "cuda:0", MR_ERROR_CONFIG, true,
                "decoded by software (prores): NVDEC does not take prores");
     if (mr_nvdec_check()) {

@@ -52,11 +52,14 @@ typedef struct clip {
 static const clip clips[] = {
     {"card-h264.mp4", "h264", MR_PIXEL_I420, true, PATTERN X264 "-bf 2 -g 10"},
     {"card-h264-refs.mp4", "h264", MR_PIXEL_I420, true, PATTERN X264 "-preset veryslow -refs 16 -bf 3 -g 24"},
-    {"card-h264-fields.mp4", "h264", MR_PIXEL_I420, true, PATTERN X264 "-bf 2 -g 12 -flags +ilme+ildct -x264opts tff=1"},
-    {"card-hevc.mp4", "hevc", MR_PIXEL_I420, true, PATTERN "-c:v libx265 -x265-params log-level=error -pix_fmt yuv420p"},
+    {"card-h264-fields.mp4", "h264", MR_PIXEL_I420, true,
+     PATTERN X264 "-bf 2 -g 12 -flags +ilme+ildct -x264opts tff=1"},
+    {"card-hevc.mp4", "hevc", MR_PIXEL_I420, true,
+     PATTERN "-c:v libx265 -x265-params log-level=error -pix_fmt yuv420p"},
     {"card-hevc-10.mp4", "hevc", MR_PIXEL_I420_10, true,
      PATTERN "-c:v libx265 -x265-params log-level=error -pix_fmt yuv420p10le"},
-    {"card-vp8.webm", "vp8", MR_PIXEL_I420, true, PATTERN "-c:v libvpx -deadline realtime -cpu-used 8 -pix_fmt yuv420p"},
+    {"card-vp8.webm", "vp8", MR_PIXEL_I420, true,
+     PATTERN "-c:v libvpx -deadline realtime -cpu-used 8 -pix_fmt yuv420p"},
     {"card-vp9.webm", "vp9", MR_PIXEL_I420, true,
      PATTERN "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -pix_fmt yuv420p"},
     {"card-vp9-10.webm", "vp9", MR_PIXEL_I420_10, true,
@@ -73,7 +76,8 @@ static const clip clips[] = {
     {"card-mpeg4.mp4", "mpeg4", MR_PIXEL_I420, false, PATTERN "-c:v mpeg4 -q:v 2 -bf 2 -g 12"},
     {"card-mjpeg.avi", "mjpeg", MR_PIXEL_I420, false, PATTERN "-c:v mjpeg -q:v 2 -pix_fmt yuvj420p"},
 };
-enum { CLIPS = sizeof clips / sizeof clips[0], PLAIN = 0, MANY_REFERENCES = 1, IN_TWO_PASSES = 8, AV1 = 9, AV1_444 = 12 };
+enum { CLIPS = sizeof clips / sizeof clips[0], PLAIN = 0, MANY_REFERENCES = 1, IN_TWO_PASSES = 8, AV1 = 9,
+       AV1_444 = 12 };
 
 /* ---- clips and their sums ---------------------------------------------------------------------------------------- */
 
@@ -157,7 +161,8 @@ static void take(void *context, const char *source, const mr_frame *frame) {
     stream_out *out = &outs[atoi(source + 1)];
     mr_pixel pixel = frame->format.pixel;
     bool paired = pixel == MR_PIXEL_NV12 || pixel == MR_PIXEL_P010, upper = pixel == MR_PIXEL_P010;
-    int bytes = pixel == MR_PIXEL_P010 || pixel == MR_PIXEL_I420_10 ? 2 : 1, at = 0, halved = pixel == MR_PIXEL_I444 ? 1 : 2;
+    int bytes = pixel == MR_PIXEL_P010 || pixel == MR_PIXEL_I420_10 ? 2 : 1;
+    int at = 0, halved = pixel == MR_PIXEL_I444 ? 1 : 2;
     assert_true(out->count < FRAMES);
     assert_true(paired || pixel == MR_PIXEL_I420 || pixel == MR_PIXEL_I420_10 || pixel == MR_PIXEL_I444);
     assert_int_equal(frame->format.width, WIDTH);
@@ -196,7 +201,8 @@ static void write_run(const run *r, char *text, size_t bytes) {
         used += (size_t)snprintf(text + used, bytes - used, "  decode%d: {type: decode, input: [", d);
         for (int i = d; i < r->streams; i += places)
             used += (size_t)snprintf(text + used, bytes - used, "%ss%d", i == d ? "" : ", ", i);
-        used += (size_t)snprintf(text + used, bytes - used, "], device: '%s', hardware: %s}\n", r->devices[d], r->hardware);
+        used += (size_t)snprintf(text + used, bytes - used, "], device: '%s', hardware: %s}\n", r->devices[d],
+                                 r->hardware);
     }
     snprintf(text + used, bytes - used, "  out: {type: callback, input: [decode0%s]}\n", places > 1 ? ", decode1" : "");
 }
@@ -510,7 +516,8 @@ static size_t take_vui_out(uint8_t *stream, size_t bytes) {
 static void make_unsure(char path[CLIP_PATH]) {
     static uint8_t stream[1 << 20];
     clip_path(path, "card-unsure.h264");
-    clip_shell("ffmpeg -nostdin -v error -y -i '%s' -c copy -bsf:v h264_mp4toannexb '%s'", paths[MANY_REFERENCES], path);
+    clip_shell("ffmpeg -nostdin -v error -y -i '%s' -c copy -bsf:v h264_mp4toannexb '%s'", paths[MANY_REFERENCES],
+               path);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
     size_t bytes = fread(stream, 1, sizeof stream, file);

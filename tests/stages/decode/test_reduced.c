@@ -132,7 +132,8 @@ static const mr_stage_type *const *types(void) {
 
 static size_t lowres_of_ffmpeg(const char *path, int scale, char md5[CLIP_FRAMES][CLIP_MD5]) {
     char line[1024];
-    snprintf(line, sizeof line, "ffmpeg -nostdin -v quiet -threads 1 -noautorotate -lowres %d -i '%s' -vsync passthrough "
+    snprintf(line, sizeof line,
+             "ffmpeg -nostdin -v quiet -threads 1 -noautorotate -lowres %d -i '%s' -vsync passthrough "
              "-autoscale 0 -f framemd5 - | grep -v '^#' | sed 's/.*, *//'", scale, path);
     FILE *answer = popen(line, "r");
     assert_non_null(answer);

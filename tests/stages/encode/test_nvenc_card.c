@@ -100,8 +100,8 @@ static int encode(const run *r) {
     for (int i = 0; i < r->sources; i++)
         used += (size_t)snprintf(text + used, sizeof text - used,
                                  "  s%d: {uri: \"lavfi:testsrc2=size=%dx%d:rate=25,format=%s,crop=%d:%d:0:0:exact=1,"
-                                 "trim=end_frame=%d\"}\n", i, WIDTH, HEIGHT + 1, r->layout ? r->layout : "yuv420p", WIDTH,
-                                 HEIGHT, FRAMES);
+                                 "trim=end_frame=%d\"}\n", i, WIDTH, HEIGHT + 1, r->layout ? r->layout : "yuv420p",
+                                 WIDTH, HEIGHT, FRAMES);
     snprintf(text + used, sizeof text - used,
              "stages:\n  decode: {input: sources.*}\n  pictures: {type: callback, input: decode}\n"
              "  encode: {input: decode, device: '%s', keyframes: 10, %s%s}\n"
@@ -142,7 +142,8 @@ static void expect_repeated_row(const AVFrame *picture) {
     double sum = 0;
     if (picture->height == HEIGHT || picture->format == AV_PIX_FMT_YUV420P10)
         return;
-    const uint8_t *last = picture->data[0] + (ptrdiff_t)HEIGHT * picture->linesize[0], *above = last - picture->linesize[0];
+    const uint8_t *last = picture->data[0] + (ptrdiff_t)HEIGHT * picture->linesize[0];
+    const uint8_t *above = last - picture->linesize[0];
     for (int x = 0; x < WIDTH; x++)
         sum += pow((double)last[x] - above[x], 2);
     assert_true(sum / WIDTH < 40);
@@ -205,7 +206,8 @@ static void pictures_of_each_codec_and_layout_look_alike(void **state) {
     static const struct {
         const char *codec, *layout;
         bool always; /* where there is an NVENC */
-    } cases[] = {{"h264", "yuv420p", true},   {"h264", "nv12", true},     {"h264", "yuv444p", false}, {"hevc", "yuv420p", true},
+    } cases[] = {{"h264", "yuv420p", true},   {"h264", "nv12", true},     {"h264", "yuv444p", false},
+                 {"hevc", "yuv420p", true},
                  {"hevc", "nv12", true}, {"hevc", "p010le", false}, {"hevc", "yuv444p", false}};
     if (!have_nvenc())
         skip();
@@ -314,7 +316,8 @@ static void options_reach_the_driver(void **state) {
         {"quality: 0, preset: fastest", "h264 p1 ull constqp cq=0 qp=0 bits=0 most=0 buffer=0 320x182"},
         {"quality: auto", "h264 p3 ull vbr cq=23 qp=0 bits=0 most=0 buffer=0 320x182"},
         {"codec: hevc, quality: auto, preset: medium", "hevc p4 ull vbr cq=26 qp=0 bits=0 most=0 buffer=0 320x182"},
-        {"quality: auto, bitrate: 1Mbit/s", "h264 p3 ull vbr cq=0 qp=0 bits=1000000 most=1000000 buffer=1000000 320x182"},
+        {"quality: auto, bitrate: 1Mbit/s",
+         "h264 p3 ull vbr cq=0 qp=0 bits=1000000 most=1000000 buffer=1000000 320x182"},
         {"quality: auto, bitrate: 1Mbit/s, latency: normal",
          "h264 p3 hq vbr cq=0 qp=0 bits=1000000 most=0 buffer=2000000 320x182"},
         {"quality: auto, lossless: true", "h264 p3 lossless constqp cq=0 qp=0 bits=0 most=0 buffer=0 320x182"},

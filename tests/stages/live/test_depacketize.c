@@ -470,7 +470,8 @@ static void check_lossy(const clip *of) {
         random_state = seed + (uint64_t)i;
         const int per_mille = i < 4 ? 3 : i < 8 ? 20 : 200;
         const tally found = run_lossy(of, per_mille, 0, i % 4 != 3, NULL);
-        print_message("%d of 1000 packets lost: %zu of %zu pictures given, %zu of them damaged, %zu with a gap before\n",
+        print_message("%d of 1000 packets lost: %zu of %zu pictures given, %zu of them damaged, %zu with a gap "
+                      "before\n",
                       per_mille, found.given, of->count, found.damaged, found.gaps);
         assert_true(found.damaged > 0 || found.given < of->count || per_mille < 20);
         if (per_mille == 3)

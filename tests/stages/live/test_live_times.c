@@ -51,7 +51,7 @@ static void test_pictures_out_of_order(void **state) {
 }
 
 static void test_jumps_go_on_by_the_arrival(void **state) {
-    static const int64_t jumps[] = {-95443717, -20, 20, 95443717}; /* seconds: also of the 33 bits of a transport stream */
+    static const int64_t jumps[] = {-95443717, -20, 20, 95443717}; /* seconds: also a transport stream's 33 bits */
     mr_live_times times;
     (void)state;
     for (size_t j = 0; j < 4; j++) {

@@ -26,7 +26,8 @@ static const struct {
     {"sets-deep.h264", "640x480", "15", "-c:v libx264 -pix_fmt yuv422p10", MR_RTP_H264},
     {"sets-baseline.h264", "352x288", "12.5", "-c:v libx264 -profile:v baseline -pix_fmt yuv420p", MR_RTP_H264},
     {"sets-colours.h264", "640x480", "25",
-     "-c:v libx264 -pix_fmt yuv420p -color_primaries bt709 -colorspace bt709 -color_trc bt709 -color_range pc", MR_RTP_H264},
+     "-c:v libx264 -pix_fmt yuv420p -color_primaries bt709 -colorspace bt709 -color_trc bt709 -color_range pc",
+     MR_RTP_H264},
     {"sets-plain.hevc", "320x240", "25", "-c:v libx265 -x265-params log-level=none -pix_fmt yuv420p", MR_RTP_HEVC},
     {"sets-deep.hevc", "1278x718", "25", "-c:v libx265 -x265-params log-level=none -pix_fmt yuv420p10", MR_RTP_HEVC},
 };

@@ -22,7 +22,8 @@ static int read_text(const char *text) {
 
 static void test_messages(void **state) {
     (void)state;
-    static const char answer[] = "RTSP/1.0 200 OK\r\nCSeq: 3\r\ncontent-length:  5 \r\nSession: 12;timeout=30\r\n\r\nhelloRTSP";
+    static const char answer[] =
+        "RTSP/1.0 200 OK\r\nCSeq: 3\r\ncontent-length:  5 \r\nSession: 12;timeout=30\r\n\r\nhelloRTSP";
     char value[32];
     for (size_t cut = 0; cut < sizeof answer - 5; cut++)
         assert_int_equal(mr_rtsp_message_read(&message, answer, cut), MR_ERROR_AGAIN);
@@ -50,8 +51,9 @@ static void test_messages(void **state) {
 static void test_messages_that_are_wrong(void **state) {
     (void)state;
     static char endless[MR_RTSP_MOST_HEAD + 100];
-    static const char *const wrong[] = {"HTTP/1.1 200 OK\r\n\r\n", "RTSP/1.0 2x0 OK\r\n\r\n", "RTSP/1.0\r\n\r\n", "\r\n\r\n",
-                                        "RTSP/1.0 099 X\r\n\r\n", "RTSP/1.0 200 OK\r\nContent-Length: 99999999999999\r\n\r\n",
+    static const char *const wrong[] = {"HTTP/1.1 200 OK\r\n\r\n", "RTSP/1.0 2x0 OK\r\n\r\n", "RTSP/1.0\r\n\r\n",
+                                        "\r\n\r\n", "RTSP/1.0 099 X\r\n\r\n",
+                                        "RTSP/1.0 200 OK\r\nContent-Length: 99999999999999\r\n\r\n",
                                         "RTSP/1.0 200 OK\r\nContent-Length: 65537\r\n\r\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(read_text(wrong[i]), MR_ERROR_DATA);
@@ -76,14 +78,16 @@ static void test_urls(void **state) {
     assert_true(url.tls);
     assert_int_equal(mr_rtsp_url_read(&url, "rtsp://camera"), MR_OK);
     assert_string_equal(url.port, "554");
-    static const char *const wrong[] = {"http://x/", "rtsp://", "rtsp:///x", "rtsp://a:0/", "rtsp://a:99999/", "rtsp://a:x/",
-                                        "rtsp://a/b c", "rtsp://a/b\nc", "rtsp://[::1/x", "rtsp://[::1]x/"};
+    static const char *const wrong[] = {"http://x/", "rtsp://", "rtsp:///x", "rtsp://a:0/", "rtsp://a:99999/",
+                                        "rtsp://a:x/", "rtsp://a/b c", "rtsp://a/b\nc", "rtsp://[::1/x",
+                                        "rtsp://[::1]x/"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (mr_rtsp_url_read(&url, wrong[i]) != MR_ERROR_CONFIG)
             fail_msg("%s is read", wrong[i]);
     static const struct {
         const char *base, *control, *url;
-    } joins[] = {{"rtsp://h/s/", "trackID=1", "rtsp://h/s/trackID=1"}, {"rtsp://h/s", "trackID=1", "rtsp://h/s/trackID=1"},
+    } joins[] = {{"rtsp://h/s/", "trackID=1", "rtsp://h/s/trackID=1"},
+                 {"rtsp://h/s", "trackID=1", "rtsp://h/s/trackID=1"},
                  {"rtsp://h/s", "*", "rtsp://h/s"}, {"rtsp://h/s", "", "rtsp://h/s"},
                  {"rtsp://h/s", "rtsp://g/t", "rtsp://g/t"}, {"rtsp://h/s/", "/t", "rtsp://h/s/t"}};
     for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
@@ -180,7 +184,8 @@ static void test_passwords_with_quality(void **state) {
     for (int i = 0; i < 4; i++) {
         mr_rtsp_auth auth = {0};
         char offer[512];
-        snprintf(offer, sizeof offer, "WWW-Authenticate: Digest " NONCE ", qop=\"auth-int,auth\", opaque=\"5ccc\", algorithm=%s\r\n",
+        snprintf(offer, sizeof offer,
+                 "WWW-Authenticate: Digest " NONCE ", qop=\"auth-int,auth\", opaque=\"5ccc\", algorithm=%s\r\n",
                  names[i]);
         answer_to(&auth, offer);
         check_quality(i >= 2, i % 2, 1);

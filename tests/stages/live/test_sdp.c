@@ -25,7 +25,8 @@ static const char camera[] =
          "m=audio 0 RTP/AVP 0\r\na=control:rtsp://10.0.0.1/s/trackID=2\r\na=rtpmap:0 PCMU/8000\r\n"
          "m=video 0 RTP/AVP 98 99\r\nb=AS:4000\r\na=control:rtsp://10.0.0.1/s/trackID=1\r\na=framerate:12.5\r\n"
          "a=rtpmap:98 H264/90000\r\n"
-         "a=fmtp:98 profile-level-id=420029; packetization-mode=1; sprop-parameter-sets=Z0IAKeNQFAe2AtwEBAaQeJEV,aM48gA==\r\n"
+         "a=fmtp:98 profile-level-id=420029; packetization-mode=1; "
+         "sprop-parameter-sets=Z0IAKeNQFAe2AtwEBAaQeJEV,aM48gA==\r\n"
          "m=video 0 RTP/AVP 100\r\na=control:second\r\na=rtpmap:100 H265/90000\r\n";
 
 static void test_a_camera(void **state) {
@@ -61,7 +62,8 @@ static void test_hevc_and_jpeg(void **state) {
     assert_int_equal(sdp.payload, 26);
     assert_int_equal(sdp.width, 2592);
     assert_int_equal(sdp.height, 1944);
-    assert_int_equal(read_text(HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 JPEG/90000\r\na=framesize:96 640-480\r\n"), MR_OK);
+    assert_int_equal(read_text(HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 JPEG/90000\r\na=framesize:96 640-480\r\n"),
+                     MR_OK);
     assert_int_equal(sdp.width, 640);
     /* The first one that is known counts. */
     assert_int_equal(read_text(HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 VP8/90000\r\na=control:a\r\n"
@@ -96,13 +98,15 @@ static void test_fields_that_are_wrong(void **state) {
     static char text[100000];
     /* Each field once with a value that is wrong: it counts as missing. */
     assert_int_equal(read_text(HEAD "a=control:\r\nm=video x RTP/AVP 96\r\na=rtpmap:96 H264/-5\r\na=framerate:-3\r\n"
-                                    "a=fmtp:96 sprop-parameter-sets=***,,Z0IAKQ==;;=;sprop-parameter-sets\r\na=range:npt=\r\n"
-                                    "a=framesize:96 0-70000\r\na=x-dimensions:-1,99999999\r\na=\r\na\r\n=\r\nm=\r\n"), MR_OK);
+                                    "a=fmtp:96 sprop-parameter-sets=***,,Z0IAKQ==;;=;sprop-parameter-sets\r\n"
+                                    "a=range:npt=\r\na=framesize:96 0-70000\r\na=x-dimensions:-1,99999999\r\n"
+                                    "a=\r\na\r\n=\r\nm=\r\n"), MR_OK);
     assert_int_equal(sdp.rate, 90000);
     assert_int_equal(sdp.set_count, 1);
     assert_int_equal(sdp.width, 0);
     assert_true(sdp.framerate == 0);
-    assert_int_equal(read_text(HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/99999999999\r\na=framerate:1e999\r\n"), MR_OK);
+    assert_int_equal(read_text(HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/99999999999\r\na=framerate:1e999\r\n"),
+                     MR_OK);
     assert_int_equal(sdp.rate, 90000);
     assert_true(sdp.framerate == 0);
     /* Endless ones. */
@@ -119,7 +123,8 @@ static void test_fields_that_are_wrong(void **state) {
     text[bytes + 70000] = '\0';
     expect_refused(text, MR_ERROR_DATA, "more than 65536 bytes");
     /* Many sets: as many as there is room for. */
-    bytes = snprintf(text, sizeof text, HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 sprop-parameter-sets=");
+    bytes = snprintf(text, sizeof text,
+                     HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 sprop-parameter-sets=");
     for (int i = 0; i < 200; i++)
         bytes += snprintf(text + bytes, sizeof text - (size_t)bytes, "%sZ0IAKeNQ", i ? "," : "");
     assert_int_equal(read_text(text), MR_OK);

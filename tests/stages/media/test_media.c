@@ -121,7 +121,8 @@ static void references_to_other_files_are_not_followed(void **state) {
 static void the_message_names_a_missing_index(void **state) {
     (void)state;
     char path[CLIP_PATH], cut[CLIP_PATH];
-    clip_make(path, "whole.mp4", "-f lavfi -i testsrc2=size=160x120:rate=25 -frames:v 30 -c:v libx264 -pix_fmt yuv420p");
+    clip_make(path, "whole.mp4",
+              "-f lavfi -i testsrc2=size=160x120:rate=25 -frames:v 30 -c:v libx264 -pix_fmt yuv420p");
     clip_path(cut, "cut.mp4");
     clip_shell("s=$(stat -c %%s %s) && head -c $((s / 2)) %s > %s", path, path, cut);
     assert_refused(cut, MR_ERROR_DATA, "its index (moov) is missing");

@@ -1,5 +1,6 @@
-/* Recovery points: streams of H.264 and HEVC whose pictures but the first are not IDR; messages are put in where a picture
- * is known to need no other, and the pictures that are said to be right are compared with those of the whole stream. */
+/* Recovery points: streams of H.264 and HEVC whose pictures but the first are not IDR; messages are put in where a
+ * picture is known to need no other, and the pictures that are said to be right are compared with those of the whole
+ * stream. */
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <setjmp.h>
@@ -12,14 +13,16 @@
 #include "stages/media/recovery.h"
 #include "tests/support/clips.h"
 
-/* Every ten pictures the scene changes (x264), or an I picture is asked for (x265): from FIRST on these are I pictures, but
- * no IDR pictures. */
+/* Every ten pictures the scene changes (x264), or an I picture is asked for (x265): from FIRST on these are I pictures,
+ * but no IDR pictures. */
 enum { MOST = 60, EVERY = 10, FIRST = 25, ROOM = 1 << 16 };
 
 #define SOURCE "-f lavfi -i \"testsrc2=size=320x192:rate=25,negate=enable='mod(floor((n+5)/10),2)'\" -frames:v 60 "
 #define KEYS "ref=1:bframes=0:keyint=1000:min-keyint=500:scenecut=90"
 #define X264 "-c:v libx264 -preset veryfast -pix_fmt yuv420p -x264-params cqm=jvt:" KEYS
-#define X265 "-c:v libx265 -preset ultrafast -pix_fmt yuv420p -force_key_frames 'expr:eq(mod(n,10),5)' -forced-idr 0 -x265-params log-level=none:info=0:open-gop=0:" KEYS
+#define X265                                                                                                           \
+    "-c:v libx265 -preset ultrafast -pix_fmt yuv420p -force_key_frames 'expr:eq(mod(n,10),5)' -forced-idr 0 "          \
+    "-x265-params log-level=none:info=0:open-gop=0:" KEYS
 
 static const struct {
     const char *name, *arguments;
@@ -169,7 +172,8 @@ static mr_packet packet_of(const stream *of, size_t i, const wish *wanted, uint8
     const bool point = is_intra(i + (size_t)wanted->ahead);
     uint8_t messages[64] = {0};
     if (point)
-        packet.bytes = add_nal(of, room, 0, messages, write_messages(messages, of->hevc, wanted->ahead, wanted->broken));
+        packet.bytes = add_nal(of, room, 0, messages,
+                               write_messages(messages, of->hevc, wanted->ahead, wanted->broken));
     mr_nals all = {from->data, from->data + from->size, of->lengths ? 4 : 0};
     for (mr_nal one; mr_nal_next(&all, &one);)
         if (one.bytes && (of->hevc ? one.data[0] >> 1 != 39 : (one.data[0] & 31) != 6))

@@ -25,7 +25,8 @@ static const sample samples[] = {
     SAMPLE(AV_CODEC_ID_PNG, 1,
            "\x89PNG\r\n\x1a\n\0\0\0\x01IDATx\1\2\3\4\0\0\0\0IEND\xae\x42\x60\x82"),
     SAMPLE(AV_CODEC_ID_PNG, 3,
-           "\x89PNG\r\n\x1a\n\0\0\0\x08" "acTL\0\0\0\x03\0\0\0\0\1\2\3\4\0\0\0\x01IDATx\1\2\3\4\0\0\0\0IEND\xae\x42\x60\x82"),
+           "\x89PNG\r\n\x1a\n\0\0\0\x08" "acTL\0\0\0\x03\0\0\0\0\1\2\3\4"
+           "\0\0\0\x01IDATx\1\2\3\4\0\0\0\0IEND\xae\x42\x60\x82"),
     /* Two pictures, the second with a colour table of its own; an extension before it. */
     SAMPLE(AV_CODEC_ID_GIF, 2,
            "GIF89a\1\0\1\0\x80\0\0\1\2\3\4\5\6,\0\0\0\0\1\0\1\0\0\2\2\x44\x01\0!\xf9\4\0\0\0\0\0,\0\0\0\0\1\0\1\0\x80"

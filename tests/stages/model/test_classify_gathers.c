@@ -166,7 +166,8 @@ static int make(void **state) {
     FILE *file = fopen(WEIGHTS, "wb");
     const size_t numbers = CLASSES * (LENGTH + 1);
     const int failed = !file || fwrite("\x93NUMPY\1\0\x76\0", 1, 10, file) != 10 ||
-                       fwrite(header, 1, 118, file) != 118 || fwrite(weights, sizeof *weights, numbers, file) != numbers;
+                       fwrite(header, 1, 118, file) != 118 ||
+                       fwrite(weights, sizeof *weights, numbers, file) != numbers;
     free(weights);
     return failed || fclose(file);
 }

@@ -151,7 +151,8 @@ static void share_file(const char *folder) {
 
 static void damaged_and_foreign_engines_are_built_anew(void **state) {
     (void)state;
-    static void (*const damages[])(const char *) = {flip, cut, empty, add, lose, garble, unlist, follow, share, share_file};
+    static void (*const damages[])(const char *) =
+        {flip, cut, empty, add, lose, garble, unlist, follow, share, share_file};
     mr_engine_cache cache, again;
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         make_kept(&cache, "damaged");

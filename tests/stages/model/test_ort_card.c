@@ -108,8 +108,8 @@ static void graphs_give_the_same(void **state) {
     char options[256];
     if (!have(at))
         skip();
-    snprintf(options, sizeof options, ", cuda_graph: true%s%s", strcmp(at->provider, "tensorrt") ? "" : ", engine_cache: ",
-             strcmp(at->provider, "tensorrt") ? "" : cache);
+    bool caches = strcmp(at->provider, "tensorrt") == 0;
+    snprintf(options, sizeof options, ", cuda_graph: true%s%s", caches ? ", engine_cache: " : "", caches ? cache : "");
     with_workers(at, options);
     snprintf(options + strlen(options), sizeof options - strlen(options), ", batch: {size: 2, timeout: 5ms}");
     with_workers(at, options);

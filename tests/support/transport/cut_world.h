@@ -10,7 +10,7 @@
 
 typedef struct world_faults {
     bool loss, duplicates, damage, closing;  /* of messages and connections */
-    bool wedges;                             /* connections that are open and lose all messages of one direction, until renewed */
+    bool wedges;                             /* open connections lose all messages of one direction, until renewed */
     bool receivers_die, senders_die, pauses; /* of processes */
     bool poison;                             /* some frames kill, or hang, the process that works on them */
     bool garbage;                            /* invalid messages, from strangers, too */

@@ -9,8 +9,8 @@
 static const uint8_t digest[MR_DIGEST_BYTES] = {1, 2, 3};
 
 static mr_session_self self_of(const char *name, uint64_t incarnation) {
-    mr_session_self self = {.name = name, .incarnation = incarnation, .cut = "a->b", .formats = "pictures", .memory = "",
-                            .source_count = SOURCES, .lane_count = SOURCES,
+    mr_session_self self = {.name = name, .incarnation = incarnation, .cut = "a->b", .formats = "pictures",
+                            .memory = "", .source_count = SOURCES, .lane_count = SOURCES,
                             .timing = {.hello_ns = 8 * MS, .beat_ns = 6 * MS, .silence_ns = 40 * MS,
                                        .stall_ns = 150 * MS, .report_ns = 3 * MS, .alone_ns = 200 * MS}};
     memcpy(self.digest, digest, sizeof digest);
@@ -19,8 +19,9 @@ static mr_session_self self_of(const char *name, uint64_t incarnation) {
 
 void world_start_sender(world *w) {
     const mr_sender_params params = {.self = self_of("a", ++w->sender_incarnation * 1000000), .run = 7, .live = w->live,
-                                     .reports_lost = w->reports_lost, .receivers = w->worker_count, .most_peers = WORKERS + 1,
-                                     .window_frames = w->window, .window_bytes = w->window * 100, .batch_frames = BATCH,
+                                     .reports_lost = w->reports_lost, .receivers = w->worker_count,
+                                     .most_peers = WORKERS + 1, .window_frames = w->window,
+                                     .window_bytes = w->window * 100, .batch_frames = BATCH,
                                      .batch_bytes = 250, .deaths = w->deaths, .stage = "b"};
     assert_int_equal(mr_sender_create(&w->sender, &params), MR_OK);
     w->sender_up = true;

@@ -46,7 +46,8 @@ mr_frame *wire_frame(wire_fixture *f, const mr_format *format) {
     frame->duration_ns = 33333333;
     frame->born_ns = NOW - 1000;
     frame->deadline_ns = NOW + 500;
-    frame->flags = MR_FRAME_KEY | MR_FRAME_DISPOSABLE | MR_FRAME_CORRUPT | MR_FRAME_HIDDEN | MR_FRAME_SEAM | MR_FRAME_AWAY;
+    frame->flags = MR_FRAME_KEY | MR_FRAME_DISPOSABLE | MR_FRAME_CORRUPT | MR_FRAME_HIDDEN | MR_FRAME_SEAM |
+                   MR_FRAME_AWAY;
     return frame;
 }
 

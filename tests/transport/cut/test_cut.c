@@ -75,16 +75,17 @@ static void test_layouts_that_were_not_planned(void **state) {
         const char *stages, *last, *nodes;
         bool refuses;
     } cases[] = {
-        {"  paint: {input: n}\n  gray: {input: paint}\n", "gray", "  a: {stages: [paint]}\n  b: {stages: [gray, kept]}\n",
-         true},
+        {"  paint: {input: n}\n  gray: {input: paint}\n", "gray",
+         "  a: {stages: [paint]}\n  b: {stages: [gray, kept]}\n", true},
         {"  paint: {input: n}\n  chew: {input: paint}\n  gray: {input: chew}\n", "gray",
          "  a: {stages: [paint]}\n  b: {stages: [chew, gray, kept]}\n", true},
-        {"  paint: {input: n}\n  chew: {input: paint}\n", "chew", "  a: {stages: [paint]}\n  b: {stages: [chew, kept]}\n",
-         false}};
+        {"  paint: {input: n}\n  chew: {input: paint}\n", "chew",
+         "  a: {stages: [paint]}\n  b: {stages: [chew, kept]}\n", false}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         node_report a, b;
-        run_two(cut_pipeline("  n: {type: count, frames: 300}\n", cases[i].stages, cases[i].last, cases[i].nodes), &a, &b);
+        run_two(cut_pipeline("  n: {type: count, frames: 300}\n", cases[i].stages, cases[i].last, cases[i].nodes), &a,
+                &b);
         int refused = cases[i].refuses ? OTHERS : 0;
         cut_check_ledger(&a, FRAMES, (uint64_t)(FRAMES - refused), 0, (uint64_t)refused);
         assert_int_equal(node_count_lines(cut_file), FRAMES - refused);

@@ -393,8 +393,8 @@ static void test_media(void **state) {
     static const mr_media_codec codec = {describe_codec, make_codec, free};
     char path[] = "a.mp4", label[] = "", name[] = "h264";
     mr_media media = {.path = path, .is_file = true, .still = true, .live = true, .label = label, .label_index = -1,
-                      .codec = name, .rate_num = 30000, .rate_den = 1001, .frames = 280, .rotation = 90, .flip = true, .start_ns = 1, .end_ns = 2,
-                      .every = 3, .fps = 2.5, .release = keep_media};
+                      .codec = name, .rate_num = 30000, .rate_den = 1001, .frames = 280, .rotation = 90, .flip = true,
+                      .start_ns = 1, .end_ns = 2, .every = 3, .fps = 2.5, .release = keep_media};
     media.references = 1;
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);

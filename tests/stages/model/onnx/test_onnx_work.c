@@ -267,9 +267,10 @@ static void sizes_beyond_all_reason_are_not_counted(void **state) {
 /* Products without factors, with a shape that only the file declares; a node that reads itself. */
 static void nodes_without_their_inputs_are_not_counted(void **state) {
     (void)state;
-    static const char *const names[] = {"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "MaxPool", "Add", "Concat",
-                                        "Reshape", "Slice", "Gather", "Resize", "Split", "Shape", "BatchNormalization",
-                                        "GlobalAveragePool", "ReduceMean", "TopK", "Expand", "Constant", "Where", "Pad"};
+    static const char *const names[] = {"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "MaxPool", "Add",
+                                        "Concat", "Reshape", "Slice", "Gather", "Resize", "Split", "Shape",
+                                        "BatchNormalization", "GlobalAveragePool", "ReduceMean", "TopK", "Expand",
+                                        "Constant", "Where", "Pad"};
     static const char *const inputs[] = {"", "x", "- x", "x -", "x s", "y", "x x x", "s s s s", "x x x x x x x x x"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
         for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
