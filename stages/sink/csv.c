@@ -11,7 +11,7 @@
 typedef struct options {
     const char *path;
     int on_full;
-    bool captured;
+    bool captured, state;
 } options;
 
 typedef struct state {
@@ -23,10 +23,13 @@ typedef struct state {
 } state;
 
 #define COLUMNS "source,epoch,seq,sub,pts,file,label,rank,index,class,score"
-static const char short_header[] = COLUMNS "\r\n", long_header[] = COLUMNS ",captured\r\n";
+/* By `captured`, by `state`. */
+static const char *const headers[2][2] = {{COLUMNS "\r\n", COLUMNS ",state\r\n"},
+                                          {COLUMNS ",captured\r\n", COLUMNS ",captured,state\r\n"}};
 
 static const char *header_of(const mr_stage *self) {
-    return ((const options *)self->options)->captured ? long_header : short_header;
+    const options *given = self->options;
+    return headers[given->captured][given->state];
 }
 
 static int negotiate(mr_negotiation *negotiation) {
@@ -94,7 +97,12 @@ static void add_integer(state *at, int64_t value) {
     add(at, text, (size_t)snprintf(text, sizeof text, "%lld,", (long long)value));
 }
 
+static const char *state_of(const mr_frame *frame) {
+    return frame->flags & MR_FRAME_AWAY ? "away" : mr_frame_is_damaged(frame) ? "damaged" : "";
+}
+
 static void add_row(state *at, const mr_stage *self, const mr_frame *frame, const mr_class *one, size_t rank) {
+    const options *given = self->options;
     char text[MR_NUMBER_TEXT];
     add_text(at, mr_stage_source_id(self, frame->identity.source), ",");
     add_integer(at, frame->identity.epoch);
@@ -113,10 +121,14 @@ static void add_row(state *at, const mr_stage *self, const mr_frame *frame, cons
     } else {
         add(at, ",,,", 3);
     }
-    if (((const options *)self->options)->captured) {
+    if (given->captured) {
         char date[MR_DATE_TEXT];
         add(at, ",", 1);
         add_text(at, frame->captured_ns ? mr_date_text(date, frame->captured_ns) : "", "");
+    }
+    if (given->state) {
+        add(at, ",", 1);
+        add_text(at, state_of(frame), "");
     }
     add(at, "\r\n", 2);
 }
@@ -159,6 +171,8 @@ static const mr_option option_table[] = {
     MR_ON_FULL_OPTION(offsetof(options, on_full)),
     {.name = "captured", .kind = MR_OPTION_BOOL, .offset = offsetof(options, captured), .fallback = "false",
      .help = "one more column: when the picture was taken, if its source tells (media: clock)"},
+    {.name = "state", .kind = MR_OPTION_BOOL, .offset = offsetof(options, state), .fallback = "false",
+     .help = "one more column, the last: damaged (decode: damaged: mark), away (media: on_away: picture), else empty"},
     MR_OPTIONS_END,
 };
 

@@ -1,4 +1,5 @@
 """on_away: picture: a still that says since when a camera is away, in place of its pictures, until it is back."""
+import csv
 import hashlib
 import struct
 import subprocess
@@ -11,6 +12,7 @@ STAGES = """}
   hist: {type: histogram, input: decode}
   classes: {type: classify, input: hist, top_k: 1}
   rows: {type: jsonl, input: classes, path: classes.jsonl}
+  table: {type: csv, input: classes, path: classes.csv, state: true}
   pictures: {type: images, input: decode, path: pictures}
   copy: {type: video, input: cam, path: copy, name: "{number}.mp4"}
   encode: {input: decode, codec: h264, preset: fastest}
@@ -100,6 +102,9 @@ class Away(Live):
         self.assertEqual(len(rows), len(self.rows()))
         for row in rows:
             self.assertEqual(bool(row["classes"]), not row.get("away"))
+        with open(self.folder / "classes.csv", newline="") as file:
+            table = {(int(line["epoch"]), int(line["seq"])): line["state"] for line in csv.DictReader(file)}
+        self.assertEqual(table, {(row.get("epoch", 0), row["seq"]): "away" if row.get("away") else "" for row in rows})
 
     def test_that_it_can_be_drawn_is_known_before(self):
         """Without a font a run does not begin; check, which opens nothing, does not ask."""

@@ -125,7 +125,7 @@ class Datagrams(Live):
         child = self.begin({"mark": "", "drop": ""}, given="sources:\n" + sources, decoded="mark", decode=", damaged: mark",
                            results="}\n  strict: {type: decode, input: drop}\n"
                                    "  others: {type: jsonl, input: strict, path: others.jsonl}\n"
-                                   "  table: {type: csv, input: decode, path: out.csv, captured: true")
+                                   "  table: {type: csv, input: decode, path: out.csv, captured: true, state: true")
         self.wait_until(lambda: len(self.rows("mark")) > 25, child)
         relay.lose = True
         self.wait_until(lambda: any(row.get("damaged") for row in self.rows()), child)
@@ -147,8 +147,8 @@ class Datagrams(Live):
             self.assertEqual(summary[name]["connection"]["lost"], 1)
         with (self.folder / "out.csv").open(newline="") as file:
             table = list(csv.DictReader(file))
-        self.assertEqual([(int(line["seq"]), line["captured"]) for line in table],
-                         [(row["seq"], row["captured"]) for row in rows])
+        self.assertEqual([(int(line["seq"]), line["captured"], line["state"]) for line in table],
+                         [(row["seq"], row["captured"], "damaged" if row.get("damaged") else "") for row in rows])
 
 
 if __name__ == "__main__":
