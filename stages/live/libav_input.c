@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/live/address.h"
 #include "stages/live/web/sealed.h"
@@ -47,12 +49,6 @@ static const struct scheme *scheme_of(const char *url) {
     return &schemes[count - 1];
 }
 
-/* libavformat opens the parts of DASH without asking for leave: neither would their hosts be compared, nor their
- * servers' certificates verified. */
-static bool may_be_dash(const mr_connection_params *params) {
-    return mr_url_has_scheme(params->url, "http") && !params->allow_hosts;
-}
-
 static bool is_web(const char *url) {
     return mr_url_has_scheme(url, "http") || mr_url_has_scheme(url, "https");
 }
@@ -89,8 +85,8 @@ static int fail(mr_libav_input *input, int error, const char *step) {
     char text[768], complaint[300];
     if (atomic_load(input->cancelled))
         return mr_fail(MR_ERROR_CANCELLED, "stopped");
-    if (input->refused)
-        return MR_ERROR_CONFIG;
+    if (input->refusal)
+        return input->refusal;
     int64_t seconds = input->params->open_timeout_ns / 1000000000;
     if (input->ran_out)
         return mr_fail(MR_ERROR_IO, "%s: %s took longer than %" PRId64 " s (open_timeout)", input->params->url, step,
@@ -98,8 +94,7 @@ static int fail(mr_libav_input *input, int error, const char *step) {
     int status = status_of(input, error);
     snprintf(complaint, sizeof complaint, "%s", mr_av_complaint());
     if (strstr(complaint, "Format not on whitelist"))
-        return mr_fail(MR_ERROR_DATA, "%s: its format is not read; DASH is only over http:// and without allow_hosts",
-                       input->params->url);
+        return mr_fail(MR_ERROR_DATA, "%s: its format is not read", input->params->url);
     const char *advice = strstr(complaint, "certificate failed") ? "; ca_file names authorities to trust" : "";
     snprintf(text, sizeof text, "%s: %s: %s%s%s%s%s", input->params->url, step, mr_av_words(error),
              *complaint ? " (" : "", complaint, advice, *complaint ? ")" : "");
@@ -110,7 +105,7 @@ static int fail(mr_libav_input *input, int error, const char *step) {
 static int interrupted(void *context) {
     mr_libav_input *input = context;
     input->ran_out |= input->deadline_ns && mr_live_now_ns() > input->deadline_ns;
-    return input->ran_out || input->refused || atomic_load(input->cancelled);
+    return input->ran_out || input->refusal || atomic_load(input->cancelled);
 }
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
@@ -161,8 +156,8 @@ static int refuse_host(mr_libav_input *input, const char *url) {
         return 0;
     if (mr_url_decode(parts.host, host, sizeof host) && mr_host_is_allowed(input->params->allow_hosts, host))
         return 0;
-    input->refused = true;
-    mr_fail(MR_ERROR_CONFIG, "%s: it leads to %s, which allow_hosts does not have", input->params->url, host);
+    input->refusal = mr_fail(MR_ERROR_CONFIG, "%s: it leads to %s, which allow_hosts does not have", input->params->url,
+                             host);
     return AVERROR(EACCES);
 }
 
@@ -201,6 +196,87 @@ static int open_sealed(AVFormatContext *format, AVIOContext **io, const char *ur
     return error;
 }
 
+/* ---- manifests of DASH ------------------------------------------------------------------------------------------- */
+
+/* A document that begins as XML does, to be freed by mr_free; NULL: it is something else, which is still to be read, or
+ * too long. */
+static char *read_document(AVIOContext *io, size_t *bytes) {
+    uint8_t first[256];
+    const int count = avio_read_partial(io, first, sizeof first);
+    const bool is_one = count > 0 && mr_dash_may_be(first, (size_t)count);
+    if (count > 0)
+        avio_seek(io, 0, SEEK_SET);
+    size_t room = 0;
+    char *text = NULL;
+    for (*bytes = 0; is_one && *bytes == room && room < MR_DASH_MOST_BYTES;) {
+        room = room ? 2 * room : 65536;
+        char *longer = mr_realloc(text, room + 1);
+        text = longer ? longer : text;
+        const int more = longer ? avio_read(io, (uint8_t *)text + *bytes, (int)(room - *bytes)) : AVERROR(ENOMEM);
+        *bytes += more > 0 ? (size_t)more : 0;
+    }
+    return text;
+}
+
+/* What the manifest says as a playlist; NULL: it is not one, or is refused. */
+static char *translate(mr_libav_input *input, AVIOContext *io, const char *url, const char *text, size_t bytes) {
+    const mr_connection_params *from = input->params;
+    uint8_t *location = NULL;
+    char *playlist = NULL;
+    if (av_opt_get(io, "location", AV_OPT_SEARCH_CHILDREN, &location) < 0)
+        location = NULL;
+    const mr_dash_params params = {.url = location ? (const char *)location : url, .date_ns = mr_clock_date_ns(),
+                                   .max_pixels = from->media.max_pixels, .stream = from->media.stream};
+    input->refusal = mr_dash_to_hls(&input->dash, &params, text, bytes, &playlist);
+    av_free(location);
+    return playlist;
+}
+
+/* For libavformat's HLS: it would take a playlist of ours for a connection that can be kept; it gives up after the
+ * third look at a live list without a new part, but that is for `stall` to say; and of names of parts it takes those
+ * alone that are common in HLS. Which protocols, hosts and formats they lead to is checked as of any playlist. */
+static void set_playlist(AVDictionary **options) {
+    av_dict_set(options, "http_persistent", "0", 0);
+    av_dict_set(options, "max_reload", "1000000", 0);
+    av_dict_set(options, "extension_picky", "0", 0);
+    av_dict_set(options, "allowed_segment_extensions", "ALL", 0);
+}
+
+/* The manifest's place is taken by its playlist, which libavformat takes from a URL of the kind "data:". */
+static int give_playlist(AVFormatContext *format, AVIOContext **io, const char *playlist, AVDictionary **options) {
+    static const char head[] = "data:application/vnd.apple.mpegurl,";
+    const size_t bytes = sizeof head + strlen(playlist);
+    char *whole = mr_alloc(bytes);
+    if (!whole)
+        return AVERROR(ENOMEM);
+    snprintf(whole, bytes, "%s%s", head, playlist);
+    avio_closep(io);
+    int error = avio_open2(io, whole, AVIO_FLAG_READ, NULL, NULL);
+    mr_free(whole);
+    if (!format->iformat) {
+        format->iformat = av_find_input_format("hls");
+        set_playlist(options);
+    }
+    return error;
+}
+
+/* Of the source's own URL, each time that it is read. */
+static int read_manifest(AVFormatContext *format, AVIOContext **io, const char *url, AVDictionary **options) {
+    mr_libav_input *input = format->opaque;
+    size_t bytes;
+    char *text = read_document(*io, &bytes);
+    char *playlist = text ? translate(input, *io, url, text, bytes) : NULL;
+    mr_free(text);
+    input->is_dash |= playlist != NULL;
+    int error = playlist ? give_playlist(format, io, playlist, options) : text ? AVERROR_INVALIDDATA : 0;
+    if (error < 0 && *io)
+        avio_closep(io);
+    mr_free(playlist);
+    return error;
+}
+
+/* ---- all that is opened ------------------------------------------------------------------------------------------ */
+
 /* Playlists and manifests open their parts here. Their demuxers pass neither options of TLS nor hosts on. */
 static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
     mr_libav_input *input = format->opaque;
@@ -214,6 +290,8 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
     bool sealed = input->params->allow_hosts && av_strstart(url, "crypto+", &inner);
     int error = sealed ? open_sealed(format, io, inner, flags, &own) : open_checked(format, io, url, flags, &own);
     av_dict_free(&own);
+    if (error >= 0 && is_web(url) && strcmp(url, format->url) == 0)
+        error = read_manifest(format, io, url, options);
     return error;
 }
 
@@ -252,21 +330,11 @@ static int open_description(mr_libav_input *input) {
     return status;
 }
 
-/* When libavformat (5.1) reads the manifest again, it reads parts again, and damages its memory. */
-static int refuse_live_dash(const mr_libav_input *input) {
-    const AVFormatContext *format = input->format;
-    bool live = format->duration == AV_NOPTS_VALUE || format->duration <= 0;
-    if (strcmp(format->iformat->name, "dash") != 0 || !live)
-        return MR_OK;
-    return mr_fail(MR_ERROR_UNAVAILABLE, "%s: DASH is read only if it is recorded: of a live stream take HLS",
-                   input->params->url);
-}
-
 static int open_format(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
     const struct scheme *scheme = scheme_of(params->url);
     bool description = strcmp(scheme->name, "sdp") == 0;
-    char url[MR_URL_BYTES], formats[sizeof WEB + sizeof "dash,"];
+    char url[MR_URL_BYTES];
     AVDictionary *options = NULL;
     input->format = avformat_alloc_context();
     input->packet = av_packet_alloc();
@@ -284,14 +352,13 @@ static int open_format(mr_libav_input *input) {
         return status;
     set_protocol(params, &options);
     av_dict_set(&options, "protocol_whitelist", scheme->protocols, 0);
-    snprintf(formats, sizeof formats, "%s%s", may_be_dash(params) ? "dash," : "", scheme->formats);
-    av_dict_set(&options, "format_whitelist", formats, 0);
+    av_dict_set(&options, "format_whitelist", scheme->formats, 0);
     av_dict_set(&options, "analyzeduration", analyze_us, 0);
     av_dict_set(&options, "probesize", probe_bytes, 0);
     av_dict_set(&options, "fpsprobesize", "0", 0);
     int error = avformat_open_input(&input->format, url, description ? av_find_input_format("sdp") : NULL, &options);
     av_dict_free(&options);
-    return error < 0 ? fail(input, error, "it cannot be opened") : refuse_live_dash(input);
+    return error < 0 ? fail(input, error, "it cannot be opened") : MR_OK;
 }
 
 /* A description has named all streams by now, unless it is one of a transport stream. */
@@ -317,9 +384,9 @@ static int find_streams(mr_libav_input *input) {
     if (status)
         return status;
     int error = avformat_find_stream_info(format, NULL);
-    if (error < 0 || input->ran_out || input->refused || atomic_load(input->cancelled))
+    if (error < 0 || input->ran_out || input->refusal || atomic_load(input->cancelled))
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
-    int wanted = input->params->media.stream;
+    int wanted = input->is_dash ? -1 : input->params->media.stream; /* its playlist has one video */
     int best = wanted >= 0 ? wanted : av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
     bool there = best >= 0 && (unsigned)best < format->nb_streams &&
                  format->streams[best]->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
@@ -362,7 +429,7 @@ static void find_kind(mr_libav_input *input) {
     const AVFormatContext *format = input->format;
     bool joined = av_match_name(format->iformat->name, "mpjpeg,mjpeg");
     bool still = strstr(format->iformat->name, "_pipe") != NULL;
-    bool lists = av_match_name(format->iformat->name, "hls,dash");
+    bool lists = strcmp(format->iformat->name, "hls") == 0;
     bool sized = !lists && format->pb && avio_size(format->pb) > 0;
     input->timeless = joined;
     input->recorded = is_web(input->params->url) &&
@@ -374,8 +441,6 @@ int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *param
     input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
     mr_av_forget();
     int status = open_format(input);
-    if (!status && check_redirect(input, input->format->pb))
-        status = MR_ERROR_CONFIG;
     if (!status)
         status = find_streams(input);
     if (!status)
@@ -403,6 +468,7 @@ void mr_libav_input_close(mr_libav_input *input) {
     mr_input_close(&input->file);
     av_packet_free(&input->packet);
     mr_media_unref(&input->media);
+    mr_dash_fini(&input->dash);
 }
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
@@ -421,7 +487,7 @@ static int next(mr_libav_input *input) {
             return mr_fail(MR_ERROR_CANCELLED, "stopped");
         if (error == AVERROR(EAGAIN))
             continue;
-        if (error == AVERROR_EOF && !input->refused)
+        if (error == AVERROR_EOF && !input->refusal)
             return MR_END;
         if (error < 0)
             return fail(input, error, "it broke off");

@@ -1,6 +1,6 @@
 /* A stream of the network, opened and read by libavformat: which protocols and hosts it may go to, TLS, limits of the
  * look at it before it begins, and the meaning of its errors. Calls block until their deadline, or until `cancelled`;
- * one thread.
+ * one thread. A manifest of DASH is given to it as a playlist of HLS (web/dash.h).
  *
  * libavformat follows redirections of HTTP by itself. The host that one leads to is compared with allow_hosts when it
  * has been connected to, before anything of its answer is used; those of playlists and manifests, and of all that they
@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "stages/live/connection.h"
+#include "stages/live/web/dash.h"
 #include "stages/media/media_input.h"
 
 typedef int mr_io_open_function(AVFormatContext *format, AVIOContext **io, const char *url, int flags,
@@ -28,7 +29,9 @@ typedef struct mr_libav_input {
     AVPacket *packet;
     mr_media *media;
     mr_io_open_function *open_default;
-    bool refused;                       /* a host that it was led to is not allowed: mr_message tells */
+    int refusal;                        /* not MR_OK: a host or a manifest is refused, as mr_message tells */
+    bool is_dash;
+    mr_dash dash;
     bool recorded;                      /* it has an end */
     bool timeless;                      /* its packets have no times of their own */
     uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */

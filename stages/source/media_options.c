@@ -45,7 +45,7 @@ const mr_option mr_media_option_table[] = {
      .credentials = FIELD(credentials),
      .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as "
              "frames/%03d.png, or lavfi: and a graph of test patterns; or a stream: rtsp://, rtsps://, rtmp://, "
-             "rtmps://, srt://, udp://, rtp://, http://, https:// (MJPEG, HLS, recorded DASH, files), a session "
+             "rtmps://, srt://, udp://, rtp://, http://, https:// (MJPEG, HLS, DASH, files), a session "
              "description (*.sdp); or a camera of this machine: /dev/video0"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
      .help = "the folder holds one folder for each class; each image carries its class"},

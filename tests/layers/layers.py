@@ -55,7 +55,7 @@ stages: engine/base engine/device
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
 stages/media: engine/base engine/device engine/device/cuda stages
-stages/live/web:
+stages/live/web: engine/base
 stages/live: engine/base stages stages/media stages/live/web
 stages/source: engine/base stages stages/media stages/live
 stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda stages stages/media

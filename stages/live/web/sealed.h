@@ -1,6 +1,6 @@
-/* Encrypted parts of a playlist (#EXT-X-KEY:METHOD=AES-128; RFC 8216, 5.2): AES-128 in CBC mode with padding of PKCS #7,
- * decrypted while they are read. libavformat has the same, as protocol "crypto", but what opens a part by that does not
- * learn where its server has led to. One thread. */
+/* Encrypted parts of a playlist (#EXT-X-KEY:METHOD=AES-128; RFC 8216, 5.2): AES-128 in CBC mode with padding of
+ * PKCS #7, decrypted while they are read. libavformat has the same, as protocol "crypto", but the caller of that does
+ * not learn to which host a redirection led. One thread. */
 #ifndef MILLRACE_STAGES_LIVE_WEB_SEALED_H
 #define MILLRACE_STAGES_LIVE_WEB_SEALED_H
 
@@ -10,7 +10,7 @@
 /* Reads `from` decrypted, and takes it over. `key` and `iv` are 32 hexadecimal digits each. 0, or an AVERROR: `from` is
  * the caller's then. */
 int mr_sealed_open(AVIOContext **io, AVIOContext *from, const char *key, const char *iv);
-/* Closes it and what it reads; false if it was not made here, and is open still. */
+/* Closes it and its source; false if it was not made here, and is open still. */
 bool mr_sealed_close(AVIOContext *io);
 
 #endif

@@ -1,5 +1,5 @@
-/* Encrypted parts of playlists: the example of NIST SP 800-38A, F.2.2, whose last block is what PKCS #7 fills up with; cut off
- * at each length, and read in pieces of each size. */
+/* Encrypted parts of playlists: the example of NIST SP 800-38A, F.2.2, whose last block is one that PKCS #7 fills up
+ * with; cut off at each length, and read in pieces of each size. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
