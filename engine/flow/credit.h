@@ -27,9 +27,11 @@ static inline void mr_credit_return(mr_instance *instance, uint32_t source) {
 }
 /* That of all inputs of a call. */
 static inline void mr_credit_return_all(mr_instance *instance, const mr_slot *slot) {
+    if (!instance->intake.credit)
+        return;
     /* A join takes one frame from each port for one credit. */
     const size_t count = instance->intake.port_count > 1 && slot->frame_count ? 1 : slot->frame_count;
-    for (size_t i = 0; instance->intake.credit && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         mr_credit_return(instance, slot->sources[i]);
 }
 

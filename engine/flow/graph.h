@@ -97,6 +97,7 @@ struct mr_graph {
     mr_source_state *sources;
     mr_subscription *subscriptions; /* by vertex */
     mr_device **devices;            /* as in the plan; NULL: not used */
+    bool reads_checked;             /* one of them checks what the host reads */
 
     pthread_mutex_t report_lock;    /* of what sources report, also as they are closed, with their instance's lock */
     pthread_mutex_t lock;           /* guards the fields below */

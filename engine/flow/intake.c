@@ -24,8 +24,8 @@ int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *en
     return 0;
 }
 
-bool mr_instance_leaves_out(const mr_instance *instance, const mr_frame *frame) {
-    return instance->graph->resume && !instance->intake.passes_settled && frame->receipt &&
+bool mr_instance_is_settled(const mr_instance *instance, const mr_frame *frame) {
+    return !instance->intake.passes_settled && frame->receipt &&
            frame->receipt->page < instance->graph->plan->source_count &&
            mr_resume_settled(instance->graph->resume, &frame->receipt->frame);
 }
@@ -217,13 +217,13 @@ static void look(mr_instance *instance, uint32_t source, heads *at) {
             at->ended++;
         else if (item->kind == MR_ITEM_GAP && mr_identity_is_away(&item->identity))
             at->away++;
-        else if (!at->first || mr_identity_compare(&item->identity, at->first) < 0)
-            at->first = &item->identity;
+        else if (!at->first || mr_identity_compare(mr_item_identity(item), at->first) < 0)
+            at->first = mr_item_identity(item);
     }
 }
 
 static bool stands_at(const mr_item *item, const mr_identity *identity) {
-    return item->kind != MR_ITEM_END && mr_identity_compare(&item->identity, identity) == 0;
+    return item->kind != MR_ITEM_END && mr_identity_compare(mr_item_identity(item), identity) == 0;
 }
 
 /* True if every port's first item is the frame `first`. */

@@ -277,13 +277,19 @@ int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_form
 
 /* ---- outputs --------------------------------------------------------------------------------------------------- */
 
-static int emit(mr_io *io, size_t port, mr_frame *frame, bool made) {
-    mr_instance *instance = io->instance;
-    mr_entry_task *entry = io->entry;
-    if (frame->media && frame->media->frames && !instance->self.type->inputs)
+static void note_original(mr_instance *instance, const mr_frame *frame) {
+    if (frame->media && frame->media->frames)
         mr_graph_expect_frames(instance->graph, frame->identity.source, frame->media->frames);
     if (instance->vertex->role == MR_ROLE_SOURCE && frame->flags & MR_FRAME_SEAM)
         mr_graph_count_seam(instance->graph, frame->identity.source);
+}
+
+/* Of a frame that passes through, nothing is read: it may have left the cache. */
+static inline int emit(mr_io *io, size_t port, mr_frame *frame, uint32_t source, bool made) {
+    mr_instance *instance = io->instance;
+    mr_entry_task *entry = io->entry;
+    if (!instance->self.type->inputs)
+        note_original(instance, frame);
     atomic_store_explicit(&entry->meter.out, atomic_load_explicit(&entry->meter.out, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     mr_output *output = mr_slot_next_output(instance, io->slot, frame);
@@ -293,14 +299,13 @@ static int emit(mr_io *io, size_t port, mr_frame *frame, bool made) {
     output->next = 0;
     output->made = made;
     output->item.kind = MR_ITEM_FRAME;
-    output->item.source = frame->identity.source;
+    output->item.source = source;
     output->item.frame = frame;
-    output->item.identity = frame->identity;
     return MR_OK;
 }
 
 int mr_io_emit(mr_io *io, size_t port, mr_frame *frame) {
-    return emit(io, port, frame, true);
+    return emit(io, port, frame, frame->identity.source, true);
 }
 
 mr_frame *mr_io_take(mr_io *io, size_t index) {
@@ -313,7 +318,8 @@ mr_frame *mr_io_take(mr_io *io, size_t index) {
 
 int mr_io_forward(mr_io *io, size_t index) {
     bool made = io->slot->staged;
-    return emit(io, 0, mr_io_take(io, index), made);
+    uint32_t source = io->slot->sources[index];
+    return emit(io, 0, mr_io_take(io, index), source, made);
 }
 
 static void settle(mr_io *io, const mr_frame *frame, mr_note note, const char *reason) {

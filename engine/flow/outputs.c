@@ -124,6 +124,7 @@ static void discard(mr_instance *instance, mr_slot *slot, size_t first, const ch
         if (output->item.kind == MR_ITEM_FRAME) {
             bool tells = instance->ring.marks_gaps && output->item.frame->format.payload != MR_PAYLOAD_PACKET;
             mr_receipt_note(output->item.frame->receipt, MR_NOTE_DROPPED, instance->self.id, reason);
+            output->item.identity = output->item.frame->identity;
             mr_frame_unref(&output->item.frame);
             output->item.kind = MR_ITEM_GAP;
             output->made = false;
@@ -274,11 +275,10 @@ static bool release(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
 static void free_held(mr_instance *instance, mr_entry_task *entry) {
     bool done = true;
     for (uint64_t n = instance->ring.freed; n < instance->ring.claimed && (done || instance->placement.state_count > 1);
-         n++)
+         n++) {
         done = release(instance, mr_instance_slot(instance, n), entry);
-    while (instance->ring.freed < instance->ring.pushed &&
-           mr_instance_slot(instance, instance->ring.freed)->state == MR_SLOT_FREE)
-        instance->ring.freed++;
+        instance->ring.freed += done && n == instance->ring.freed;
+    }
     if (instance->opening.left && instance->ring.freed == instance->ring.claimed) {
         instance->opening.left = false;
         mr_turns_note(instance->graph->turns, instance->self.source, true);

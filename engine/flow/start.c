@@ -69,6 +69,7 @@ static int open_device(mr_graph *graph, int d) {
     }
     graph->devices[d]->trace = graph->trace;
     graph->devices[d]->trace_context = graph->trace_context;
+    graph->reads_checked |= graph->devices[d]->type->host_reads != NULL;
     if (graph->devices[d]->type->kind != MR_DEVICE_CPU)
         mr_store_pin(graph->store, graph->devices[d]);
     bool simulated = graph->seed && graph->devices[d]->type->kind == MR_DEVICE_SIM;

@@ -210,7 +210,7 @@ static int have_inputs(mr_entry_task *entry, const mr_slot *slot) {
     if (!state->on_host)
         return await_inputs(entry, slot);
     int status = mr_instance_brings_in(entry->instance) ? mr_io_bring_in(&entry->io) : MR_OK;
-    return status ? status : check_inputs(&state->self, slot);
+    return status || !entry->instance->graph->reads_checked ? status : check_inputs(&state->self, slot);
 }
 
 /* A call that is repeated takes its buffers again; those of one pool must not wait for another pool's. */

@@ -48,8 +48,9 @@ static inline void append(lane_queue *lane, const mr_item *item) {
 
 static inline void take_item(lane_queue *lane, mr_item *item) {
     *item = *item_at(lane, 0);
-    lane->first = (lane->first + 1) & (lane->room - 1);
     lane->count--;
+    /* A lane that is often empty stays within a few lines of the cache. */
+    lane->first = lane->count ? (lane->first + 1) & (lane->room - 1) : 0;
     lane->frames -= item->kind == MR_ITEM_FRAME;
 }
 
@@ -90,6 +91,7 @@ static void make_room(lane_queue *lane) {
 
 static void turn_into_gap(mr_item *item, const char *stage, const char *reason) {
     mr_receipt_note(item->frame->receipt, MR_NOTE_DROPPED, stage, reason);
+    item->identity = item->frame->identity;
     mr_frame_unref(&item->frame);
     item->kind = MR_ITEM_GAP;
 }
@@ -387,13 +389,6 @@ bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
 
 void mr_link_tell(mr_link *link) {
     link->params.wake(link->params.context);
-}
-
-bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
-    bool news = false, admitted = mr_link_put(link, item, producer, &news);
-    if (news)
-        mr_link_tell(link);
-    return admitted;
 }
 
 /* Takes the producers to wake, at most `room`, which the caller wakes without the lock; any others are woken here. All

@@ -27,11 +27,16 @@ typedef struct mr_item {
     mr_item_kind kind;
     uint32_t source;
     mr_frame *frame;      /* FRAME: one reference */
-    mr_identity identity; /* FRAME and GONE */
+    mr_identity identity; /* GAP; a frame has its own: mr_item_identity */
     int64_t entered_ns;   /* when it entered the link */
     bool cut_short;       /* END: the source was stopped, and may have had more frames */
     bool leaves;          /* END: its place may have another source later, so that stages do not end with it */
 } mr_item;
+
+/* Of a frame or gap. */
+static inline const mr_identity *mr_item_identity(const mr_item *item) {
+    return item->kind == MR_ITEM_FRAME ? &item->frame->identity : &item->identity;
+}
 
 typedef struct mr_link_params {
     size_t source_count;      /* of the pipeline */
@@ -58,12 +63,17 @@ void mr_link_expect_later(mr_link *link, uint32_t source);
 void mr_link_begin(mr_link *link, uint32_t source);
 
 /* Moves the item in and returns true. If the lane is full and the policy is block, leaves it untouched, notes
- * `producer` (may be NULL) to be woken when there is room, and returns false. */
-bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer);
-/* The same for one of several items that come at once: instead of waking the consumer it sets *news, and the caller
- * calls mr_link_tell after the last of them. */
+ * `producer` (may be NULL) to be woken when there is room, and returns false. If the consumer is to be woken it sets
+ * *news; the caller then calls mr_link_tell, after the last of several items that come at once. */
 bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news);
 void mr_link_tell(mr_link *link);
+/* Both for one item. */
+static inline bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
+    bool news = false, admitted = mr_link_put(link, item, producer, &news);
+    if (news)
+        mr_link_tell(link);
+    return admitted;
+}
 /* Whether the lane has room for one more frame beside `coming` that will be pushed into it. If not, the producer will
  * be woken when more frames are taken from it. */
 bool mr_link_has_room(mr_link *link, uint32_t source, uint32_t coming, mr_task *producer);

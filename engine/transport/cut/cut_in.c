@@ -80,8 +80,7 @@ static void take_frame(cut_in *in, size_t producer, const mr_cut_item *taken, in
     mr_frame *frame = taken->frame;
     mr_ordered thing = {.item = {.kind = MR_ITEM_FRAME,
                                  .source = taken->identity.source,
-                                 .frame = frame,
-                                 .identity = taken->identity},
+                                 .frame = frame},
                         .ticket = taken->ticket,
                         .counted = true};
     if (mr_arrivals_open(in->arrivals, in->instance->graph->ledger, &taken->identity, taken->ticket, &frame->receipt)) {

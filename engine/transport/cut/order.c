@@ -42,7 +42,8 @@ static bool is_before(place a, place b) {
 }
 
 static place place_of(const mr_ordered *thing) {
-    return (place){thing->item.identity.epoch, thing->item.identity.seq};
+    const mr_identity *identity = mr_item_identity(&thing->item);
+    return (place){identity->epoch, identity->seq};
 }
 
 static bool is_rest(const mr_ordered *thing) {

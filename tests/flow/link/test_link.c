@@ -52,7 +52,7 @@ static mr_item frame_item(uint32_t source, uint64_t seq, mr_payload payload, uin
     assert_int_equal(mr_ledger_open(ledger, &frame->identity, &frame->receipt), MR_OK);
     frame->format.payload = payload;
     frame->flags = flags;
-    return (mr_item){.kind = MR_ITEM_FRAME, .source = source, .frame = frame, .identity = frame->identity};
+    return (mr_item){.kind = MR_ITEM_FRAME, .source = source, .frame = frame};
 }
 
 static bool push(mr_link *link, uint32_t source, uint64_t seq) {
@@ -76,7 +76,7 @@ static void expect_item(mr_link *link, mr_item_kind kind, uint32_t source, uint6
     assert_int_equal(item.kind, kind);
     assert_int_equal(item.source, source);
     if (kind != MR_ITEM_END)
-        assert_int_equal(item.identity.seq, seq);
+        assert_int_equal(mr_item_identity(&item)->seq, seq);
     if (kind == MR_ITEM_FRAME) {
         mr_receipt_note(item.frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
         mr_frame_unref(&item.frame);
