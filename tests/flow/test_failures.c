@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/device/device.h"
+#include "engine/device/open/open.h"
 #include "engine/device/sim/sim.h"
 #include "engine/flow/graph.h"
 #include "engine/pipeline/pipeline.h"
@@ -198,11 +199,38 @@ static const mr_stage_type falter_type = {.name = "falter", .summary = "for test
 static const mr_stage_type read_type = {.name = "read", .summary = "for tests", .inputs = one_port,
                                         .process = look_at_number};
 
-/* Of 40 frames every other one is dropped, and what arrives of the others is their own. */
-static void expect_the_others(const char *stages) {
-    const mr_stage_type *types[32] = {&stumble_type, &look_type, &falter_type, &read_type};
-    for (size_t i = 0; flow_stage_types()[i] && i < 27; i++)
-        types[i + 4] = flow_stage_types()[i];
+/* ---- memory of a device that a stage on the host is given -------------------------------------------------------- */
+
+static mr_device *strange;
+static void *strange_memory;
+
+static void keep_memory(void *context) {
+    (void)context;
+}
+
+static int plant(mr_stage *self, mr_io *io) {
+    (void)self;
+    mr_frame *made = NULL;
+    int status = mr_io_derive(io, mr_io_input(io), &made);
+    if (status)
+        return status;
+    mr_buffer *buffer = mr_buffer_wrap(strange_memory, 64, keep_memory, NULL);
+    assert_non_null(buffer);
+    buffer->device = strange;
+    made->plane[0] = (mr_plane){.buffer = buffer, .data = strange_memory, .bytes = 64};
+    return mr_io_emit(io, 0, made);
+}
+
+static const mr_stage_type plant_type = {.name = "plant", .summary = "for tests", .inputs = one_port,
+                                         .outputs = one_port, .process = plant};
+
+/* ---- running them ------------------------------------------------------------------------------------------------ */
+
+/* A pipeline with a source of 40 frames, run to its end; seen and seen_wrong are of it. */
+static void run_stages(const char *stages) {
+    const mr_stage_type *types[32] = {&stumble_type, &look_type, &falter_type, &read_type, &plant_type};
+    for (size_t i = 0; flow_stage_types()[i] && i < 26; i++)
+        types[i + 5] = flow_stage_types()[i];
     char text[512];
     snprintf(text, sizeof text, "version: 1\npipeline: p\nsources: {a: {type: count, frames: 40}}\nstages:\n%s",
              stages);
@@ -213,10 +241,15 @@ static void expect_the_others(const char *stages) {
     assert_int_equal(mr_pipeline_open(&pipeline, &params, &diagnostics), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
-    assert_int_equal(seen, 20);
-    assert_int_equal(seen_wrong, 0);
     mr_pipeline_destroy(&pipeline);
     mr_diagnostics_fini(&diagnostics);
+}
+
+/* Every other frame is dropped, and what arrives of the others is their own. */
+static void expect_the_others(const char *stages) {
+    run_stages(stages);
+    assert_int_equal(seen, 20);
+    assert_int_equal(seen_wrong, 0);
     assert_int_equal(mr_sim_misuses(), 0);
 }
 
@@ -228,12 +261,28 @@ static void late_work_of_a_failed_call_writes_into_nothing_of_others(void **stat
                       "  read: {input: falter}\n");
 }
 
+/* That no misuse was found above, and in other suites, proves something only if it would be. */
+static void what_the_host_must_not_read_is_caught(void **state) {
+    (void)state;
+    assert_int_equal(mr_device_open(&strange, "sim:1", 1, true), MR_OK);
+    assert_int_equal(mr_device_allocate(strange, MR_MEMORY_DEVICE, 64, &strange_memory), MR_OK);
+    run_stages("  scale: {input: a, device: \"sim:0\"}\n"
+               "  plant: {input: scale}\n"
+               "  pass: {input: plant}\n"
+               "  look: {input: pass}\n");
+    assert_int_equal(seen, 0);
+    assert_int_equal(mr_sim_misuses(), 40);
+    mr_device_free(strange, MR_MEMORY_DEVICE, strange_memory);
+    mr_device_destroy(&strange);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_call_fails_alone),
         cmocka_unit_test(the_device_is_lost_at_each_call),
         cmocka_unit_test(the_device_is_lost_at_each_piece_of_work),
         cmocka_unit_test(late_work_of_a_failed_call_writes_into_nothing_of_others),
+        cmocka_unit_test(what_the_host_must_not_read_is_caught),
     };
     return cmocka_run_group_tests(tests, be_quiet_but_for_misuse, NULL);
 }
