@@ -19,8 +19,8 @@
 
 typedef struct mr_picture_pool mr_picture_pool;
 
-/* Memory and number of buffers are those planned for the first output of `stage`. `patches`: pictures that a decoder had
- * to patch up are used, so that the missing parts of stills are to be 0. */
+/* Memory and number of buffers are those planned for the first output of `stage`. `patches`: pictures that a decoder
+ * had to patch up are used, so that the missing parts of stills are to be 0. */
 int mr_picture_pool_create(mr_picture_pool **pool, const mr_stage *stage, bool patches);
 /* Only after every decoder that uses it was freed; frames given out live on. */
 void mr_picture_pool_destroy(mr_picture_pool **pool);

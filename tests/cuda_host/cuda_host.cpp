@@ -69,7 +69,8 @@ void mr_host_do(void *stream, std::function<void()> work) {
 }
 
 /* As mr_host_do, for libraries in C that find it in the program: the arguments are copied. */
-extern "C" void mr_host_do_c(void *stream, void (*function)(const void *arguments), const void *arguments, size_t bytes);
+extern "C" void mr_host_do_c(void *stream, void (*function)(const void *arguments), const void *arguments,
+                             size_t bytes);
 void mr_host_do_c(void *stream, void (*function)(const void *arguments), const void *arguments, size_t bytes) {
     const unsigned char *first = static_cast<const unsigned char *>(arguments);
     std::vector<unsigned char> copy(first, first + bytes);
@@ -256,7 +257,8 @@ cudaError_t cudaFree(void *data) {
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const void *data) {
     int device = device_of(data);
-    *about = {device >= 0 ? cudaMemoryTypeDevice : device == -1 ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered, device};
+    *about = {device >= 0 ? cudaMemoryTypeDevice : device == -1 ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered,
+              device};
     return cudaSuccess;
 }
 

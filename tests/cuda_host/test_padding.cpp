@@ -1,5 +1,5 @@
-/* mr_fill_padding (kernels/preprocess/preprocess_device.h), its threads run one after the other: every pixel beside the picture is
- * put once, and no other pixel. */
+/* mr_fill_padding (kernels/preprocess/preprocess_device.h), its threads run one after the other: every pixel beside the
+ * picture is put once, and no other pixel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-"""YAML as JSON, by the core schema of YAML 1.2: what an editor and a validator make of a pipeline. PyYAML itself follows
-YAML 1.1, where `on` is a boolean and 08 no number."""
+"""YAML as JSON, by the core schema of YAML 1.2: what an editor and a validator make of a pipeline. PyYAML itself
+follows YAML 1.1, where `on` is a boolean and 08 no number."""
 import re
 
 import yaml

@@ -1,4 +1,5 @@
-"""A client for a language server on standard input and output: opens one document and asks what an editor would show."""
+"""A client for a language server on standard input and output:
+opens one document and asks what an editor would show."""
 import json
 import os
 import queue

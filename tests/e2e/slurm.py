@@ -1,6 +1,6 @@
-"""A Slurm of three nodes on this machine, with munge beside it, for as long as a test takes. Everything lies in a folder of
-its own, and nothing of an installed configuration is read. It needs slurmctld, slurmd, srun and munged, and to be root:
-slurmd starts tasks as the user who asked for them."""
+"""A Slurm of three nodes on this machine, with munge beside it, for as long as a test takes. Everything lies in a
+folder of its own, and nothing of an installed configuration is read. It needs slurmctld, slurmd, srun and munged, and
+to be root: slurmd starts tasks as the user who asked for them."""
 import ctypes
 import os
 import pathlib
@@ -125,8 +125,8 @@ class Slurm:
         self.folder.chmod(0o755)
         (self.folder / "state").mkdir()
         control, *ports = free_ports(4)
-        nodes = "\n".join(f"NodeName=n{i + 1} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={port} CPUs=2 "
-                          "State=UNKNOWN" for i, port in enumerate(ports))
+        nodes = "\n".join(f"NodeName=n{i + 1} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={port} "
+                          "CPUs=2 State=UNKNOWN" for i, port in enumerate(ports))
         (self.folder / "slurm.conf").write_text(CONFIG.format(
             host=socket.gethostname(), folder=self.folder, control=control, nodes=nodes))
         adopt_orphans()

@@ -69,7 +69,8 @@ def rtsp(case, *factories, at=0, options=()):
     script = harness.ROOT / "tests/reference/rtsp_server.py"
     server = Server.__new__(Server)
     server.child = subprocess.Popen(["/usr/bin/python3", script, *factories, "--port", str(at), *options],
-                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                    text=True)
     case.addCleanup(server.child.stdout.close)
     case.addCleanup(server.kill)
     said = server.child.stdout.readline().strip()
@@ -86,8 +87,8 @@ def pattern(size="320/240", rate=20, key=20):
 
 
 class Web(http.server.BaseHTTPRequestHandler):
-    """Files of a folder, with ranges, and answers of a status: /status/503. Names need no password unless they begin with
-    "secret"; /to?URL leads there."""
+    """Files of a folder, with ranges, and answers of a status: /status/503. Names need no password unless they begin
+    with "secret"; /to?URL leads there."""
     folder = None
     asked = None
 
@@ -123,8 +124,8 @@ class Web(http.server.BaseHTTPRequestHandler):
 
 
 def web(case, folder, tls=None, base=Web, **fields):
-    """An HTTP server of that folder: its address, and the list of what is asked of it. With `tls`, an SSLContext, over TLS;
-    `fields` are those of its handler, whose class is `base`."""
+    """An HTTP server of that folder: its address, and the list of what is asked of it. With `tls`, an SSLContext, over
+    TLS; `fields` are those of its handler, whose class is `base`."""
     asked = []
     handler = type("Handler", (base,), {"folder": folder, "asked": asked, **fields})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)

@@ -41,8 +41,8 @@ def children_of(pid):
 
 class Watched(Case):
     def start(self, path, *arguments, grace=harness.PATIENT, **options):
-        child = harness.start([MILLRACE, "run", path, *grace, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, **options)
+        child = harness.start([MILLRACE, "run", path, *grace, *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, **options)
         self.addCleanup(child.stderr.close)
         self.addCleanup(child.stdout.close)
         self.addCleanup(child.wait)

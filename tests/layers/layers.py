@@ -1,8 +1,9 @@
-"""The layers of the code hold: which folder may include which, no circle of includes across folders, few files in a folder.
+"""The layers of the code hold: which folder may include which, no circle of includes across folders, few files in a
+folder.
 
 An arrow leads from a file to each file that it includes, and from a header to each source that defines a function which
-the header declares: whoever includes a header depends on those. Arrows to public headers do not count as a layer of their
-own: every folder may include them. There are no exceptions."""
+the header declares: whoever includes a header depends on those. Arrows to public headers do not count as a layer of
+their own: every folder may include them. There are no exceptions."""
 import collections
 import pathlib
 import re
@@ -15,9 +16,9 @@ TOPS = ("engine", "kernels", "pipelines", "proto", "stages", "tests", "tools")
 MOST_FILES = 40     # in one folder
 MOST_IN_CIRCLE = 8  # files of one folder that depend on each other
 
-# What each folder may include, beside itself and the public headers. From the ground up: a folder stands behind all that
-# it includes. The command stands on the public headers, as any other program does, and on engine/base, of which it links a
-# copy if the library is shared.
+# What each folder may include, beside itself and the public headers. From the ground up: a folder stands behind all
+# that it includes. The command stands on the public headers, as any other program does, and on engine/base, of which it
+# links a copy if the library is shared.
 LAYERS = """
 engine/base:
 engine/text: engine/base
@@ -44,9 +45,10 @@ engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/transport/cut: engine/base engine/observe engine/plan engine/flow engine/flow/instance engine/flow/ledger
-    engine/flow/link engine/transport engine/transport/session engine/transport/wire engine/transport/shm engine/transport/zmq
-engine/pipeline: engine/base engine/data engine/text engine/spec engine/plan engine/planner engine/flow engine/flow/executor
-    engine/flow/link engine/transport/cut engine/transport/zmq
+    engine/flow/link engine/transport engine/transport/session engine/transport/wire engine/transport/shm
+    engine/transport/zmq
+engine/pipeline: engine/base engine/data engine/text engine/spec engine/plan engine/planner engine/flow
+    engine/flow/executor engine/flow/link engine/transport/cut engine/transport/zmq
 kernels: engine/base
 kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels
@@ -58,7 +60,8 @@ stages/media: engine/base engine/device engine/device/cuda stages
 stages/live/web: engine/base
 stages/live: engine/base stages stages/media stages/live/web
 stages/source: engine/base stages stages/media stages/live
-stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda stages stages/media
+stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda stages
+    stages/media
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media
@@ -108,7 +111,8 @@ class Code:
         declared, defined = collections.defaultdict(set), collections.defaultdict(set)
         for name, text in self.text.items():
             header = name.endswith(".h")
-            pattern = r"^(?!static|typedef)[a-z_]\w*[^;{}()=#]*?\b(\w+)\([^;{}]*\)" + (r"[^;{}]*;" if header else r"\s*\{")
+            end = r"[^;{}]*;" if header else r"\s*\{"
+            pattern = r"^(?!static|typedef)[a-z_]\w*[^;{}()=#]*?\b(\w+)\([^;{}]*\)" + end
             (declared if header else defined)[name].update(re.findall(pattern, text, re.M))
         by_function = collections.defaultdict(set)
         for name, functions in defined.items():

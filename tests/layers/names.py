@@ -1,5 +1,5 @@
-"""That every extern name of a static library begins with mr_, or millrace__ if protoc-c made it, and that those are hidden
-which no public header marks with MR_API: names.py LIBRARY..."""
+"""That every extern name of a static library begins with mr_, or millrace__ if protoc-c made it, and that those are
+hidden which no public header marks with MR_API: names.py LIBRARY..."""
 import pathlib
 import re
 import subprocess
@@ -8,8 +8,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARIES = sys.argv[1:]
-# What begins with an underscore belongs to the compiler: C++ names of kernels, and marks of sanitizers. NVTX is a library of
-# headers alone, whose weak names are in every object that includes them.
+# What begins with an underscore belongs to the compiler: C++ names of kernels, and marks of sanitizers. NVTX is a
+# library of headers alone, whose weak names are in every object that includes them.
 OURS = re.compile(r"mr_|millrace__|_|nvtx[A-Z]|InitializeInjectionNvtx")
 
 
@@ -25,7 +25,8 @@ def visible_names(library):
     lines = subprocess.run(["readelf", "--wide", "--symbols", library], check=True, capture_output=True,
                            text=True).stdout.splitlines()
     rows = (line.split() for line in lines)
-    return {row[7] for row in rows if len(row) == 8 and row[4] in ("GLOBAL", "WEAK") and row[5] == "DEFAULT" and row[6] != "UND"}
+    return {row[7] for row in rows if len(row) == 8 and row[4] in ("GLOBAL", "WEAK") and row[5] == "DEFAULT"
+            and row[6] != "UND"}
 
 
 def public_names():

@@ -1,5 +1,5 @@
-"""Makes small networks, inputs for them, and what ONNX Runtime's Python and NumPy make of these inputs, for test_model.c
-and test_classify.c. Arrays are written as raw little-endian data, the path of ONNX Runtime's library into
+"""Makes small networks, inputs for them, and what ONNX Runtime's Python and NumPy make of these inputs, for
+test_model.c and test_classify.c. Arrays are written as raw little-endian data, the path of ONNX Runtime's library into
 the file `library`.
 
     models.py FOLDER
@@ -122,8 +122,8 @@ def field(number, content, more=0, least=1):
 
 
 def disguised():
-    """Weights elsewhere again, in fields whose keys have more than 32 bits: protobuf's C++ cuts these and finds the fields
-    of old. ONNX Runtime does load the other file; a key of more than five bytes is not read by it either."""
+    """Weights elsewhere again, in fields whose keys have more than 32 bits: protobuf's C++ cuts these and finds the
+    fields of old. ONNX Runtime does load the other file; a key of more than five bytes is not read by it either."""
     np.full(5, 42, "f4").tofile("disguised.data")
     model = save("disguised", [helper.make_node("Add", ["x", "far"], ["y"])], [("x", TensorProto.FLOAT, ["n", 5])],
                  [("y", TensorProto.FLOAT, ["n", 5])])
@@ -191,8 +191,9 @@ def spoilt():
 
 
 def declared():
-    """Networks that declare themselves in ways of their own: weights listed among the inputs, as old files have it; a size
-    of which nothing is known; an output that is no tensor; one of no declared shape; more inputs than are supported."""
+    """Networks that declare themselves in ways of their own: weights listed among the inputs, as old files have it; a
+    size of which nothing is known; an output that is no tensor; one of no declared shape;
+    more inputs than are supported."""
     weights = [("far", np.ones(5, "f4"))]
     add = [helper.make_node("Add", ["x", "far"], ["y"])]
     rows = ("x", TensorProto.FLOAT, ["n", 5])

@@ -28,7 +28,8 @@ def h264(annex_b, number, timestamp):
         for i, piece in enumerate(pieces):
             place = (0x80 if i == 0 else 0) | (0x40 if i == len(pieces) - 1 else 0)
             payloads.append(bytes([nal[0] & 0xe0 | 28, place | nal[0] & 31]) + piece)
-    return [struct.pack(">BBHII", 0x80, (0x80 if i == len(payloads) - 1 else 0) | 96, (number + i) & 0xffff, timestamp, 5) + payload
+    return [struct.pack(">BBHII", 0x80, (0x80 if i == len(payloads) - 1 else 0) | 96, (number + i) & 0xffff, timestamp,
+                        5) + payload
             for i, payload in enumerate(payloads)]
 
 
@@ -118,7 +119,8 @@ class Server:
             time.sleep(0.005)
 
     def options(self, headers):
-        return b"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\nPublic: OPTIONS, DESCRIBE, SETUP, PLAY, GET_PARAMETER, TEARDOWN\r\n\r\n"
+        return (b"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\n"
+                b"Public: OPTIONS, DESCRIBE, SETUP, PLAY, GET_PARAMETER, TEARDOWN\r\n\r\n")
 
     def describe(self, headers):
         return described(self.wrong.get("sdp", SDP))

@@ -84,7 +84,8 @@ def read_ours():
     frame, gone = said.items
     same((frame.kind, frame.position, frame.source, frame.epoch, frame.seq, frame.sub), (0, 300, 1, 2, 2 ** 40, 4),
          "frame")
-    same((frame.pts_ns, frame.dts_ns, frame.age_ns, frame.remaining_ns, frame.flags), (-5, -2 ** 63, 70, 30, 1), "times")
+    same((frame.pts_ns, frame.dts_ns, frame.age_ns, frame.remaining_ns, frame.flags), (-5, -2 ** 63, 70, 30, 1),
+         "times")
     same((len(said.formats), frame.format), (1, 1), "formats")
     format = said.formats[frame.format - 1]
     same((format.payload, format.pixel, format.width, format.height), (2, 6, 16, 8), "format")
@@ -95,8 +96,8 @@ def read_ours():
     pixels = b"".join(items[1][plane.offset:plane.offset + plane.bytes] for plane in frame.planes)
     same(pixels, bytes(range(192)), "pixels")
     result, = frame.results
-    same((said.names[result.stage - 1], list(result.indices), list(result.scores)), ("classify", [89, -1], [0.75, 0.125]),
-         "classes")
+    same((said.names[result.stage - 1], list(result.indices), list(result.scores)),
+         ("classify", [89, -1], [0.75, 0.125]), "classes")
     same((said.names[result.labels[0] - 1], result.labels[1]), ("cockatoo", 0), "labels")
 
 
@@ -130,8 +131,8 @@ def write_theirs():
     told = subprocess.run([program, "read"], check=True, capture_output=True, input=b"".join(map(framed, given)))
     same(told.stdout.decode().splitlines(), [
         f"kind 2 session {2 ** 63} number 0 run 77 live 1",
-        "kind 4 session 8 number 3 [0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 plane 5:01..05"
-        " by features embedding tensor f32 4 2.5 by classify 7 0.5 owl] [2 0 3/0/0/0 failed]",
+        "kind 4 session 8 number 3 [0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 plane "
+        "5:01..05 by features embedding tensor f32 4 2.5 by classify 7 0.5 owl] [2 0 3/0/0/0 failed]",
         "refused: an envelope whose checksum is wrong",
         "refused: 1 parts of payload, and the envelope has 2",
         "refused: a packet that is not followed by 64 zero bytes",

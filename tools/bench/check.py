@@ -2,9 +2,9 @@
 
     tools/bench/check.py [--millrace build/millrace] [--runs 5]
 
-Each file is checked several times by a process of its own, whose start is part of the time. Medians are shown: of the time
-by the clock and of the processor's (the machine may have other work), in milliseconds; and the exit code, and how many
-bytes were printed. The first line is the start alone."""
+Each file is checked several times by a process of its own, whose start is part of the time. Medians are shown: of the
+time by the clock and of the processor's (the machine may have other work), in milliseconds; and the exit code, and how
+many bytes were printed. The first line is the start alone."""
 import argparse
 import os
 import pathlib
@@ -65,7 +65,8 @@ def files():
     yield "size: 64 MiB of nothing", "\n" * (64 * MIB)
     yield "keys: unknown ones", filled(HEAD, lambda n: f"k{n}: 1\n")
     yield "keys: one, again and again", filled(HEAD, lambda n: "pipeline: x\n")
-    yield "keys: near misses of options", filled(graph + "  preprocess: {input: lobby, ", lambda n: f"siz{n}: 1, ", "}\n")
+    yield ("keys: near misses of options",
+           filled(graph + "  preprocess: {input: lobby, ", lambda n: f"siz{n}: 1, ", "}\n"))
     yield "keys: long ones", filled(HEAD, lambda n: f"{n}{'k' * 800}: 1\n")
     yield "stages: empty ones", filled(graph, lambda n: f"  s{n}: {{}}\n")
     yield "stages: 1,000 without a type", graph + "".join(f"  prepro{n}: {{input: lobby}}\n" for n in range(1000))
@@ -73,7 +74,8 @@ def files():
         f"  s{n}: {{type: \"null\", input: s{(n + 1) % 1000}}}\n" for n in range(1000))
     yield "inputs: all stages from unknown ones", graph + "".join(
         f"  s{n}: {{type: \"null\", input: t{n}}}\n" for n in range(1000))
-    yield "inputs: one stage from unknown ones", filled(graph + "  s: {type: \"null\", input: [", lambda n: f"t{n}, ", "]}\n")
+    yield ("inputs: one stage from unknown ones",
+           filled(graph + "  s: {type: \"null\", input: [", lambda n: f"t{n}, ", "]}\n"))
     yield "inputs: unknown ones beside 10,000 sources", filled(
         HEAD + "sources:\n" + "".join(f"  a{n:04}: {{uri: a}}\n" for n in range(10000)) +
         "stages:\n  s: {type: \"null\", input: [", lambda n: f"b{noise.randrange(10000):04},", "]}\n")
@@ -88,7 +90,8 @@ def files():
         f"  c{n}: {{type: join, join: {{x: a{n}, y: b{n}}}}}\n" for n in range(1, 330))
     yield "devices: a list as long as fits", filled(
         graph + "  preprocess: {input: lobby, size: 8x8, device: [", lambda n: f"d{n}, ", "]}\n")
-    yield "devices: as many as fit", filled(graph + "  decode: {input: lobby}\ndevices:\n", lambda n: f"  d{n}: {{device: cpu}}\n")
+    yield "devices: as many as fit", filled(graph + "  decode: {input: lobby}\ndevices:\n",
+                                            lambda n: f"  d{n}: {{device: cpu}}\n")
     yield "files: 998 written, all the same", graph + "".join(
         f"  s{n}: {{type: jsonl, input: lobby, path: a.jsonl}}\n" for n in range(998))
     yield "variables: nested defaults", graph.replace("lobby.mp4", "'" + "${A:-" * 100000 + "}" * 100000 + "'")

@@ -1,9 +1,10 @@
-"""What a profile expects of a run, beside what the run does: frame rates, medians over rounds in which the two take turns.
+"""What a profile expects of a run, beside what the run does: frame rates, medians over rounds in which the two take
+turns.
 
 The cases: the demo's pipeline, four files at once through one network, a sink that is slower than all before it, and a
-source that keeps to a clock. The rate of a run is counted as the profile counts it, from its first delivered frame on. On
-a machine that others use too, the processor time a frame, which hardly depends on them, tells more than the rate; that of
-a run has its start in it, such as loading a network."""
+source that keeps to a clock. The rate of a run is counted as the profile counts it, from its first delivered frame on.
+On a machine that others use too, the processor time a frame, which hardly depends on them, tells more than the rate;
+that of a run has its start in it, such as loading a network."""
 import argparse
 import json
 import pathlib

@@ -1,25 +1,27 @@
-"""Everything that only a machine with a GPU can tell: builds with CUDA, runs the tests that need a GPU, then benchmarks, NVDEC,
-profiler, sanitizers and ONNX Runtime's CUDA provider, first what is worth most, and prints one JSON object with all figures
-beside what they should be. Progress is told on standard error. Nothing is installed; only --pack fetches (from PyPI).
-tools/bench/README.md has the page of figures, which this fills.
+"""Everything that only a machine with a GPU can tell: builds with CUDA, runs the tests that need a GPU, then
+benchmarks, NVDEC, profiler, sanitizers and ONNX Runtime's CUDA provider, first what is worth most, and prints one JSON
+object with all figures beside what they should be. Progress is told on standard error. Nothing is installed; only
+--pack fetches (from PyPI). tools/bench/README.md has the page of figures, which this fills.
 
     tools/bench/gpu                              builds in build/gpu, then does all of it on cuda:0
     tools/bench/gpu --only tests --only memcheck
     tools/bench/gpu --budget 540 --json r.json --resume
-                                                 as much of it as can be done in 540 seconds; the same command again goes on
-                                                 where that ended. r.json is whole at any time, r.log has all output,
-                                                 r-card.json what plan --assume cuda:1xr-card.json expects rates from
-    tools/bench/gpu --pack FOLDER                builds, and writes all that is needed on a machine with a driver and Python
-                                                 3.11 or later, but without network or toolkit, in pieces of at most 55 MiB
+                                                 as much of it as can be done in 540 seconds; the same command again
+                                                 goes on where that ended. r.json is whole at any time, r.log has all
+                                                 output, r-card.json what plan --assume cuda:1xr-card.json expects
+                                                 rates from
+    tools/bench/gpu --pack FOLDER                builds, and writes all that is needed on a machine with a driver and
+                                                 Python 3.11 or later, but without network or toolkit, in pieces of at
+                                                 most 55 MiB
     tar xf PIECE; python3 FOLDER/gpu.py --resume --json r.json
-                                                 there, after each piece: does what the pieces so far allow. The first is enough
-                                                 for tests and benchmarks
+                                                 there, after each piece: does what the pieces so far allow. The first
+                                                 is enough for tests and benchmarks
     tools/bench/gpu --fill r.json                writes the page of figures from a report
     tools/bench/gpu --built build --device sim:0 --only benchmarks --quick
                                                  as much as can be tried without a GPU
 
-Exit status: 0 all is as it should be, 1 something is not, 64 wrong arguments, 69 there is no GPU, which is found out first, or
-nothing to build with, 75 something is left: time or pieces are missing."""
+Exit status: 0 all is as it should be, 1 something is not, 64 wrong arguments, 69 there is no GPU, which is found out
+first, or nothing to build with, 75 something is left: time or pieces are missing."""
 import argparse
 import ctypes
 import json
@@ -42,8 +44,8 @@ from gpu_report import WRONG_ARGUMENTS, OutOfTime, Report, Stopped, environment_
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PACKED = (HERE / "manifests").is_dir()
-# What pkg-config knows of the libraries that millrace is built with, and Debian's names for them; those without a .pc file by
-# their header.
+# What pkg-config knows of the libraries that millrace is built with, and Debian's names for them; those without a .pc
+# file by their header.
 LIBRARIES = {"libavformat": "libavformat-dev", "libavcodec": "libavcodec-dev", "libavutil": "libavutil-dev",
              "libswscale": "libswscale-dev", "yaml-0.1": "libyaml-dev", "yajl": "libyajl-dev", "libzmq": "libzmq3-dev",
              "libpng": "libpng-dev", "libprotobuf-c": "libprotobuf-c-dev", "liblz4": "liblz4-dev",
@@ -56,7 +58,7 @@ NO_DEVICE, UNFINISHED = 69, 75
 CAPABILITY = (75, 76)
 
 
-# ---- building -----------------------------------------------------------------------------------------------------------
+# ---- building --------------------------------------------------------------------------------------------------------
 
 def missing_to_build():
     os.environ["PATH"] += os.pathsep + "/usr/local/cuda/bin"
@@ -103,7 +105,7 @@ def build(report, folder, architectures):
     return {"ok": True}
 
 
-# ---- the command --------------------------------------------------------------------------------------------------------
+# ---- the command -----------------------------------------------------------------------------------------------------
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
@@ -120,7 +122,8 @@ def make_parser():
     parser.add_argument("--data", type=pathlib.Path, default=HERE if PACKED else ROOT / "build",
                         help="a folder with clips/, models/ and onnxruntime/, as a pack has them")
     parser.add_argument("--architectures",
-                        help="compute capabilities to compile for, as 90; where not given, the GPU's, or all with --pack")
+                        help="compute capabilities to compile for, as 90; where not given, the GPU's, or all with "
+                             "--pack")
     steps = list(gpu_steps.STEPS)
     parser.add_argument("--only", action="append", choices=steps, help="this step; may be given several times")
     parser.add_argument("--again", action="append", choices=steps, help="with --resume: measure this step again")
@@ -130,9 +133,11 @@ def make_parser():
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="for all of it: what is not done then is left")
     parser.add_argument("--resume", action="store_true", help="go on with what the file of --json has")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works")
-    parser.add_argument("--json", type=pathlib.Path, help="write the report there too, and the output of all programs beside it")
+    parser.add_argument("--json", type=pathlib.Path,
+                        help="write the report there too, and the output of all programs beside it")
     parser.add_argument("--fill", type=pathlib.Path, metavar="REPORT", nargs="?", const=pathlib.Path(),
-                        help="only write the page of figures from a report; without REPORT from the one that is kept, if any")
+                        help="only write the page of figures from a report; without REPORT from the one that is kept, "
+                             "if any")
     parser.add_argument("--page", type=pathlib.Path, default=None if PACKED else HERE / "README.md",
                         help="the page of figures; the report it is made of is kept beside it, as gpu.json")
     packing = parser.add_argument_group("packing")
@@ -140,8 +145,10 @@ def make_parser():
     packing.add_argument("--group", action="append", choices=list(gpu_pack.GROUPS), help="only these groups of files")
     packing.add_argument("--piece", type=float, default=55, metavar="MIB", help="how large a piece may be (55)")
     packing.add_argument("--wheels", type=pathlib.Path, default=ROOT / "build/gpu-wheels",
-                         help="a folder with the wheels of tools/requirements-gpu.txt; missing ones are downloaded into it")
-    packing.add_argument("--join", action="store_true", help="in a pack: only join what has come, and tell what is missing")
+                         help="a folder with the wheels of tools/requirements-gpu.txt; missing ones are downloaded "
+                              "into it")
+    packing.add_argument("--join", action="store_true",
+                         help="in a pack: only join what has come, and tell what is missing")
     return parser
 
 
@@ -274,7 +281,8 @@ def make_pack(given):
 def join_pieces():
     waiting = gpu_pack.join(HERE)
     for group, chunks in waiting.items():
-        say(f"{group} ({gpu_pack.GROUPS[group][0]}) is missing: {'all pieces' if chunks is None else ', '.join(chunks)}")
+        say(f"{group} ({gpu_pack.GROUPS[group][0]}) is missing: "
+            f"{'all pieces' if chunks is None else ', '.join(chunks)}")
     return UNFINISHED if waiting else 0
 
 

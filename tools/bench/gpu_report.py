@@ -1,5 +1,5 @@
-"""The report of tools/bench/gpu: results as they come, kept in a file, with the whole output of every program in a log beside
-it."""
+"""The report of tools/bench/gpu: results as they come, kept in a file, with the whole output of every program in a log
+beside it."""
 import json
 import os
 import pathlib
@@ -41,8 +41,8 @@ class Stopped(Exception):
 
 
 class Report(dict):
-    """Every result is written to the file of --json at once, so nothing is lost if the run is killed; a resumed run does
-    not measure again. The log (the same name with .log) has the full output of each program, appended."""
+    """Every result is written to the file of --json at once, so nothing is lost if the run is killed; a resumed run
+    does not measure again. The log (the same name with .log) has the full output of each program, appended."""
 
     def __init__(self, given):
         super().__init__(device=given.device)
@@ -76,14 +76,14 @@ class Report(dict):
                 print("$", *words, f"\n[exit {done[0]}, {done[3]} s]\n{done[1]}{done[2]}", file=file)
 
     def run(self, words, seconds=None, environment=None, folder=None):
-        """As run(). If the budget ends the program it is run again when resumed; if it is then cut once more, although it was
-        the first of its call, more calls would not help, and that is its result."""
+        """As run(). If the budget ends the program it is run again when resumed; if it is then cut once more, although
+        it was the first of its call, more calls would not help, and that is its result."""
         left, most, first = self.left(), seconds or self.given.seconds, self.programs == 0
         if left is not None and left <= 1:
             raise OutOfTime()
         self.programs += 1
-        done = run(words, most if left is None else min(most, left), env={**self.given.environment, **(environment or {})},
-                   cwd=folder)
+        done = run(words, most if left is None else min(most, left),
+                   env={**self.given.environment, **(environment or {})}, cwd=folder)
         self.log(words, done)
         if done[0] is None and left is not None and left < most:
             name, cut = pathlib.Path(words[0]).name, self.setdefault("cut", {})

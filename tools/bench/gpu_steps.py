@@ -49,7 +49,8 @@ sources:
 stages:
   decode: {input: clip, device: cpu}
   preprocess: {input: decode, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128, device: "%(device)s"}
-  features: {input: preprocess, model: "%(models)s/lite0-features.onnx", tensor: features, device: "%(device)s"%(graph)s}
+  features:
+    {input: preprocess, model: "%(models)s/lite0-features.onnx", tensor: features, device: "%(device)s"%(graph)s}
   classify:
     input: features
     weights: "%(models)s/lite0-head.npy"
@@ -63,11 +64,11 @@ def tool(name):
     return shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin:/opt/nvidia/nsight-compute")
 
 
-# ---- the machine --------------------------------------------------------------------------------------------------------
+# ---- the machine -----------------------------------------------------------------------------------------------------
 
 def look_at_machine(report, given):
-    """What there is: libraries that are linked or opened later, and what the command says of the devices. Never resumed:
-    it may be another machine."""
+    """What there is: libraries that are linked or opened later, and what the command says of the devices. Never
+    resumed: it may be another machine."""
     programs = [given.built / name for name in PROGRAMS if (given.built / name).exists()]
     lacking = {pathlib.Path(program).name: gone for program, found in linked(programs, given.environment).items()
                if (gone := [name for name, path in found.items() if not path])}
@@ -84,7 +85,7 @@ def look_at_machine(report, given):
     report.write()
 
 
-# ---- tests --------------------------------------------------------------------------------------------------------------
+# ---- tests -----------------------------------------------------------------------------------------------------------
 
 def counted(text):
     """How many tests of a cmocka program passed, failed and were skipped; some have several groups."""
@@ -95,7 +96,8 @@ def counted(text):
 def run_test(report, given, name):
     if not (given.built / name).exists():
         return {"not_measured": f"there is no {name} in {given.built}"}
-    status, said, wrong, seconds = report.run([given.built / name], environment=given.test_environment, folder=given.scratch)
+    status, said, wrong, seconds = report.run([given.built / name], environment=given.test_environment,
+                                              folder=given.scratch)
     told = {"exit": status, "seconds": seconds, **counted(said + wrong)}
     figures = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     if figures:
@@ -110,11 +112,11 @@ def run_tests(report, given):
     for name in TESTS:
         told = report.ask("tests", name, lambda name=name: run_test(report, given, name))
         if name in DECISIVE and told.get("exit") != 0 and not given.go_on:
-            raise Stopped(f"{name} failed, so nothing else is measured: {told.get('said') or told}; --go-on measures all the "
-                          "same, --again tests runs the tests again")
+            raise Stopped(f"{name} failed, so nothing else is measured: {told.get('said') or told}; --go-on measures "
+                          "all the same, --again tests runs the tests again")
 
 
-# ---- benchmarks ---------------------------------------------------------------------------------------------------------
+# ---- benchmarks ------------------------------------------------------------------------------------------------------
 
 def run_program(report, given, words, environment=None):
     if not (given.built / words[0]).exists():
@@ -143,7 +145,7 @@ def run_plain(report, given):
     measure_benchmarks(report, given, "plain", {"MILLRACE_CUDA_GRAPHS": "0"})
 
 
-# ---- pipelines ----------------------------------------------------------------------------------------------------------
+# ---- pipelines -------------------------------------------------------------------------------------------------------
 
 def run_pipeline(report, given, text, inputs, *arguments):
     """Rows of results, and the summary."""
@@ -168,8 +170,8 @@ def hashes(rows):
 
 
 def run_nvdec(report, given):
-    """The clip as software and as NVDEC decode it, on 1, 4 and 16 streams: perceptual hashes and histograms of all frames, then
-    the rate alone. test_nvdec_card compares the pictures themselves, in every codec."""
+    """The clip as software and as NVDEC decode it, on 1, 4 and 16 streams: perceptual hashes and histograms of all
+    frames, then the rate alone. test_nvdec_card compares the pictures themselves, in every codec."""
     clip = given.data / "clips/1080p.mp4"
     hardware = "require" if given.device.startswith("cuda") else "auto"
 
@@ -180,7 +182,8 @@ def run_nvdec(report, given):
 
     def rate(device, hardware, streams):
         _, summary = run_pipeline(report, given, BARE % {"device": device, "hardware": hardware}, [clip] * streams)
-        return {"frames": summary["ledger"]["delivered"], "per_s": round(summary["ledger"]["delivered"] / summary["wall_s"], 1)}
+        frames = summary["ledger"]["delivered"]
+        return {"frames": frames, "per_s": round(frames / summary["wall_s"], 1)}
     for name in NVDEC_TESTS:
         report.ask("nvdec", name, lambda name=name: run_test(report, given, name))
     if not clip.exists():
@@ -195,7 +198,8 @@ def run_nvdec(report, given):
 
 
 def run_network(report, given):
-    """ONNX Runtime on the device: its test, one image at a time, then the clip with graphs off and on, by 1 and 16 workers."""
+    """ONNX Runtime on the device: its test, one image at a time, then the clip with graphs off and on,
+    by 1 and 16 workers."""
     models, clip = given.data / "models", given.data / "clips/1080p.mp4"
 
     def classes(device, graph, workers):
@@ -216,7 +220,7 @@ def run_network(report, given):
                        lambda graph=graph, workers=workers: classes(given.device, graph, workers))
 
 
-# ---- tools of CUDA's toolkit ----------------------------------------------------------------------------------------------
+# ---- tools of CUDA's toolkit -----------------------------------------------------------------------------------------
 
 def run_ncu(report, given):
     def measure():
@@ -240,9 +244,11 @@ def run_sanitizer(report, given, sanitizer):
     found = tool("compute-sanitizer")
 
     def measure(name):
-        status, said, wrong, seconds = report.run([found, "--tool", sanitizer, "--error-exitcode", "99", given.built / name],
+        status, said, wrong, seconds = report.run([found, "--tool", sanitizer, "--error-exitcode", "99",
+                                                   given.built / name],
                                                   environment=given.test_environment)
-        return {"exit": status, "seconds": seconds, "summary": re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", said + wrong)}
+        summary = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", said + wrong)
+        return {"exit": status, "seconds": seconds, "summary": summary}
     if not found:
         report.ask(sanitizer, "compute-sanitizer", lambda: {
             "missing": "compute-sanitizer",
@@ -253,8 +259,9 @@ def run_sanitizer(report, given, sanitizer):
 
 
 # Step: function, the groups of the pack that it needs.
-STEPS = {"tests": (run_tests, ["programs"]), "benchmarks": (run_benchmarks, ["programs"]), "plain": (run_plain, ["programs"]),
-         "nvdec": (run_nvdec, ["programs", "clips"]), "ncu": (run_ncu, ["programs"]),
+STEPS = {"tests": (run_tests, ["programs"]), "benchmarks": (run_benchmarks, ["programs"]),
+         "plain": (run_plain, ["programs"]), "nvdec": (run_nvdec, ["programs", "clips"]),
+         "ncu": (run_ncu, ["programs"]),
          "memcheck": (lambda report, given: run_sanitizer(report, given, "memcheck"), ["programs"]),
          "racecheck": (lambda report, given: run_sanitizer(report, given, "racecheck"), ["programs"]),
          "network": (run_network, ["programs", "clips", "network", "cuda", "cublas", "cudnn"]),

@@ -1,15 +1,17 @@
 """How many instructions the fused preprocess kernel issues for one picture of the benchmark (1080p NV12 to 224x224 f16,
-centre crop 0.875, bilinear with antialiasing), and what time follows from it, without a GPU: the machine code for sm_90 is cut
-into basic blocks and loops, and a model says how often each is run.
+centre crop 0.875, bilinear with antialiasing), and what time follows from it, without a GPU: the machine code for sm_90
+is cut into basic blocks and loops, and a model says how often each is run.
 
     tools/bench/sass.py [--object build/preprocess_walk_cuda.cu.o] [--counts build/walk_counts.json] [--json]
 
-The model is in this file: filters, tiles and steps are worked out anew from their definitions (kernels/preprocess/filter.h,
-kernels/preprocess/preprocess_walk.h). Where --counts is given, what it says must be what the kernel's source did when it ran on the host
-(test_preprocess_cuda_host writes that file). All counts are of whole warps: lanes that idle are counted. A block that is not
-run by every iteration counts as if it were, except what the model names: ways that this picture does not take.
+The model is in this file: filters, tiles and steps are worked out anew from their definitions
+(kernels/preprocess/filter.h, kernels/preprocess/preprocess_walk.h). Where --counts is given, what it says must be what
+the kernel's source did when it ran on the host (test_preprocess_cuda_host writes that file). All counts are of whole
+warps: lanes that idle are counted. A block that is not run by every iteration counts as if it were, except what the
+model names: ways that this picture does not take.
 
-Exit status: 0 within the limits, 1 not, or the model is not what was counted, 69 there is no cuobjdump or no object, 77 with
+Exit status: 0 within the limits, 1 not, or the model is not what was counted, 69 there is no cuobjdump or no object, 77
+with
 --skip in place of 69."""
 import argparse
 import json
@@ -32,15 +34,16 @@ PICTURES, WIDTH, HEIGHT, SIDE, FRACTION = 64, 1920, 1080, 224, 0.875
 # An H100 SXM: multiprocessors, instructions a cycle of each, cycles that a product of pairs (IDP) keeps one of its four
 # parts busy, clock, and what it copies in its memory, read and written together.
 CARD = {"processors": 132, "issue": 4, "idp_cycles": 2, "hz": 1.755e9, "copy_bytes_per_s": 3.0e12}
-# As the engine has them: rows of a tile, results open at once, samples of a thread down, rows of a thread along, threads of a
-# block, most columns of a tile, samples (1 byte) to which a column's first is aligned.
+# As the engine has them: rows of a tile, results open at once, samples of a thread down, rows of a thread along,
+# threads of a block, most columns of a tile, samples (1 byte) to which a column's first is aligned.
 ROWS, SLOTS, SAMPLES, PAIR_ROWS, THREADS, MOST_COLUMNS = 16, 3, 8, 2, 128, 128
 
 
-# ---- the model ---------------------------------------------------------------------------------------------------------
+# ---- the model -------------------------------------------------------------------------------------------------------
 
 def taps(start, step, count, high):
-    """(first, end) of each result of a triangle as wide as the scale, cut at the border; zero weights at the ends go."""
+    """(first, end) of each result of a triangle as wide as the scale, cut at the border;
+    zero weights at the ends go."""
     result = []
     for i in range(count):
         center = start + (i + 0.5) * step
@@ -55,8 +58,8 @@ def taps(start, step, count, high):
 
 
 def steps_of(rows, last):
-    """Steps that walk down the source rows of one tile, two rows each, for up to SLOTS results at once; and in how many of them a
-    result is finished."""
+    """Steps that walk down the source rows of one tile, two rows each, for up to SLOTS results at once; and in how many
+    of them a result is finished."""
     waiting, slots, steps, finishing = list(rows), [], 0, 0
     while waiting or slots:
         while waiting and len(slots) < SLOTS:
@@ -82,7 +85,8 @@ def warps(threads):
 def walk_of(x, y, columns, step):
     """What is done down one plane: columns of eight samples in warps, and the steps of each of these."""
     starts = [min(f for f, _ in tile) * step // SAMPLES * SAMPLES for tile in cut(x, columns)]
-    jobs = [math.ceil((max(e for _, e in tile) * step - start) / SAMPLES) for tile, start in zip(cut(x, columns), starts)]
+    jobs = [math.ceil((max(e for _, e in tile) * step - start) / SAMPLES)
+            for tile, start in zip(cut(x, columns), starts)]
     last = max(end for _, end in y) - 2
     down = [steps_of(tile, last) for tile in cut(y, ROWS)]
     across = sum(warps(j) for j in jobs)
@@ -113,11 +117,11 @@ def counted_as(m):
     """The model as MR_COUNT counts: events of warps."""
     vectors = sum(m["pairs"] * (m[plane]["wholes"] + 1) for plane in ("luma", "chroma"))
     both = {key: m["luma"][key] + m["chroma"][key] for key in ("jobs", "steps", "finishing", "left")}
-    return {"job": both["jobs"], "step": both["steps"], "finishing": both["finishing"], "left": both["left"], "pair": m["pairs"], "vector": vectors,
-            "unaligned": 0, "edge": 0, "held": 0}
+    return {"job": both["jobs"], "step": both["steps"], "finishing": both["finishing"], "left": both["left"],
+            "pair": m["pairs"], "vector": vectors, "unaligned": 0, "edge": 0, "held": 0}
 
 
-# ---- how often blocks are run ----------------------------------------------------------------------------------------------
+# ---- how often blocks are run ----------------------------------------------------------------------------------------
 
 def has(block, opcode, text=""):
     return any(o.startswith(opcode) and text in operands for _, _, o, operands in block.code)
@@ -131,19 +135,21 @@ class Counts:
         blocks = graph.blocks
         inner = {h: body for h, (body, _) in graph.loops.items()
                  if not any(o != h and o in body for o in graph.loops)}
-        # Down: loops with products and a vector of weights but nothing from the block's memory. Those that read whole words
-        # are the ways taken; which plane's they are the selection of bytes tells.
+        # Down: loops with products and a vector of weights but nothing from the block's memory. Those that read whole
+        # words are the ways taken; which plane's they are the selection of bytes tells.
         walks = {h: body for h, (body, _) in graph.loops.items()
                  if any(has(blocks[n], "IDP") for n in body) and any(has(blocks[n], "PRMT") for n in body)
                  and not any(has(blocks[n], "LDS") for n in body)}
         walks = {h: body for h, body in walks.items() if not any(o != h and walks[o] < body for o in walks)}
-        aligned = {h: body for h, body in walks.items() if h in inner and any(has(blocks[n], "LDG.E.EF.64") for n in body)}
+        aligned = {h: body for h, body in walks.items() if h in inner
+                   and any(has(blocks[n], "LDG.E.EF.64") for n in body)}
         self.luma = [h for h, body in aligned.items() if any(has(blocks[n], "PRMT", "0x7362") for n in body)]
         self.chroma = [h for h, body in aligned.items() if any(has(blocks[n], "PRMT", "0x7351") for n in body)]
         self.others = [h for h in walks if h not in self.luma + self.chroma]
         self.vectors = sorted(h for h, body in inner.items() if any(has(blocks[n], "LDS") for n in body))
         if len(self.luma) != 1 or len(self.chroma) != 1 or len(self.vectors) != 2:
-            raise ValueError(f"not the loops of this kernel: luma {self.luma}, chroma {self.chroma}, along {self.vectors}")
+            raise ValueError(f"not the loops of this kernel: luma {self.luma}, chroma {self.chroma}, along "
+                             f"{self.vectors}")
         around = {h: body for h, (body, _) in graph.loops.items()}
         self.around = around
         self.jobs = {self.outermost(around, self.luma[0]), self.outermost(around, self.chroma[0])}
@@ -171,7 +177,8 @@ class Counts:
                 self.put(body, 0, "samples that are not aligned, or at the edge: none here")
         self.put(self.only_before(*self.others), 0, "samples that are not aligned, or at the edge: none here")
         for name, header in (("luma", self.luma[0]), ("chroma", self.chroma[0])):
-            self.put(g.loops[self.outermost(self.around, header)][0], m[name]["jobs"], f"{name}, columns that are walked down")
+            self.put(g.loops[self.outermost(self.around, header)][0], m[name]["jobs"],
+                     f"{name}, columns that are walked down")
         for header, name in zip(self.vectors, ("luma", "chroma")):
             self.put(g.loops[header][0], m["pairs"] * m[name]["wholes"], f"{name}, whole vectors along")
         self.count_heads()
@@ -214,11 +221,13 @@ class Counts:
         return seen
 
     def count_heads(self):
-        """One of the blocks for vectors that are not whole is taken for each plane: the one with its number of products."""
+        """One of the blocks for vectors that are not whole is taken for each plane:
+        the one with its number of products."""
         g, split = self.graph, self.vectors[0]
         heads = [n for n in g.loops[self.items][0] if g.innermost(n) == self.items and g.blocks[n].count("IDP")]
         # Per pair of weights: low and high bytes, two columns, rows, parts.
-        for name, parts, some in (("luma", 1, [n for n in heads if n < split]), ("chroma", 2, [n for n in heads if n > split])):
+        for name, parts, some in (("luma", 1, [n for n in heads if n < split]),
+                                  ("chroma", 2, [n for n in heads if n > split])):
             products = 4 * PAIR_ROWS * parts * self.m[name]["head"]
             taken = [n for n in some if g.blocks[n].count("IDP") == products]
             if len(taken) != 1:
@@ -227,11 +236,11 @@ class Counts:
             self.put(some, 0, f"{name}, other first vectors")
 
 
-# ---- what follows ------------------------------------------------------------------------------------------------------------
+# ---- what follows ----------------------------------------------------------------------------------------------------
 
 def held_by(code, used):
-    """What every instance is held to: registers, bytes of its own in the card's memory or instructions that use them, and those
-    that divisions begin with."""
+    """What every instance is held to: registers, bytes of its own in the card's memory or instructions that use them,
+    and those that divisions begin with."""
     opcodes = [opcode for _, _, opcode, _ in code]
     local = sum(opcode.split(".")[0] in ("STL", "LDL") for opcode in opcodes)
     divisions = sum(opcode.startswith(("MUFU.RCP", "I2F.RP", "I2F.U32.RP", "F2I.FTZ.U32.TRUNC.NTZ", "CALL"))
@@ -310,7 +319,8 @@ def main():
         return 69 if not options.skip else 77
     benchmarked = [name for name in code if KERNEL in name]
     if len(benchmarked) != 1 or len(code) != INSTANCES:
-        print(f"sass.py: {options.object} has {len(code)} kernels, not {INSTANCES} and {KERNEL} among them", file=sys.stderr)
+        print(f"sass.py: {options.object} has {len(code)} kernels, not {INSTANCES} and {KERNEL} among them",
+              file=sys.stderr)
         return 1
     graph = Graph(code[benchmarked[0]])
     counts, result = summary(graph, code[benchmarked[0]], used[benchmarked[0]], m)

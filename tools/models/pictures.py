@@ -10,7 +10,8 @@ BYTES = 224 * 224 * 3
 
 
 def read(path, every=1):
-    """Each `every`-th picture of a video, or the one of an image file, as float32 N x 3 x 224 x 224, (x - 127) / 128."""
+    """Each `every`-th picture of a video, or the one of an image file, as float32 N x 3 x 224 x 224,
+    (x - 127) / 128."""
     choose = f"select=not(mod(n\\,{every}))," if every > 1 else ""
     command = ["ffmpeg", "-v", "error", "-nostdin", "-i", str(path), "-vf", choose + FILTER, "-fps_mode", "passthrough",
                "-f", "rawvideo", "-"]

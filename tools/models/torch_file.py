@@ -1,9 +1,9 @@
 """Reads a state dictionary from PyTorch's legacy (not zip) file format without PyTorch.
 
-Such a file is four pickles (magic number, protocol version, facts about the machine, the dictionary), a fifth with the keys
-of the storages in the order they follow, and then for each storage its number of elements (int64) and its raw data. Only the
-few names that a dictionary of tensors needs can be unpickled; a file that asks for any other is refused, since a pickle may
-otherwise call whatever it likes.
+Such a file is four pickles (magic number, protocol version, facts about the machine, the dictionary), a fifth with the
+keys of the storages in the order they follow, and then for each storage its number of elements (int64) and its raw
+data. Only the few names that a dictionary of tensors needs can be unpickled; a file that asks for any other is refused,
+since a pickle may otherwise call whatever it likes.
 """
 
 import collections
@@ -14,7 +14,8 @@ import numpy
 
 MAGIC = 0x1950A86A20F9469CFC6C
 VERSION = 1001
-DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "LongStorage": "<i8", "IntStorage": "<i4"}
+DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "LongStorage": "<i8",
+          "IntStorage": "<i4"}
 
 
 class FormatError(ValueError):

@@ -1,5 +1,5 @@
-"""`millrace help`: its topics are the documents' own words, its manual pages are such to groff and know every option, and
-its completions complete in bash and zsh."""
+"""`millrace help`: its topics are the documents' own words, its manual pages are such to groff and know every option,
+and its completions complete in bash and zsh."""
 import collections
 import os
 import pathlib
@@ -77,8 +77,8 @@ class Topics(Case):
         told = call([MILLRACE, "help", "format"])
         self.assertEqual((told.returncode, told.stdout), (64, ""))
         self.assertIn('did you mean "formats"?', told.stderr)
-        for arguments in (["formats", "nodes"], ["--man", "bash"], ["--completion", "fish"], ["formats", "--man", "millrace"],
-                          ["--man", "millrace", "--completion", "bash"]):
+        for arguments in (["formats", "nodes"], ["--man", "bash"], ["--completion", "fish"],
+                          ["formats", "--man", "millrace"], ["--man", "millrace", "--completion", "bash"]):
             self.assertEqual(call([MILLRACE, "help", *arguments]).returncode, 64, arguments)
 
 
@@ -139,7 +139,8 @@ class Completion(Case):
     def bash(self, *typed):
         """The words that stand for the last one typed."""
         script = self.write(call([MILLRACE, "help", "--completion", "bash"]).stdout, "millrace.bash")
-        line = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _millrace; printf "%s\\n" "${COMPREPLY[@]}"'
+        line = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _millrace; '
+                'printf "%s\\n" "${COMPREPLY[@]}"')
         done = call(["bash", "-c", line, "bash", script, "millrace", *typed])
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return set(done.stdout.split())
@@ -163,9 +164,10 @@ class Completion(Case):
         (folder / "_millrace").write_text(call([MILLRACE, "help", "--completion", "zsh"]).stdout)
         (self.folder / "clip.mp4").write_text("")
         for typed, expected in (("millrace chec\t", "millrace check "), ("millrace run --fail-on\t", "--fail-on-loss "),
-                                ("millrace run --audi\t", "--audit="), ("millrace run p.yaml --log=warn\t", "--log=warning "),
-                                ("millrace inspect json\t", "inspect jsonl "), ("millrace help exit\t", "help exit-codes "),
-                                ("millrace run cl\t", "run clip.mp4 ")):
+                                ("millrace run --audi\t", "--audit="),
+                                ("millrace run p.yaml --log=warn\t", "--log=warning "),
+                                ("millrace inspect json\t", "inspect jsonl "),
+                                ("millrace help exit\t", "help exit-codes "), ("millrace run cl\t", "run clip.mp4 ")):
             self.assertIn(expected, self.zsh(folder, typed, expected), typed)
 
     def zsh(self, folder, typed, expected):
@@ -173,10 +175,12 @@ class Completion(Case):
         child, terminal = pty.fork()
         if child == 0:
             os.chdir(self.folder)
-            os.execvpe("zsh", ["zsh", "-f", "-i"], {"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(self.folder)})
+            os.execvpe("zsh", ["zsh", "-f", "-i"], {"PATH": os.environ["PATH"], "TERM": "dumb",
+                                                    "HOME": str(self.folder)})
         shown, until = "", time.monotonic() + TIMEOUT / 10
         try:
-            os.write(terminal, f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D; PS1=rea; PS1+='dy> '\n".encode())
+            begin = f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D; PS1=rea; PS1+='dy> '\n"
+            os.write(terminal, begin.encode())
             sent = False
             while time.monotonic() < until and not (sent and expected in shown):
                 if select.select([terminal], [], [], 0.1)[0]:

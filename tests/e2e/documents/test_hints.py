@@ -18,8 +18,8 @@ WORD = r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[^\s,{}\[\]#"\':]+(?::[^\s,{}\[\]]+)*'
 
 def check(paths, verb="check"):
     """The diagnostics of each file."""
-    done = subprocess.run([harness.MILLRACE, verb, "--format", "json", *map(str, paths)], capture_output=True, text=True,
-                          cwd=pathlib.Path(paths[0]).parent, timeout=harness.TIMEOUT)
+    done = subprocess.run([harness.MILLRACE, verb, "--format", "json", *map(str, paths)], capture_output=True,
+                          text=True, cwd=pathlib.Path(paths[0]).parent, timeout=harness.TIMEOUT)
     diagnostics = [one["diagnostics"] for one in json.loads(done.stdout)["files"]]
     for one in (one for file in diagnostics for one in file):
         one["message"] = re.sub(r"[^( ]*\.yaml:\d+:\d+", "PLACE", one["message"])
@@ -104,8 +104,8 @@ def apply(text, one):
     limit = re.match(r"write (memory: \d+MiB),", hint)
     if limit:
         return re.sub(r"memory: \w+", limit[1], text, count=1)
-    if re.match("remove (it$|it:|`[a-z_]+`)", hint) and re.search(r"unknown key|\.[a-z_]+: .* (frame at a time|with|says)",
-                                                                message):
+    needless = re.search(r"unknown key|\.[a-z_]+: .* (frame at a time|with|says)", message)
+    if re.match("remove (it$|it:|`[a-z_]+`)", hint) and needless:
         return without(text, at if "unknown key" in message else text.rfind(hint.split("`")[1], 0, at))
     return rename(text, at, hint, message) or write(text, at, hint, message)
 
@@ -243,12 +243,13 @@ class Planned(harness.Case):
         for name, size in (("a.png", (300, 200)), ("b.jpg", (300, 200)), ("c.png", (30, 20))):
             PIL.Image.new("RGB", size).save(self.folder / name)
         text = self.stages("results: {type: jsonl, input: decode, path: out.jsonl}").replace(
-            '"lavfi:testsrc=size=64x48:duration=1"', "'*.*g'").replace("input: lobby}", "input: lobby, max_pixels: 10000}")
+            '"lavfi:testsrc=size=64x48:duration=1"', "'*.*g'").replace("input: lobby}",
+                                                                       "input: lobby, max_pixels: 10000}")
         done = harness.call([harness.MILLRACE, "run", self.write(text), "--log", "info"])
         self.assertEqual(done.returncode, 0, done.stderr)
         for name in ("a.png", "b.jpg"):
-            self.assertRegex(done.stderr, rf"{name} is 300x200, larger than max_pixels \(10000\) allows: raise max_pixels "
-                                          r"of decode\n")
+            self.assertRegex(done.stderr, rf"{name} is 300x200, larger than max_pixels \(10000\) allows: raise "
+                                          r"max_pixels of decode\n")
         self.assertNotIn("damaged", done.stderr)
         self.assertEqual(len((self.folder / "out.jsonl").read_text().splitlines()), 1)
         raised = harness.call([harness.MILLRACE, "run", self.folder / "pipeline.yaml", "--set",

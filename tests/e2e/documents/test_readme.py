@@ -15,7 +15,8 @@ README, PIPELINES, COMMAND, WRITING = (ROOT / name for name in (
     "README.md", "pipelines/README.md", "tools/README.md", "stages/WRITING.md"))
 FOLDERS = ("engine", "kernels", "pipelines", "proto", "stages", "tests", "tools")
 DOCUMENTS = {path: path.read_text()
-             for path in (ROOT / "README.md", *sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*.md")))}
+             for path in (ROOT / "README.md", *sorted(path for name in FOLDERS
+                                                      for path in (ROOT / name).rglob("*.md")))}
 
 
 def blocks(language, document):
@@ -74,15 +75,16 @@ class Readme(Case):
         for document in DOCUMENTS:
             for text in blocks("c", document):
                 path = self.write(text, "program.c")
-                done = call(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT}/engine/include",
-                             f"-I{ROOT}", path])
+                done = call(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                             f"-I{ROOT}/engine/include", f"-I{ROOT}", path])
                 self.assertEqual(done.returncode, 0, f"{document}\n{done.stderr}")
                 count += 1
         self.assertGreaterEqual(count, 4)
 
     def test_the_lessons_show_the_files(self):
         shown = blocks("c", WRITING)
-        self.assertEqual(shown, [(ROOT / name).read_text() for name in ("stages/sink/null.c", "pipelines/plugin/darkness.c")])
+        self.assertEqual(shown, [(ROOT / name).read_text()
+                                 for name in ("stages/sink/null.c", "pipelines/plugin/darkness.c")])
 
     def test_the_stage_of_readme_runs(self):
         _, stage = blocks("c", README)
@@ -94,10 +96,12 @@ class Readme(Case):
         done = call([MILLRACE, "run", path, *option, "--json"], cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         ledger = json.loads(done.stdout)["ledger"]
-        self.assertEqual((ledger["delivered"], ledger["absorbed"]), (4, [{"stage": "evens", "reason": "odd", "frames": 3}]))
+        self.assertEqual((ledger["delivered"], ledger["absorbed"]),
+                         (4, [{"stage": "evens", "reason": "odd", "frames": 3}]))
 
     def test_the_commands_run(self):
-        commands = [command for text in DOCUMENTS.values() for command in re.findall(r"^    (build/millrace .*)$", text, re.M)]
+        commands = [command for text in DOCUMENTS.values()
+                    for command in re.findall(r"^    (build/millrace .*)$", text, re.M)]
         self.assertTrue(commands)
         need_models()
         shop = self.shop()
@@ -105,7 +109,8 @@ class Readme(Case):
             command, _, kept = command.partition(" > ")
             here = ("units", "jobs", "lobby.jsonl", "lobby.svg", "keys", "trace.json", "costs.json",
                     "lobby.checkpoint", "shop.jsonl")
-            files = {"lobby.mp4": SAMPLES / "realshort.mp4", "shop": shop, **{name: self.folder / name for name in here}}
+            files = {"lobby.mp4": SAMPLES / "realshort.mp4", "shop": shop,
+                     **{name: self.folder / name for name in here}}
             words = [files.get(word, word) for word in shlex.split(command)[1:]]
             done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True,
                                   env={**os.environ, "MODELS": str(MODELS)})
@@ -131,14 +136,16 @@ class Readme(Case):
         shop = self.shop()
         environment = {**os.environ, "MODELS": str(MODELS)}
         command = re.search(r"^    build/millrace (run .* --input shop .*)$", DOCUMENTS[PIPELINES], re.M)[1]
-        words = [{"shop": shop, "shop.jsonl": self.folder / "shop.jsonl"}.get(word, word) for word in shlex.split(command)]
+        words = [{"shop": shop, "shop.jsonl": self.folder / "shop.jsonl"}.get(word, word)
+                 for word in shlex.split(command)]
         done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True, env=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         (recipe,) = [text for text in blocks("python", PIPELINES) if "linalg" in text]
         done = subprocess.run([sys.executable, "-c", recipe], cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         line = re.search(r"`(classify: \{input: features, weights: shop.npy.*\})`", DOCUMENTS[PIPELINES])[1]
-        text = (ROOT / "pipelines/features.yaml").read_text().replace("input: features, features: true", "input: classify")
+        text = (ROOT / "pipelines/features.yaml").read_text().replace("input: features, features: true",
+                                                                      "input: classify")
         path = self.write(text.replace("  results:", f"  {line}\n  results:"))
         run = self.run_pipeline(path, "--input", shop, "--set", "sources.video.labels=true", environment=environment)
         self.assertEqual(len(run.rows), 8)
@@ -162,8 +169,8 @@ class Readme(Case):
     def test_a_result_is_what_is_printed(self):
         need_models()
         shown = json.loads(blocks("json", README)[0])
-        done = subprocess.run([MILLRACE, "run", "pipelines/classify-video.yaml", "--set", "stages.classify.top_k=2"], cwd=ROOT,
-                              capture_output=True, text=True, env={**os.environ, "MODELS": str(MODELS)})
+        done = subprocess.run([MILLRACE, "run", "pipelines/classify-video.yaml", "--set", "stages.classify.top_k=2"],
+                              cwd=ROOT, capture_output=True, text=True, env={**os.environ, "MODELS": str(MODELS)})
         self.assertEqual(done.returncode, 0, done.stderr)
         (row,) = [row for row in map(json.loads, done.stdout.splitlines()) if row["seq"] == shown["seq"]]
         for one, other in zip(row["classes"], shown["classes"], strict=True):
@@ -197,7 +204,8 @@ class Readme(Case):
                          | {"include/millrace"})
 
     def test_the_version_is_that_of_the_headers(self):
-        (version,) = re.findall(r'define MILLRACE_VERSION "(.*)"', (ROOT / "engine/include/millrace/version.h").read_text())
+        (version,) = re.findall(r'define MILLRACE_VERSION "(.*)"',
+                                (ROOT / "engine/include/millrace/version.h").read_text())
         self.assertIn(f"prints the version, {version}", DOCUMENTS[README])
         self.assertEqual(headings(DOCUMENTS[ROOT / "tools/CHANGELOG.md"], "##")[0], version)
 
@@ -222,14 +230,16 @@ class Readme(Case):
             self.assertIn(f"\n    {name}\n", DOCUMENTS[README])
 
     def test_suites_that_are_run_are_there(self):
-        named = [name for text in DOCUMENTS.values() for name in re.findall(r"ctest --test-dir \S+\s-R\s([a-z_]+)", text)]
+        named = [name for text in DOCUMENTS.values()
+                 for name in re.findall(r"ctest --test-dir \S+\s-R\s([a-z_]+)", text)]
         suites = {path.stem for path in (ROOT / "tests").rglob("test_*.c")} | {"layers"}
         self.assertTrue(named)
         self.assertLessEqual(set(named), suites)
 
     def test_scripts_are_there(self):
         """What they do is tested where they are (test_bundle, test_gpu_script)."""
-        named = {name for text in DOCUMENTS.values() for name in re.findall(r"(?:^    |`)(tools/[a-z/_]+)(?= |$|`)", text, re.M)}
+        named = {name for text in DOCUMENTS.values()
+                 for name in re.findall(r"(?:^    |`)(tools/[a-z/_]+)(?= |$|`)", text, re.M)}
         self.assertGreater(len(named), 5)
         for name in named:
             path = ROOT / name
@@ -259,7 +269,8 @@ class Readme(Case):
                     "WATCHDOG_PID", "NVIDIA_TF32_OVERRIDE"}
         sources = [path.read_text() for name in ("engine", "stages", "kernels", "tools/millrace")
                    for path in (ROOT / name).rglob("*.[ch]")]
-        read = {name for text in sources for name in re.findall(r'(?:getenv|take_number|take_from_environment)\("([A-Z_0-9]+)"', text)}
+        read = {name for text in sources
+                for name in re.findall(r'(?:getenv|take_number|take_from_environment)\("([A-Z_0-9]+)"', text)}
         told = set(re.findall(r"`([A-Z][A-Z_0-9]+)`", " ".join(table("variable", COMMAND))))
         self.assertGreater(len(read), 15)
         self.assertEqual({name for name in read - told - internal if not name.startswith("SLURM_")}, set())

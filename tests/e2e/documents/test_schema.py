@@ -19,8 +19,8 @@ MODELINE = "# yaml-language-server: $schema="
 
 # What the parser says of mistakes in syntax, keys, types and ranges: those a schema has to see, but for a few.
 OF_FORM = re.compile(
-    r"not YAML|not UTF-8|zero byte|second document|not a (millrace )?pipeline|file is empty|expected .*, found|is out of range|"
-    r"unknown key|is missing|unknown type|is a (stage|source), not|it has no input\n|has both|"
+    r"not YAML|not UTF-8|zero byte|second document|not a (millrace )?pipeline|file is empty|expected .*, found|is out "
+    r"of range|unknown key|is missing|unknown type|is a (stage|source), not|it has no input\n|has both|"
     r"duplicate key|not closed by a brace|are not accepted|the pipeline has no|cannot be the id|nested more than")
 UNSEEN = {
     "size-zero.yaml": "the range of a value such as 0x224 is within a text",
@@ -155,15 +155,16 @@ class Values(Case):
     """The schema beside the parser, which does not know it: each option with each of many values, one pipeline each.
     What the parser takes the schema takes; what it refuses the schema refuses, but for what is within a text."""
 
-    VALUES = ("true", "false", "yes", "0", "1", "-1", "+7", "4", "300", "70000", "99999999999", "1.5", "-0.25", ".5", "5.",
-              "1e3", "20ms", "1.5 s", "-3s", "2m", "20", "20parsec", "64MiB", "1.5GB", "9000", "12 kB", "30fps", "29.97",
-              "30000/1001", "30/0", "25 /s", "224x224", "224x", "x224", "1x2x3", "I420 1280x720", "f32 3x224x224", "u8",
-              "packet", "I421 8x8", "RGB24 8", "text", "\"\"", "' '", "\"8\"", "\"true\"", "\"20ms\"", "null", "~", "",
-              "[]", "[1]", "[1, 2, 3]", "[1, 2, 3, 4, 5]", "[a, b]", "[a, null]", "[[1]]", "{}", "{a: b}", "{a: [1]}",
-              "{size: 4}", "{size: 4, timeout: 5ms}", "{size: 4, when_full: block}", "{size: many}", "{sizes: 4}",
-              "{x: 1, y: 2, width: 3, height: 4}", "{width: 3}", "${MR_TEST_SET}", "\"${MR_TEST_NONE:-1}\"", "$1", "-")
-    # A value with a unit, in quotes or made of two numbers is one text for a schema, which does not see its range; nor what
-    # a variable holds, nor how a number was written (JSON has one kind), nor a division by 0.
+    VALUES = ("true", "false", "yes", "0", "1", "-1", "+7", "4", "300", "70000", "99999999999", "1.5", "-0.25", ".5",
+              "5.", "1e3", "20ms", "1.5 s", "-3s", "2m", "20", "20parsec", "64MiB", "1.5GB", "9000", "12 kB", "30fps",
+              "29.97", "30000/1001", "30/0", "25 /s", "224x224", "224x", "x224", "1x2x3", "I420 1280x720",
+              "f32 3x224x224", "u8", "packet", "I421 8x8", "RGB24 8", "text", "\"\"", "' '", "\"8\"", "\"true\"",
+              "\"20ms\"", "null", "~", "", "[]", "[1]", "[1, 2, 3]", "[1, 2, 3, 4, 5]", "[a, b]", "[a, null]", "[[1]]",
+              "{}", "{a: b}", "{a: [1]}", "{size: 4}", "{size: 4, timeout: 5ms}", "{size: 4, when_full: block}",
+              "{size: many}", "{sizes: 4}", "{x: 1, y: 2, width: 3, height: 4}", "{width: 3}", "${MR_TEST_SET}",
+              "\"${MR_TEST_NONE:-1}\"", "$1", "-")
+    # A value with a unit, in quotes or made of two numbers is one text for a schema, which does not see its range; nor
+    # what a variable holds, nor how a number was written (JSON has one kind), nor a division by 0.
     UNSEEN = ("5.", "1e3", "+7", "30/0")
     SPELT = re.compile(r"""^["']|[0-9] ?[a-zA-Z/]|^\$""")
 
@@ -198,12 +199,14 @@ class Values(Case):
         agreed = {True: 0, False: 0}
         for (path, where, option, value), parsed in zip(cases, told):
             complaints = [one["message"] for one in parsed["diagnostics"]
-                          if re.match(rf"{where}[.:] ?{option['name']}|{where}: unknown key|.*not YAML", one["message"])]
+                          if re.match(rf"{where}[.:] ?{option['name']}|{where}: unknown key|.*not YAML",
+                                      one["message"])]
             of_form = [one for one in complaints if OF_FORM.search(one)]
             wrong, both = errors(path.read_text()), f"{path.read_text()}\n{complaints}"
             if wrong:
                 self.assertTrue(complaints, f"{both}\n{wrong}")
-            elif of_form and not ("${" in value or value in self.UNSEEN or (self.SPELT.search(value) and "out of range" in of_form[0])):
+            elif of_form and not ("${" in value or value in self.UNSEEN
+                                  or (self.SPELT.search(value) and "out of range" in of_form[0])):
                 self.fail(f"the schema takes it: {both}")
             agreed[bool(wrong)] += 1
         self.assertGreater(min(agreed.values()), 300, agreed)
@@ -241,7 +244,8 @@ class Editor(Case):
 
     def test_mistakes_are_marked(self):
         text = self.TEXT % FILE.name
-        for old, new, line, words in (("nonref", "nonrefs", 9, '"nonkey"'), ("size: 224x224", "size: big", 13, "pattern"),
+        for old, new, line, words in (("nonref", "nonrefs", 9, '"nonkey"'),
+                                      ("size: 224x224", "size: big", 13, "pattern"),
                                       ("type: jsonl, input: small, features: true", "type: images, input: small", 15,
                                        'Missing property "path"'),
                                       ("features: true", "feature: true", 15, "feature"),

@@ -26,7 +26,8 @@ class Away(Live):
         found = {}
         for row in self.rows():
             found.setdefault(row.get("epoch", 0), []).append(row)
-        return [rows for _, rows in sorted(found.items()) if all(row.get("away", False) == wanted["away"] for row in rows)]
+        return [rows for _, rows in sorted(found.items())
+                if all(row.get("away", False) == wanted["away"] for row in rows)]
 
     def shown(self, row):
         """A picture: its size, and a digest of it."""
@@ -36,8 +37,8 @@ class Away(Live):
 
     def recorded(self, folder):
         """How many pictures the files there have."""
-        told = [subprocess.run(["ffprobe", "-v", "error", "-count_packets", "-show_entries", "stream=nb_read_packets", "-of",
-                                "csv=p=0", path], check=True, capture_output=True, text=True).stdout
+        told = [subprocess.run(["ffprobe", "-v", "error", "-count_packets", "-show_entries", "stream=nb_read_packets",
+                                "-of", "csv=p=0", path], check=True, capture_output=True, text=True).stdout
                 for path in (self.folder / folder).glob("*.mp4")]
         return sum(map(int, told))
 
@@ -50,7 +51,8 @@ class Away(Live):
     def test_killed_stopped_and_back(self):
         """Not there at first, then there, stopped, killed, and back with pictures of the same size."""
         at = streams.port()
-        child = self.begin({"cam": f"uri: 'rtsp://127.0.0.1:{at}/a', on_away: picture, size: 640x360, stall: 1s, {SOON}"},
+        child = self.begin({"cam": f"uri: 'rtsp://127.0.0.1:{at}/a', on_away: picture, size: 640x360, "
+                                   f"stall: 1s, {SOON}"},
                            results=STAGES)
         self.await_rows(child, 2, away=True)
         self.assertIn(self.ask()["cam"]["state"], ("away", "connecting"))
@@ -74,7 +76,8 @@ class Away(Live):
         self.assertEqual({row.get("epoch", 0) for rows in stills for row in rows}, {0, 2})
         self.assert_times_go_on(self.rows())
         self.check_pictures(*stills)
-        # All are in the ledger, and counted apart as well; the stage that copies packets of the camera has none of them.
+        # All are in the ledger, and counted apart as well; the stage that copies packets of the camera has none of
+        # them.
         self.assertEqual(summary["connection"]["stills"], sum(map(len, stills)))
         self.assertEqual(summary["in"], len(self.rows()) + sum(line["frames"] for line in summary["dropped"]
                                                                if line["reason"] != "away"))
@@ -86,7 +89,8 @@ class Away(Live):
         self.assertEqual(self.recorded("events"), live)
 
     def check_pictures(self, first, second):
-        """Once a second of the planned size, then at the rate and of the size of the stream; another one for each state."""
+        """Once a second of the planned size, then at the rate and of the size of the stream;
+        another one for each state."""
         self.assertEqual({self.shown(row)[0] for row in first}, {(640, 360)})
         self.assertEqual({self.shown(row)[0] for row in second}, {(320, 240)})
         self.assertTrue(all(row["pts"] == int(row["pts"]) for row in first))
@@ -108,7 +112,8 @@ class Away(Live):
 
     def test_that_it_can_be_drawn_is_known_before(self):
         """Without a font a run does not begin; check, which opens nothing, does not ask."""
-        path = self.write("version: 1\npipeline: p\nsources: {cam: {uri: 'rtsp://camera.invalid/a', on_away: picture}}\n"
+        path = self.write("version: 1\npipeline: p\n"
+                          "sources: {cam: {uri: 'rtsp://camera.invalid/a', on_away: picture}}\n"
                           "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
         (self.folder / "fonts.conf").write_text("<?xml version='1.0'?><fontconfig></fontconfig>")
         environment = {"FONTCONFIG_FILE": str(self.folder / "fonts.conf")}

@@ -32,7 +32,8 @@ class Cameras(Live):
         server.kill()
         self.await_state(child, "tcp", "away")
         server, _ = streams.rtsp(self, f"/a={streams.pattern(size='640/360')}", f"/b={streams.pattern()}", at=at)
-        self.wait_until(lambda: all({1} & {row.get("epoch") for row in self.rows(name)} for name in ("tcp", "udp")), child)
+        self.wait_until(lambda: all({1} & {row.get("epoch") for row in self.rows(name)} for name in ("tcp", "udp")),
+                        child)
         server.stop()
         self.wait_until(lambda: self.errors.read_text().count("no picture came for 1 s") >= 2, child)
         epochs = {name: max(row.get("epoch", 0) for row in self.rows(name)) for name in ("tcp", "udp")}
@@ -104,9 +105,11 @@ class Cameras(Live):
         self.assertFalse(any("captured" in row for row in self.rows("stream")))
 
     def test_no_picture_waits_for_the_next(self):
-        """All pictures of a camera are there though it sends no more; decoders with threads hold some back otherwise."""
-        made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25", "-frames:v", "12",
-                               "-c:v", "libx264", "-bf", "0", "-x264-params", "aud=1", "-f", "h264", "-"],
+        """All pictures of a camera are there though it sends no more;
+        decoders with threads hold some back otherwise."""
+        made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25",
+                               "-frames:v", "12", "-c:v", "libx264", "-bf", "0", "-x264-params", "aud=1", "-f", "h264",
+                               "-"],
                               capture_output=True, check=True).stdout
         pictures = [b"\0\0\0\1\x09" + picture for picture in made.split(b"\0\0\0\1\x09")[1:]]
 
@@ -144,8 +147,8 @@ class Cameras(Live):
         self.assertNotIn("geheim", self.errors.read_text())
 
     def test_intra_refresh(self):
-        """A camera without key frames, joined in the middle: it begins at a recovery point, and its pictures are given as
-        soon as they are right: after one turn of 20 pictures, of which at most one more is missed before."""
+        """A camera without key frames, joined in the middle: it begins at a recovery point, and its pictures are given
+        as soon as they are right: after one turn of 20 pictures, of which at most one more is missed before."""
         refresh = streams.pattern().replace("x264enc", "x264enc intra-refresh=true")
         _, at = streams.rtsp(self, f"/a={refresh}")
         child = self.begin({"max": 2}, given="sources: {max: 2}", decoded="sources.*")

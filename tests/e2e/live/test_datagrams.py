@@ -87,7 +87,8 @@ class Datagrams(Live):
         cases = {"text": ("hello\n", "is not a session description, or has no video"),
                  "nothing": (head, "is not a session description, or has no video"),
                  "sound": (head + "m=audio 45678 RTP/AVP 0\n", "is not a session description, or has no video"),
-                 "codec": (head + "m=video 45680 RTP/AVP 96\na=rtpmap:96 NOSUCH/90000\n", "of a format that is not read"),
+                 "codec": (head + "m=video 45680 RTP/AVP 96\na=rtpmap:96 NOSUCH/90000\n",
+                           "of a format that is not read"),
                  "zero": (head + "m=video 0 RTP/AVP 96\na=rtpmap:96 H264/90000\n", "0 is not a port"),
                  "port": (head + "m=video 99999 RTP/AVP 96\na=rtpmap:96 H264/90000\n", "99999 is not a port")}
         for name, (text, _) in cases.items():
@@ -112,18 +113,19 @@ class Datagrams(Live):
         self.finish(child)
 
     def test_lost_packet(self):
-        """One picture is lost: those up to the next key frame are made of it. They are marked or dropped, as is asked for;
-        and tables have the dates of arrival."""
+        """One picture is lost: those up to the next key frame are made of it. They are marked or dropped, as is asked
+        for; and tables have the dates of arrival."""
         ports = {name: pair() for name in ("mark", "drop")}
         relay = Relay(self, *ports.values())
         for name, at in ports.items():
             self.describe(f"{name}.sdp", at)
-        # Each picture is one slice in one packet, and begins with NAL unit 1, or is a key frame and has others before it.
+        # Each picture is one slice in one packet, and begins with NAL unit 1, or is a key frame and has others before
+        # it.
         streams.ffmpeg(self, "320x240", 20, "-x264-params", "sliced-threads=0", "-f", "rtp",
                        f"rtp://127.0.0.1:{relay.port}?pkt_size=60000")
         sources = "".join(f"  {name}: {{uri: {name}.sdp, clock: arrival, latency: 100ms, {SOON}}}\n" for name in ports)
-        child = self.begin({"mark": "", "drop": ""}, given="sources:\n" + sources, decoded="mark", decode=", damaged: mark",
-                           results="}\n  strict: {type: decode, input: drop}\n"
+        child = self.begin({"mark": "", "drop": ""}, given="sources:\n" + sources, decoded="mark",
+                           decode=", damaged: mark", results="}\n  strict: {type: decode, input: drop}\n"
                                    "  others: {type: jsonl, input: strict, path: others.jsonl}\n"
                                    "  table: {type: csv, input: decode, path: out.csv, captured: true, state: true")
         self.wait_until(lambda: len(self.rows("mark")) > 25, child)

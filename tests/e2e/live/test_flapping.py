@@ -1,5 +1,5 @@
-"""Cameras whose connections are cut at random, while sources are added, changed and removed at random, with 1 to 16 workers:
-every request is answered, every picture is accounted for, and nothing of what has left stays."""
+"""Cameras whose connections are cut at random, while sources are added, changed and removed at random, with 1 to 16
+workers: every request is answered, every picture is accounted for, and nothing of what has left stays."""
 import json
 import random
 import select
@@ -93,7 +93,8 @@ class Flapping(Live):
         for turn in range(TURNS):
             id, do = f"cam{numbers.randrange(CAMERAS)}", numbers.choice(("add", "add", "set", "remove"))
             uri = f"rtsp://127.0.0.1:{numbers.choice(proxies).port}/a"
-            options = {} if do == "remove" else {"uri": uri, "transport": "tcp", "reconnect": "{first: 20ms, most: 100ms}",
+            options = {} if do == "remove" else {"uri": uri, "transport": "tcp",
+                                                 "reconnect": "{first: 20ms, most: 100ms}",
                                                  "stall": numbers.choice(("200ms", "2s"))}
             answer = ask(do, id, **options)
             self.assertTrue(answer["ok"] or any(words in answer["error"] for words in refusals), answer)
@@ -109,7 +110,8 @@ class Flapping(Live):
             self.assertTrue(ask("remove", id)["ok"])
         self.wait_until(lambda: self.held(child) <= before, child)
         # What is missing was in the middle of a connection's last picture.
-        self.assertEqual({line["reason"] for of in self.finish(child).values() for line in of["dropped"]} - {"corrupt"}, set())
+        self.assertEqual({line["reason"] for of in self.finish(child).values() for line in of["dropped"]} - {"corrupt"},
+                         set())
         for source in {row["source"] for row in self.rows()}:
             self.assert_in_order(self.rows(source))
 

@@ -40,9 +40,10 @@ class Secure(Live):
         super().setUp()
         streams.need("openssl", "ffmpeg")
         for name in ("site", "other"):
-            self.openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.pem",
-                         "-days", "2", "-subj", f"/CN={name}")
-        self.openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "web.key", "-out", "web.request", "-subj", "/CN=web")
+            self.openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out",
+                         f"{name}.pem", "-days", "2", "-subj", f"/CN={name}")
+        self.openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "web.key", "-out", "web.request", "-subj",
+                     "/CN=web")
         (self.folder / "names").write_text("subjectAltName=IP:127.0.0.1\n")
         self.openssl("x509", "-req", "-in", "web.request", "-CA", "site.pem", "-CAkey", "site.key", "-CAcreateserial",
                      "-days", "2", "-extfile", "names", "-out", "web.pem")
@@ -53,9 +54,9 @@ class Secure(Live):
         subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True)
 
     def make_list(self, seconds="3"):
-        subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25", "-t", seconds,
-                        "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", "25", "-hls_time", "1", "-hls_list_size", "0",
-                        str(self.folder / "list.m3u8")], check=True, stdin=subprocess.DEVNULL)
+        subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25", "-t",
+                        seconds, "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", "25", "-hls_time", "1",
+                        "-hls_list_size", "0", str(self.folder / "list.m3u8")], check=True, stdin=subprocess.DEVNULL)
 
     def make_manifest(self):
         subprocess.run([*PATTERN[:3], *PATTERN[4:], "-t", "3", "-c:v", "libx264", "-seg_duration", "1", "-f", "dash",
@@ -80,7 +81,8 @@ class Secure(Live):
             self.assertEqual(sources[name]["connection"]["connections"], 1)
 
     def test_not_trusted(self):
-        """Signed by another authority, or by none that is known, or for another host: nothing is asked, nothing read."""
+        """Signed by another authority, or by none that is known, or for another host: nothing is asked,
+        nothing read."""
         self.make_list()
         url, asked = streams.web(self, self.folder, self.tls, Handler)
         there = url.replace("127.0.0.1", "localhost")

@@ -1,4 +1,5 @@
-"""tools/soak/live.py in small: that it runs, and that what it promises holds where a proxy rewrites a camera's times."""
+"""tools/soak/live.py in small: that it runs, and that what it promises holds where a proxy rewrites a camera's
+times."""
 import json
 import sys
 

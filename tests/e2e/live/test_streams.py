@@ -1,5 +1,5 @@
-"""Live sources and servers that come, go and fail: MJPEG, SRT, UDP, RTMP, HLS and files over HTTP, each served by a program
-of others."""
+"""Live sources and servers that come, go and fail: MJPEG, SRT, UDP, RTMP, HLS and files over HTTP, each served by a
+program of others."""
 import itertools
 import json
 import os
@@ -91,11 +91,12 @@ class Streams(Live):
         self.assertFalse([line for line in self.finish(child)["cam"]["dropped"] if line["reason"] != "stopped"])
 
     def test_larger_than_planned(self):
-        """8K where 720p was planned, in mid-stream, and by a camera that comes back: dropped and named, until they fit."""
+        """8K where 720p was planned, in mid-stream, and by a camera that comes back: dropped and named,
+        until they fit."""
         streams.need("ffmpeg")
         small, large = (subprocess.run(
-            ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size={size}", "-frames:v", "1", "-pix_fmt", "yuvj420p",
-             "-c:v", "mjpeg", "-f", "image2pipe", "-"], check=True, capture_output=True).stdout
+            ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size={size}", "-frames:v", "1", "-pix_fmt",
+             "yuvj420p", "-c:v", "mjpeg", "-f", "image2pipe", "-"], check=True, capture_output=True).stdout
             for size in ("1280x720", "7680x4320"))
         url, _ = streams.web(self, self.folder, base=Changing, pictures=[*[small] * 10, *[large] * 3, small])
         server, at = streams.rtsp(self, f"/a={streams.pattern()}")
@@ -138,7 +139,8 @@ class Streams(Live):
         rtmp, http = streams.port(), streams.port()
         (self.folder / "nginx.conf").write_text(f"""
 load_module /usr/lib/nginx/modules/ngx_rtmp_module.so;
-user {pwd.getpwuid(os.getuid()).pw_name}; daemon off; worker_processes 1; pid {self.folder}/nginx.pid; error_log {self.folder}/nginx.log;
+user {pwd.getpwuid(os.getuid()).pw_name}; daemon off; worker_processes 1;
+pid {self.folder}/nginx.pid; error_log {self.folder}/nginx.log;
 events {{ worker_connections 64; }}
 rtmp {{ server {{ listen 127.0.0.1:{rtmp}; application live {{ live on; hls on; hls_path {self.folder}/hls;
     hls_fragment 1s; }} }} }}
@@ -246,7 +248,8 @@ class Web(Live):
             else:
                 self.summary_of(child)
                 self.assertEqual(len(self.rows()), 50)
-            shown = [path.read_text() for path in (self.errors, self.folder / "audit.jsonl", self.folder / "trace.json")]
+            shown = [path.read_text() for path in (self.errors, self.folder / "audit.jsonl",
+                                                   self.folder / "trace.json")]
             plan = call([MILLRACE, "plan", self.folder / "pipeline.yaml"], environment=environment)
             plans.append(plan.stdout.split("digest ")[1].split()[0])
             for text in [*shown, plan.stdout, plan.stderr]:
@@ -270,11 +273,13 @@ class Web(Live):
         (self.folder / "good.m3u8").write_text(line.format("part.ts"))
         self.make_manifest("clip")
         text = (self.folder / "clip/clip.mpd").read_text()
-        for name, base in (("away", f"{there}/clip/"), ("turn", f"/to?{there}/clip/"), ("local", f"file://{self.folder}/clip/")):
+        for name, base in (("away", f"{there}/clip/"), ("turn", f"/to?{there}/clip/"),
+                           ("local", f"file://{self.folder}/clip/")):
             led = text.replace('media="', f'media="{base}').replace('initialization="', f'initialization="{base}')
             (self.folder / f"{name}.mpd").write_text(led)
         only = "allow_hosts: 127.0.0.1, " + SOON
-        child = self.begin({"good": f"uri: '{url}/good.m3u8', {only}", "led": f"uri: '{url}/to?{there}/clip.mp4', {only}",
+        child = self.begin({"good": f"uri: '{url}/good.m3u8', {only}",
+                            "led": f"uri: '{url}/to?{there}/clip.mp4', {only}",
                             "named": f"uri: '{url}/there.m3u8', {only}", "file": f"uri: '{url}/here.m3u8', {SOON}",
                             "dash": f"uri: '{url}/clip/clip.mpd', {only}", "away": f"uri: '{url}/away.mpd', {only}",
                             "turn": f"uri: '{url}/turn.mpd', {only}", "local": f"uri: '{url}/local.mpd', {SOON}"})
@@ -295,7 +300,8 @@ class Web(Live):
         self.assertIn("allow_hosts does not have example.org", done.stderr)
 
     def test_hosts_of_encrypted_parts(self):
-        """Where keys, parts and headers of an encrypted playlist are led to is compared before anything of it is read."""
+        """Where keys, parts and headers of an encrypted playlist are led to is compared before anything of it is
+        read."""
         (self.folder / "key.bin").write_bytes(bytes(range(16)))
         (self.folder / "key.txt").write_text(f"key.bin\n{self.folder / 'key.bin'}\n")
         url, asked = streams.web(self, self.folder)
@@ -325,8 +331,8 @@ class Web(Live):
             self.assertIn(away + name, [path for path, _ in asked])
 
     def test_manifests(self):
-        """Each way in which FFmpeg tells of parts: by number or time, one by one, as ranges of a file, and of another kind; of
-        two videos the one of the higher rate."""
+        """Each way in which FFmpeg tells of parts: by number or time, one by one, as ranges of a file, and of another
+        kind; of two videos the one of the higher rate."""
         ways = {"numbers": ["-use_timeline", "0"], "names": ["-use_template", "0"], "ranges": ["-single_file", "1"],
                 "even": ["-use_template", "0", "-use_timeline", "0"], "times": ["-media_seg_name", "part-$Time$.m4s"],
                 "webm": ["-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-dash_segment_type", "webm"],
@@ -345,18 +351,20 @@ class Web(Live):
             self.assertEqual(int.from_bytes(picture[16:20], "big"), width)
 
     def test_live_lists(self):
-        """Of live streams: HLS, and DASH with its parts by time or by the clock. They are connected to again if they stop,
-        since only recordings end."""
+        """Of live streams: HLS, and DASH with its parts by time or by the clock. They are connected to again if they
+        stop, since only recordings end."""
         dash = ["-window_size", "6", "-extra_window_size", "6", "-seg_duration", "1", "-f", "dash"]
         for name in ("hls", "dash", "even"):
             (self.folder / name).mkdir()
-        lists = {"hls": self.folder / "hls/live.m3u8", "dash": self.folder / "dash/live.mpd", "even": self.folder / "even/live.mpd"}
+        lists = {"hls": self.folder / "hls/live.m3u8", "dash": self.folder / "dash/live.mpd",
+                 "even": self.folder / "even/live.mpd"}
         senders = [streams.ffmpeg(self, "320x240", 20, "-hls_time", "1", "-f", "hls", lists["hls"]),
                    streams.ffmpeg(self, "320x240", 20, *dash, lists["dash"]),
                    streams.ffmpeg(self, "320x240", 20, "-use_timeline", "0", *dash, lists["even"])]
         self.wait_until(lambda: all(path.exists() for path in lists.values()))
         url, asked = streams.web(self, self.folder)
-        child = self.begin({name: f"uri: '{url}/{path.relative_to(self.folder)}', allow_hosts: 127.0.0.1, stall: 4s, {SOON}"
+        child = self.begin({name: f"uri: '{url}/{path.relative_to(self.folder)}', allow_hosts: 127.0.0.1, stall: 4s, "
+                                  f"{SOON}"
                             for name, path in lists.items()})
         self.wait_until(lambda: all(len(self.rows(name)) > 200 for name in lists), child)
         for sender in senders:
@@ -379,7 +387,8 @@ class Web(Live):
         self.make_clip("list.m3u8", "-hls_time", "1", "-hls_list_size", "0", "-t", "6")
         url, asked = streams.web(self, self.folder, protocol_version="HTTP/1.1")
         text = (self.folder / "list.m3u8").read_text()
-        (self.folder / "led.m3u8").write_text(text.replace("list4", f"/to?{url.replace('127.0.0.1', 'localhost')}/list4"))
+        (self.folder / "led.m3u8").write_text(text.replace("list4",
+                                                           f"/to?{url.replace('127.0.0.1', 'localhost')}/list4"))
         child = self.begin({"led": f"uri: '{url}/led.m3u8', allow_hosts: 127.0.0.1"})
         child.communicate(timeout=TIMEOUT)
         self.assertIn("it leads to localhost, which allow_hosts does not have", self.errors.read_text())

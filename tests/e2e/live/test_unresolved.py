@@ -60,7 +60,8 @@ class Names(Live):
             f"  {name}: {{uri: '{SCHEMES[name[:4]].format(name + '.example')}', open_timeout: 100ms, "
             "reconnect: {first: 1ms, most: 10ms}}\n" for name in names)
         child = self.begin({}, before=self.enter, decoded=", ".join(names), given=given)
-        for scheme, words in (("rtsp", "256 names are being resolved already"), ("http", "256 connections that were given up")):
+        for scheme, words in (("rtsp", "256 names are being resolved already"),
+                              ("http", "256 connections that were given up")):
             self.wait_until(lambda: any(words in (state["why"] or "") for state in self.ask().values()), child)
         self.finish(child)
 

@@ -1,5 +1,5 @@
-"""Nodes that are started by hand, and the other end of whose cut is gone: they wait for it, since whoever has started it may
-start it again; they say so, and what ends the waiting; and nothing is lost."""
+"""Nodes that are started by hand, and the other end of whose cut is gone: they wait for it, since whoever has started
+it may start it again; they say so, and what ends the waiting; and nothing is lost."""
 import json
 import signal
 import time
@@ -102,8 +102,10 @@ class Absent(Case):
         old, new = self.write(text, "old.yaml"), self.write(text.replace("rate: 100", "rate: 200"), "new.yaml")
         left, right = Node(self, old, "left"), Node(self, new, "right")
         for node in (left, right):
-            node.await_line("a->right: ", "refused: node right runs a different pipeline, or another version of it: all nodes")
-            node.await_line("a->right: left and right do not work together (node right runs a different pipeline", "SIGTERM")
+            node.await_line("a->right: ", "refused: node right runs a different pipeline, or another version of it: "
+                                          "all nodes")
+            node.await_line("a->right: left and right do not work together (node right runs a different pipeline",
+                            "SIGTERM")
         left.kill()
         newer = Node(self, new, "left")
         right.await_line("a->right: left: joined")

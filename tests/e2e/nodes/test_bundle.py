@@ -62,8 +62,8 @@ class Bundle(harness.Case):
         if not chroot or not (os.geteuid() == 0 or unshare):
             self.skipTest("no chroot and unshare to enter another root with")
         enter = [chroot] if os.geteuid() == 0 else [unshare, "-r", chroot]
-        done = subprocess.run([*enter, root, *map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=TIMEOUT, env={"PATH": "/bin"})
+        done = subprocess.run([*enter, root, *map(str, command)], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=TIMEOUT, env={"PATH": "/bin"})
         if "Operation not permitted" in done.stderr:
             self.skipTest(f"no other root may be entered here: {done.stderr.strip()}")
         return done
@@ -106,7 +106,8 @@ class Bundle(harness.Case):
         for arguments, code, said in (((), 64, "name the folder"), ((self.folder,), 64, "is there already"),
                                       ((self.folder / "a", "b"), 64, "left over"), (("--clip",), 64, "needs a value"),
                                       (("--dance", "a"), 64, "unknown option"),
-                                      ((self.folder / "a", "--millrace", "/nonexistent"), 66, "there is no /nonexistent")):
+                                      ((self.folder / "a", "--millrace", "/nonexistent"), 66,
+                                       "there is no /nonexistent")):
             done = call([BUNDLE, *arguments])
             self.assertEqual(done.returncode, code, (arguments, done.stderr))
             self.assertIn(said, done.stderr)

@@ -1,5 +1,5 @@
-"""Nodes that a person starts, each by itself, with no variable set and nobody who watches over them: whichever is killed
-and started again, no record is lost and none comes twice; and a new run begins its file anew."""
+"""Nodes that a person starts, each by itself, with no variable set and nobody who watches over them: whichever is
+killed and started again, no record is lost and none comes twice; and a new run begins its file anew."""
 import collections
 import concurrent.futures
 import csv
@@ -97,7 +97,8 @@ class Units(Nodes):
 
     def __init__(self, folder, resumed, type):
         super().__init__(folder, resumed, type)
-        done = harness.call([harness.MILLRACE, "deploy", self.path, "--target", "systemd", "--output", folder / "units"])
+        done = harness.call([harness.MILLRACE, "deploy", self.path, "--target", "systemd", "--output",
+                             folder / "units"])
         assert done.returncode == 0, done.stderr
         (folder / "millrace-by-hand").mkdir(mode=0o700)  # RuntimeDirectory
 
@@ -143,7 +144,8 @@ class ByHand(harness.Case):
         rows = nodes.rows()
         missing, doubled = FRAMES - len(rows), sum(rows.values()) - len(rows)
         if missing or doubled or any(codes.values()):
-            return f"{kind.__name__}, {type}, killed {victims}, --resume of {resumed}: {missing} missing, {doubled} twice, {codes}\n{nodes.logs()}"
+            return (f"{kind.__name__}, {type}, killed {victims}, --resume of {resumed}: {missing} missing, "
+                    f"{doubled} twice, {codes}\n{nodes.logs()}")
         return ""
 
     def test_a_node_that_is_stopped_before_anything_comes_leaves_what_it_finds(self):

@@ -1,5 +1,5 @@
-"""Nodes behind a camera, killed with SIGKILL: its session goes on, or the node that holds it connects anew, and each picture
-is written once, under numbers of its own."""
+"""Nodes behind a camera, killed with SIGKILL: its session goes on, or the node that holds it connects anew, and each
+picture is written once, under numbers of its own."""
 import json
 import os
 import signal
@@ -81,7 +81,8 @@ class CameraNodes(Watched):
         for names in (("worker",), ("center",), ("worker", "center")):
             self.kill(*names)
         nodes, camera = self.end()
-        self.assertEqual({name: node["restarts"] for name, node in nodes.items()}, {"camera": 0, "worker": 2, "center": 2})
+        self.assertEqual({name: node["restarts"] for name, node in nodes.items()},
+                         {"camera": 0, "worker": 2, "center": 2})
         rows = self.check_rows(1)
         self.assertEqual((self.ledger["in"], self.ledger["delivered"]), (len(rows), len(rows)))
         self.assertEqual((camera["in"], camera["delivered"]), (len(rows), len(rows)))
@@ -90,7 +91,8 @@ class CameraNodes(Watched):
         for names in (("camera",), ("camera", "worker")):
             self.kill(*names)
         nodes, camera = self.end()
-        self.assertEqual({name: node["restarts"] for name, node in nodes.items()}, {"camera": 2, "worker": 1, "center": 0})
+        self.assertEqual({name: node["restarts"] for name, node in nodes.items()},
+                         {"camera": 2, "worker": 1, "center": 0})
         rows = self.check_rows(3)
         [written] = nodes["center"]["summary"]["sources"]
         self.assertEqual((written["in"], written["delivered"]), (len(rows), len(rows)))

@@ -68,7 +68,8 @@ class Deploy(Case):
         for line in ("Type=notify", "WatchdogSec=30", "Restart=on-failure",
                      "RestartPreventExitStatus=64 65 66 77 78"):
             self.assertIn(line + "\n", service)
-        self.assertIn('"pipeline=100%% \\"a$$b\\"" --node camera --resume %t/millrace-100---a-b-/camera.checkpoint\n', service)
+        self.assertIn('"pipeline=100%% \\"a$$b\\"" --node camera --resume %t/millrace-100---a-b-/camera.checkpoint\n',
+                      service)
         self.assertIn("--node worker --replica %i\n", written["100---a-b--worker@.service"].read_text())
 
     @unittest.skipUnless(kubernetes_validate, "no kubernetes-validate")
@@ -149,7 +150,8 @@ def is_shown(text):
 
 
 def expand(word):
-    """What Kubernetes makes of an argument of a container, where no variable is defined: $$ is $, and the rest stays."""
+    """What Kubernetes makes of an argument of a container, where no variable is defined: $$ is $,
+    and the rest stays."""
     return re.sub(r"\$\$", "$", word)
 
 
@@ -207,9 +209,9 @@ class Words(Case):
     def test_any_text_is_one_word_or_refused(self):
         chance = random.Random(14)
         pieces = ["\n", "\r", "\t", "\x1b", "\x01", "\x7f", "\x85", "\x9b", "\u2028", "\u2029", "\u202e", "\u2066",
-                  "\udcff", "\udc80"] + 4 * ["'", '"', "$", "$$", "%", "%%", "%n", "\\", "\\n", "\\x41", "`", "$(", ")", "#",
-                  ";", " ; ", "&", "|", "<", ">", "!", "{", "}", "[", "]", "~", "=", ":", ",", " ", "  ", "日本", "é", "-",
-                  "ExecStartPre=", "[Service]", "\u00a0", "\U0001f426", "a", "B", "7"]
+                  "\udcff", "\udc80"] + 4 * ["'", '"', "$", "$$", "%", "%%", "%n", "\\", "\\n", "\\x41", "`", "$(", ")",
+                  "#", ";", " ; ", "&", "|", "<", ">", "!", "{", "}", "[", "]", "~", "=", ":", ",", " ", "  ", "日本",
+                  "é", "-", "ExecStartPre=", "[Service]", "\u00a0", "\U0001f426", "a", "B", "7"]
         # ${..} is a variable of the YAML; nothing else is left out.
         texts = ["".join(chance.choices(pieces, k=chance.randrange(1, 12))) for _ in range(400)]
         texts = ["/" + text.replace("${", "$ {") for text in texts]
@@ -261,7 +263,8 @@ class Words(Case):
             self.assertIn("systemd takes no path with quotes", self.deploy("systemd", "--command", wrong).stderr)
         for right in ("millrace", "/opt/a$b %n;/é/millrace"):
             self.assertEqual(self.deploy("systemd", "--command", right).returncode, 0)
-            said = call(["systemd-analyze", "verify", "--recursive-errors=no", self.folder / "systemd/words-last.service"]).stderr
+            said = call(["systemd-analyze", "verify", "--recursive-errors=no",
+                         self.folder / "systemd/words-last.service"]).stderr
             self.assertIn(f"Command {right} is not executable", said)
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")

@@ -1,5 +1,5 @@
-"""Nodes that read what cannot be read again, killed with others at once: what comes then is new, whatever its numbers, and
-nothing of it is taken for what was there before."""
+"""Nodes that read what cannot be read again, killed with others at once: what comes then is new, whatever its numbers,
+and nothing of it is taken for what was there before."""
 import itertools
 import json
 import os

@@ -148,7 +148,8 @@ class Forged(Case):
         path = self.folder / (FORGED + HONEST + ".yaml")
         path.write_text(NODES.format(folder=self.folder, port=free_port()).split("nodes:")[0])
         for verb in (["check"], ["plan"], ["run"], ["graph"], ["verify"], ["check", "--format", "github"],
-                     ["graph", "--format", "svg"], ["graph", "--format", "dot"], ["run", "--set", "stages.out.path=/no/x"]):
+                     ["graph", "--format", "svg"], ["graph", "--format", "dot"],
+                     ["run", "--set", "stages.out.path=/no/x"]):
             with self.subTest(verb):
                 told = self.all_of(*verb, path)
                 self.assert_shown(told)
@@ -210,11 +211,12 @@ class Forged(Case):
     def test_arguments(self):
         path = self.classes("x", "x")
         for arguments in ([FORGED], ["run", "--" + FORGED], ["run", FORGED], ["run", path, FORGED], ["inspect", FORGED],
-                          ["list", FORGED], ["devices", FORGED], ["keygen", FORGED], ["ctl", FORGED], ["schema", FORGED],
-                          ["ctl", "--control", self.folder / FORGED, "status"], ["deploy", FORGED], ["bench", FORGED],
-                          ["deploy", path, "--target", FORGED], ["run", path, "--set", FORGED], ["graph", path, "--format", FORGED],
-                          ["run", path, "--set", f"{FORGED}=1"], ["run", path, "--workers", FORGED],
-                          ["run", path, "--log", FORGED], ["run", path, "--resume", f"/no/{FORGED}"],
+                          ["list", FORGED], ["devices", FORGED], ["keygen", FORGED], ["ctl", FORGED],
+                          ["schema", FORGED], ["ctl", "--control", self.folder / FORGED, "status"], ["deploy", FORGED],
+                          ["bench", FORGED], ["deploy", path, "--target", FORGED], ["run", path, "--set", FORGED],
+                          ["graph", path, "--format", FORGED], ["run", path, "--set", f"{FORGED}=1"],
+                          ["run", path, "--workers", FORGED], ["run", path, "--log", FORGED],
+                          ["run", path, "--resume", f"/no/{FORGED}"],
                           ["run", path, "--audit", f"/no/{FORGED}"], ["run", path, "--trace", f"/no/{FORGED}"],
                           ["plan", path, "--assume", FORGED], ["plan", path, "--costs", FORGED],
                           ["verify", path, "--on", FORGED], ["run", path, "--node", FORGED]):

@@ -1,5 +1,5 @@
-"""Nodes: one command starts a process for each and watches over them, whoever starts a process can say which node it is,
-and a service manager is told how it stands. What goes from node to node is the suites' of tests/transport."""
+"""Nodes: one command starts a process for each and watches over them, whoever starts a process can say which node it
+is, and a service manager is told how it stands. What goes from node to node is the suites' of tests/transport."""
 import fcntl
 import json
 import os
@@ -86,8 +86,8 @@ nodes:
   near: {stages: [decode]}
   far: {stages: [phash, out]}
 """
-# Ways that part and meet again over cuts, one of them through two processes, which take the sources in turns of their own;
-# of what one source gives every second picture only. Threads of a decoder keep packets back.
+# Ways that part and meet again over cuts, one of them through two processes, which take the sources in turns of their
+# own; of what one source gives every second picture only. Threads of a decoder keep packets back.
 MEETING = """\
 version: 1
 pipeline: meeting
@@ -233,7 +233,8 @@ class Nodes(Watched):
 
     def test_where_no_dead_letter_could_be_written(self):
         (self.folder / "letters").write_text("")
-        run = self.run_pipeline(PICTURES.replace("input: decode", "input: decode, cut: {dead_letters: letters}", 1), code=74)
+        run = self.run_pipeline(PICTURES.replace("input: decode", "input: decode, cut: {dead_letters: letters}", 1),
+                                code=74)
         self.assertIn(f"cannot write dead letters to {self.folder}/letters", run.err)
 
     def test_a_node_that_there_is_not(self):
@@ -324,7 +325,8 @@ class Nodes(Watched):
         self.assertEqual([json.loads(line)["seq"] for line in done.stdout.splitlines()], list(range(300)))
 
     def test_results_in_a_pipe_go_on(self):
-        """They cannot be read again; but who is started again knows what was written, but for a row that was on its way."""
+        """They cannot be read again; but who is started again knows what was written,
+        but for a row that was on its way."""
         for text in (TWO.format(a="rate: 1000", b="rate: 500", out='"-"'), THREE.format(mode="reliable", out='"-"')):
             with self.subTest(text.splitlines()[1]):
                 child, rows, kills = self.start(self.write(text), "--json"), [], 3

@@ -63,7 +63,8 @@ def multiply_adds(model, batch=1):
 
 
 def runs(model, shape):
-    """Whether ONNX Runtime runs it: Python's onnx infers sizes also where a window is larger than what it moves over."""
+    """Whether ONNX Runtime runs it: Python's onnx infers sizes also where a window is larger than what it moves
+    over."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -75,7 +76,8 @@ def runs(model, shape):
 
 
 class Random:
-    """A chain of operators that change the shape, with a convolution behind each, so that a wrong size is a wrong count."""
+    """A chain of operators that change the shape, with a convolution behind each,
+    so that a wrong size is a wrong count."""
 
     def __init__(self, seed):
         self.r, self.nodes, self.weights, self.last = random.Random(seed), [], [], "x"
@@ -153,7 +155,8 @@ class Random:
             self.add("Flatten")
 
     def model(self):
-        graph = helper.make_graph(self.nodes, "g", [helper.make_tensor_value_info("x", FLOAT, ["batch", *self.given[1:]])],
+        given = helper.make_tensor_value_info("x", FLOAT, ["batch", *self.given[1:]])
+        graph = helper.make_graph(self.nodes, "g", [given],
                                   [helper.make_tensor_value_info(self.last, FLOAT, None)], self.weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
 

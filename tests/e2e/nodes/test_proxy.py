@@ -1,5 +1,5 @@
-"""Two nodes with a proxy between them that closes, resets, halves, freezes, delays, slows, damages and swallows what goes
-through their TCP connection: whatever it does, each frame arrives once, and the ledger says so."""
+"""Two nodes with a proxy between them that closes, resets, halves, freezes, delays, slows, damages and swallows what
+goes through their TCP connection: whatever it does, each frame arrives once, and the ledger says so."""
 import random
 import socket
 import struct

@@ -1,5 +1,5 @@
-"""Pictures that go from process to process in shared memory are those that one process sees; where there can be no shared
-memory they go as copies, and that is said once."""
+"""Pictures that go from process to process in shared memory are those that one process sees; where there can be no
+shared memory they go as copies, and that is said once."""
 import harness
 
 PIPELINE = """\

@@ -1,5 +1,5 @@
-"""Two nodes of which one listens at a port of this machine, where others connect who have nothing to do with it: they say
-nothing, or begin to shake hands, and come in crowds, and come again. The node that the cut is for gets through."""
+"""Two nodes of which one listens at a port of this machine, where others connect who have nothing to do with it: they
+say nothing, or begin to shake hands, and come in crowds, and come again. The node that the cut is for gets through."""
 import json
 import socket
 import threading

@@ -1,5 +1,5 @@
-"""zmq.push, zmq.pub, zmq.pull and zmq.sub, spoken to by the real clients: pyzmq and protobuf's Python library. What they get
-is compared with what jsonl writes of the same frames; what they send is NumPy's."""
+"""zmq.push, zmq.pub, zmq.pull and zmq.sub, spoken to by the real clients: pyzmq and protobuf's Python library. What
+they get is compared with what jsonl writes of the same frames; what they send is NumPy's."""
 import json
 import re
 import shutil
@@ -82,7 +82,8 @@ class Zmq(Case):
         """The command, running, with its summary in a file."""
         told = open(self.folder / "told", "w+")
         self.addCleanup(told.close)
-        running = start([MILLRACE, "run", self.write(text, "running.yaml"), "--json", *arguments], stdout=told, stderr=told)
+        running = start([MILLRACE, "run", self.write(text, "running.yaml"), "--json", *arguments], stdout=told,
+                        stderr=told)
         self.addCleanup(running.wait)
         self.addCleanup(running.kill)
         return running
@@ -116,7 +117,8 @@ class Zmq(Case):
     # ---- what is sent
 
     def test_json_is_what_jsonl_writes(self):
-        running = self.start(VIDEO.format(samples=SAMPLES, sink=f"type: zmq.push, linger: 300s, endpoint: '{self.endpoint}'"))
+        sink = f"type: zmq.push, linger: 300s, endpoint: '{self.endpoint}'"
+        running = self.start(VIDEO.format(samples=SAMPLES, sink=sink))
         socket, rows = self.socket(zmq.PULL), []
         while not (row := socket.recv_json()).get("end"):
             rows.append(row)
@@ -146,9 +148,10 @@ class Zmq(Case):
         self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], count)
 
     def test_pictures_come_as_they_are(self):
-        text = VIDEO.format(samples=SAMPLES, sink=f"type: zmq.pub, subscribers: 1, payload: raw, "
-                            f"high_water: 1000, linger: 300s, endpoint: '{self.endpoint}'").replace("input: both, tensors: true, "
-                                                                   "features: true", "input: decode")
+        sink = ("type: zmq.pub, subscribers: 1, payload: raw, high_water: 1000, linger: 300s, "
+                f"endpoint: '{self.endpoint}'")
+        text = VIDEO.format(samples=SAMPLES, sink=sink).replace("input: both, tensors: true, features: true",
+                                                                "input: decode")
         running = self.start(text)
         socket = self.socket(zmq.SUB, SUBSCRIBE=b"sho", RCVHWM=1000)
         raw = call(["ffmpeg", "-v", "error", "-i", SAMPLES / "realshort.mp4", "-f", "rawvideo", self.folder / "raw"])
@@ -171,14 +174,16 @@ pipeline: slow
 sources:
   made: {{type: "null", frames: 300, format: RGB24 320x240}}
 stages:
-  out: {{type: zmq.pub, input: made, payload: raw, subscribers: 2, high_water: 2, linger: 300s, endpoint: "{self.endpoint}"}}
+  out: {{type: zmq.pub, input: made, payload: raw, subscribers: 2, high_water: 2, linger: 300s,
+         endpoint: "{self.endpoint}"}}
 """
         running = self.start(text, "--control", self.folder / "control")
         sockets = [self.socket(zmq.SUB, SUBSCRIBE=b"", RCVHWM=2) for _ in range(2)]
         status = [MILLRACE, "ctl", "--control", self.folder / "control", "--json", "status"]
 
         def all_settled():
-            """As the run says while it waits for room for the end; where there was room, it may have summed up already."""
+            """As the run says while it waits for room for the end; where there was room,
+            it may have summed up already."""
             if '"balanced"' in (self.folder / "told").read_text():
                 return True
             done = call(status)
@@ -207,7 +212,8 @@ stages:
         self.assertEqual(summary["ledger"]["delivered"], 300 - lost)
 
     def start_lingering(self, *arguments):
-        """A run that has told what it has come to; its results are still on their way to a program that takes its time."""
+        """A run that has told what it has come to; its results are still on their way to a program that takes its
+        time."""
         running = self.start(LINGERS.format(endpoint=self.endpoint), *arguments)
         socket = self.socket(zmq.PULL, RCVHWM=1)
         self.wait_until(lambda: '"balanced"' in (self.folder / "told").read_text(), running)
@@ -415,7 +421,8 @@ stages:
         summary, _ = self.end_of(running)
         self.assertEqual([bytes(row["features"]) for row in self.rows(output)], [b"frie"])
         entries = [json.loads(line) for line in audit.read_text().splitlines()]
-        keys = {name: zmq.auth.load_certificate(self.folder / f"{name}.pub")[0].decode() for name in ("stranger", "friend")}
+        keys = {name: zmq.auth.load_certificate(self.folder / f"{name}.pub")[0].decode()
+                for name in ("stranger", "friend")}
         self.assertEqual({one["key"] for one in entries if one["event"] == "peer accepted"}, {keys["friend"]})
         self.assertIn((keys["stranger"], "key not allowed"),
                       {(one["key"], one["reason"]) for one in entries if one["event"] == "peer refused"})

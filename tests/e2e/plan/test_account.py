@@ -1,5 +1,5 @@
-"""The account of memory: rows that add up to what the plan says, for pipelines of all kinds; runs take no more; and what
-is likely."""
+"""The account of memory: rows that add up to what the plan says, for pipelines of all kinds; runs take no more; and
+what is likely."""
 import collections
 import json
 import os
@@ -112,8 +112,8 @@ class Account(Case):
 
 class Rows(Account):
     def test_workspaces_of_streams_are_in_the_account(self):
-        """cuBLAS works in 32 MiB for each stream from compute capability 9.0 on, else in 4; a stage has one for each worker
-        that may be in it. Of a device that is not known the larger figure counts."""
+        """cuBLAS works in 32 MiB for each stream from compute capability 9.0 on, else in 4; a stage has one for each
+        worker that may be in it. Of a device that is not known the larger figure counts."""
         np.save(self.folder / "head.npy", np.zeros((3, 3781), np.float32))
         path = self.write(CLASSIFIED % (self.folder / "head.npy"))
         for card, mebibytes in (("H100", 32), ("A100", 4), ("T4", 4), ("RTX5090", 32), ("80GiB", 32)):

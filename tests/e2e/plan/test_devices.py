@@ -1,4 +1,5 @@
-"""millrace devices: what it says of this machine, with a GPU or without. All situations: tests/device/probe/test_gpu.c."""
+"""millrace devices: what it says of this machine, with a GPU or without. All situations:
+tests/device/probe/test_gpu.c."""
 import json
 import os
 import re
@@ -67,7 +68,8 @@ class Devices(Case):
         self.assertEqual([row[0] for row in rows[1:] if row and row[0] in names], names)
         for model in models:
             with self.subTest(model["like"]):
-                planned = call([MILLRACE, "plan", self.write(FAILING.replace("fail_every=7", "like=" + model["like"])), "--json"])
+                planned = call([MILLRACE, "plan", self.write(FAILING.replace("fail_every=7", "like=" + model["like"])),
+                                "--json"])
                 (card,) = json.loads(planned.stdout)["expected"]["cards"]
                 self.assertEqual(card.pop("device"), "sim:0?like=" + model["like"])
                 self.assertEqual(model.keys(), card.keys())
@@ -78,7 +80,8 @@ class Devices(Case):
                         self.assertEqual(card[key], value)
 
     def test_a_device_that_fails_is_told_of(self):
-        """Its work fails long after the call that gave it: whoever sees no summary still hears why frames are missing."""
+        """Its work fails long after the call that gave it: whoever sees no summary still hears why frames are
+        missing."""
         run = self.run_pipeline(FAILING)
         self.assert_balanced(run)
         lost = sum(one["frames"] for one in run.ledger["dropped"] if one["reason"] == "device error")

@@ -1,5 +1,5 @@
-"""What `plan` expects of cards that are not at hand, and runs on simulated devices that are like one: results are those of
-the processors, bit for bit, whatever the number of workers. The arithmetic is test_expect's."""
+"""What `plan` expects of cards that are not at hand, and runs on simulated devices that are like one: results are those
+of the processors, bit for bit, whatever the number of workers. The arithmetic is test_expect's."""
 import json
 
 from harness import MILLRACE, Case, call, main

@@ -1,5 +1,5 @@
-"""tools/bench/gpu, as far as it goes without a GPU: on simulated devices; with programs that are played by a script, in the order
-and with the failures that a machine with a GPU may have; and what it packs, cut into pieces and joined."""
+"""tools/bench/gpu, as far as it goes without a GPU: on simulated devices; with programs that are played by a script, in
+the order and with the failures that a machine with a GPU may have; and what it packs, cut into pieces and joined."""
 import json
 import os
 import pathlib
@@ -25,14 +25,16 @@ import gpu_pack  # noqa: E402
 import gpu_page  # noqa: E402
 import gpu_steps  # noqa: E402
 
-# Plays every program: notes that it was called, does as its orders say ("kill NAME", "fail NAME", "slow NAME", "noise NAME"),
-# and prints what that program prints. Names of steps' programs come with their first arguments.
+# Plays every program: notes that it was called, does as its orders say ("kill NAME", "fail NAME", "slow NAME", "noise
+# NAME"), and prints what that program prints. Names of steps' programs come with their first arguments.
 ACTOR = r"""#!/bin/sh
 name=${0##*/}
 key=$name
 case "$name $*" in
 "millrace devices"*) key=devices ;;
-"millrace run"*) key=rate; while read -r line; do case $line in looks:*) key=hashes ;; features:*) key=classes ;; esac; done < "$2" ;;
+"millrace run"*)
+    key=rate
+    while read -r line; do case $line in looks:*) key=hashes ;; features:*) key=classes ;; esac; done < "$2" ;;
 "compute-sanitizer "*) key=$2 ;;
 "bench_latency "*--model*) key=network_latency ;;
 "bench_flow "*) [ "$MILLRACE_CUDA_GRAPHS" = 0 ] && key=plain_flow ;;
@@ -46,14 +48,26 @@ read -r orders < ORDERS
 inputs=0
 for word; do [ "$word" != --input ] || inputs=$((inputs + 1)); done
 case $key in
-devices) echo '{"cuda": {"driver": "580.1", "devices": [{"name": "cuda:0", "model": "NVIDIA Actor", "memory_bytes": 80000000000}]}, "sim": {"like": ["a10", "h100"]}}' ;;
+devices)
+    echo '{"cuda": {"driver": "580.1",' \
+        '"devices": [{"name": "cuda:0", "model": "NVIDIA Actor", "memory_bytes": 80000000000}]},' \
+        '"sim": {"like": ["a10", "h100"]}}' ;;
 test_cuda_device) echo "[  PASSED  ] 0 test(s)."; echo "[  SKIPPED ] 1 test(s), listed below:" ;;
 test_*) echo "[  PASSED  ] 3 test(s)." ;;
 bench_cuda_preprocess) echo '{"copy_gb_per_s": 3000.0, "fused_ms": 0.05, "of_copy": 0.71, "times_unfused": 3.5}' ;;
-bench_cuda_upload) echo '{"bare_gb_per_s": 53.0, "engine_gb_per_s": 52.0, "of_bare": 0.98, "pageable_gb_per_s": 12.0, "download_gb_per_s": 51.5, "launch_us": 2.25, "results": {"times": 9.0}, "peer": {"engine_gb_per_s": 300.0, "times": 8.5}}' ;;
-*_flow) echo '{"upload_per_s": 17000, "compute_per_s": 90000, "flow_per_s": 16000, "of_slower": 0.94, "calls": {"cudaMalloc": 0}}' ;;
-bench_latency) echo '{"latency": [{"work": "kernels", "graphs": false, "median_us": 90.0}, {"work": "kernels", "graphs": true, "median_us": 40.0}]}' ;;
-network_latency) echo '{"latency": [{"work": "network", "graphs": false, "median_us": 900.0}, {"work": "network", "graphs": true, "median_us": 400.5}]}' ;;
+bench_cuda_upload)
+    echo '{"bare_gb_per_s": 53.0, "engine_gb_per_s": 52.0, "of_bare": 0.98, "pageable_gb_per_s": 12.0,' \
+        '"download_gb_per_s": 51.5, "launch_us": 2.25, "results": {"times": 9.0},' \
+        '"peer": {"engine_gb_per_s": 300.0, "times": 8.5}}' ;;
+*_flow)
+    echo '{"upload_per_s": 17000, "compute_per_s": 90000, "flow_per_s": 16000, "of_slower": 0.94,' \
+        '"calls": {"cudaMalloc": 0}}' ;;
+bench_latency)
+    echo '{"latency": [{"work": "kernels", "graphs": false, "median_us": 90.0},' \
+        '{"work": "kernels", "graphs": true, "median_us": 40.0}]}' ;;
+network_latency)
+    echo '{"latency": [{"work": "network", "graphs": false, "median_us": 900.0},' \
+        '{"work": "network", "graphs": true, "median_us": 400.5}]}' ;;
 hashes|classes|rate)
     one=0
     while [ $key != rate ] && [ $one -lt $inputs ]; do
@@ -62,7 +76,9 @@ hashes|classes|rate)
     done
     echo '{"ledger": {"delivered": '$inputs'}, "wall_s": 0.5}' ;;
 memcheck|racecheck|initcheck|synccheck) echo "========= ERROR SUMMARY: 0 errors" ;;
-ncu) printf '==PROF== Connected\n"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n"0","fused(1)","dram__bytes_read.sum","Mbyte","107"\n' ;;
+ncu)
+    printf '==PROF== Connected\n"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
+    printf '"0","fused(1)","dram__bytes_read.sum","Mbyte","107"\n' ;;
 esac
 """
 # In the order of the steps.
@@ -113,12 +129,13 @@ class OnSimulatedDevices(Case):
         """The pipelines of the NVDEC step, on real frames."""
         clips = self.folder / "clips"
         clips.mkdir()
-        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x180:rate=10:duration=1", "-pix_fmt", "yuv420p",
-                        "-c:v", "libx264", clips / "1080p.mp4"], check=True)
-        done = subprocess.run([sys.executable, SCRIPT, "--built", BUILT, "--only", "nvdec", "--quick", "--device", "sim:0",
-                               "--data", self.folder], capture_output=True, text=True, timeout=600)
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x180:rate=10:duration=1",
+                        "-pix_fmt", "yuv420p", "-c:v", "libx264", clips / "1080p.mp4"], check=True)
+        done = subprocess.run([sys.executable, SCRIPT, "--built", BUILT, "--only", "nvdec", "--quick", "--device",
+                               "sim:0", "--data", self.folder], capture_output=True, text=True, timeout=600)
         told = json.loads(done.stdout)["nvdec"]
-        self.assertEqual([(told[name]["frames"], told[name]["streams"]) for name in ("software 1", "hardware 1", "hardware 4")],
+        self.assertEqual([(told[name]["frames"], told[name]["streams"])
+                          for name in ("software 1", "hardware 1", "hardware 4")],
                          [(10, 1), (10, 1), (40, 4)])
         self.assertEqual(len({tuple(told[name]["hashes"]) for name in ("software 1", "hardware 1", "hardware 4")}), 1)
         self.assertGreater(told["hardware rate 4"]["per_s"], 0)
@@ -151,9 +168,9 @@ class Played(Case):
         self.calls.write_text("")
         environment = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", "LD_LIBRARY_PATH": str(self.folder),
                        "FAKE_CUDA_DEVICES": "1"}
-        return subprocess.run([sys.executable, SCRIPT, "--built", self.bin, "--data", self.folder, "--json", self.report,
-                               "--page", self.folder / "README.md", *arguments], capture_output=True, text=True, timeout=120,
-                              env=environment)
+        return subprocess.run([sys.executable, SCRIPT, "--built", self.bin, "--data", self.folder, "--json",
+                               self.report, "--page", self.folder / "README.md", *arguments], capture_output=True,
+                              text=True, timeout=120, env=environment)
 
     def called(self):
         return self.calls.read_text().split()
@@ -170,7 +187,8 @@ class Played(Case):
         told = self.told()
         self.assertEqual(self.unmet(told), [])
         self.assertEqual(self.called(), ALL)
-        self.assertEqual((told["tests"]["test_cuda_device"]["passed"], told["tests"]["test_cuda_device"]["skipped"]), (0, 1))
+        self.assertEqual((told["tests"]["test_cuda_device"]["passed"], told["tests"]["test_cuda_device"]["skipped"]),
+                         (0, 1))
         self.assertEqual(told["ncu"]["bench_cuda_preprocess"]["counters"], {"dram__bytes_read.sum": "107 Mbyte"})
         page = (self.folder / "README.md").read_text()
         self.assertIn("Measured on NVIDIA Actor, driver 580.1", page)
@@ -193,7 +211,8 @@ class Played(Case):
                               capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         (card,) = json.loads(done.stdout)["expected"]["cards"]
-        self.assertEqual((card["name"], card["measured"], card["upload_bytes_s"], card["download_bytes_s"], card["launch_ns"]),
+        self.assertEqual((card["name"], card["measured"], card["upload_bytes_s"], card["download_bytes_s"],
+                          card["launch_ns"]),
                          ("NVIDIA Actor", True, 53e9, 51.5e9, 2250))
         # A run that measures nothing leaves no card behind.
         path.unlink()
@@ -204,9 +223,10 @@ class Played(Case):
     def test_the_sheet_of_a_card_is_found_by_the_name_that_it_tells(self):
         names = json.loads(subprocess.run([MILLRACE, "devices", "--json"], capture_output=True, text=True,
                                           check=True).stdout)["sim"]["like"]
-        for model, like in (("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA H100 PCIe", "h100-pcie"), ("NVIDIA H200", "h200"),
-                            ("NVIDIA A100-SXM4-80GB", "a100"), ("NVIDIA A100-SXM4-40GB", "a100-40gb"),
-                            ("NVIDIA A100 80GB PCIe", "a100-pcie"), ("NVIDIA A10", "a10"), ("Tesla T4", "t4"),
+        for model, like in (("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA H100 PCIe", "h100-pcie"),
+                            ("NVIDIA H200", "h200"), ("NVIDIA A100-SXM4-80GB", "a100"),
+                            ("NVIDIA A100-SXM4-40GB", "a100-40gb"), ("NVIDIA A100 80GB PCIe", "a100-pcie"),
+                            ("NVIDIA A10", "a10"), ("Tesla T4", "t4"),
                             ("NVIDIA L4", "l4"), ("NVIDIA L40", "l40"), ("NVIDIA L40S", "l40s"),
                             ("NVIDIA GeForce RTX 4090", "rtx4090"), ("NVIDIA RTX A6000", "rtxa6000"),
                             ("NVIDIA RTX 6000 Ada Generation", "rtx6000ada"), ("NVIDIA RTX A4000", None),
@@ -230,7 +250,8 @@ class Played(Case):
 
     def test_what_fails_is_in_the_report_and_in_the_exit_status(self):
         for key, figures in (("test_motion", ["tests.test_motion"]), ("bench_cuda_upload", ["upload.of_bare"]),
-                             ("plain_flow", ["plain.flow"]), ("hashes", ["nvdec.software 1", *(f"nvdec.hardware {n}" for n in (1, 4, 16))]),
+                             ("plain_flow", ["plain.flow"]),
+                             ("hashes", ["nvdec.software 1", *(f"nvdec.hardware {n}" for n in (1, 4, 16))]),
                              ("ncu", ["ncu.bench_cuda_preprocess"]), ("test_nvdec_card", ["tests.test_nvdec_card"]),
                              ("racecheck", [f"racecheck.{name}" for name in gpu_steps.SANITIZED])):
             for order in ("fail", "noise"):
@@ -265,7 +286,8 @@ class Played(Case):
         for name in ("ncu", "compute-sanitizer"):
             (self.bin / name).unlink()
         told = self.told(exits=1)
-        self.assertEqual(self.unmet(told), [f"{step}.compute-sanitizer" for step in ("memcheck", "racecheck", "initcheck", "synccheck")]
+        self.assertEqual(self.unmet(told), [f"{step}.compute-sanitizer"
+                                            for step in ("memcheck", "racecheck", "initcheck", "synccheck")]
                          + ["ncu.bench_cuda_preprocess"])
 
     def test_a_program_that_is_missing_is_told(self):
@@ -288,15 +310,18 @@ class Packed(Case):
         self.out = self.folder / "pack"
 
     def make(self, limit=640 << 10):
-        put, gpu_pack.put_programs = gpu_pack.put_programs, lambda built, names, place: shutil.copytree(built, place / "bin") and []
+        put = gpu_pack.put_programs
+        gpu_pack.put_programs = lambda built, names, place: shutil.copytree(built, place / "bin") and []
         try:
-            self.assertTrue(gpu_pack.pack(self.bin, gpu_steps.PROGRAMS, self.out, ["programs"], self.folder / "wheels", limit))
+            self.assertTrue(gpu_pack.pack(self.bin, gpu_steps.PROGRAMS, self.out, ["programs"], self.folder / "wheels",
+                                          limit))
         finally:
             gpu_pack.put_programs = put
         return sorted(self.out.glob("pack-*.tar"))
 
     def join(self, place, exits=75):
-        done = subprocess.run([sys.executable, place / "pack/gpu.py", "--join"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, place / "pack/gpu.py", "--join"], capture_output=True, text=True,
+                              timeout=60)
         self.assertEqual(done.returncode, exits, done.stderr)
         return done.stderr
 
@@ -339,7 +364,8 @@ class Packed(Case):
         """On a machine where only a part of the programs has come, and one where all have."""
         pieces, place = self.make(), self.folder / "there"
         self.unpack(pieces[0], place)
-        words = [sys.executable, place / "pack/gpu.py", "--device", "sim:0", "--quick", "--json", self.folder / "r.json", "--resume"]
+        words = [sys.executable, place / "pack/gpu.py", "--device", "sim:0", "--quick", "--json",
+                 self.folder / "r.json", "--resume"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 75, done.stderr)
         told = json.loads(done.stdout)
@@ -364,12 +390,14 @@ class Packed(Case):
         for piece in self.out.glob("*.tar"):
             self.unpack(piece, self.folder / "there")
         self.assertIn("joined cublas", self.join(self.folder / "there"))
-        self.assertEqual(sorted(path.name for path in (self.folder / "there/pack/cuda").iterdir()), ["libcublas.so.13", "libcublasLt.so.13"])
+        self.assertEqual(sorted(path.name for path in (self.folder / "there/pack/cuda").iterdir()),
+                         ["libcublas.so.13", "libcublasLt.so.13"])
         self.assertEqual((self.folder / "there/pack/cuda/libcublasLt.so.13").read_bytes(), library)
 
     def test_libraries_that_the_machine_has_need_not_come(self):
         waiting = {"network": ["network.00"], "cublas": None, "cudnn": None}
-        found = {"libcublas.so.13": "/usr/x/libcublas.so.13", "libcublasLt.so.13": "/usr/x/libcublasLt.so.13", "libcudnn.so.9": None}
+        found = {"libcublas.so.13": "/usr/x/libcublas.so.13", "libcublasLt.so.13": "/usr/x/libcublasLt.so.13",
+                 "libcudnn.so.9": None}
         self.assertEqual(gpu_pack.needed(self.folder, waiting, found), {"network": ["network.00"], "cudnn": None})
         found["libcublas.so.13"] = str(self.folder / "cuda/libcublas.so.13")
         self.assertIn("cublas", gpu_pack.needed(self.folder, waiting, found))
@@ -381,10 +409,11 @@ class Packed(Case):
         for path in libraries:
             needs = subprocess.run(["readelf", "-V", path], capture_output=True, text=True, check=True).stdout
             self.assertNotIn("GLIBC_PRIVATE", needs, path)
-        for name in ("libresolv.so.2", "libutil.so.1", "libanl.so.1", "libnsl.so.1", "libnss_dns.so.2", "libmvec.so.1", "libc.so.6",
-                     "libnss_files-2.31.so", "ld-linux-x86-64.so.2"):
+        for name in ("libresolv.so.2", "libutil.so.1", "libanl.so.1", "libnsl.so.1", "libnss_dns.so.2", "libmvec.so.1",
+                     "libc.so.6", "libnss_files-2.31.so", "ld-linux-x86-64.so.2"):
             self.assertRegex(f"/lib/{name}", gpu_libraries.GLIBC)
-        for name in ("libnss3.so", "libnsl.so.2", "libcodec2.so.1.0", "libdlib.so", "libresolve.so.1", "libmd.so.0", "libcairo.so.2"):
+        for name in ("libnss3.so", "libnsl.so.2", "libcodec2.so.1.0", "libdlib.so", "libresolve.so.1", "libmd.so.0",
+                     "libcairo.so.2"):
             self.assertNotRegex(f"/lib/{name}", gpu_libraries.GLIBC)
 
     def test_what_cannot_be_had_is_told(self):
@@ -396,7 +425,8 @@ class Packed(Case):
         finally:
             os.environ.pop("PIP_NO_INDEX") if index is None else os.environ.update(PIP_NO_INDEX=index)
         self.assertIsNone(wheel)
-        self.assertRegex(problem, r"(?s)nvidia-cublas==[\d.]+ could not be had: .*; try: .*pip download.*nvidia-cublas==")
+        self.assertRegex(problem, r"(?s)nvidia-cublas==[\d.]+ could not be had: .*; "
+                                  r"try: .*pip download.*nvidia-cublas==")
 
 
 class Judged(Case):
@@ -407,7 +437,8 @@ class Judged(Case):
                                     {"work": "kernels", "graphs": True, "median_us": 40.0}]}}
 
     def unmet(self, benchmarks, **more):
-        return [one["figure"] for one in gpu_judge.judge({"device": "cuda:0", "benchmarks": benchmarks, **more}) if not one["met"]]
+        return [one["figure"] for one in gpu_judge.judge({"device": "cuda:0", "benchmarks": benchmarks, **more})
+                if not one["met"]]
 
     def test_what_was_not_measured_is_not_met(self):
         good = self.GOOD
@@ -429,18 +460,21 @@ class Judged(Case):
         for counts in ({"passed": 0, "failed": 0, "skipped": 0}, {"passed": 0, "failed": 0, "skipped": 2}):
             self.assertEqual(self.unmet(self.GOOD, tests={"test_cuda_device": {"exit": 0, **counts}}, machine=one),
                              ["tests.test_cuda_device"])
-        self.assertEqual(self.unmet(self.GOOD, tests={"test_motion": {"exit": 0, "passed": 0, "failed": 0, "skipped": 1}}, machine=one),
+        skipped = {"test_motion": {"exit": 0, "passed": 0, "failed": 0, "skipped": 1}}
+        self.assertEqual(self.unmet(self.GOOD, tests=skipped, machine=one),
                          ["tests.test_motion"])
 
     def test_frames_that_differ_between_hardware_and_software(self):
-        nvdec = {"software 1": {"frames": 10, "streams": 1, "hashes": ["a"]}, "hardware 4": {"frames": 40, "streams": 4, "hashes": ["a"]}}
+        nvdec = {"software 1": {"frames": 10, "streams": 1, "hashes": ["a"]},
+                 "hardware 4": {"frames": 40, "streams": 4, "hashes": ["a"]}}
         self.assertEqual(self.unmet(self.GOOD, nvdec=nvdec), [])
         for wrong in ({"hashes": ["a", "b"]}, {"hashes": ["b"]}, {"frames": 39}, {"streams": 3}):
             bad = {**nvdec, "hardware 4": {**nvdec["hardware 4"], **wrong}}
             self.assertEqual(self.unmet(self.GOOD, nvdec=bad), ["nvdec.hardware 4"])
 
     def test_classes_that_differ_from_the_processors(self):
-        network = {"cpu": {"frames": 10, "per_s": 9, "classes": "a"}, "graph on, 16 workers": {"frames": 10, "per_s": 90, "classes": "b"}}
+        network = {"cpu": {"frames": 10, "per_s": 9, "classes": "a"},
+                   "graph on, 16 workers": {"frames": 10, "per_s": 90, "classes": "b"}}
         self.assertEqual(self.unmet(self.GOOD, network=network), ["network.graph on, 16 workers"])
 
 
@@ -480,7 +514,8 @@ class Arguments(Case):
         self.told_wrong("--join")
         self.told_wrong("--piece", "0")
         (self.folder / "report.json").write_text('{"device": "sim:0"}')
-        self.told_wrong("--device", "sim:1", "--json", str(self.folder / "report.json"), "--resume", "--built", str(BUILT))
+        self.told_wrong("--device", "sim:1", "--json", str(self.folder / "report.json"), "--resume", "--built",
+                        str(BUILT))
 
     def test_without_a_gpu_that_is_said_at_once(self):
         if GPUS:
@@ -494,7 +529,8 @@ class Arguments(Case):
     def test_help(self):
         done = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0)
-        for option in ("--pack", "--only", "--built", "--quick", "--json", "--budget", "--resume", "--fill", "--piece", "--join"):
+        for option in ("--pack", "--only", "--built", "--quick", "--json", "--budget", "--resume", "--fill", "--piece",
+                       "--join"):
             self.assertIn(option, done.stdout)
 
 

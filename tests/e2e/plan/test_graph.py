@@ -404,7 +404,8 @@ class Svg(Case):
         return without_copies(edges)
 
     def test_what_is_drawn_is_the_yaml(self):
-        for text in [FAN, COPIED, *SHIPPED, *(random_pipeline(seed, 20) for seed in range(20)), random_pipeline(1, 200)]:
+        for text in [FAN, COPIED, *SHIPPED, *(random_pipeline(seed, 20) for seed in range(20)),
+                     random_pipeline(1, 200)]:
             self.check(text)
 
     def test_titles_tell_the_facts(self):

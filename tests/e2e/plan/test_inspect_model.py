@@ -1,5 +1,5 @@
-"""millrace inspect MODEL.onnx: what it tells is what Python's onnx and ONNX Runtime tell, and the pipeline that it prints
-is checked, planned and run as it is printed."""
+"""millrace inspect MODEL.onnx: what it tells is what Python's onnx and ONNX Runtime tell, and the pipeline that it
+prints is checked, planned and run as it is printed."""
 import collections
 import json
 import os
@@ -129,8 +129,9 @@ class InspectModel(Case):
         self.assertEqual(len(run.rows[0]["features"]), 3)
         gray = [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("MatMul", ["f", "w"], ["m"]),
                 helper.make_node("Softmax", ["m"], ["p"])]
-        told, run = self.inspected(self.save("digits", gray, [("x", FLOAT, ["n", 1, 28, 28])], [("p", FLOAT, ["n", 10])],
-                                             [("w", np.zeros((784, 10), "f4"))]), ["infer", "features", "classify"])
+        told, run = self.inspected(self.save("digits", gray, [("x", FLOAT, ["n", 1, 28, 28])],
+                                             [("p", FLOAT, ["n", 10])], [("w", np.zeros((784, 10), "f4"))]),
+                                   ["infer", "features", "classify"])
         self.assertIn("order: gray", told["pipeline"])
         self.assertIn("activation: none", told["pipeline"])
         self.assertAlmostEqual(run.rows[0]["classes"][0]["score"], 0.1, delta=1e-6)

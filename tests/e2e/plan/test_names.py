@@ -74,7 +74,8 @@ class Names(harness.Case):
         paths, output = [self.linked("日本.mp4"), self.linked("é.mp4")], self.folder / "rows"
         expected = sorted((path.stem, str(path)) for path in paths)
         self.run_names(paths, f"csv, input: decode, path: '{output}'", more=NODES)
-        self.assertEqual(sorted((row["source"], row["file"]) for row in csv.DictReader(output.read_text().splitlines())), expected)
+        self.assertEqual(sorted((row["source"], row["file"])
+                                for row in csv.DictReader(output.read_text().splitlines())), expected)
         output.unlink()
         for _ in range(2):  # the second run goes on where the first one ended: at the end
             self.run_names(paths, f"jsonl, input: decode, path: '{output}'", "--resume", self.folder / "check",

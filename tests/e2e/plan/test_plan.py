@@ -116,7 +116,8 @@ nodes: {north: {stages: shrink-them-to-something-a-network-may-take}, south: {st
         text = self.table(self.write(
             f'version: 1\npipeline: many\nsources:\n{sources}stages:\n  "null": {{input: sources.*}}\n'))
         self.assertIn("\n  and 260 more sources (--json has all)\n", text)
-        files = "".join(f'  f{i}: {{uri: "lavfi:testsrc=size={16 * (i + 1)}x16:rate=5:duration=1"}}\n' for i in range(50))
+        files = "".join(f'  f{i}: {{uri: "lavfi:testsrc=size={16 * (i + 1)}x16:rate=5:duration=1"}}\n'
+                        for i in range(50))
         text = self.table(self.write(
             f'version: 1\npipeline: many\nsources:\n{files}stages:\n  decode: {{input: sources.*}}\n'
             '  "null": {input: decode}\n'))
@@ -228,8 +229,8 @@ stages:
 
     def test_what_is_exact(self):
         told = self.planned(self.write(SMALL), "--workers", "2")
-        self.assertEqual(list(told)[:14], ["pipeline", "file", "digest", "workers", "busy_poll_ns", "jobs", "most_sources",
-                                           "assumed",
+        self.assertEqual(list(told)[:14], ["pipeline", "file", "digest", "workers", "busy_poll_ns", "jobs",
+                                           "most_sources", "assumed",
                                            "sources", "stages", "links", "copies", "cuts", "processes"])
         first, clock = told["sources"]
         self.assertEqual((first["rate"], first["paced"], first["frames"], first["duration_ns"]),

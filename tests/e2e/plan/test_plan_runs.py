@@ -169,7 +169,8 @@ nodes:
         self.enterContext(unittest.mock.patch.dict(os.environ, MODELS=str(MODELS)))
         settings = [f"sources.{source}.loop=true" for source in ("cockatoo", "short", "walkers")]
         settings.append("stages.features.batch.timeout=1h")
-        planned, summary = self.check(ROOT / "pipelines/many-videos.yaml", *(word for one in settings for word in ("--set", one)))
+        planned, summary = self.check(ROOT / "pipelines/many-videos.yaml",
+                                      *(word for one in settings for word in ("--set", one)))
         self.check_memory(planned, summary)
         (features,) = [stage for stage in summary["stages"] if stage["id"] == "features"]
         self.assertEqual(features["batch_peak"], 8)

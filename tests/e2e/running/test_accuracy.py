@@ -92,7 +92,8 @@ class Accuracy(harness.Case):
         self.assertNotIn("\x1b", told)
 
     def test_over_nodes_and_replicas(self):
-        path = self.pipeline("nodes:\n  camera: {stages: [decode]}\n  work: {stages: [histogram, classify], replicas: 2}\n"
+        path = self.pipeline("nodes:\n  camera: {stages: [decode]}\n"
+                             "  work: {stages: [histogram, classify], replicas: 2}\n"
                              "  end: {stages: [results]}\n")
         run = self.run_pipeline(path)
         top_1, top_2, _ = self.counted(run.rows)

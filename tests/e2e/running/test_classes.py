@@ -21,7 +21,8 @@ sources:
   clip: {{uri: "{uri}"{source}}}
 stages:
   decode:     {{input: sources.*}}
-  preprocess: {{input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128{pictures}{device}}}
+  preprocess: {{input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127,
+                std: 128{pictures}{device}}}
   features:   {{input: preprocess, model: {models}/{network}.onnx, tensor: features{batch}{device}}}
   classify:   {{input: features, weights: {models}/lite0-head.npy, labels: {models}/imagenet.txt, top_k: 5{device}}}
   results:    {{type: jsonl, input: classify, path: "-"}}

@@ -81,8 +81,8 @@ class Words(Case):
                       ["run", "a.yaml", "--workers", "two"], ["run", "a.yaml", "--log", "loud"], ["list", "x"],
                       ["schema", "x"], ["run", "a.yaml", "--output"], ["check", "a.yaml", "--format", "xml"],
                       ["check", "a.yaml", "--assume", "cuda"], ["plan", "a.yaml", "--assume", "cuda:8x"],
-                      ["run", "a.yaml", "--quiet=yes"], ["run", "a.yaml", "--grace", "0s"], ["run", "a.yaml", "--grace", "soon"],
-                      ["bench", "null", "--frames", "0"]):
+                      ["run", "a.yaml", "--quiet=yes"], ["run", "a.yaml", "--grace", "0s"],
+                      ["run", "a.yaml", "--grace", "soon"], ["bench", "null", "--frames", "0"]):
             told = call([MILLRACE, *words])
             self.assertEqual(told.returncode, 64, f"{words}: {told.stderr}")
             self.assertNotEqual(told.stderr, "")
@@ -316,7 +316,8 @@ class Streams(Case):
         self.assertIn("ledger: ", told.stderr)
         self.assertIn(" balanced", told.stderr)
         with open("/dev/full", "w") as full:
-            done = subprocess.run([MILLRACE, "run", str(self.write(SHORT))], stdout=full, stderr=subprocess.PIPE, text=True)
+            done = subprocess.run([MILLRACE, "run", str(self.write(SHORT))], stdout=full, stderr=subprocess.PIPE,
+                                  text=True)
         self.assertEqual(done.returncode, 74, done.stderr)
 
     def closed_after_a_line(self, command):
@@ -378,8 +379,8 @@ class Streams(Case):
                 reader, writer = os.pipe()
                 os.close(reader)
                 with os.fdopen(writer, "w") as gone:
-                    done = subprocess.run([MILLRACE, *map(str, arguments)], stdout=gone, stderr=subprocess.PIPE, text=True,
-                                          timeout=TIMEOUT)
+                    done = subprocess.run([MILLRACE, *map(str, arguments)], stdout=gone, stderr=subprocess.PIPE,
+                                          text=True, timeout=TIMEOUT)
                 self.assertEqual((done.returncode, done.stderr), (141, ""))
 
     def test_closed_streams_are_no_place_for_results(self):

@@ -38,7 +38,8 @@ class Control(harness.Controlled):
     def start(self, *arguments, text=ENDLESS):
         """A run that has delivered something, with what ctl says of it."""
         out = self.folder / f"out-{len(list(self.folder.iterdir()))}.jsonl"
-        child = harness.start([MILLRACE, "run", self.write(text), "--output", out, "--json", *harness.PATIENT, *arguments],
+        child = harness.start([MILLRACE, "run", self.write(text), "--output", out, "--json", *harness.PATIENT,
+                               *arguments],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               env={**os.environ, **self.environment})
         for clean in (child.stderr.close, child.stdout.close, child.wait, child.kill):
@@ -164,7 +165,8 @@ class Control(harness.Controlled):
         path.parent.chmod(0o755)
         pipeline = self.folder / "pipeline.yaml"
         for where, code, said in ((path, 77, "open to other users"), (pathlib.Path("/" + "long/" * 30), 64, "too long"),
-                                  (self.write("", "file"), 77, ""), (self.folder / "no/such/folder", 74, "cannot make")):
+                                  (self.write("", "file"), 77, ""),
+                                  (self.folder / "no/such/folder", 74, "cannot make")):
             done = call([MILLRACE, "run", pipeline, "--control", where])
             if where.name == "file":
                 where.parent.chmod(0o700)
@@ -288,7 +290,8 @@ class Control(harness.Controlled):
                                 (("--pid", "x", "status"), "number of a process"),
                                 (("--pid", "1", "--control", "y", "status"), "either --control or --pid")):
             self.assertIn(said, self.ctl(*arguments, code=64).stderr)
-        self.assertIn("there is no control socket", self.ctl("--control", self.folder / "none", "status", code=66).stderr)
+        told = self.ctl("--control", self.folder / "none", "status", code=66).stderr
+        self.assertIn("there is no control socket", told)
         del self.environment["XDG_RUNTIME_DIR"]
         done = call(["env", "-u", "XDG_RUNTIME_DIR", MILLRACE, "ctl", "status"])
         self.assertEqual(done.returncode, 69)

@@ -1,5 +1,5 @@
-"""Nodes that die when others, which they give frames to or take them from, have come to their end already: nobody waits for
-those, no record comes twice, and every frame is accounted for."""
+"""Nodes that die when others, which they give frames to or take them from, have come to their end already: nobody waits
+for those, no record comes twice, and every frame is accounted for."""
 import json
 import os
 import signal

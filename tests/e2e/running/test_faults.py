@@ -1,5 +1,5 @@
-"""Nodes that are stopped and go on, nodes that are asked to end at any moment, and strangers who say everything that can be
-said wrongly: those who have done nothing notice nothing, and every frame is accounted for."""
+"""Nodes that are stopped and go on, nodes that are asked to end at any moment, and strangers who say everything that
+can be said wrongly: those who have done nothing notice nothing, and every frame is accounted for."""
 import json
 import os
 import random
@@ -39,8 +39,8 @@ class Nodes(Case):
 
     def pipeline(self, frames, rate, listen="ipc://{folder}/reads", **keys):
         keys = {"reads": "", "works": "", "writes": "", **keys}
-        return self.write(PIPELINE.format(frames=frames, rate=rate, out=self.out, listen=listen.format(folder=self.folder),
-                                          **keys))
+        return self.write(PIPELINE.format(frames=frames, rate=rate, out=self.out,
+                                          listen=listen.format(folder=self.folder), **keys))
 
     def start_nodes(self, path, *arguments):
         self.nodes = {}
@@ -117,8 +117,8 @@ class Faults(Nodes):
                 self.assertGreaterEqual(len(rows), ledger["delivered"])
 
     def test_the_supervisor_is_asked_to_end(self):
-        child = harness.start([MILLRACE, "run", self.pipeline(1000000, 1000), "--json", *harness.PATIENT], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True)
+        child = harness.start([MILLRACE, "run", self.pipeline(1000000, 1000), "--json", *harness.PATIENT],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(child.kill)
         self.await_rows(self.random.randrange(1, 300))
         child.send_signal(signal.SIGTERM)
@@ -143,7 +143,8 @@ class Strangers(Nodes):
         return one
 
     def bother(self, address):
-        """Garbage of every size, empty messages, parts without end, halves of messages, and what a node has said before."""
+        """Garbage of every size, empty messages, parts without end, halves of messages,
+        and what a node has said before."""
         numbers = self.random
         overheard = [numbers.randbytes(numbers.randrange(1, 200)) for _ in range(20)]
         for i in range(12):

@@ -1,5 +1,5 @@
-"""A disk that is full: sinks fail in clear words, or wait for room, and what they have written is whole. Once on a small
-file system that is really full, where it can be mounted, and once with a write() that says so."""
+"""A disk that is full: sinks fail in clear words, or wait for room, and what they have written is whole. Once on a
+small file system that is really full, where it can be mounted, and once with a write() that says so."""
 import json
 import os
 import pathlib

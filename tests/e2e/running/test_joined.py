@@ -232,7 +232,8 @@ stages:
                 self.assertIn(f"{str(pattern) % without[0]} is missing", run.err)
 
     def test_the_first_number_is_for_numbered_pictures(self):
-        run = self.run_pipeline(PIPELINE.split("  pixels")[0].format(uri=clips.one_frame(), options=", start_number: 4"),
+        run = self.run_pipeline(PIPELINE.split("  pixels")[0].format(uri=clips.one_frame(),
+                                                                     options=", start_number: 4"),
                                 code=78)
         self.assertIn("start_number", run.err)
 

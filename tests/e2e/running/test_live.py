@@ -1,5 +1,5 @@
-"""A live cut as one of two ways to a join, between processes that are killed, stopped and started again: the other way goes
-on, every frame is accounted for, no record comes twice, and all of it ends."""
+"""A live cut as one of two ways to a join, between processes that are killed, stopped and started again: the other way
+goes on, every frame is accounted for, no record comes twice, and all of it ends."""
 import json
 import os
 import signal

@@ -58,8 +58,8 @@ class Loss(harness.Case):
         if not video.exists():
             self.skipTest(f"no {video}")
         short.write_bytes(video.read_bytes()[:400_000])
-        probe = ["ffprobe", "-v", "quiet", "-select_streams", "v:0", "-show_entries", "stream=nb_frames,nb_read_packets",
-                 "-of", "csv=p=0"]
+        probe = ["ffprobe", "-v", "quiet", "-select_streams", "v:0", "-show_entries",
+                 "stream=nb_frames,nb_read_packets", "-of", "csv=p=0"]
         announced = int(call([*probe, video]).stdout.strip().split(",")[0])
         read = int(call([*probe, "-count_packets", short]).stdout.strip().split(",")[-1])
         self.assertLess(read, announced // 10)
@@ -84,13 +84,16 @@ class Loss(harness.Case):
         above, below = math.ceil(lost / of * 100), math.floor(lost / of * 100)
         for limit, code in ((None, 65), ("0", 65), (str(lost), 0), (str(lost - 1), 65), (f"{above}%", 0),
                             (f"{below}%", 65), ("100%", 0), (f"{lost / of * 100 + 0.01:.4f}%", 0)):
-            forms = [("--fail-on-loss",)] if limit is None else [("--fail-on-loss", limit), (f"--fail-on-loss={limit}",)]
+            forms = [("--fail-on-loss",)]
+            if limit is not None:
+                forms = [("--fail-on-loss", limit), (f"--fail-on-loss={limit}",)]
             for form in forms:
                 with self.subTest(form):
                     done = self.run_clip(*form)
                     self.assertEqual(done.returncode, code, done.stderr)
                     told = f"error: {lost} of {of} frames were lost, and --fail-on-loss allows {limit or 'none'}\n"
-                    self.assertEqual(told.replace("allows 0\n", "allows none\n") in done.stderr, code == 65, done.stderr)
+                    self.assertEqual(told.replace("allows 0\n", "allows none\n") in done.stderr, code == 65,
+                                     done.stderr)
                     self.assertIn(f"LOST {lost} of {of} frames", done.stderr)
 
     def test_programs_are_told(self):
@@ -113,7 +116,8 @@ class Loss(harness.Case):
             self.assertIn(f"LOST {lost} of {of} frames: {lost} dropped by decode (corrupt)\n", done.stderr)
         done = self.run_clip("--fail-on-loss", "100%", more=NODES)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr.splitlines()[-1], f"LOST {lost} of {of} frames: {lost} dropped by decode (corrupt)")
+        self.assertEqual(done.stderr.splitlines()[-1],
+                         f"LOST {lost} of {of} frames: {lost} dropped by decode (corrupt)")
 
     def test_what_is_no_limit_is_refused(self):
         for limit in ("x", "-1", "1.5", "101%", "5%%", "1e", "nan", "0x10", "%"):

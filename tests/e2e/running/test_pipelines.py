@@ -139,7 +139,8 @@ class Pipelines(harness.Case):
         self.assertEqual(len(run.rows), 6)
         for row in run.rows:
             self.assertAlmostEqual(sum(row["features"]), 1, places=5)
-            self.assertEqual([(one["name"], one["shape"]) for one in row["tensors"]], [("phash", [8]), ("sharpness", [1])])
+            self.assertEqual([(one["name"], one["shape"]) for one in row["tensors"]],
+                             [("phash", [8]), ("sharpness", [1])])
 
 
 class Comments(harness.Case):

@@ -151,7 +151,8 @@ class Plugins(Case):
         broken = self.folder / "broken.so"
         broken.write_bytes(self.build().read_bytes()[:100])
         self.refused(broken, 65, "cannot load the plugin: ", "broken.so")
-        self.refused(self.build("int nothing;", "other.so"), 65, "other.so is not a millrace plugin: it lacks the symbol "
+        self.refused(self.build("int nothing;", "other.so"), 65,
+                     "other.so is not a millrace plugin: it lacks the symbol "
                      "mr_plugin_entry; write MR_PLUGIN(...)")
         self.refused(self.build("#include <millrace/plugin.h>\nint mr_nothing(void);\nint f(void);\n"
                                 "int f(void) { return mr_nothing(); }\n", "undefined.so"), 65,
@@ -162,7 +163,9 @@ class Plugins(Case):
         """For pipelines of strangers: not even its constructors run."""
         mark = self.folder / "mark"
         plugin = self.build(f"""#include <stdio.h>
-        __attribute__((constructor)) static void begin(void) {{ FILE *file = fopen("{mark}", "w"); if (file) fclose(file); }}
+        __attribute__((constructor)) static void begin(void) {{
+            FILE *file = fopen("{mark}", "w"); if (file) fclose(file);
+        }}
         """ + PASS.replace("NAME", "pass").replace("MORE", ".help = NULL"), "pass.so")
         text = PIPELINE.replace("PLUGIN", "pass.so").replace("darkness: {input: decode, below: 40}",
                                                              "darkness: {type: pass, input: decode}")
@@ -188,14 +191,16 @@ class Plugins(Case):
     def test_another_abi(self):
         # Of a later version only the first two fields mean what they mean here.
         self.refused(self.build("#include <stdint.h>\nextern const struct later { uint32_t abi; const char *with; } "
-                                "mr_plugin_entry;\nconst struct later mr_plugin_entry = {7777, \"9.8.7\"};\n", "later.so"),
+                                "mr_plugin_entry;\nconst struct later mr_plugin_entry = {7777, \"9.8.7\"};\n",
+                                "later.so"),
                      65, "later.so was built for plugin ABI 7777 (millrace 9.8.7), but this is ABI 1 (millrace ",
                      "rebuild it with the headers of this version")
-        self.refused(self.build('#include <millrace/plugin.h>\nconst mr_plugin mr_plugin_entry = {MR_PLUGIN_ABI, "0.0.9", '
-                                '"a", "1", {(uint32_t)sizeof(mr_stage_type), 12}, NULL};\n', "sizes.so"), 65,
+        self.refused(self.build('#include <millrace/plugin.h>\nconst mr_plugin mr_plugin_entry = {MR_PLUGIN_ABI, '
+                                '"0.0.9", "a", "1", {(uint32_t)sizeof(mr_stage_type), 12}, NULL};\n', "sizes.so"), 65,
                      "sizes.so was built with other headers (millrace 0.0.9): mr_port has 12 bytes there and ")
         self.refused(self.build('#include <millrace/plugin.h>\nconst mr_plugin mr_plugin_entry = {MR_PLUGIN_ABI, '
-                                'MILLRACE_VERSION, "a", "1", {MR_PLUGIN_SIZES(MR_PLUGIN_SIZE_OF)}, NULL};\n', "none.so"),
+                                'MILLRACE_VERSION, "a", "1", {MR_PLUGIN_SIZES(MR_PLUGIN_SIZE_OF)}, NULL};\n',
+                                "none.so"),
                      65, "none.so has no stage types")
 
     def test_malformed_types_and_names_that_are_taken(self):
@@ -222,7 +227,8 @@ class Plugins(Case):
         self.assertIn(":3:10: error: plugins: expected", run.err)
 
     def test_the_whole_of_the_headers_is_exported(self):
-        """Every function that the headers declare, as the compiler sees them, can be called; nothing else is exported."""
+        """Every function that the headers declare, as the compiler sees them, can be called;
+        nothing else is exported."""
         includes = "".join(f"#include <millrace/{path.name}>\n" for path in sorted((INCLUDE / "millrace").glob("*.h")))
         plain = call(["cc", "-std=c11", "-E", "-P", f"-I{INCLUDE}", self.write(includes, "all.c")]).stdout
         names = set(re.findall(r"\b(mr_\w+)\([^()]*(?:\([^()]*\)[^()]*)*\)(?:\s*__attribute__\s*\(\(.*?\)\))?\s*;",
@@ -231,7 +237,8 @@ class Plugins(Case):
         self.assertGreater(len(names), 100)
         uses = "".join(f"    (any){name},\n" for name in sorted(names))
         body = PASS.replace("NAME", "pass").replace("MORE", ".help = NULL")
-        every = self.build(includes + body + f"typedef void (*any)(void);\nextern const any all[];\nconst any all[] = {{\n"
+        every = self.build(includes + body
+                           + f"typedef void (*any)(void);\nextern const any all[];\nconst any all[] = {{\n"
                            f"{uses}}};\n", "every.so")
         self.assertIn("passes on", call([MILLRACE, "list", "--plugin", every]).stdout)
         exported = set(re.findall(r" [TDRB] (mr_\w+)$", call(["nm", "-D", "--defined-only", MILLRACE]).stdout, re.M))

@@ -35,7 +35,8 @@ class Push(Case):
     def receive(self, url, name, *options):
         """ffmpeg as the server of one stream."""
         path = self.folder / name
-        running = start(["ffmpeg", "-v", "error", "-y", "-analyzeduration", 100000, *options, "-i", url, "-c", "copy", "-flush_packets", 1, path],
+        running = start(["ffmpeg", "-v", "error", "-y", "-analyzeduration", 100000, *options, "-i", url, "-c", "copy",
+                         "-flush_packets", 1, path],
                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, running)
         return running, path
@@ -86,7 +87,8 @@ class Receivers(Push):
         self.assertEqual(self.seqs(), list(range(60)))
 
     def check_begun(self, path, ledger):
-        """These receivers drop what waits in them when the sender ends: the last pictures may be missing, and no other."""
+        """These receivers drop what waits in them when the sender ends: the last pictures may be missing,
+        and no other."""
         self.assertEqual(ledger["dropped"], [])
         whole, found = hashes(self.clip), hashes(path)
         self.assertGreaterEqual(len(found), 50)
@@ -102,8 +104,8 @@ class Receivers(Push):
 
     def rtsp_server(self, path):
         """Its port; "" if there is no such server on this machine."""
-        server = start(["/usr/bin/python3", ROOT / "tests/e2e/rtsp_receiver.py", path], stdout=subprocess.PIPE, text=True,
-                       stderr=subprocess.DEVNULL)
+        server = start(["/usr/bin/python3", ROOT / "tests/e2e/rtsp_receiver.py", path], stdout=subprocess.PIPE,
+                       text=True, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, server)
         self.addCleanup(server.stdout.close)
         return server.stdout.readline().strip()
@@ -162,10 +164,13 @@ class Trouble(Push):
         receiver, path = self.receive(url, "stopped.flv", "-listen", 1)
         self.until(lambda: listens(url))
         clip = clips.encoded("push-long.mp4", "-c:v", "mjpeg", "-q:v", 2, frames=100, filters="scale=640:360")
-        text = PUSH.format(uri=clip, url=url, video=", queue: {when_full: drop-oldest, size: 8}, timeout: 1s, retry: 200ms",
+        text = PUSH.format(uri=clip, url=url,
+                           video=", queue: {when_full: drop-oldest, size: 8}, timeout: 1s, retry: 200ms",
                            source="", realtime="true", rows=self.rows)
-        text = text.replace("stages:\n", "stages:\n  decode: {input: cam}\n  encode: {input: decode, lossless: true, preset: fastest, "
-                            "keyframes: 10}\n").replace("video, input: cam", "video, input: encode")
+        text = text.replace("stages:\n",
+                            "stages:\n  decode: {input: cam}\n"
+                            "  encode: {input: decode, lossless: true, preset: fastest, keyframes: 10}\n")
+        text = text.replace("video, input: cam", "video, input: encode")
         running = self.run_file(self.write(text))
         self.until(lambda: path.exists() and path.stat().st_size > 100000)
         receiver.send_signal(signal.SIGSTOP)

@@ -26,14 +26,15 @@ RATE, GOP = 25, 25
 
 
 def clip(*moments, seconds=16):
-    """A small field that differs in each picture, and half of the picture flickers for 0.4 s from each of the moments on."""
+    """A small field that differs in each picture, and half of the picture flickers for 0.4 s from each of the moments
+    on."""
     moving = "+".join(f"between(T,{at},{at + 0.4})" for at in moments) or "0"
     luma = f"if(gt({moving},0)*gt(X,80),255*mod(N,2),if(lt(X,16)*lt(Y,16),mod(N*7,256),128))"
     name = "moves-" + "-".join(map(str, moments)) + ".mp4"
     return clips.made(name, f"{name} {luma} {seconds} 2", lambda path: clips.ffmpeg(
-        "-f", "lavfi", "-i", f"nullsrc=size=160x96:rate={RATE}:duration={seconds}", "-vf", f"geq=lum='{luma}':cb=128:cr=128",
-        "-c:v", "libx264", "-preset", "veryfast", "-g", GOP, "-keyint_min", GOP, "-sc_threshold", 0, "-bf", 2,
-        "-pix_fmt", "yuv420p", path))
+        "-f", "lavfi", "-i", f"nullsrc=size=160x96:rate={RATE}:duration={seconds}", "-vf",
+        f"geq=lum='{luma}':cb=128:cr=128", "-c:v", "libx264", "-preset", "veryfast", "-g", GOP, "-keyint_min", GOP,
+        "-sc_threshold", 0, "-bf", 2, "-pix_fmt", "yuv420p", path))
 
 
 class Record(Case):
@@ -80,8 +81,8 @@ class Record(Case):
                 for one, at in zip(found, (6, 12), strict=True):
                     self.assertTrue(at * RATE <= one["triggers"][0]["seq"] <= at * RATE + 2)
                     self.assertEqual(one["triggers"][0]["stage"], "motion")
-                    # From the key frame before 1.5 s before, to one second after the last trigger. Packets that are decoded
-                    # before pictures shown earlier come along.
+                    # From the key frame before 1.5 s before, to one second after the last trigger. Packets that are
+                    # decoded before pictures shown earlier come along.
                     first = (one["triggers"][0]["seq"] - RATE * 3 // 2) // GOP * GOP
                     last = one["triggers"][-1]["seq"] + RATE
                     count = len(hashes(self.path / one["file"]))
@@ -165,7 +166,8 @@ class Record(Case):
         uri, disk = clip(4, 5, 6, 7, 8), Mounted(self)
         self.path = disk.folder / "events"
         self.assertEqual(call(["mount", "-o", "remount,nr_inodes=6", disk.folder]).returncode, 0)
-        path = self.write(self.text(uri, ", before: 1s, after: 1s, longest: 2s, name: '{source}-{number}.mkv', on_full: wait"))
+        options = ", before: 1s, after: 1s, longest: 2s, name: '{source}-{number}.mkv', on_full: wait"
+        path = self.write(self.text(uri, options))
         told = self.folder / "told"
         with open(told, "w") as file:
             run = start([MILLRACE, "run", path], stdout=subprocess.DEVNULL, stderr=file)
@@ -188,7 +190,8 @@ class Record(Case):
     def test_a_person_triggers(self):
         """By the id of the stage and of the source; other ids are none."""
         control = self.folder / "own" / "control"
-        text = self.text(clip(1), ", before: 1s, after: 500ms, name: '{source}-{number}.mp4'", ", realtime: true, loop: true")
+        text = self.text(clip(1), ", before: 1s, after: 500ms, name: '{source}-{number}.mp4'",
+                         ", realtime: true, loop: true")
         path = self.write(text.replace("[cam, motion]", "cam"))
         run = start([MILLRACE, "run", path, "--control", control], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(run.kill)
@@ -223,11 +226,14 @@ class Record(Case):
         """Classes of three bins of a histogram: bright pictures are those of the event."""
         import numpy
         weights = self.folder / "weights.npy"
-        numpy.save(weights, numpy.array([[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]], "f4"))
+        numpy.save(weights, numpy.array([[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0],
+                                         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]], "f4"))
         labels = self.folder / "labels.txt"
         labels.write_text("bright\ndull\n")
-        text = self.text(clip(6), f", before: 1s, after: 1s, classes: [bright], score: 2, name: '{{source}}-{{number}}.mp4'")
-        text = text.replace("  record: {input: [cam, motion]", "  histogram: {input: decode, bins: 4}\n  classify: {input: "
+        options = ", before: 1s, after: 1s, classes: [bright], score: 2, name: '{source}-{number}.mp4'"
+        text = self.text(clip(6), options)
+        text = text.replace("  record: {input: [cam, motion]",
+                            "  histogram: {input: decode, bins: 4}\n  classify: {input: "
                             f"histogram, weights: \"{weights}\", labels: \"{labels}\", activation: none}}\n"
                             "  record: {input: [cam, classify]")
         self.run_pipeline(text, rows=False)

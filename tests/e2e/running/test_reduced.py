@@ -57,7 +57,8 @@ KINDS = {
     "restarts": write_pillow(restart_marker_blocks=5),
     "a code of its own": write_pillow(optimize=True),
     "quality 100": lambda path: Image.fromarray(photo()[..., ::-1]).save(path, quality=100, subsampling=0),
-    "EXIF with a thumbnail": write_pillow(exif=b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0\0\0\xff\xd8\xff\xc3\0\x0b\x08\xff\xd9"),
+    "EXIF with a thumbnail": write_pillow(exif=b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0\0\0"
+                                               b"\xff\xd8\xff\xc3\0\x0b\x08\xff\xd9"),
 }
 
 
@@ -68,7 +69,8 @@ def planes(path, scale):
     layout = clips.stream(path)["pix_fmt"]
     rows, columns = -(-HEIGHT // (1 << scale)), -(-WIDTH // (1 << scale))
     half_x, half_y = ("420" in layout or "422" in layout), ("420" in layout or "440" in layout)
-    shapes = [(rows, columns)] + [(-(-rows // (1 + half_y)), -(-columns // (1 + half_x)))] * (0 if "gray" in layout else 2)
+    of_chroma = (-(-rows // (1 + half_y)), -(-columns // (1 + half_x)))
+    shapes = [(rows, columns)] + [of_chroma] * (0 if "gray" in layout else 2)
     taken, at = [], 0
     for shape in shapes:
         taken.append(np.frombuffer(raw, np.uint8, shape[0] * shape[1], at).reshape(shape).astype(float))
@@ -83,7 +85,8 @@ def expected(path, scale, size, fraction=0.875):
     steps = (np.arange(size) + 0.5) * side / size
     for plane in picture:
         # Pixels of the whole picture to a sample, on either axis.
-        wide, high = ((1 << scale) * (1 + (mine < luma)) for mine, luma in zip(plane.shape[::-1], picture[0].shape[::-1]))
+        wide, high = ((1 << scale) * (1 + (mine < luma))
+                      for mine, luma in zip(plane.shape[::-1], picture[0].shape[::-1]))
         across = reference.weights(plane.shape[1], ((WIDTH - side) / 2 + steps) / wide, side / size / wide)
         down = reference.weights(plane.shape[0], ((HEIGHT - side) / 2 + steps) / high, side / size / high)
         out.append(down @ plane @ across.T)
@@ -170,15 +173,16 @@ class Reduced(harness.Case):
             self.assertLess(np.abs(one - other).mean(), MEAN)
 
     def test_bounds(self):
-        """The difference to whole pictures that the document states, over stills as they are: 1/8 and 1/4 of at least 480
-        lines, with as little left to shrink as there may be."""
+        """The difference to whole pictures that the document states, over stills as they are: 1/8 and 1/4 of at least
+        480 lines, with as little left to shrink as there may be."""
         for path in sorted(harness.PICTURES.glob("*.jpg")):
             if min(cv2.imread(str(path)).shape[:2]) >= 480:
                 (self.folder / path.name).symlink_to(path)
         for size in (26, 52):
             for interpolation in ("bilinear", "bicubic"):
                 options = f"{CROP}, interpolation: {interpolation}"
-                auto, off = (self.tensors(f"{self.folder}/*.jpg", size, reduced, options) for reduced in ("auto", "off"))
+                auto, off = (self.tensors(f"{self.folder}/*.jpg", size, reduced, options)
+                             for reduced in ("auto", "off"))
                 self.assertGreater(len(off), 30)
                 difference = np.array([np.abs(one - other) for one, other in zip(auto, off)])
                 self.assertTrue(difference.any(axis=(1, 2, 3)).all())
@@ -209,7 +213,8 @@ class Reduced(harness.Case):
     def test_the_plan_tells(self):
         path = self.file("photo.jpg", write_pillow())
         self.assertIn("decodes JPEG at 1/8 or 1/4 of its size", self.plan(path)["note"])
-        self.assertIn("these are png", self.plan(self.file("photo.png", lambda to: cv2.imwrite(str(to), photo())))["note"])
+        png = self.file("photo.png", lambda to: cv2.imwrite(str(to), photo()))
+        self.assertIn("these are png", self.plan(png)["note"])
         self.assertIn("for device: cpu", self.plan(path, decode=", device: sim:0")["note"])
         self.assertTrue(self.same(path, 24, decode=", device: sim:0"))
 
@@ -238,8 +243,8 @@ class Reduced(harness.Case):
     def test_videos(self):
         """Motion JPEG: every frame."""
         path = self.folder / "motion.avi"
-        clips.ffmpeg("-f", "lavfi", "-i", "testsrc2=size=640x480:rate=25", "-frames:v", "9", "-c:v", "mjpeg", "-q:v", "3",
-                     path)
+        clips.ffmpeg("-f", "lavfi", "-i", "testsrc2=size=640x480:rate=25", "-frames:v", "9", "-c:v", "mjpeg", "-q:v",
+                     "3", path)
         auto, off = (self.tensors(path, 24, reduced) for reduced in ("auto", "off"))
         self.assertEqual((len(auto), len(off)), (9, 9))
         self.assertTrue(all((one != other).any() for one, other in zip(auto, off)))

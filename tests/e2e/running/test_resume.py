@@ -211,7 +211,8 @@ class Resume(Case):
         self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
 
     def test_stopped_before_pictures_that_are_shown_earlier(self):
-        clip = clips.encoded("reordered.mp4", "-c:v", "mpeg4", "-q:v", "5", "-bf", "2", filters="scale=160:90", frames=120)
+        clip = clips.encoded("reordered.mp4", "-c:v", "mpeg4", "-q:v", "5", "-bf", "2", filters="scale=160:90",
+                             frames=120)
         expected = self.reference(REORDERED.format(clip=clip, paced=""))
         for nodes in ("", NODES):
             pipeline = self.write(REORDERED.format(clip=clip, paced=", realtime: true") + nodes)
@@ -266,10 +267,12 @@ class Resume(Case):
         pipeline = self.write(text)
         self.kill_amid(pipeline, 10)
         kept = self.output.read_text()
-        self.assertIn("the options of source a have changed", self.finish(self.write(text.replace("every: 2", "every: 3")), 65))
+        self.assertIn("the options of source a have changed",
+                      self.finish(self.write(text.replace("every: 2", "every: 3")), 65))
         self.assertIn("no source c", self.finish(self.write(text.replace("a: {uri", "c: {uri")), 65))
-        self.assertIn("on several paths", self.finish(self.write(text.replace("input: hog", "input: [hog, hig]").replace(
-            "  results", "  hig: {type: hog, input: decode, size: 64x64}\n  results")), 78))
+        twice = text.replace("input: hog", "input: [hog, hig]")
+        twice = twice.replace("  results", "  hig: {type: hog, input: decode, size: 64x64}\n  results")
+        self.assertIn("on several paths", self.finish(self.write(twice), 78))
         self.assertEqual(self.output.read_text(), kept)
         self.write(text)
         self.output.write_text("{}\n" + kept)

@@ -122,8 +122,8 @@ class Signals(harness.Case):
         """What reaches the processes of nodes before they have left the terminal's group is not for them."""
         for _ in range(3):
             child = harness.start([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
-                                   *harness.PATIENT, "--output", self.folder / "early.jsonl"], stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, text=True, start_new_session=True)
+                                   *harness.PATIENT, "--output", self.folder / "early.jsonl"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
             self.addCleanup(child.wait)
             self.addCleanup(child.kill)
             self.wait_until(lambda: blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")

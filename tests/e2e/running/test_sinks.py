@@ -1,5 +1,5 @@
-"""What sinks write of real pictures, read back by the parsers of Python's library: files and labels of folders, and what
-several stages have found about one frame."""
+"""What sinks write of real pictures, read back by the parsers of Python's library: files and labels of folders, and
+what several stages have found about one frame."""
 import csv
 import shutil
 
@@ -36,12 +36,13 @@ class Joined(Case):
         return self.run_pipeline(VECTORS.format(results=results, device=device)).rows
 
     def test_vectors_of_all_inputs_are_kept(self):
-        """That of the first is what the frame is; others have the names of their inputs. What is no vector stays behind."""
+        """That of the first is what the frame is; others have the names of their inputs.
+        What is no vector stays behind."""
         alone = self.rows_of("results: {type: jsonl, input: histogram, features: true}\n"
                              "  rest: {type: 'null', input: both}")
-        for device, nodes in (("cpu", ""), ("sim:0", ""), ("cpu", "\nnodes:\n  one: {stages: [decode, sharpness, hog]}\n"
-                                                           "  two: {stages: [histogram, raw]}\n"
-                                                           "  three: {stages: [both, results]}")):
+        three = ("\nnodes:\n  one: {stages: [decode, sharpness, hog]}\n  two: {stages: [histogram, raw]}\n"
+                 "  three: {stages: [both, results]}")
+        for device, nodes in (("cpu", ""), ("sim:0", ""), ("cpu", three)):
             with self.subTest(device=device, nodes=bool(nodes)):
                 rows = self.rows_of(RESULTS + nodes, device)
                 self.assertEqual([row["seq"] for row in rows], list(range(25)))
@@ -68,7 +69,8 @@ class Folders(Case):
     def setUp(self):
         super().setUp()
         self.expected = {}
-        for label, name in (("fruit, ripe", "orange.jpg"), ("monkey \"big\"", "baboon.jpg"), ("squirrel", "squirrel_cls.jpg")):
+        for label, name in (("fruit, ripe", "orange.jpg"), ("monkey \"big\"", "baboon.jpg"),
+                            ("squirrel", "squirrel_cls.jpg")):
             if not (PICTURES / name).exists():
                 self.skipTest(f"no {PICTURES / name}")
             (self.folder / "pictures" / label).mkdir(parents=True)

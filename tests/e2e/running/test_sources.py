@@ -257,7 +257,8 @@ class Sources(harness.Controlled):
         """Those that cannot be one are refused before anything starts; in a list that is followed, each by itself."""
         text = PIPELINE.format(most=4, named="") + "sources_from: cameras.yaml\n"
         listed = self.folder / "cameras.yaml"
-        for url, words in (("rtsp://127.0.0.1/a\\nTEARDOWN", "line break"), ("http://127.0.0.1/\\r\\nHost: a", "line break"),
+        for url, words in (("rtsp://127.0.0.1/a\\nTEARDOWN", "line break"),
+                           ("http://127.0.0.1/\\r\\nHost: a", "line break"),
                            ("rtsp://127.0.0.1:99999/a", "the port is not a number"), ("rtsp:///a", "name of the host"),
                            ("rtsp://127.0.0.1/" + 100000 * "a", "too long")):
             listed.write_text('good: {uri: "rtsp://127.0.0.1/a"}\nbad: {uri: "%s"}\n' % url)

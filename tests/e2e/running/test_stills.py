@@ -122,7 +122,8 @@ class Stills(harness.Case):
         bare = plain[:2] + plain[4 + int.from_bytes(plain[4:6], "big"):]  # without JFIF, and so without an aspect ratio
         tables = [at for at in range(len(bare)) if bare[at:at + 2] == b"\xff\xc4"]
         untabled = bare[:tables[0]] + bare[bare.index(b"\xff\xda"):]  # OpenCV writes the standard tables
-        fine = cv2.imencode(".jpg", picture(4), [cv2.IMWRITE_JPEG_OPTIMIZE, 1, cv2.IMWRITE_JPEG_QUALITY, 30])[1].tobytes()
+        fine = cv2.imencode(".jpg", picture(4), [cv2.IMWRITE_JPEG_OPTIMIZE, 1, cv2.IMWRITE_JPEG_QUALITY,
+                                                 30])[1].tobytes()
         wide = fine[:13] + b"\0\0\2\0\1" + fine[18:]  # an aspect ratio of 2:1
         alone = {}
         for name, data in (("bare", bare), ("untabled", untabled), ("wide", wide)):

@@ -44,7 +44,8 @@ class Verify(Case):
         self.assertFalse((self.folder / "out.jsonl").exists())
 
     def test_one_wrong_value_is_found(self):
-        """In whichever of the two stages works on the frame first: the bit is small in a histogram, so nothing is tolerated."""
+        """In whichever of the two stages works on the frame first: the bit is small in a histogram,
+        so nothing is tolerated."""
         told = self.verify(self.pipeline(), "--against", "sim:0?corrupt=38", "--tolerance", "0", code=1)
         found = [one for one in told["outputs"] if not one["within"]]
         self.assertEqual(len(found), 1)

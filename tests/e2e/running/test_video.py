@@ -122,8 +122,8 @@ class Files(Videos):
                         self.assertAlmostEqual(a - mine[0], b - theirs[0], delta=1e-3)
 
     def test_colour_and_shape_of_pixels_are_carried(self):
-        clip = clips.encoded("bt2020.mp4", *clips.H264, "-pix_fmt", "yuv420p", "-colorspace", "bt2020nc", "-color_range", "pc",
-                             filters="scale=320:240,setsar=4/3", frames=5)
+        clip = clips.encoded("bt2020.mp4", *clips.H264, "-pix_fmt", "yuv420p", "-colorspace", "bt2020nc",
+                             "-color_range", "pc", filters="scale=320:240,setsar=4/3", frames=5)
         text = COPY.format(uri=clip, video="name: '{source}.mp4'", path=self.path, source="").replace(
             "  video: {input: cam", "  decode: {input: cam}\n  encode: {input: decode}\n  video: {input: encode")
         self.run_pipeline(text, rows=False)
@@ -143,7 +143,8 @@ class Files(Videos):
         pictures.mkdir()
         clips.ffmpeg("-f", "lavfi", "-i", "testsrc2=size=64x48", "-frames:v", 3, pictures / "a%d.png")
         clips.ffmpeg("-f", "lavfi", "-i", "testsrc=size=97x65", "-frames:v", 2, pictures / "b%d.png")
-        self.run_pipeline(MADE.replace('"lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"', f'"{pictures}"')
+        self.run_pipeline(MADE.replace('"lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"',
+                                       f'"{pictures}"')
                           .format(encode="latency: normal", path=self.path, video="name: '{source}.mp4'", source=""),
                           rows=False)
         found = {file.name: frames(file) for file in self.files()}
@@ -168,7 +169,8 @@ class Files(Videos):
         self.assertEqual(len(self.files()), 1)
 
     def test_what_no_file_holds_is_refused(self):
-        for encode, video, words in (("codec: vp9", "name: '{source}.ts'", "MPEG-TS does not hold packets of vp9, only of h264"),
+        for encode, video, words in (("codec: vp9", "name: '{source}.ts'",
+                                      "MPEG-TS does not hold packets of vp9, only of h264"),
                                      ("codec: h264", "name: '{source}.avi'", "name must end with"),
                                      ("codec: h264", "name: '{source}.mp4', segment: 1s", "needs {number} or {time}"),
                                      ("codec: h264", "name: '{seq}.mp4'", "name may hold"),
@@ -176,7 +178,8 @@ class Files(Videos):
                                      ("codec: h264", "name: '{source}.mp4', url: 'srt://127.0.0.1:1'", "url"),
                                      ("lossless: true", "name: '{source}.mp4'", "gives RGB")):
             with self.subTest(words):
-                run = self.run_pipeline(MADE.format(seconds=1, encode=encode, video=video, path=self.path, source="").replace(
+                run = self.run_pipeline(MADE.format(seconds=1, encode=encode, video=video, path=self.path,
+                                                    source="").replace(
                     "testsrc2=", "testsrc=" if "lossless" in encode else "testsrc2="), rows=False, code=78, verb="plan")
                 self.assertIn(words, run.err)
         for uri in ("lavfi:testsrc=duration=1", PICTURES / "orange.jpg"):
@@ -190,8 +193,8 @@ class Segments(Videos):
         """Two sources into one folder, each with its own numbers; a second run goes on behind the first."""
         text = MADE.format(seconds=3, encode="keyframes: 500ms", path=self.path, source="",
                            video="name: '{source}-{number}.mp4', segment: 900ms")
-        text = text.replace("stages:", '  cam-2: {uri: "lavfi:testsrc2=size=64x48:rate=30:duration=1"}\nstages:').replace(
-            "decode: {input: cam}", "decode: {input: sources.*}")
+        second = '  cam-2: {uri: "lavfi:testsrc2=size=64x48:rate=30:duration=1"}\n'
+        text = text.replace("stages:", second + "stages:").replace("decode: {input: cam}", "decode: {input: sources.*}")
         for turn in range(2):
             self.run_pipeline(text, rows=False)
             mine = self.files("cam-0*.mp4")
@@ -260,8 +263,8 @@ class Killed(Videos):
         for ending in ("mp4", "mkv"):
             with self.subTest(ending):
                 shutil.rmtree(self.path, ignore_errors=True)
-                path = self.write(MADE.format(seconds=60, encode="codec: h264", path=self.path, source=", realtime: true",
-                                              video=f"name: '{{source}}.{ending}'"))
+                path = self.write(MADE.format(seconds=60, encode="codec: h264", path=self.path,
+                                              source=", realtime: true", video=f"name: '{{source}}.{ending}'"))
                 run = start([MILLRACE, "run", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 file, before, deadline = self.path / f"cam.{ending}", 0, time.monotonic() + TIMEOUT
                 while before < 45:
@@ -289,7 +292,8 @@ class FullDisk(Videos):
                                               video=f"name: '{{source}}.mkv', on_full: {action}"))
                 told = self.folder / "told"
                 with open(told, "w") as file:
-                    run = start(["prlimit", "--fsize=100000:unlimited", MILLRACE, "run", path], stdout=subprocess.DEVNULL, stderr=file)
+                    run = start(["prlimit", "--fsize=100000:unlimited", MILLRACE, "run", path],
+                                stdout=subprocess.DEVNULL, stderr=file)
                 self.addCleanup(run.kill)
                 deadline = time.monotonic() + TIMEOUT
                 while action == "wait" and "waiting until there is room" not in told.read_text():

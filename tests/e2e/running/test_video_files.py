@@ -14,11 +14,13 @@ class Names(Videos):
 
     def two(self, first, second, folder=None, code=0, verb="run", source=""):
         text = COPY.format(uri=clips.codec("h264 4:2:0"), path=self.path, source=source, video=first)
-        return self.run_pipeline(f'{text}  other: {{type: video, input: cam, path: "{folder or self.path}", {second}}}\n',
+        return self.run_pipeline(f'{text}  other: {{type: video, input: cam, path: "{folder or self.path}", '
+                                 f"{second}}}\n",
                                  rows=False, code=code, verb=verb)
 
     def test_two_stages_in_one_folder(self):
-        run = self.two("name: '{source}.mp4'", "name: '{source}.mp4'", f"{self.folder}/../{self.folder.name}/out/", code=78, verb="check")
+        run = self.two("name: '{source}.mp4'", "name: '{source}.mp4'", f"{self.folder}/../{self.folder.name}/out/",
+                       code=78, verb="check")
         self.assertIn("is already written by", run.err)
         # That these are the same shows when they are made; at its own pace the first is still open then.
         run = self.two("name: '{source}.mp4', overwrite: true", "name: 'cam.mp4', overwrite: true", code=74,

@@ -1,7 +1,8 @@
 """Folders of JPEG photos made into network inputs (3x224x224): millrace with whole and with reduced decoding, beside
 OpenCV loops and the floor: ffmpeg that decodes them at 1/4 (12 megapixels) or whole (1 megapixel) to nothing.
 
-The floor and millrace are measured from outside, the start of the command and all; OpenCV from inside, without imports."""
+The floor and millrace are measured from outside, the start of the command and all; OpenCV from inside,
+without imports."""
 import argparse
 import pathlib
 import sys
@@ -39,7 +40,8 @@ def photos(folder, width, height, times):
     for index, name in enumerate(NAMES):
         first = folder / f"{index}-00.jpg"
         if not first.exists():
-            large = cv2.resize(cv2.imread(str(STILLS / f"{name}.jpg")), (width, height), interpolation=cv2.INTER_LANCZOS4)
+            large = cv2.resize(cv2.imread(str(STILLS / f"{name}.jpg")), (width, height),
+                               interpolation=cv2.INTER_LANCZOS4)
             noisy = np.clip(large + random.normal(0, NOISE, (height, width, 1)), 0, 255).astype(np.uint8)
             cv2.imwrite(str(first), noisy, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
         for again in range(1, times):
