@@ -1,11 +1,11 @@
-"""The language of the code is counted: comments are written in plain English, as of a file of nng or dav1d, and words
-that the code had for itself stay away.
+"""The language of the code is counted: comments are written in plain English, as of a file of nng or dav1d, words that
+the code had for itself stay away, and lines have at most WIDEST columns.
 
     python3 tests/layers/words.py           the tests
     python3 tests/layers/words.py --counts  a table of the counts by folder
 
-Counted for each folder, per 1,000 words of comment: `what` and `who` (with whoever, nobody and the like), which stand for
-the name of a thing, and `if`, which plain conditions have."""
+Counted for each folder, per 1,000 words of comment: `what` and `who` (with whoever, nobody and the like), which stand
+for the name of a thing, and `if`, which plain conditions have."""
 import collections
 import pathlib
 import re
@@ -14,6 +14,9 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOPS = ("engine", "stages", "kernels", "tools/millrace")
+WIDTH_TOPS = (*TOPS[:-1], "tools", "pipelines", "tests")
+WIDTH_SUFFIXES = (".c", ".h", ".cu", ".cpp", ".py")
+WIDEST = 120
 FEWEST_WORDS = 400  # of comment: in a smaller folder a word more or less says nothing
 
 # Per 1,000 words of comment, for any folder.
@@ -77,8 +80,16 @@ class Words(unittest.TestCase):
                     found.add(f"{path.relative_to(ROOT)}: {word} (better: {RETIRED[word.removesuffix('s')]})")
         self.assertEqual(sorted(found), [])
 
+    def test_lines_are_narrow(self):
+        paths = [path for top in WIDTH_TOPS for path in (ROOT / top).rglob("*") if path.suffix in WIDTH_SUFFIXES]
+        self.assertGreater(len(paths), 1000)
+        wide = [f"{path.relative_to(ROOT)}:{number}: {len(line)} columns" for path in sorted(paths)
+                for number, line in enumerate(path.read_text().splitlines(), 1) if len(line) > WIDEST]
+        self.assertEqual(wide, [], f"lines of more than {WIDEST} columns")
+
     def test_they_are_found(self):
-        self.assertEqual(words_of(comments_of('/* What is "it"? */ f("what"); // nobody\n')), ["what", "is", "it", "nobody"])
+        self.assertEqual(words_of(comments_of('/* What is "it"? */ f("what"); // nobody\n')),
+                         ["what", "is", "it", "nobody"])
 
 
 def print_counts():
@@ -86,7 +97,8 @@ def print_counts():
     print(f"{'folder':30} {'words':>7} {'what':>6} {'who':>6} {'if':>6}   per 1,000 words of comment")
     for folder, count in sorted(counts().items()):
         total.update(count)
-        print(f"{folder:30} {count['words']:7} " + " ".join(f"{share(count, word):6.1f}" for word in ("what", "who", "if")))
+        print(f"{folder:30} {count['words']:7} "
+              + " ".join(f"{share(count, word):6.1f}" for word in ("what", "who", "if")))
     print(f"{'all':30} {total['words']:7} " + " ".join(f"{share(total, word):6.1f}" for word in ("what", "who", "if")))
 
 
