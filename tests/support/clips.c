@@ -17,7 +17,10 @@ static const char *folder(void) {
 }
 
 bool clips_available(void) {
-    if (system("ffmpeg -version >/dev/null 2>&1 && ffprobe -version >/dev/null 2>&1") == 0)
+    static int status = -1; /* asked for once: each start takes a tenth of a second */
+    if (status < 0)
+        status = system("ffmpeg -version >/dev/null 2>&1 && ffprobe -version >/dev/null 2>&1");
+    if (status == 0)
         return true;
     print_message("skipped: the programs ffmpeg and ffprobe, which make the clips, are missing\n");
     return false;
@@ -64,28 +67,32 @@ static FILE *ask(const char *format, const char *path) {
     return answer;
 }
 
-static double start_time(const char *path) {
-    FILE *answer = ask("ffprobe -v quiet -select_streams V:0 -show_entries stream=start_time -of csv=p=0 '%s'", path);
+/* Times of the pictures from the start of the stream; ffprobe prints that last. Returns their number. */
+static size_t read_times(FILE *answer, double *seconds) {
     double start = 0;
-    if (fscanf(answer, "%lf", &start) != 1)
-        start = 0;
-    pclose(answer);
-    return start;
+    size_t count = 0;
+    for (char line[128], text[64]; fgets(line, sizeof line, answer);) {
+        if (count < CLIP_FRAMES && sscanf(line, "best_effort_timestamp_time=%63s", text) == 1)
+            seconds[count++] = strcmp(text, "N/A") == 0 ? NAN : strtod(text, NULL);
+        else if (sscanf(line, "start_time=%63s", text) == 1 && strcmp(text, "N/A") != 0)
+            start = strtod(text, NULL);
+    }
+    for (size_t i = 0; i < count; i++)
+        seconds[i] -= start;
+    return count;
 }
 
 void clip_reference(const char *path, clip_frames *frames) {
     *frames = (clip_frames){0};
-    double start = start_time(path);
-    FILE *answer = ask("ffprobe -v quiet -threads 1 -select_streams V:0 -show_entries "
-                       "frame=best_effort_timestamp_time -of default=nk=1:nw=1 '%s'", path);
-    size_t times = 0;
-    for (char text[64]; times < CLIP_FRAMES && fscanf(answer, "%63s", text) == 1; times++)
-        frames->seconds[times] = strcmp(text, "N/A") == 0 ? NAN : strtod(text, NULL) - start;
-    pclose(answer);
-    answer =
+    /* Both work at once: most of their time goes into their start. */
+    FILE *probe = ask("ffprobe -v quiet -threads 1 -select_streams V:0 -show_entries "
+                      "stream=start_time:frame=best_effort_timestamp_time -of default=nw=1 '%s'", path);
+    FILE *answer =
         ask("ffmpeg -nostdin -v quiet -threads 1 -noautorotate -i '%s' -map 0:V:0 -vsync passthrough -autoscale 0 "
             "-f framemd5 -",
             path);
+    size_t times = read_times(probe, frames->seconds);
+    pclose(probe);
     for (char line[256]; fgets(line, sizeof line, answer);) {
         const char *md5 = strrchr(line, ',');
         if (line[0] == '#' || !md5 || frames->count == CLIP_FRAMES)

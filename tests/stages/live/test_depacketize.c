@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include <cmocka.h>
 
@@ -302,11 +303,11 @@ static void begin_decoding(decoding *to, mr_rtp_codec codec) {
 }
 
 static uint64_t hash_of(const AVFrame *frame) {
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash = 1;
     for (int plane = 0; plane < 3; plane++)
         for (int y = 0; y < (plane ? frame->height / 2 : frame->height); y++)
-            for (int x = 0; x < (plane ? frame->width / 2 : frame->width); x++)
-                hash = (hash ^ frame->data[plane][(ptrdiff_t)y * frame->linesize[plane] + x]) * 1099511628211u;
+            hash = XXH64(frame->data[plane] + (ptrdiff_t)y * frame->linesize[plane],
+                         (size_t)(plane ? frame->width / 2 : frame->width), hash);
     return hash;
 }
 
@@ -592,26 +593,26 @@ static void test_single_packets(void **state) {
 
 /* ---- suites ------------------------------------------------------------------------------------------------------ */
 
-#define SOURCE "-f lavfi -i testsrc2=size=640x360:rate=25 -frames:v 150 "
+#define SOURCE "-f lavfi -i testsrc2=size=400x226:rate=25 -frames:v 150 "
 
 static const struct {
     const char *name, *arguments;
     mr_rtp_codec codec;
 } clips[] = {
-    {"rtp-h264.mkv", SOURCE "-c:v libx264 -preset veryfast -bf 2 -g 25 -b:v 2M -pix_fmt yuv420p", MR_RTP_H264},
-    {"rtp-h264-slices.mkv", SOURCE "-c:v libx264 -preset veryfast -g 25 -b:v 3M -slices 4 -aud 1 -pix_fmt yuv420p",
+    {"rtp-226-h264.mkv", SOURCE "-c:v libx264 -preset veryfast -bf 2 -g 25 -b:v 3M -pix_fmt yuv420p", MR_RTP_H264},
+    {"rtp-226-h264-slices.mkv", SOURCE "-c:v libx264 -preset veryfast -g 25 -b:v 3M -slices 4 -aud 1 -pix_fmt yuv420p",
      MR_RTP_H264},
     /* Pictures behind a key that are shown before it, and predicted from earlier ones (RASL). */
-    {"rtp-hevc-open.mkv", SOURCE "-c:v libx265 -preset ultrafast -b:v 2M -pix_fmt yuv420p -x265-params "
+    {"rtp-226-hevc-open.mkv", SOURCE "-c:v libx265 -preset ultrafast -b:v 2M -pix_fmt yuv420p -x265-params "
      "log-level=none:info=0:aud=1:keyint=24:min-keyint=24:open-gop=1:bframes=3:b-adapt=0:scenecut=0:rc-lookahead=30",
      MR_RTP_HEVC},
     {"rtp-jpeg.mkv", "-f lavfi -i testsrc2=size=640x360:rate=25 -frames:v 60 "
      "-c:v mjpeg -huffman default -q:v 6 -pix_fmt yuvj420p", MR_RTP_JPEG},
     /* No picture but the first is whole: each renews a part of it. */
-    {"rtp-h264-refresh.mkv", SOURCE "-c:v libx264 -preset veryfast -b:v 2M -pix_fmt yuv420p -x264-params "
+    {"rtp-226-h264-refresh.mkv", SOURCE "-c:v libx264 -preset veryfast -b:v 3M -pix_fmt yuv420p -x264-params "
      "intra-refresh=1:keyint=25:bframes=0", MR_RTP_H264},
     /* I pictures that are no IDR pictures, with others behind them that are shown before. */
-    {"rtp-h264-open.mkv", SOURCE "-c:v libx264 -preset veryfast -b:v 2M -pix_fmt yuv420p -x264-params "
+    {"rtp-226-h264-open.mkv", SOURCE "-c:v libx264 -preset veryfast -b:v 3M -pix_fmt yuv420p -x264-params "
      "open-gop=1:keyint=25:bframes=3:b-adapt=0:scenecut=0", MR_RTP_H264},
 };
 
