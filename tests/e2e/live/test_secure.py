@@ -74,7 +74,8 @@ class Secure(Live):
                             "dash": f"uri: '{url}/clip.mpd', ca_file: site.pem",
                             "kept": f"uri: '{kept}/list.m3u8', ca_file: site.pem"})
         self.wait_until(lambda: min(len(self.rows("jpeg")), len(self.rows("ts"))) > 20 and
-                        min(len(self.rows("list")), len(self.rows("kept"))) == 75 and len(self.rows("dash")) == 60, child)
+                        min(len(self.rows("list")), len(self.rows("kept"))) == 75 and len(self.rows("dash")) == 60,
+                        child)
         sources = self.finish(child)
         for name in sources:
             self.assert_times_go_on(self.rows(name))
@@ -100,7 +101,8 @@ class Secure(Live):
         self.assertEqual(self.rows(), [])
 
     def test_parts_elsewhere(self):
-        """What a trusted playlist or manifest names, or leads to, is checked as well: its parts at a host of another name."""
+        """What a trusted playlist or manifest names, or leads to, is checked as well:
+        its parts at a host of another name."""
         self.make_list()
         self.make_manifest()
         url, asked = streams.web(self, self.folder, self.tls)

@@ -387,8 +387,8 @@ class Web(Live):
         self.make_clip("list.m3u8", "-hls_time", "1", "-hls_list_size", "0", "-t", "6")
         url, asked = streams.web(self, self.folder, protocol_version="HTTP/1.1")
         text = (self.folder / "list.m3u8").read_text()
-        (self.folder / "led.m3u8").write_text(text.replace("list4",
-                                                           f"/to?{url.replace('127.0.0.1', 'localhost')}/list4"))
+        led = f"/to?{url.replace('127.0.0.1', 'localhost')}/list4"
+        (self.folder / "led.m3u8").write_text(text.replace("list4", led))
         child = self.begin({"led": f"uri: '{url}/led.m3u8', allow_hosts: 127.0.0.1"})
         child.communicate(timeout=TIMEOUT)
         self.assertIn("it leads to localhost, which allow_hosts does not have", self.errors.read_text())
