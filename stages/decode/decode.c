@@ -30,6 +30,7 @@ static int open_decode(mr_stage *self) {
     mr_av_log_capture();
     mr_pending_init(&state->pending);
     mr_selection_begin(&state->selection);
+    state->again = INT64_MAX;
     state->packet = av_packet_alloc();
     state->picture = av_frame_alloc();
     state->following = av_frame_alloc();
@@ -104,22 +105,33 @@ static bool is_patched(const mr_decode_state *state, const AVFrame *picture) {
     return state->pool && mr_picture_pool_patched(state->pool, picture->reordered_opaque);
 }
 
+/* The number of the first packet whose picture comes from another decoder. */
+static int64_t decoded_again_from(const mr_decode_state *state) {
+    if (state->draining)
+        return state->again;
+    return mr_decode_is_spoilt_late(state) ? state->entry : INT64_MAX;
+}
+
 static mr_decode_verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
     mr_decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     const mr_frame *packet = mr_pending_find(&state->pending, picture->reordered_opaque);
     if (!packet)
         return MR_VERDICT_NOT_SELECTED;
+    if (picture->reordered_opaque >= decoded_again_from(state))
+        return MR_VERDICT_AGAIN;
     state->ahead |= state->cut_short && state->codec->has_b_frames > 0 &&
                     !mr_selection_can_count(packet, state->last_dts_ns);
     if (state->ahead) {
         state->pictures++;
         return MR_VERDICT_AHEAD;
     }
-    bool damaged = mr_pending_is_wrong(&state->pending, packet, picture->reordered_opaque) ||
-                   picture->flags & AV_FRAME_FLAG_CORRUPT || picture->decode_error_flags || is_patched(state, picture);
+    bool patched = is_patched(state, picture) || picture->decode_error_flags;
+    bool damaged = patched || picture->flags & AV_FRAME_FLAG_CORRUPT ||
+                   mr_pending_is_wrong(&state->pending, packet, picture->reordered_opaque);
+    if (patched)
+        mr_decode_spoil(state, picture->reordered_opaque);
     state->damaged |= damaged;
-    state->spoilt |= damaged;
     state->marked = damaged && from->damaged == MR_DAMAGED_MARK;
     state->outsized = false;
     if (picture->interlaced_frame)
@@ -198,8 +210,8 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     int64_t number = state->picture->reordered_opaque;
     mr_frame *packet = mr_pending_find(&state->pending, number);
     *emitted = false;
-    if (!packet)
-        return MR_OK; /* of a packet that was counted as damaged before */
+    if (!packet || state->verdict == MR_VERDICT_AGAIN)
+        return MR_OK; /* without one: it was counted as damaged before */
     int status = MR_OK;
     if (state->verdict == MR_VERDICT_WANTED) {
         status = emit_picture(self, io, packet);
@@ -262,6 +274,66 @@ static int give_pictures(mr_stage *self, mr_io *io) {
     }
 }
 
+/* ---- the end of a decoder --------------------------------------------------------------------------------------- */
+
+/* `again`: of the first packet that another decoder gets; INT64_MAX: all are this one's. */
+static void begin_draining(mr_decode_state *state, int64_t again) {
+    state->draining = true;
+    state->again = again;
+    state->drain_errors = 0;
+    avcodec_send_packet(state->codec, NULL);
+}
+
+/* Receives the decoder's last pictures. MR_MORE or MR_ERROR_AGAIN: to be called again. */
+static int drain_decoder(mr_stage *self, mr_io *io) {
+    mr_decode_state *state = self->state;
+    int answer = give_pictures(self, io);
+    if (answer)
+        return answer;
+    int64_t number;
+    for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending, state->again, &number));)
+        mr_decode_close_receipt(self, io, packet, number);
+    state->errors = 0;
+    state->draining = false;
+    return MR_DONE;
+}
+
+/* There is no decoder any more. */
+static int give_up(mr_decode_state *state, mr_io *io) {
+    mr_needed_end(&state->needed, true);
+    for (mr_needed_answer next; (next = mr_needed_next(&state->needed, 0)) != MR_NEEDED_WAIT;) {
+        mr_frame *packet = mr_needed_take(&state->needed, next);
+        mr_io_drop(io, packet, "no decoder");
+        mr_frame_unref(&packet);
+    }
+    int64_t number;
+    for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending, INT64_MAX, &number));) {
+        mr_io_drop(io, packet, "no decoder");
+        mr_frame_unref(&packet);
+    }
+    reach(state, io, INT64_MAX);
+    state->again = INT64_MAX;
+    state->sent = state->stretch = false;
+    return MR_DONE;
+}
+
+/* As drain_decoder, and opens another decoder. */
+static int replace_decoder(mr_stage *self, mr_io *io) {
+    mr_decode_state *state = self->state;
+    int answer = drain_decoder(self, io);
+    if (answer)
+        return answer;
+    bool sent = state->again < state->pending.next;
+    const mr_frame *packet = sent ? mr_pending_find(&state->pending, state->again) : mr_needed_chosen(&state->needed);
+    state->again = sent ? state->again : INT64_MAX;
+    state->sent = false;
+    int status = mr_decode_replace(self, io, packet);
+    if (!status)
+        return MR_DONE;
+    mr_io_fail_source(io, packet->identity.source, status);
+    return give_up(state, io);
+}
+
 /* ---- stretches: packets of one epoch and one decoder ----------------------------------------------------------- */
 
 static void leave_out(mr_decode_state *state, mr_io *io, mr_frame *packet) {
@@ -270,28 +342,28 @@ static void leave_out(mr_decode_state *state, mr_io *io, mr_frame *packet) {
     mr_frame_unref(&packet);
 }
 
-/* There is no decoder any more. */
-static int give_up_held(mr_decode_state *state, mr_io *io) {
-    mr_needed_end(&state->needed, true);
-    for (mr_needed_answer next; (next = mr_needed_next(&state->needed, 0)) != MR_NEEDED_WAIT;) {
-        mr_frame *packet = mr_needed_take(&state->needed, next);
-        mr_io_drop(io, packet, "no decoder");
-        mr_frame_unref(&packet);
-    }
-    reach(state, io, INT64_MAX);
-    state->stretch = false;
-    return MR_DONE;
-}
-
 /* Decodes packets that are known to be needed, or have to be decoded now. MR_DONE: the rest waits for packets to come.
  */
 static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     mr_decode_state *state = self->state;
     for (;;) {
+        if (!state->draining && mr_decode_is_spoilt_late(state))
+            begin_draining(state, state->entry);
+        int answer = state->draining ? replace_decoder(self, io) : MR_DONE;
+        if (answer || !state->codec)
+            return answer;
+        if (!state->sent && state->again < state->pending.next) {
+            mr_decode_send_again(self, io);
+            state->sent = true;
+        }
         if (!state->sent) {
             mr_needed_answer next = mr_needed_next(&state->needed, room);
             if (next == MR_NEEDED_WAIT)
                 return MR_DONE;
+            if (next == MR_NEEDED_SEND && mr_decode_is_spoilt_for(state, mr_needed_chosen(&state->needed))) {
+                begin_draining(state, state->pending.next);
+                continue;
+            }
             bool sends = next == MR_NEEDED_SEND && !state->present;
             mr_pool *full = sends && state->pool ? mr_picture_pool_full(state->pool) : NULL;
             if (full)
@@ -304,10 +376,10 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
             int status = mr_decode_send(self, io, packet);
             mr_frame_unref(&packet);
             if (status)
-                return give_up_held(state, io);
+                return give_up(state, io);
             state->sent = true;
         }
-        int answer = give_pictures(self, io);
+        answer = give_pictures(self, io);
         if (answer != MR_DONE)
             return answer;
         state->sent = false;
@@ -317,24 +389,19 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
 /* Receives the decoder's last pictures and closes it. MR_MORE or MR_ERROR_AGAIN: to be called again. */
 static int drain(mr_stage *self, mr_io *io) {
     mr_decode_state *state = self->state;
-    if (!state->draining) {
+    if (!state->ending) {
         mr_needed_end(&state->needed, state->cut_short);
         int answer = decode_needed(self, io, 0);
         if (answer || !state->codec)
             return answer;
-        state->draining = true;
-        state->drain_errors = 0;
-        avcodec_send_packet(state->codec, NULL);
+        begin_draining(state, INT64_MAX);
+        state->ending = true;
     }
-    int answer = give_pictures(self, io);
+    int answer = drain_decoder(self, io);
     if (answer)
         return answer;
-    int64_t number;
-    for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending, &number));)
-        mr_decode_close_receipt(self, io, packet, number);
     reach(state, io, INT64_MAX);
-    state->errors = 0;
-    state->draining = state->ahead = state->stretch = false;
+    state->ending = state->ahead = state->stretch = false;
     avcodec_flush_buffers(state->codec);
     return MR_DONE;
 }
@@ -350,8 +417,7 @@ static void begin_epoch(mr_decode_state *state, mr_io *io, uint32_t epoch) {
 /* Makes the decoder ready for a packet; its remaining pictures are received first. */
 static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
     mr_decode_state *state = self->state;
-    bool renewed = state->codec && (frame->media->codec != state->media->codec || mr_decoder_is_used_up(frame) ||
-                                    mr_decode_is_spoilt_for(state, frame));
+    bool renewed = state->codec && (frame->media->codec != state->media->codec || mr_decoder_is_used_up(frame));
     if (state->codec && (renewed || frame->identity.epoch != state->epoch)) {
         int answer = drain(self, io);
         if (answer)
@@ -414,7 +480,6 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
 static void take(mr_stage *self, mr_frame *frame) {
     mr_decode_state *state = self->state;
     mr_gaps_note(&state->gaps, frame);
-    state->spoilt |= (frame->flags & MR_FRAME_CORRUPT) != 0;
     if (state->shown_pts_ns != MR_NO_TIME)
         mr_needed_count_from(&state->needed, state->shown_pts_ns, &state->selection, &state->pending);
     mr_needed_add(&state->needed, frame, frame->deadline_ns && state->codec->has_b_frames > 0);

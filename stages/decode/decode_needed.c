@@ -208,6 +208,10 @@ mr_needed_answer mr_needed_next(mr_needed *needed, size_t room) {
     return answer == MR_NEEDED_WAIT && (full || needed->ended) ? MR_NEEDED_SEND : answer;
 }
 
+const mr_frame *mr_needed_chosen(const mr_needed *needed) {
+    return needed->held[needed->chosen].frame;
+}
+
 mr_frame *mr_needed_take(mr_needed *needed, mr_needed_answer answer) {
     mr_frame *frame = needed->held[needed->chosen].frame;
     if (answer == MR_NEEDED_LEAVE)

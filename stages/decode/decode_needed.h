@@ -83,7 +83,8 @@ void mr_needed_add(mr_needed *needed, mr_frame *frame, bool all);
 void mr_needed_end(mr_needed *needed, bool cut_short);
 /* The next action and its packet, which mr_needed_take takes out. `room`: so many more may wait. */
 mr_needed_answer mr_needed_next(mr_needed *needed, size_t room);
-/* The packet of the last answer; the reference is the caller's. */
+/* The packet of the last answer; that of mr_needed_take is the caller's reference. */
+const mr_frame *mr_needed_chosen(const mr_needed *needed);
 mr_frame *mr_needed_take(mr_needed *needed, mr_needed_answer answer);
 /* A picture of that time comes out of the decoder; INT64_MAX: none comes any more. Sets the count of those left out
  * before it, and the known facts about it. */

@@ -65,11 +65,11 @@ mr_frame *mr_pending_expired(mr_pending *pending, int64_t *number) {
     return mr_pending_take(pending, *number);
 }
 
-mr_frame *mr_pending_take_oldest(mr_pending *pending, int64_t *number) {
+mr_frame *mr_pending_take_oldest(mr_pending *pending, int64_t end, int64_t *number) {
     int64_t window_start = pending->next - MR_PENDING_WINDOW;
     if (pending->oldest < window_start)
         pending->oldest = window_start;
-    for (; pending->oldest < pending->next; pending->oldest++) {
+    for (; pending->oldest < pending->next && pending->oldest < end; pending->oldest++) {
         *number = pending->oldest;
         mr_frame *packet = mr_pending_take(pending, pending->oldest);
         if (packet)
@@ -80,6 +80,6 @@ mr_frame *mr_pending_take_oldest(mr_pending *pending, int64_t *number) {
 
 void mr_pending_fini(mr_pending *pending) {
     int64_t number;
-    for (mr_frame *packet; (packet = mr_pending_take_oldest(pending, &number));)
+    for (mr_frame *packet; (packet = mr_pending_take_oldest(pending, INT64_MAX, &number));)
         mr_frame_unref(&packet);
 }

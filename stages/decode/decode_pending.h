@@ -39,8 +39,8 @@ void mr_pending_note_interlaced(mr_pending *pending, int64_t number);
 bool mr_pending_may_be_field(const mr_pending *pending, int64_t number);
 /* Takes out the packet whose slot the next one needs; NULL if it is free. */
 mr_frame *mr_pending_expired(mr_pending *pending, int64_t *number);
-/* Takes out the oldest; NULL if the table is empty. */
-mr_frame *mr_pending_take_oldest(mr_pending *pending, int64_t *number);
+/* Takes out the oldest; NULL if there is none with a number below `end`. */
+mr_frame *mr_pending_take_oldest(mr_pending *pending, int64_t end, int64_t *number);
 /* Drops the packets that are left. */
 void mr_pending_fini(mr_pending *pending);
 

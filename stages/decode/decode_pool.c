@@ -38,6 +38,7 @@ struct mr_picture_pool {
     lease *idle;
     int64_t patched[PATCHED]; /* numbers of packets, the last ones; -1 if already queried */
     unsigned patched_count;   /* all there were */
+    int64_t first_patched;    /* by the decoder that was attached last; INT64_MAX: none */
     int lease_count;
     lease leases[];
 };
@@ -294,8 +295,10 @@ static void hear(void *object, const char *format) {
     mr_picture_pool *pool = codec->get_buffer2 == get_buffer ? codec->opaque : NULL;
     if (!pool)
         return;
+    const int64_t number = codec->reordered_opaque;
     pthread_mutex_lock(&pool->lock);
-    pool->patched[pool->patched_count++ % PATCHED] = codec->reordered_opaque;
+    pool->patched[pool->patched_count++ % PATCHED] = number;
+    pool->first_patched = number < pool->first_patched ? number : pool->first_patched;
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -312,8 +315,18 @@ bool mr_picture_pool_patched(mr_picture_pool *pool, int64_t number) {
     return found;
 }
 
+int64_t mr_picture_pool_first_patched(mr_picture_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    const int64_t number = pool->first_patched;
+    pthread_mutex_unlock(&pool->lock);
+    return number;
+}
+
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec) {
     mr_av_log_listen(hear);
+    pthread_mutex_lock(&pool->lock);
+    pool->first_patched = INT64_MAX;
+    pthread_mutex_unlock(&pool->lock);
     codec->opaque = pool;
     codec->get_buffer2 = get_buffer;
 #if LIBAVCODEC_VERSION_MAJOR < 60

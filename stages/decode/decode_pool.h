@@ -39,6 +39,9 @@ void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec);
  * be called once, for a picture that was received. Its flags are not reliable with frame threads: FFmpeg 5 may copy
  * them before the thread that decodes the picture is done. */
 bool mr_picture_pool_patched(mr_picture_pool *pool, int64_t number);
+/* The lowest such number since a decoder was attached last, also of pictures that have not been received; INT64_MAX:
+ * none. */
+int64_t mr_picture_pool_first_patched(mr_picture_pool *pool);
 
 /* Gives `to`, whose format is set, the planes of a decoded picture; the frame then holds references. */
 int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame *to);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "stages/media/media_input.h"
-#include "stages/media/nal.h"
 
 enum { MOST_DRAIN_ERRORS = 256 };
 
@@ -39,7 +38,9 @@ mr_decoder_params mr_decode_params(const mr_stage *self, mr_io *io, const mr_fra
 int mr_decode_open(mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
     mr_decode_state *state = self->state;
     mr_decoder_params params = mr_decode_params(self, io, packet, scale);
-    state->outsized = state->spoilt = false;
+    state->outsized = false;
+    state->spoilt_at = INT64_MAX;
+    state->entry = 0;
     int status = mr_decoder_open(&state->codec, &params, packet->media);
     if (!status && !state->media)
         state->media = mr_media_ref(packet->media);
@@ -134,14 +135,15 @@ void mr_decode_close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_
     mr_frame_unref(&packet);
 }
 
-/* A packet that the decoder refused. Frame threads report late, so that the packet is only known once it turns
- * out to have no picture. */
+/* A packet that the decoder refused. Frame threads report late: at the packet that is sent last of as many as they are, or
+ * when they are drained. So the packet is only sure once it turns out to have no picture. */
 static void count_error(mr_stage *self, mr_io *io, int error) {
     mr_decode_state *state = self->state;
     state->last_error = error;
-    state->damaged = state->spoilt = true;
-    bool late = state->draining || state->codec->active_thread_type & FF_THREAD_FRAME;
-    mr_frame *packet = late ? NULL : mr_pending_take(&state->pending, state->pending.next - 1);
+    state->damaged = true;
+    bool threads = state->codec->active_thread_type & FF_THREAD_FRAME, late = state->draining || threads;
+    mr_decode_spoil(state, threads ? state->current + 1 - state->codec->thread_count : state->current);
+    mr_frame *packet = late ? NULL : mr_pending_take(&state->pending, state->current);
     if (!packet) {
         state->errors++;
         return;
@@ -192,7 +194,7 @@ static int lose_decoder(mr_stage *self, mr_io *io, const mr_frame *frame, int st
 }
 
 /* To a decoder that is opened anew, because the one before did not start. */
-static int send_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t number, int *error) {
+static int start_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t number, int *error) {
     mr_decode_state *state = self->state;
     mr_decode_close(state);
     int status = mr_decode_open(self, io, frame, 0);
@@ -207,6 +209,11 @@ static int send_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t number
 
 /* As mr_decoder_send. */
 static int decode(mr_decode_state *state, const mr_frame *frame, int64_t number) {
+    state->current = number;
+    if (frame->flags & MR_FRAME_CORRUPT)
+        mr_decode_spoil(state, number);
+    else if (frame->flags & MR_FRAME_KEY)
+        state->entry = number;
     if (state->present)
         return mr_early_begin(state->present, number);
     if (mr_decoder_reduce(state->codec, &state->jpeg, state->packet, frame, number, state->reduced_picture))
@@ -228,30 +235,65 @@ int mr_decode_send(mr_stage *self, mr_io *io, mr_frame *frame) {
     state->packets++;
     int error = decode(state, frame, number);
     while (!status && error < 0 && mr_decode_device_again(state->device))
-        status = send_again(self, io, frame, number, &error);
+        status = start_again(self, io, frame, number, &error);
     if (!status && error < 0)
         count_error(self, io, error);
     return status;
 }
 
-/* Whether a packet of H.264 has a slice of an IDR picture. */
-static bool is_idr(const mr_frame *packet) {
-    enum { SLICE_OF_IDR = 5 };
-    const AVCodecParameters *codec = packet->media->codec;
-    const uint8_t *data = packet->plane[0].data;
-    const size_t header = codec->extradata_size > 0 ? (size_t)codec->extradata_size : 0;
-    mr_nals units = {data, data + packet->plane[0].bytes,
-                     mr_nal_read_header(false, codec->extradata, header, NULL, NULL)};
-    for (mr_nal unit; mr_nal_next(&units, &unit);)
-        if (unit.bytes && (unit.data[0] & 0x1f) == SLICE_OF_IDR)
-            return true;
-    return false;
+void mr_decode_send_again(mr_stage *self, mr_io *io) {
+    mr_decode_state *state = self->state;
+    const int64_t number = state->again++;
+    const mr_frame *packet = mr_pending_find(&state->pending, number);
+    if (state->again == state->pending.next)
+        state->again = INT64_MAX;
+    int error = packet ? decode(state, packet, number) : 0;
+    if (error < 0)
+        count_error(self, io, error);
 }
+
+/* ---- behind damage ----------------------------------------------------------------------------------------------- */
 
 /* A macroblock that libavcodec's decoder of H.264 gives up leaves its coefficients behind: they show in pictures to
  * come that are whole, after a flush, too, and without a word. So a new decoder begins where it can. */
+static bool keeps_leavings(const AVCodecContext *codec) {
+    return codec->codec_id == AV_CODEC_ID_H264 && !codec->hw_device_ctx;
+}
+
+static bool can_begin(const mr_frame *packet) {
+    const mr_packet begun = {.media = packet->media, .data = packet->plane[0].data, .bytes = packet->plane[0].bytes};
+    return (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && mr_recovery_begins(&begun);
+}
+
+void mr_decode_spoil(mr_decode_state *state, int64_t number) {
+    state->spoilt_at = number < state->spoilt_at ? number : state->spoilt_at;
+}
+
+/* What the decoder says of pictures that have not come out yet counts, too. */
+static int64_t spoilt_at(const mr_decode_state *state) {
+    const int64_t patched = state->pool ? mr_picture_pool_first_patched(state->pool) : INT64_MAX;
+    return patched < state->spoilt_at ? patched : state->spoilt_at;
+}
+
 bool mr_decode_is_spoilt_for(const mr_decode_state *state, const mr_frame *packet) {
-    const AVCodecParameters *codec = packet->media->codec;
-    return state->spoilt && !state->device && codec->codec_id == AV_CODEC_ID_H264 &&
-           (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && is_idr(packet);
+    return keeps_leavings(state->codec) && spoilt_at(state) < INT64_MAX && can_begin(packet);
+}
+
+/* Each frame thread has a decoder of its own, and what it has met is known before it gets its next packet. By then other
+ * threads may have the next key. */
+bool mr_decode_is_spoilt_late(const mr_decode_state *state) {
+    const mr_frame *entry = mr_pending_find(&state->pending, state->entry);
+    return entry && keeps_leavings(state->codec) && spoilt_at(state) < state->entry && can_begin(entry);
+}
+
+int mr_decode_replace(mr_stage *self, mr_io *io, const mr_frame *packet) {
+    mr_decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    mr_decode_close(state);
+    state->damaged = true;
+    int status = mr_decode_open(self, io, packet, 0);
+    /* Pictures that are shown before that packet's, and made of others, are not given unless it is told to. */
+    if (!status && from->damaged != MR_DAMAGED_DROP)
+        state->codec->flags |= AV_CODEC_FLAG_OUTPUT_CORRUPT;
+    return status;
 }

@@ -13,12 +13,14 @@
 #include "stages/decode/decode_reduced.h"
 #include "stages/decode/decode_still.h"
 
-/* The outcome of a picture. AHEAD: some before it may not have been read when the source was asked to end. */
+/* The outcome of a picture. AHEAD: some before it may not have been read when the source was asked to end. AGAIN: it is
+ * decoded once more. */
 typedef enum mr_decode_verdict {
     MR_VERDICT_WANTED,
     MR_VERDICT_NOT_SELECTED,
     MR_VERDICT_DAMAGED,
-    MR_VERDICT_AHEAD
+    MR_VERDICT_AHEAD,
+    MR_VERDICT_AGAIN
 } mr_decode_verdict;
 
 typedef struct mr_decode_state {
@@ -36,7 +38,7 @@ typedef struct mr_decode_state {
     mr_decode_verdict verdict; /* on picture */
     bool taken;                /* the input of this call is among `needed`, or in the decoder */
     bool sent;                 /* the decoder has a packet whose pictures have not been received */
-    bool draining, cut_short, ahead;
+    bool draining, ending, cut_short, ahead; /* ending: all packets of the stretch were sent */
     bool stretch;              /* packets of one have been taken */
     int64_t last_dts_ns;       /* of the last packet; MR_NO_TIME: it has none */
     int drain_errors, last_error; /* the latter is an AVERROR */
@@ -48,7 +50,10 @@ typedef struct mr_decode_state {
     int64_t last_given;        /* number of the packet whose picture was emitted last */
     bool marked;               /* the picture that is given next is damaged, and says so */
     bool damaged, reported;    /* this source has had damage; that a picture was dropped as corrupt */
-    bool spoilt;               /* this decoder has met damage */
+    int64_t spoilt_at;         /* number of the first damaged packet of this decoder; INT64_MAX: none is known */
+    int64_t entry;             /* of the last key that it was sent */
+    int64_t again;             /* of the first that is sent to another decoder once more; INT64_MAX: none is */
+    int64_t current;           /* of the last that was sent */
     bool outsized;             /* the pictures of its source are larger than planned, and that was reported */
     uint32_t epoch;
     uint64_t seq;              /* of `picture` in its epoch */
@@ -71,12 +76,20 @@ int mr_decode_open(mr_stage *self, mr_io *io, const mr_frame *packet, int scale)
 void mr_decode_close(mr_decode_state *state);
 /* Whether pictures of that size are larger than is planned for their live source. */
 bool mr_decode_is_outsized(mr_stage *self, const mr_media *media, int width, int height);
+/* The packet of that number was damaged. */
+void mr_decode_spoil(mr_decode_state *state, int64_t number);
 /* Whether this decoder, which has met damage, has to be replaced before it gets that packet. */
 bool mr_decode_is_spoilt_for(const mr_decode_state *state, const mr_frame *packet);
+/* Whether it should have been before it got `entry`: damage becomes known late. */
+bool mr_decode_is_spoilt_late(const mr_decode_state *state);
+/* Opens another decoder, whose first packet is that one. As mr_decode_open. */
+int mr_decode_replace(mr_stage *self, mr_io *io, const mr_frame *packet);
 
 /* Sends a packet, whose reference stays the caller's. After a failure there is no decoder any more, and the packet is
  * settled. */
 int mr_decode_send(mr_stage *self, mr_io *io, mr_frame *frame);
+/* Sends the packet that is the next to be sent once more. */
+void mr_decode_send_again(mr_stage *self, mr_io *io);
 /* The decoder's next picture; false if it has none at present, or at all. */
 bool mr_decode_receive(mr_stage *self, mr_io *io, AVFrame *picture);
 /* Whether the last packet sent was decoded early. */

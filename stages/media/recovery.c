@@ -67,6 +67,11 @@ bool mr_recovery_point_read(mr_recovery_point *point, bool hevc, mr_nal messages
     return !bits.short_of && count < MOST_COUNT && count > -MOST_COUNT;
 }
 
+static bool needs_no_other(bool hevc, mr_nal one) {
+    const int type = type_of(hevc, one);
+    return hevc ? type >= FIRST_IRAP && type <= LAST_IRAP : type == IDR;
+}
+
 bool mr_recovery_begins(const mr_packet *packet) {
     mr_recovery_point point;
     if (!has_nals(packet))
@@ -76,7 +81,8 @@ bool mr_recovery_begins(const mr_packet *packet) {
     mr_nals from = nals_of(packet,
                            mr_nal_read_header(hevc, codec->extradata, (size_t)codec->extradata_size, NULL, NULL));
     for (mr_nal one; mr_nal_next(&from, &one);)
-        if (one.bytes && type_of(hevc, one) == (hevc ? SEI_HEVC : SEI) && mr_recovery_point_read(&point, hevc, one))
+        if (one.bytes && (needs_no_other(hevc, one) || (type_of(hevc, one) == (hevc ? SEI_HEVC : SEI) &&
+                                                        mr_recovery_point_read(&point, hevc, one))))
             return true;
     return false;
 }
@@ -212,7 +218,7 @@ static void read_slice(const mr_recovery *r, picture *to, mr_nal one) {
         mr_bits_read(&bits, 2);
     to->number = mr_bits_read(&bits, sequence->bits);
     to->bits = bits.short_of ? 0 : sequence->bits;
-    to->begins = (one.data[0] & 31) == IDR;
+    to->begins = needs_no_other(false, one);
     to->reference = one.data[0] >> 5 & 3;
 }
 
@@ -230,7 +236,7 @@ static void read_slice_hevc(const mr_recovery *r, picture *to, mr_nal one) {
     mr_bits_read(&bits, set.output + (sequence->planes ? 2u : 0u));
     to->number = mr_bits_read(&bits, sequence->bits);
     to->bits = bits.short_of || !first ? 0 : sequence->bits;
-    to->begins = type >= FIRST_IRAP && type <= LAST_IRAP;
+    to->begins = needs_no_other(true, one);
     to->reference = true;
 }
 

@@ -21,7 +21,7 @@ typedef struct mr_recovery_point {
 
 /* Reads the message of a NAL unit of messages (SEI); false: it has none. */
 bool mr_recovery_point_read(mr_recovery_point *point, bool hevc, mr_nal messages);
-/* Whether a decoder can begin at a packet of H.264 or HEVC that is not marked as a key: it has a recovery point. */
+/* Whether a decoder can begin at a packet of H.264 or HEVC: its picture needs no other, or it has a recovery point. */
 bool mr_recovery_begins(const mr_packet *packet);
 
 typedef struct mr_recovery_sequence {
