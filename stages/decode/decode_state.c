@@ -210,9 +210,7 @@ static int start_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t numbe
 /* As mr_decoder_send. */
 static int decode(mr_decode_state *state, const mr_frame *frame, int64_t number) {
     state->current = number;
-    if (frame->flags & MR_FRAME_CORRUPT)
-        mr_decode_spoil(state, number);
-    else if (frame->flags & MR_FRAME_KEY)
+    if (frame->flags & MR_FRAME_KEY)
         state->entry = number;
     if (state->present)
         return mr_early_begin(state->present, number);
