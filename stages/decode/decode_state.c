@@ -135,8 +135,8 @@ void mr_decode_close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_
     mr_frame_unref(&packet);
 }
 
-/* A packet that the decoder refused. Frame threads report late: at the packet that is sent last of as many as they are, or
- * when they are drained. So the packet is only sure once it turns out to have no picture. */
+/* A packet that the decoder refused. Frame threads report late: at the packet that is sent last of as many as they
+ * are, or when they are drained. So the packet is only sure once it turns out to have no picture. */
 static void count_error(mr_stage *self, mr_io *io, int error) {
     mr_decode_state *state = self->state;
     state->last_error = error;
@@ -277,8 +277,8 @@ bool mr_decode_is_spoilt_for(const mr_decode_state *state, const mr_frame *packe
     return keeps_leavings(state->codec) && spoilt_at(state) < INT64_MAX && can_begin(packet);
 }
 
-/* Each frame thread has a decoder of its own, and what it has met is known before it gets its next packet. By then other
- * threads may have the next key. */
+/* Each frame thread has a decoder of its own, and what it has met is known before it gets its next packet. By then
+ * other threads may have the next key. */
 bool mr_decode_is_spoilt_late(const mr_decode_state *state) {
     const mr_frame *entry = mr_pending_find(&state->pending, state->entry);
     return entry && keeps_leavings(state->codec) && spoilt_at(state) < state->entry && can_begin(entry);

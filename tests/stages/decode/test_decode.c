@@ -175,9 +175,9 @@ static size_t count_right(const clip_outcome *result, const clip_frames *expecte
     return right;
 }
 
-/* What is shown from a key on, behind a packet that is damaged. A macroblock that the decoder gives up must leave nothing
- * behind there: neither in an IDR picture, nor in one with a recovery point, which others are decoded behind and shown
- * before. With frame threads the key is on its way before the damage is known. */
+/* What is shown from a key on, behind a packet that is damaged. A macroblock that the decoder gives up must leave
+ * nothing behind there: neither in an IDR picture, nor in one with a recovery point, which others are decoded behind
+ * and shown before. With frame threads the key is on its way before the damage is known. */
 static void pictures_behind_damage_are_right(void **state) {
     (void)state;
     enum { PERIOD = 12, FRAMES = 72 };
