@@ -149,7 +149,11 @@ static int fill(mr_rtsp *rtsp, bool talk, bool rtp, bool rtcp) {
 
 /* The packets of a picture come close together. To wake once for all of them costs less than once for each: while a
  * picture is not complete its next packets are read a little later, without polling. Where that gains nothing, since a
- * sender spreads its packets, it is not done for a while. */
+ * sender spreads its packets, it is not done for a while.
+ *
+ * SO_RCVLOWAT, even of 19 bytes to sleep through an access unit delimiter, saves two wake-ups of three and gives
+ * pictures 42 ms later: bytes that are not read are acknowledged after 40 ms, and until then a sender that waits for
+ * that (Nagle's algorithm) keeps the rest of the picture. */
 static bool gathers(mr_rtsp *rtsp) {
     enum { PAUSE = 16, LEAST_GAIN = 2 };
     if (rtsp->gathered && rtsp->counts.packets - rtsp->gathered_from < LEAST_GAIN)

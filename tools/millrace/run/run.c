@@ -21,7 +21,7 @@
 enum {
     TRACE = 256, AUDIT, RESUME, CONTROL, LOG, QUIET, JSON, NODE, REPLICA, ONE_PROCESS, GRACE
 };
-/* The interval of the progress line. */
+/* The intervals of the progress line, and of reports. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;
 /* The range of --grace. */
 static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000;
@@ -230,16 +230,23 @@ static void keep_drain_short(const audience *to, const mr_summary *summary) {
     mr_pipeline_stop(to->pipeline, true);
 }
 
+/* A progress line, a watchdog and a run that drains want a look more often than reports do. */
+static int64_t time_to_look_ns(const audience *to, const mr_summary *summary) {
+    return to->show || mr_notify_watchdog_ns() || summary->draining_ns ? refresh_ns : report_ns;
+}
+
 static int await_end(audience *to) {
+    int64_t look_ns = refresh_ns;
     int status;
     if (to->show)
         mr_progress_begin(&to->progress);
-    while ((status = mr_pipeline_wait(to->pipeline, refresh_ns)) == MR_ERROR_AGAIN) {
+    while ((status = mr_pipeline_wait(to->pipeline, look_ns)) == MR_ERROR_AGAIN) {
         mr_summary *summary = NULL;
         if (mr_pipeline_summarize(to->pipeline, &summary))
             continue;
         keep_drain_short(to, summary);
         give_signs(to, summary);
+        look_ns = time_to_look_ns(to, summary);
         mr_summary_destroy(&summary);
     }
     if (to->show)
