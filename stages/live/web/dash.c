@@ -85,13 +85,15 @@ static int64_t number_of(const xmlNode *of, const char *name, int64_t otherwise)
     return text && (end == text || *end) ? otherwise : value;
 }
 
-/* A duration of ISO 8601 in days and less: P1DT2H3M4.5S; -1: it is none. */
+/* A duration of ISO 8601: P0Y0M1DT2H3M4.5S, with years of 365 days and months of 30; -1: it is none. */
 static int64_t read_duration(const char *text) {
     static const struct {
         char sign;
         bool time;
         double seconds;
-    } units[] = {{'D', false, 86400}, {'H', true, 3600}, {'M', true, 60}, {'S', true, 1}};
+    } units[] = {{'Y', false, 365 * 86400}, {'M', false, 30 * 86400}, {'D', false, 86400},
+                 {'H', true, 3600},        {'M', true, 60},          {'S', true, 1}};
+    const size_t count = sizeof units / sizeof *units;
     double sum = 0;
     bool time = false;
     if (!text || *text++ != 'P')
@@ -102,9 +104,9 @@ static int64_t read_duration(const char *text) {
         char *end;
         const double value = strtod(text, &end);
         size_t i = 0;
-        while (i < 4 && (units[i].sign != *end || units[i].time != time))
+        while (i < count && (units[i].sign != *end || units[i].time != time))
             i++;
-        if (end == text || i == 4 || !(value >= 0 && value < 1e9))
+        if (end == text || i == count || !(value >= 0 && value < 1e9))
             return -1;
         sum += value * units[i].seconds;
         text = end + 1;

@@ -110,6 +110,30 @@ static void several_videos_and_periods(void **state) {
     mr_dash_fini(&dash);
 }
 
+/* By how many segments of a minute there are. */
+static void durations(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int minutes;
+    } cases[] = {{"PT60S", 1}, {"P0Y0M0DT0H2M0.000S", 2}, {"PT1H", 60}, {"P1DT1M", 1441}, {"P1M", 43200}, {"PT0.5M", 1},
+                 {"", 0}, {"P", 0}, {"60S", 0}, {"PT60", 0}, {"P60S", 0}, {"PT-60S", 0}, {"PTinfS", 0}, {"PT1e99S", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char manifest[512], *playlist = NULL;
+        mr_dash dash = {0};
+        int minutes = 0;
+        snprintf(manifest, sizeof manifest, MPD("static", "mediaPresentationDuration='%s'>%s"), cases[i].text,
+                 SET("<SegmentTemplate duration='60' media='$Number$'/>" VIDEO("")));
+        const int status = translate(&dash, manifest, strlen(manifest), -1, &playlist);
+        assert_int_equal(status, cases[i].minutes ? MR_OK : MR_ERROR_DATA);
+        for (const char *at = playlist; at && (at = strstr(at, "#EXTINF")); at++)
+            minutes++;
+        assert_int_equal(minutes, cases[i].minutes);
+        mr_free(playlist);
+        mr_dash_fini(&dash);
+    }
+}
+
 /* ---- live -------------------------------------------------------------------------------------------------------- */
 
 #define LIVE(content) \
@@ -268,6 +292,7 @@ int main(void) {
         cmocka_unit_test(templates),
         cmocka_unit_test(lists_and_files),
         cmocka_unit_test(several_videos_and_periods),
+        cmocka_unit_test(durations),
         cmocka_unit_test(windows),
         cmocka_unit_test(by_the_clock),
         cmocka_unit_test(long_windows),
