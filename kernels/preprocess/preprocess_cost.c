@@ -55,6 +55,23 @@ static void add_plane(const mr_preprocess *plan, const plane_plan *plane, mr_pre
         cost->instructions += samples / 4 * plan->rows * (word_instructions + word_row_instructions * mean_taps(y));
 }
 
+/* Rows of results are weighed from whole rows first, then results along these. */
+static double weighings(const mr_preprocess *plan, const plane_plan *plane) {
+    const mr_filter *x = &plan->filter[plane->table][0], *y = &plan->filter[plane->table][1];
+    return 2 * (mean_taps(y) * plan->rows * reach(x, true) * plane->step +
+                mean_taps(x) * plan->columns * plan->rows * plane->parts);
+}
+
+/* A value is held within 0..255 (2), less the mean, scaled: 4. From Y'CbCr come 10 before that: luma scaled and moved,
+ * and four products that are added; of R, G, B each is scaled and moved, 6; of one component that one, 2. Three that
+ * become gray are held, 6 more, then weighed, 5. */
+static double conversion(const mr_preprocess *plan) {
+    if (plan->components == 1)
+        return 2 + 4;
+    const double before = plan->color.rgb ? 6 : 10;
+    return plan->channels == 1 ? before + 6 + 5 + 2 : before + 3 * 4;
+}
+
 /* Each result reads one sample of each plane. */
 static void add_nearest(const mr_preprocess *plan, const plane_plan *plane, mr_preprocess_cost *cost) {
     cost->read_bytes += (double)plan->columns * plan->rows * plane->parts * plane->sample_bytes;
@@ -62,7 +79,8 @@ static void add_nearest(const mr_preprocess *plan, const plane_plan *plane, mr_p
 
 mr_preprocess_cost mr_preprocess_count(const mr_preprocess *plan) {
     const double pixel = mr_preprocess_walkable(plan) ? walk_pixel : pixel_instructions;
-    mr_preprocess_cost cost = {.instructions = pixel * plan->columns * plan->rows};
+    mr_preprocess_cost cost = {.instructions = pixel * plan->columns * plan->rows,
+                               .operations = conversion(plan) * plan->columns * plan->rows};
     for (int p = 0; p < plan->planes; p++) {
         if (!plan->plane[p].parts)
             continue;
@@ -70,6 +88,7 @@ mr_preprocess_cost mr_preprocess_count(const mr_preprocess *plan) {
             add_nearest(plan, &plan->plane[p], &cost);
         else
             add_plane(plan, &plan->plane[p], &cost);
+        cost.operations += plan->nearest_x ? 0 : weighings(plan, &plan->plane[p]);
     }
     return cost;
 }

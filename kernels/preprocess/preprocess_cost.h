@@ -1,5 +1,5 @@
-/* The cost of one picture of a preprocess plan on a GPU: for plans that expect frame rates of cards that are not at
- * hand. Pure functions. */
+/* The cost of one picture of a preprocess plan: on a GPU, for plans that expect frame rates of cards that are not at
+ * hand, and whatever computes it, for `millrace bench ops`. Pure functions. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_COST_H
 #define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_COST_H
 
@@ -7,7 +7,8 @@
 
 typedef struct mr_preprocess_cost {
     double read_bytes;   /* of the picture: those that the region needs, each once */
-    double instructions; /* of threads */
+    double instructions; /* of threads of a GPU */
+    double operations;   /* additions, multiplications and comparisons of values; two for each weight of a sample */
 } mr_preprocess_cost;
 
 mr_preprocess_cost mr_preprocess_count(const mr_preprocess *plan);

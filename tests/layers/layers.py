@@ -53,6 +53,7 @@ kernels: engine/base
 kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels
 kernels/vector: engine/base engine/device/cuda kernels
+kernels/ceiling: engine/device/cuda kernels
 stages: engine/base engine/device
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
@@ -67,6 +68,8 @@ stages/image: engine/base engine/device kernels/preprocess kernels/classical sta
 stages/sink: engine/base engine/data stages stages/media
 stages/preview: engine/base stages stages/media stages/sink
 stages/video: engine/base stages stages/media stages/sink
+stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda engine/device/sim
+    kernels/preprocess kernels/classical kernels/vector kernels/ceiling stages/model stages/model/onnx stages/media stages/encode
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/sink
 tools/millrace/cli: engine/base
 tools/millrace/run: engine/base tools/millrace/cli

@@ -132,6 +132,11 @@ static int nvml_temperature(void *handle, int sensor, unsigned *celsius) {
     *celsius = 54;
     return handle != &gpu_here || sensor != 0;
 }
+/* nvmlClockType_t: 1 of multiprocessors, 2 of memory. */
+static int nvml_clock(void *handle, int type, unsigned *mhz) {
+    *mhz = type == 1 ? 1980 : type == 2 ? 2619 : 1;
+    return handle != &gpu_here;
+}
 static int nvml_reasons(void *handle, unsigned long long *reasons) {
     *reasons = gpu_here.slowed;
     return handle != &gpu_here;
@@ -201,6 +206,7 @@ mr_gpu_access gpu_healthy(void) {
         .nvmlDeviceGetMemoryInfo = nvml_memory,
         .nvmlDeviceGetUtilizationRates = nvml_utilization,
         .nvmlDeviceGetTemperature = nvml_temperature,
+        .nvmlDeviceGetClockInfo = nvml_clock,
         .nvmlDeviceGetCurrentClocksEventReasons = nvml_reasons,
         .nvmlDeviceGetPersistenceMode = nvml_persistence,
         .nvmlDeviceGetMigMode = nvml_mig,

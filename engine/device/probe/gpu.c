@@ -12,7 +12,7 @@
 
 /* CUdevice_attribute, CUcomputemode. */
 enum { MULTIPROCESSORS = 16, COMPUTE_MODE = 20, COPY_ENGINES = 40, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 };
-enum { NVML_UNCORRECTED = 1, NVML_SINCE_RESET = 0, NVML_CORE_SENSOR = 0 };
+enum { NVML_UNCORRECTED = 1, NVML_SINCE_RESET = 0, NVML_CORE_SENSOR = 0, NVML_SM_CLOCK = 1, NVML_MEMORY_CLOCK = 2 };
 
 /* ---- UUIDs ----------------------------------------------------------------------------------------------------- */
 
@@ -112,6 +112,14 @@ static bool find_handle(const mr_gpu_access *access, mr_gpu *gpu, void **handle)
     return true;
 }
 
+/* MHz, or 0. */
+static int clock_of(const mr_gpu_access *access, void *handle, int type) {
+    unsigned mhz = 0;
+    if (!access->nvmlDeviceGetClockInfo || access->nvmlDeviceGetClockInfo(handle, type, &mhz))
+        return 0;
+    return (int)mhz;
+}
+
 /* The facts that only NVML reports. `errors` is set to the uncorrected errors of its memory. */
 static void read_management(const mr_gpu_access *access, mr_gpu *gpu, unsigned long long *errors) {
     void *handle = NULL;
@@ -130,6 +138,8 @@ static void read_management(const mr_gpu_access *access, mr_gpu *gpu, unsigned l
     }
     if (access->nvmlDeviceGetTemperature && !access->nvmlDeviceGetTemperature(handle, NVML_CORE_SENSOR, &value))
         gpu->celsius = (int)value;
+    gpu->core_mhz = clock_of(access, handle, NVML_SM_CLOCK);
+    gpu->memory_mhz = clock_of(access, handle, NVML_MEMORY_CLOCK);
     if (access->nvmlDeviceGetCurrentClocksEventReasons &&
         !access->nvmlDeviceGetCurrentClocksEventReasons(handle, &reasons))
         gpu->slowed = reasons;

@@ -68,6 +68,7 @@ typedef struct mr_gpu_access {
     int (*nvmlDeviceGetMemoryInfo)(void *handle, mr_nvml_memory *memory);
     int (*nvmlDeviceGetUtilizationRates)(void *handle, mr_nvml_utilization *utilization);
     int (*nvmlDeviceGetTemperature)(void *handle, int sensor, unsigned *celsius);
+    int (*nvmlDeviceGetClockInfo)(void *handle, int type, unsigned *mhz);
     int (*nvmlDeviceGetCurrentClocksEventReasons)(void *handle,
                                                   unsigned long long *reasons); /* or ...ThrottleReasons */
     int (*nvmlDeviceGetPersistenceMode)(void *handle, int *mode);
@@ -114,6 +115,7 @@ typedef struct mr_gpu {
     mr_gpu_codec codecs[MR_GPU_CODECS];
     int utilisation, memory_utilisation; /* per cent; -1: unknown */
     int celsius;                         /* -1: unknown */
+    int core_mhz, memory_mhz;            /* clocks at this moment, of multiprocessors and memory; 0: unknown */
     uint64_t slowed;                     /* reasons for which its clocks are held down now: nvmlClocksEventReasons */
     int persistence, mig;                /* 1 on, 0 off, -1 unknown */
     int finding_count;

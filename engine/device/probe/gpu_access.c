@@ -127,6 +127,7 @@ static const slot management_slots[] = {
     SLOT(nvmlDeviceGetMemoryInfo, "nvmlDeviceGetMemoryInfo"),
     SLOT(nvmlDeviceGetUtilizationRates, "nvmlDeviceGetUtilizationRates"),
     SLOT(nvmlDeviceGetTemperature, "nvmlDeviceGetTemperature"),
+    SLOT(nvmlDeviceGetClockInfo, "nvmlDeviceGetClockInfo"),
     SLOT(nvmlDeviceGetCurrentClocksEventReasons, "nvmlDeviceGetCurrentClocksEventReasons",
          "nvmlDeviceGetCurrentClocksThrottleReasons"),
     SLOT(nvmlDeviceGetPersistenceMode, "nvmlDeviceGetPersistenceMode"),

@@ -79,6 +79,8 @@ static void test_all_is_read(void **state) {
     assert_int_equal(gpu->utilisation, 37);
     assert_int_equal(gpu->memory_utilisation, 12);
     assert_int_equal(gpu->celsius, 54);
+    assert_int_equal(gpu->core_mhz, 1980);
+    assert_int_equal(gpu->memory_mhz, 2619);
     assert_int_equal(gpu->codec_count, 2);
     assert_string_equal(gpu->codecs[0].name, "h264");
     assert_false(gpu->codecs[0].ten_bits);
@@ -105,6 +107,7 @@ static void test_without_management(void **state) {
     assert_true(mr_gpu_usable(&found, gpu));
     assert_int_equal(gpu->finding_count, 0);
     assert_true(gpu->free_bytes == 0 && gpu->utilisation == -1 && gpu->celsius == -1 && gpu->persistence == -1);
+    assert_true(gpu->core_mhz == 0 && gpu->memory_mhz == 0);
     assert_int_equal(gpu->codec_count, 0);
     assert_string_equal(gpu->uuid, "");
     mr_gpus_fini(&found);

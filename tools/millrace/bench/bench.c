@@ -5,11 +5,13 @@
 
 #include "engine/base/json.h"
 #include "engine/base/nearest.h"
+#include "millrace/devices.h"
 #include "tools/millrace/bench/bench_runs.h"
+#include "tools/millrace/bench/ops_report.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/verbs.h"
 
-enum { JSON = 256, FRAMES, STAGES, SOURCES, SECONDS, WORKERS };
+enum { JSON = 256, FRAMES, STAGES, SOURCES, SECONDS, WORKERS, DEVICE, MODEL, ONLY, SVG };
 
 static const struct option options[] = {
     {"frames", required_argument, NULL, FRAMES},
@@ -17,28 +19,44 @@ static const struct option options[] = {
     {"sources", required_argument, NULL, SOURCES},
     {"seconds", required_argument, NULL, SECONDS},
     {"workers", required_argument, NULL, WORKERS},
+    {"device", required_argument, NULL, DEVICE},
+    {"model", required_argument, NULL, MODEL},
+    {"only", required_argument, NULL, ONLY},
+    {"svg", required_argument, NULL, SVG},
     {"json", no_argument, NULL, JSON},
     MR_USAGE_COMMON,
 };
 
-static const char *const examples[] = {"null --workers 1", "paced --sources 200 --json", NULL};
+static const char *const examples[] = {"null --workers 1", "paced --sources 200 --json",
+                                       "ops --only 'preprocess-*' --svg roofline.svg",
+                                       "ops --device cpu --device 'sim:0?like=h100' --json", NULL};
 
 static const mr_usage usage = {
     .verb = "bench",
-    .synopsis = "null | paced | soak [--frames N] [--stages N] [--sources N] [--seconds N]\n"
-                "                      [--workers N] [--json]",
+    .synopsis = "null | paced | soak | ops [--frames N] [--stages N] [--sources N]\n"
+                "                      [--seconds N] [--workers N] [--device NAME]... [--model FILE]...\n"
+                "                      [--only PATTERN] [--svg FILE] [--json]",
     .help = "Measures the engine itself.\n\n"
             "  null               what a frame costs on its way through a stage that does nothing: 1,000,000\n"
             "                     frames through 8 null stages on one worker, the median of 5 runs\n"
             "  paced              1,000 sources of 30 frames a second for 5 seconds through two null stages: CPU\n"
             "                     time and how many frames came late\n"
             "  soak               100,000 pictures through preprocess and jsonl: growth of memory and\n"
-            "                     allocations per frame\n\n"
+            "                     allocations per frame\n"
+            "  ops                every operation on every device: first the ceilings (moving memory, multiplying\n"
+            "                     matrices, copies from and to pinned memory, a launch), then each kernel, copy,\n"
+            "                     network and codec as a share of min(bandwidth x flop/B, peak): the least time of\n"
+            "                     the bytes that it has to move, or of its arithmetic, over the time measured\n\n"
             "  --frames N         null, soak: how many frames\n"
             "  --stages N         null: how many stages in a row\n"
             "  --sources N        paced: how many sources\n"
-            "  --seconds N        paced: for how long\n"
-            "  --workers N        threads that run stages\n"
+            "  --seconds N        paced: for how long; ops: each operation, a quarter of a second unless given\n"
+            "  --workers N        null, paced, soak: threads that run stages\n"
+            "  --device NAME      ops: cpu, cuda:N or sim:N, whose times are simulated; may be given several times.\n"
+            "                     Else the processors and every GPU that can be used\n"
+            "  --model FILE       ops: a network to measure, an ONNX file; may be given several times\n"
+            "  --only PATTERN     ops: beside the ceilings only operations with such a name; * and ? stand for others\n"
+            "  --svg FILE         ops: draws the roofline of each device\n"
             "  --json             the figures as one JSON object\n",
     .options = options,
     .examples = examples,
@@ -72,9 +90,16 @@ static int print(const char *name, const figure *figures, size_t count, bool as_
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static int bench_null(const mr_bench_params *params, bool as_json) {
+/* What was asked for. */
+typedef struct request {
+    mr_bench_params params;
+    mr_ops_request ops;
+    bool as_json;
+} request;
+
+static int bench_null(const request *asked) {
     mr_bench_null got;
-    int status = mr_bench_run_null(params, &got);
+    int status = mr_bench_run_null(&asked->params, &got);
     if (status)
         return mr_command_failed(status);
     const figure figures[] = {
@@ -84,12 +109,12 @@ static int bench_null(const mr_bench_params *params, bool as_json) {
         {"wall_ns_per_hop", "ns a frame and stage", got.wall_ns},
         {"cpu_ns_per_hop", "ns a frame and stage", got.cpu_ns},
     };
-    return print("null", figures, COUNT(figures), as_json);
+    return print("null", figures, COUNT(figures), asked->as_json);
 }
 
-static int bench_paced(const mr_bench_params *params, bool as_json) {
+static int bench_paced(const request *asked) {
     mr_bench_paced got;
-    int status = mr_bench_run_paced(params, &got);
+    int status = mr_bench_run_paced(&asked->params, &got);
     if (status)
         return mr_command_failed(status);
     const figure figures[] = {
@@ -101,12 +126,12 @@ static int bench_paced(const mr_bench_params *params, bool as_json) {
         {"worst_ms", "ms late at most", got.worst_ms},
         {"peak_mib", "MiB", got.peak_mib},
     };
-    return print("paced", figures, COUNT(figures), as_json);
+    return print("paced", figures, COUNT(figures), asked->as_json);
 }
 
-static int bench_soak(const mr_bench_params *params, bool as_json) {
+static int bench_soak(const request *asked) {
     mr_bench_soak got;
-    int status = mr_bench_run_soak(params, &got);
+    int status = mr_bench_run_soak(&asked->params, &got);
     if (status)
         return mr_command_failed(status);
     const figure figures[] = {
@@ -115,15 +140,18 @@ static int bench_soak(const mr_bench_params *params, bool as_json) {
         {"growth_mib", "MiB since a tenth was done", got.growth_mib},
         {"allocations_per_frame", "blocks of millrace's own", got.allocations},
     };
-    return print("soak", figures, COUNT(figures), as_json);
+    return print("soak", figures, COUNT(figures), asked->as_json);
+}
+
+static int bench_ops(const request *asked) {
+    return mr_bench_ops(&usage, &asked->ops, asked->params.seconds, asked->as_json);
 }
 
 static const struct {
     const char *name;
-    int (*run)(const mr_bench_params *params, bool as_json);
-} benches[] = {{"null", bench_null}, {"paced", bench_paced}, {"soak", bench_soak}};
+    int (*run)(const request *asked);
+} benches[] = {{"null", bench_null}, {"paced", bench_paced}, {"soak", bench_soak}, {"ops", bench_ops}};
 
-/* Returns an exit code. */
 static int take_number(int option, mr_bench_params *params) {
     static const struct {
         const char *name;
@@ -141,32 +169,49 @@ static int take_number(int option, mr_bench_params *params) {
     return mr_usage_number(&usage, numbers[i].name, 1, numbers[i].most, to);
 }
 
+/* Returns an exit code. */
+static int take(void *given, int option) {
+    request *to = given;
+    switch (option) {
+    case JSON:
+        to->as_json = true;
+        return 0;
+    case DEVICE:
+        if (mr_device_check_name(optarg))
+            return mr_usage_error(&usage, "%s", mr_message());
+        return mr_ops_add(&usage, "--device", to->ops.devices, &to->ops.device_count, optarg);
+    case MODEL:
+        return mr_ops_add(&usage, "--model", to->ops.models, &to->ops.model_count, optarg);
+    case ONLY:
+        to->ops.only = optarg;
+        return 0;
+    case SVG:
+        to->ops.svg = optarg;
+        return 0;
+    default:
+        return take_number(option, &to->params);
+    }
+}
+
 static int unknown(const char *name) {
     mr_nearest nearest = {.wanted = name};
     char hint[128];
     for (size_t i = 0; i < COUNT(benches); i++)
         mr_nearest_offer(&nearest, benches[i].name);
     return mr_usage_error(&usage, "unknown benchmark \"%s\"; %s", name,
-                          mr_nearest_hint(&nearest, hint, sizeof hint, "there are null, paced and soak"));
+                          mr_nearest_hint(&nearest, hint, sizeof hint, "there are null, paced, soak and ops"));
 }
 
 static int run_verb(int argc, char **argv) {
-    int code = 0, got;
-    bool as_json = false;
-    mr_bench_params params = {0};
-    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
-        if (got == JSON)
-            as_json = true;
-        else if (got != MR_USAGE_EXIT)
-            code = take_number(got, &params);
-        if (got == MR_USAGE_EXIT || code)
-            return code;
-    }
+    int code = 0;
+    request asked = {0};
+    if (!mr_usage_take(&usage, argc, argv, take, &asked, &code))
+        return code;
     if (optind + 1 != argc)
-        return mr_usage_error(&usage, "name one benchmark: null, paced or soak");
+        return mr_usage_error(&usage, "name one benchmark: null, paced, soak or ops");
     for (size_t i = 0; i < COUNT(benches); i++)
         if (strcmp(argv[optind], benches[i].name) == 0)
-            return benches[i].run(&params, as_json);
+            return benches[i].run(&asked);
     return unknown(argv[optind]);
 }
 

@@ -1,0 +1,22 @@
+/* The operations of ceiling.h on a CUDA device.
+ *
+ * `stream` is a cudaStream_t of the calling thread's current device; they only launch on it. Pointers in the works are
+ * to memory of that device. Results are equal to the processor's, bit for bit. Errors: MR_ERROR_DEVICE. */
+#ifndef MILLRACE_KERNELS_CEILING_CEILING_CUDA_H
+#define MILLRACE_KERNELS_CEILING_CEILING_CUDA_H
+
+#include "kernels/ceiling/ceiling.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+int mr_triad_cuda(const mr_triad_work *work, void *stream);
+int mr_read_cuda(const mr_read_work *work, void *stream);
+int mr_products_cuda(const mr_products_work *work, void *stream);
+int mr_nothing_cuda(void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,31 @@
+/* The variants of mr_products that this processor runs (isa.h). Constant once filled; any thread. */
+#ifndef MILLRACE_KERNELS_CEILING_CEILING_ROWS_H
+#define MILLRACE_KERNELS_CEILING_CEILING_ROWS_H
+
+#include <stdint.h>
+
+#include "kernels/isa.h"
+#include "kernels/pixel.h"
+
+/* Numbers that are computed side by side: so many vectors that none waits for itself. */
+enum { MR_PRODUCT_LANES = 192, MR_PRODUCT_LOW = 3, MR_PRODUCT_HIGH = -5 };
+
+/* One round of a number: its two halves as 16-bit integers with a sign, weighed and added to it, modulo 2^32. */
+MR_PIXEL_INLINE uint32_t mr_product_round(uint32_t x) {
+    int32_t low = (int16_t)(uint16_t)x, high = (int16_t)(uint16_t)(x >> 16);
+    return x + (uint32_t)(low * MR_PRODUCT_LOW + high * MR_PRODUCT_HIGH);
+}
+
+/* `rounds` rounds of MR_PRODUCT_LANES numbers. */
+typedef void mr_products_function(uint32_t *dst, const uint32_t *src, int rounds);
+
+/* The best variant up to `most` that this processor has; and that, or the one that MILLRACE_KERNELS names. */
+mr_products_function *mr_products_up_to(mr_isa most);
+mr_products_function *mr_products_best(void);
+
+/* For ceiling.c. */
+void mr_products_c(uint32_t *dst, const uint32_t *src, int rounds);
+void mr_products_avx2(uint32_t *dst, const uint32_t *src, int rounds);
+void mr_products_avx512(uint32_t *dst, const uint32_t *src, int rounds);
+
+#endif

@@ -1,0 +1,145 @@
+/* The most that a device does: memory, arithmetic, the link to the host, and starting work. */
+#include "kernels/ceiling/ceiling.h"
+#include "kernels/ceiling/ceiling_rows.h"
+#include "kernels/vector/vector.h"
+#include "stages/operations/operation.h"
+
+enum { ARRAY = 64 << 20 }; /* bytes */
+
+/* 4 bytes are read for each word, and one word is written; one addition for each. */
+static int open_read(mr_operation_call *call) {
+    mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_BYTES);
+    mr_operation_region(call, MR_MEMORY_DEVICE, sizeof(uint32_t), MR_NOISE_NONE);
+    call->bytes = ARRAY + sizeof(uint32_t);
+    call->flops = ARRAY / sizeof(uint32_t);
+    return MR_OK;
+}
+
+static int enqueue_read(mr_operation_call *call, size_t set) {
+    const mr_read_work work = {mr_operation_at(call, set, 0), mr_operation_at(call, set, 1),
+                               ARRAY / sizeof(uint32_t)};
+    return mr_read_enqueue(call->stream, &work);
+}
+
+/* Two floats are read and one is written; a multiplication and an addition. */
+static int open_triad(mr_operation_call *call) {
+    for (int i = 0; i < 3; i++)
+        mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, i == 0 ? MR_NOISE_NONE : MR_NOISE_FLOATS);
+    call->bytes = 3.0 * ARRAY;
+    call->flops = 2.0 * ARRAY / sizeof(float);
+    return MR_OK;
+}
+
+static int enqueue_triad(mr_operation_call *call, size_t set) {
+    const mr_triad_work work = {mr_operation_at(call, set, 0), mr_operation_at(call, set, 1),
+                                mr_operation_at(call, set, 2), ARRAY / sizeof(float)};
+    return mr_triad_enqueue(call->stream, &work);
+}
+
+/* Every byte is read and written. */
+static int open_copy(mr_operation_call *call) {
+    mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_NONE);
+    mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_BYTES);
+    call->bytes = 2.0 * ARRAY;
+    return MR_OK;
+}
+
+static int enqueue_copy(mr_operation_call *call, size_t set) {
+    return mr_stream_copy(call->stream, mr_operation_at(call, set, 0), mr_operation_at(call, set, 1), ARRAY);
+}
+
+/* A square product of `side`: each result is a sum of `side` products, so 2 side^3; the two factors are read, and the
+ * product is written. Large enough that memory does not bind: 2 side^3 / (12 side^2) = side / 6 for each byte. A card
+ * needs a larger one than a core to have all of it busy. */
+static int side_of(const mr_operation_call *call) {
+    return call->device->type->kind == MR_DEVICE_CUDA ? 8192 : 1024;
+}
+
+static int open_gemm(mr_operation_call *call) {
+    const double side = side_of(call);
+    for (int i = 0; i < 3; i++)
+        mr_operation_region(call, MR_MEMORY_DEVICE, (size_t)(side * side) * sizeof(float),
+                            i == 2 ? MR_NOISE_NONE : MR_NOISE_FLOATS);
+    call->bytes = 3 * side * side * sizeof(float);
+    call->flops = 2 * side * side * side;
+    return MR_OK;
+}
+
+static int enqueue_gemm(mr_operation_call *call, size_t set) {
+    const int side = side_of(call);
+    const mr_linear_work work = {
+        .weights = mr_operation_at(call, set, 0), .weight_stride = (size_t)side, .outputs = side, .inputs = side,
+        .batch = side, .src = mr_operation_at(call, set, 1), .src_stride = (size_t)side,
+        .dst = mr_operation_at(call, set, 2), .dst_stride = (size_t)side,
+    };
+    return mr_linear_enqueue(call->stream, &work);
+}
+
+/* Two multiplications and two additions of a number in a round; each number is read and written once. A core has them
+ * all in its registers; a card has a thread for each of many. */
+static mr_products_work products_of(const mr_operation_call *call) {
+    const bool card = call->device->type->kind == MR_DEVICE_CUDA;
+    return (mr_products_work){.count = (size_t)MR_PRODUCT_LANES * (card ? 4096 : 1), .rounds = card ? 4096 : 65536};
+}
+
+static int open_products(mr_operation_call *call) {
+    const mr_products_work work = products_of(call);
+    const size_t bytes = work.count * sizeof(uint32_t);
+    mr_operation_region(call, MR_MEMORY_DEVICE, bytes, MR_NOISE_BYTES);
+    mr_operation_region(call, MR_MEMORY_DEVICE, bytes, MR_NOISE_NONE);
+    call->bytes = 2.0 * (double)bytes;
+    call->flops = 4.0 * (double)work.count * work.rounds;
+    return MR_OK;
+}
+
+static int enqueue_products(mr_operation_call *call, size_t set) {
+    mr_products_work work = products_of(call);
+    work.src = mr_operation_at(call, set, 0);
+    work.dst = mr_operation_at(call, set, 1);
+    return mr_products_enqueue(call->stream, &work);
+}
+
+/* Each byte crosses the link once. */
+static int open_upload(mr_operation_call *call) {
+    mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_NONE);
+    mr_operation_region(call, MR_MEMORY_PINNED, ARRAY, MR_NOISE_BYTES);
+    call->bytes = ARRAY;
+    return MR_OK;
+}
+
+static int open_download(mr_operation_call *call) {
+    mr_operation_region(call, MR_MEMORY_PINNED, ARRAY, MR_NOISE_NONE);
+    mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_BYTES);
+    call->bytes = ARRAY;
+    return MR_OK;
+}
+
+static int open_launch(mr_operation_call *call) {
+    (void)call;
+    return MR_OK;
+}
+
+static int enqueue_launch(mr_operation_call *call, size_t set) {
+    (void)set;
+    return mr_nothing_enqueue(call->stream);
+}
+
+const mr_operation_type mr_operation_ceilings[] = {
+    {.name = "read", .function = "mr_read_enqueue", .works_on = "a sum of 64 MiB", .here = MR_HERE_ALL,
+     .integers = true, .open = open_read, .enqueue = enqueue_read},
+    {.name = "triad", .function = "mr_triad_enqueue", .works_on = "a = b + 3 c, 64 MiB each", .here = MR_HERE_ALL,
+     .open = open_triad, .enqueue = enqueue_triad},
+    {.name = "copy", .function = "mr_stream_copy", .works_on = "64 MiB within the device", .here = MR_HERE_ALL,
+     .open = open_copy, .enqueue = enqueue_copy},
+    {.name = "gemm", .function = "mr_linear_enqueue", .works_on = "f32 1024x1024x1024; on a GPU 8192x8192x8192",
+     .here = MR_HERE_ALL, .open = open_gemm, .enqueue = enqueue_gemm},
+    {.name = "products", .function = "mr_products_enqueue", .works_on = "16-bit integers in registers",
+     .here = MR_HERE_ALL, .integers = true, .open = open_products, .enqueue = enqueue_products},
+    {.name = "upload", .function = "mr_stream_copy", .works_on = "64 MiB from pinned memory", .path = MR_PATH_UPLOAD,
+     .here = MR_HERE_CARDS, .open = open_upload, .enqueue = enqueue_copy},
+    {.name = "download", .function = "mr_stream_copy", .works_on = "64 MiB to pinned memory",
+     .path = MR_PATH_DOWNLOAD, .here = MR_HERE_CARDS, .open = open_download, .enqueue = enqueue_copy},
+    {.name = "launch", .function = "mr_nothing_enqueue", .works_on = "nothing", .here = MR_HERE_ALL,
+     .open = open_launch, .enqueue = enqueue_launch},
+    {0},
+};

@@ -1,0 +1,159 @@
+/* The operations of kernels/classical. */
+#include "kernels/classical/classical.h"
+#include "stages/operations/operation.h"
+
+/* Pictures as preprocess makes them for each. */
+enum {
+    SIDE = 224, BINS = 32, BOXES = 8,
+    HOG_WIDTH = 64, HOG_HEIGHT = 128, HOG_BLOCK = 16, HOG_CELL = 8, HOG_BINS = 9,
+    HASHED = 32, WIDTH = 1920, HEIGHT = 1080, CHANGE_WIDTH = 640, CHANGE_HEIGHT = 360
+};
+
+static void two_regions(mr_operation_call *call, size_t read_bytes, size_t written_bytes) {
+    mr_operation_region(call, MR_MEMORY_DEVICE, read_bytes, MR_NOISE_BYTES);
+    mr_operation_region(call, MR_MEMORY_DEVICE, written_bytes, MR_NOISE_NONE);
+    call->bytes = (double)read_bytes + (double)written_bytes;
+}
+
+/* ---- histograms of colours -------------------------------------------------------------------------------------- */
+
+/* Three samples of a pixel are read, and the shares written. RGB: a pixel is counted once in each channel, or once in
+ * its box; a share is a quotient. HSV: 14 more for a pixel: the largest and least of three (4 comparisons), their
+ * difference, the channel that is the largest (1), the difference of the two others, hue and saturation each a product
+ * with a rounding addition and a shift (6), and whether the hue is below 0. */
+static int open_histogram(mr_operation_call *call) {
+    const mr_histogram_params *p = call->type->shape;
+    const double pixels = (double)p->width * p->height, numbers = mr_histogram_length(p);
+    two_regions(call, (size_t)(3 * pixels) * MR_PIECE, (size_t)numbers * sizeof(float) * MR_PIECE);
+    call->flops = MR_PIECE * (pixels * ((p->joint ? 1 : 3) + (p->space == MR_COLORS_HSV ? 14 : 0)) + numbers);
+    return MR_OK;
+}
+
+static int enqueue_histogram(mr_operation_call *call, size_t set) {
+    mr_histogram_work work = {.params = *(const mr_histogram_params *)call->type->shape, .count = MR_PIECE};
+    const uint8_t *src = mr_operation_at(call, set, 0);
+    float *dst = mr_operation_at(call, set, 1);
+    for (int i = 0; i < MR_PIECE; i++) {
+        work.src[i] = src + (size_t)i * 3 * SIDE * SIDE;
+        work.dst[i] = dst + i * mr_histogram_length(&work.params);
+    }
+    return mr_histogram_enqueue(call->stream, &work);
+}
+
+/* ---- histograms of gradients ------------------------------------------------------------------------------------ */
+
+static const mr_hog_params hog_params = {
+    .width = HOG_WIDTH, .height = HOG_HEIGHT, .channels = 1, .block_width = HOG_BLOCK, .block_height = HOG_BLOCK,
+    .stride_x = HOG_CELL, .stride_y = HOG_CELL, .cell_width = HOG_CELL, .cell_height = HOG_CELL, .bins = HOG_BINS,
+    .clip = 0.2f,
+};
+
+/* The picture is read, the descriptor written. A pixel: two differences, and 37 for its votes: its length 4; its
+ * direction 24 (two absolute values, which is larger, a quotient kept from 0, a square, a polynomial of 8
+ * coefficients, a product, three comparisons of signs); scaled and moved 2; a floor and the rest 2; a bin kept in range
+ * 2; its two votes 3. A block of 16x16 pixels has four cells of 8x8, and along an axis half of the pixels are near two
+ * cells, the others near one: 24 x 24 pairs of a pixel and a cell, in which two votes are weighed and added, 4. A number
+ * of a block is normalised with 7: squared and added, scaled and cut, squared and added, scaled. */
+static int open_hog(mr_operation_call *call) {
+    const double pixels = HOG_WIDTH * HOG_HEIGHT;
+    const double blocks = (HOG_WIDTH / HOG_CELL - 1) * (HOG_HEIGHT / HOG_CELL - 1), length = 4 * HOG_BINS;
+    two_regions(call, (size_t)pixels * MR_PIECE, (size_t)(blocks * length) * sizeof(float) * MR_PIECE);
+    call->flops = MR_PIECE * (pixels * (2 + 37) + blocks * (24 * 24 * 4 + length * 7));
+    mr_hog *hog = NULL;
+    int status = mr_hog_create(&hog, &hog_params);
+    call->state = hog;
+    return status;
+}
+
+static int enqueue_hog(mr_operation_call *call, size_t set) {
+    const mr_hog *hog = call->state;
+    mr_hog_work work = {.hog = hog, .count = MR_PIECE};
+    const uint8_t *src = mr_operation_at(call, set, 0);
+    float *dst = mr_operation_at(call, set, 1);
+    for (int i = 0; i < MR_PIECE; i++) {
+        work.src[i] = src + i * HOG_WIDTH * HOG_HEIGHT;
+        work.dst[i] = dst + i * mr_hog_length(mr_hog_layout_of(hog));
+    }
+    return mr_hog_enqueue(call->stream, &work);
+}
+
+static void close_hog(mr_operation_call *call) {
+    mr_hog *hog = call->state;
+    mr_hog_destroy(&hog);
+    call->state = NULL;
+}
+
+/* ---- perceptual hash, sharpness, change ------------------------------------------------------------------------- */
+
+/* 8 frequencies of each of 32 columns, sums of 32 products; of each of these 8 rows 8 frequencies, sums of 32 products;
+ * 64 comparisons with their median. */
+static int open_phash(mr_operation_call *call) {
+    two_regions(call, (size_t)HASHED * HASHED * MR_PIECE, (size_t)MR_HASH_BYTES * MR_PIECE);
+    call->flops = MR_PIECE * (2.0 * (8 * 32 * 32 + 8 * 8 * 32) + 64);
+    return MR_OK;
+}
+
+static int enqueue_phash(mr_operation_call *call, size_t set) {
+    mr_phash_work work = {.count = MR_PIECE};
+    const uint8_t *src = mr_operation_at(call, set, 0);
+    uint8_t *dst = mr_operation_at(call, set, 1);
+    for (int i = 0; i < MR_PIECE; i++) {
+        work.src[i] = src + i * HASHED * HASHED;
+        work.dst[i] = dst + i * MR_HASH_BYTES;
+    }
+    return mr_phash_enqueue(call->stream, &work);
+}
+
+/* A pixel: three additions of neighbours, a multiplication and a subtraction, added up, squared and added up, 8; then
+ * the variance, 6. */
+static int open_sharpness(mr_operation_call *call) {
+    two_regions(call, (size_t)WIDTH * HEIGHT, sizeof(float));
+    call->flops = 8.0 * WIDTH * HEIGHT + 6;
+    return MR_OK;
+}
+
+static int enqueue_sharpness(mr_operation_call *call, size_t set) {
+    const mr_sharpness_work work = {
+        .count = 1,
+        .item[0] = {mr_operation_at(call, set, 0), WIDTH, WIDTH, HEIGHT, 1.0f, mr_operation_at(call, set, 1)},
+    };
+    return mr_sharpness_enqueue(call->stream, &work);
+}
+
+/* Two pictures are read. A sample: subtracted, its absolute value, compared, counted. */
+static int open_change(mr_operation_call *call) {
+    two_regions(call, (size_t)2 * CHANGE_WIDTH * CHANGE_HEIGHT, sizeof(uint32_t));
+    call->flops = 4.0 * CHANGE_WIDTH * CHANGE_HEIGHT;
+    return MR_OK;
+}
+
+static int enqueue_change(mr_operation_call *call, size_t set) {
+    const uint8_t *src = mr_operation_at(call, set, 0);
+    const mr_change_work work = {.a = src, .b = src + CHANGE_WIDTH * CHANGE_HEIGHT,
+                                 .count = (size_t)CHANGE_WIDTH * CHANGE_HEIGHT, .noise = 12,
+                                 .changed = mr_operation_at(call, set, 1)};
+    return mr_change_enqueue(call->stream, &work);
+}
+
+#define FEATURE(label, shape_text, shape_value, suffix, of_integers, closes)                                           \
+    {                                                                                                                  \
+        .name = label, .function = "mr_" #suffix "_enqueue", .works_on = shape_text, .group = MR_OPERATION_KERNEL,     \
+        .here = MR_HERE_ALL, .integers = of_integers, .shape = shape_value, .open = open_##suffix,                     \
+        .enqueue = enqueue_##suffix, .close = closes                                                                   \
+    }
+#define COLORS(label, shape_text, colors, bin_count, jointly)                                                          \
+    FEATURE(label, shape_text,                                                                                         \
+            (&(mr_histogram_params){                                                                                   \
+                .width = SIDE, .height = SIDE, .space = colors, .bins = bin_count, .joint = jointly}),                 \
+            histogram, true, NULL)
+
+const mr_operation_type mr_operation_features[] = {
+    COLORS("histogram-rgb", "u8 3x224x224, 32 bins a channel, 24 pictures", MR_COLORS_RGB, BINS, 0),
+    COLORS("histogram-hsv", "u8 3x224x224, 32 bins a channel of HSV, 24 pictures", MR_COLORS_HSV, BINS, 0),
+    COLORS("histogram-joint", "u8 3x224x224, 8x8x8 boxes, 24 pictures", MR_COLORS_RGB, BOXES, 1),
+    FEATURE("hog", "gray 64x128, blocks of 16, cells of 8, 9 bins, 24 pictures", NULL, hog, false, close_hog),
+    FEATURE("phash", "gray 32x32, 24 pictures", NULL, phash, true, NULL),
+    FEATURE("sharpness", "gray 1920x1080", NULL, sharpness, true, NULL),
+    FEATURE("change", "two of gray 640x360", NULL, change, true, NULL),
+    {0},
+};

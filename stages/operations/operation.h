@@ -1,0 +1,65 @@
+/* An operation that can be measured, as the tables of this folder describe it. operations.c runs them.
+ *
+ * A table entry declares, in `open`, the memory that a call works on and the bytes and arithmetic that it has to do,
+ * each derived in a comment beside it; `enqueue` adds one call to the stream. */
+#ifndef MILLRACE_STAGES_OPERATIONS_OPERATION_H
+#define MILLRACE_STAGES_OPERATIONS_OPERATION_H
+
+#include "millrace/operations.h"
+#include "stages/operations/room.h"
+
+/* Kinds of devices that have an operation. */
+enum {
+    MR_HERE_CPU = 1 << MR_DEVICE_CPU,
+    MR_HERE_SIM = 1 << MR_DEVICE_SIM,
+    MR_HERE_CUDA = 1 << MR_DEVICE_CUDA,
+    MR_HERE_CARDS = MR_HERE_SIM | MR_HERE_CUDA,
+    MR_HERE_ALL = MR_HERE_CPU | MR_HERE_CARDS
+};
+
+typedef struct mr_operation_call mr_operation_call;
+
+typedef struct mr_operation_type {
+    const char *name, *function, *works_on; /* as in mr_operation */
+    mr_operation_group group;
+    mr_operation_path path;
+    int here;
+    bool integers;                          /* as in mr_operation */
+    const void *shape;                      /* of the entry's own */
+    /* Fills in regions, bytes and flops of a zeroed call, and keeps tables in `state`. */
+    int (*open)(mr_operation_call *call);
+    int (*enqueue)(mr_operation_call *call, size_t set);
+    void (*close)(mr_operation_call *call); /* also of a half-opened one; NULL: nothing to do */
+} mr_operation_type;
+
+enum { MR_WORKS_ON = 160 };
+
+struct mr_operation_call {
+    const mr_operation_type *type;
+    mr_device *device;
+    mr_stream *stream;
+    const char *file;           /* of a network */
+    char works_on[MR_WORKS_ON]; /* if the type has none */
+    double bytes, flops;
+    mr_region region[MR_ROOM_REGIONS];
+    size_t regions;
+    mr_room room;
+    void *state;
+};
+
+/* Adds a region and returns its number. */
+static inline size_t mr_operation_region(mr_operation_call *call, mr_memory memory, size_t bytes, mr_noise noise) {
+    call->region[call->regions] = (mr_region){bytes, noise, memory};
+    return call->regions++;
+}
+static inline void *mr_operation_at(const mr_operation_call *call, size_t set, size_t region) {
+    return mr_room_at(&call->room, set, region);
+}
+
+/* The tables, ended by an entry without a name. */
+extern const mr_operation_type mr_operation_ceilings[], mr_operation_pictures[], mr_operation_features[],
+    mr_operation_vectors[], mr_operation_copies[], mr_operation_codecs[];
+/* A network in a file. */
+extern const mr_operation_type mr_operation_network;
+
+#endif

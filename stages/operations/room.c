@@ -1,0 +1,180 @@
+#include "stages/operations/room.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+
+/* Twice the last cache is read in turn: then a least recently used one has nothing left of a set when it is used
+ * again. Cards with larger ones than CUDA_CACHE are not known. */
+enum { SIM_SETS = 2, MOST_SETS = 1 << 20 };
+static const size_t cuda_cache = (size_t)128 << 20, unknown_cache = (size_t)64 << 20;
+
+static size_t cache_of(const mr_device *device) {
+    long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (device->type->kind == MR_DEVICE_CUDA)
+        return cuda_cache;
+    return bytes > 0 ? (size_t)bytes : unknown_cache;
+}
+
+static size_t sets_of(const mr_device *device, const mr_region *regions, size_t count) {
+    size_t bytes = 0, sets;
+    if (device->type->kind == MR_DEVICE_SIM)
+        return SIM_SETS;
+    for (size_t r = 0; r < count; r++)
+        bytes += mr_aligned_bytes(regions[r].bytes);
+    sets = bytes ? 1 + 2 * cache_of(device) / bytes : 1;
+    return sets < MOST_SETS ? sets : MOST_SETS;
+}
+
+/* ---- noise ------------------------------------------------------------------------------------------------------ */
+
+/* xorshift64*, as in the executor: the same data on every machine. */
+static uint64_t draw(uint64_t *state) {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}
+
+static void make_noise(void *data, const mr_region *region) {
+    uint64_t state = 1 + region->bytes;
+    if (region->noise == MR_NOISE_FLOATS) {
+        float *to = data;
+        for (size_t i = 0; i < region->bytes / sizeof *to; i++)
+            to[i] = (float)(draw(&state) >> 40) / (float)(1 << 23) - 1.0f;
+        return;
+    }
+    uint8_t *to = data;
+    for (size_t i = 0; i < region->bytes; i += sizeof state) {
+        uint64_t eight = draw(&state);
+        memcpy(to + i, &eight, region->bytes - i < sizeof eight ? region->bytes - i : sizeof eight);
+    }
+}
+
+/* Every page of every set is written, so that none is made while it is measured. */
+static int fill(mr_room *room, mr_stream *stream, int64_t *now_ns, size_t r, const mr_region *region) {
+    int status = MR_OK;
+    void *noise = region->noise == MR_NOISE_NONE ? NULL : mr_alloc_aligned(64, region->bytes);
+    if (region->noise != MR_NOISE_NONE && !noise)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for %zu bytes of noise", region->bytes);
+    if (noise)
+        make_noise(noise, region);
+    for (size_t set = 0; set < room->sets && !status; set++) {
+        void *to = mr_room_at(room, set, r);
+        if (region->memory == MR_MEMORY_DEVICE)
+            status = mr_stream_copy(stream, to, noise, region->bytes);
+        else if (noise)
+            memcpy(to, noise, region->bytes);
+        else
+            memset(to, 0, region->bytes);
+    }
+    int finished = mr_room_finish(stream, now_ns);
+    mr_free(noise);
+    return status ? status : finished;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+/* A simulated device counts the bytes of whole blocks, so its sets have their own. */
+static int allocate(mr_room *room, size_t r, const mr_region *region) {
+    const bool apart = room->device->type->kind == MR_DEVICE_SIM;
+    size_t bytes = mr_aligned_bytes(region->bytes);
+    int status = MR_OK;
+    room->memory[r] = region->memory;
+    room->step[r] = apart ? 0 : bytes;
+    if (!apart)
+        return mr_device_allocate(room->device, region->memory, bytes * room->sets, &room->blocks[r]);
+    for (size_t set = 0; set < room->sets && !status; set++)
+        status = mr_device_allocate(room->device, region->memory, region->bytes,
+                                    &room->blocks[set * room->regions + r]);
+    return status;
+}
+
+int mr_room_open(mr_room *room, mr_stream *stream, int64_t *now_ns, const mr_region *regions, size_t count) {
+    int status = MR_OK;
+    *room = (mr_room){.device = stream->device, .regions = count, .sets = sets_of(stream->device, regions, count)};
+    room->blocks = mr_calloc(count * room->sets + 1, sizeof *room->blocks);
+    if (!room->blocks)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for an operation");
+    for (size_t r = 0; r < count && !status; r++)
+        status = allocate(room, r, &regions[r]);
+    for (size_t r = 0; r < count && !status; r++)
+        status = fill(room, stream, now_ns, r, &regions[r]);
+    return status;
+}
+
+void mr_room_close(mr_room *room) {
+    for (size_t i = 0; room->blocks && i < room->regions * room->sets; i++)
+        if (room->blocks[i])
+            mr_device_free(room->device, room->memory[i % room->regions], room->blocks[i]);
+    mr_free(room->blocks);
+    *room = (mr_room){0};
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------------- */
+
+typedef struct bell {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool rung;
+} bell;
+
+static void ring(void *context) {
+    bell *b = context;
+    pthread_mutex_lock(&b->lock);
+    b->rung = true;
+    pthread_cond_signal(&b->changed);
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void wait_for(mr_event *event) {
+    bell b = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    mr_event_wait wait = {0};
+    mr_event_notify(event, &wait, ring, &b);
+    pthread_mutex_lock(&b.lock);
+    while (!b.rung)
+        pthread_cond_wait(&b.changed, &b.lock);
+    pthread_mutex_unlock(&b.lock);
+    mr_event_forget(&wait);
+    pthread_cond_destroy(&b.changed);
+    pthread_mutex_destroy(&b.lock);
+}
+
+static int let_time_pass(mr_device *device, const mr_event *event, int64_t *now_ns) {
+    while (!mr_event_done(event)) {
+        int64_t next_ns = mr_device_advance(device, *now_ns);
+        if (mr_event_done(event))
+            return MR_OK;
+        if (next_ns == INT64_MAX)
+            return mr_fail(MR_ERROR_INTERNAL, "%s has no work left, but an event is not done", device->name);
+        *now_ns = next_ns;
+    }
+    return MR_OK;
+}
+
+int mr_room_begin(mr_stream *stream) {
+    mr_event *event = NULL;
+    int status = mr_event_create(&event, stream->device, NULL);
+    if (!status)
+        status = mr_stream_record(stream, event);
+    mr_event_unref(&event);
+    return status;
+}
+
+int mr_room_finish(mr_stream *stream, int64_t *now_ns) {
+    mr_event *event = NULL;
+    int status = mr_event_create(&event, stream->device, NULL);
+    if (!status)
+        status = mr_stream_record(stream, event);
+    if (!status && stream->device->type->advance)
+        status = let_time_pass(stream->device, event, now_ns);
+    else if (!status)
+        wait_for(event);
+    if (!status && mr_event_status(event))
+        status = mr_fail(mr_event_status(event), "%s: the work failed: %s", stream->device->name, mr_message());
+    mr_event_unref(&event);
+    return status;
+}

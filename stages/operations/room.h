@@ -1,0 +1,44 @@
+/* Memory of a device for an operation that is measured: regions filled with noise, in several sets, so that calls that
+ * take the sets in turn find none of their data in a cache.
+ *
+ * Ownership: a room owns its memory; the device and the stream are the caller's. One thread. */
+#ifndef MILLRACE_STAGES_OPERATIONS_ROOM_H
+#define MILLRACE_STAGES_OPERATIONS_ROOM_H
+
+#include "engine/device/device.h"
+
+typedef enum mr_noise { MR_NOISE_NONE, MR_NOISE_BYTES, MR_NOISE_FLOATS } mr_noise; /* floats: -1 to 1 */
+
+typedef struct mr_region {
+    size_t bytes;
+    mr_noise noise;
+    mr_memory memory;
+} mr_region;
+
+enum { MR_ROOM_REGIONS = 6 };
+
+/* Zero: nothing is owned. */
+typedef struct mr_room {
+    mr_device *device;
+    mr_memory memory[MR_ROOM_REGIONS];
+    size_t regions, sets;
+    size_t step[MR_ROOM_REGIONS]; /* bytes from set to set in a block; 0: each set has a block of its own */
+    void **blocks;                /* regions x sets; with a step only those of the first set */
+} mr_room;
+
+/* `now_ns` as below. MR_ERROR_MEMORY, MR_ERROR_DEVICE; the room is then to be closed, too. */
+int mr_room_open(mr_room *room, mr_stream *stream, int64_t *now_ns, const mr_region *regions, size_t count);
+/* Accepts a zeroed and a half-opened room. */
+void mr_room_close(mr_room *room);
+static inline void *mr_room_at(const mr_room *room, size_t set, size_t region) {
+    size_t step = room->step[region];
+    return step ? (char *)room->blocks[region] + set * step : room->blocks[set * room->regions + region];
+}
+
+/* Records an event on the stream, for which nothing waits: a CUDA device begins what was enqueued. */
+int mr_room_begin(mr_stream *stream);
+/* Records one and waits for it. `now_ns`: simulated time of a device that works in it, which is
+ * moved on; unused on others. Returns the status of the work. */
+int mr_room_finish(mr_stream *stream, int64_t *now_ns);
+
+#endif

@@ -1,0 +1,124 @@
+/* The operations of kernels/vector. `count` pieces of work lie behind each other in a region. */
+#include "kernels/vector/vector.h"
+#include "stages/operations/operation.h"
+
+enum { FEATURES = 1280, CLASSES = 1000, BEST = 5, PIECES = 32, POOLED = 8, POSITIONS = 7 * 7 };
+
+static void region(mr_operation_call *call, double floats, mr_noise noise) {
+    mr_operation_region(call, MR_MEMORY_DEVICE, (size_t)floats * sizeof(float), noise);
+}
+
+/* ---- linear ----------------------------------------------------------------------------------------------------- */
+
+typedef struct linear_shape {
+    int batch, alone;
+} linear_shape;
+
+/* Weights (classes x features), a bias for each class, the items and their results, each once. A result is a sum of
+ * `features` products, and the bias is added: 2 features. */
+static int open_linear(mr_operation_call *call) {
+    const linear_shape *shape = call->type->shape;
+    const double batch = shape->batch;
+    region(call, FEATURES * CLASSES, MR_NOISE_FLOATS);
+    region(call, CLASSES, MR_NOISE_FLOATS);
+    region(call, FEATURES * batch, MR_NOISE_FLOATS);
+    region(call, CLASSES * batch, MR_NOISE_NONE);
+    call->bytes = sizeof(float) * (FEATURES * CLASSES + CLASSES + (FEATURES + CLASSES) * batch);
+    call->flops = 2.0 * FEATURES * CLASSES * batch;
+    return MR_OK;
+}
+
+static int enqueue_linear(mr_operation_call *call, size_t set) {
+    const linear_shape *shape = call->type->shape;
+    const mr_linear_work work = {
+        .weights = mr_operation_at(call, set, 0), .weight_stride = FEATURES, .bias = mr_operation_at(call, set, 1),
+        .bias_stride = 1, .outputs = CLASSES, .inputs = FEATURES, .batch = shape->batch, .alone = shape->alone,
+        .src = mr_operation_at(call, set, 2), .src_stride = FEATURES, .dst = mr_operation_at(call, set, 3),
+        .dst_stride = CLASSES,
+    };
+    return mr_linear_enqueue(call->stream, &work);
+}
+
+/* ---- best classes ----------------------------------------------------------------------------------------------- */
+
+/* All logits are read; index and score of the best, and their number, are written. A class: compared with the best so
+ * far; the largest logit is subtracted, the exponential taken and added up. Each of the best: subtracted, exponential,
+ * quotient, and compared with the threshold. */
+static int open_top_k(mr_operation_call *call) {
+    region(call, CLASSES * PIECES, MR_NOISE_FLOATS);
+    region(call, (2 * BEST + 1) * PIECES, MR_NOISE_NONE);
+    call->bytes = sizeof(float) * PIECES * (CLASSES + 2 * BEST + 1.0);
+    call->flops = PIECES * (4.0 * CLASSES + 4 * BEST);
+    return MR_OK;
+}
+
+static int enqueue_top_k(mr_operation_call *call, size_t set) {
+    mr_top_k_work works[PIECES];
+    const float *logits = mr_operation_at(call, set, 0);
+    int32_t *index = mr_operation_at(call, set, 1), *found = index + BEST * PIECES;
+    float *score = mr_operation_at(call, set, 1);
+    for (int i = 0; i < PIECES; i++)
+        works[i] = (mr_top_k_work){.logits = logits + i * CLASSES, .count = CLASSES, .most = BEST,
+                                   .activation = MR_ACTIVATION_SOFTMAX, .index = index + i * BEST,
+                                   .score = score + (BEST + 1) * PIECES + i * BEST, .found = found + i};
+    return mr_top_k_enqueue(call->stream, works, PIECES);
+}
+
+/* ---- normalising and pooling ------------------------------------------------------------------------------------ */
+
+/* Read and written. A value: squared, added up, multiplied; once: a root, compared with the least, a quotient. */
+static int open_normalize(mr_operation_call *call) {
+    region(call, FEATURES * PIECES, MR_NOISE_FLOATS);
+    region(call, FEATURES * PIECES, MR_NOISE_NONE);
+    call->bytes = sizeof(float) * 2.0 * FEATURES * PIECES;
+    call->flops = PIECES * (3.0 * FEATURES + 3);
+    return MR_OK;
+}
+
+static int enqueue_normalize(mr_operation_call *call, size_t set) {
+    mr_normalize_work works[PIECES];
+    const float *src = mr_operation_at(call, set, 0);
+    float *dst = mr_operation_at(call, set, 1);
+    for (int i = 0; i < PIECES; i++)
+        works[i] = (mr_normalize_work){.src = src + i * FEATURES, .dst = dst + i * FEATURES, .count = FEATURES};
+    return mr_normalize_enqueue(call->stream, works, PIECES);
+}
+
+/* All positions are read, a mean of each channel is written: `positions` - 1 additions and a multiplication. */
+static int open_pool(mr_operation_call *call) {
+    region(call, (double)FEATURES * POSITIONS * POOLED, MR_NOISE_FLOATS);
+    region(call, FEATURES * POOLED, MR_NOISE_NONE);
+    call->bytes = sizeof(float) * (double)FEATURES * POOLED * (POSITIONS + 1);
+    call->flops = (double)FEATURES * POOLED * POSITIONS;
+    return MR_OK;
+}
+
+static int enqueue_pool(mr_operation_call *call, size_t set) {
+    mr_pool_work works[POOLED];
+    const float *src = mr_operation_at(call, set, 0);
+    float *dst = mr_operation_at(call, set, 1);
+    const int *channels_last = call->type->shape;
+    for (int i = 0; i < POOLED; i++)
+        works[i] = (mr_pool_work){.src = src + i * FEATURES * POSITIONS, .dst = dst + i * FEATURES,
+                                  .channels = FEATURES, .positions = POSITIONS, .channels_last = *channels_last};
+    return mr_pool_mean_enqueue(call->stream, works, POOLED);
+}
+
+#define VECTOR(label, to_do, shape_text, shape_value, suffix)                                                          \
+    {                                                                                                                  \
+        .name = label, .function = "mr_" to_do "_enqueue", .works_on = shape_text, .group = MR_OPERATION_KERNEL,       \
+        .here = MR_HERE_ALL, .shape = shape_value, .open = open_##suffix, .enqueue = enqueue_##suffix                  \
+    }
+
+static const int planar = 0, interleaved = 1;
+
+const mr_operation_type mr_operation_vectors[] = {
+    VECTOR("linear-1", "linear", "1280 features to 1000 classes, one item", (&(linear_shape){1, 0}), linear),
+    VECTOR("linear-8", "linear", "1280 features to 1000 classes, 8 items as alone", (&(linear_shape){8, 1}), linear),
+    VECTOR("linear-64", "linear", "1280 features to 1000 classes, 64 items", (&(linear_shape){64, 0}), linear),
+    VECTOR("top-k", "top_k", "softmax and 5 best of 1000 classes, 32 items", NULL, top_k),
+    VECTOR("normalize", "normalize", "1280 floats, 32 items", NULL, normalize),
+    VECTOR("pool", "pool_mean", "1280 channels of 7x7, planar, 8 items", &planar, pool),
+    VECTOR("pool-nhwc", "pool_mean", "1280 channels of 7x7, interleaved, 8 items", &interleaved, pool),
+    {0},
+};

@@ -1,0 +1,64 @@
+/* `millrace bench ops`: every operation of the library on a device, beside what the device does at best.
+ *
+ * The ceilings are measured first. The least time of any other operation is that of its bytes through the memory or
+ * the link that they pass, or of its arithmetic, whichever is longer; its share is that time divided by the median
+ * that was measured, which is the same as its arithmetic in a second as a share of min(bandwidth x intensity, peak).
+ * One thread. */
+#ifndef MILLRACE_TOOLS_BENCH_OPS_H
+#define MILLRACE_TOOLS_BENCH_OPS_H
+
+#include <stdio.h>
+
+#include "engine/base/json.h"
+#include "millrace/operations.h"
+
+/* What was asked for. */
+typedef struct mr_ops_params {
+    const char *only;          /* a pattern of names, as the shell's; NULL: all */
+    const char *const *models; /* networks, ended by NULL */
+    double seconds;            /* each is measured for so long */
+    bool progress;             /* shown on standard error */
+} mr_ops_params;
+
+/* The best that was measured; 0: not known. */
+typedef struct mr_ops_ceilings {
+    double bytes_s[MR_PATHS];
+    double flops_s, integers_s; /* of integers at least as many as of floats */
+    double launch_ns;
+} mr_ops_ceilings;
+
+typedef struct mr_ops_figure {
+    const mr_operation *operation;
+    char *left_out; /* the reason if it was not measured; NULL: it was */
+    int samples, calls; /* measured, and calls in each */
+    double ns, low_ns, high_ns, best_ns; /* of a call: the median, the quartiles and the least */
+    double share;      /* 0: it has neither bytes nor arithmetic */
+    const char *bound; /* "memory", "upload", "download", "compute" or "launch"; "" if share is 0 */
+} mr_ops_figure;
+
+typedef struct mr_ops {
+    mr_operations *operations; /* owned */
+    const mr_operations_view *view;
+    mr_ops_ceilings ceilings;
+    mr_operations_clocks before, after;
+    size_t count, matching; /* matching: that the pattern names, measured or not */
+    mr_ops_figure *figure;
+} mr_ops;
+
+/* Measures ceilings, and all that the pattern names. What cannot be done here is left out, with the reason. Else
+ * MR_ERROR_DEVICE, MR_ERROR_MEMORY, and those of mr_operations_open; mr_ops_fini is called in any case. */
+int mr_ops_measure(mr_ops *ops, const char *device, const mr_ops_params *params);
+void mr_ops_fini(mr_ops *ops);
+
+/* For people, no wider than the terminal. MR_ERROR_MEMORY. */
+int mr_ops_print(const mr_ops *ops);
+/* One object in an array. */
+void mr_ops_put_json(yajl_gen json, const mr_ops *ops);
+/* A roofline of each device: one picture in a file. MR_ERROR_MEMORY, MR_ERROR_PERMISSION, MR_ERROR_IO. */
+int mr_ops_draw(const mr_ops *all, size_t count, const char *path);
+
+/* The words of a path or group, as in JSON: "memory", "kernel". */
+const char *mr_ops_path_name(mr_operation_path path);
+const char *mr_ops_group_name(mr_operation_group group);
+
+#endif

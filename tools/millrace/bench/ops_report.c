@@ -1,0 +1,112 @@
+#include "tools/millrace/bench/ops_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/base/memory.h"
+#include "millrace/devices.h"
+#include "tools/millrace/bench/ops.h"
+
+static const double usual_seconds = 0.25;
+
+int mr_ops_add(const mr_usage *usage, const char *option, const char **list, size_t *count, const char *argument) {
+    if (*count == MR_OPS_MOST)
+        return mr_usage_error(usage, "%s may be given %d times", option, MR_OPS_MOST);
+    list[(*count)++] = argument;
+    return 0;
+}
+
+/* The processors, and GPUs that can be used. The machine is to be closed once their names are no longer used. */
+static int find_devices(mr_ops_request *request, const mr_machine **machine) {
+    int status = mr_machine_open(machine);
+    if (status)
+        return status;
+    request->devices[request->device_count++] = "cpu";
+    for (size_t i = 0; i < (*machine)->gpu_count && request->device_count < MR_OPS_MOST; i++)
+        if ((*machine)->gpus[i].usable)
+            request->devices[request->device_count++] = (*machine)->gpus[i].name;
+    return MR_OK;
+}
+
+static int put_json(const mr_ops *all, size_t count) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "bench", "ops");
+    mr_json_open_array(json, "devices");
+    for (size_t i = 0; i < count; i++)
+        mr_ops_put_json(json, &all[i]);
+    yajl_gen_array_close(json);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, stdout);
+}
+
+static int put_tables(const mr_ops *all, size_t count) {
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        if (i)
+            putchar('\n');
+        status = mr_ops_print(&all[i]);
+    }
+    return status;
+}
+
+/* Returns an exit code. */
+static int report(const mr_usage *usage, const mr_ops_request *request, const mr_ops *all, size_t count,
+                  bool as_json) {
+    size_t matching = 0;
+    for (size_t i = 0; i < count; i++)
+        matching += all[i].matching;
+    if (!matching)
+        return mr_usage_error(usage, "--only %s names no operation; bench ops without it lists them", request->only);
+    int status = request->svg ? mr_ops_draw(all, count, request->svg) : MR_OK;
+    if (!status)
+        status = as_json ? put_json(all, count) : put_tables(all, count);
+    return status ? mr_command_failed(status) : as_json ? 0 : mr_flush_stdout();
+}
+
+static int run(const mr_usage *usage, const mr_ops_request *request, mr_ops *all, long long seconds, bool as_json) {
+    const mr_ops_params params = {
+        .only = request->only,
+        .models = request->models,
+        .seconds = seconds ? (double)seconds : usual_seconds,
+        .progress = isatty(STDERR_FILENO) && getenv("TERM") && strcmp(getenv("TERM"), "dumb") != 0,
+    };
+    size_t count = 0;
+    int status = MR_OK;
+    for (; count < request->device_count && !status; count++)
+        status = mr_ops_measure(&all[count], request->devices[count], &params);
+    int code = status ? mr_command_failed(status) : report(usage, request, all, count, as_json);
+    for (size_t i = 0; i < count; i++)
+        mr_ops_fini(&all[i]);
+    return code;
+}
+
+/* Before anything is measured. */
+static int check_files(const mr_ops_request *request) {
+    int status = MR_OK;
+    for (size_t i = 0; i < request->model_count && !status; i++)
+        if (access(request->models[i], R_OK))
+            status = mr_fail(MR_ERROR_NO_INPUT, "cannot read the model %s", request->models[i]);
+    if (!status && request->svg && access(request->svg, F_OK))
+        status = mr_file_can_make(request->svg);
+    return status;
+}
+
+int mr_bench_ops(const mr_usage *usage, const mr_ops_request *request, long long seconds, bool as_json) {
+    mr_ops_request own = *request;
+    const mr_machine *machine = NULL;
+    int status = check_files(request);
+    if (!status && !own.device_count)
+        status = find_devices(&own, &machine);
+    mr_ops *all = mr_calloc(own.device_count + 1, sizeof *all);
+    if (!status && !all)
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for figures");
+    int code = status ? mr_command_failed(status) : run(usage, &own, all, seconds, as_json);
+    mr_free(all);
+    mr_machine_close(&machine);
+    return code;
+}
