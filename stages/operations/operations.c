@@ -107,7 +107,7 @@ static void describe(mr_operations *self) {
     } else if (self->device->type->kind == MR_DEVICE_CUDA) {
         snprintf(self->model, sizeof self->model, "%s", mr_cuda_about(self->device).model);
     } else if (mr_device_card(self->name, &card)) {
-        snprintf(self->model, sizeof self->model, "%s, simulated", card.title);
+        snprintf(self->model, sizeof self->model, "%s", card.title);
     }
     self->view.device = self->name;
     self->view.model = self->model;

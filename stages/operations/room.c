@@ -9,7 +9,7 @@
 
 /* Twice the last cache is read in turn: then a least recently used one has nothing left of a set when it is used
  * again. Cards with larger ones than CUDA_CACHE are not known. */
-enum { SIM_SETS = 2, MOST_SETS = 1 << 20 };
+enum { MOST_SETS = 1 << 20 };
 static const size_t cuda_cache = (size_t)128 << 20, unknown_cache = (size_t)64 << 20;
 
 static size_t cache_of(const mr_device *device) {
@@ -22,7 +22,7 @@ static size_t cache_of(const mr_device *device) {
 static size_t sets_of(const mr_device *device, const mr_region *regions, size_t count) {
     size_t bytes = 0, sets;
     if (device->type->kind == MR_DEVICE_SIM)
-        return SIM_SETS;
+        return 1; /* no cache is simulated */
     for (size_t r = 0; r < count; r++)
         bytes += mr_aligned_bytes(regions[r].bytes);
     sets = bytes ? 1 + 2 * cache_of(device) / bytes : 1;

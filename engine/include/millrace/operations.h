@@ -16,7 +16,7 @@
  *
  * Data. An operation works on pictures and vectors of its own, filled with noise from a fixed seed. There are several
  * sets of them, which its calls use in turn, and all sets together do not fit the caches: what a call reads comes from
- * memory. On a simulated device there are two sets.
+ * memory. A simulated device has no caches, and one set.
  *
  * Time is that of the device: on a simulated one it is simulated, from the rates in its name, and has nothing to do
  * with the host's speed. On the processors it is processor time, so that programs beside this one do not count: that of

@@ -1,7 +1,8 @@
 /* The roofline of a device as SVG (Williams, Waterman and Patterson, "Roofline", CACM 2009): arithmetic in a second
- * over arithmetic for each byte, both logarithmic. A slope is what memory or a link carries, the level line what the
- * device computes; each operation is a mark with a number, whose shape tells its group, and the list beside the chart
- * has the names. Operations without arithmetic, which have no place in the chart, are in the list too. */
+ * over arithmetic for each byte, both logarithmic. A slope is what memory or a link carries, a level line what the device
+ * computes; each operation is a mark with a number, whose shape tells its group, and the list beside the chart has the
+ * names. Operations without arithmetic have no place in the chart, and ceilings are its lines: they are in the list
+ * alone. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -57,7 +58,8 @@ static double place_y(const chart *c, double flops_s) {
 }
 
 static bool has_place(const mr_ops_figure *figure) {
-    return !figure->left_out && figure->operation->bytes > 0 && figure->operation->flops > 0;
+    const mr_operation *operation = figure->operation;
+    return !figure->left_out && operation->group != MR_OPERATION_CEILING && operation->bytes > 0 && operation->flops > 0;
 }
 
 static double intensity_of(const mr_ops_figure *figure) {
@@ -154,9 +156,11 @@ static void put_slope(const chart *c, mr_operation_path path) {
         return;
     snprintf(class, sizeof class, "roof %s", mr_ops_path_name(path));
     put_line(c, class, place_x(c, from), place_y(c, from * bandwidth), place_x(c, to), place_y(c, to * bandwidth));
-    double middle = sqrt(from * to);
-    snprintf(text, sizeof text, "%s %.3g GB/s", mr_ops_path_name(path), bandwidth * 1e-9);
-    put_text(c->to, place_x(c, middle) - 8, place_y(c, middle * bandwidth) - 6, " class=\"halo\" text-anchor=\"end\"", text);
+    /* Slopes may lie on each other; their names do not. */
+    static const double along[MR_PATHS] = {0.5, 0.3, 0.7};
+    double at = from * pow(to / from, along[path]);
+    snprintf(text, sizeof text, "%s %.4g GB/s", mr_ops_path_name(path), bandwidth * 1e-9);
+    put_text(c->to, place_x(c, at) + 8, place_y(c, at * bandwidth) + 12, " class=\"halo\"", text);
 }
 
 static void put_level(const chart *c, const char *name, double flops_s) {
@@ -166,7 +170,7 @@ static void put_level(const chart *c, const char *name, double flops_s) {
         return;
     double from = fmax(flops_s / bandwidth, pow(10, c->left_power)), y = place_y(c, flops_s);
     put_line(c, "roof", place_x(c, from), y, LEFT + CHART_WIDTH, y);
-    snprintf(text, sizeof text, "%s %.3g Gflop/s", name, flops_s * 1e-9);
+    snprintf(text, sizeof text, "%s %.4g Gflop/s", name, flops_s * 1e-9);
     put_text(c->to, LEFT + CHART_WIDTH - 6, y - 7, " class=\"halo\" text-anchor=\"end\"", text);
 }
 
@@ -222,14 +226,14 @@ static int count_rows(const mr_ops *ops) {
 }
 
 static int height_of(const mr_ops *ops) {
-    int list = LINE * (count_rows(ops) + 2), picture = CHART_HEIGHT;
+    int list = LINE * (count_rows(ops) + 3), picture = CHART_HEIGHT;
     return TOP + (list > picture ? list : picture) + BOTTOM;
 }
 
 static void put_device(chart *c) {
     int number = 0;
     char *title = mr_print_new("%s%s%s%s", c->ops->view->device, *c->ops->view->model ? ", " : "", c->ops->view->model,
-                               c->ops->view->simulated ? " (simulated times)" : "");
+                               c->ops->view->simulated ? " (simulated)" : "");
     choose_edges(c);
     put_text(c->to, LEFT, c->top - 30, " class=\"title\"", title ? title : c->ops->view->device);
     put_grid(c);
@@ -247,8 +251,8 @@ static void put_device(chart *c) {
             put_mark(c, figure, number);
         put_row(c, figure, number, number - 1);
     }
-    put_text(c->to, LIST, c->top + 4 + LINE * (number + 1), "",
-             "square: ceiling  circle: kernel  diamond: network  triangle: other");
+    put_text(c->to, LIST, c->top + 4 + LINE * (number + 1), "", "square: ceiling, a line of the chart; circle: kernel;");
+    put_text(c->to, LIST, c->top + 4 + LINE * (number + 2), "", "diamond: network; triangle: copy or codec");
     free(title);
 }
 

@@ -120,9 +120,9 @@ static void judge(const mr_ops_ceilings *ceilings, mr_ops_figure *figure) {
     if (figure->left_out || !(least_ns > 0) || !(figure->ns > 0))
         return;
     figure->share = least_ns / figure->ns;
-    figure->bound = ceilings->launch_ns > least_ns ? "launch"
-                    : computing_ns > moving_ns     ? "compute"
-                                                   : mr_ops_path_name(operation->path);
+    /* Starting it takes longer than its work would, and it shows. */
+    bool launch = ceilings->launch_ns > least_ns && figure->share < 0.5;
+    figure->bound = launch ? "launch" : computing_ns > moving_ns ? "compute" : mr_ops_path_name(operation->path);
 }
 
 /* ---- a device --------------------------------------------------------------------------------------------------- */

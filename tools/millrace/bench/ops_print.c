@@ -35,7 +35,7 @@ static void print_head(const mr_ops *ops) {
     const mr_ops_ceilings *c = &ops->ceilings;
     char number[32];
     mr_print(stdout, "bench ops: %s%s%s%s\n", ops->view->device, *ops->view->model ? ", " : "", ops->view->model,
-             ops->view->simulated ? " (simulated times)" : "");
+             ops->view->simulated ? " (simulated)" : "");
     print_clock("core", ops->before.core_mhz, ops->after.core_mhz);
     print_clock("memory", ops->before.memory_mhz, ops->after.memory_mhz);
     printf("  memory %s GB/s", print_number(c->bytes_s[MR_PATH_MEMORY] * 1e-9, number, sizeof number));

@@ -1,0 +1,127 @@
+/* The work that shows the limits of devices: its results, in every variant and on every device. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kernels/ceiling/ceiling.h"
+#include "kernels/ceiling/ceiling_rows.h"
+#include "tests/support/on_device.h"
+
+enum { COUNT = 4 * 1037, PRODUCTS = 3 * MR_PRODUCT_LANES, ROUNDS = 7, GUARD = 16 };
+
+static uint32_t words[PRODUCTS > COUNT ? PRODUCTS : COUNT] __attribute__((aligned(64)));
+
+static void fill_words(void) {
+    uint64_t state = 7;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        words[i] = (uint32_t)(state >> 32);
+    }
+}
+
+/* By the definition, with numbers that hold every value and a remainder at the end. */
+static uint32_t product_by_hand(uint32_t word) {
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t low = word & 0xffff, high = word >> 16;
+        low -= low & 0x8000 ? 0x10000 : 0;
+        high -= high & 0x8000 ? 0x10000 : 0;
+        word = (uint32_t)((int64_t)word + 3 * low - 5 * high);
+    }
+    return word;
+}
+
+static void products_of_every_variant(void **state) {
+    (void)state;
+    fill_words();
+    for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++) {
+        uint32_t dst[MR_PRODUCT_LANES + GUARD];
+        memset(dst, 0xa5, sizeof dst);
+        mr_products_up_to((mr_isa)isa)(dst, words, ROUNDS);
+        for (int i = 0; i < MR_PRODUCT_LANES; i++)
+            assert_int_equal(dst[i], product_by_hand(words[i]));
+        for (int i = 0; i < GUARD; i++)
+            assert_int_equal(dst[MR_PRODUCT_LANES + i], 0xa5a5a5a5);
+    }
+}
+
+static void check_read(on_device *d) {
+    uint32_t sum = 1, wanted = 0;
+    for (int i = 0; i < COUNT; i++)
+        wanted += words[i];
+    mr_read_work work = {on_device_put(d, words, COUNT * sizeof words[0]), on_device_put(d, &sum, sizeof sum), COUNT};
+    assert_int_equal(mr_read_enqueue(d->stream, &work), MR_OK);
+    on_device_take(d, work.sum, &sum, sizeof sum);
+    assert_int_equal(sum, wanted);
+    on_device_free(d, (void *)(uintptr_t)work.src);
+}
+
+static void check_triad(on_device *d) {
+    static float a[COUNT], b[COUNT], dst[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        a[i] = (float)(int32_t)words[i];
+        b[i] = (float)(words[i] & 0xffff);
+    }
+    mr_triad_work work = {on_device_put(d, dst, sizeof dst), on_device_put(d, a, sizeof a),
+                          on_device_put(d, b, sizeof b), COUNT};
+    assert_int_equal(mr_triad_enqueue(d->stream, &work), MR_OK);
+    on_device_take(d, work.dst, dst, sizeof dst);
+    for (int i = 0; i < COUNT; i++) {
+        float wanted = 3.0f * b[i];
+        wanted = a[i] + wanted;
+        assert_memory_equal(&dst[i], &wanted, sizeof wanted);
+    }
+    on_device_free(d, (void *)(uintptr_t)work.a);
+    on_device_free(d, (void *)(uintptr_t)work.b);
+}
+
+static void check_products(on_device *d) {
+    static uint32_t dst[PRODUCTS];
+    mr_products_work work = {.src = on_device_put(d, words, sizeof dst), .dst = on_device_put(d, dst, sizeof dst),
+                             .count = PRODUCTS, .rounds = ROUNDS};
+    assert_int_equal(mr_products_enqueue(d->stream, &work), MR_OK);
+    on_device_take(d, work.dst, dst, sizeof dst);
+    for (int i = 0; i < PRODUCTS; i++)
+        assert_int_equal(dst[i], product_by_hand(words[i]));
+    on_device_free(d, (void *)(uintptr_t)work.src);
+}
+
+static void check_device(const char *name) {
+    on_device d;
+    ON_DEVICE_OR_SKIP(&d, name);
+    fill_words();
+    check_read(&d);
+    check_triad(&d);
+    check_products(&d);
+    assert_int_equal(mr_nothing_enqueue(d.stream), MR_OK);
+    on_device_finish(&d);
+    on_device_close(&d);
+}
+
+static void on_the_processors(void **state) {
+    (void)state;
+    check_device("cpu");
+}
+
+static void on_a_simulated_device(void **state) {
+    (void)state;
+    check_device("sim:0");
+}
+
+static void on_cuda(void **state) {
+    (void)state;
+    check_device("cuda:0");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_of_every_variant),
+        cmocka_unit_test(on_the_processors),
+        cmocka_unit_test(on_a_simulated_device),
+        cmocka_unit_test(on_cuda),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
