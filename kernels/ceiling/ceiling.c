@@ -2,7 +2,7 @@
 
 #include "kernels/ceiling/ceiling_rows.h"
 
-/* Vectors of the compiler's, which it turns into those of the processor: -O2 makes none of such loops by itself. */
+/* Vectors of the compiler's, which it turns into those of the processor: at -O2 a loop has none if it is plain C. */
 typedef float mr_floats __attribute__((vector_size(16)));
 typedef uint32_t mr_words __attribute__((vector_size(16)));
 enum { LANES = 4, CHAINS = 8 };
@@ -30,25 +30,6 @@ void mr_read(const mr_read_work *work) {
     for (int c = 1; c < CHAINS; c++)
         sum[0] += sum[c];
     *work->sum = sum[0][0] + sum[0][1] + sum[0][2] + sum[0][3];
-}
-
-void mr_products_c(uint32_t *dst, const uint32_t *src, int rounds) {
-    for (int i = 0; i < MR_PRODUCT_LANES; i++) {
-        uint32_t x = src[i];
-        for (int round = 0; round < rounds; round++)
-            x = mr_product_round(x);
-        dst[i] = x;
-    }
-}
-
-mr_products_function *mr_products_up_to(mr_isa most) {
-    static mr_products_function *const variants[MR_ISA_COUNT] = {mr_products_c, mr_products_avx2, mr_products_avx512};
-    return variants[mr_isa_up_to(most)];
-}
-
-mr_products_function *mr_products_best(void) {
-    mr_isa named = mr_isa_named();
-    return mr_products_up_to(named < MR_ISA_COUNT ? named : MR_ISA_AVX512);
 }
 
 void mr_products(const mr_products_work *work) {

@@ -23,7 +23,7 @@ typedef void mr_products_function(uint32_t *dst, const uint32_t *src, int rounds
 mr_products_function *mr_products_up_to(mr_isa most);
 mr_products_function *mr_products_best(void);
 
-/* For ceiling.c. */
+/* For ceiling_rows.c. */
 void mr_products_c(uint32_t *dst, const uint32_t *src, int rounds);
 void mr_products_avx2(uint32_t *dst, const uint32_t *src, int rounds);
 void mr_products_avx512(uint32_t *dst, const uint32_t *src, int rounds);

@@ -50,7 +50,7 @@ static int enqueue_copy(mr_operation_call *call, size_t set) {
 
 /* A square product of `side`: each result is a sum of `side` products, so 2 side^3; the two factors are read, and the
  * product is written. Large enough that memory does not bind: 2 side^3 / (12 side^2) = side / 6 for each byte. A card
- * needs a larger one than a core to have all of it busy. */
+ * is busy all over only if the product is larger than a core needs. */
 static int side_of(const mr_operation_call *call) {
     return call->device->type->kind == MR_DEVICE_CUDA ? 8192 : 1024;
 }

@@ -90,7 +90,7 @@ static int open_encoder(codec_state *s, int codec) {
 
 /* Each picture is read and its packet written, or the other way round: 3/2 bytes for a pixel, and as many bytes as the
  * packets have. Pictures that others are predicted from may be in the cache. Arithmetic is not counted: there are as
- * many ways as encoders. */
+ * many ways as encoders, even if the bits are the same. */
 static int open_codec(mr_operation_call *call) {
     const int *codec = call->type->shape;
     codec_state *s = mr_calloc(1, sizeof *s);
@@ -164,7 +164,7 @@ static int open_decoder(mr_operation_call *call) {
     return error < 0 ? av_failed(decoder->name, error) : MR_OK;
 }
 
-/* Decoders may hold a picture or two: in the long run one comes for each packet. */
+/* If a decoder holds pictures back, in the long run one comes for each packet all the same. */
 static int decode(codec_state *s, const AVPacket *packet) {
     int error = avcodec_send_packet(s->decoder, packet);
     while (error >= 0) {

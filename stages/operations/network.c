@@ -45,8 +45,8 @@ static void add_tensor(mr_operation_call *call, const mr_model_tensor *tensor, c
                         input && floats ? MR_NOISE_FLOATS : MR_NOISE_NONE);
 }
 
-/* Weights and inputs are read once, outputs written once; between two operators values may stay in the cache, so that
- * they need not move. Two for each multiplication with addition, and those of the other operators (onnx_work.h). */
+/* Weights and inputs are read once, outputs written once; values between two operators need not move if they stay in
+ * the cache. Two for each multiplication with addition, and those of the other operators (onnx_work.h). */
 static int declare(mr_operation_call *call, const network *n) {
     mr_onnx_work work;
     char shape[MR_SHAPE_TEXT];

@@ -2,12 +2,13 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
-/* Twice the last cache is read in turn: then a least recently used one has nothing left of a set when it is used
+/* If twice the bytes of the last cache are read in turn, it has nothing left of a set when that is used
  * again. Cards with larger ones than CUDA_CACHE are not known. */
 enum { MOST_SETS = 1 << 20 };
 static const size_t cuda_cache = (size_t)128 << 20, unknown_cache = (size_t)64 << 20;
@@ -78,18 +79,28 @@ static int fill(mr_room *room, mr_stream *stream, int64_t *now_ns, size_t r, con
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-/* A simulated device counts the bytes of whole blocks, so its sets have their own. */
+/* Large pages, if the system has them: millions of small ones would take longer than what is measured. */
+static void want_large_pages(const mr_room *room, void *block, size_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)block + page - 1) / page * page, end = ((uintptr_t)block + bytes) / page * page;
+    if (room->device->type->kind != MR_DEVICE_CUDA && first < end)
+        madvise((void *)first, end - first, MADV_HUGEPAGE);
+}
+
+/* If work touches a part of a block a simulated device counts all of it, so its sets have blocks of their own. */
 static int allocate(mr_room *room, size_t r, const mr_region *region) {
     const bool apart = room->device->type->kind == MR_DEVICE_SIM;
     size_t bytes = mr_aligned_bytes(region->bytes);
     int status = MR_OK;
     room->memory[r] = region->memory;
     room->step[r] = apart ? 0 : bytes;
-    if (!apart)
-        return mr_device_allocate(room->device, region->memory, bytes * room->sets, &room->blocks[r]);
-    for (size_t set = 0; set < room->sets && !status; set++)
-        status = mr_device_allocate(room->device, region->memory, region->bytes,
-                                    &room->blocks[set * room->regions + r]);
+    const size_t blocks = apart ? room->sets : 1, block_bytes = apart ? region->bytes : bytes * room->sets;
+    for (size_t i = 0; i < blocks && !status; i++) {
+        void **block = &room->blocks[i * room->regions + r];
+        status = mr_device_allocate(room->device, region->memory, block_bytes, block);
+        if (!status)
+            want_large_pages(room, *block, block_bytes);
+    }
     return status;
 }
 

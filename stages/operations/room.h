@@ -17,13 +17,13 @@ typedef struct mr_region {
 
 enum { MR_ROOM_REGIONS = 6 };
 
-/* Zero: nothing is owned. */
+/* If it is zero nothing is owned. */
 typedef struct mr_room {
     mr_device *device;
     mr_memory memory[MR_ROOM_REGIONS];
     size_t regions, sets;
-    size_t step[MR_ROOM_REGIONS]; /* bytes from set to set in a block; 0: each set has a block of its own */
-    void **blocks;                /* regions x sets; with a step only those of the first set */
+    size_t step[MR_ROOM_REGIONS]; /* bytes from set to set in a block; 0 if each set has a block of its own */
+    void **blocks;                /* regions x sets; if there is a step only those of the first set */
 } mr_room;
 
 /* `now_ns` as below. MR_ERROR_MEMORY, MR_ERROR_DEVICE; the room is then to be closed, too. */

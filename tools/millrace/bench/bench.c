@@ -90,7 +90,7 @@ static int print(const char *name, const figure *figures, size_t count, bool as_
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What was asked for. */
+/* The arguments. */
 typedef struct request {
     mr_bench_params params;
     mr_ops_request ops;
@@ -215,4 +215,4 @@ static int run_verb(int argc, char **argv) {
     return unknown(argv[optind]);
 }
 
-const mr_verb mr_bench_verb = {&usage, "measure the engine itself", run_verb};
+const mr_verb mr_bench_verb = {&usage, "measure the engine itself, and every operation", run_verb};

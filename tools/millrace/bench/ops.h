@@ -1,4 +1,4 @@
-/* `millrace bench ops`: every operation of the library on a device, beside what the device does at best.
+/* `millrace bench ops`: every operation of the library on a device, beside the best that the device does.
  *
  * The ceilings are measured first. The least time of any other operation is that of its bytes through the memory or
  * the link that they pass, or of its arithmetic, whichever is longer; its share is that time divided by the median
@@ -12,7 +12,7 @@
 #include "engine/base/json.h"
 #include "millrace/operations.h"
 
-/* What was asked for. */
+/* The choices that hold for all devices. */
 typedef struct mr_ops_params {
     const char *only;          /* a pattern of names, as the shell's; NULL: all */
     const char *const *models; /* networks, ended by NULL */
@@ -20,7 +20,7 @@ typedef struct mr_ops_params {
     bool progress;             /* shown on standard error */
 } mr_ops_params;
 
-/* The best that was measured; 0: not known. */
+/* The best that was measured; 0 if it is not known. */
 typedef struct mr_ops_ceilings {
     double bytes_s[MR_PATHS];
     double flops_s, integers_s; /* of integers at least as many as of floats */
@@ -45,7 +45,7 @@ typedef struct mr_ops {
     mr_ops_figure *figure;
 } mr_ops;
 
-/* Measures ceilings, and all that the pattern names. What cannot be done here is left out, with the reason. Else
+/* Measures ceilings, and all that the pattern names. If one cannot be done here it is left out, with the reason. Else
  * MR_ERROR_DEVICE, MR_ERROR_MEMORY, and those of mr_operations_open; mr_ops_fini is called in any case. */
 int mr_ops_measure(mr_ops *ops, const char *device, const mr_ops_params *params);
 void mr_ops_fini(mr_ops *ops);

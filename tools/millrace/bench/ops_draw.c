@@ -1,7 +1,7 @@
 /* The roofline of a device as SVG (Williams, Waterman and Patterson, "Roofline", CACM 2009): arithmetic in a second
- * over arithmetic for each byte, both logarithmic. A slope is what memory or a link carries, a level line what the device
- * computes; each operation is a mark with a number, whose shape tells its group, and the list beside the chart has the
- * names. Operations without arithmetic have no place in the chart, and ceilings are its lines: they are in the list
+ * over arithmetic for each byte, both logarithmic. A slope is the rate of memory or of a link, a level line that of
+ * arithmetic; each operation is a mark with a number, whose shape tells its group, and the list beside the chart has the
+ * names. If an operation has no arithmetic it has no place in the chart, and ceilings are its lines: they are in the list
  * alone. */
 #include <errno.h>
 #include <math.h>
