@@ -1,5 +1,5 @@
-/* Work that shows the limits of a device: reading memory, moving it with little arithmetic, arithmetic of small integers
- * without memory, and nothing at all. For `millrace bench ops`; no stage uses it.
+/* Work that shows the limits of a device: reading memory, moving it with little arithmetic, arithmetic of small
+ * integers without memory, and nothing at all. For `millrace bench ops`; no stage uses it.
  *
  * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream. The structs are copied,
  * and have no gaps, as in vector.h; memory they point to must stay valid until the work is done. All memory belongs to

@@ -49,11 +49,11 @@ static const mr_hog_params hog_params = {
 };
 
 /* The picture is read, the descriptor written. A pixel: two differences, and 37 for its votes: its length 4; its
- * direction 24 (two absolute values, which is larger, a quotient kept from 0, a square, a polynomial of 8
- * coefficients, a product, three comparisons of signs); scaled and moved 2; a floor and the rest 2; a bin kept in range
- * 2; its two votes 3. A block of 16x16 pixels has four cells of 8x8, and along an axis half of the pixels are near two
- * cells, the others near one: 24 x 24 pairs of a pixel and a cell, in which two votes are weighed and added, 4. A number
- * of a block is normalised with 7: squared and added, scaled and cut, squared and added, scaled. */
+ * direction 24 (two absolute values, which is larger, a quotient kept from 0, a square, a polynomial of 8 coefficients,
+ * a product, three comparisons of signs); scaled and moved 2; a floor and the rest 2; a bin kept in range 2; its two
+ * votes 3. A block of 16x16 pixels has four cells of 8x8, and along an axis half of the pixels are near two cells, the
+ * others near one: 24 x 24 pairs of a pixel and a cell, in which two votes are weighed and added, 4. A number of a
+ * block is normalised with 7: squared and added, scaled and cut, squared and added, scaled. */
 static int open_hog(mr_operation_call *call) {
     const double pixels = HOG_WIDTH * HOG_HEIGHT;
     const double blocks = (HOG_WIDTH / HOG_CELL - 1) * (HOG_HEIGHT / HOG_CELL - 1), length = 4 * HOG_BINS;

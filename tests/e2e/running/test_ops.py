@@ -1,5 +1,6 @@
-"""`millrace bench ops`: ceilings and shares on a simulated device, whose times follow from its rates; that every kernel of the
-library is measured; the table, the JSON, the picture, and what is refused. No figure of a real device is asserted."""
+"""`millrace bench ops`: ceilings and shares on a simulated device, whose times follow from its rates; that every kernel
+of the library is measured; the table, the JSON, the picture, and what is refused. No figure of a real device is
+asserted."""
 import json
 import pathlib
 import re
@@ -17,9 +18,9 @@ SIM = "sim:0?compute=10GB/s&upload=5GB/s&download=4GB/s&call=2us"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def call(*arguments, environment=None):
-    return subprocess.run([MILLRACE, "bench", "ops", *map(str, arguments)], capture_output=True, text=True, timeout=TIMEOUT,
-                          env=environment)
+def call(*arguments):
+    return subprocess.run([MILLRACE, "bench", "ops", *map(str, arguments)], capture_output=True, text=True,
+                          timeout=TIMEOUT)
 
 
 def enqueued():

@@ -1,8 +1,8 @@
 /* The roofline of a device as SVG (Williams, Waterman and Patterson, "Roofline", CACM 2009): arithmetic in a second
  * over arithmetic for each byte, both logarithmic. A slope is the rate of memory or of a link, a level line that of
- * arithmetic; each operation is a mark with a number, whose shape tells its group, and the list beside the chart has the
- * names. If an operation has no arithmetic it has no place in the chart, and ceilings are its lines: they are in the list
- * alone. */
+ * arithmetic; each operation is a mark with a number, whose shape tells its group, and the list beside the chart has
+ * the names. If an operation has no arithmetic it has no place in the chart, and ceilings are its lines: they are in
+ * the list alone. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ static double place_y(const chart *c, double flops_s) {
 
 static bool has_place(const mr_ops_figure *figure) {
     const mr_operation *operation = figure->operation;
-    return !figure->left_out && operation->group != MR_OPERATION_CEILING && operation->bytes > 0 && operation->flops > 0;
+    bool ceiling = operation->group == MR_OPERATION_CEILING;
+    return !figure->left_out && !ceiling && operation->bytes > 0 && operation->flops > 0;
 }
 
 static double intensity_of(const mr_ops_figure *figure) {
@@ -151,7 +152,8 @@ static void put_slope(const chart *c, mr_operation_path path) {
     char class[32], text[64];
     if (!(bandwidth > 0) || !(c->ops->ceilings.flops_s > 0))
         return;
-    double from = fmax(left, low / bandwidth), to = fmin(c->ops->ceilings.integers_s / bandwidth, pow(10, c->right_power));
+    double from = fmax(left, low / bandwidth), right = pow(10, c->right_power);
+    double to = fmin(c->ops->ceilings.integers_s / bandwidth, right);
     if (!(from < to))
         return;
     snprintf(class, sizeof class, "roof %s", mr_ops_path_name(path));
@@ -251,7 +253,8 @@ static void put_device(chart *c) {
             put_mark(c, figure, number);
         put_row(c, figure, number, number - 1);
     }
-    put_text(c->to, LIST, c->top + 4 + LINE * (number + 1), "", "square: ceiling, a line of the chart; circle: kernel;");
+    put_text(c->to, LIST, c->top + 4 + LINE * (number + 1), "",
+             "square: ceiling, a line of the chart; circle: kernel;");
     put_text(c->to, LIST, c->top + 4 + LINE * (number + 2), "", "diamond: network; triangle: copy or codec");
     free(title);
 }
