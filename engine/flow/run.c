@@ -112,10 +112,23 @@ void mr_graph_release(mr_graph *graph) {
     pthread_mutex_unlock(&graph->lock);
 }
 
+/* A source that is not called any more, since the run is asked to end, cannot report so itself before it is closed. */
+static void end_report(mr_graph *graph, mr_source_report *report) {
+    pthread_mutex_lock(&graph->report_lock);
+    if (report->phase && report->phase < MR_LINK_FAILED) {
+        report->phase = MR_LINK_ENDED;
+        report->since_ns = mr_clock_date_ns();
+        report->next_ns = 0;
+    }
+    pthread_mutex_unlock(&graph->report_lock);
+}
+
 void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance) {
     pthread_mutex_lock(&graph->lock);
-    if (instance->vertex->role == MR_ROLE_SOURCE)
+    if (instance->vertex->role == MR_ROLE_SOURCE) {
         graph->sources[instance->self.source].ended = true;
+        end_report(graph, &graph->sources[instance->self.source].report);
+    }
     if (instance->opening.waits)
         mr_turns_note(graph->turns, instance->self.source, false);
     one_less(graph);

@@ -72,8 +72,17 @@ static const mr_stage_type stuck_type = {.name = "stuck", .summary = "waits unti
                                          .outputs = results_port, .state_bytes = sizeof(stuck_state),
                                          .entry = MR_ENTRY_SHARED, .blocking = true, .open = stuck_open,
                                          .process = stuck_process, .stop = stuck_stop, .close = stuck_close};
+/* As one that is connected, and waits for its next picture. */
+static int live_process(mr_stage *self, mr_io *io) {
+    mr_stage_report(self, &(mr_source_report){.phase = MR_LINK_LIVE, .next_ns = 1, .connections = 1});
+    mr_io_wake_at(io, INT64_MAX);
+    return MR_WAIT;
+}
+
+static const mr_stage_type live_type = {.name = "live", .summary = "is live and gives nothing", .outputs = results_port,
+                                        .entry = MR_ENTRY_SHARED, .process = live_process};
 /* What a source of a program gives may be whatever a stage takes. */
-static const mr_stage_type *const own_types[] = {&stuck_type, NULL};
+static const mr_stage_type *const own_types[] = {&stuck_type, &live_type, NULL};
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum { SANITIZED = true };
@@ -382,6 +391,25 @@ static void a_plain_pipeline_has_no_room(void **state) {
     mr_summary *summary = flow_end(pipeline);
     assert_null(summary->stays);
     mr_summary_destroy(&summary);
+    mr_pipeline_destroy(&pipeline);
+}
+
+/* Though it is not called any more, and not closed before the pipeline is. */
+static void a_live_one_has_ended_with_the_run(void **state) {
+    (void)state;
+    mr_pipeline *pipeline = open_text("version: 1\npipeline: p\nsources: {a: {type: live}}\n"
+                                      "stages: {out: {type: collect, input: a}}\n",
+                                      0, 2);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    for (int i = 0; i < 60000 && row_of(pipeline, "a", NULL).report.phase != MR_LINK_LIVE; i++)
+        sleep_ms(1);
+    assert_int_equal(row_of(pipeline, "a", NULL).report.phase, MR_LINK_LIVE);
+    mr_pipeline_stop(pipeline, false);
+    assert_int_equal(ended(pipeline), MR_OK);
+    const mr_source_report report = row_of(pipeline, "a", NULL).report;
+    assert_int_equal(report.phase, MR_LINK_ENDED);
+    assert_int_equal(report.next_ns, 0);
+    assert_true(report.since_ns > 0 && report.connections == 1);
     mr_pipeline_destroy(&pipeline);
 }
 
@@ -719,6 +747,7 @@ int main(void) {
         cmocka_unit_test(a_blocking_one_is_removed_at_once),
         cmocka_unit_test(wrong_ones_are_refused),
         cmocka_unit_test(a_plain_pipeline_has_no_room),
+        cmocka_unit_test(a_live_one_has_ended_with_the_run),
         cmocka_unit_test(one_is_changed),
         cmocka_unit_test(joins_and_batches_go_on),
         cmocka_unit_test(programs_push),
