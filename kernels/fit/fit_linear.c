@@ -1,0 +1,179 @@
+#include "kernels/fit/fit_linear.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+
+static size_t number_bytes(const mr_fit_linear *linear) {
+    return linear->doubles ? sizeof(double) : sizeof(float);
+}
+
+int mr_fit_scratch_init(mr_fit_scratch *scratch, const mr_fit_linear *linear) {
+    const size_t width = linear->rows->width, number = number_bytes(linear);
+    const size_t features = mr_aligned_bytes(MR_FIT_CHUNK * width * number);
+    const size_t logits = mr_aligned_bytes(MR_FIT_CHUNK * linear->outputs * number);
+    const size_t gradient = mr_aligned_bytes(linear->outputs * width * number);
+    *scratch = (mr_fit_scratch){.memory = mr_alloc_aligned(64, features + logits + gradient)};
+    if (!scratch->memory)
+        return mr_fail(MR_ERROR_MEMORY, "no memory to fit %zu classes of %zu features", linear->outputs, width);
+    scratch->features = scratch->memory;
+    scratch->logits = (char *)scratch->memory + features;
+    scratch->gradient = (char *)scratch->logits + logits;
+    return MR_OK;
+}
+
+void mr_fit_scratch_fini(mr_fit_scratch *scratch) {
+    mr_free(scratch->memory);
+    *scratch = (mr_fit_scratch){0};
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+void mr_fit_weights(const mr_fit_linear *linear, const double *parameters, void *weights) {
+    const size_t count = linear->outputs * linear->rows->width;
+    float *narrow = weights;
+    if (linear->doubles)
+        memcpy(weights, parameters, count * sizeof(double));
+    for (size_t i = 0; !linear->doubles && i < count; i++)
+        narrow[i] = (float)parameters[i];
+}
+
+/* The chunk's rows, standardised, and zeros behind the last row there is. */
+static void take_rows(const mr_fit_linear *linear, size_t first, size_t count, void *to) {
+    const mr_fit_rows *rows = linear->rows;
+    const size_t width = rows->width;
+    float *narrow = to;
+    double *wide = to;
+    for (size_t i = 0; i < count; i++) {
+        const float *from = rows->features + (first + i) * rows->stride;
+        for (size_t k = 0; k < width; k++) {
+            double value = rows->mean ? ((double)from[k] - rows->mean[k]) * rows->factor[k] : (double)from[k];
+            if (linear->doubles)
+                wide[i * width + k] = value;
+            else
+                narrow[i * width + k] = (float)value;
+        }
+    }
+    size_t row_bytes = width * number_bytes(linear);
+    memset((char *)to + count * row_bytes, 0, (MR_FIT_CHUNK - count) * row_bytes);
+}
+
+/* logits = features times W, transposed: MR_FIT_CHUNK x outputs. */
+static void multiply(const mr_fit_linear *linear, const void *weights, mr_fit_scratch *s) {
+    const f77_int width = (f77_int)linear->rows->width, outputs = (f77_int)linear->outputs;
+    if (linear->doubles)
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, MR_FIT_CHUNK, outputs, width, 1.0, s->features, width,
+                    weights, width, 0.0, s->logits, outputs);
+    else
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, MR_FIT_CHUNK, outputs, width, 1.0f, s->features, width,
+                    weights, width, 0.0f, s->logits, outputs);
+}
+
+/* gradient of W = residuals, transposed, times features: outputs x width. */
+static void multiply_back(const mr_fit_linear *linear, mr_fit_scratch *s) {
+    const f77_int width = (f77_int)linear->rows->width, outputs = (f77_int)linear->outputs;
+    if (linear->doubles)
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, outputs, width, MR_FIT_CHUNK, 1.0, s->logits, outputs,
+                    s->features, width, 0.0, s->gradient, width);
+    else
+        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, outputs, width, MR_FIT_CHUNK, 1.0f, s->logits, outputs,
+                    s->features, width, 0.0f, s->gradient, width);
+}
+
+/* ---- losses ------------------------------------------------------------------------------------------------------ */
+
+/* The loss of a row; its logits become the loss's derivatives by them. */
+typedef double loss_function(double *logit, size_t outputs, size_t own);
+
+static double softmax(double *logit, size_t outputs, size_t own) {
+    double most = logit[0], sum = 0.0, chosen = logit[own];
+    for (size_t j = 1; j < outputs; j++)
+        most = logit[j] > most ? logit[j] : most;
+    for (size_t j = 0; j < outputs; j++)
+        sum += logit[j] = exp(logit[j] - most);
+    for (size_t j = 0; j < outputs; j++)
+        logit[j] /= sum;
+    logit[own] -= 1.0;
+    return log(sum) + most - chosen;
+}
+
+static double logistic(double *logit, size_t outputs, size_t own) {
+    double loss = 0.0;
+    for (size_t j = 0; j < outputs; j++) {
+        double sign = j == own ? 1.0 : -1.0, margin = sign * logit[j], small = exp(-fabs(margin));
+        loss += log1p(small) + (margin < 0.0 ? -margin : 0.0);
+        logit[j] = -sign * (margin < 0.0 ? 1.0 : small) / (1.0 + small);
+    }
+    return loss;
+}
+
+static double squared_hinge(double *logit, size_t outputs, size_t own) {
+    double loss = 0.0;
+    for (size_t j = 0; j < outputs; j++) {
+        double sign = j == own ? 1.0 : -1.0, inside = fmax(0.0, 1.0 - sign * logit[j]);
+        loss += inside * inside;
+        logit[j] = -2.0 * sign * inside;
+    }
+    return loss;
+}
+
+static loss_function *const losses[] = {softmax, logistic, squared_hinge};
+
+/* The row's residuals in place of its logits; its share of the biases' gradient and of the loss. `row` is the work space
+ * of one row, in doubles. */
+static double finish_row(const mr_fit_linear *linear, const double *biases, size_t at, size_t i, void *logits, double *row,
+                         double *bias_gradient) {
+    const size_t outputs = linear->outputs;
+    double *wide = (double *)logits + i * outputs, weight = linear->rows->weights ? linear->rows->weights[at] : 1.0;
+    float *narrow = (float *)logits + i * outputs;
+    for (size_t j = 0; j < outputs; j++)
+        row[j] = (linear->doubles ? wide[j] : (double)narrow[j]) + biases[j];
+    double loss = losses[linear->loss](row, outputs, (size_t)linear->rows->classes[at]);
+    for (size_t j = 0; j < outputs; j++) {
+        bias_gradient[j] += weight * row[j];
+        if (linear->doubles)
+            wide[j] = weight * row[j];
+        else
+            narrow[j] = (float)(weight * row[j]);
+    }
+    return weight * loss;
+}
+
+void mr_fit_chunk(const mr_fit_linear *linear, const double *parameters, const void *weights, size_t chunk,
+                  mr_fit_scratch *scratch, double *sum) {
+    const size_t outputs = linear->outputs, products = outputs * linear->rows->width, first = chunk * MR_FIT_CHUNK;
+    const size_t left = linear->rows->count - first, count = left < MR_FIT_CHUNK ? left : MR_FIT_CHUNK;
+    double *bias_gradient = sum + products, loss = 0.0;
+    take_rows(linear, first, count, scratch->features);
+    multiply(linear, weights, scratch);
+    memset(bias_gradient, 0, outputs * sizeof(double));
+    /* The sum's first numbers are not in use yet: a row fits there, since there is at least one feature. */
+    for (size_t i = 0; i < count; i++)
+        loss += finish_row(linear, parameters + products, first + i, i, scratch->logits, sum, bias_gradient);
+    memset((char *)scratch->logits + count * outputs * number_bytes(linear), 0,
+           (MR_FIT_CHUNK - count) * outputs * number_bytes(linear));
+    multiply_back(linear, scratch);
+    const float *narrow = scratch->gradient;
+    if (linear->doubles)
+        memcpy(sum, scratch->gradient, products * sizeof(double));
+    for (size_t i = 0; !linear->doubles && i < products; i++)
+        sum[i] = (double)narrow[i];
+    sum[products + outputs] = loss;
+}
+
+double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total, double c,
+                        double *gradient) {
+    const size_t count = mr_fit_parameters(linear), products = count - linear->outputs;
+    double lane[8] = {0}, loss = sum[count];
+    for (size_t i = 0; i < products; i++) {
+        lane[i % 8] += parameters[i] * parameters[i];
+        gradient[i] = sum[i] / total + parameters[i] / (c * total);
+    }
+    for (size_t i = products; i < count; i++)
+        gradient[i] = sum[i] / total;
+    double squares = ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+    return loss / total + squares / (2.0 * c * total);
+}

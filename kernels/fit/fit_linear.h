@@ -1,0 +1,73 @@
+/* Linear classifiers: loss and gradient of a chunk of rows.
+ *
+ * A row x of `width` features has the logits z = W x + b, one for each class. Its loss, and what fitting makes small:
+ *   softmax        -log(exp(z_y) / sum over j of exp(z_j)), y the row's class (multinomial logistic regression)
+ *   logistic       sum over j of log(1 + exp(-s_j z_j)), s_j = 1 for the row's class, else -1 (one against the rest)
+ *   squared hinge  sum over j of max(0, 1 - s_j z_j)^2 (linear support vector machines, one against the rest)
+ *   F = 1/V * sum over rows of v * loss + |W|^2 / (2 C V),  v the row's weight, V the sum of all weights
+ * The bias is not penalised. With rows of weight 1 the first is scikit-learn's LogisticRegression objective divided by
+ * C n (user guide, 1.1.11.1).
+ *
+ * Features are standardised on the way: (x - mean) * factor, in double precision, before they are rounded to float.
+ * Products are in floats (or doubles, if `doubles`), everything else in doubles. A chunk is always computed as
+ * MR_FIT_CHUNK rows, zeros in place of those that are missing, because BLIS multiplies a single row in another order.
+ * The bits of a chunk's sums depend on nothing but its rows, W, b and the kind of processor.
+ *
+ * Parameters are one vector: W row by row, then b. A chunk's sum is the gradient of the unscaled loss, in the same
+ * order, and behind it the loss: `parameters + 1` numbers, which mr_fit_sum adds.
+ *
+ * Threads: pure functions on the caller's memory; each thread has its own scratch. Errors: MR_ERROR_MEMORY. */
+#ifndef MILLRACE_KERNELS_FIT_FIT_LINEAR_H
+#define MILLRACE_KERNELS_FIT_FIT_LINEAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MR_FIT_CHUNK = 256 };
+
+typedef enum mr_fit_loss { MR_FIT_SOFTMAX, MR_FIT_LOGISTIC, MR_FIT_SQUARED_HINGE } mr_fit_loss;
+
+typedef struct mr_fit_rows {
+    const float *features; /* rows x width, `stride` numbers apart */
+    size_t stride, width, count;
+    const int32_t *classes; /* of each row, 0 <= class < outputs */
+    const double *weights;  /* of each row; NULL: 1 */
+    const double *mean, *factor; /* of each feature; NULL: not standardised */
+} mr_fit_rows;
+
+typedef struct mr_fit_linear {
+    const mr_fit_rows *rows;
+    size_t outputs; /* classes */
+    mr_fit_loss loss;
+    bool doubles;
+} mr_fit_linear;
+
+typedef struct mr_fit_scratch {
+    void *memory;
+    /* private; floats or doubles */
+    void *features, *logits, *gradient;
+} mr_fit_scratch;
+
+static inline size_t mr_fit_chunks(size_t rows) {
+    return (rows + MR_FIT_CHUNK - 1) / MR_FIT_CHUNK;
+}
+
+static inline size_t mr_fit_parameters(const mr_fit_linear *linear) {
+    return linear->outputs * (linear->rows->width + 1);
+}
+
+int mr_fit_scratch_init(mr_fit_scratch *scratch, const mr_fit_linear *linear);
+/* Accepts a zeroed one. */
+void mr_fit_scratch_fini(mr_fit_scratch *scratch);
+
+/* W as the products take it: floats or doubles, outputs x width. Once for all chunks. */
+void mr_fit_weights(const mr_fit_linear *linear, const double *parameters, void *weights);
+/* The sum of chunk `chunk` at these parameters; `weights` from mr_fit_weights. */
+void mr_fit_chunk(const mr_fit_linear *linear, const double *parameters, const void *weights, size_t chunk,
+                  mr_fit_scratch *scratch, double *sum);
+/* F and its gradient from the sum over all chunks. `total`: V; `c`: C. `gradient` may be `sum`. */
+double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total, double c,
+                        double *gradient);
+
+#endif

@@ -1,0 +1,38 @@
+/* Sums of many vectors whose bits do not depend on how the work is shared out.
+ *
+ * The vectors, one for each chunk of the rows, are the leaves of a binary tree; a node of level l stands for the leaves
+ * [i << l, (i + 1) << l), and is the sum of its two children, the left one first. A node without a right child is its
+ * left child. So a sum has one shape, which the number of leaves alone decides. A worker makes whole nodes: it adds the
+ * leaves below a node in their order, and needs one vector for each level while it does. Nodes of one level, made by
+ * whichever workers, are then joined in the order of their index.
+ *
+ * Ownership: an mr_fit_sum owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY. */
+#ifndef MILLRACE_KERNELS_FIT_FIT_SUM_H
+#define MILLRACE_KERNELS_FIT_FIT_SUM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The leaves below one node while they are added. */
+typedef struct mr_fit_sum {
+    size_t length; /* numbers of a vector */
+    size_t levels; /* partial sums that there is room for: enough for 1 << (levels - 1) leaves */
+    size_t leaves; /* added so far */
+    double *partial;
+} mr_fit_sum;
+
+int mr_fit_sum_init(mr_fit_sum *sum, size_t length, size_t leaves);
+/* Accepts a zeroed one. */
+void mr_fit_sum_fini(mr_fit_sum *sum);
+/* Begins anew. */
+void mr_fit_sum_clear(mr_fit_sum *sum);
+/* Where the next leaf is to be written, `length` numbers; then _added takes it into the sum. At most `leaves` times. */
+double *mr_fit_sum_next(mr_fit_sum *sum);
+void mr_fit_sum_added(mr_fit_sum *sum);
+/* The node: the sum of all leaves since the beginning, at least one, in `to`. */
+void mr_fit_sum_finish(const mr_fit_sum *sum, double *to);
+
+/* Joins `count` nodes of one level, side by side in memory, into the first of them; the others are destroyed. */
+void mr_fit_sum_join(double *nodes, size_t length, size_t count);
+
+#endif

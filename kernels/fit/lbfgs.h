@@ -1,0 +1,66 @@
+/* L-BFGS: the minimum of a smooth function of many variables.
+ *
+ * Nocedal and Wright, Numerical Optimization, 2nd edition: two loops over the last MR_LBFGS_PAIRS steps (algorithm
+ * 7.4), a step length that satisfies the strong Wolfe conditions (3.5 and 3.6) with c1 = 1e-4 and c2 = 0.9. All in
+ * double precision on the calling thread; inner products are summed in one fixed order, so the same values of the
+ * function lead to the same bits everywhere.
+ *
+ * The state between two steps can be written down and taken up again (`mr_lbfgs` holds plain numbers), which changes no
+ * bit of what follows.
+ *
+ * Ownership: a minimiser owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY, and what `evaluate` returns. */
+#ifndef MILLRACE_KERNELS_FIT_LBFGS_H
+#define MILLRACE_KERNELS_FIT_LBFGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { MR_LBFGS_PAIRS = 10 };
+
+/* Puts the function's value and its gradient at `x` into *value and `gradient`. Another status than 0 ends the search. */
+typedef int mr_lbfgs_function(void *user, const double *x, double *value, double *gradient);
+
+typedef struct mr_lbfgs_params {
+    size_t length; /* variables */
+    mr_lbfgs_function *evaluate;
+    void *user;
+    double gradient; /* converged once no component of the gradient is larger */
+    double progress; /* and once the value has fallen by less than this share of it in each of three steps; 0: not */
+    int steps;       /* at most */
+} mr_lbfgs_params;
+
+typedef enum mr_lbfgs_end {
+    MR_LBFGS_RUNNING,
+    MR_LBFGS_GRADIENT, /* the gradient is small enough */
+    MR_LBFGS_PROGRESS, /* the value hardly falls any more */
+    MR_LBFGS_PRECISION, /* no step length makes it smaller: the function's own rounding is reached */
+    MR_LBFGS_STEPS      /* as many steps as were allowed */
+} mr_lbfgs_end;
+
+typedef struct mr_lbfgs {
+    mr_lbfgs_params params;
+    double value;
+    double *x, *gradient;
+    mr_lbfgs_end end;
+    int step, evaluations;
+    int pairs, slow;                  /* steps remembered; steps in a row with little progress */
+    double curvature[MR_LBFGS_PAIRS]; /* 1 / (change of the gradient . step), in a ring by the step's number */
+    double *moved[MR_LBFGS_PAIRS], *turned[MR_LBFGS_PAIRS]; /* the steps and the changes of the gradient */
+    double *direction, *next, *next_gradient;
+    double *memory;
+} mr_lbfgs;
+
+/* Begins at `x`, of params->length numbers, which is copied; evaluates once. */
+int mr_lbfgs_init(mr_lbfgs *search, const mr_lbfgs_params *params, const double *x);
+/* Accepts a zeroed one. */
+void mr_lbfgs_fini(mr_lbfgs *search);
+/* One step; `end` says whether it was the last. Once it has ended nothing changes. */
+int mr_lbfgs_step(mr_lbfgs *search);
+
+/* The state in bytes: how many there are, and both ways. What is read must come from a search of the same length;
+ * `params` are given anew. */
+size_t mr_lbfgs_state_bytes(size_t length);
+void mr_lbfgs_save(const mr_lbfgs *search, void *state);
+int mr_lbfgs_load(mr_lbfgs *search, const mr_lbfgs_params *params, const void *state);
+
+#endif
