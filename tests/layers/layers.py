@@ -54,6 +54,7 @@ kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels
 kernels/vector: engine/base engine/device/cuda kernels
 kernels/ceiling: engine/device/cuda kernels
+kernels/fit: engine/base
 stages: engine/base engine/device
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx

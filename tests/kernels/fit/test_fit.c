@@ -1,0 +1,342 @@
+/* Fitting: sums of one shape, gradients against differences, minima that are known, and the same bits for any number of
+ * threads and after a state was saved. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kernels/fit/fit.h"
+#include "kernels/fit/fit_sum.h"
+#include "kernels/fit/lbfgs.h"
+#include "tests/support/draw.h"
+
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
+
+/* The definition, as a recursion: the sum of the leaves [first, first + count) below a node of so many. */
+static double sum_of(const double *leaf, size_t first, size_t span, size_t count) {
+    if (span == 1 || count == 1)
+        return leaf[first];
+    size_t half = span / 2;
+    if (count <= half)
+        return sum_of(leaf, first, half, count);
+    return sum_of(leaf, first, half, half) + sum_of(leaf, first + half, half, count - half);
+}
+
+static double whole(const double *leaf, size_t first, size_t count) {
+    size_t span = 1;
+    while (span < count)
+        span *= 2;
+    return sum_of(leaf, first, span, count);
+}
+
+static double node_of(mr_fit_sum *sum, const double *leaf, size_t count) {
+    double made;
+    mr_fit_sum_clear(sum);
+    for (size_t i = 0; i < count; i++) {
+        *mr_fit_sum_next(sum) = leaf[i];
+        mr_fit_sum_added(sum);
+    }
+    mr_fit_sum_finish(sum, &made);
+    return made;
+}
+
+/* Values of very different sizes: any other order of additions gives other bits. */
+static void sums_have_one_shape(void **state) {
+    enum { MOST = 70 };
+    double leaf[MOST], nodes[MOST];
+    mr_fit_sum sum;
+    (void)state;
+    assert_int_equal(mr_fit_sum_init(&sum, 1, MOST), 0);
+    for (size_t count = 1; count <= MOST; count++) {
+        for (size_t i = 0; i < count; i++)
+            leaf[i] = ldexp(1.0 + (double)draw() / 2.0, (int)(30.0f * draw()));
+        double want = whole(leaf, 0, count);
+        assert_true(node_of(&sum, leaf, count) == want);
+        for (size_t each = 1; each <= 64; each *= 2) {
+            size_t made = 0;
+            for (size_t at = 0; at < count; at += each)
+                nodes[made++] = node_of(&sum, leaf + at, count - at < each ? count - at : each);
+            mr_fit_sum_join(nodes, 1, made);
+            assert_true(nodes[0] == want);
+        }
+    }
+    mr_fit_sum_fini(&sum);
+}
+
+/* ---- losses ------------------------------------------------------------------------------------------------------ */
+
+enum { WIDTH = 7, CLASSES = 4, ROWS = 700 };
+
+typedef struct data {
+    float *features;
+    int32_t classes[ROWS];
+    double weights[ROWS], mean[WIDTH], factor[WIDTH];
+    mr_fit_rows rows;
+    mr_fit_linear linear;
+} data;
+
+static void make_data(data *d, mr_fit_loss loss, bool doubles) {
+    d->features = draw_many((size_t)ROWS * WIDTH);
+    for (size_t i = 0; i < ROWS; i++) {
+        d->classes[i] = (int32_t)(i * 7 % CLASSES);
+        d->weights[i] = 1.5 + (double)draw();
+        d->features[i * WIDTH + (size_t)d->classes[i]] += 0.7f; /* something to learn */
+    }
+    for (size_t k = 0; k < WIDTH; k++) {
+        d->mean[k] = (double)draw();
+        d->factor[k] = 1.5 + (double)draw();
+    }
+    d->rows = (mr_fit_rows){.features = d->features, .stride = WIDTH, .width = WIDTH, .count = ROWS,
+                            .classes = d->classes, .weights = d->weights, .mean = d->mean, .factor = d->factor};
+    d->linear = (mr_fit_linear){.rows = &d->rows, .outputs = CLASSES, .loss = loss, .doubles = doubles};
+}
+
+/* A function to minimise: the mean loss of the data, penalised. */
+typedef struct problem {
+    const mr_fit_linear *linear;
+    mr_fit *fit;
+    double total, c;
+    double *nodes;
+    int left; /* evaluations until it fails; -1: never */
+} problem;
+
+static int evaluate(void *user, const double *x, double *value, double *gradient) {
+    problem *p = user;
+    const size_t rows = p->linear->rows->count;
+    if (p->left == 0)
+        return -1;
+    p->left -= p->left > 0;
+    mr_fit_blocks(p->fit, x, 0, mr_fit_block_count(rows), p->nodes);
+    mr_fit_sum_join(p->nodes, mr_fit_parameters(p->linear) + 1, mr_fit_block_count(rows));
+    *value = mr_fit_objective(p->linear, x, p->nodes, p->total, p->c, gradient);
+    return 0;
+}
+
+static void begin(problem *p, const mr_fit_linear *linear, int threads) {
+    const size_t rows = linear->rows->count;
+    *p = (problem){.linear = linear, .c = 0.5, .left = -1};
+    for (size_t i = 0; i < rows; i++)
+        p->total += linear->rows->weights ? linear->rows->weights[i] : 1.0;
+    p->nodes = malloc(mr_fit_block_count(rows) * (mr_fit_parameters(linear) + 1) * sizeof(double));
+    assert_int_equal(mr_fit_create(&p->fit, linear, threads), 0);
+}
+
+static void finish(problem *p) {
+    mr_fit_destroy(&p->fit);
+    free(p->nodes);
+}
+
+static double logit(const data *d, const double *x, size_t row, size_t j) {
+    double sum = x[CLASSES * WIDTH + j];
+    for (size_t k = 0; k < WIDTH; k++)
+        sum += x[j * WIDTH + k] * ((double)d->features[row * WIDTH + k] - d->mean[k]) * d->factor[k];
+    return sum;
+}
+
+/* The formulas of fit_linear.h, written once more. */
+static double loss_of_row(const data *d, const double *x, size_t row) {
+    double z[CLASSES], sum = 0.0;
+    const size_t own = (size_t)d->classes[row];
+    for (size_t j = 0; j < CLASSES; j++) {
+        z[j] = logit(d, x, row, j);
+        double margin = (j == own ? 1.0 : -1.0) * z[j];
+        if (d->linear.loss == MR_FIT_SOFTMAX)
+            sum += exp(z[j]);
+        else if (d->linear.loss == MR_FIT_LOGISTIC)
+            sum += log(1.0 + exp(-margin));
+        else
+            sum += margin < 1.0 ? (1.0 - margin) * (1.0 - margin) : 0.0;
+    }
+    return d->linear.loss == MR_FIT_SOFTMAX ? log(sum) - z[own] : sum;
+}
+
+static double objective_of(const data *d, const double *x, double c) {
+    double loss = 0.0, squares = 0.0, total = 0.0;
+    for (size_t i = 0; i < ROWS; i++) {
+        loss += d->weights[i] * loss_of_row(d, x, i);
+        total += d->weights[i];
+    }
+    for (size_t i = 0; i < CLASSES * WIDTH; i++)
+        squares += x[i] * x[i];
+    return loss / total + squares / (2.0 * c * total);
+}
+
+static void losses_and_gradients_are_those_of_the_formulas(void **state) {
+    enum { COUNT = CLASSES * (WIDTH + 1) };
+    (void)state;
+    for (int loss = 0; loss < 3; loss++)
+        for (int doubles = 0; doubles < 2; doubles++) {
+            data d;
+            problem p;
+            double x[COUNT], gradient[COUNT], value;
+            make_data(&d, (mr_fit_loss)loss, doubles);
+            begin(&p, &d.linear, 2);
+            for (size_t i = 0; i < COUNT; i++)
+                x[i] = (double)draw();
+            assert_int_equal(evaluate(&p, x, &value, gradient), 0);
+            assert_true(fabs(value - objective_of(&d, x, p.c)) < (doubles ? 1e-12 : 1e-6));
+            for (size_t i = 0; i < COUNT; i++) {
+                const double at = x[i], apart = 1e-5;
+                x[i] = at + apart;
+                double above = objective_of(&d, x, p.c);
+                x[i] = at - apart;
+                double below = objective_of(&d, x, p.c);
+                x[i] = at;
+                assert_true(fabs(gradient[i] - (above - below) / (2.0 * apart)) < (doubles ? 1e-8 : 1e-6));
+            }
+            finish(&p);
+            free(d.features);
+        }
+}
+
+/* ---- the search -------------------------------------------------------------------------------------------------- */
+
+/* Rosenbrock's function of ten variables, above *user; its minimum is where all are 1. */
+static int valley(void *user, const double *x, double *value, double *gradient) {
+    *value = *(const double *)user;
+    memset(gradient, 0, 10 * sizeof(double));
+    for (int i = 0; i < 9; i++) {
+        double up = x[i + 1] - x[i] * x[i], off = 1.0 - x[i];
+        *value += 100.0 * up * up + off * off;
+        gradient[i] += -400.0 * up * x[i] - 2.0 * off;
+        gradient[i + 1] += 200.0 * up;
+    }
+    return 0;
+}
+
+static void a_valley_is_followed_to_its_end(void **state) {
+    double begin_at[10], ground = 0.0;
+    mr_lbfgs search;
+    const mr_lbfgs_params params = {.length = 10, .evaluate = valley, .user = &ground, .gradient = 1e-10,
+                                    .steps = 1000};
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        begin_at[i] = i % 2 ? 1.0 : -1.2;
+    assert_int_equal(mr_lbfgs_init(&search, &params, begin_at), 0);
+    while (!search.end)
+        assert_int_equal(mr_lbfgs_step(&search), 0);
+    assert_int_equal(search.end, MR_LBFGS_GRADIENT);
+    for (int i = 0; i < 10; i++)
+        assert_true(fabs(search.x[i] - 1.0) < 1e-9);
+    mr_lbfgs_fini(&search);
+}
+
+static mr_lbfgs_end end_of(double ground, double progress, int steps) {
+    double zeros[10] = {0};
+    mr_lbfgs search;
+    const mr_lbfgs_params params = {.length = 10, .evaluate = valley, .user = &ground, .progress = progress,
+                                    .steps = steps};
+    assert_int_equal(mr_lbfgs_init(&search, &params, zeros), 0);
+    while (!search.end)
+        assert_int_equal(mr_lbfgs_step(&search), 0);
+    assert_true(search.step <= steps);
+    mr_lbfgs_end end = search.end;
+    mr_lbfgs_fini(&search);
+    return end;
+}
+
+static void a_search_says_why_it_ends(void **state) {
+    (void)state;
+    assert_int_equal(end_of(0.0, 0.0, 3), MR_LBFGS_STEPS);
+    assert_int_equal(end_of(1e3, 1e-3, 1000), MR_LBFGS_PROGRESS);
+    assert_int_equal(end_of(1e9, 0.0, 1000), MR_LBFGS_PRECISION);
+}
+
+/* Runs to the end, or until the function fails at some evaluation, saved after each step and then taken up again. */
+static void search_with(const mr_fit_linear *linear, int threads, int fails_after, double *found) {
+    problem p;
+    mr_lbfgs search;
+    const size_t length = mr_fit_parameters(linear);
+    double *zeros = calloc(length, sizeof *zeros);
+    void *saved = malloc(mr_lbfgs_state_bytes(length));
+    begin(&p, linear, threads);
+    p.left = fails_after;
+    const mr_lbfgs_params params = {.length = length, .evaluate = evaluate, .user = &p, .gradient = 1e-4, .steps = 200};
+    bool lost = mr_lbfgs_init(&search, &params, zeros) != 0, saved_once = false;
+    while (!lost && !search.end) {
+        mr_lbfgs_save(&search, saved);
+        saved_once = true;
+        lost = mr_lbfgs_step(&search) != 0;
+    }
+    if (lost) {
+        mr_lbfgs_fini(&search);
+        p.left = -1;
+        assert_int_equal(saved_once ? mr_lbfgs_load(&search, &params, saved) : mr_lbfgs_init(&search, &params, zeros), 0);
+        while (!search.end)
+            assert_int_equal(mr_lbfgs_step(&search), 0);
+    }
+    assert_int_equal(search.end, MR_LBFGS_GRADIENT);
+    memcpy(found, search.x, length * sizeof *found);
+    mr_lbfgs_fini(&search);
+    finish(&p);
+    free(zeros);
+    free(saved);
+}
+
+static void bits_are_those_of_one_thread(void **state) {
+    enum { COUNT = CLASSES * (WIDTH + 1) };
+    (void)state;
+    for (int loss = 0; loss < 3; loss++) {
+        data d;
+        double one[COUNT], other[COUNT];
+        make_data(&d, (mr_fit_loss)loss, false);
+        search_with(&d.linear, 1, -1, one);
+        for (int threads = 2; threads <= 16; threads += threads < 4 ? 1 : 4) {
+            search_with(&d.linear, threads, -1, other);
+            assert_memory_equal(one, other, sizeof one);
+        }
+        for (int fails_after = 0; fails_after < 12; fails_after++) {
+            search_with(&d.linear, 2, fails_after, other);
+            assert_memory_equal(one, other, sizeof one);
+        }
+        free(d.features);
+    }
+}
+
+/* A last chunk of one row is computed as any other. */
+static void a_row_counts_the_same_wherever_it_stands(void **state) {
+    enum { COUNT = CLASSES * (WIDTH + 1) };
+    data d;
+    problem p;
+    double x[COUNT], gradient[COUNT], value, alone, last;
+    (void)state;
+    make_data(&d, MR_FIT_SOFTMAX, false);
+    for (size_t i = 0; i < COUNT; i++)
+        x[i] = (double)draw();
+    d.rows.weights = NULL;
+    for (size_t count = MR_FIT_CHUNK; count <= MR_FIT_CHUNK + 1; count++) {
+        d.rows.count = count;
+        begin(&p, &d.linear, 1);
+        p.total = 1.0;
+        p.c = INFINITY;
+        assert_int_equal(evaluate(&p, x, count == MR_FIT_CHUNK ? &value : &last, gradient), 0);
+        finish(&p);
+    }
+    d.rows.features = d.features + (size_t)MR_FIT_CHUNK * WIDTH;
+    d.rows.classes = d.classes + MR_FIT_CHUNK;
+    d.rows.count = 1;
+    begin(&p, &d.linear, 1);
+    p.total = 1.0;
+    p.c = INFINITY;
+    assert_int_equal(evaluate(&p, x, &alone, gradient), 0);
+    finish(&p);
+    assert_true(value + alone == last);
+    free(d.features);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_have_one_shape),
+        cmocka_unit_test(losses_and_gradients_are_those_of_the_formulas),
+        cmocka_unit_test(a_valley_is_followed_to_its_end),
+        cmocka_unit_test(a_search_says_why_it_ends),
+        cmocka_unit_test(bits_are_those_of_one_thread),
+        cmocka_unit_test(a_row_counts_the_same_wherever_it_stands),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
