@@ -5,39 +5,34 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "millrace/status.h"
 
 static size_t number_bytes(const mr_fit_linear *linear) {
     return linear->doubles ? sizeof(double) : sizeof(float);
 }
 
-int mr_fit_scratch_init(mr_fit_scratch *scratch, const mr_fit_linear *linear) {
+/* A thread's memory: floats or doubles. */
+typedef struct scratch {
+    void *features, *logits, *gradient; /* MR_FIT_CHUNK x width, MR_FIT_CHUNK x outputs, outputs x width */
+    size_t bytes;
+} scratch;
+
+static scratch split(const mr_fit_linear *linear, void *memory) {
     const size_t width = linear->rows->width, number = number_bytes(linear);
     const size_t features = mr_aligned_bytes(MR_FIT_CHUNK * width * number);
     const size_t logits = mr_aligned_bytes(MR_FIT_CHUNK * linear->outputs * number);
     const size_t gradient = mr_aligned_bytes(linear->outputs * width * number);
-    *scratch = (mr_fit_scratch){.memory = mr_alloc_aligned(64, features + logits + gradient)};
-    if (!scratch->memory)
-        return mr_fail(MR_ERROR_MEMORY, "no memory to fit %zu classes of %zu features", linear->outputs, width);
-    scratch->features = scratch->memory;
-    scratch->logits = (char *)scratch->memory + features;
-    scratch->gradient = (char *)scratch->logits + logits;
-    return MR_OK;
-}
-
-void mr_fit_scratch_fini(mr_fit_scratch *scratch) {
-    mr_free(scratch->memory);
-    *scratch = (mr_fit_scratch){0};
+    return (scratch){memory, (char *)memory + features, (char *)memory + features + logits, features + logits + gradient};
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-void mr_fit_weights(const mr_fit_linear *linear, const double *parameters, void *weights) {
-    const size_t count = linear->outputs * linear->rows->width;
-    float *narrow = weights;
-    if (linear->doubles)
-        memcpy(weights, parameters, count * sizeof(double));
-    for (size_t i = 0; !linear->doubles && i < count; i++)
+void mr_fit_point_set(mr_fit_point *point, const double *parameters) {
+    const size_t count = point->linear->outputs * point->linear->rows->width;
+    float *narrow = point->weights;
+    point->parameters = parameters;
+    if (point->linear->doubles)
+        memcpy(point->weights, parameters, count * sizeof(double));
+    for (size_t i = 0; !point->linear->doubles && i < count; i++)
         narrow[i] = (float)parameters[i];
 }
 
@@ -62,7 +57,7 @@ static void take_rows(const mr_fit_linear *linear, size_t first, size_t count, v
 }
 
 /* logits = features times W, transposed: MR_FIT_CHUNK x outputs. */
-static void multiply(const mr_fit_linear *linear, const void *weights, mr_fit_scratch *s) {
+static void multiply(const mr_fit_linear *linear, const void *weights, const scratch *s) {
     const f77_int width = (f77_int)linear->rows->width, outputs = (f77_int)linear->outputs;
     if (linear->doubles)
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, MR_FIT_CHUNK, outputs, width, 1.0, s->features, width,
@@ -73,7 +68,7 @@ static void multiply(const mr_fit_linear *linear, const void *weights, mr_fit_sc
 }
 
 /* gradient of W = residuals, transposed, times features: outputs x width. */
-static void multiply_back(const mr_fit_linear *linear, mr_fit_scratch *s) {
+static void multiply_back(const mr_fit_linear *linear, const scratch *s) {
     const f77_int width = (f77_int)linear->rows->width, outputs = (f77_int)linear->outputs;
     if (linear->doubles)
         cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, outputs, width, MR_FIT_CHUNK, 1.0, s->logits, outputs,
@@ -142,26 +137,36 @@ static double finish_row(const mr_fit_linear *linear, const double *biases, size
     return weight * loss;
 }
 
-void mr_fit_chunk(const mr_fit_linear *linear, const double *parameters, const void *weights, size_t chunk,
-                  mr_fit_scratch *scratch, double *sum) {
+static void make_chunk(void *context, size_t chunk, void *memory, double *sum) {
+    const mr_fit_point *point = context;
+    const mr_fit_linear *linear = point->linear;
+    const scratch s = split(linear, memory);
     const size_t outputs = linear->outputs, products = outputs * linear->rows->width, first = chunk * MR_FIT_CHUNK;
     const size_t left = linear->rows->count - first, count = left < MR_FIT_CHUNK ? left : MR_FIT_CHUNK;
     double *bias_gradient = sum + products, loss = 0.0;
-    take_rows(linear, first, count, scratch->features);
-    multiply(linear, weights, scratch);
+    take_rows(linear, first, count, s.features);
+    multiply(linear, point->weights, &s);
     memset(bias_gradient, 0, outputs * sizeof(double));
     /* The sum's first numbers are not in use yet: a row fits there, since there is at least one feature. */
     for (size_t i = 0; i < count; i++)
-        loss += finish_row(linear, parameters + products, first + i, i, scratch->logits, sum, bias_gradient);
-    memset((char *)scratch->logits + count * outputs * number_bytes(linear), 0,
+        loss += finish_row(linear, point->parameters + products, first + i, i, s.logits, sum, bias_gradient);
+    memset((char *)s.logits + count * outputs * number_bytes(linear), 0,
            (MR_FIT_CHUNK - count) * outputs * number_bytes(linear));
-    multiply_back(linear, scratch);
-    const float *narrow = scratch->gradient;
+    multiply_back(linear, &s);
+    const float *narrow = s.gradient;
     if (linear->doubles)
-        memcpy(sum, scratch->gradient, products * sizeof(double));
+        memcpy(sum, s.gradient, products * sizeof(double));
     for (size_t i = 0; !linear->doubles && i < products; i++)
         sum[i] = (double)narrow[i];
     sum[products + outputs] = loss;
+}
+
+mr_fit_task mr_fit_linear_task(mr_fit_point *point) {
+    return (mr_fit_task){.chunks = mr_fit_chunks(point->linear->rows->count),
+                         .length = mr_fit_parameters(point->linear) + 1,
+                         .scratch_bytes = split(point->linear, NULL).bytes,
+                         .make = make_chunk,
+                         .context = point};
 }
 
 double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total, double c,

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MR_FIT_CHUNK = 256 };
+#include "kernels/fit/fit_crew.h"
 
 typedef enum mr_fit_loss { MR_FIT_SOFTMAX, MR_FIT_LOGISTIC, MR_FIT_SQUARED_HINGE } mr_fit_loss;
 
@@ -43,29 +43,21 @@ typedef struct mr_fit_linear {
     bool doubles;
 } mr_fit_linear;
 
-typedef struct mr_fit_scratch {
-    void *memory;
-    /* private; floats or doubles */
-    void *features, *logits, *gradient;
-} mr_fit_scratch;
-
-static inline size_t mr_fit_chunks(size_t rows) {
-    return (rows + MR_FIT_CHUNK - 1) / MR_FIT_CHUNK;
-}
-
 static inline size_t mr_fit_parameters(const mr_fit_linear *linear) {
     return linear->outputs * (linear->rows->width + 1);
 }
 
-int mr_fit_scratch_init(mr_fit_scratch *scratch, const mr_fit_linear *linear);
-/* Accepts a zeroed one. */
-void mr_fit_scratch_fini(mr_fit_scratch *scratch);
+/* The parameters that are summed for, and W as the products take it. */
+typedef struct mr_fit_point {
+    const mr_fit_linear *linear;
+    const double *parameters;
+    void *weights; /* floats or doubles, outputs x width; room for doubles is enough */
+} mr_fit_point;
 
-/* W as the products take it: floats or doubles, outputs x width. Once for all chunks. */
-void mr_fit_weights(const mr_fit_linear *linear, const double *parameters, void *weights);
-/* The sum of chunk `chunk` at these parameters; `weights` from mr_fit_weights. */
-void mr_fit_chunk(const mr_fit_linear *linear, const double *parameters, const void *weights, size_t chunk,
-                  mr_fit_scratch *scratch, double *sum);
+/* Puts the parameters in; once for all chunks. */
+void mr_fit_point_set(mr_fit_point *point, const double *parameters);
+/* The sum over all chunks at that point, as a crew makes it. */
+mr_fit_task mr_fit_linear_task(mr_fit_point *point);
 /* F and its gradient from the sum over all chunks. `total`: V; `c`: C. `gradient` may be `sum`. */
 double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total, double c,
                         double *gradient);

@@ -6,23 +6,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/fit/fit.h"
-#include "kernels/fit/fit_sum.h"
+#include "kernels/fit/fit_linear.h"
 #include "kernels/fit/lbfgs.h"
 #include "millrace/status.h"
 
 typedef struct problem {
     mr_fit_rows rows;
     mr_fit_linear linear;
-    mr_fit *fit;
+    mr_fit_point point;
+    mr_fit_task task;
+    mr_fit_crew *crew;
     double total, c, *nodes;
 } problem;
 
 static int evaluate(void *user, const double *x, double *value, double *gradient) {
     problem *p = user;
-    size_t blocks = mr_fit_block_count(p->rows.count);
-    mr_fit_blocks(p->fit, x, 0, blocks, p->nodes);
-    mr_fit_sum_join(p->nodes, mr_fit_parameters(&p->linear) + 1, blocks);
+    mr_fit_point_set(&p->point, x);
+    mr_fit_crew_sum(p->crew, &p->task, p->nodes);
     *value = mr_fit_objective(&p->linear, x, p->nodes, p->total, p->c, gradient);
     return MR_OK;
 }
@@ -36,13 +36,16 @@ static void *read_many(size_t count, size_t bytes) {
 }
 
 static int solve(problem *p, int threads, double tolerance) {
-    size_t length = mr_fit_parameters(&p->linear), blocks = mr_fit_block_count(p->rows.count);
+    size_t length = mr_fit_parameters(&p->linear);
     double *zeros = calloc(length, sizeof *zeros);
     mr_lbfgs search = {0};
     const mr_lbfgs_params params = {.length = length, .evaluate = evaluate, .user = p, .gradient = tolerance,
                                     .steps = 2000};
-    p->nodes = malloc(blocks * (length + 1) * sizeof(double));
-    int status = zeros && p->nodes ? mr_fit_create(&p->fit, &p->linear, threads) : mr_fail(MR_ERROR_MEMORY, "no memory");
+    p->point = (mr_fit_point){.linear = &p->linear, .weights = malloc(length * sizeof(double))};
+    p->task = mr_fit_linear_task(&p->point);
+    p->nodes = malloc(mr_fit_block_count(p->task.chunks) * p->task.length * sizeof(double));
+    int status = zeros && p->nodes && p->point.weights ? mr_fit_crew_create(&p->crew, &p->task, threads)
+                                                       : mr_fail(MR_ERROR_MEMORY, "no memory");
     if (!status)
         status = mr_lbfgs_init(&search, &params, zeros);
     while (!status && !search.end)
@@ -50,8 +53,9 @@ static int solve(problem *p, int threads, double tolerance) {
     if (!status && fwrite(search.x, sizeof(double), length, stdout) != length)
         status = mr_fail(MR_ERROR_IO, "standard output");
     mr_lbfgs_fini(&search);
-    mr_fit_destroy(&p->fit);
+    mr_fit_crew_destroy(&p->crew);
     free(zeros);
+    free(p->point.weights);
     free(p->nodes);
     return status;
 }

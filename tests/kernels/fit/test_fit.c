@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/fit/fit.h"
+#include "kernels/fit/fit_linear.h"
 #include "kernels/fit/fit_sum.h"
 #include "kernels/fit/lbfgs.h"
 #include "tests/support/draw.h"
@@ -99,7 +99,9 @@ static void make_data(data *d, mr_fit_loss loss, bool doubles) {
 /* A function to minimise: the mean loss of the data, penalised. */
 typedef struct problem {
     const mr_fit_linear *linear;
-    mr_fit *fit;
+    mr_fit_point point;
+    mr_fit_task task;
+    mr_fit_crew *crew;
     double total, c;
     double *nodes;
     int left; /* evaluations until it fails; -1: never */
@@ -107,12 +109,11 @@ typedef struct problem {
 
 static int evaluate(void *user, const double *x, double *value, double *gradient) {
     problem *p = user;
-    const size_t rows = p->linear->rows->count;
     if (p->left == 0)
         return -1;
     p->left -= p->left > 0;
-    mr_fit_blocks(p->fit, x, 0, mr_fit_block_count(rows), p->nodes);
-    mr_fit_sum_join(p->nodes, mr_fit_parameters(p->linear) + 1, mr_fit_block_count(rows));
+    mr_fit_point_set(&p->point, x);
+    mr_fit_crew_sum(p->crew, &p->task, p->nodes);
     *value = mr_fit_objective(p->linear, x, p->nodes, p->total, p->c, gradient);
     return 0;
 }
@@ -122,12 +123,15 @@ static void begin(problem *p, const mr_fit_linear *linear, int threads) {
     *p = (problem){.linear = linear, .c = 0.5, .left = -1};
     for (size_t i = 0; i < rows; i++)
         p->total += linear->rows->weights ? linear->rows->weights[i] : 1.0;
-    p->nodes = malloc(mr_fit_block_count(rows) * (mr_fit_parameters(linear) + 1) * sizeof(double));
-    assert_int_equal(mr_fit_create(&p->fit, linear, threads), 0);
+    p->point = (mr_fit_point){.linear = linear, .weights = malloc(mr_fit_parameters(linear) * sizeof(double))};
+    p->task = mr_fit_linear_task(&p->point);
+    p->nodes = malloc(mr_fit_block_count(p->task.chunks) * p->task.length * sizeof(double));
+    assert_int_equal(mr_fit_crew_create(&p->crew, &p->task, threads), 0);
 }
 
 static void finish(problem *p) {
-    mr_fit_destroy(&p->fit);
+    mr_fit_crew_destroy(&p->crew);
+    free(p->point.weights);
     free(p->nodes);
 }
 

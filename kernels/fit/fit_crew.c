@@ -1,0 +1,167 @@
+#include "kernels/fit/fit_crew.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "engine/base/memory.h"
+#include "kernels/fit/fit_sum.h"
+#include "millrace/status.h"
+
+typedef struct worker {
+    mr_fit_crew *crew;
+    void *scratch;
+    mr_fit_sum sum;
+    pthread_t thread;
+    bool runs;
+} worker;
+
+/* The blocks that are being made. */
+typedef struct work {
+    const mr_fit_task *task;
+    size_t first, count;
+    double *nodes;
+    atomic_size_t taken;
+} work;
+
+struct mr_fit_crew {
+    work work;
+    int threads;
+    worker *workers;
+    pthread_mutex_t lock;
+    pthread_cond_t begun, done;
+    unsigned turn; /* of the work */
+    int busy;      /* threads beside the caller's that are not done with it */
+    bool over;
+};
+
+size_t mr_fit_block_chunks(size_t chunks) {
+    size_t each = 1;
+    while ((chunks + each - 1) / each > MR_FIT_BLOCKS)
+        each *= 2;
+    return each;
+}
+
+size_t mr_fit_block_count(size_t chunks) {
+    size_t each = mr_fit_block_chunks(chunks);
+    return (chunks + each - 1) / each;
+}
+
+static void make_block(worker *w, const mr_fit_task *task, size_t block, double *node) {
+    const size_t each = mr_fit_block_chunks(task->chunks);
+    w->sum.length = task->length;
+    mr_fit_sum_clear(&w->sum);
+    for (size_t chunk = block * each; chunk < (block + 1) * each && chunk < task->chunks; chunk++) {
+        task->make(task->context, chunk, w->scratch, mr_fit_sum_next(&w->sum));
+        mr_fit_sum_added(&w->sum);
+    }
+    mr_fit_sum_finish(&w->sum, node);
+}
+
+static void make_blocks(worker *w) {
+    work *now = &w->crew->work;
+    for (size_t at; (at = atomic_fetch_add(&now->taken, 1)) < now->count;)
+        make_block(w, now->task, now->first + at, now->nodes + at * now->task->length);
+}
+
+static void *run_worker(void *context) {
+    worker *w = context;
+    mr_fit_crew *crew = w->crew;
+    unsigned seen = 0;
+    pthread_mutex_lock(&crew->lock);
+    for (;;) {
+        while (!crew->over && crew->turn == seen)
+            pthread_cond_wait(&crew->begun, &crew->lock);
+        if (crew->over)
+            break;
+        seen = crew->turn;
+        pthread_mutex_unlock(&crew->lock);
+        make_blocks(w);
+        pthread_mutex_lock(&crew->lock);
+        if (--crew->busy == 0)
+            pthread_cond_signal(&crew->done);
+    }
+    pthread_mutex_unlock(&crew->lock);
+    return NULL;
+}
+
+static int start_workers(mr_fit_crew *crew, const mr_fit_task *most) {
+    for (int i = 0; i < crew->threads; i++) {
+        worker *w = &crew->workers[i];
+        w->crew = crew;
+        w->scratch = mr_alloc_aligned(64, mr_aligned_bytes(most->scratch_bytes + 1));
+        int status = w->scratch ? mr_fit_sum_init(&w->sum, most->length, mr_fit_block_chunks(most->chunks))
+                                : mr_fail(MR_ERROR_MEMORY, "no memory for thread %d of %d", i + 1, crew->threads);
+        if (status)
+            return status;
+        if (i > 0 && pthread_create(&w->thread, NULL, run_worker, w))
+            return mr_fail(MR_ERROR_UNAVAILABLE, "cannot start thread %d of %d", i + 1, crew->threads);
+        w->runs = i > 0;
+    }
+    return MR_OK;
+}
+
+int mr_fit_crew_create(mr_fit_crew **crew, const mr_fit_task *most, int threads) {
+    mr_fit_crew *made = mr_calloc(1, sizeof *made);
+    *crew = NULL;
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for %d threads", threads);
+    made->threads = threads;
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->begun, NULL);
+    pthread_cond_init(&made->done, NULL);
+    made->workers = mr_calloc((size_t)threads, sizeof *made->workers);
+    int status = made->workers ? start_workers(made, most)
+                               : mr_fail(MR_ERROR_MEMORY, "no memory for %d threads", threads);
+    if (status)
+        mr_fit_crew_destroy(&made);
+    else
+        *crew = made;
+    return status;
+}
+
+void mr_fit_crew_destroy(mr_fit_crew **crew) {
+    mr_fit_crew *gone = *crew;
+    *crew = NULL;
+    if (!gone)
+        return;
+    pthread_mutex_lock(&gone->lock);
+    gone->over = true;
+    pthread_cond_broadcast(&gone->begun);
+    pthread_mutex_unlock(&gone->lock);
+    for (int i = 0; gone->workers && i < gone->threads; i++) {
+        if (gone->workers[i].runs)
+            pthread_join(gone->workers[i].thread, NULL);
+        mr_free(gone->workers[i].scratch);
+        mr_fit_sum_fini(&gone->workers[i].sum);
+    }
+    pthread_cond_destroy(&gone->begun);
+    pthread_cond_destroy(&gone->done);
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone->workers);
+    mr_free(gone);
+}
+
+void mr_fit_crew_blocks(mr_fit_crew *crew, const mr_fit_task *task, size_t first, size_t count, double *nodes) {
+    pthread_mutex_lock(&crew->lock);
+    crew->work.task = task;
+    crew->work.first = first;
+    crew->work.count = count;
+    crew->work.nodes = nodes;
+    atomic_store(&crew->work.taken, 0);
+    crew->busy = crew->threads - 1;
+    crew->turn++;
+    pthread_cond_broadcast(&crew->begun);
+    pthread_mutex_unlock(&crew->lock);
+    make_blocks(&crew->workers[0]);
+    pthread_mutex_lock(&crew->lock);
+    while (crew->busy > 0)
+        pthread_cond_wait(&crew->done, &crew->lock);
+    pthread_mutex_unlock(&crew->lock);
+}
+
+void mr_fit_crew_sum(mr_fit_crew *crew, const mr_fit_task *task, double *nodes) {
+    size_t blocks = mr_fit_block_count(task->chunks);
+    mr_fit_crew_blocks(crew, task, 0, blocks, nodes);
+    mr_fit_sum_join(nodes, task->length, blocks);
+}

@@ -1,0 +1,44 @@
+/* Sums over many chunks of rows, on several threads.
+ *
+ * The chunks are grouped in blocks: runs of 1, 2, 4, ... chunks, the fewest that make at most MR_FIT_BLOCKS blocks. How
+ * long a block is depends on the number of chunks alone. Threads take the next block that nobody has; a block's sum is
+ * one node of the tree that fit_sum.h describes. So the sum over all has the same bits for any number of threads, and for
+ * any number of processes that each make some of the blocks.
+ *
+ * Ownership: a crew owns its threads, which live until it is destroyed, and their memory. One caller at a time. Errors:
+ * MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE (no thread). */
+#ifndef MILLRACE_KERNELS_FIT_FIT_CREW_H
+#define MILLRACE_KERNELS_FIT_FIT_CREW_H
+
+#include <stddef.h>
+
+enum { MR_FIT_CHUNK = 256 /* rows */, MR_FIT_BLOCKS = 64 };
+
+typedef struct mr_fit_crew mr_fit_crew;
+
+/* What is summed: `make` writes the `length` numbers of a chunk. It may be called on several threads at once, each with
+ * scratch memory of its own. */
+typedef struct mr_fit_task {
+    size_t chunks, length, scratch_bytes;
+    void (*make)(void *context, size_t chunk, void *scratch, double *sum);
+    void *context;
+} mr_fit_task;
+
+static inline size_t mr_fit_chunks(size_t rows) {
+    return (rows + MR_FIT_CHUNK - 1) / MR_FIT_CHUNK;
+}
+
+/* Chunks of each block but the last one, which may have fewer; and blocks of so many chunks. */
+size_t mr_fit_block_chunks(size_t chunks);
+size_t mr_fit_block_count(size_t chunks);
+
+/* For tasks of at most `chunks`, `length` and `scratch_bytes`. `threads`: the caller's is one of them. */
+int mr_fit_crew_create(mr_fit_crew **crew, const mr_fit_task *most, int threads);
+void mr_fit_crew_destroy(mr_fit_crew **crew);
+
+/* The sums of blocks first .. first + count of the task, one behind the other, task->length numbers each. */
+void mr_fit_crew_blocks(mr_fit_crew *crew, const mr_fit_task *task, size_t first, size_t count, double *nodes);
+/* The sum over all chunks, at the begin of `nodes`, which has room for that many blocks. */
+void mr_fit_crew_sum(mr_fit_crew *crew, const mr_fit_task *task, double *nodes);
+
+#endif
