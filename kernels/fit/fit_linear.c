@@ -36,26 +36,6 @@ void mr_fit_point_set(mr_fit_point *point, const double *parameters) {
         narrow[i] = (float)parameters[i];
 }
 
-/* The chunk's rows, standardised, and zeros behind the last row there is. */
-static void take_rows(const mr_fit_linear *linear, size_t first, size_t count, void *to) {
-    const mr_fit_rows *rows = linear->rows;
-    const size_t width = rows->width;
-    float *narrow = to;
-    double *wide = to;
-    for (size_t i = 0; i < count; i++) {
-        const float *from = rows->features + (first + i) * rows->stride;
-        for (size_t k = 0; k < width; k++) {
-            double value = rows->mean ? ((double)from[k] - rows->mean[k]) * rows->factor[k] : (double)from[k];
-            if (linear->doubles)
-                wide[i * width + k] = value;
-            else
-                narrow[i * width + k] = (float)value;
-        }
-    }
-    size_t row_bytes = width * number_bytes(linear);
-    memset((char *)to + count * row_bytes, 0, (MR_FIT_CHUNK - count) * row_bytes);
-}
-
 /* logits = features times W, transposed: MR_FIT_CHUNK x outputs. */
 static void multiply(const mr_fit_linear *linear, const void *weights, const scratch *s) {
     const f77_int width = (f77_int)linear->rows->width, outputs = (f77_int)linear->outputs;
@@ -80,53 +60,18 @@ static void multiply_back(const mr_fit_linear *linear, const scratch *s) {
 
 /* ---- losses ------------------------------------------------------------------------------------------------------ */
 
-/* The loss of a row; its logits become the loss's derivatives by them. */
-typedef double loss_function(double *logit, size_t outputs, size_t own);
-
-static double softmax(double *logit, size_t outputs, size_t own) {
-    double most = logit[0], sum = 0.0, chosen = logit[own];
-    for (size_t j = 1; j < outputs; j++)
-        most = logit[j] > most ? logit[j] : most;
-    for (size_t j = 0; j < outputs; j++)
-        sum += logit[j] = exp(logit[j] - most);
-    for (size_t j = 0; j < outputs; j++)
-        logit[j] /= sum;
-    logit[own] -= 1.0;
-    return log(sum) + most - chosen;
-}
-
-static double logistic(double *logit, size_t outputs, size_t own) {
-    double loss = 0.0;
-    for (size_t j = 0; j < outputs; j++) {
-        double sign = j == own ? 1.0 : -1.0, margin = sign * logit[j], small = exp(-fabs(margin));
-        loss += log1p(small) + (margin < 0.0 ? -margin : 0.0);
-        logit[j] = -sign * (margin < 0.0 ? 1.0 : small) / (1.0 + small);
-    }
-    return loss;
-}
-
-static double squared_hinge(double *logit, size_t outputs, size_t own) {
-    double loss = 0.0;
-    for (size_t j = 0; j < outputs; j++) {
-        double sign = j == own ? 1.0 : -1.0, inside = fmax(0.0, 1.0 - sign * logit[j]);
-        loss += inside * inside;
-        logit[j] = -2.0 * sign * inside;
-    }
-    return loss;
-}
-
-static loss_function *const losses[] = {softmax, logistic, squared_hinge};
+static mr_fit_loss_function *const losses[] = {mr_fit_softmax, mr_fit_logistic, mr_fit_squared_hinge};
 
 /* The row's residuals in place of its logits; its share of the biases' gradient and of the loss. `row` is the work space
  * of one row, in doubles. */
-static double finish_row(const mr_fit_linear *linear, const double *biases, size_t at, size_t i, void *logits, double *row,
+static double finish_row(const mr_fit_linear *linear, const double *biases, size_t row_number, size_t i, void *logits, double *row,
                          double *bias_gradient) {
     const size_t outputs = linear->outputs;
-    double *wide = (double *)logits + i * outputs, weight = linear->rows->weights ? linear->rows->weights[at] : 1.0;
+    double *wide = (double *)logits + i * outputs, weight = mr_fit_row_weight(linear->rows, row_number);
     float *narrow = (float *)logits + i * outputs;
     for (size_t j = 0; j < outputs; j++)
         row[j] = (linear->doubles ? wide[j] : (double)narrow[j]) + biases[j];
-    double loss = losses[linear->loss](row, outputs, (size_t)linear->rows->classes[at]);
+    double loss = losses[linear->loss](row, outputs, (size_t)linear->rows->classes[row_number]);
     for (size_t j = 0; j < outputs; j++) {
         bias_gradient[j] += weight * row[j];
         if (linear->doubles)
@@ -142,14 +87,17 @@ static void make_chunk(void *context, size_t chunk, void *memory, double *sum) {
     const mr_fit_linear *linear = point->linear;
     const scratch s = split(linear, memory);
     const size_t outputs = linear->outputs, products = outputs * linear->rows->width, first = chunk * MR_FIT_CHUNK;
-    const size_t left = linear->rows->count - first, count = left < MR_FIT_CHUNK ? left : MR_FIT_CHUNK;
+    const size_t count = mr_fit_rows_of(linear->rows, chunk);
     double *bias_gradient = sum + products, loss = 0.0;
-    take_rows(linear, first, count, s.features);
+    if (linear->doubles)
+        mr_fit_take_doubles(linear->rows, chunk, s.features);
+    else
+        mr_fit_take_floats(linear->rows, chunk, s.features);
     multiply(linear, point->weights, &s);
     memset(bias_gradient, 0, outputs * sizeof(double));
     /* The sum's first numbers are not in use yet: a row fits there, since there is at least one feature. */
     for (size_t i = 0; i < count; i++)
-        loss += finish_row(linear, point->parameters + products, first + i, i, s.logits, sum, bias_gradient);
+        loss += finish_row(linear, point->parameters + products, mr_fit_row(linear->rows, first + i), i, s.logits, sum, bias_gradient);
     memset((char *)s.logits + count * outputs * number_bytes(linear), 0,
            (MR_FIT_CHUNK - count) * outputs * number_bytes(linear));
     multiply_back(linear, &s);

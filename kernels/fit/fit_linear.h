@@ -8,10 +8,8 @@
  * The bias is not penalised. With rows of weight 1 the first is scikit-learn's LogisticRegression objective divided by
  * C n (user guide, 1.1.11.1).
  *
- * Features are standardised on the way: (x - mean) * factor, in double precision, before they are rounded to float.
- * Products are in floats (or doubles, if `doubles`), everything else in doubles. A chunk is always computed as
- * MR_FIT_CHUNK rows, zeros in place of those that are missing, because BLIS multiplies a single row in another order.
- * The bits of a chunk's sums depend on nothing but its rows, W, b and the kind of processor.
+ * Products are in floats (or doubles, if `doubles`), everything else in doubles. The bits of a chunk's sums depend on
+ * nothing but its rows, W, b and the kind of processor.
  *
  * Parameters are one vector: W row by row, then b. A chunk's sum is the gradient of the unscaled loss, in the same
  * order, and behind it the loss: `parameters + 1` numbers, which mr_fit_sum adds.
@@ -20,21 +18,9 @@
 #ifndef MILLRACE_KERNELS_FIT_FIT_LINEAR_H
 #define MILLRACE_KERNELS_FIT_FIT_LINEAR_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "kernels/fit/fit_crew.h"
+#include "kernels/fit/fit_rows.h"
 
 typedef enum mr_fit_loss { MR_FIT_SOFTMAX, MR_FIT_LOGISTIC, MR_FIT_SQUARED_HINGE } mr_fit_loss;
-
-typedef struct mr_fit_rows {
-    const float *features; /* rows x width, `stride` numbers apart */
-    size_t stride, width, count;
-    const int32_t *classes; /* of each row, 0 <= class < outputs */
-    const double *weights;  /* of each row; NULL: 1 */
-    const double *mean, *factor; /* of each feature; NULL: not standardised */
-} mr_fit_rows;
 
 typedef struct mr_fit_linear {
     const mr_fit_rows *rows;

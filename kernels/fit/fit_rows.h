@@ -1,0 +1,47 @@
+/* The rows that a classifier is fitted to, and how products read them: a chunk at a time, standardised, as floats or
+ * doubles.
+ *
+ * Features are standardised in double precision, (x - mean) * factor, before they are rounded to float. A chunk is always
+ * MR_FIT_CHUNK rows, zeros in place of those that are missing, because BLIS multiplies a single row in another order: so
+ * a row's products have the same bits wherever it stands. */
+#ifndef MILLRACE_KERNELS_FIT_FIT_ROWS_H
+#define MILLRACE_KERNELS_FIT_FIT_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/fit/fit_crew.h"
+
+typedef struct mr_fit_rows {
+    const float *features; /* rows x width, `stride` numbers apart */
+    size_t stride, width, count;
+    const uint32_t *order;  /* count rows in the order in which chunks take them; NULL: as they are */
+    const int32_t *classes; /* of each row, 0 <= class < outputs */
+    const double *weights;  /* of each row; NULL: 1 */
+    const double *mean, *factor; /* of each feature; NULL: not standardised */
+} mr_fit_rows;
+
+/* Rows of a chunk: MR_FIT_CHUNK, but for the last. */
+size_t mr_fit_rows_of(const mr_fit_rows *rows, size_t chunk);
+/* The row that stands at place `at` of the order. */
+static inline size_t mr_fit_row(const mr_fit_rows *rows, size_t at) {
+    return rows->order ? rows->order[at] : at;
+}
+static inline double mr_fit_row_weight(const mr_fit_rows *rows, size_t row) {
+    return rows->weights ? rows->weights[row] : 1.0;
+}
+/* A chunk's features, MR_FIT_CHUNK x width, in `to`. */
+void mr_fit_take_floats(const mr_fit_rows *rows, size_t chunk, float *to);
+void mr_fit_take_doubles(const mr_fit_rows *rows, size_t chunk, double *to);
+
+/* The loss of a row of logits, of class `own`; they become the loss's derivatives by them. */
+typedef double mr_fit_loss_function(double *logit, size_t outputs, size_t own);
+/* -log(exp(z_own) / sum over j of exp(z_j)) */
+mr_fit_loss_function mr_fit_softmax;
+/* sum over j of log(1 + exp(-s_j z_j)), s_j = 1 for the own class, else -1 */
+mr_fit_loss_function mr_fit_logistic;
+/* sum over j of max(0, 1 - s_j z_j)^2 */
+mr_fit_loss_function mr_fit_squared_hinge;
+
+#endif
