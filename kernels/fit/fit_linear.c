@@ -21,7 +21,8 @@ static scratch split(const mr_fit_linear *linear, void *memory) {
     const size_t features = mr_aligned_bytes(MR_FIT_CHUNK * width * number);
     const size_t logits = mr_aligned_bytes(MR_FIT_CHUNK * linear->outputs * number);
     const size_t gradient = mr_aligned_bytes(linear->outputs * width * number);
-    return (scratch){memory, (char *)memory + features, (char *)memory + features + logits, features + logits + gradient};
+    char *at = memory;
+    return (scratch){at, at ? at + features : NULL, at ? at + features + logits : NULL, features + logits + gradient};
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "kernels/draw.h"
 #include "millrace/status.h"
 
 /* ---- counts ------------------------------------------------------------------------------------------------------ */
@@ -198,19 +199,6 @@ double mr_temperature(const mr_scored *scored) {
 
 /* ---- intervals --------------------------------------------------------------------------------------------------- */
 
-/* SplitMix64 (Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, 2014). */
-static uint64_t draw(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-/* Uniform below `limit`: the upper half of a product (Lemire, 2019), whose bias below 2^-32 is of no account here. */
-static size_t draw_below(uint64_t *state, size_t limit) {
-    return (size_t)(((draw(state) >> 32) * (uint64_t)limit) >> 32);
-}
-
 /* Rows by group: those of group g are row[begin[g]] .. row[begin[g + 1]]. */
 typedef struct groups {
     size_t count, *begin, *row, *drawn;
@@ -246,7 +234,7 @@ static size_t longest_group(const groups *g) {
 static double figure_of_resample(groups *g, uint64_t *state, mr_figure_function *figure, void *user) {
     size_t count = 0;
     for (size_t i = 0; i < g->count; i++) {
-        size_t k = draw_below(state, g->count), rows = g->begin[k + 1] - g->begin[k];
+        size_t k = mr_draw_below(state, g->count), rows = g->begin[k + 1] - g->begin[k];
         memcpy(g->drawn + count, g->row + g->begin[k], rows * sizeof *g->drawn);
         count += rows;
     }

@@ -54,7 +54,8 @@ kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels
 kernels/vector: engine/base engine/device/cuda kernels
 kernels/ceiling: engine/device/cuda kernels
-kernels/fit: engine/base
+kernels/fit: engine/base kernels
+kernels/metrics: engine/base kernels
 stages: engine/base engine/device
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
