@@ -11,8 +11,10 @@
 #include <cmocka.h>
 
 #include "kernels/fit/fit_linear.h"
+#include "kernels/fit/fit_scaler.h"
 #include "kernels/fit/fit_sum.h"
 #include "kernels/fit/lbfgs.h"
+#include "millrace/status.h"
 #include "tests/support/draw.h"
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
@@ -333,6 +335,75 @@ static void a_row_counts_the_same_wherever_it_stands(void **state) {
     free(d.features);
 }
 
+/* ---- the scaler -------------------------------------------------------------------------------------------------- */
+
+static int measure(const mr_fit_rows *rows, int threads, double *mean, double *factor) {
+    mr_fit_crew *crew = NULL;
+    const mr_fit_task task = mr_fit_scaler_task(rows);
+    double *nodes = malloc(mr_fit_block_count(task.chunks) * task.length * sizeof *nodes);
+    assert_int_equal(mr_fit_crew_create(&crew, &task, threads), 0);
+    int status = mr_fit_scaler(rows, crew, nodes, mean, factor);
+    mr_fit_crew_destroy(&crew);
+    free(nodes);
+    return status;
+}
+
+static void features_are_measured(void **state) {
+    data d;
+    double mean[WIDTH], factor[WIDTH], again[2 * WIDTH];
+    (void)state;
+    make_data(&d, MR_FIT_SOFTMAX, false);
+    for (size_t i = 0; i < ROWS; i++) {
+        d.features[i * WIDTH] = 0.1f; /* constant */
+        d.features[i * WIDTH + 1] = 1e6f + (float)(i % 2); /* far from zero */
+    }
+    assert_int_equal(measure(&d.rows, 1, mean, factor), 0);
+    for (size_t k = 0; k < WIDTH; k++) {
+        long double total = 0, sum = 0, squares = 0;
+        for (size_t i = 0; i < ROWS; i++) {
+            total += d.weights[i];
+            sum += (long double)d.weights[i] * d.features[i * WIDTH + k];
+        }
+        for (size_t i = 0; i < ROWS; i++) {
+            long double off = d.features[i * WIDTH + k] - sum / total;
+            squares += d.weights[i] * off * off;
+        }
+        assert_true(fabs(mean[k] - (double)(sum / total)) <= 1e-14 * fabs(mean[k]) + 1e-14);
+        if (k == 0)
+            assert_true(factor[k] == 0.0);
+        else
+            assert_true(fabs(factor[k] * (double)sqrtl(squares / total) - 1.0) < 1e-9);
+    }
+    for (int threads = 2; threads <= 16; threads *= 2) {
+        assert_int_equal(measure(&d.rows, threads, again, again + WIDTH), 0);
+        assert_memory_equal(again, mean, sizeof mean);
+        assert_memory_equal(again + WIDTH, factor, sizeof factor);
+    }
+    d.features[300 * WIDTH + 4] = NAN;
+    assert_int_equal(measure(&d.rows, 2, again, again + WIDTH), MR_ERROR_DATA);
+    assert_non_null(strstr(mr_message(), "feature 4 of row 300"));
+    free(d.features);
+}
+
+static void a_folded_classifier_gives_the_same_logits(void **state) {
+    enum { COUNT = CLASSES * (WIDTH + 1) };
+    data d;
+    double x[COUNT], folded[COUNT];
+    (void)state;
+    make_data(&d, MR_FIT_SOFTMAX, false);
+    for (size_t i = 0; i < COUNT; i++)
+        x[i] = folded[i] = (double)draw();
+    mr_fit_fold(folded, CLASSES, WIDTH, d.mean, d.factor);
+    for (size_t row = 0; row < ROWS; row++)
+        for (size_t j = 0; j < CLASSES; j++) {
+            double sum = folded[CLASSES * WIDTH + j];
+            for (size_t k = 0; k < WIDTH; k++)
+                sum += folded[j * WIDTH + k] * (double)d.features[row * WIDTH + k];
+            assert_true(fabs(sum - logit(&d, x, row, j)) < 1e-12);
+        }
+    free(d.features);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_have_one_shape),
@@ -341,6 +412,8 @@ int main(void) {
         cmocka_unit_test(a_search_says_why_it_ends),
         cmocka_unit_test(bits_are_those_of_one_thread),
         cmocka_unit_test(a_row_counts_the_same_wherever_it_stands),
+        cmocka_unit_test(features_are_measured),
+        cmocka_unit_test(a_folded_classifier_gives_the_same_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
