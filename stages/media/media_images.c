@@ -385,7 +385,7 @@ int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     shelf->references = 1;
     *reader = (image_reader){.base.type = &images_type, .params = *params, .shelf = shelf};
     status = mr_image_list_make(&shelf->list, params->uri, kind, params->labels, params->start_number);
-    if (!status && (kind == MR_INPUT_GLOB || kind == MR_INPUT_NUMBERED))
+    if (!status && kind != MR_INPUT_FOLDER && kind != MR_INPUT_FILE)
         status = refuse_videos(reader);
     if (status) {
         destroy_images(&reader->base);

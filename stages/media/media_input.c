@@ -16,6 +16,7 @@
 
 #include "engine/base/url.h"
 #include "millrace/log.h"
+#include "stages/media/manifest.h"
 
 enum { AVIO_BYTES = 64 * 1024 };
 
@@ -129,7 +130,7 @@ int mr_input_look(const char *path, mr_input_kind *kind) {
     if (S_ISDIR(status.st_mode))
         *kind = MR_INPUT_FOLDER;
     else if (S_ISREG(status.st_mode))
-        *kind = MR_INPUT_FILE;
+        *kind = mr_is_manifest_by_name(path) ? MR_INPUT_LIST : MR_INPUT_FILE;
     else
         return refuse_special(path, status.st_mode);
     return MR_OK;

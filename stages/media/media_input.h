@@ -10,7 +10,13 @@
 
 #include "millrace/stage.h"
 
-typedef enum mr_input_kind { MR_INPUT_FILE, MR_INPUT_FOLDER, MR_INPUT_GLOB, MR_INPUT_NUMBERED } mr_input_kind;
+typedef enum mr_input_kind {
+    MR_INPUT_FILE,
+    MR_INPUT_FOLDER,
+    MR_INPUT_GLOB,
+    MR_INPUT_NUMBERED,
+    MR_INPUT_LIST /* a file that lists others (manifest.h), by its name */
+} mr_input_kind;
 
 /* The kind of a path. A name that is not a file is a numbered pattern if it has a "%d" or "%03d" in it, and a glob if
  * it has a "*", "?" or "[". MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA (a FIFO, socket or device). */

@@ -12,7 +12,11 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "engine/base/arena.h"
 #include "engine/base/memory.h"
+#include "stages/media/manifest.h"
+
+enum { MOST_CLASSES = 1 << 20 };
 
 static const struct {
     const char *extension;
@@ -115,7 +119,7 @@ static int add_file(mr_image_list *list, char *path, int label) {
         return out_of_memory();
     }
     list->file = grown;
-    list->file[list->count++] = (mr_image_file){path, label};
+    list->file[list->count++] = (mr_image_file){.path = path, .label = label};
     return MR_OK;
 }
 
@@ -265,9 +269,73 @@ static int add_numbered(mr_image_list *list, const char *pattern, int64_t start)
     return status;
 }
 
+/* Classes of a manifest while it is read: index + 1 by name. */
+typedef struct classes {
+    mr_image_list *list;
+    mr_arena arena;
+    mr_index index;
+} classes;
+
+/* The number of a class in the order in which they come. */
+static int number_label(classes *known, const char *name, int *label) {
+    mr_image_list *list = known->list;
+    const void *found = mr_index_get(&known->index, name);
+    *label = (int)(intptr_t)found - 1;
+    if (found)
+        return MR_OK;
+    if (list->label_count == MOST_CLASSES)
+        return mr_fail(MR_ERROR_DATA, "more than %d classes", MOST_CLASSES);
+    int status = add_label(list, name);
+    if (status)
+        return status;
+    *label = (int)list->label_count - 1;
+    return mr_index_put(&known->index, &known->arena, list->label[*label], (void *)(intptr_t)list->label_count);
+}
+
+static int add_row(void *context, const mr_manifest_row *row) {
+    classes *known = context;
+    int label = -1, status = row->label ? number_label(known, row->label, &label) : MR_OK;
+    if (!status)
+        status = add_file(known->list, mr_strdup(row->path), label);
+    if (status)
+        return status;
+    mr_image_file *file = &known->list->file[known->list->count - 1];
+    file->split = row->split;
+    file->line = row->line;
+    file->group = row->group ? mr_strdup(row->group) : NULL;
+    return row->group && !file->group ? out_of_memory() : MR_OK;
+}
+
+/* Numbers the classes anew, in byte order of their names. */
+static int order_labels(classes *known) {
+    mr_image_list *list = known->list;
+    int *moved = mr_calloc(list->label_count + 1, sizeof *moved);
+    if (!moved)
+        return out_of_memory();
+    qsort(list->label, list->label_count, sizeof *list->label, compare_labels);
+    for (size_t i = 0; i < list->label_count; i++)
+        moved[(intptr_t)mr_index_get(&known->index, list->label[i]) - 1] = (int)i;
+    for (size_t i = 0; i < list->count; i++)
+        if (list->file[i].label >= 0)
+            list->file[i].label = moved[list->file[i].label];
+    mr_free(moved);
+    return MR_OK;
+}
+
+static int add_manifest(mr_image_list *list, const char *path) {
+    classes known = {.list = list};
+    int status = mr_manifest_read(path, add_row, &known);
+    if (!status && list->label_count)
+        status = order_labels(&known);
+    mr_arena_fini(&known.arena);
+    return status;
+}
+
 static int say_empty(const char *path, mr_input_kind kind, bool labels) {
     if (kind == MR_INPUT_GLOB)
         return mr_fail(MR_ERROR_NO_INPUT, "%s: no file matches", path);
+    if (kind == MR_INPUT_LIST)
+        return mr_fail(MR_ERROR_DATA, "%s: the list has no rows", path);
     if (labels)
         return mr_fail(MR_ERROR_DATA, "%s: the folders in it hold no images", path);
     return mr_fail(MR_ERROR_DATA,
@@ -285,6 +353,8 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
         status = add_glob(list, path);
     } else if (kind == MR_INPUT_NUMBERED) {
         status = add_numbered(list, path, start_number);
+    } else if (kind == MR_INPUT_LIST) {
+        status = add_manifest(list, path);
     } else {
         status = labels ? add_labelled(list, path) : add_folder(list, path, -1, is_image_by_name);
     }
@@ -294,7 +364,7 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
         mr_image_list_fini(list);
         return status;
     }
-    if (kind != MR_INPUT_NUMBERED)
+    if (kind != MR_INPUT_NUMBERED && kind != MR_INPUT_LIST)
         qsort(list->file, list->count, sizeof *list->file, compare_files);
     return MR_OK;
 }
@@ -324,8 +394,10 @@ int mr_video_list_make(mr_image_list *list, const char *path, mr_input_kind kind
 }
 
 void mr_image_list_fini(mr_image_list *list) {
-    for (size_t i = 0; i < list->count; i++)
+    for (size_t i = 0; i < list->count; i++) {
         mr_free(list->file[i].path);
+        mr_free(list->file[i].group);
+    }
     for (size_t i = 0; i < list->label_count; i++)
         mr_free(list->label[i]);
     mr_free(list->missing);

@@ -1,10 +1,12 @@
-/* Lists of image files: of a folder, of labelled folders, of a glob, or of a numbered pattern.
+/* Lists of image files: of a folder, of labelled folders, of a glob, of a numbered pattern, or as a file lists them
+ * (manifest.h).
  *
  * Files come in natural order: runs of digits compare as numbers ("2.png" before "10.png"), other characters as bytes.
  * Classes of labelled folders are numbered in byte order of their names, as other tools number them; their files come
  * class by class. Of a folder only regular files that are not hidden and have an image's extension are listed; of a
  * glob all regular files that match. A numbered pattern lists the files that ffmpeg's image2 reads: it begins at the
- * first of five numbers that has a file, and ends before the first that has none.
+ * first of five numbers that has a file, and ends before the first that has none. The files of a manifest come in its
+ * order, and its classes are numbered in byte order of their names.
  *
  * A list is made and destroyed by one thread; once made it may be read by all. */
 #ifndef MILLRACE_STAGES_MEDIA_MEDIA_LIST_H
@@ -13,11 +15,15 @@
 #include <libavcodec/codec_id.h>
 #include <stddef.h>
 
+#include "millrace/dataset.h"
 #include "stages/media/media_input.h"
 
 typedef struct mr_image_file {
     char *path;
     int label;          /* index into labels; -1: none */
+    char *group;        /* of a manifest, as are the next two; NULL: none */
+    mr_split split;
+    size_t line;
 } mr_image_file;
 
 typedef struct mr_image_list {

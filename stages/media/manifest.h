@@ -1,0 +1,34 @@
+/* Lists of files with their classes, as data sets for training come: text in UTF-8, a row for each file.
+ *
+ *     *.csv              RFC 4180; the first row names the columns: path, and any of label, group and split
+ *     *.jsonl, *.ndjson  an object a line, with the same names as keys
+ *
+ * Other columns are left out. Paths that are not absolute start in the list's folder. A split is train, validation or
+ * test; empty: the row has none. A row that is wrong refuses the list, with file and line: what would be trained on
+ * would not be what its author wrote. Columns `start` and `end` are refused, since ranges of videos are not read.
+ *
+ * Errors: those of mr_file_read; MR_ERROR_DATA. Any thread. */
+#ifndef MILLRACE_STAGES_MEDIA_MANIFEST_H
+#define MILLRACE_STAGES_MEDIA_MANIFEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "millrace/dataset.h"
+
+enum { MR_MANIFEST_MAX_BYTES = 1 << 30 };
+
+/* A row; texts are borrowed for the call. */
+typedef struct mr_manifest_row {
+    const char *path;
+    const char *label, *group; /* NULL: none */
+    mr_split split;
+    size_t line;
+} mr_manifest_row;
+
+/* Whether a file of that name is taken for a list. */
+bool mr_is_manifest_by_name(const char *path);
+/* Calls `take` for each row; its status other than 0 ends the reading. */
+int mr_manifest_read(const char *path, int (*take)(void *context, const mr_manifest_row *row), void *context);
+
+#endif

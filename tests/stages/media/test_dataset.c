@@ -1,0 +1,164 @@
+/* Lists of labelled files, their content and their parts (millrace/dataset.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "millrace/dataset.h"
+
+static char folder[] = "/tmp/millrace-dataset-XXXXXX";
+
+static const char *write_file(const char *name, const char *text, size_t bytes) {
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+static void refuses(const char *name, const char *text, size_t bytes, const char *message) {
+    mr_file_list *list;
+    const char *path = write_file(name, text, bytes);
+    assert_int_equal(mr_file_list_open(&list, path), MR_ERROR_DATA);
+    assert_null(list);
+    assert_int_equal(strncmp(mr_message(), folder, strlen(folder)), 0);
+    const char *rest = mr_message() + strlen(folder) + 1 + strlen(name);
+    if (strncmp(rest, message, strlen(message)) != 0)
+        fail_msg("\"%s\" in place of \"%s\"", rest, message);
+}
+
+static void reads_csv(void **state) {
+    static const char text[] = "\xef\xbb\xbfLabel,path,note,group,split\r\n"
+                               "\"b, \"\"x\"\"\",one.png,\"two\nlines\",g1,test\r\n"
+                               "\n"
+                               "a,/two.png,,,\n"
+                               ",three.png,,g1,validation";
+    mr_file_list *list;
+    char path[256];
+    (void)state;
+    assert_int_equal(mr_file_list_open(&list, write_file("good.csv", text, sizeof text - 1)), MR_OK);
+    assert_int_equal(list->count, 3);
+    assert_int_equal(list->label_count, 2);
+    assert_string_equal(list->labels[0], "a");
+    assert_string_equal(list->labels[1], "b, \"x\"");
+    snprintf(path, sizeof path, "%s/one.png", folder);
+    assert_string_equal(list->files[0].path, path);
+    assert_string_equal(list->files[0].group, "g1");
+    assert_int_equal(list->files[0].label, 1);
+    assert_int_equal(list->files[0].split, MR_SPLIT_TEST);
+    assert_int_equal(list->files[0].line, 2);
+    assert_string_equal(list->files[1].path, "/two.png");
+    assert_null(list->files[1].group);
+    assert_int_equal(list->files[1].label, 0);
+    assert_int_equal(list->files[1].split, MR_SPLIT_NONE);
+    assert_int_equal(list->files[1].line, 5);
+    assert_int_equal(list->files[2].label, -1);
+    assert_int_equal(list->files[2].split, MR_SPLIT_VALIDATION);
+    mr_file_list_close(&list);
+    assert_null(list);
+}
+
+static void reads_jsonl(void **state) {
+    static const char text[] = "{\"path\": \"one.png\", \"label\": 10, \"more\": {\"path\": [1, {\"label\": 2}]}}\n"
+                               " \n"
+                               "{\"label\": \"9\", \"path\": \"tw\\u00f6.png\", \"group\": null, \"split\": \"train\"}";
+    mr_file_list *list;
+    (void)state;
+    assert_int_equal(mr_file_list_open(&list, write_file("good.jsonl", text, sizeof text - 1)), MR_OK);
+    assert_int_equal(list->count, 2);
+    assert_string_equal(list->labels[0], "10");
+    assert_string_equal(list->labels[1], "9");
+    assert_int_equal(list->files[0].label, 0);
+    assert_int_equal(list->files[1].label, 1);
+    assert_int_equal(list->files[1].split, MR_SPLIT_TRAIN);
+    assert_int_equal(list->files[1].line, 3);
+    assert_string_equal(list->files[1].path + strlen(folder) + 1, "tw\xc3\xb6.png");
+    mr_file_list_close(&list);
+}
+
+#define REFUSES(name, text, message) refuses(name, text, sizeof text - 1, message)
+static void refuses_bad_rows(void **state) {
+    (void)state;
+    REFUSES("bad.csv", "file,label\na.png,a\n", ":1: no column is called path");
+    REFUSES("bad.csv", "path,path\na.png,a\n", ":1: two columns are called path");
+    REFUSES("bad.csv", "path,label\na.png,a\nb.png\n", ":3: the row has 1 fields, and the first row names 2");
+    REFUSES("bad.csv", "path,label\n,a\n", ":2: the row has no path");
+    REFUSES("bad.csv", "path,label\n\"a.png,a\n", ":2: a quote is not closed");
+    REFUSES("bad.csv", "path,label\n\"a\"b,a\n", ":2: text behind a closing quote");
+    REFUSES("bad.csv", "path,label\na\"b,a\n", ":2: a quote inside a field");
+    REFUSES("bad.csv", "path,split\na.png,tset\n", ":2: split is train, validation or test, or empty, not \"tset\"");
+    REFUSES("bad.csv", "path,start\na.mp4,1\n", ":1: `start` is for ranges of videos");
+    REFUSES("bad.csv", "path,label\na.png,\xff\n", ":2: the label is not UTF-8");
+    REFUSES("bad.csv", "path,label\n\"a\nb.png\",c\n", ":2: the path has a control character in it");
+    REFUSES("bad.csv", "path,label\n", ": the list has no rows");
+    REFUSES("bad.csv", "path\0label\n", ": is not a text: it has a zero byte in it");
+    REFUSES("bad.jsonl", "{\"path\": \"a\"}\n{\"path\": \"b\"\n", ":2: not a JSON object");
+    REFUSES("bad.jsonl", "[{\"path\": \"a\"}]\n", ":1: not a JSON object");
+    REFUSES("bad.jsonl", "{\"path\": \"a\"} {}\n", ":1: not a JSON object");
+    REFUSES("bad.jsonl", "{\"path\": 3}\n", ":1: path is not a text");
+    REFUSES("bad.jsonl", "{\"path\": \"a\", \"label\": [1]}\n", ":1: label is not a text");
+    REFUSES("bad.jsonl", "{\"path\": \"a\", \"path\": \"b\"}\n", ":1: two values are called path");
+    REFUSES("bad.jsonl", "{\"path\": \"a\\u0000b\"}\n", ":1: the path has a control character in it");
+    REFUSES("bad.jsonl", "{\"path\": \"a\", \"end\": 3}\n", ":1: `end` is for ranges of videos");
+    REFUSES("bad.jsonl", "{\"label\": \"a\"}\n", ":1: the row has no path");
+}
+
+static void knows_content_again(void **state) {
+    mr_content_key one, two, other;
+    (void)state;
+    assert_int_equal(mr_content_key_of(write_file("one", "content", 7), &one), MR_OK);
+    assert_int_equal(mr_content_key_of(write_file("two", "content", 7), &two), MR_OK);
+    assert_int_equal(mr_content_key_of(write_file("other", "contenu", 7), &other), MR_OK);
+    assert_memory_equal(&one, &two, sizeof one);
+    assert_memory_not_equal(&one, &other, sizeof one);
+    assert_int_equal(mr_content_key_of("/dev/null", &one), MR_ERROR_DATA);
+    assert_int_equal(mr_content_key_of("/nothing", &one), MR_ERROR_NO_INPUT);
+}
+
+static void splits_by_group(void **state) {
+    const mr_split_shares shares = {.validation = 0.1, .test = 0.25};
+    int count[MR_SPLITS] = {0};
+    char group[32];
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        int bytes = snprintf(group, sizeof group, "group %d", i);
+        count[mr_split_of(1, group, (size_t)bytes, shares)]++;
+    }
+    assert_int_equal(count[MR_SPLIT_NONE], 0);
+    assert_in_range(count[MR_SPLIT_VALIDATION], 1830, 2170); /* four standard deviations */
+    assert_in_range(count[MR_SPLIT_TEST], 4755, 5245);
+    assert_int_equal(mr_split_of(1, "camera 7", 8, (mr_split_shares){.test = 0.0}), MR_SPLIT_TRAIN);
+    assert_int_equal(mr_split_of(1, "camera 7", 8, (mr_split_shares){.test = 1.0}), MR_SPLIT_TEST);
+    assert_int_equal(mr_split_of(1, "camera 7", 8, (mr_split_shares){.validation = 1.0}), MR_SPLIT_VALIDATION);
+    for (int i = MR_SPLIT_TRAIN; i < MR_SPLITS; i++)
+        assert_int_equal(mr_split_parse(mr_split_name((mr_split)i)), i);
+    assert_int_equal(mr_split_parse(""), MR_SPLIT_NONE);
+}
+
+static int make(void **state) {
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int clean(void **state) {
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_csv),           cmocka_unit_test(reads_jsonl),     cmocka_unit_test(refuses_bad_rows),
+        cmocka_unit_test(knows_content_again), cmocka_unit_test(splits_by_group),
+    };
+    return cmocka_run_group_tests(tests, make, clean);
+}
