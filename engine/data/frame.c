@@ -66,3 +66,35 @@ const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, con
             return result;
     return NULL;
 }
+
+size_t mr_vector_length(const mr_format *format) {
+    size_t count = format->payload == MR_PAYLOAD_TENSOR ? mr_tensor_count(format) : 0;
+    for (int i = 0; i < format->rank; i++)
+        if (count && format->dims[i] == (int64_t)count)
+            return count;
+    return 0;
+}
+
+static bool is_wanted(const mr_result *result, const char *tensor) {
+    return result->kind == MR_RESULT_TENSOR && (!tensor || strcmp(result->name, tensor) == 0) &&
+           mr_vector_length(&result->format);
+}
+
+int mr_frame_find_vector(const mr_frame *frame, const char *tensor, mr_frame_vector *found) {
+    const mr_format *format = &frame->format;
+    *found = (mr_frame_vector){.data = (const float *)frame->plane[0].data, .buffer = frame->plane[0].buffer};
+    if (tensor || !mr_vector_length(format)) {
+        const mr_result *result = frame->results;
+        while (result && !is_wanted(result, tensor))
+            result = result->next;
+        if (!result)
+            return mr_fail(MR_ERROR_NO_INPUT, "no vector%s%s among the results of a frame", tensor ? " called " : "",
+                           tensor ? tensor : "");
+        format = &result->format;
+        *found = (mr_frame_vector){.data = (const float *)result->data, .buffer = result->buffer};
+    }
+    found->length = mr_vector_length(format);
+    if (format->dtype != MR_DTYPE_F32)
+        return mr_fail(MR_ERROR_DATA, "only f32 can be classified, not %s", mr_dtype_name(format->dtype));
+    return MR_OK;
+}

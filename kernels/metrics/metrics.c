@@ -1,4 +1,4 @@
-#include "kernels/metrics/metrics.h"
+#include "millrace/figures.h"
 
 #include <float.h>
 #include <math.h>

@@ -69,15 +69,6 @@ typedef struct job {
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
-/* Numbers in a tensor that is a vector, whatever its rank; 0 if it is not one or its size is not known. */
-static size_t vector_length(const mr_format *format) {
-    size_t count = format->payload == MR_PAYLOAD_TENSOR ? mr_tensor_count(format) : 0;
-    for (int i = 0; i < format->rank; i++)
-        if (count && format->dims[i] == (int64_t)count)
-            return count;
-    return 0;
-}
-
 /* Whether vectors of that length fit the weights, and the labels the classes. */
 static int check_length(const options *o, const mr_head *head, size_t length, const char *from) {
     const mr_matrix_f32 *weights = &head->weights;
@@ -97,7 +88,7 @@ typedef enum finding { NOTHING, UNKNOWN, FOUND } finding;
 static finding judge(const mr_format_set *set) {
     const mr_format common = mr_format_set_common(set);
     bool open = set->payload == MR_PAYLOAD_ANY || (set->payload == MR_PAYLOAD_TENSOR && !mr_tensor_count(&common));
-    return vector_length(&common) ? FOUND : open ? UNKNOWN : NOTHING;
+    return mr_vector_length(&common) ? FOUND : open ? UNKNOWN : NOTHING;
 }
 
 static finding foresee_vector(const options *o, const mr_planned_input *input, mr_format *vector) {
@@ -141,7 +132,7 @@ static int refuse_nothing(mr_negotiation *n, const options *o) {
 /* *wrong: the option that is to blame. */
 static int check(const options *o, const mr_head *head, const mr_format *vector, const char *from,
                  const char **wrong) {
-    size_t length = vector_length(vector);
+    size_t length = mr_vector_length(vector);
     *wrong = "labels";
     if (o->weights && o->labels && head->labels.count != head->weights.rows)
         return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, but %s has the weights of %zu classes", o->labels,
@@ -165,7 +156,7 @@ static job job_of(const options *o, const mr_head *head, size_t length, size_t b
 /* The weights give the length of vectors; without weights, the input does. */
 static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format *vector) {
     const options *o = n->options;
-    size_t length = o->weights ? head->weights.columns - 1 : vector_length(vector), gathered, logits;
+    size_t length = o->weights ? head->weights.columns - 1 : mr_vector_length(vector), gathered, logits;
     const job j = job_of(o, head, length, (size_t)(n->gathers > 1 ? n->gathers : n->batch));
     n->scratch_bytes = length ? scratch_numbers(&j, o->weights != NULL, &gathered, &logits) * sizeof(float) : 0;
     mr_download_plan(n, best_bytes(length ? j.most : (size_t)o->top_k));
@@ -219,7 +210,7 @@ static int negotiate(mr_negotiation *n) {
                          "window counts the frames of one source, batch mixes those of several; keep one of them");
     finding of = foresee_vector(o, &n->inputs[0], &vector);
     /* What several frames share is the weights. A frame that cannot be classified must not take others with it. */
-    if (!o->weights || o->window > 1 || !vector_length(&vector))
+    if (!o->weights || o->window > 1 || !mr_vector_length(&vector))
         n->gathers = 1;
     if (of == NOTHING)
         return refuse_nothing(n, o);
@@ -251,33 +242,13 @@ static void close_stage(mr_stage *self) {
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
-typedef struct vector {
-    const float *data;
-    size_t length;
-    const mr_buffer *buffer; /* that it lies in; NULL: in a result */
-} vector;
+typedef mr_frame_vector vector;
 
-/* Finds the numbers to classify: the tensor of that name that a network gave; without a name the frame's own vector,
- * or, if its payload is not one, the newest tensor that is. */
+/* The numbers to classify. */
 static int find_vector(const mr_stage *self, const mr_frame *frame, vector *found) {
     const options *o = self->options;
-    const mr_format *format = &frame->format;
-    *found = (vector){.data = (const float *)frame->plane[0].data, .buffer = frame->plane[0].buffer};
-    if (o->tensor || !vector_length(format)) {
-        const mr_result *result = frame->results;
-        while (result && (result->kind != MR_RESULT_TENSOR || (o->tensor && strcmp(result->name, o->tensor) != 0) ||
-                          !vector_length(&result->format)))
-            result = result->next;
-        if (!result)
-            return mr_fail(MR_ERROR_DATA, "no vector%s%s among the results of a frame of %s",
-                           o->tensor ? " called " : "", o->tensor ? o->tensor : "", self->inputs[0].from);
-        format = &result->format;
-        *found = (vector){.data = (const float *)result->data, .buffer = result->buffer};
-    }
-    found->length = vector_length(format);
-    if (format->dtype != MR_DTYPE_F32)
-        return mr_fail(MR_ERROR_DATA, "only f32 can be classified, not %s", mr_dtype_name(format->dtype));
-    return MR_OK;
+    int status = mr_frame_find_vector(frame, o->tensor, found);
+    return status == MR_ERROR_NO_INPUT ? mr_fail(MR_ERROR_DATA, "%s of %s", mr_message(), self->inputs[0].from) : status;
 }
 
 /* The vector of input `index`, which is as long as those of the others. */

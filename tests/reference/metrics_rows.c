@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/metrics/metrics.h"
+#include "millrace/figures.h"
 #include "millrace/status.h"
 
 enum { BINS = 15, RESAMPLES = 200 };

@@ -217,6 +217,18 @@ MR_API mr_frame *mr_frame_ref(mr_frame *frame);
 /* Drops *frame and sets it to NULL; NULL is allowed. */
 MR_API void mr_frame_unref(mr_frame **frame);
 
+/* The vector of a frame that `classify` takes: the newest tensor among the results that has the name `tensor`; without a
+ * name (NULL) the payload if that is a vector, else the newest tensor that is one. */
+typedef struct mr_frame_vector {
+    const float *data;       /* where the payload or the result lies: it may be a device's memory */
+    size_t length;
+    const mr_buffer *buffer; /* of the payload, or of the result; NULL: in the result itself */
+} mr_frame_vector;
+/* MR_ERROR_NO_INPUT if the frame has none; MR_ERROR_DATA if it is not of f32. */
+MR_API int mr_frame_find_vector(const mr_frame *frame, const char *tensor, mr_frame_vector *found);
+/* Numbers in a tensor that is a vector, whatever its rank; 0 if it is not one or its size is not known. */
+MR_API size_t mr_vector_length(const mr_format *format);
+
 /* The newest result of that kind (and, if `stage` is given, of that stage); NULL if there is none. */
 MR_API const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage);
 

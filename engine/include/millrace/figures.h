@@ -16,11 +16,17 @@
  *
  * Sums go row by row in one order, in double precision. The first class of a row is the one with the largest score, the
  * lower index if two are equal. All memory is the caller's but for work space. Any thread. Errors: MR_ERROR_MEMORY. */
-#ifndef MILLRACE_KERNELS_METRICS_METRICS_H
-#define MILLRACE_KERNELS_METRICS_METRICS_H
+#ifndef MILLRACE_FIGURES_H
+#define MILLRACE_FIGURES_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "millrace/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Scores of rows: rows x classes, and the class that each is of, 0 <= class < classes. */
 typedef struct mr_scored {
@@ -30,10 +36,10 @@ typedef struct mr_scored {
 } mr_scored;
 
 /* The first class of a row of scores. */
-int32_t mr_first_class(const double *scores, size_t classes);
+MR_API int32_t mr_first_class(const double *scores, size_t classes);
 
 /* counts[t * classes + p]: rows of class t whose first class is p. */
-void mr_confusion(const mr_scored *scored, uint64_t *counts);
+MR_API void mr_confusion(const mr_scored *scored, uint64_t *counts);
 
 typedef struct mr_class_figures {
     uint64_t rows, first, right; /* of the class; with it as their first class; both */
@@ -47,9 +53,9 @@ typedef struct mr_figures {
 } mr_figures;
 
 /* Figures of each class, `classes` of them, and of all, from a confusion. */
-void mr_figures_make(const uint64_t *confusion, size_t classes, mr_class_figures *each, mr_figures *all);
+MR_API void mr_figures_make(const uint64_t *confusion, size_t classes, mr_class_figures *each, mr_figures *all);
 
-double mr_log_loss(const mr_scored *scored);
+MR_API double mr_log_loss(const mr_scored *scored);
 
 /* A point of the two curves of a class: rows with at least this score count as of the class. */
 typedef struct mr_curve_point {
@@ -65,17 +71,17 @@ typedef struct mr_curve {
 } mr_curve;
 
 /* The curves of one class against the rest; `points` is the caller's. */
-int mr_curve_make(const mr_scored *scored, int32_t of, mr_curve *curve);
+MR_API int mr_curve_make(const mr_scored *scored, int32_t of, mr_curve *curve);
 
 typedef struct mr_calibration_bin {
     uint64_t rows, right;
     double mean_score; /* of its rows; 0 if there are none */
 } mr_calibration_bin;
 /* Fills `count` bins; returns the expected calibration error. */
-double mr_calibrate(const mr_scored *scored, size_t count, mr_calibration_bin *bins);
+MR_API double mr_calibrate(const mr_scored *scored, size_t count, mr_calibration_bin *bins);
 
 /* The temperature for these logits (scored->scores), within 0.05 .. 20. */
-double mr_temperature(const mr_scored *scored);
+MR_API double mr_temperature(const mr_scored *scored);
 
 typedef struct mr_interval {
     double low, high;
@@ -84,7 +90,10 @@ typedef struct mr_interval {
 typedef double mr_figure_function(void *user, const size_t *row, size_t count);
 /* The interval that holds `share` (0.95) of the resamples. group[i] is that of row i, 0 <= group < groups. Percentiles
  * are interpolated linearly, as numpy.percentile does. Both ends are NaN if no resample has the figure. */
-int mr_bootstrap(const int32_t *group, size_t rows, size_t groups, size_t resamples, uint64_t seed, double share,
+MR_API int mr_bootstrap(const int32_t *group, size_t rows, size_t groups, size_t resamples, uint64_t seed, double share,
                  mr_figure_function *figure, void *user, mr_interval *interval);
 
+#ifdef __cplusplus
+}
+#endif
 #endif
