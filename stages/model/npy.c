@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
@@ -226,4 +227,27 @@ int mr_npy_read(const char *path, mr_matrix_f32 *matrix) {
 void mr_npy_free(mr_matrix_f32 *matrix) {
     mr_free(matrix->data);
     *matrix = (mr_matrix_f32){0};
+}
+
+/* The prefix and the header are 128 bytes, so that the numbers are aligned. */
+static size_t make_header(const mr_matrix_f32 *matrix, char to[128]) {
+    int used = snprintf(to + 10, 118, "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", matrix->rows,
+                        matrix->columns);
+    memcpy(to, "\x93NUMPY\x01\x00\x76\x00", 10);
+    memset(to + 10 + used, ' ', 118 - (size_t)used);
+    to[127] = '\n';
+    return 128;
+}
+
+int mr_npy_write(const char *path, const mr_matrix_f32 *matrix) {
+    char prefix[128];
+    size_t bytes = make_header(matrix, prefix), count = matrix->rows * matrix->columns;
+    FILE *file = fopen(path, "wbxe");
+    bool written = file && fwrite(prefix, 1, bytes, file) == bytes &&
+                   fwrite(matrix->data, sizeof *matrix->data, count, file) == count && !fflush(file) &&
+                   !fsync(fileno(file));
+    int status = written ? MR_OK : mr_file_fail("write to", path);
+    if (file && fclose(file) && !status)
+        status = mr_file_fail("write to", path);
+    return status;
 }

@@ -19,5 +19,7 @@ int mr_npy_read(const char *path, mr_matrix_f32 *matrix);
 /* The same checks, but the numbers are not kept. */
 int mr_npy_look(const char *path, mr_matrix_f32 *matrix);
 void mr_npy_free(mr_matrix_f32 *matrix);
+/* Writes a new file, format version 1, and brings it to the disk. */
+int mr_npy_write(const char *path, const mr_matrix_f32 *matrix);
 
 #endif

@@ -1,0 +1,73 @@
+#include "engine/base/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libavutil/mem.h>
+#include <libavutil/sha.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "millrace/status.h"
+
+enum { BITS = 256, PIECE = 16384 };
+
+static int begin(struct AVSHA **sum) {
+    *sum = av_sha_alloc();
+    if (*sum && !av_sha_init(*sum, BITS))
+        return MR_OK;
+    av_freep(sum);
+    return mr_fail(MR_ERROR_MEMORY, "no memory for a digest");
+}
+
+static void finish(struct AVSHA *sum, char text[MR_SHA256_TEXT]) {
+    uint8_t digest[BITS / 8];
+    av_sha_final(sum, digest);
+    av_free(sum);
+    for (size_t i = 0; i < sizeof digest; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+int mr_sha256_bytes(const void *bytes, size_t count, char text[MR_SHA256_TEXT]) {
+    struct AVSHA *sum;
+    int status = begin(&sum);
+    if (status)
+        return status;
+    av_sha_update(sum, bytes, count);
+    finish(sum, text);
+    return MR_OK;
+}
+
+static int read_pieces(const char *path, int file, struct AVSHA *sum) {
+    uint8_t piece[PIECE];
+    for (;;) {
+        ssize_t got = read(file, piece, sizeof piece);
+        if (got > 0)
+            av_sha_update(sum, piece, (size_t)got);
+        else if (!got)
+            return MR_OK;
+        else if (errno != EINTR)
+            return mr_fail(MR_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
+    }
+}
+
+int mr_sha256_file(const char *path, char text[MR_SHA256_TEXT]) {
+    struct AVSHA *sum = NULL;
+    struct stat facts;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read %s: %s", path,
+                       strerror(errno));
+    int status = fstat(file, &facts) || !S_ISREG(facts.st_mode) ? mr_fail(MR_ERROR_DATA, "%s is not a file", path)
+                                                                : begin(&sum);
+    if (!status)
+        status = read_pieces(path, file, sum);
+    close(file);
+    if (!status)
+        finish(sum, text);
+    else
+        av_free(sum);
+    return status;
+}

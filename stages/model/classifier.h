@@ -1,0 +1,31 @@
+/* An mr_classifier (millrace/classifier.h), and the folder that it is kept in.
+ *
+ *     head.json    the card, with the SHA-256 of each of the other files
+ *     labels.txt   a class a line
+ *     weights.npy  of linear classifiers and prototypes: classes x (width + 1), the bias last
+ *     layer-1.npy, layer-2.npy, ...  of perceptrons: units x (inputs + 1)
+ *     vectors.npy  of neighbors: vectors x (width + 1), the last column -|v|^2 / 2
+ *     classes.npy  of neighbors: vectors x 1, the class of each
+ *
+ * Ownership: a classifier owns its arrays, and its texts by the arena. Constant once made: any thread. */
+#ifndef MILLRACE_STAGES_MODEL_CLASSIFIER_H
+#define MILLRACE_STAGES_MODEL_CLASSIFIER_H
+
+#include "engine/base/arena.h"
+#include "stages/model/trained.h"
+
+enum { MR_HEAD_FORMAT = 1, MR_HEAD_PATH = 4096 };
+
+struct mr_classifier {
+    mr_trained trained;
+    mr_classifier_card card;
+    mr_arena arena;
+};
+
+/* The name of the file that holds array `index` of the classifier's: its layers, and then the classes of vectors; NULL:
+ * there is no such array. `text` has room for 16 bytes. */
+const char *mr_classifier_file(const mr_trained *trained, size_t index, char *text);
+/* "softmax", "sigmoid" or "none". */
+const char *mr_classifier_activation(const mr_trained *trained);
+
+#endif

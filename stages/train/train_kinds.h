@@ -1,0 +1,12 @@
+/* The kinds of classifiers: each fit fills training->made. Errors as mr_classifier_fit. */
+#ifndef MILLRACE_STAGES_TRAIN_TRAIN_KINDS_H
+#define MILLRACE_STAGES_TRAIN_TRAIN_KINDS_H
+
+#include "stages/train/training.h"
+
+int mr_train_linear(mr_training *training);
+int mr_train_prototypes(mr_training *training);
+int mr_train_neighbors(mr_training *training);
+int mr_train_perceptron(mr_training *training);
+
+#endif

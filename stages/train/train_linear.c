@@ -1,0 +1,268 @@
+/* Linear classifiers: L-BFGS for each penalty, from the strongest to the weakest, each from where the one before ended. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "kernels/fit/fit_linear.h"
+#include "kernels/fit/lbfgs.h"
+#include "millrace/status.h"
+#include "stages/train/train_kinds.h"
+#include "stages/train/train_loss.h"
+#include "stages/train/train_state.h"
+
+/* Beside the vectors: what the state begins with. */
+typedef struct counters {
+    uint64_t penalty;
+    struct {
+        double c, objective, validation;
+        int64_t steps, end;
+    } tried[64];
+    double temperature; /* of the best so far */
+} counters;
+
+typedef struct linear_fit {
+    mr_training *training;
+    mr_fit_rows rows;
+    mr_fit_linear linear;
+    mr_fit_point point;
+    mr_fit_task task;
+    mr_fit_crew *crew;
+    mr_lbfgs search;
+    mr_trained trial;     /* the classifier of the penalty at hand, as it will be used */
+    counters count;
+    size_t length;        /* parameters */
+    double *nodes, *best, *folded;
+    uint8_t *search_state;
+    double penalties[64]; /* ascending */
+    double c;
+} linear_fit;
+
+static const char *end_name(int64_t end) {
+    static const char *const names[] = {"", "gradient", "progress", "precision", "steps"};
+    return end >= 0 && end <= MR_LBFGS_STEPS ? names[end] : "";
+}
+
+static int evaluate(void *user, const double *x, double *value, double *gradient) {
+    linear_fit *f = user;
+    mr_fit_point_set(&f->point, x);
+    mr_fit_crew_sum(f->crew, &f->task, f->nodes);
+    *value = mr_fit_objective(&f->linear, x, f->nodes, f->training->total, f->c, gradient);
+    return MR_OK;
+}
+
+static mr_lbfgs_params search_params(linear_fit *f) {
+    const mr_fit_params *p = &f->training->params;
+    return (mr_lbfgs_params){.length = f->length, .evaluate = evaluate, .user = f, .gradient = p->gradient,
+                             .progress = p->doubles ? 1e-13 : 1e-9, .steps = p->steps};
+}
+
+/* ---- the state --------------------------------------------------------------------------------------------------------- */
+
+enum { PIECES = 3 };
+
+static void list_pieces(linear_fit *f, mr_state_piece pieces[PIECES]) {
+    pieces[0] = (mr_state_piece){&f->count, sizeof f->count};
+    pieces[1] = (mr_state_piece){f->best, f->length * sizeof *f->best};
+    pieces[2] = (mr_state_piece){f->search_state, mr_lbfgs_state_bytes(f->length)};
+}
+
+static int write_state(linear_fit *f) {
+    mr_state_piece pieces[PIECES];
+    if (!f->training->params.state)
+        return MR_OK;
+    mr_lbfgs_save(&f->search, f->search_state);
+    list_pieces(f, pieces);
+    return mr_state_write(f->training, pieces, PIECES);
+}
+
+static void note(linear_fit *f, size_t penalty, bool *better) {
+    mr_train_tried(f->training, (mr_fit_tried){.c = f->count.tried[penalty].c,
+                                               .objective = f->count.tried[penalty].objective,
+                                               .validation = f->count.tried[penalty].validation,
+                                               .steps = (int)f->count.tried[penalty].steps,
+                                               .end = end_name(f->count.tried[penalty].end)}, better);
+}
+
+/* Takes up the fit where its file of state left it; *found: there was one. */
+static int read_state(linear_fit *f, bool *found) {
+    mr_state_piece pieces[PIECES];
+    bool better;
+    list_pieces(f, pieces);
+    int status = mr_state_read(f->training, pieces, PIECES, found);
+    if (status || !*found)
+        return status;
+    if (f->count.penalty >= f->training->params.penalty_count)
+        return mr_fail(MR_ERROR_DATA, "%s is damaged: remove it to begin anew", f->training->params.state);
+    for (size_t i = 0; i < f->count.penalty; i++)
+        note(f, i, &better);
+    f->c = f->penalties[f->count.penalty];
+    const mr_lbfgs_params params = search_params(f);
+    return mr_lbfgs_load(&f->search, &params, f->search_state);
+}
+
+/* ---- one penalty ------------------------------------------------------------------------------------------------------- */
+
+static int report(linear_fit *f) {
+    double most = 0.0;
+    for (size_t i = 0; i < f->length; i++)
+        most = fmax(most, fabs(f->search.gradient[i]));
+    return mr_training_report(f->training, &(mr_fit_progress){.penalty = f->count.penalty, .c = f->c,
+                                                              .penalties = f->training->params.penalty_count,
+                                                              .step = f->search.step, .objective = f->search.value,
+                                                              .gradient = most, .validation = (double)NAN});
+}
+
+/* A cancelled fit leaves its state, and so does one now and then. */
+static int search_on(linear_fit *f) {
+    int status = MR_OK;
+    while (!status && !f->search.end) {
+        status = mr_lbfgs_step(&f->search);
+        if (!status)
+            status = report(f);
+        if (status == MR_ERROR_CANCELLED) {
+            int written = write_state(f);
+            return written ? written : status;
+        }
+        if (!status && mr_state_is_due(f->training))
+            status = write_state(f);
+    }
+    return status;
+}
+
+/* The classifier with the scaler folded in, divided by its temperature. */
+static int fold(linear_fit *f, const double *parameters, double divisor, mr_trained *to) {
+    const size_t width = f->rows.width, classes = f->linear.outputs;
+    memcpy(f->folded, parameters, f->length * sizeof *f->folded);
+    if (f->training->factor)
+        mr_fit_fold(f->folded, classes, width, f->training->mean, f->training->factor);
+    mr_npy_free(&to->layer[0]);
+    return mr_train_layer(&to->layer[0], f->folded, classes, width, divisor);
+}
+
+/* What the penalty is worth: the log loss of the validation rows; of machines at the best temperature. */
+static int judge(linear_fit *f, double *temperature, double *loss) {
+    *temperature = 1.0;
+    int status = fold(f, f->search.x, 1.0, &f->trial);
+    if (!status && f->linear.loss == MR_FIT_SQUARED_HINGE)
+        status = mr_train_temperature(f->training, &f->trial, temperature);
+    if (!status && *temperature != 1.0)
+        status = fold(f, f->search.x, *temperature, &f->trial);
+    *loss = status ? (double)NAN : mr_train_log_loss(f->training, &f->trial, f->crew);
+    return status;
+}
+
+static int finish_penalty(linear_fit *f) {
+    const size_t at = f->count.penalty;
+    double temperature, loss;
+    bool better = false;
+    int status = judge(f, &temperature, &loss);
+    if (status)
+        return status;
+    f->count.tried[at].c = f->c;
+    f->count.tried[at].objective = f->search.value;
+    f->count.tried[at].validation = loss;
+    f->count.tried[at].steps = f->search.step;
+    f->count.tried[at].end = f->search.end;
+    note(f, at, &better);
+    if (better) {
+        memcpy(f->best, f->search.x, f->length * sizeof *f->best);
+        f->count.temperature = temperature;
+    }
+    if (f->search.end == MR_LBFGS_STEPS)
+        status = mr_training_warn(f->training, "the fit of penalty C = %g ended after %d steps, before it had converged",
+                                  f->c, f->search.step);
+    f->count.penalty++;
+    return status;
+}
+
+static int begin_penalty(linear_fit *f, double *start) {
+    f->c = f->penalties[f->count.penalty];
+    memset(start, 0, f->length * sizeof *start);
+    if (f->search.x)
+        memcpy(start, f->search.x, f->length * sizeof *start);
+    mr_lbfgs_fini(&f->search);
+    const mr_lbfgs_params params = search_params(f);
+    return mr_lbfgs_init(&f->search, &params, start);
+}
+
+static int fit_path(linear_fit *f) {
+    bool going = false;
+    int status = read_state(f, &going);
+    while (!status && f->count.penalty < f->training->params.penalty_count) {
+        if (!going)
+            status = begin_penalty(f, f->folded);
+        going = false;
+        if (!status)
+            status = search_on(f);
+        if (!status)
+            status = finish_penalty(f);
+    }
+    return status;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b) {
+    const double one = *(const double *)a, other = *(const double *)b;
+    return (one > other) - (one < other);
+}
+
+static int take_memory(linear_fit *f) {
+    mr_training *t = f->training;
+    const size_t vectors = f->length * sizeof(double);
+    mr_fit_tried *tried = mr_arena_array(&t->made->arena, t->params.penalty_count, sizeof *tried);
+    t->made->card.tried = tried;
+    f->point.weights = mr_alloc_aligned(64, mr_aligned_bytes(vectors));
+    f->nodes = mr_alloc(mr_fit_block_count(f->task.chunks) * f->task.length * sizeof *f->nodes);
+    f->best = mr_calloc(f->length, sizeof *f->best);
+    f->folded = mr_alloc(vectors);
+    f->search_state = mr_alloc(t->params.state ? mr_lbfgs_state_bytes(f->length) : 1);
+    return tried && f->point.weights && f->nodes && f->best && f->folded && f->search_state
+               ? MR_OK
+               : mr_fail(MR_ERROR_MEMORY, "no memory to fit %zu weights", f->length);
+}
+
+static int begin(linear_fit *f) {
+    mr_training *t = f->training;
+    f->trial = t->made->trained;
+    f->rows = mr_training_rows(t, false);
+    f->linear = (mr_fit_linear){.rows = &f->rows, .outputs = t->given.class_count, .doubles = t->params.doubles,
+                                .loss = t->params.kind == MR_CLASSIFIER_LOGISTIC        ? MR_FIT_LOGISTIC
+                                        : t->params.kind == MR_CLASSIFIER_SQUARED_HINGE ? MR_FIT_SQUARED_HINGE
+                                                                                        : MR_FIT_SOFTMAX};
+    f->point.linear = &f->linear;
+    f->length = mr_fit_parameters(&f->linear);
+    f->task = mr_fit_linear_task(&f->point);
+    memcpy(f->penalties, t->params.penalties, t->params.penalty_count * sizeof *f->penalties);
+    qsort(f->penalties, t->params.penalty_count, sizeof *f->penalties, by_value);
+    const mr_fit_task loss = mr_train_loss_task(t, &f->trial), most = mr_train_larger(&f->task, &loss);
+    int status = take_memory(f);
+    return status ? status : mr_fit_crew_create(&f->crew, &most, t->params.threads);
+}
+
+static void end(linear_fit *f) {
+    mr_fit_crew_destroy(&f->crew);
+    mr_lbfgs_fini(&f->search);
+    mr_npy_free(&f->trial.layer[0]);
+    mr_free(f->point.weights);
+    mr_free(f->nodes);
+    mr_free(f->best);
+    mr_free(f->folded);
+    mr_free(f->search_state);
+    mr_free(f);
+}
+
+int mr_train_linear(mr_training *training) {
+    linear_fit *f = mr_calloc(1, sizeof *f);
+    if (!f)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a fit");
+    f->training = training;
+    int status = begin(f);
+    if (!status)
+        status = fit_path(f);
+    if (!status)
+        status = fold(f, f->best, f->count.temperature, &training->made->trained);
+    end(f);
+    return status;
+}

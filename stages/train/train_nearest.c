@@ -1,0 +1,105 @@
+/* Prototypes and neighbors: classes by distance. Of two vectors the nearer one to x, features scaled by `factor`, is that
+ * with the larger sum of x v factor^2 - |v factor|^2 / 2, since |x - v|^2 = |x|^2 - 2 x v + |v|^2. So distances are a
+ * matrix's product, and the scaler is folded into it. */
+#include <math.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+#include "stages/train/train_kinds.h"
+#include "stages/train/train_loss.h"
+
+/* Puts a vector in place of its row of weights, and its bias behind. */
+static void fold_vector(const double *factor, size_t width, double *vector, double *bias) {
+    double squares = 0.0;
+    for (size_t k = 0; k < width; k++) {
+        double scaled = factor ? factor[k] * factor[k] : 1.0;
+        squares += vector[k] * vector[k] * scaled;
+        vector[k] *= scaled;
+    }
+    *bias = -0.5 * squares;
+}
+
+/* ---- prototypes -------------------------------------------------------------------------------------------------------- */
+
+/* parameters: classes x width means, then the biases. */
+static int find_means(const mr_training *t, double *parameters) {
+    const size_t width = t->given.width, classes = t->given.class_count;
+    size_t *count = mr_calloc(classes, sizeof *count);
+    if (!count)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for %zu classes", classes);
+    for (size_t i = 0; i < t->train_count; i++) {
+        const size_t class = (size_t)t->given.classes[t->train[i]];
+        const float *x = t->given.features + t->train[i] * t->given.stride;
+        count[class]++;
+        for (size_t k = 0; k < width; k++)
+            parameters[class * width + k] += (double)x[k];
+    }
+    for (size_t j = 0; j < classes; j++) {
+        for (size_t k = 0; k < width; k++)
+            parameters[j * width + k] /= (double)count[j];
+        fold_vector(t->factor, width, parameters + j * width, parameters + classes * width + j);
+    }
+    mr_free(count);
+    return MR_OK;
+}
+
+int mr_train_prototypes(mr_training *t) {
+    const size_t width = t->given.width, classes = t->given.class_count;
+    mr_matrix_f32 *layer = &t->made->trained.layer[0];
+    double *parameters = mr_calloc(classes * (width + 1), sizeof *parameters), temperature = 1.0;
+    int status = parameters ? find_means(t, parameters)
+                            : mr_fail(MR_ERROR_MEMORY, "no memory for %zu prototypes", classes);
+    if (!status)
+        status = mr_train_layer(layer, parameters, classes, width, 1.0);
+    if (!status)
+        status = mr_train_temperature(t, &t->made->trained, &temperature);
+    if (!status && temperature != 1.0) {
+        mr_npy_free(layer);
+        status = mr_train_layer(layer, parameters, classes, width, temperature);
+    }
+    mr_free(parameters);
+    return status;
+}
+
+/* ---- neighbors --------------------------------------------------------------------------------------------------------- */
+
+static void keep_rows(mr_training *t, double *vector) {
+    mr_trained *trained = &t->made->trained;
+    const size_t width = t->given.width;
+    float *to = trained->layer[0].data;
+    for (size_t i = 0; i < t->train_count; i++) {
+        const float *x = t->given.features + t->train[i] * t->given.stride;
+        for (size_t k = 0; k < width; k++)
+            vector[k] = (double)x[k];
+        fold_vector(t->factor, width, vector, &vector[width]);
+        for (size_t k = 0; k <= width; k++)
+            *to++ = (float)vector[k];
+        trained->vector_classes[i] = t->given.classes[t->train[i]];
+    }
+}
+
+int mr_train_neighbors(mr_training *t) {
+    mr_trained *trained = &t->made->trained;
+    const size_t width = t->given.width, numbers = t->train_count * (width + 1);
+    if (t->params.k > t->train_count)
+        return mr_fail(MR_ERROR_USAGE, "there are %zu training rows, which is fewer than k = %zu neighbours",
+                       t->train_count, t->params.k);
+    if (numbers > MR_NPY_MAX_BYTES / sizeof(float) || t->train_count > 1 << 24)
+        return mr_fail(MR_ERROR_DATA, "%zu rows of %zu features are too many to keep: neighbors may take %d MiB and %d "
+                                      "rows; take fewer rows or another kind", t->train_count, width,
+                       MR_NPY_MAX_BYTES >> 20, 1 << 24);
+    double *vector = mr_alloc((width + 1) * sizeof *vector);
+    trained->layer[0] = (mr_matrix_f32){t->train_count, width + 1,
+                                        mr_alloc_aligned(64, mr_aligned_bytes(numbers * sizeof(float)))};
+    trained->vector_classes = mr_alloc(t->train_count * sizeof *trained->vector_classes);
+    trained->k = t->made->card.k = t->params.k;
+    t->made->card.vectors = t->train_count;
+    if (!vector || !trained->layer[0].data || !trained->vector_classes) {
+        mr_free(vector);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for %zu rows", t->train_count);
+    }
+    keep_rows(t, vector);
+    mr_free(vector);
+    return MR_OK;
+}

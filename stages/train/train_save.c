@@ -1,0 +1,334 @@
+/* Writes a classifier's folder (stages/model/classifier.h). */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yajl/yajl_tree.h>
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/memory.h"
+#include "engine/base/sha256.h"
+#include "engine/base/sized.h"
+#include "millrace/status.h"
+#include "millrace/version.h"
+#include "stages/model/classifier.h"
+
+enum { MOST_FILES = MR_TRAINED_LAYERS + 3, NAME = 16, OLD = 32 };
+
+/* A folder on its way out. */
+typedef struct saving {
+    const mr_classifier *classifier;
+    const mr_head_notes *notes;
+    char folder[MR_HEAD_PATH]; /* the temporary one */
+    char path[MR_HEAD_PATH + NAME];
+    size_t count;
+    char file[MOST_FILES][NAME], digest[MOST_FILES][MR_SHA256_TEXT];
+} saving;
+
+/* ---- the card -------------------------------------------------------------------------------------------------------- */
+
+static void write_real(yajl_gen json, const char *key, double value) {
+    char text[40];
+    snprintf(text, sizeof text, "%.15g", value);
+    if (strtod(text, NULL) != value)
+        snprintf(text, sizeof text, "%.17g", value);
+    mr_json_key(json, key);
+    if (isfinite(value))
+        yajl_gen_number(json, text, strlen(text));
+    else
+        yajl_gen_null(json);
+}
+
+static void write_tried(yajl_gen json, const mr_classifier_card *card) {
+    mr_json_open_array(json, "tried");
+    for (size_t i = 0; i < card->tried_count; i++) {
+        mr_json_open_map(json, NULL);
+        write_real(json, "c", card->tried[i].c);
+        write_real(json, "objective", card->tried[i].objective);
+        write_real(json, "validation", card->tried[i].validation);
+        mr_json_integer(json, "steps", card->tried[i].steps);
+        mr_json_text(json, "end", card->tried[i].end);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+    mr_json_integer(json, "chosen", (int64_t)card->chosen);
+}
+
+static void write_shape(yajl_gen json, const mr_classifier *classifier) {
+    const mr_classifier_card *card = &classifier->card;
+    char seed[24];
+    mr_json_text(json, "kind", mr_classifier_kind_name(card->kind));
+    mr_json_text(json, "activation", mr_classifier_activation(&classifier->trained));
+    mr_json_integer(json, "width", (int64_t)card->width);
+    mr_json_integer(json, "classes", (int64_t)card->class_count);
+    if (card->layer_count) {
+        mr_json_open_array(json, "units");
+        for (size_t l = 0; l < card->layer_count; l++)
+            mr_json_integer(json, NULL, (int64_t)card->units[l]);
+        yajl_gen_array_close(json);
+    }
+    if (card->k) {
+        mr_json_integer(json, "k", (int64_t)card->k);
+        mr_json_integer(json, "vectors", (int64_t)card->vectors);
+    }
+    mr_json_bool(json, "doubles", card->doubles);
+    mr_json_bool(json, "balanced", card->balanced);
+    mr_json_bool(json, "standardised", card->standardised);
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)card->seed);
+    mr_json_text(json, "seed", seed); /* JSON's numbers hold 53 bits */
+    mr_json_open_map(json, "rows");
+    mr_json_integer(json, "train", (int64_t)card->train_rows);
+    mr_json_integer(json, "validation", (int64_t)card->validation_rows);
+    mr_json_integer(json, "test", (int64_t)card->test_rows);
+    yajl_gen_map_close(json);
+    mr_json_integer(json, "constant_features", (int64_t)card->constant_features);
+}
+
+static void write_notes(yajl_gen json, const mr_head_notes *notes) {
+    const char *const names[] = {"pipeline", "stages", "digest", "tensor", "split"};
+    const char *const texts[] = {notes->pipeline, notes->stages, notes->digest, notes->tensor, notes->split};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (texts[i] && *texts[i])
+            mr_json_text(json, names[i], texts[i]);
+    mr_json_key(json, "figures");
+    if (notes->figures && *notes->figures) /* a whole value, which is written as it is */
+        yajl_gen_number(json, notes->figures, strlen(notes->figures));
+    else
+        yajl_gen_null(json);
+}
+
+static void write_members(yajl_gen json, const saving *s) {
+    const mr_classifier_card *card = &s->classifier->card;
+    mr_json_integer(json, "format", MR_HEAD_FORMAT);
+    mr_json_text(json, "version", MILLRACE_VERSION);
+    write_shape(json, s->classifier);
+    write_tried(json, card);
+    mr_json_open_array(json, "warnings");
+    for (size_t i = 0; i < card->warning_count; i++)
+        mr_json_text(json, NULL, card->warnings[i]);
+    yajl_gen_array_close(json);
+    write_notes(json, s->notes);
+    mr_json_open_map(json, "files");
+    for (size_t i = 0; i < s->count; i++)
+        mr_json_text(json, s->file[i], s->digest[i]);
+    yajl_gen_map_close(json);
+}
+
+static int write_bytes(const char *path, const void *bytes, size_t count) {
+    FILE *file = fopen(path, "wbxe");
+    bool written = file && fwrite(bytes, 1, count, file) == count && !fflush(file) && !fsync(fileno(file));
+    int status = written ? MR_OK : mr_file_fail("write to", path);
+    if (file && fclose(file) && !status)
+        status = mr_file_fail("write to", path);
+    return status;
+}
+
+static void set_path(saving *s, const char *file) {
+    snprintf(s->path, sizeof s->path, "%s/%s", s->folder, file);
+}
+
+static int write_card(saving *s) {
+    const unsigned char *text = NULL;
+    size_t bytes = 0;
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    write_members(json, s);
+    yajl_gen_map_close(json);
+    yajl_gen_get_buf(json, &text, &bytes);
+    set_path(s, "head.json");
+    int status = write_bytes(s->path, text, bytes);
+    yajl_gen_free(json);
+    return status;
+}
+
+/* ---- the other files --------------------------------------------------------------------------------------------------- */
+
+static int add_file(saving *s, const char *name) {
+    snprintf(s->file[s->count], NAME, "%s", name);
+    return mr_sha256_file(s->path, s->digest[s->count++]);
+}
+
+static int write_labels(saving *s) {
+    const mr_classifier_card *card = &s->classifier->card;
+    size_t bytes = 0;
+    for (size_t i = 0; i < card->class_count; i++)
+        bytes += strlen(card->class_names[i]) + 1;
+    char *text = mr_alloc(bytes + 1), *at = text;
+    if (!text)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for %zu labels", card->class_count);
+    for (size_t i = 0; i < card->class_count; i++)
+        at += sprintf(at, "%s\n", card->class_names[i]);
+    set_path(s, "labels.txt");
+    int status = write_bytes(s->path, text, bytes);
+    mr_free(text);
+    return status ? status : add_file(s, "labels.txt");
+}
+
+static int write_vector_classes(const mr_trained *trained, const char *path) {
+    const size_t count = trained->layer[0].rows;
+    float *classes = mr_alloc(count * sizeof *classes);
+    if (!classes)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for %zu classes", count);
+    for (size_t i = 0; i < count; i++)
+        classes[i] = (float)trained->vector_classes[i];
+    int status = mr_npy_write(path, &(mr_matrix_f32){count, 1, classes});
+    mr_free(classes);
+    return status;
+}
+
+static int write_arrays(saving *s) {
+    const mr_trained *trained = &s->classifier->trained;
+    char text[NAME];
+    const char *name;
+    int status = MR_OK;
+    for (size_t i = 0; !status && (name = mr_classifier_file(trained, i, text)); i++) {
+        set_path(s, name);
+        status = i < trained->layers ? mr_npy_write(s->path, &trained->layer[i])
+                                     : write_vector_classes(trained, s->path);
+        if (!status)
+            status = add_file(s, name);
+    }
+    return status;
+}
+
+/* ---- the folder ---------------------------------------------------------------------------------------------------------- */
+
+static int sync_folder(const char *folder) {
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int status = fd < 0 || (fsync(fd) && errno != EINVAL) ? mr_file_fail("write to", folder) : MR_OK;
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+/* The folder that holds `path`. */
+static void parent_of(const char *path, char parent[MR_HEAD_PATH]) {
+    snprintf(parent, MR_HEAD_PATH, "%s", path);
+    char *slash = strrchr(parent, '/');
+    if (!slash)
+        snprintf(parent, MR_HEAD_PATH, ".");
+    else
+        slash[slash == parent] = 0;
+}
+
+/* Removes a folder of plain files. */
+static void remove_folder(const char *folder) {
+    char path[MR_HEAD_PATH + NAME_MAX + 2];
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        unlink(path); /* fails for "." and ".." */
+    }
+    if (dir)
+        closedir(dir);
+    rmdir(folder);
+}
+
+/* Only a head folder is replaced: it has a card. */
+static int check_target(const char *target, bool *there) {
+    char path[MR_HEAD_PATH + NAME];
+    struct stat facts;
+    *there = !lstat(target, &facts);
+    if (!*there)
+        return errno == ENOENT ? MR_OK : mr_file_fail("look at", target);
+    snprintf(path, sizeof path, "%s/head.json", target);
+    if (!S_ISDIR(facts.st_mode))
+        return mr_fail(MR_ERROR_IO, "%s is there and is not a folder: remove it or take another name", target);
+    if (!access(path, F_OK) || !rmdir(target)) {
+        *there = !access(target, F_OK);
+        return MR_OK;
+    }
+    return mr_fail(MR_ERROR_IO, "%s is there, and is neither empty nor the folder of a classifier (it has no head.json): "
+                                "take another name", target);
+}
+
+/* Puts the folder into its place. One that is there is moved aside first, and back if that fails. */
+static int put(const saving *s, const char *target) {
+    char aside[MR_HEAD_PATH + OLD], parent[MR_HEAD_PATH];
+    bool there;
+    snprintf(aside, sizeof aside, "%s.old", s->folder);
+    int status = check_target(target, &there);
+    if (!status && there && rename(target, aside))
+        status = mr_file_fail("replace", target);
+    if (!status && rename(s->folder, target)) {
+        status = mr_file_fail("make", target);
+        if (there)
+            rename(aside, target);
+    } else if (!status && there)
+        remove_folder(aside);
+    parent_of(target, parent);
+    return status ? status : sync_folder(parent);
+}
+
+static int check_figures(const char *figures) {
+    char wrong[128] = "";
+    yajl_val value = figures && *figures ? yajl_tree_parse(figures, wrong, sizeof wrong) : NULL;
+    if (!value && figures && *figures)
+        return mr_fail(MR_ERROR_USAGE, "the figures of a classifier are not JSON: %s", wrong);
+    yajl_tree_free(value);
+    return MR_OK;
+}
+
+static int name_temporary(saving *s, const char *target) {
+    size_t length = strlen(target);
+    while (length > 1 && target[length - 1] == '/')
+        length--;
+    if (!length || length + OLD >= sizeof s->folder)
+        return mr_fail(MR_ERROR_USAGE, "a classifier cannot be saved as \"%.60s\"", target);
+    snprintf(s->folder, sizeof s->folder, "%.*s.part.XXXXXX", (int)length, target);
+    return MR_OK;
+}
+
+static int fill(saving *s) {
+    if (!mkdtemp(s->folder))
+        return mr_file_fail("make", s->folder);
+    int status = chmod(s->folder, 0755) ? mr_file_fail("make", s->folder) : write_labels(s);
+    if (!status)
+        status = write_arrays(s);
+    if (!status)
+        status = write_card(s);
+    return status ? status : sync_folder(s->folder);
+}
+
+static int save(const mr_classifier *classifier, const char *folder, const mr_head_notes *notes) {
+    saving s = {.classifier = classifier, .notes = notes};
+    char target[MR_HEAD_PATH];
+    bool there;
+    int status = check_figures(notes->figures);
+    if (!status)
+        status = name_temporary(&s, folder);
+    if (status)
+        return status;
+    snprintf(target, sizeof target, "%.*s", (int)(strlen(s.folder) - strlen(".part.XXXXXX")), s.folder);
+    status = check_target(target, &there);
+    if (status)
+        return status;
+    status = fill(&s);
+    if (!status)
+        status = put(&s, target);
+    if (status) {
+        int error = errno;
+        remove_folder(s.folder);
+        errno = error;
+    }
+    return status;
+}
+
+int mr_classifier_save_sized(const mr_classifier *classifier, const char *folder, const mr_head_notes *notes,
+                             size_t notes_bytes) {
+    mr_head_notes own = {0};
+    int status = MR_OK;
+    if (notes)
+        status = mr_sized_copy(&own, sizeof own, notes, notes_bytes, MR_SIZE_THROUGH(mr_head_notes, figures),
+                               "mr_head_notes");
+    return status ? status : save(classifier, folder, &own);
+}

@@ -1,0 +1,28 @@
+/* The file that a fit continues from. It is written whole or not at all; whatever it holds is of one moment, so a fit
+ * that continues makes the bits that it would have made.
+ *
+ *     8 bytes "MRFIT 1\n"; 32 of the digest of rows and parameters; the pieces; XXH3 of all that, 8 bytes
+ *
+ * One thread at a time. Errors: MR_ERROR_IO, MR_ERROR_PERMISSION, MR_ERROR_MEMORY; MR_ERROR_DATA: a file that is not the
+ * state of this fit. */
+#ifndef MILLRACE_STAGES_TRAIN_TRAIN_STATE_H
+#define MILLRACE_STAGES_TRAIN_TRAIN_STATE_H
+
+#include "stages/train/training.h"
+
+/* A piece of the state; the pieces of a fit are always the same in number and size. */
+typedef struct mr_state_piece {
+    void *data;
+    size_t bytes;
+} mr_state_piece;
+/* Reads the state into the pieces. *found: there was one, and the program wants to continue. */
+int mr_state_read(const mr_training *training, const mr_state_piece *pieces, size_t count, bool *found);
+/* Whether it is time to write it. */
+bool mr_state_is_due(const mr_training *training);
+int mr_state_write(mr_training *training, const mr_state_piece *pieces, size_t count);
+/* At the end of a fit. */
+void mr_state_remove(const mr_training *training);
+/* The digest of a fit's rows and parameters, that the file of state must be of. */
+int mr_state_digest(mr_training *training);
+
+#endif

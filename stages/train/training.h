@@ -1,0 +1,39 @@
+/* Fitting classifiers (millrace/classifier.h): the rows and parameters of one fit, and what all kinds do with them.
+ *
+ * mr_training_begin checks rows and parameters, lists the training and validation rows in the order of the caller's rows,
+ * and measures the scaler. A kind's fit then fills training->made. One thread at a time; threads that sum are those of
+ * kernels/fit/fit_crew.h. */
+#ifndef MILLRACE_STAGES_TRAIN_TRAINING_H
+#define MILLRACE_STAGES_TRAIN_TRAINING_H
+
+#include "kernels/fit/fit_scaler.h"
+#include "stages/model/classifier.h"
+
+enum { MR_TRAIN_THREADS = 64 };
+
+typedef struct mr_training {
+    mr_labelled_rows given;
+    mr_fit_params params;
+    mr_classifier *made;          /* its card is filled along the way */
+    uint32_t *train, *validation; /* rows */
+    size_t train_count, validation_count;
+    double *weights;              /* of each row; NULL: 1 */
+    double total;                 /* of the training rows' weights */
+    double *mean, *factor;        /* of each feature; NULL: not standardised */
+    size_t warning_room;
+    int64_t written_ns;           /* when the state was written last */
+    char problem[33];             /* digest of rows and parameters, for the file of state; "" without */
+} mr_training;
+
+/* The structs as the program gave them. */
+int mr_training_begin(mr_training *training, const mr_labelled_rows *rows, const mr_fit_params *params);
+/* Drops `made`, too, unless it was taken. */
+void mr_training_end(mr_training *training);
+/* Rows as kernels/fit reads them: for training, with weights, or for validation. */
+mr_fit_rows mr_training_rows(const mr_training *training, bool validation);
+/* Adds to the card's warnings, and tells the program. */
+int mr_training_warn(mr_training *training, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Tells the program how far the fit is: MR_ERROR_CANCELLED if it answers that. */
+int mr_training_report(const mr_training *training, const mr_fit_progress *progress);
+
+#endif
