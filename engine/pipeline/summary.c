@@ -240,7 +240,11 @@ static mr_summary *create(const mr_plan *plan, size_t sources) {
     made->stages = mr_calloc(plan->vertex_count + 1, sizeof *made->stages);
     made->cuts = mr_calloc(2 * plan->cut_count + 1, sizeof *made->cuts);
     made->devices = mr_calloc(plan->device_count, sizeof *made->devices);
-    if (!made->sources || (mr_plan_changes(plan) && !made->stays) || !made->stages || !made->cuts || !made->devices)
+    made->forced = mr_calloc(plan->vertex_count + 1, sizeof *made->forced);
+    for (size_t v = 0; v < plan->vertex_count && made->forced; v++)
+        if (plan->vertices[v].forced)
+            made->forced[made->forced_count++] = (mr_forced_summary){plan->vertices[v].id, plan->vertices[v].note};
+    if (!made->sources || (mr_plan_changes(plan) && !made->stays) || !made->stages || !made->cuts || !made->devices || !made->forced)
         mr_summary_destroy(&made);
     return made;
 }
@@ -281,6 +285,7 @@ void mr_summary_destroy(mr_summary **summary) {
     mr_free((*summary)->stages);
     mr_free((*summary)->cuts);
     mr_free((*summary)->devices);
+    mr_free((*summary)->forced);
     mr_free((*summary)->lines);
     mr_free(*summary);
     *summary = NULL;

@@ -188,6 +188,7 @@ typedef struct mr_plan_vertex {
     const char *device_reason;      /* why, if the YAML left a choice to the planner; else NULL */
     const char *remark;             /* how it behaves otherwise there than expected, and why; NULL: it does not */
     const char *note;               /* the same on any device (mr_negotiation.remark); NULL: it does not */
+    bool forced;                    /* the note is of a difference that the author has overruled */
     size_t device_count;            /* at least 1; more: frames are spread over them */
     const int *devices;             /* in plan->devices */
     int turn;                       /* several devices: that many frames in a row go to the same one */

@@ -29,14 +29,15 @@ static const mr_option untagged_fields[] = {
     MR_OPTIONS_END};
 
 const mr_option mr_decode_options[] = {
-    {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
+    {.name = "threads", .neutral = true, .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
      .help = "decoding threads of one source; auto: with a single source one more than there are workers, with "
              "several one each; if the source is live or has a deadline they share each picture, since one that is "
              "decoded beside others would wait for these to come. Of still pictures on the processors so many are "
              "decoded at once by the workers, without threads of their own"},
-    {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
+    {.name = "skip", .neutral = true, .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none",
+     .choices = skip_choices,
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
-    {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
+    {.name = "damaged", .neutral = true, .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
      .help = "drop pictures that the decoder had to patch up, or that are made of others that are wrong or missing, "
              "counted as corrupt, or keep them; mark: keep them, with `damaged` in their records. Samples that a still "
@@ -48,12 +49,12 @@ const mr_option mr_decode_options[] = {
     {.name = "untagged", .kind = MR_OPTION_MAP, .offset = FIELD(untagged), .fields = untagged_fields,
      .brief = "matrix",
      .help = "colour matrix and range of streams that do not declare them; streams that do keep their own"},
-    {.name = "hardware", .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
+    {.name = "hardware", .neutral = true, .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
      .choices = mr_hardware_choices,
      .help = "on a CUDA device, decode with NVDEC if it supports the stream, else by software; off: "
              "all by software; require: sources that NVDEC cannot decode fail. Pictures end up in the device's "
              "memory in any case"},
-    {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
+    {.name = "max_pixels", .neutral = true, .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
      .max = 2147483647, .unit = "px", .help = "packets with larger pictures count as corrupt"},
     MR_OPTIONS_END};
 

@@ -9,10 +9,12 @@
 #include "stages/download.h"
 #include "stages/list.h"
 #include "stages/model/head.h"
+#include "stages/model/lineage.h"
 #include "stages/model/vote.h"
 
 typedef struct options {
-    const char *weights, *labels, *tensor;
+    const char *head, *weights, *labels, *tensor;
+    bool force;
     int activation;
     int64_t top_k, window;
     double threshold;
@@ -24,6 +26,21 @@ typedef struct state {
     mr_vote *vote; /* over the window; NULL: each frame for itself */
 } state;
 
+/* Whether the input is a vector for weights, and not logits. */
+static bool has_weights(const options *o) {
+    return o->head || o->weights;
+}
+
+static mr_activation activation_of(const options *o, const mr_head *head) {
+    return head->classifier ? head->classifier->trained.activation : (mr_activation)o->activation;
+}
+
+/* A classifier that takes more than a product; NULL: none. */
+static const mr_trained *beyond_product(const mr_head *head) {
+    const mr_trained *trained = head->classifier ? &head->classifier->trained : NULL;
+    return trained && !mr_trained_is_linear(trained) ? trained : NULL;
+}
+
 /* The scratch memory of one call, in one buffer. */
 typedef struct scratch {
     mr_buffer *buffer;
@@ -31,6 +48,7 @@ typedef struct scratch {
     float *gathered; /* batch x features */
     float *logits;   /* batch x classes */
     uint8_t *best;   /* batch x best_bytes */
+    float *work;     /* of a classifier that takes more than a product */
 } scratch;
 
 /* The best classes of one frame as the device finds them: how many, their scores, their indices. */
@@ -72,10 +90,13 @@ typedef struct job {
 /* Whether vectors of that length fit the weights, and the labels the classes. */
 static int check_length(const options *o, const mr_head *head, size_t length, const char *from) {
     const mr_matrix_f32 *weights = &head->weights;
+    if (o->head && weights->columns != length + 1)
+        return mr_fail(MR_ERROR_CONFIG, "the classifier in %s takes vectors of %zu numbers, but %s gives %zu", o->head,
+                       weights->columns - 1, from, length);
     if (o->weights && weights->columns != length + 1)
         return mr_fail(MR_ERROR_CONFIG, "%s is %zux%zu, for vectors of %zu numbers and a bias, but %s gives %zu",
                        o->weights, weights->rows, weights->columns, weights->columns - 1, from, length);
-    size_t classes = o->weights ? weights->rows : length;
+    size_t classes = has_weights(o) ? weights->rows : length;
     if (o->labels && head->labels.count != classes)
         return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, but there are %zu classes", o->labels, head->labels.count,
                        classes);
@@ -137,18 +158,21 @@ static int check(const options *o, const mr_head *head, const mr_format *vector,
     if (o->weights && o->labels && head->labels.count != head->weights.rows)
         return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, but %s has the weights of %zu classes", o->labels,
                        head->labels.count, o->weights, head->weights.rows);
-    *wrong = o->weights ? "weights" : "labels";
+    *wrong = o->head ? "head" : o->weights ? "weights" : "labels";
     return length ? check_length(o, head, length, from) : MR_OK;
 }
 
-static size_t scratch_numbers(const job *j, bool linear, size_t *gathered, size_t *logits) {
-    *gathered = linear && j->batch > 1 ? j->batch * j->length : 0;
-    *logits = linear ? j->batch * j->classes : 0;
-    return *gathered + *logits + j->batch * best_bytes(j->most) / sizeof(float);
+static size_t scratch_numbers(const job *j, const options *o, const mr_head *head, size_t *gathered, size_t *logits) {
+    const bool weights = has_weights(o);
+    const mr_trained *trained = beyond_product(head);
+    *gathered = weights && j->batch > 1 ? j->batch * j->length : 0;
+    *logits = weights ? j->batch * j->classes : 0;
+    return *gathered + *logits + j->batch * best_bytes(j->most) / sizeof(float) +
+           (trained ? mr_trained_scratch(trained, j->batch) : 0);
 }
 
 static job job_of(const options *o, const mr_head *head, size_t length, size_t batch) {
-    size_t classes = o->weights ? head->weights.rows : length;
+    size_t classes = has_weights(o) ? head->weights.rows : length;
     size_t most = (size_t)o->top_k < classes ? (size_t)o->top_k : classes;
     return (job){.length = length, .classes = classes, .most = most, .batch = batch};
 }
@@ -156,16 +180,16 @@ static job job_of(const options *o, const mr_head *head, size_t length, size_t b
 /* The weights give the length of vectors; without weights, the input does. */
 static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format *vector) {
     const options *o = n->options;
-    size_t length = o->weights ? head->weights.columns - 1 : mr_vector_length(vector), gathered, logits;
+    size_t length = has_weights(o) ? head->weights.columns - 1 : mr_vector_length(vector), gathered, logits;
     const job j = job_of(o, head, length, (size_t)(n->gathers > 1 ? n->gathers : n->batch));
-    n->scratch_bytes = length ? scratch_numbers(&j, o->weights != NULL, &gathered, &logits) * sizeof(float) : 0;
+    n->scratch_bytes = length ? scratch_numbers(&j, o, head, &gathered, &logits) * sizeof(float) : 0;
     mr_download_plan(n, best_bytes(length ? j.most : (size_t)o->top_k));
 }
 
 /* On a GPU: the vectors of a batch are gathered by one copy, the product is one call with the bias before it, the best
  * of up to 32 frames are one launch, and all go home by one copy. */
 static void count_work(mr_negotiation *n, const mr_head *head) {
-    bool linear = ((const options *)n->options)->weights;
+    bool linear = has_weights(n->options);
     n->work.launches = (n->batch + 31) / 32 + 1 + (linear ? 2 : 0) + (linear && n->batch > 1);
     if (!linear)
         return;
@@ -173,9 +197,84 @@ static void count_work(mr_negotiation *n, const mr_head *head) {
     n->work.f32_operations = 2 * (double)head->weights.rows * (double)head->weights.columns;
 }
 
+static void plan_work(mr_negotiation *n, const options *o, const mr_head *head, const mr_format *vector) {
+    plan_scratch(n, head, vector);
+    if (has_weights(o)) {
+        n->stream_bytes[0] = mr_cublas_workspace_bytes(0);
+        n->stream_bytes[1] = mr_cublas_workspace_bytes(90);
+    }
+    n->constant_bytes = has_weights(o) ? head->weights.rows * head->weights.columns * sizeof(float) : 0;
+    count_work(n, head);
+}
+
+/* What a head brings may not be given a second time. */
+static int check_given(mr_negotiation *n, const options *o) {
+    static const char *const brought[] = {"weights", "labels", "activation"};
+    for (size_t i = 0; o->head && i < sizeof brought / sizeof *brought; i++)
+        if (mr_is_given(n, brought[i]))
+            return mr_refuse(n, brought[i], "a head brings its own %s: leave out one of the two", brought[i]);
+    if (o->force && !o->head)
+        return mr_refuse(n, "force", "force is about a head, and there is none");
+    return MR_OK;
+}
+
+/* The classifier was fitted to vectors that other stages made: refused, or, if that is overruled, remarked. */
+static int differ(mr_negotiation *n, const options *o, const char *what) {
+    if (!o->force)
+        return mr_refuse(n, "head", "the classifier in %s was trained on vectors of another pipeline: %s; train it with this "
+                                    "one, or overrule it by force: true", o->head, what);
+    mr_remark(n, "forced: the classifier in %s was trained on vectors of another pipeline: %s", o->head, what);
+    n->forced = true;
+    return MR_OK;
+}
+
+/* Whether the stages before it are those that made the vectors which the classifier was fitted to. */
+static int check_lineage(mr_negotiation *n, const options *o, const mr_classifier_card *card) {
+    char text[MR_LINEAGE_TEXT];
+    mr_lineage here;
+    if (strcmp(card->tensor, o->tensor ? o->tensor : "") != 0 && *card->digest) {
+        snprintf(text, sizeof text, "tensor is \"%s\", and was \"%s\"", o->tensor ? o->tensor : "", card->tensor);
+        return differ(n, o, text);
+    }
+    if (!*card->digest) {
+        mr_remark(n, "the classifier in %s does not say which pipeline made the vectors that it was trained on", o->head);
+        return MR_OK;
+    }
+    int status = mr_planned_lineage(n, 0, &here);
+    if (status)
+        return mr_refuse_status(n, status, "head", "%s", mr_message());
+    if (strcmp(here.digest, card->digest) == 0)
+        return MR_OK;
+    mr_lineage_difference(card->stages, here.stages, text);
+    return differ(n, o, *card->stages && *text ? text : "its digest is another");
+}
+
+static int check_length_of(mr_negotiation *n, const options *o, const mr_head *head, const mr_format *vector) {
+    const char *wrong = NULL;
+    int status = check(o, head, vector, n->inputs[0].from, &wrong);
+    return status ? mr_refuse(n, wrong, "%s", mr_message()) : MR_OK;
+}
+
+/* The head is opened whole: its files must be those that its card was written with. */
+static int check_head(mr_negotiation *n, const options *o, const mr_format *vector) {
+    mr_head *head;
+    int status = mr_head_open(&head, o->head, NULL, NULL);
+    if (status)
+        return mr_refuse_status(n, status, "head", "%s", mr_message());
+    status = check_length_of(n, o, head, vector);
+    if (!status)
+        status = check_lineage(n, o, mr_classifier_card_of(head->classifier));
+    if (!status) {
+        plan_work(n, o, head, vector);
+        if (beyond_product(head))
+            mr_leave_uncounted(n, "a classifier that takes more than a product");
+    }
+    mr_head_close(&head);
+    return status;
+}
+
 static int check_files(mr_negotiation *n, const options *o, const mr_format *vector) {
     mr_head head = {0}; /* without the numbers */
-    const char *wrong = NULL;
     int status = o->weights ? mr_npy_look(o->weights, &head.weights) : MR_OK;
     if (status)
         mr_refuse_status(n, status, "weights", "%s", mr_message());
@@ -183,19 +282,12 @@ static int check_files(mr_negotiation *n, const options *o, const mr_format *vec
     if (labels)
         mr_refuse_status(n, labels, "labels", "%s", mr_message());
     status = status ? status : labels;
-    if (!status && (status = check(o, &head, vector, n->inputs[0].from, &wrong)))
-        mr_refuse(n, wrong, "%s", mr_message());
+    if (!status)
+        status = check_length_of(n, o, &head, vector);
     mr_labels_free(&head.labels);
-    if (status)
-        return status;
-    plan_scratch(n, &head, vector);
-    if (o->weights) {
-        n->stream_bytes[0] = mr_cublas_workspace_bytes(0);
-        n->stream_bytes[1] = mr_cublas_workspace_bytes(90);
-    }
-    n->constant_bytes = o->weights ? head.weights.rows * head.weights.columns * sizeof(float) : 0;
-    count_work(n, &head);
-    return MR_OK;
+    if (!status)
+        plan_work(n, o, &head, vector);
+    return status;
 }
 
 static int negotiate(mr_negotiation *n) {
@@ -210,23 +302,42 @@ static int negotiate(mr_negotiation *n) {
                          "window counts the frames of one source, batch mixes those of several; keep one of them");
     finding of = foresee_vector(o, &n->inputs[0], &vector);
     /* What several frames share is the weights. A frame that cannot be classified must not take others with it. */
-    if (!o->weights || o->window > 1 || !mr_vector_length(&vector))
+    if (!has_weights(o) || o->window > 1 || !mr_vector_length(&vector))
         n->gathers = 1;
     if (of == NOTHING)
         return refuse_nothing(n, o);
     if (of == FOUND && vector.dtype && vector.dtype != MR_DTYPE_F32)
         return mr_refuse(n, o->tensor ? "tensor" : NULL, "%s gives a %s, but only f32 can be classified",
                          n->inputs[0].from, mr_format_print(&vector, text, sizeof text));
-    int status = n->offline ? MR_OK : check_files(n, o, of == FOUND ? &vector : &(mr_format){0});
+    const mr_format *length = of == FOUND ? &vector : &(mr_format){0};
+    int status = check_given(n, o);
+    if (!status && !n->offline)
+        status = o->head ? check_head(n, o, length) : check_files(n, o, length);
     return status ? status : mr_promise_result(n, 0, MR_RESULT_CLASSES, NULL, NULL);
+}
+
+/* Perceptrons and neighbors are computed on the processors; a product is, on any device. */
+static int check_device(const void *own, const char *device) {
+    const options *o = own;
+    mr_head *head;
+    if (!o->head || strncmp(device, "cuda", 4) != 0)
+        return MR_OK;
+    int status = mr_head_open(&head, o->head, NULL, NULL);
+    if (status)
+        return status;
+    if (beyond_product(head))
+        status = mr_fail(MR_ERROR_CONFIG, "classifiers of the kind %s run on the processors: device: cpu",
+                         mr_classifier_kind_name(head->classifier->trained.kind));
+    mr_head_close(&head);
+    return status;
 }
 
 static int open_stage(mr_stage *self) {
     const options *o = self->options;
     state *s = self->state;
-    int status = mr_head_open(&s->head, o->weights, o->labels);
+    int status = mr_head_open(&s->head, o->head, o->weights, o->labels);
     const mr_matrix_f32 *weights = status ? NULL : &s->head->weights;
-    if (!status && o->weights && self->device->type->kind == MR_DEVICE_CUDA)
+    if (!status && has_weights(o) && self->device->type->kind == MR_DEVICE_CUDA)
         status = mr_resident_create(&s->weights, weights->data, weights->rows * weights->columns * sizeof(float));
     if (!status && o->window > 1)
         status = mr_vote_create(&s->vote, (size_t)o->window);
@@ -297,13 +408,15 @@ static void publish(const void *context, mr_result *result, uint8_t *best, size_
 
 static int take_memory(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
     const options *o = self->options;
+    const state *own = self->state;
     size_t gathered, logits;
-    int status = mr_io_scratch(io, scratch_numbers(j, o->weights, &gathered, &logits) * sizeof(float), &s->buffer);
+    int status = mr_io_scratch(io, scratch_numbers(j, o, own->head, &gathered, &logits) * sizeof(float), &s->buffer);
     if (status)
         return status;
     s->gathered = (float *)s->buffer->data;
     s->logits = s->gathered + gathered;
     s->best = (uint8_t *)(s->logits + logits);
+    s->work = (float *)(void *)(s->best + j->batch * best_bytes(j->most));
     s->home = (mr_download){.finish = publish, .context = self->state, .each = best_bytes(j->most)};
     return mr_download_begin(&s->home, self, io);
 }
@@ -342,6 +455,12 @@ static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
     const mr_matrix_f32 *matrix = &own->head->weights;
     const void *weights = matrix->data;
     int status = j->batch > 1 ? gather(self, io, j, s->gathered) : MR_OK;
+    const float *src = j->batch > 1 ? s->gathered : j->vector;
+    const mr_trained *trained = beyond_product(own->head);
+    if (trained && !status)
+        return mr_trained_enqueue(mr_io_stream(io), &(mr_trained_work){.trained = trained, .vectors = src,
+                                                                       .stride = j->length, .batch = (int)j->batch,
+                                                                       .scratch = s->work, .logits = s->logits});
     if (!status && own->weights)
         status = mr_resident_get(own->weights, mr_io_stream(io), &weights);
     mr_linear_work work = {.weights = weights,
@@ -352,7 +471,7 @@ static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
                            .inputs = (int)j->length,
                            .batch = (int)j->batch,
                            .alone = self->batch == 1,
-                           .src = j->batch > 1 ? s->gathered : j->vector,
+                           .src = src,
                            .src_stride = j->length,
                            .dst = s->logits,
                            .dst_stride = j->classes};
@@ -362,17 +481,18 @@ static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
 /* Finds the best classes of inputs first, first + 1, ... together. */
 static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t first, size_t count) {
     const options *o = self->options;
+    const mr_activation activation = activation_of(o, ((const state *)self->state)->head);
     mr_top_k_work works[PIECE];
     int status = MR_OK;
     for (size_t i = 0; i < count && !status; i++) {
         uint8_t *best = s->best + (first + i) * best_bytes(j->most);
         vector logits = {.data = s->logits + (first + i) * j->classes};
-        if (!o->weights)
+        if (!has_weights(o))
             status = find_next(self, io, first + i, j->length, &logits);
         works[i] = (mr_top_k_work){.logits = logits.data,
                                    .count = (int)j->classes,
                                    .most = (int)j->most,
-                                   .activation = (mr_activation)o->activation,
+                                   .activation = activation,
                                    .threshold = (float)o->threshold,
                                    .index = indices_in(best, j->most),
                                    .score = scores_in(best),
@@ -404,7 +524,7 @@ static int process(mr_stage *self, mr_io *io) {
     int status = plan_job(self, io, &j);
     if (!status)
         status = take_memory(self, io, &j, &s);
-    if (!status && o->weights)
+    if (!status && has_weights(o))
         status = multiply(self, io, &j, &s);
     for (size_t first = 0; first < count && !status; first += PIECE)
         status = rank(self, io, &j, &s, first, count - first < PIECE ? count - first : PIECE);
@@ -421,6 +541,11 @@ static const char *const activations[] = {"none", "softmax", "sigmoid", NULL};
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
+    {FIELD(head), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "head",
+     .help = "the folder of a classifier that was trained: it has weights, labels and the way to scores, and is refused "
+             "behind other stages than it was trained with"},
+    {FIELD(force), .kind = MR_OPTION_BOOL, .fallback = "false", .neutral = true,
+     .help = "take the head though it was trained with other stages; each summary says so"},
     {FIELD(weights), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-head.npy",
      .help = "a .npy matrix of classes x (features + 1), the bias last; without it the input is taken as logits"},
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/imagenet.txt",
@@ -461,6 +586,7 @@ const mr_stage_type mr_classify_stage = {
     .gathers = GATHERS,
     .streams = true,
     .cuda = true,
+    .check_device = check_device,
     .negotiate = negotiate,
     .open = open_stage,
     .process = process,

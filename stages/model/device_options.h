@@ -32,16 +32,17 @@ const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int ba
     {.name = "runtime", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,                              \
      .offset = offsetof(type, member.runtime), .example = "/usr/lib/libonnxruntime.so",                              \
      .help = "the ONNX Runtime library; if not given, MILLRACE_ONNXRUNTIME's, then the loader's"},                   \
-        {.name = "provider", .kind = MR_OPTION_ENUM, .offset = offsetof(type, member.provider), .fallback = "auto",  \
-         .choices = mr_model_providers,                                                                              \
+        {.name = "provider", .neutral = true, .kind = MR_OPTION_ENUM, .offset = offsetof(type, member.provider),     \
+         .fallback = "auto", .choices = mr_model_providers,                                                          \
          .help = "the part of ONNX Runtime that computes; auto: cuda on CUDA devices, else cpu. tensorrt is faster " \
                  "if its libraries are installed, but its first start takes minutes (engine_cache), and its last "   \
                  "bits differ more"},                                                                                \
-        {.name = "provider_memory", .kind = MR_OPTION_BYTES, .offset = offsetof(type, member.memory_bytes),          \
+        {.name = "provider_memory", .neutral = true, .kind = MR_OPTION_BYTES,                                        \
+         .offset = offsetof(type, member.memory_bytes),                                                              \
          .min = 1, .max = 1LL << 50, .unit = "bytes",                                                                \
          .help = "the most memory of a CUDA device for the provider's weights and workspace (tensorrt: "             \
                  "only for workspace), beside the plan's buffers; if not given, as much as it needs"},               \
-        {.name = "cuda_graph", .kind = MR_OPTION_BOOL, .offset = offsetof(type, member.cuda_graph),                  \
+        {.name = "cuda_graph", .neutral = true, .kind = MR_OPTION_BOOL, .offset = offsetof(type, member.cuda_graph), \
          .fallback = "false",                                                                                        \
          .help = "on CUDA devices, record the network's kernels once and launch them as one: a gain where many short " \
                  "ones follow each other, as with batches of one. It costs a copy of inputs and outputs within the " \

@@ -1,24 +1,27 @@
-/* Weights and labels of a classifier, read once however many instances a stage has.
+/* Weights and labels of a classifier, or its folder, read once however many instances a stage has.
  *
  * Reference-counted and shared in the process by the paths it was read from, as long as one instance has it open. Any
- * thread. Errors are those of npy.h and labels.h. */
+ * thread. Errors are those of npy.h, labels.h and mr_classifier_open. */
 #ifndef MILLRACE_STAGES_MODEL_HEAD_H
 #define MILLRACE_STAGES_MODEL_HEAD_H
 
+#include "stages/model/classifier.h"
 #include "stages/model/labels.h"
 #include "stages/model/npy.h"
 
 typedef struct mr_head {
-    mr_matrix_f32 weights; /* classes x (features + 1), the bias last; empty if there is none */
+    mr_matrix_f32 weights; /* classes x (features + 1), the bias last; empty if there is none. Of a classifier that takes
+                              more than a product only the sizes, and no numbers */
     mr_labels labels;      /* empty if there are none */
+    mr_classifier *classifier; /* of a folder; else NULL */
     /* private */
-    char *weights_path, *labels_path;
+    char *folder_path, *weights_path, *labels_path;
     int references;
     struct mr_head *next;
 } mr_head;
 
-/* Either path may be NULL. */
-int mr_head_open(mr_head **head, const char *weights_path, const char *labels_path);
+/* Any path may be NULL; with a folder the others are. */
+int mr_head_open(mr_head **head, const char *folder, const char *weights_path, const char *labels_path);
 /* Drops *head and sets it to NULL; NULL is allowed. */
 void mr_head_close(mr_head **head);
 

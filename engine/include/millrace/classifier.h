@@ -184,8 +184,8 @@ MR_API const mr_classifier_card *mr_classifier_card_of(const mr_classifier *clas
 /* What the program knows and the fit does not, for the card. NULL: not known. Grows at its end (version.h). */
 typedef struct mr_head_notes {
     const char *pipeline; /* name of the pipeline that makes the vectors */
-    const char *stages;   /* its stages up to the vector, "decode, preprocess, hog" */
-    const char *digest;   /* of these stages, of mr_planned_digest (stage.h); `classify` compares it with its own */
+    const char *stages;   /* its stages up to the vector, as mr_planned_lineage (stage.h) gives them */
+    const char *digest;   /* of that text; `classify` compares it with that of its own pipeline */
     const char *tensor;   /* the name of the vector among the results, if it is one of several */
     const char *split;    /* how the rows were split, in words or as JSON text: "hash of the group, 0.7 0.15 0.15, seed 1" */
     const char *figures;  /* of the test rows: a JSON value */

@@ -336,6 +336,11 @@ typedef struct mr_device_summary {
     uint64_t bytes;           /* most that buffers of pools took there at once */
 } mr_device_summary;
 
+/* A difference that the author has overruled (mr_negotiation.forced): results may be worse than they look. */
+typedef struct mr_forced_summary {
+    const char *stage, *why;
+} mr_forced_summary;
+
 typedef struct mr_summary {
     const char *pipeline;     /* name */
     const char *digest;       /* of its content, in hexadecimal (SHA-256): equal for equal pipelines, whatever their
@@ -366,6 +371,8 @@ typedef struct mr_summary {
                                  not asked, drops what is in flight, or is over */
     size_t most_sources;      /* at a time: sources: {max: N}; 0: none are added or removed */
     mr_source_stay *stays;    /* one for each source; NULL: none are added or removed */
+    size_t forced_count;
+    mr_forced_summary *forced;
 } mr_summary;
 
 /* A consistent-enough picture at any time, exact after the end. The summary refers to strings of the pipeline. */

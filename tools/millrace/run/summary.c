@@ -25,6 +25,8 @@ static void print_head(const mr_summary *summary, FILE *stream) {
         fprintf(stream, " (%.1f a second)", (double)done / summary->wall_s);
     fprintf(stream, "; %.2f s of CPU, peak memory %.0f MiB\n", summary->cpu_s,
             (double)summary->peak_bytes / (1024 * 1024));
+    for (size_t i = 0; i < summary->forced_count; i++)
+        mr_print(stream, "  %s: %s\n", summary->forced[i].stage, summary->forced[i].why);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------------------------- */

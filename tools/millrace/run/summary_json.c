@@ -229,6 +229,16 @@ static void put_run(yajl_gen json, const mr_summary *summary) {
 static void put_head(yajl_gen json, const mr_summary *summary) {
     mr_json_text(json, "pipeline", summary->pipeline);
     mr_json_text(json, "digest", summary->digest);
+    if (!summary->forced_count)
+        return;
+    mr_json_open_array(json, "forced");
+    for (size_t i = 0; i < summary->forced_count; i++) {
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "stage", summary->forced[i].stage);
+        mr_json_text(json, "why", summary->forced[i].why);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
 }
 
 static void put_rest(yajl_gen json, const mr_summary *summary) {

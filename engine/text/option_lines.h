@@ -1,0 +1,15 @@
+/* Options as lines of text, one for each that what a stage computes depends on: "preprocess.size = 224x224".
+ *
+ * Left out are options marked as `neutral`, libraries that are searched for, and files that are written; of a file that is
+ * read the SHA-256 stands in place of its name. Any thread. */
+#ifndef MILLRACE_TEXT_OPTION_LINES_H
+#define MILLRACE_TEXT_OPTION_LINES_H
+
+#include <stdio.h>
+
+#include "millrace/option.h"
+
+/* `owner` stands before the names: "preprocess". Errors are those of reading a file (base/sha256.h). */
+int mr_option_lines(FILE *to, const char *owner, const mr_option *table, const void *options);
+
+#endif
