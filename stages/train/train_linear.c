@@ -11,7 +11,7 @@
 #include "stages/train/train_loss.h"
 #include "stages/train/train_state.h"
 
-/* Beside the vectors: what the state begins with. */
+/* The head of the state, before the vectors. */
 typedef struct counters {
     uint64_t penalty;
     struct {
@@ -140,7 +140,7 @@ static int fold(linear_fit *f, const double *parameters, double divisor, mr_trai
     return mr_train_layer(&to->layer[0], f->folded, classes, width, divisor);
 }
 
-/* What the penalty is worth: the log loss of the validation rows; of machines at the best temperature. */
+/* How good the penalty is: the log loss of the validation rows; of machines at the best temperature. */
 static int judge(linear_fit *f, double *temperature, double *loss) {
     *temperature = 1.0;
     int status = fold(f, f->search.x, 1.0, &f->trial);

@@ -11,7 +11,7 @@
 #include "stages/train/train_loss.h"
 #include "stages/train/train_state.h"
 
-/* What the state begins with. */
+/* The head of the state. */
 typedef struct counters {
     uint64_t epoch, adam_step; /* epochs and steps made */
     uint64_t best_epoch;

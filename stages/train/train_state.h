@@ -1,4 +1,4 @@
-/* The file that a fit continues from. It is written whole or not at all; whatever it holds is of one moment, so a fit
+/* The file that a fit continues from. It is written whole or not at all, and is of one moment; so a fit
  * that continues makes the bits that it would have made.
  *
  *     8 bytes "MRFIT 1\n"; 32 of the digest of rows and parameters; the pieces; XXH3 of all that, 8 bytes

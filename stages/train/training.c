@@ -107,13 +107,13 @@ static int check_params(const mr_fit_params *p) {
     return status ? status : check_layers(p);
 }
 
-/* What is usual in place of zeros. */
+/* The usual values in place of zeros. */
 static void fill_params(mr_fit_params *p) {
     const bool perceptron = p->kind == MR_CLASSIFIER_PERCEPTRON;
     const bool nearest = p->kind == MR_CLASSIFIER_PROTOTYPES || p->kind == MR_CLASSIFIER_NEIGHBORS;
     static const size_t hidden[] = {128, 64};
     if (p->gradient == 0.0)
-        p->gradient = p->doubles ? 1e-7 : 1e-5;
+        p->gradient = p->doubles ? 1e-8 : 1e-6;
     if (!p->steps)
         p->steps = perceptron ? 200 : 1000;
     if (!p->hidden_count) {
