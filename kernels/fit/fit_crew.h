@@ -16,7 +16,7 @@ enum { MR_FIT_CHUNK = 256 /* rows */, MR_FIT_BLOCKS = 64 };
 
 typedef struct mr_fit_crew mr_fit_crew;
 
-/* What is summed: `make` writes the `length` numbers of a chunk. It may be called on several threads at once, each with
+/* A sum over chunks: `make` writes the `length` numbers of a chunk. It may be called on several threads at once, each with
  * scratch memory of its own. */
 typedef struct mr_fit_task {
     size_t chunks, length, scratch_bytes;
@@ -32,7 +32,7 @@ static inline size_t mr_fit_chunks(size_t rows) {
 size_t mr_fit_block_chunks(size_t chunks);
 size_t mr_fit_block_count(size_t chunks);
 
-/* For tasks of at most `chunks`, `length` and `scratch_bytes`. `threads`: the caller's is one of them. */
+/* For tasks of at most `chunks`, `length` and `scratch_bytes`. If `threads` is 1 there is only the caller's. */
 int mr_fit_crew_create(mr_fit_crew **crew, const mr_fit_task *most, int threads);
 void mr_fit_crew_destroy(mr_fit_crew **crew);
 

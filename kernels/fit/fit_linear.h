@@ -1,6 +1,6 @@
 /* Linear classifiers: loss and gradient of a chunk of rows.
  *
- * A row x of `width` features has the logits z = W x + b, one for each class. Its loss, and what fitting makes small:
+ * A row x of `width` features has the logits z = W x + b, one for each class. Its loss, and the objective:
  *   softmax        -log(exp(z_y) / sum over j of exp(z_j)), y the row's class (multinomial logistic regression)
  *   logistic       sum over j of log(1 + exp(-s_j z_j)), s_j = 1 for the row's class, else -1 (one against the rest)
  *   squared hinge  sum over j of max(0, 1 - s_j z_j)^2 (linear support vector machines, one against the rest)

@@ -41,7 +41,7 @@ void mr_perceptron_point_set(mr_perceptron_point *point, const double *parameter
     }
 }
 
-/* A thread's memory: what each layer gives, the rows before them, the gradient of one layer's weights. */
+/* A thread's memory: the output of each layer, the rows before them, the gradient of one layer's weights. */
 typedef struct scratch {
     float *out[MR_PERCEPTRON_LAYERS + 1], *gradient;
     size_t bytes;
@@ -65,7 +65,7 @@ static scratch split(const mr_perceptron *p, void *memory) {
     return s;
 }
 
-/* Adds the biases, and cuts what is below zero but for the last layer. */
+/* Adds the biases, and cuts negative values but for the last layer. */
 static void finish_layer(float *out, const double *biases, size_t units, bool last) {
     for (size_t i = 0; i < MR_FIT_CHUNK; i++)
         for (size_t u = 0; u < units; u++) {
@@ -120,7 +120,7 @@ static void sum_layer(const mr_perceptron *p, size_t l, const scratch *s, double
             sum[weights + u] += (double)s->out[l + 1][i * units + u];
 }
 
-/* The residuals before layer l, in place of what the layer before it gave: those of units that gave nothing are zero.
+/* The residuals before layer l, in place of that layer's output: those of units that gave nothing are zero.
  * `work`: room for MR_FIT_CHUNK x inputs. */
 static void pass_back(const mr_perceptron *p, size_t l, const scratch *s, const float *weights, float *work) {
     const size_t inputs = inputs_of(p, l), units = p->units[l];

@@ -2,7 +2,7 @@
  * doubles.
  *
  * Features are standardised in double precision, (x - mean) * factor, before they are rounded to float. A chunk is always
- * MR_FIT_CHUNK rows, zeros in place of those that are missing, because BLIS multiplies a single row in another order: so
+ * MR_FIT_CHUNK rows, with zeros behind the last one if there are fewer, because BLIS multiplies a single row in another order: so
  * a row's products have the same bits wherever it stands. */
 #ifndef MILLRACE_KERNELS_FIT_FIT_ROWS_H
 #define MILLRACE_KERNELS_FIT_FIT_ROWS_H
@@ -22,7 +22,7 @@ typedef struct mr_fit_rows {
     const double *mean, *factor; /* of each feature; NULL: not standardised */
 } mr_fit_rows;
 
-/* Rows of a chunk: MR_FIT_CHUNK, but for the last. */
+/* Rows of a chunk: MR_FIT_CHUNK, or fewer if it is the last. */
 size_t mr_fit_rows_of(const mr_fit_rows *rows, size_t chunk);
 /* The row that stands at place `at` of the order. */
 static inline size_t mr_fit_row(const mr_fit_rows *rows, size_t at) {

@@ -8,7 +8,7 @@
  * The state between two steps can be written down and taken up again (`mr_lbfgs` holds plain numbers), which changes no
  * bit of what follows.
  *
- * Ownership: a minimiser owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY, and what `evaluate` returns. */
+ * Ownership: a minimiser owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY, and those of `evaluate`. */
 #ifndef MILLRACE_KERNELS_FIT_LBFGS_H
 #define MILLRACE_KERNELS_FIT_LBFGS_H
 
@@ -24,7 +24,7 @@ typedef struct mr_lbfgs_params {
     size_t length; /* variables */
     mr_lbfgs_function *evaluate;
     void *user;
-    double gradient; /* converged once no component of the gradient is larger */
+    double gradient; /* converged if no component of the gradient is larger */
     double progress; /* and once the value has fallen by less than this share of it in each of three steps; 0: not */
     int steps;       /* at most */
 } mr_lbfgs_params;
@@ -57,7 +57,7 @@ void mr_lbfgs_fini(mr_lbfgs *search);
 /* One step; `end` says whether it was the last. Once it has ended nothing changes. */
 int mr_lbfgs_step(mr_lbfgs *search);
 
-/* The state in bytes: how many there are, and both ways. What is read must come from a search of the same length;
+/* The state in bytes: how many there are, and both ways. A state that is read must come from a search of the same length;
  * `params` are given anew. */
 size_t mr_lbfgs_state_bytes(size_t length);
 void mr_lbfgs_save(const mr_lbfgs *search, void *state);

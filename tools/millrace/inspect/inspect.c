@@ -11,6 +11,7 @@
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/inspect/inspect_file.h"
+#include "tools/millrace/inspect/inspect_head.h"
 
 enum { JSON = 256, MARKDOWN };
 
@@ -31,7 +32,10 @@ static const mr_usage usage = {
             "for a stage shows both.\n\n"
             "Of a model (FILE.onnx) it shows inputs, outputs, operators, the stages that can use it, and a pipeline "
             "with\n"
-            "it; of weights (FILE.npy) their shape. A word with a slash, or that ends so, is a file.\n\n"
+            "it; of weights (FILE.npy) their shape; of the folder of a trained classifier its card: classes, penalties "
+            "that\n"
+            "were tried, the stages that made its vectors, and figures. A word with a slash, or that ends so, is a "
+            "file.\n\n"
             "  --json             as one JSON array\n"
             "  --markdown         the reference of all types and of all keys of a pipeline (stages/README.md)\n"
             MR_USAGE_PLUGINS_HELP,
@@ -78,6 +82,13 @@ static int unknown(const char *name) {
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
+static bool is_type(const char *name) {
+    for (const mr_stage_type *const *type = mr_types(); *type; type++)
+        if (strcmp((*type)->name, name) == 0)
+            return true;
+    return false;
+}
+
 /* Both types of a name that stands for a source and for a stage; returns their number. */
 static int inspect(const char *name, yajl_gen json, bool first) {
     int found = 0;
@@ -98,7 +109,7 @@ static int inspect(const char *name, yajl_gen json, bool first) {
 static int inspect_file(const char *path, yajl_gen json, bool first) {
     if (!json && !first)
         printf("\n");
-    int status = mr_inspect_file(path, json);
+    int status = mr_inspect_is_head(path) ? mr_inspect_head(path, json) : mr_inspect_file(path, json);
     return status ? mr_command_failed(status) : 0;
 }
 
@@ -110,7 +121,7 @@ static int inspect_each(char **names, bool as_json) {
     if (json)
         mr_json_open_array(json, NULL);
     for (char **name = names; *name && !code; name++)
-        if (mr_inspect_is_file(*name))
+        if (mr_inspect_is_file(*name) || (mr_inspect_is_head(*name) && !is_type(*name)))
             code = inspect_file(*name, json, name == names);
         else if (!inspect(*name, json, name == names))
             code = unknown(*name);

@@ -1,0 +1,153 @@
+"""Classifiers as mr_classifier_fit makes them beside scikit-learn: the scaler folded in, the choice of the penalty, class
+weights, nearest prototypes, k nearest, perceptrons, and rows whose neighbours disagree.
+
+On scikit-learn's digits (1,000 of 8 x 8, some of whose pixels are always black), split by a seed. A scikit-learn pipeline
+with StandardScaler gives the probabilities; perceptrons, whose way is random, are compared by their share of right rows.
+Labels that are permuted give chance."""
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # more only wait for each other
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler
+
+PROGRAM = sys.argv[1]
+FOLDER = tempfile.TemporaryDirectory()
+TRAIN, VALIDATION, TEST = range(3)
+
+
+def ours(x, y, parts, kind, penalties="-", head=None, **environment):
+    path = os.path.join(FOLDER.name, "rows")
+    with open(path, "wb") as file:
+        np.array([*x.shape, y.max() + 1], "u4").tofile(file)
+        x.astype("f4").tofile(file)
+        y.astype("i4").tofile(file)
+        parts.astype("u1").tofile(file)
+    words = [PROGRAM, path, kind, penalties] + ([head] if head else [])
+    done = subprocess.run(words, capture_output=True, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr.decode()
+    if "NOISE" in environment:
+        return [line.split() for line in done.stdout.decode().splitlines()]
+    return np.frombuffer(done.stdout, "f4").reshape(len(x), -1)
+
+
+def share(scores, y, parts, part=TEST):
+    chosen = parts == part
+    return (scores[chosen].argmax(axis=1) == y[chosen]).mean()
+
+
+def digits():
+    x, y = (array[:1000] for array in load_digits(return_X_y=True))
+    parts = np.random.default_rng(4).choice(3, len(x), p=[0.6, 0.2, 0.2])
+    return x.astype("f4"), y, parts
+
+
+def standardised(x, parts):
+    return StandardScaler().fit(x[parts == TRAIN].astype("f8")).transform(x.astype("f8"))
+
+
+def check_softmax(x, y, parts):
+    """Each penalty alone gives scikit-learn's probabilities, and the path takes the one whose log loss is smallest."""
+    z, losses, path = standardised(x, parts), [], [0.001, 0.01, 0.1, 1.0]
+    for c, weights in [(c, None) for c in path] + [(0.01, "balanced")]:
+        model = LogisticRegression(C=c, tol=1e-9, max_iter=10000, class_weight=weights)
+        theirs = model.fit(z[parts == TRAIN], y[parts == TRAIN]).predict_proba(z)
+        environment = {"BALANCED": "1"} if weights else {}
+        found = ours(x, y, parts, "softmax", str(c), DOUBLES="1", **environment)
+        assert np.abs(found - theirs).max() < 3e-4, (c, weights, np.abs(found - theirs).max())
+        if not weights:
+            losses.append(log_loss(y[parts == VALIDATION], theirs[parts == VALIDATION]))
+            single = ours(x, y, parts, "softmax", str(c))
+            assert np.abs(single - theirs).max() < 5e-3, (c, np.abs(single - theirs).max())
+    taken = ours(x, y, parts, "softmax", ",".join(map(str, path)))
+    best = ours(x, y, parts, "softmax", str(path[int(np.argmin(losses))]))
+    assert np.abs(taken - best).max() < 5e-3
+    assert share(taken, y, parts) > 0.9
+
+
+def check_logistic(x, y, parts):
+    z = standardised(x, parts)
+    found = ours(x, y, parts, "logistic", "0.1", DOUBLES="1")
+    for j in (0, 3, 8):
+        model = LogisticRegression(C=0.1, tol=1e-9, max_iter=10000).fit(z[parts == TRAIN], y[parts == TRAIN] == j)
+        assert np.abs(found[:, j] - model.predict_proba(z)[:, 1]).max() < 3e-4
+
+
+def check_nearest(x, y, parts):
+    train = parts == TRAIN
+    for scaling, z in (("none", x.astype("f8")), ("standard", standardised(x, parts))):
+        centres = NearestCentroid().fit(z[train], y[train])
+        found = ours(x, y, parts, "prototypes", SCALING=scaling).argmax(axis=1)
+        assert (found == centres.predict(z)).mean() > 0.999
+        for k in (1, 5, 12):
+            near = KNeighborsClassifier(k, algorithm="brute").fit(z[train], y[train]).predict_proba(z)
+            scores = ours(x, y, parts, "neighbors", SCALING=scaling, K=str(k))
+            differ = np.abs(scores - near).max(axis=1) > 1e-6  # only where two neighbours are equally far
+            assert differ.mean() < (0.02 if scaling == "none" else 0.005), (scaling, k, differ.mean())
+
+
+def check_perceptron(x, y, parts):
+    z, train = standardised(x, parts), parts == TRAIN
+    theirs = MLPClassifier((64, 32), random_state=1, max_iter=150).fit(z[train], y[train])
+    ahead = theirs.score(z[parts == TEST], y[parts == TEST])
+    found = share(ours(x, y, parts, "perceptron", HIDDEN="64,32"), y, parts)
+    assert found > ahead - 0.03, (found, ahead)
+
+
+def check_files(x, y, parts):
+    """weights.npy alone gives the scores: they are softmax of weights times the raw pixels."""
+    head = os.path.join(FOLDER.name, "head")
+    scores = ours(x, y, parts, "softmax", "0.1", head)
+    weights = np.load(os.path.join(head, "weights.npy")).astype("f8")
+    logits = x.astype("f8") @ weights[:, :-1].T + weights[:, -1]
+    wanted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    assert np.abs(wanted / wanted.sum(axis=1, keepdims=True) - scores).max() < 2e-5
+    assert open(os.path.join(head, "labels.txt")).read().split() == [str(j) for j in range(10)]
+    head += "-near"
+    ours(x, y, parts, "neighbors", "-", head)
+    assert (np.load(os.path.join(head, "vectors.npy"))[:, :-1] == x[parts == TRAIN]).all()
+    assert (np.load(os.path.join(head, "classes.npy"))[:, 0] == y[parts == TRAIN]).all()
+
+
+def check_noise(x, y, parts):
+    """Of 30 labels that are changed at least 25 are found, and what is found is as scikit-learn's neighbours vote."""
+    rng, y = np.random.default_rng(6), y.copy()
+    changed = rng.choice(np.flatnonzero(parts != TEST), 30, replace=False)
+    y[changed] = (y[changed] + rng.integers(1, 10, 30)) % 10
+    seen = np.flatnonzero(parts != TEST)
+    rows = ours(x, y, parts, "neighbors", NOISE="10")
+    z = standardised(x, parts)[seen]
+    near = KNeighborsClassifier(10).fit(z, y[seen]).kneighbors(return_distance=False)
+    votes = np.array([np.bincount(y[seen][one], minlength=10) for one in near])
+    wanted = {int(row): int(vote.argmax()) for row, vote in zip(seen, votes)
+              if vote.max() >= 8 and vote.argmax() != y[row]}
+    found = {int(row[0]): int(row[2]) for row in rows}
+    assert len(set(found) & set(changed)) >= 25, len(set(found) & set(changed))
+    assert len(set(found.items()) ^ set(wanted.items())) <= 2, (found, wanted)
+
+
+def check_chance(x, y, parts):
+    y = np.random.default_rng(8).permutation(y)
+    for kind in ("softmax", "prototypes", "neighbors"):
+        assert abs(share(ours(x, y, parts, kind), y, parts) - 0.1) < 0.05, kind
+
+
+def main():
+    warnings.simplefilter("ignore")  # of features that are constant, and of a perceptron's last step
+    rows = digits()
+    checks = (check_softmax, check_logistic, check_nearest, check_perceptron, check_files, check_noise, check_chance)
+    for check in checks:
+        check(*rows)
+    print(f"{len(checks)} kinds of checks: as scikit-learn")
+
+
+main()

@@ -1,0 +1,161 @@
+/* millrace inspect HEAD: the card of a classifier, as text and as JSON. Its files are checked as when it is used. */
+#include "tools/millrace/inspect/inspect_head.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/print.h"
+#include "millrace/classifier.h"
+
+enum { PATH_BYTES = 4096, NAMED = 8 };
+
+bool mr_inspect_is_head(const char *word) {
+    char path[PATH_BYTES];
+    return (size_t)snprintf(path, sizeof path, "%s/head.json", word) < sizeof path && access(path, F_OK) == 0;
+}
+
+/* ---- as JSON ----------------------------------------------------------------------------------------------------- */
+
+static void put_shape(yajl_gen json, const mr_classifier_card *card) {
+    mr_json_text(json, "classifier", mr_classifier_kind_name(card->kind));
+    mr_json_integer(json, "features", (int64_t)card->width);
+    mr_json_open_array(json, "classes");
+    for (size_t i = 0; i < card->class_count; i++)
+        mr_json_text(json, NULL, card->class_names[i]);
+    yajl_gen_array_close(json);
+    if (card->layer_count) {
+        mr_json_open_array(json, "units");
+        for (size_t i = 0; i < card->layer_count; i++)
+            mr_json_integer(json, NULL, (int64_t)card->units[i]);
+        yajl_gen_array_close(json);
+    }
+    if (card->k) {
+        mr_json_integer(json, "k", (int64_t)card->k);
+        mr_json_integer(json, "vectors", (int64_t)card->vectors);
+    }
+}
+
+static void put_fit(yajl_gen json, const mr_classifier_card *card) {
+    mr_json_bool(json, "doubles", card->doubles);
+    mr_json_bool(json, "balanced", card->balanced);
+    mr_json_bool(json, "standardised", card->standardised);
+    mr_json_integer(json, "seed", (int64_t)card->seed);
+    mr_json_open_map(json, "rows");
+    mr_json_integer(json, "train", (int64_t)card->train_rows);
+    mr_json_integer(json, "validation", (int64_t)card->validation_rows);
+    mr_json_integer(json, "test", (int64_t)card->test_rows);
+    yajl_gen_map_close(json);
+    mr_json_integer(json, "constant_features", (int64_t)card->constant_features);
+    mr_json_open_array(json, "penalties");
+    for (size_t i = 0; i < card->tried_count; i++) {
+        mr_json_open_map(json, NULL);
+        mr_json_number(json, "c", card->tried[i].c);
+        mr_json_number(json, "objective", card->tried[i].objective);
+        mr_json_number(json, "validation", card->tried[i].validation);
+        mr_json_integer(json, "steps", card->tried[i].steps);
+        mr_json_text(json, "end", card->tried[i].end);
+        mr_json_bool(json, "chosen", i == card->chosen);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+    mr_json_open_array(json, "warnings");
+    for (size_t i = 0; i < card->warning_count; i++)
+        mr_json_text(json, NULL, card->warnings[i]);
+    yajl_gen_array_close(json);
+}
+
+static void put_card(yajl_gen json, const char *path, const mr_classifier_card *card) {
+    const char *const names[] = {"version", "pipeline", "digest", "stages", "tensor", "split"};
+    const char *const texts[] = {card->version, card->pipeline, card->digest, card->stages, card->tensor, card->split};
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "name", path);
+    mr_json_text(json, "kind", "head");
+    put_shape(json, card);
+    put_fit(json, card);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        mr_json_text(json, names[i], *texts[i] ? texts[i] : NULL);
+    mr_json_key(json, "figures");
+    if (*card->figures) /* JSON already */
+        yajl_gen_number(json, card->figures, strlen(card->figures));
+    else
+        yajl_gen_null(json);
+    yajl_gen_map_close(json);
+}
+
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
+
+static void print_classes(const mr_classifier_card *card) {
+    printf("  classes        %zu:", card->class_count);
+    for (size_t i = 0; i < card->class_count && i < NAMED; i++)
+        mr_print(stdout, "%s %s", i ? "," : "", card->class_names[i]);
+    if (card->class_count > NAMED)
+        printf(" and %zu more", card->class_count - NAMED);
+    printf("\n");
+}
+
+static void print_kind(const mr_classifier_card *card) {
+    printf("  kind           %s", mr_classifier_kind_name(card->kind));
+    for (size_t i = 0; i < card->layer_count; i++)
+        printf("%s%zu", i ? "-" : ", units ", card->units[i]);
+    if (card->k)
+        printf(", the %zu nearest of %zu vectors", card->k, card->vectors);
+    printf("\n  features       %zu%s", card->width, card->standardised ? ", standardised" : "");
+    if (card->constant_features)
+        printf(", of which %zu %s constant", card->constant_features, card->constant_features > 1 ? "are" : "is");
+    printf("\n");
+}
+
+static void print_fit(const mr_classifier_card *card) {
+    printf("  rows           %" PRIu64 " for training, %" PRIu64 " for validation, %" PRIu64 " for the test%s\n",
+           card->train_rows, card->validation_rows, card->test_rows, card->balanced ? "; classes balanced" : "");
+    for (size_t i = 0; i < card->tried_count; i++) {
+        const mr_fit_tried *tried = &card->tried[i];
+        printf("  %-14s C = %g: objective %.6g after %d steps (%s)", i ? "" : "penalties", tried->c, tried->objective,
+               tried->steps, tried->end);
+        if (!isnan(tried->validation))
+            printf(", log loss of validation %.6g", tried->validation);
+        printf("%s\n", i == card->chosen && card->tried_count > 1 ? "  <- taken" : "");
+    }
+    for (size_t i = 0; i < card->warning_count; i++)
+        mr_print(stdout, "  warning        %s\n", card->warnings[i]);
+}
+
+/* Texts of several lines are indented. */
+static void print_lines(const char *title, const char *text) {
+    for (bool first = true; *text; first = false) {
+        int length = (int)strcspn(text, "\n");
+        mr_print(stdout, "  %-14s %.*s\n", first ? title : "", length, text);
+        text += length + (text[length] == '\n');
+    }
+}
+
+static void print_card(const char *path, const mr_classifier_card *card) {
+    mr_print(stdout, "%s (classifier, trained by millrace %s)\n\n", path, card->version);
+    print_kind(card);
+    print_classes(card);
+    print_fit(card);
+    print_lines("split", card->split);
+    print_lines("pipeline", card->pipeline);
+    print_lines("stages", card->stages);
+    print_lines("digest", card->digest);
+    print_lines("tensor", card->tensor);
+    print_lines("test", card->figures);
+    printf("\nstages that can use it\n  %-16s head: ", "classify");
+    mr_print(stdout, "%s\n", path);
+}
+
+int mr_inspect_head(const char *path, yajl_gen json) {
+    mr_classifier *classifier;
+    int status = mr_classifier_open(&classifier, path);
+    if (status)
+        return status;
+    if (json)
+        put_card(json, path, mr_classifier_card_of(classifier));
+    else
+        print_card(path, mr_classifier_card_of(classifier));
+    mr_classifier_destroy(&classifier);
+    return status;
+}
