@@ -14,6 +14,7 @@
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/plan_rows.h"
+#include "tools/millrace/cli/settings.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/run/signals.h"
 
@@ -144,85 +145,46 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 /* ---- one side ---------------------------------------------------------------------------------------------------
  */
 
-/* Settings that are added to those of the command line. */
-typedef struct settings {
-    mr_override *item;
-    size_t count, room;
-} settings;
-
-static int set(settings *to, const char *value, const char *key, const char *id, const char *rest) {
-    char *name = malloc(strlen(key) + strlen(id) + strlen(rest) + 1), *text = strdup(value);
-    if (!name || !text || to->count == to->room) {
-        free(name);
-        free(text);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for settings");
-    }
-    sprintf(name, "%s%s%s", key, id, rest);
-    to->item[to->count++] = (mr_override){.key = name, .value = text};
-    return MR_OK;
-}
-
-static void settings_fini(settings *gone, size_t given) {
-    for (size_t i = given; i < gone->count; i++) {
-        free((char *)(uintptr_t)gone->item[i].key);
-        free((char *)(uintptr_t)gone->item[i].value);
-    }
-    free(gone->item);
-}
-
-static bool is_set(const settings *by, const char *id, const char *option) {
-    char key[256];
-    snprintf(key, sizeof key, "stages.%s.%s", id, option);
-    for (size_t i = 0; i < by->count; i++)
-        if (strcmp(by->item[i].key, key) == 0)
-            return true;
-    return false;
-}
-
 /* A GPU's decoder lays out its pictures differently from software, so they cannot be compared directly: both sides
  * decode by software, unless the command line says otherwise. */
-static int set_hardware(settings *to, const mr_view_stage *vertex) {
+static int set_hardware(mr_settings *to, const mr_view_stage *vertex) {
     const mr_option *hardware = mr_option_find(vertex->type->options, "hardware");
-    if (!hardware || hardware->kind != MR_OPTION_ENUM || is_set(to, vertex->id, "hardware"))
+    if (!hardware || hardware->kind != MR_OPTION_ENUM || mr_settings_has(to, vertex->id, "hardware"))
         return MR_OK;
-    return set(to, "off", "stages.", vertex->id, ".hardware");
+    return mr_settings_set(to, "off", "stages.", vertex->id, ".hardware");
 }
 
 /* The stage computes on the device if it can, and drops nothing. */
-static int set_stage(settings *to, const mr_view_stage *vertex, const char *device) {
+static int set_stage(mr_settings *to, const mr_view_stage *vertex, const char *device) {
     char quoted[MR_DEVICE_NAME + 2];
     int status = MR_OK;
     snprintf(quoted, sizeof quoted, "\"%s\"", mr_verify_moves(vertex, device) ? device : "cpu");
     if (vertex->works_on_devices)
-        status = set(to, quoted, "stages.", vertex->id, ".device");
+        status = mr_settings_set(to, quoted, "stages.", vertex->id, ".device");
     if (!status)
         status = set_hardware(to, vertex);
     if (!status && strcmp(vertex->when_full, "block") != 0)
-        status = set(to, "block", "stages.", vertex->id, ".queue.when_full");
+        status = mr_settings_set(to, "block", "stages.", vertex->id, ".queue.when_full");
     return status;
 }
 
-static int set_tap(settings *to, const mr_verify_tap *tap) {
+static int set_tap(mr_settings *to, const mr_verify_tap *tap) {
     char text[256];
     snprintf(text, sizeof text, "{type: callback, input: \"%s%s%s\"}", tap->stage, *tap->port ? "." : "", tap->port);
-    return set(to, text, "stages.", tap->id, "");
+    return mr_settings_set(to, text, "stages.", tap->id, "");
 }
 
 /* The longest deadline there is, under the name that the source has in the file. */
-static int set_source(settings *to, const mr_view_stage *source) {
-    return source->deadline_ns ? set(to, "1h", "sources.", source->written, ".deadline") : MR_OK;
+static int set_source(mr_settings *to, const mr_view_stage *source) {
+    return source->deadline_ns ? mr_settings_set(to, "1h", "sources.", source->written, ".deadline") : MR_OK;
 }
 
-static int settings_init(settings *to, const arguments *from, const mr_verify *verify, const mr_plan_view *plan,
+static int make_settings(mr_settings *to, const arguments *from, const mr_verify *verify, const mr_plan_view *plan,
                          int side) {
-    *to = (settings){.room = from->overrides.override_count + verify->tap_count + 3 * plan->stage_count + 1};
-    to->item = calloc(to->room + 1, sizeof *to->item);
-    if (!to->item)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for settings");
-    for (size_t i = 0; i < from->overrides.override_count; i++)
-        to->item[to->count++] = from->overrides.override[i];
+    int status = mr_settings_init(to, &from->overrides, verify->tap_count + 3 * plan->stage_count + 1);
     /* The types of plugins are among those that both sides are given. */
-    int status = plan->plugins ? set(to, "[]", "plugins", "", "") : MR_OK;
+    if (!status && plan->plugins)
+        status = mr_settings_set(to, "[]", "plugins", "", "");
     for (size_t v = 0; v < plan->stage_count && !status; v++)
         if (plan->stages[v].role == MR_VIEW_SOURCE)
             status = set_source(to, &plan->stages[v]);
@@ -234,7 +196,7 @@ static int settings_init(settings *to, const arguments *from, const mr_verify *v
 }
 
 /* Opens one side; errors are printed once. Returns a status. */
-static int open_with(mr_pipeline **pipeline, const arguments *from, const mr_verify *verify, const settings *with,
+static int open_with(mr_pipeline **pipeline, const arguments *from, const mr_verify *verify, const mr_settings *with,
                      int side, const char *folder) {
     char own[MR_ASIDE + 4];
     mr_diagnostics wrong = {0};
@@ -255,13 +217,13 @@ static int open_with(mr_pipeline **pipeline, const arguments *from, const mr_ver
 
 static int open_side(mr_pipeline **pipeline, const arguments *from, mr_verify *verify, const mr_plan_view *plan,
                      int side, const char *folder) {
-    settings with;
-    int status = settings_init(&with, from, verify, plan, side);
+    mr_settings with;
+    int status = make_settings(&with, from, verify, plan, side);
     if (status)
         mr_command_failed(status);
     else
         status = open_with(pipeline, from, verify, &with, side, folder);
-    settings_fini(&with, from->overrides.override_count);
+    mr_settings_fini(&with);
     if (!status && (status = mr_verify_subscribe(verify, *pipeline, side)))
         mr_command_failed(status);
     return status;

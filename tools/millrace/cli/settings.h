@@ -1,0 +1,21 @@
+/* Settings that a verb adds to those of the command line (--set), for a pipeline that it runs in a way of its own. */
+#ifndef MILLRACE_TOOLS_CLI_SETTINGS_H
+#define MILLRACE_TOOLS_CLI_SETTINGS_H
+
+#include "tools/millrace/cli/overrides.h"
+
+typedef struct mr_settings {
+    mr_override *item;
+    size_t count, given, room; /* the first `given` are the command line's */
+} mr_settings;
+
+/* Begins with those of the command line, which must live on, and room for `more`. MR_ERROR_MEMORY; it may be finished
+ * even then. */
+int mr_settings_init(mr_settings *settings, const mr_overrides *from, size_t more);
+/* Sets "KEY ID REST", put together: "stages.", "features", ".device". The texts are copied. MR_ERROR_MEMORY. */
+int mr_settings_set(mr_settings *to, const char *value, const char *key, const char *id, const char *rest);
+/* Whether the command line, or a call before this one, has set stages.ID.OPTION. */
+bool mr_settings_has(const mr_settings *by, const char *id, const char *option);
+void mr_settings_fini(mr_settings *settings);
+
+#endif
