@@ -165,6 +165,8 @@ class Comments(harness.Case):
             self.assertTrue(lines, pipeline.name)
             if "tools/camera" in pipeline.read_text():
                 continue  # it runs until it is ended: test_camera.py
+            if "tools/digits" in pipeline.read_text():
+                continue  # it needs a head, which is trained first: test_train.py
             for line in lines:
                 with self.subTest(line):
                     self.shell(line, self.folder)

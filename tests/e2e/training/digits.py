@@ -1,0 +1,51 @@
+"""What the tests of training share: the handwritten digits of opencv-doc, and vectors as the cache keeps them."""
+import csv
+import pathlib
+import random
+import struct
+import subprocess
+import unittest
+
+from harness import PICTURES, ROOT
+
+PIPELINE = ROOT / "pipelines/digits.yaml"
+
+
+def need():
+    if not (PICTURES / "digits.png").exists():
+        raise unittest.SkipTest("opencv-doc is not installed")
+
+
+def cut(folder):
+    """Cuts the digits into folder/digits, one folder for each class."""
+    need()
+    subprocess.run([ROOT / "tools/digits", folder / "digits"], check=True, capture_output=True)
+    return folder / "digits"
+
+
+def files(digits, each=500):
+    """(path, label) of the first pictures of each class, in the order of the folders."""
+    return [(path, path.parent.name) for label in sorted(digits.iterdir()) for path in sorted(label.iterdir())[:each]]
+
+
+def write_list(path, rows, names=("path", "label", "group", "split")):
+    with open(path, "w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(names)
+        writer.writerows(rows)
+    return path
+
+
+def parts(count, seed=3):
+    """A part for each of so many rows: 70% train, 15% validation, 15% test."""
+    draw = random.Random(seed)
+    return [draw.choices(("train", "validation", "test"), (70, 15, 15))[0] for _ in range(count)]
+
+
+def read_cache(path):
+    """The vectors of a cache, in the order in which they were asked for."""
+    import numpy
+    data = pathlib.Path(path).read_bytes()
+    magic, width, slots = struct.unpack("<8sQQ", data[:24])
+    assert magic == b"MRVECT01", magic
+    return numpy.frombuffer(data, numpy.float32, width * slots, 64).reshape(slots, width)

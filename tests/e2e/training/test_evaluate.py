@@ -1,0 +1,138 @@
+"""millrace evaluate: figures beside scikit-learn's on the same scores, and a page that needs nothing else."""
+import html.parser
+import json
+import pathlib
+import re
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import digits
+from harness import MILLRACE, Case, call, main
+
+try:
+    import numpy
+    import sklearn.metrics as metrics
+    MISSING = None
+except ImportError as error:
+    MISSING = str(error)
+
+STRANGE = '<b>&"one"'
+
+
+class Page(html.parser.HTMLParser):
+    """Its elements, and whether each is closed."""
+    EMPTY = {"meta", "img", "br", "rect", "line", "polyline", "circle"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.sources, self.text = [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.sources += [value for name, value in attributes if name in ("src", "href")]
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert tag in self.EMPTY or self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+class Evaluation(Case):
+    @classmethod
+    def setUpClass(cls):
+        kept = tempfile.TemporaryDirectory(prefix="millrace-")
+        cls.addClassCleanup(kept.cleanup)
+        cls.kept = pathlib.Path(kept.name)
+        rows = digits.files(digits.cut(cls.kept), 20)
+        split = digits.parts(len(rows))
+        # Two pictures a group. The class of nines has a strange name, and eights are all for training.
+        cls.rows = [[path, STRANGE if label == "9" else label, f"group {i // 2}", "train" if label == "8" else split[i // 2]]
+                    for i, (path, label) in enumerate(rows)]
+        cls.list = digits.write_list(cls.kept / "digits.csv", cls.rows)
+        cls.head = cls.kept / "head"
+        done = call([MILLRACE, "train", digits.PIPELINE, "--data", cls.list, "--output", cls.head, "--penalty", "0.01",
+                     "--cache", cls.kept / "cache", "--json"])
+        assert done.returncode == 0, done.stderr
+        cls.trained = json.loads(done.stdout)
+
+    def evaluate(self, *arguments, data=None, code=0):
+        done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", data or self.list, *arguments],
+                    environment={"HEAD": str(self.head)})
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    @unittest.skipIf(MISSING, f"without {MISSING}")
+    def test_as_scikit_learn(self):
+        scores = self.folder / "scores.jsonl"
+        told = json.loads(self.evaluate("--part", "test", "--json", "--scores", scores).stdout)
+        rows = [json.loads(line) for line in scores.read_text().splitlines()]
+        self.assertEqual([row["file"] for row in rows], [str(row[0]) for row in self.rows if row[3] == "test"])
+        truth, score = numpy.array([row["truth"] for row in rows]), numpy.array([row["scores"] for row in rows])
+        first, labels = score.argmax(axis=1), range(score.shape[1])
+        self.assertNotIn(8, truth)
+        near = {"delta": 1e-12}
+        self.assertAlmostEqual(told["accuracy"], metrics.accuracy_score(truth, first), **near)
+        self.assertAlmostEqual(told["balanced_accuracy"], metrics.recall_score(truth, first, labels=numpy.unique(truth),
+                                                                               average="macro"), **near)
+        for name, function in (("precision", metrics.precision_score), ("recall", metrics.recall_score),
+                               ("f1", metrics.f1_score)):
+            self.assertAlmostEqual(told[name], function(truth, first, average="macro", zero_division=0), **near)
+            each = function(truth, first, labels=labels, average=None, zero_division=0)
+            for one, value in zip(told["classes"], each):
+                self.assertAlmostEqual(one[name], value, **near)
+        self.assertEqual(told["confusion"], metrics.confusion_matrix(truth, first, labels=labels).tolist())
+        chosen = numpy.clip(score[numpy.arange(len(truth)), truth], 2.0**-52, 1 - 2.0**-52)
+        self.assertAlmostEqual(told["log_loss"], -numpy.log(chosen).mean(), **near)
+        for j, one in enumerate(told["classes"]):
+            if one["rows"] == 0:
+                self.assertIsNone(one["roc_area"])
+                continue
+            self.assertAlmostEqual(one["roc_area"], metrics.roc_auc_score(truth == j, score[:, j]), **near)
+            self.assertAlmostEqual(one["average_precision"], metrics.average_precision_score(truth == j, score[:, j]), **near)
+        # Whoever trained it has told the same of the same pictures.
+        for name in ("accuracy", "log_loss", "confusion", "intervals"):
+            self.assertEqual(told[name], self.trained["test"][name])
+
+    def test_page(self):
+        path = self.folder / "page.html"
+        done = self.evaluate("--page", path)
+        self.assertIn("--part test", done.stdout)
+        text = path.read_text()
+        page = Page(text)
+        self.assertEqual(page.open, [])
+        self.assertTrue(all(source.startswith("data:image/png;base64,") for source in page.sources))
+        self.assertNotIn("<b>", text)
+        self.assertNotIn("://", re.sub(r"base64,[^\"]*", "", text))
+        self.assertNotIn("<script", text)
+        self.assertIn(STRANGE, page.text)
+        drawn = re.findall(r"<svg.*?</svg>", text, re.S)
+        self.assertEqual(len(drawn), 4)
+        for svg in drawn:
+            xml.etree.ElementTree.fromstring(svg)
+        self.assertEqual(page.text.count("nan"), 0)
+
+    def test_untrained_names_and_refusals(self):
+        other = digits.write_list(self.folder / "other.csv", [[self.rows[0][0], "zero", "", ""]])
+        self.assertIn('the pipeline knows no class "zero"', self.evaluate(data=other, code=65).stderr)
+        one = digits.write_list(self.folder / "one.csv", [row for row in self.rows if row[1] == "3"])
+        self.assertEqual(json.loads(self.evaluate("--json", data=one).stdout)["rows"], 20)
+        self.assertIn("--part takes", self.evaluate("--part", "tests", code=64).stderr)
+        page = self.folder / "nothing" / "page.html"
+        self.assertIn("cannot write", self.evaluate("--page", page, code=74).stderr)
+        pipeline = self.write(digits.PIPELINE.read_text().replace('head: "${HEAD:-../build/head}"',
+                                                                  f'weights: "{self.head}/weights.npy"'))
+        done = call([MILLRACE, "evaluate", pipeline, "--data", one, "--part", "test"])
+        self.assertEqual(done.returncode, 64, done.stderr)
+        self.assertIn("has no head", done.stderr)
+        # Without labels the classes are numbers.
+        digit = digits.write_list(self.folder / "digit.csv", [[self.rows[0][0], "1", "", ""]])
+        done = call([MILLRACE, "evaluate", pipeline, "--data", digit, "--json"])
+        self.assertEqual(json.loads(done.stdout)["rows"], 1, done.stderr)
+
+
+if __name__ == "__main__":
+    main()

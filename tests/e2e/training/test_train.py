@@ -1,0 +1,271 @@
+"""millrace train: handwritten digits beside scikit-learn on the same vectors and parts, what data sets may not be, and
+what is left when it is interrupted or the disk is full."""
+import json
+import pathlib
+import random
+import re
+import resource
+import shutil
+import signal
+import tempfile
+import unittest
+
+import digits
+from harness import MILLRACE, ROOT, Case, call, main, start
+
+try:
+    import numpy
+    from scipy.special import softmax
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import accuracy_score
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.preprocessing import StandardScaler
+    MISSING = None
+except ImportError as error:
+    MISSING = str(error)
+
+
+class Training(Case):
+    @classmethod
+    def setUpClass(cls):
+        kept = tempfile.TemporaryDirectory(prefix="millrace-")
+        cls.addClassCleanup(kept.cleanup)
+        cls.kept = pathlib.Path(kept.name)
+        cls.digits = digits.cut(cls.kept)
+
+    def setUp(self):
+        super().setUp()
+        self.head = self.folder / "head"
+        self.cache = self.kept / "cache"
+
+    def command(self, data, *arguments):
+        return [MILLRACE, "train", digits.PIPELINE, "--data", data, "--output", self.head, "--cache", self.cache, *arguments]
+
+    def train(self, data, *arguments, code=0):
+        done = call(self.command(data, *arguments))
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def train_json(self, data, *arguments):
+        return json.loads(self.train(data, "--json", *arguments).stdout)
+
+    def refused(self, data, words, code=65):
+        done = self.train(data, code=code)
+        self.assertIn(words, done.stderr)
+        self.assertFalse(self.head.exists())
+
+    def some(self, each=12, **changed):
+        """A list of a few digits, with a part for each; `changed` replaces labels."""
+        rows = digits.files(self.digits, each)
+        split = digits.parts(len(rows))
+        return [[path, changed.get(label, label), "", part] for (path, label), part in zip(rows, split)]
+
+
+@unittest.skipIf(MISSING, f"without {MISSING}")
+class Digits(Training):
+    def setUp(self):
+        super().setUp()
+        rows = digits.files(self.digits)
+        self.split = numpy.array(digits.parts(len(rows)))
+        self.truth = numpy.array([int(label) for _, label in rows])
+        self.rows = [[path, label, "", part] for (path, label), part in zip(rows, self.split)]
+        self.cache = self.folder / "cache"
+        self.list = digits.write_list(self.folder / "digits.csv", self.rows)
+
+    def vectors(self, told):
+        return digits.read_cache(told["vectors"]["cache"]).astype(numpy.float64)
+
+    def test_softmax_as_scikit_learn(self):
+        told = self.train_json(self.list, "--penalty", "0.1", "--doubles")
+        x, train, test = self.vectors(told), self.split == "train", self.split == "test"
+        scaler = StandardScaler().fit(x[train])
+        peer = LogisticRegression(C=0.1, tol=1e-8, max_iter=2000).fit(scaler.transform(x[train]), self.truth[train])
+        ours = numpy.load(self.head / "weights.npy").astype(numpy.float64)
+        logits = x[test] @ ours[:, :-1].T + ours[:, -1]
+        theirs = peer.predict_proba(scaler.transform(x[test]))
+        self.assertLess(numpy.abs(softmax(logits, axis=1) - theirs).max(), 1e-3)
+        accuracy = accuracy_score(self.truth[test], theirs.argmax(axis=1))
+        self.assertGreaterEqual(told["test"]["accuracy"], 0.96)
+        self.assertAlmostEqual(told["test"]["accuracy"], accuracy, delta=0.002)
+        self.assertEqual(told["test"]["rows"], int(test.sum()))
+
+        # The vectors are made once; other models take them from the cache.
+        told = self.train_json(self.list, "--model", "neighbors", "--neighbors", "5")
+        self.assertEqual(told["vectors"]["made"], 0)
+        peer = KNeighborsClassifier(5).fit(x[train], self.truth[train])
+        self.assertGreaterEqual(told["test"]["accuracy"], 0.955)
+        self.assertAlmostEqual(told["test"]["accuracy"], peer.score(x[test], self.truth[test]), delta=0.003)
+
+        # Labels that mean nothing are not learnt, so nothing leaks from the test part.
+        labels = [row[1] for row in self.rows]
+        random.Random(5).shuffle(labels)
+        mixed = [[row[0], label, "", row[3]] for row, label in zip(self.rows, labels)]
+        told = self.train_json(digits.write_list(self.folder / "mixed.csv", mixed), "--penalty", "0.001")
+        self.assertEqual(told["vectors"]["made"], 0)
+        self.assertLess(abs(told["test"]["accuracy"] - 0.1), 0.05)
+
+        # What was trained is what the pipeline then tells.
+        self.train(self.list, "--penalty", "0.1", "--doubles")
+        test_files = [row[0] for row in self.rows if row[3] == "test"]
+        results = self.folder / "results.jsonl"
+        done = call([MILLRACE, "run", digits.PIPELINE, "--input", self.list, "--output", results],
+                    environment={"HEAD": str(self.head)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first = {}
+        for line in results.read_text().splitlines():
+            row = json.loads(line)
+            first[row["file"]] = row["classes"][0]["label"]
+        self.assertEqual([int(first[str(path)]) for path in test_files], logits.argmax(axis=1).tolist())
+
+
+class Example(Case):
+    def test_it_runs_as_its_comment_says(self):
+        """In a folder that looks like the root of the repository."""
+        for name in ("build", "pipelines", "tools"):
+            (self.folder / name).mkdir()
+        (self.folder / "build/millrace").symlink_to(MILLRACE)
+        (self.folder / "tools/digits").symlink_to(ROOT / "tools/digits")
+        shutil.copy(digits.PIPELINE, self.folder / "pipelines")
+        digits.need()
+        out = []
+        for line in re.findall(r"^#     (.*)$", digits.PIPELINE.read_text(), flags=re.MULTILINE):
+            done = call(["bash", "-c", line], cwd=self.folder, environment={"XDG_CACHE_HOME": str(self.folder / "cache")})
+            self.assertEqual(done.returncode, 0, f"{line}\n{done.stderr}")
+            out.append(done.stdout)
+        cut, trained, evaluated, told = out
+        self.assertEqual(cut, "build/digits: 5000 pictures in 10 folders\n")
+        self.assertGreaterEqual(float(re.search(r"accuracy ([\d.]+) \(95%", trained)[1]), 0.96)
+        figures = [re.search(r"accuracy .*\n.*\n", text)[0] for text in (trained, evaluated)]
+        self.assertEqual(figures[0], figures[1])
+        self.assertIn("<svg", (self.folder / "build/digits.html").read_text())
+        self.assertEqual(json.loads(told)["classes"][0]["label"], "7")
+
+
+class Sets(Training):
+    def test_report(self):
+        done = self.train(digits.write_list(self.folder / "some.csv", self.some()), "--penalty", "0.01,0.1")
+        for words in ("120 pictures of 10 classes", "as the list says", "900 numbers of decode, hog", "<- taken",
+                      "accuracy 0.", "mixed up", f"written    {self.head}"):
+            self.assertIn(words, done.stdout)
+        self.assertNotIn("\r", done.stderr)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["head", "some.csv"])
+
+    def test_left_out(self):
+        rows = self.some()
+        copy = self.folder / "copy.png"
+        shutil.copy(rows[0][0], copy)
+        other = self.folder / "other.png"
+        shutil.copy(rows[20][0], other)
+        damaged = self.folder / "damaged.png"
+        damaged.write_bytes(pathlib.Path(rows[1][0]).read_bytes()[:60])
+        rows += [[copy, "0", "", "test"], [other, "7", "", "test"], [damaged, "0", "", "test"],
+                 [self.folder / "nothing.png", "0", "", "test"]]
+        told = self.train_json(digits.write_list(self.folder / "some.csv", rows), "--penalty", "0.1")
+        self.assertEqual({(pathlib.Path(row["file"]).name, row["reason"]) for row in told["left_out"]},
+                         {("copy.png", "copy"), ("other.png", "contradicts"), (pathlib.Path(rows[20][0]).name, "contradicts"),
+                          ("damaged.png", "damaged"), ("nothing.png", "unreadable")})
+        self.assertEqual(told["files"], 124)
+        self.assertEqual(told["vectors"]["rows"], 119)
+
+    def test_groups_stay_together(self):
+        rows = [[path, label, f"writer {i % 40}", ""] for i, (path, label, _, _) in enumerate(self.some(20))]
+        told = self.train_json(digits.write_list(self.folder / "some.csv", rows), "--penalty", "0.1", "--seed", "3")
+        split = told["split"]
+        self.assertEqual((split["by"], split["seed"], split["named"]), ("group", 3, 0))
+        # 40 groups of 5 pictures: each part holds whole ones.
+        for part in ("train", "validation", "test"):
+            self.assertEqual(sum(row[part] for row in told["classes"]) % 5, 0)
+
+    def test_added_files_move_none(self):
+        folder = self.folder / "digits"
+        for path, label in digits.files(self.digits, 30):
+            (folder / label).mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder / label / path.name)
+        before = self.train_json(folder, "--penalty", "0.1")
+        for path in sorted((self.digits / "3").iterdir())[30:60]:
+            shutil.copy(path, folder / "3" / ("a" + path.name))
+        after = self.train_json(folder, "--penalty", "0.1")
+        for old, new in zip(before["classes"], after["classes"]):
+            if old["label"] != "3":
+                self.assertEqual(old, new)
+        self.assertEqual(sum(after["classes"][3][part] for part in ("train", "validation", "test")), 60)
+
+    def test_refused(self):
+        def write(rows):
+            return digits.write_list(self.folder / "bad.csv", rows)
+
+        rows = self.some()
+        self.refused(write([row for row in rows if row[1] == "4"]), 'has one class, "4"')
+        self.refused(write(self.some() + [[rows[0][0], "", "", ""]]), "bad.csv:122: the row has no label")
+        self.refused(write([[row[0], {"1": "cat", "2": "Cat"}.get(row[1], row[1]), "", row[3]] for row in rows]),
+                     'the classes "Cat" and "cat" differ by case alone')
+        self.refused(write([[*rows[0][:2], "a", "train"], [*rows[20][:2], "a", "test"]]),
+                     'the group "a" is for train in line 2, and for test in line 3')
+        self.refused(write([[*row[:3], "training"] for row in rows]), "bad.csv:2: split is train, validation or test")
+        self.refused(write([[*row[:3], "test" if row[1] == "4" else "train"] for row in rows]), '"4"')
+        self.refused(self.folder / "nothing.csv", "nothing.csv", code=66)
+        empty = self.folder / "empty"
+        for label in "ab":
+            (empty / label).mkdir(parents=True)
+        self.refused(empty, "the folders in it hold no images")
+        shutil.copy(rows[0][0], empty / "a")
+        self.refused(empty, 'the class "b" has no pictures')
+
+    def test_refused_before_anything_is_done(self):
+        some = digits.write_list(self.folder / "some.csv", self.some())
+        self.head.mkdir()
+        (self.head / "mine").write_text("mine")
+        self.assertIn("is not a head", self.train(some, code=64).stderr)
+        self.assertEqual((self.head / "mine").read_text(), "mine")
+        shutil.rmtree(self.head)
+        for arguments, words in ((("--model", "svm"), "softmax"), (("--penalty", "0"), "--penalty takes"),
+                                 (("--test", "1"), "--test takes"), (("--hidden", "9"), "is for --model perceptron")):
+            self.assertIn(words, self.train(some, *arguments, code=64).stderr)
+        self.assertIn("no stage of type classify has the id", self.train(some, "--stage", "hog", code=78).stderr)
+
+
+class Broken(Training):
+    def setUp(self):
+        super().setUp()
+        self.cache = self.folder / "cache"
+
+    def left(self):
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
+
+    def test_full_disk(self):
+        some = digits.write_list(self.folder / "some.csv", self.some())
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+        done = call(self.command(some, "--penalty", "0.1"), preexec_fn=limit)
+        self.assertEqual(done.returncode, 74, done.stderr)
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual(self.left(), ["some.csv"])
+        self.train(some, "--penalty", "0.1")
+
+    def test_interrupted(self):
+        process = start(self.command(self.digits, "--penalty", "0.0001"))
+        while process.poll() is None and not list(self.cache.glob("*.part")):
+            pass
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), 130)
+        self.assertFalse(self.head.exists())
+        self.assertEqual([name for name in self.left() if not name.endswith(".vectors")], [])
+        told = self.train_json(self.digits, "--penalty", "0.0001", "--resume")
+        self.assertEqual(told["vectors"]["rows"], 5000)
+
+    def test_cache_that_is_none(self):
+        some = digits.write_list(self.folder / "some.csv", self.some())
+        told = self.train_json(some, "--penalty", "0.1")
+        before = (self.head / "weights.npy").read_bytes()
+        cache = pathlib.Path(told["vectors"]["cache"])
+        cache.write_bytes(cache.read_bytes()[:-8])
+        done = self.train(some, "--penalty", "0.1", "--json")
+        self.assertIn("is not a cache of these vectors", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 120)
+        self.assertEqual((self.head / "weights.npy").read_bytes(), before)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+/* Vectors of files that were made before: one file for each way to make them, FOLDER/DIGEST.vectors.
+ *
+ *     64 bytes   "MRVECT01", width, slots (uint64 each); then the digest's first 40 characters
+ *     vectors    slots x width floats
+ *     records    slots x { content key (2 x uint64), 1 if there is a vector (uint64) }
+ *
+ * A vector is found by the content of its file, so files may be moved and renamed, and data sets share the vectors that they have in
+ * common. New vectors are appended in a file beside it (".part", locked while it is written), which takes its place whole:
+ * readers see the old one or the new one, and a disk that fills leaves the old one.
+ *
+ * Numbers are the machine's own, as the vectors are. One thread at a time, but for _put, which is for any, one at a time. */
+#ifndef MILLRACE_TOOLS_TRAIN_CACHE_H
+#define MILLRACE_TOOLS_TRAIN_CACHE_H
+
+#include <stdbool.h>
+
+#include "millrace/dataset.h"
+
+enum { MR_CACHE_PATH = 4096 };
+
+typedef struct mr_cache_record {
+    mr_content_key key;
+    uint64_t made; /* 1: there is a vector */
+} mr_cache_record;
+
+typedef struct mr_cache {
+    char path[MR_CACHE_PATH], folder[MR_CACHE_PATH];
+    const char *digest;
+    size_t width, slots;
+    const float *vectors;            /* of all slots; NULL: there are none */
+    const mr_cache_record *records;
+    void *mapped;
+    size_t mapped_bytes;
+    size_t *bucket;                  /* slots + 1 by key, hashed */
+    size_t buckets;
+} mr_cache;
+
+/* $XDG_CACHE_HOME/millrace/features, or ~/.cache/millrace/features; `given` if it is not NULL. Makes the folder.
+ * MR_ERROR_IO, MR_ERROR_PERMISSION. */
+int mr_cache_folder(const char *given, char folder[MR_CACHE_PATH]);
+/* Opens the cache of that digest; empty if there is none. A file that is not as it should be is warned of and taken as
+ * none. `digest` lives on. */
+int mr_cache_open(mr_cache *cache, const char *folder, const char *digest);
+void mr_cache_close(mr_cache *cache);
+/* The slot of a content with a vector; SIZE_MAX: none. */
+size_t mr_cache_find(const mr_cache *cache, const mr_content_key *key);
+
+/* A cache that is written: the old slots, and `more` behind them. */
+typedef struct mr_cache_writer {
+    mr_cache *cache;
+    char part[MR_CACHE_PATH + 8];
+    int fd;
+    size_t more, width; /* width 0: no vector has come */
+    mr_cache_record *records; /* of the new slots */
+} mr_cache_writer;
+/* MR_ERROR_IO if another program writes it. */
+int mr_cache_begin(mr_cache_writer *writer, mr_cache *cache, size_t more);
+/* Writes the vector of a new slot. MR_ERROR_DATA if its length is not that of the others; MR_ERROR_IO. */
+int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_content_key *key, const float *vector, size_t length);
+/* Brings it to the disk in place of the old one, and opens it. */
+int mr_cache_finish(mr_cache_writer *writer);
+/* Removes the part that was written; does nothing after _finish. Keeps mr_message. */
+void mr_cache_abandon(mr_cache_writer *writer);
+
+#endif

@@ -1,0 +1,132 @@
+/* millrace evaluate: how well a pipeline classifies pictures whose classes are known. */
+#include <string.h>
+
+#include "tools/millrace/cli/verbs.h"
+#include "tools/millrace/train/evaluation.h"
+#include "tools/millrace/train/stop.h"
+
+enum { DATA = 256, PART, PAGE, SCORES, STAGE, SEED, THREADS, JSON };
+
+static const struct option options[] = {
+    {"data", required_argument, NULL, DATA},
+    {"part", required_argument, NULL, PART},
+    {"page", required_argument, NULL, PAGE},
+    {"scores", required_argument, NULL, SCORES},
+    {"stage", required_argument, NULL, STAGE},
+    {"seed", required_argument, NULL, SEED},
+    {"threads", required_argument, NULL, THREADS},
+    {"set", required_argument, NULL, MR_OVERRIDE_SET},
+    MR_USAGE_PLUGINS,
+    {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
+    {"json", no_argument, NULL, JSON},
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {
+    "pipelines/digits.yaml --data build/digits --part test --page build/digits.html",
+    "pipelines/classify-images.yaml --data birds.csv --json", NULL};
+
+static const mr_usage usage = {
+    .verb = "evaluate",
+    .synopsis = "PIPELINE.yaml --data FOLDER|LIST [--part PART] [--page FILE.html] [--scores FILE.jsonl]\n"
+                "                         [--stage ID] [--seed N] [--threads N] [--set KEY=VALUE]...\n"
+                "                         [--plugin FILE]... [--no-plugins] [--json]",
+    .help =
+        "Runs the pipeline over pictures whose classes are known and compares what its `classify` tells of them: any\n"
+        "pipeline, whether millrace trained its head or not. Nothing of its own results is written. Figures are those\n"
+        "of scikit-learn, by its definitions; intervals hold 95% of 1,000 resamples of whole groups.\n\n"
+        "  --data PATH        a folder that holds a folder of pictures for each class, or a list (*.csv, *.jsonl), as\n"
+        "                     `millrace train` takes them; classes are matched by name\n"
+        "  --part PART        train, validation or test: only that part of the data that the head was trained with;\n"
+        "                     by default all. Only test says how good it is on pictures that it has not seen\n"
+        "  --page FILE.html   writes one page with the figures, curves, and the pictures that are most surely wrong; it\n"
+        "                     needs no other file and no network\n"
+        "  --scores FILE      writes the scores of each picture, a JSON object a line\n"
+        "  --stage ID         the stage of type classify, if there are several\n"
+        "  --seed N           of the intervals; by default 1\n"
+        "  --threads N        that run stages; by default one for each usable core\n"
+        "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n" MR_USAGE_PLUGINS_HELP
+        "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
+        "  --json             one JSON object with all figures\n",
+    .options = options,
+    .examples = examples,
+};
+
+typedef struct arguments {
+    mr_overrides overrides;
+    mr_evaluation_params params;
+} arguments;
+
+static int take_part(mr_evaluation_params *to) {
+    if (strcmp(optarg, "all") != 0 && !mr_split_parse(optarg))
+        return mr_usage_error(&usage, "--part takes all, train, validation or test, not \"%s\"", optarg);
+    to->part = optarg;
+    return 0;
+}
+
+static int take_threads(arguments *to) {
+    long long value = 0;
+    int code = mr_usage_number(&usage, "threads", 1, 1024, &value);
+    to->overrides.workers = (int)value;
+    return code;
+}
+
+static int take_seed(mr_evaluation_params *to) {
+    long long value = 0;
+    int code = mr_usage_number(&usage, "seed", 0, INT64_MAX, &value);
+    to->seed = (uint64_t)value;
+    return code;
+}
+
+/* Returns an exit code. */
+static int take_option(void *given, int option) {
+    arguments *to = given;
+    int code = 0;
+    if (mr_overrides_take(&to->overrides, &usage, option, &code))
+        return code;
+    switch (option) {
+    case DATA:
+        to->params.data = optarg;
+        return 0;
+    case PART:
+        return take_part(&to->params);
+    case PAGE:
+        to->params.page = optarg;
+        return 0;
+    case SCORES:
+        to->params.scores = optarg;
+        return 0;
+    case STAGE:
+        to->params.stage = optarg;
+        return 0;
+    case SEED:
+        return take_seed(&to->params);
+    case THREADS:
+        return take_threads(to);
+    default:
+        to->params.json = true;
+        return 0;
+    }
+}
+
+static int run_verb(int argc, char **argv) {
+    arguments given = {.params = {.part = "all", .seed = 1}};
+    int code = 0;
+    if (mr_overrides_init(&given.overrides, argc))
+        return mr_command_failed(MR_ERROR_MEMORY);
+    given.params.overrides = &given.overrides;
+    bool goes_on = mr_usage_take(&usage, argc, argv, take_option, &given, &code) &&
+                   (given.params.pipeline = mr_usage_pipeline(&usage, argc, argv, &code)) != NULL;
+    if (goes_on && !given.params.data) {
+        code = mr_usage_error(&usage, "name the pictures: --data FOLDER, or a list");
+        goes_on = false;
+    }
+    if (goes_on) {
+        mr_stop_begin();
+        code = mr_evaluate(&given.params);
+    }
+    mr_overrides_fini(&given.overrides);
+    return !goes_on || code ? code : mr_flush_stdout();
+}
+
+const mr_verb mr_evaluate_verb = {&usage, "tell how well a pipeline classifies pictures whose classes are known", run_verb};

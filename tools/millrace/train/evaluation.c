@@ -1,0 +1,315 @@
+#include "tools/millrace/train/evaluation.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yajl/yajl_tree.h>
+
+#include "engine/base/file.h"
+#include "engine/base/print.h"
+#include "millrace/describe.h"
+#include "tools/millrace/run/progress.h"
+#include "tools/millrace/train/stop.h"
+
+enum { MOST_CLASSES = 1000 }; /* of top_k */
+
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+static double number_in(yajl_val object, const char *key) {
+    const char *path[] = {key, NULL};
+    yajl_val value = yajl_tree_get(object, path, yajl_t_number);
+    return YAJL_IS_NUMBER(value) ? strtod(YAJL_GET_NUMBER(value), NULL) : NAN;
+}
+
+/* How the rows were split that the head was trained with. */
+static int read_split(const char *text, mr_set_params *to) {
+    yajl_val object = yajl_tree_parse(text, NULL, 0);
+    double seed = object ? number_in(object, "seed") : NAN;
+    to->shares = (mr_split_shares){.validation = object ? number_in(object, "validation") : NAN,
+                                   .test = object ? number_in(object, "test") : NAN};
+    yajl_tree_free(object);
+    if (!(seed >= 0) || !(to->shares.validation >= 0) || !(to->shares.test >= 0))
+        return mr_fail(MR_ERROR_DATA, "the head does not say how its data were split: --part all takes all pictures");
+    to->seed = (uint64_t)seed;
+    return MR_OK;
+}
+
+static int find_split(const mr_evaluation *e, mr_set_params *to) {
+    const mr_view_stage *classify = e->extraction.classify;
+    const mr_option *option = mr_option_find(classify->type->options, "head");
+    const char *head = option ? mr_option_string(option, classify->options) : NULL;
+    mr_classifier *classifier;
+    if (!head)
+        return mr_fail(MR_ERROR_USAGE, "--part %s: %s has no head, which would say how its data were split", e->params->part,
+                       classify->id);
+    int status = mr_classifier_open(&classifier, head);
+    if (!status)
+        status = read_split(mr_classifier_card_of(classifier)->split, to);
+    mr_classifier_destroy(&classifier);
+    return status;
+}
+
+static int select_rows(mr_evaluation *e) {
+    const bool all = strcmp(e->params->part, "all") == 0;
+    const mr_split part = mr_split_parse(e->params->part);
+    e->row = calloc(e->set.count + 1, sizeof *e->row);
+    if (!e->row)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
+    for (size_t i = 0; i < e->set.count; i++)
+        if (e->set.row[i].fate == MR_FATE_TAKEN && (all || e->set.row[i].part == part))
+            e->row[e->count++] = i;
+    return e->count ? MR_OK : mr_fail(MR_ERROR_NO_INPUT, "%s: no picture is in the part \"%s\"", e->params->data, e->params->part);
+}
+
+/* ---- scores ------------------------------------------------------------------------------------------------------ */
+
+/* The classes of the pipeline are those of its first answer, which has all of them. */
+static int begin_scores(mr_evaluation *e, const mr_class *classes, size_t count) {
+    e->names = calloc(count + 1, sizeof *e->names);
+    e->scores = calloc(e->count * count + 1, sizeof *e->scores);
+    if (!e->names || !e->scores)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
+    e->class_count = count;
+    for (size_t i = 0; i < count; i++) {
+        const mr_class *one = &classes[i];
+        if (one->index < 0 || (size_t)one->index >= count || e->names[one->index])
+            return mr_fail(MR_ERROR_DATA, "%s has more than %d classes; so many are evaluated", e->extraction.classify->id,
+                           MOST_CLASSES);
+        e->names[one->index] = one->label ? strdup(one->label) : mr_print_new("%d", one->index);
+        if (!e->names[one->index])
+            return mr_fail(MR_ERROR_MEMORY, "no memory for the classes");
+    }
+    return MR_OK;
+}
+
+static int take(void *user, size_t file, const mr_class *classes, size_t count) {
+    mr_evaluation *e = user;
+    int status = e->class_count ? MR_OK : begin_scores(e, classes, count);
+    if (status)
+        return status;
+    if (count != e->class_count)
+        return mr_fail(MR_ERROR_DATA, "%s gives %zu classes of one picture, and %zu of another", e->extraction.classify->id,
+                       count, e->class_count);
+    double *to = e->scores + file * count;
+    for (size_t i = 0; i < count; i++)
+        if (classes[i].index >= 0 && (size_t)classes[i].index < count)
+            to[classes[i].index] = (double)classes[i].score;
+    e->came[file] = true;
+    return MR_OK;
+}
+
+static char *absolute(const char *path, const char *here) {
+    return *path == '/' ? strdup(path) : mr_print_new("%s/%s", here, path);
+}
+
+static int run(mr_evaluation *e) {
+    char here[MR_ASIDE];
+    char **file = calloc(e->count + 1, sizeof *file);
+    e->came = calloc(e->count + 1, sizeof *e->came);
+    int status = file && e->came ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
+    if (!status && !getcwd(here, sizeof here))
+        status = mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
+    for (size_t i = 0; i < e->count && !status; i++)
+        if (!(file[i] = absolute(e->set.list->files[e->row[i]].path, here)))
+            status = mr_fail(MR_ERROR_MEMORY, "no memory for the files");
+    const mr_extraction_job job = {.count = e->count, .files = (const char *const *)file, .take_classes = take, .user = e};
+    if (!status)
+        status = mr_extraction_run(&e->extraction, &job, &e->told);
+    for (size_t i = 0; file && i < e->count; i++)
+        free(file[i]);
+    free(file);
+    return status;
+}
+
+/* Rows without an answer are left out: the others move up. */
+static void close_gaps(mr_evaluation *e) {
+    size_t kept = 0;
+    for (size_t i = 0; i < e->count; i++) {
+        if (!e->came[i]) {
+            e->set.row[e->row[i]].fate = MR_FATE_DAMAGED;
+            continue;
+        }
+        e->row[kept] = e->row[i];
+        memmove(e->scores + kept * e->class_count, e->scores + i * e->class_count, e->class_count * sizeof *e->scores);
+        kept++;
+    }
+    e->count = kept;
+}
+
+/* ---- figures ----------------------------------------------------------------------------------------------------- */
+
+/* The pipeline's number of each class of the data; -1: it has none of that name. */
+static int match_labels(const mr_evaluation *e, int32_t *number) {
+    const mr_file_list *list = e->set.list;
+    for (size_t i = 0; i < list->label_count; i++) {
+        number[i] = -1;
+        for (size_t j = 0; j < e->class_count && number[i] < 0; j++)
+            if (strcmp(list->labels[i], e->names[j]) == 0)
+                number[i] = (int32_t)j;
+        if (number[i] < 0)
+            return mr_fail(MR_ERROR_DATA, "%s: the pipeline knows no class \"%s\"; it knows \"%s\", \"%s\"%s", e->params->data,
+                           list->labels[i], e->names[0], e->names[e->class_count > 1], e->class_count > 2 ? ", ..." : "");
+    }
+    return MR_OK;
+}
+
+static int number_rows(mr_evaluation *e) {
+    int32_t *number = calloc(e->set.list->label_count + 1, sizeof *number);
+    int32_t *group = calloc(e->set.group_count + 1, sizeof *group);
+    e->truth = calloc(e->count + 1, sizeof *e->truth);
+    e->group = calloc(e->count + 1, sizeof *e->group);
+    int status = number && group && e->truth && e->group ? match_labels(e, number)
+                                                         : mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
+    for (size_t i = 0; i < e->count && !status; i++) {
+        int32_t *at = &group[e->set.row[e->row[i]].group];
+        if (!*at)
+            *at = (int32_t)++e->judged.groups;
+        e->group[i] = *at - 1;
+        e->truth[i] = number[e->set.list->files[e->row[i]].label];
+    }
+    free(number);
+    free(group);
+    return status;
+}
+
+static int judge(mr_evaluation *e) {
+    close_gaps(e);
+    if (!e->count)
+        return mr_fail(MR_ERROR_NO_INPUT, "%s: the pipeline gave no classes for any of the pictures", e->params->data);
+    int status = number_rows(e);
+    e->judged.scored = (mr_scored){.rows = e->count, .classes = e->class_count, .scores = e->scores, .truth = e->truth};
+    e->judged.group = e->group;
+    e->judged.names = (const char *const *)e->names;
+    e->judged.seed = e->params->seed;
+    return status ? status : mr_judge(&e->judgement, &e->judged);
+}
+
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
+
+static void tell(const mr_evaluation *e, FILE *stream) {
+    mr_print(stream, "  data       %s: %zu pictures", e->params->data, e->count);
+    if (strcmp(e->params->part, "all") != 0)
+        mr_print(stream, ", the part for %s", strcmp(e->params->part, "train") == 0 ? "training" : e->params->part);
+    mr_print(stream, "\n");
+    mr_set_tell_left_out(&e->set, stream);
+    mr_print(stream, "  figures    ");
+    mr_judgement_tell(&e->judgement, stream);
+    if (strcmp(e->params->part, "all") == 0)
+        mr_print(stream, "  note       pictures that it was trained on say little: --part test leaves them out\n");
+    if (e->params->page)
+        mr_print(stream, "  written    %s\n", e->params->page);
+}
+
+static void put_wrong(const mr_evaluation *e, yajl_gen json) {
+    enum { MOST = 100 };
+    mr_json_open_array(json, "surely_wrong");
+    for (size_t i = 0; i < e->judgement.wrong_count && i < MOST; i++) {
+        const mr_wrong_row *wrong = &e->judgement.wrong[i];
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "file", e->set.list->files[e->row[wrong->row]].path);
+        mr_json_text(json, "label", e->names[e->truth[wrong->row]]);
+        mr_json_text(json, "taken_for", e->names[wrong->first]);
+        mr_put_exact(json, "score", wrong->score);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
+static int put(const mr_evaluation *e, FILE *stream) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "pipeline", e->extraction.plan->name);
+    mr_json_text(json, "data", e->params->data);
+    mr_json_text(json, "part", e->params->part);
+    mr_json_integer(json, "files", (int64_t)e->set.count);
+    mr_set_put_left_out(&e->set, json);
+    mr_judgement_put(&e->judgement, true, json);
+    put_wrong(e, json);
+    mr_json_text(json, "page", e->params->page);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, stream);
+}
+
+/* The scores as JSON, a row a line, for tools that make figures of their own. */
+static int write_scores(const mr_evaluation *e) {
+    FILE *stream = fopen(e->params->scores, "we");
+    if (!stream)
+        return mr_file_fail("write", e->params->scores);
+    int status = MR_OK;
+    for (size_t i = 0; i < e->count && !status; i++) {
+        yajl_gen json = mr_json_create(false);
+        if (!json) {
+            status = MR_ERROR_MEMORY;
+            break;
+        }
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "file", e->set.list->files[e->row[i]].path);
+        mr_json_integer(json, "truth", e->truth[i]);
+        mr_json_open_array(json, "scores");
+        for (size_t j = 0; j < e->class_count; j++)
+            mr_put_exact(json, NULL, e->scores[i * e->class_count + j]);
+        yajl_gen_array_close(json);
+        yajl_gen_map_close(json);
+        status = mr_json_finish(json, stream);
+    }
+    if (fclose(stream) && !status)
+        status = mr_file_fail("write", e->params->scores);
+    return status;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static int work(mr_evaluation *e) {
+    mr_set_params params = {.path = e->params->data, .lonely = true, .stopped = mr_stop_asked};
+    int status = strcmp(e->params->part, "all") == 0 ? MR_OK : find_split(e, &params);
+    if (!status)
+        status = mr_set_open(&e->set, &params);
+    if (!status)
+        status = select_rows(e);
+    if (!status)
+        status = run(e);
+    if (!status)
+        status = judge(e);
+    if (!status && e->params->scores)
+        status = write_scores(e);
+    if (!status && e->params->page)
+        status = mr_evaluation_write_page(e, e->params->page);
+    return status;
+}
+
+static void fini(mr_evaluation *e) {
+    mr_judgement_fini(&e->judgement);
+    mr_extraction_fini(&e->extraction);
+    mr_set_close(&e->set);
+    for (size_t i = 0; i < e->class_count && e->names; i++)
+        free(e->names[i]);
+    void *const memory[] = {e->row, e->names, e->scores, e->came, e->truth, e->group};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        free(memory[i]);
+}
+
+/* Returns an exit code. */
+static int finish(mr_evaluation *e, int status) {
+    if (status == MR_ERROR_CANCELLED && mr_stop_asked())
+        return mr_stop_tell("nothing was written");
+    if (!status && e->params->json)
+        status = put(e, stdout);
+    else if (!status)
+        tell(e, stdout);
+    return !status ? 0 : e->told ? mr_status_exit_code(status) : mr_command_failed(status);
+}
+
+int mr_evaluate(const mr_evaluation_params *params) {
+    mr_evaluation e = {.params = params};
+    e.extraction = (mr_extraction){.path = params->pipeline, .overrides = params->overrides, .stage = params->stage,
+                                   .show = mr_progress_suits_terminal()};
+    int code = mr_extraction_prepare(&e.extraction);
+    if (!code)
+        code = finish(&e, work(&e));
+    fini(&e);
+    return code;
+}

@@ -1,0 +1,40 @@
+/* The work of `millrace evaluate`: the pipeline's own answers for pictures whose classes are known. Main thread. */
+#ifndef MILLRACE_TOOLS_TRAIN_EVALUATION_H
+#define MILLRACE_TOOLS_TRAIN_EVALUATION_H
+
+#include "tools/millrace/train/extract.h"
+#include "tools/millrace/train/judge.h"
+#include "tools/millrace/train/set.h"
+
+typedef struct mr_evaluation_params {
+    const char *pipeline, *data;
+    const mr_overrides *overrides;
+    const char *stage, *page, *scores; /* NULL: not given */
+    const char *part; /* "all", "train", "validation", "test" */
+    uint64_t seed;    /* of the intervals */
+    bool json;
+} mr_evaluation_params;
+
+typedef struct mr_evaluation {
+    const mr_evaluation_params *params;
+    mr_set set;
+    mr_extraction extraction;
+    size_t *row;        /* rows of the set that are scored, in their order */
+    size_t count;
+    size_t class_count; /* of the pipeline; 0: nothing came yet */
+    char **names;
+    double *scores;     /* count x class_count */
+    bool *came;
+    int32_t *truth, *group;
+    mr_judged judged;
+    mr_judgement judgement;
+    bool told;
+} mr_evaluation;
+
+/* Returns an exit code; errors are printed. */
+int mr_evaluate(const mr_evaluation_params *params);
+
+/* page.c: the whole of it as one HTML file, which needs no other. MR_ERROR_MEMORY, MR_ERROR_IO, MR_ERROR_PERMISSION. */
+int mr_evaluation_write_page(const mr_evaluation *evaluation, const char *path);
+
+#endif

@@ -1,0 +1,510 @@
+#include "tools/millrace/train/extract.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/json.h"
+#include "engine/base/print.h"
+#include "millrace/describe.h"
+#include "tools/millrace/cli/complaints.h"
+#include "tools/millrace/cli/settings.h"
+#include "tools/millrace/run/progress.h"
+#include "tools/millrace/train/stop.h"
+
+enum { MOST_ZEROS = 64 };
+static const int64_t LOOK_NS = 50000000;
+static const char source_list[] = "data.jsonl", callback_id[] = "evaluate-classes";
+
+typedef struct mr_tap_type {
+    mr_stage_type type; /* first: the type that the engine uses */
+    const mr_stage_type *original;
+    mr_extraction *extraction;
+    mr_option *options; /* of a tap: its own table */
+} mr_tap_type;
+
+/* The files of a run by their path. */
+typedef struct mr_file_index {
+    mr_arena arena;
+    mr_index index; /* number + 1 */
+} mr_file_index;
+
+/* ---- taps -------------------------------------------------------------------------------------------------------- */
+
+static const mr_tap_type *tap_of(const mr_stage *self) {
+    return (const mr_tap_type *)(const void *)self->type;
+}
+
+/* Of the first failure the message is kept, and the run ends. */
+static void note_failure(mr_extraction *extraction, int status) {
+    if (!status || extraction->status)
+        return;
+    extraction->status = status;
+    snprintf(extraction->message, sizeof extraction->message, "%s", mr_message());
+    mr_pipeline_stop(extraction->pipeline, true);
+}
+
+/* The number of the frame's file; false if it is none of them, or something has failed before. */
+static bool find_file(const mr_extraction *extraction, const mr_frame *frame, size_t *file) {
+    size_t found = frame->media && frame->media->path && !extraction->status
+                       ? (size_t)(uintptr_t)mr_index_get(&extraction->index->index, frame->media->path)
+                       : 0;
+    *file = found - 1;
+    return found != 0;
+}
+
+static bool is_small(const mr_extraction *extraction, const mr_frame *frame) {
+    return frame->format.payload == MR_PAYLOAD_PICTURE &&
+           (frame->format.width < extraction->least_side || frame->format.height < extraction->least_side);
+}
+
+static void take_vector(mr_extraction *extraction, const mr_frame *frame) {
+    static const float zeros[MOST_ZEROS];
+    mr_frame_vector vector;
+    size_t file;
+    pthread_mutex_lock(&extraction->lock);
+    if (find_file(extraction, frame, &file)) {
+        int status = mr_frame_find_vector(frame, extraction->tensor, &vector);
+        if (!status && vector.length <= MOST_ZEROS && is_small(extraction, frame))
+            vector.data = zeros;
+        note_failure(extraction, status ? status : extraction->take_vector(extraction->user, file, vector.data, vector.length));
+    }
+    pthread_mutex_unlock(&extraction->lock);
+}
+
+static void take_classes(void *context, const char *source, const mr_frame *frame) {
+    mr_extraction *extraction = context;
+    const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, extraction->classify->id);
+    size_t file;
+    (void)source;
+    pthread_mutex_lock(&extraction->lock);
+    if (result && find_file(extraction, frame, &file))
+        note_failure(extraction, extraction->take_classes(extraction->user, file, result->classes, result->count));
+    pthread_mutex_unlock(&extraction->lock);
+}
+
+/* Another classify than the one that is trained passes its frames on, for those behind it. */
+static int process_tap(mr_stage *self, mr_io *io) {
+    mr_extraction *extraction = tap_of(self)->extraction;
+    const bool chosen = strcmp(self->id, extraction->classify->id) == 0;
+    int status = MR_OK;
+    for (size_t i = 0; i < mr_io_count(io) && !status; i++) {
+        if (!chosen) {
+            status = mr_io_forward(io, i);
+            continue;
+        }
+        take_vector(extraction, mr_io_input_at(io, 0, i));
+        mr_io_absorb(io, mr_io_input_at(io, 0, i), "vector taken");
+    }
+    return status;
+}
+
+/* A negotiation does not know its type: one extraction is planned at a time. */
+static mr_extraction *planned;
+static const mr_stage_type *planned_classify;
+
+static int note_lineage(mr_extraction *extraction, mr_negotiation *n) {
+    mr_lineage lineage;
+    int status = mr_planned_lineage(n, 0, &lineage);
+    if (status)
+        return mr_refuse_status(n, status, NULL, "%s", mr_message());
+    free(extraction->lineage);
+    extraction->lineage = strdup(lineage.stages);
+    snprintf(extraction->digest, sizeof extraction->digest, "%s", lineage.digest);
+    return extraction->lineage ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the stages");
+}
+
+/* It asks of its input all that classify asks; files of classify need not be there. */
+static int negotiate_tap(mr_negotiation *n) {
+    const bool offline = n->offline;
+    n->offline = true;
+    int status = planned_classify->negotiate(n);
+    n->offline = offline;
+    if (!status && !planned->lineage && strcmp(n->id, planned->classify->id) == 0)
+        status = note_lineage(planned, n);
+    return status;
+}
+
+static int process_muted(mr_stage *self, mr_io *io) {
+    (void)self;
+    (void)io;
+    return MR_DONE;
+}
+
+static bool is_sink(const mr_stage_type *type) {
+    return type->inputs && !type->outputs;
+}
+
+/* The options of classify, of which none names a file: a head that is not made yet need not be there. */
+static int copy_options(mr_tap_type *tap) {
+    size_t count = 0;
+    while (tap->original->options[count].name)
+        count++;
+    tap->options = calloc(count + 1, sizeof *tap->options);
+    if (!tap->options)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the stage types");
+    memcpy(tap->options, tap->original->options, (count + 1) * sizeof *tap->options);
+    for (size_t i = 0; i < count; i++)
+        tap->options[i].file = MR_FILE_NONE;
+    tap->type.options = tap->options;
+    return MR_OK;
+}
+
+static int make_tap(mr_tap_type *tap) {
+    mr_stage_type *type = &tap->type;
+    planned = tap->extraction;
+    planned_classify = tap->original;
+    type->check_device = NULL;
+    type->open = NULL;
+    type->close = NULL;
+    type->flush = NULL;
+    type->state_bytes = 0;
+    type->negotiate = negotiate_tap;
+    type->process = process_tap;
+    return copy_options(tap);
+}
+
+static void make_muted(mr_tap_type *tap) {
+    const mr_stage_type *from = tap->original;
+    tap->type = (mr_stage_type){.name = from->name, .summary = from->summary, .inputs = from->inputs,
+                                .options = from->options, .options_bytes = from->options_bytes,
+                                .entry = MR_ENTRY_SHARED, .resumes = true, .process = process_muted};
+}
+
+static int wrap_types(mr_extraction *extraction, bool tapped) {
+    size_t count = 0;
+    while (extraction->plan->types[count])
+        count++;
+    extraction->types = calloc(count, sizeof *extraction->types);
+    extraction->list = calloc(count + 1, sizeof *extraction->list);
+    if (!extraction->types || !extraction->list)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the stage types");
+    extraction->type_count = count;
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        mr_tap_type *tap = &extraction->types[i];
+        const mr_stage_type *original = extraction->list[i] = extraction->plan->types[i];
+        *tap = (mr_tap_type){.type = *original, .original = original, .extraction = extraction};
+        if (tapped && original == extraction->classify->type)
+            status = make_tap(tap);
+        else if (is_sink(original) && strcmp(original->name, "callback") != 0)
+            make_muted(tap);
+        else
+            continue;
+        extraction->list[i] = &tap->type;
+    }
+    return status;
+}
+
+static void unwrap_types(mr_extraction *extraction) {
+    for (size_t i = 0; i < extraction->type_count; i++)
+        free(extraction->types[i].options);
+    free(extraction->types);
+    free(extraction->list);
+    extraction->types = NULL;
+    extraction->list = NULL;
+    extraction->type_count = 0;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static bool is_classify(const mr_view_stage *stage) {
+    return stage->role == MR_VIEW_STAGE && strcmp(stage->type->name, "classify") == 0;
+}
+
+static int find_classify(mr_extraction *extraction) {
+    const mr_plan_view *plan = extraction->plan;
+    size_t found = 0;
+    for (size_t v = 0; v < plan->stage_count; v++) {
+        const mr_view_stage *stage = &plan->stages[v];
+        if (!is_classify(stage) || (extraction->stage && strcmp(stage->id, extraction->stage) != 0))
+            continue;
+        extraction->classify = stage;
+        found++;
+    }
+    if (found == 1)
+        return MR_OK;
+    if (extraction->stage)
+        return mr_fail(MR_ERROR_CONFIG, "%s: no stage of type classify has the id \"%s\"", plan->file, extraction->stage);
+    if (found)
+        return mr_fail(MR_ERROR_CONFIG, "%s: %zu stages are of type classify: choose one with --stage ID", plan->file, found);
+    return mr_fail(MR_ERROR_CONFIG, "%s: no stage is of type classify: it takes the vectors, as in classify: {input: hog, "
+                                    "head: \"${HEAD:-head}\"}", plan->file);
+}
+
+static int find_source(mr_extraction *extraction) {
+    const mr_plan_view *plan = extraction->plan;
+    if (plan->most_sources)
+        return mr_fail(MR_ERROR_CONFIG, "%s: sources come and go (sources.max); name one in place of that", plan->file);
+    if (plan->source_count != 1 || extraction->classify->source_count != 1)
+        return mr_fail(MR_ERROR_CONFIG, "%s: has %zu sources; the files of a data set come through one", plan->file,
+                       plan->source_count);
+    extraction->source = &plan->stages[0];
+    if (strcmp(extraction->source->type->name, "media") != 0)
+        return mr_fail(MR_ERROR_CONFIG, "%s: source %s is of type %s; files of a data set are read by media", plan->file,
+                       extraction->source->id, extraction->source->type->name);
+    return MR_OK;
+}
+
+/* The stages that lead to `to`. */
+static void mark_before(const mr_plan_view *plan, int to, bool *before) {
+    for (size_t l = 0; l < plan->link_count; l++)
+        if (plan->links[l].to == to && !before[plan->links[l].from]) {
+            before[plan->links[l].from] = true;
+            mark_before(plan, plan->links[l].from, before);
+        }
+}
+
+static int name_stages(mr_extraction *extraction) {
+    const mr_plan_view *plan = extraction->plan;
+    bool *before = calloc(plan->stage_count, sizeof *before);
+    size_t used = 0;
+    if (!before)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the plan");
+    mark_before(plan, (int)(extraction->classify - plan->stages), before);
+    for (size_t v = plan->source_count; v < plan->stage_count && used < sizeof extraction->stages; v++)
+        if (before[v] && plan->stages[v].role == MR_VIEW_STAGE)
+            used += (size_t)snprintf(extraction->stages + used, sizeof extraction->stages - used, "%s%s", used ? ", " : "",
+                                     plan->stages[v].id);
+    free(before);
+    return MR_OK;
+}
+
+int mr_extraction_prepare(mr_extraction *extraction) {
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = {.path = extraction->path, .text = extraction->text, .offline = true};
+    pthread_mutex_init(&extraction->lock, NULL);
+    mr_overrides_apply(extraction->overrides, &params);
+    int status = mr_plan_view_open(&extraction->plan, &params, &wrong);
+    if (status)
+        mr_complaints_tell(&wrong, status, false);
+    mr_diagnostics_fini(&wrong);
+    if (status)
+        return mr_status_exit_code(status);
+    status = find_classify(extraction);
+    if (!status)
+        status = find_source(extraction);
+    if (!status)
+        status = name_stages(extraction);
+    if (!status) {
+        const mr_option *tensor = mr_option_find(extraction->classify->type->options, "tensor");
+        extraction->tensor = tensor ? mr_option_string(tensor, extraction->classify->options) : NULL;
+    }
+    return status ? mr_command_failed(status) : 0;
+}
+
+/* Plans it with the tap, which notes the lineage of its vectors. */
+static int plan_tapped(mr_extraction *extraction, mr_diagnostics *wrong) {
+    const mr_plan_view *view = NULL;
+    mr_settings with;
+    mr_pipeline_params params = {.path = extraction->path, .text = extraction->text, .offline = true};
+    mr_overrides_apply(extraction->overrides, &params);
+    int status = mr_settings_init(&with, extraction->overrides, 1);
+    if (!status && extraction->plan->plugins)
+        status = mr_settings_set(&with, "[]", "plugins", "", "");
+    if (!status)
+        status = wrap_types(extraction, true);
+    params.types = extraction->list;
+    params.override_count = with.count;
+    params.overrides = with.item;
+    if (!status)
+        status = mr_plan_view_open(&view, &params, wrong);
+    mr_plan_view_close(&view);
+    unwrap_types(extraction);
+    mr_settings_fini(&with);
+    return status;
+}
+
+int mr_extraction_trace(mr_extraction *extraction) {
+    mr_diagnostics wrong = {0};
+    int status = plan_tapped(extraction, &wrong);
+    if (status)
+        mr_complaints_tell(&wrong, status, false);
+    mr_diagnostics_fini(&wrong);
+    return status ? mr_status_exit_code(status) : 0;
+}
+
+void mr_extraction_fini(mr_extraction *extraction) {
+    mr_plan_view_close(&extraction->plan);
+    free(extraction->lineage);
+    pthread_mutex_destroy(&extraction->lock);
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+/* Writes the list that the source reads, and keeps the files by their path. */
+static int write_list(mr_extraction *extraction, const mr_extraction_job *job, char *path, size_t room) {
+    snprintf(path, room, "%s/%s", extraction->aside.folder, source_list);
+    FILE *list = fopen(path, "we");
+    int status = list ? MR_OK : mr_fail(MR_ERROR_IO, "cannot write %s", path);
+    for (size_t i = 0; i < job->count && !status; i++) {
+        yajl_gen json = mr_json_create(false);
+        status = json ? mr_index_put(&extraction->index->index, &extraction->index->arena, job->files[i],
+                                     (void *)(uintptr_t)(i + 1))
+                      : MR_ERROR_MEMORY;
+        if (status) {
+            if (json)
+                yajl_gen_free(json);
+            break;
+        }
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "path", job->files[i]);
+        yajl_gen_map_close(json);
+        status = mr_json_finish(json, list);
+    }
+    if (list && fclose(list) && !status)
+        status = mr_fail(MR_ERROR_IO, "cannot write %s", path);
+    return status;
+}
+
+static int quote_into(const char *text, char *quoted, size_t room) {
+    yajl_gen json = mr_json_create(false);
+    const unsigned char *made;
+    size_t bytes;
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "uri", text);
+    yajl_gen_map_close(json);
+    yajl_gen_get_buf(json, &made, &bytes);
+    int status = bytes < room ? MR_OK : mr_fail(MR_ERROR_DATA, "%s: the path is too long", text);
+    if (!status)
+        snprintf(quoted, room, "%s", (const char *)made);
+    yajl_gen_free(json);
+    return status;
+}
+
+/* All classes, with any score, of each frame by itself; and a callback behind them. */
+static int set_classes(mr_settings *to, const mr_extraction *extraction) {
+    const char *id = extraction->classify->id;
+    char text[256];
+    snprintf(text, sizeof text, "{type: callback, input: \"%s\"}", id);
+    int status = mr_settings_set(to, "1000", "stages.", id, ".top_k");
+    if (!status)
+        status = mr_settings_set(to, "-1e30", "stages.", id, ".threshold");
+    if (!status)
+        status = mr_settings_set(to, "1", "stages.", id, ".window");
+    return status ? status : mr_settings_set(to, text, "stages.", callback_id, "");
+}
+
+static int make_settings(mr_settings *to, const mr_extraction *extraction, const char *list) {
+    const mr_plan_view *plan = extraction->plan;
+    char source[2 * MR_ASIDE];
+    int status = mr_settings_init(to, extraction->overrides, plan->stage_count + 8);
+    if (!status)
+        status = quote_into(list, source, sizeof source);
+    if (!status)
+        status = mr_settings_set(to, source, "sources.", extraction->source->written, "");
+    if (!status && plan->plugins)
+        status = mr_settings_set(to, "[]", "plugins", "", "");
+    for (size_t v = 0; v < plan->stage_count && !status; v++)
+        if (plan->stages[v].role == MR_VIEW_STAGE && strcmp(plan->stages[v].when_full, "block") != 0)
+            status = mr_settings_set(to, "block", "stages.", plan->stages[v].id, ".queue.when_full");
+    if (!status && extraction->take_classes)
+        return set_classes(to, extraction);
+    /* A tap reads memory of the host. */
+    if (!status && strcmp(extraction->classify->device, "cpu") != 0)
+        status = mr_settings_set(to, "cpu", "stages.", extraction->classify->id, ".device");
+    return status;
+}
+
+static int open_pipeline(mr_extraction *extraction, const char *list, bool *told) {
+    mr_settings with;
+    char profile[MR_ASIDE + 8];
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = {.path = extraction->path, .text = extraction->text};
+    mr_overrides_apply(extraction->overrides, &params);
+    int status = make_settings(&with, extraction, list);
+    params.types = extraction->list;
+    params.override_count = with.count;
+    params.overrides = with.item;
+    params.input_count = 0;
+    params.profile = profile; /* stages that are not sinks write there */
+    snprintf(profile, sizeof profile, "%s", extraction->aside.folder);
+    if (!status) {
+        status = mr_pipeline_open(&extraction->pipeline, &params, &wrong);
+        *told = status != MR_OK;
+        if (status)
+            mr_complaints_tell(&wrong, status, false);
+    }
+    mr_diagnostics_fini(&wrong);
+    mr_settings_fini(&with);
+    return status;
+}
+
+static int await_end(mr_extraction *extraction) {
+    const bool shown = extraction->show && mr_progress_suits_terminal();
+    mr_progress progress;
+    int status;
+    if (shown)
+        mr_progress_begin(&progress);
+    while ((status = mr_pipeline_wait(extraction->pipeline, LOOK_NS)) == MR_ERROR_AGAIN) {
+        mr_summary *summary = NULL;
+        if (mr_stop_asked())
+            mr_pipeline_stop(extraction->pipeline, true);
+        else if (shown && !mr_pipeline_summarize(extraction->pipeline, &summary))
+            mr_progress_show(&progress, summary);
+        mr_summary_destroy(&summary);
+    }
+    if (shown)
+        mr_progress_end(&progress);
+    return status;
+}
+
+static bool nothing_came(const mr_extraction *extraction) {
+    mr_summary *summary = NULL;
+    bool nothing = !mr_pipeline_summarize(extraction->pipeline, &summary) && summary->delivered + summary->absorbed == 0;
+    mr_summary_destroy(&summary);
+    return nothing;
+}
+
+static int run_pipeline(mr_extraction *extraction) {
+    int status = MR_OK;
+    if (extraction->take_classes)
+        status = mr_pipeline_subscribe(extraction->pipeline, callback_id, take_classes, extraction);
+    if (!status)
+        status = mr_pipeline_start(extraction->pipeline);
+    if (!status)
+        status = await_end(extraction);
+    if (extraction->status)
+        return mr_fail(extraction->status, "%s", extraction->message);
+    if (mr_stop_asked())
+        return mr_fail(MR_ERROR_CANCELLED, "interrupted");
+    /* Of files that are all damaged nothing comes; the caller counts them. */
+    return status == MR_ERROR_DATA && nothing_came(extraction) ? MR_OK : status;
+}
+
+static int run_aside(mr_extraction *extraction, const mr_extraction_job *job, bool *told) {
+    char list[MR_ASIDE + 32];
+    int status = write_list(extraction, job, list, sizeof list);
+    if (!status)
+        status = wrap_types(extraction, job->take_vector != NULL);
+    if (!status)
+        status = open_pipeline(extraction, list, told);
+    if (!status)
+        status = run_pipeline(extraction);
+    mr_pipeline_destroy(&extraction->pipeline);
+    unwrap_types(extraction);
+    return status;
+}
+
+int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told) {
+    mr_file_index index = {.index = {0}};
+    *told = false;
+    extraction->index = &index;
+    extraction->take_vector = job->take_vector;
+    extraction->take_classes = job->take_classes;
+    extraction->user = job->user;
+    extraction->status = MR_OK;
+    int status = mr_aside_make(&extraction->aside, NULL);
+    if (status)
+        return status;
+    status = run_aside(extraction, job, told);
+    /* The message is kept while the folder is removed. */
+    char message[512];
+    snprintf(message, sizeof message, "%s", mr_message());
+    mr_aside_remove(&extraction->aside);
+    mr_arena_fini(&index.arena);
+    return status ? mr_fail(status, "%s", message) : MR_OK;
+}

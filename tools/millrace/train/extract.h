@@ -1,0 +1,73 @@
+/* Runs the user's pipeline over the files of a data set, as it is: its vectors and classes are those that it makes in service.
+ *
+ * Its one source is replaced by a list of the files, no frame is dropped for being late, and sinks take their frames and
+ * write nothing. For `train` the type `classify` is replaced by a tap, which finds the vector as classify does, gives it
+ * away and absorbs the frame: so the head need not be there. For `evaluate` classify works with all of its classes, and a
+ * callback behind it takes them.
+ *
+ * Main thread; the functions that take vectors and classes are called on threads of the pipeline, one at a time. */
+#ifndef MILLRACE_TOOLS_TRAIN_EXTRACT_H
+#define MILLRACE_TOOLS_TRAIN_EXTRACT_H
+
+#include <pthread.h>
+
+#include "engine/base/aside.h"
+#include "millrace/plan.h"
+#include "tools/millrace/cli/overrides.h"
+
+enum { MR_DIGEST_TEXT = 65, MR_STAGES_TEXT = 512 };
+
+/* Takes the vector, or the classes, of one file. Another answer than MR_OK, with mr_message, ends the run. */
+typedef int mr_take_vector(void *user, size_t file, const float *vector, size_t length);
+typedef int mr_take_classes(void *user, size_t file, const mr_class *classes, size_t count);
+
+typedef struct mr_extraction {
+    /* set by the caller */
+    const char *path; /* of the pipeline */
+    const char *text; /* its text, if it is not in the file */
+    const mr_overrides *overrides;
+    const char *stage; /* id of the classify stage; NULL: the only one */
+    bool show;         /* progress, on a terminal */
+    int least_side;    /* vectors of pictures that are smaller on a side, in pixels, are zeros; 0: none are */
+    /* set by mr_extraction_prepare */
+    const mr_plan_view *plan; /* as it is written */
+    const mr_view_stage *classify, *source;
+    char stages[MR_STAGES_TEXT]; /* "decode, hog" */
+    const char *tensor;          /* that classify is told to take; NULL: none */
+    /* set by mr_extraction_trace, as mr_planned_lineage gives them */
+    char digest[MR_DIGEST_TEXT];
+    char *lineage;
+    /* private */
+    struct mr_tap_type *types;
+    const mr_stage_type **list;
+    size_t type_count;
+    pthread_mutex_t lock;
+    mr_aside aside;
+    struct mr_file_index *index;
+    mr_take_vector *take_vector;
+    mr_take_classes *take_classes;
+    void *user;
+    mr_pipeline *pipeline;
+    int status; /* of a take that failed, with its message */
+    char message[512];
+} mr_extraction;
+
+/* Plans the pipeline and finds its source and its classify. Returns an exit code; errors are printed. Finish it in any
+ * case. */
+int mr_extraction_prepare(mr_extraction *extraction);
+/* Finds the lineage of the vectors; needed before vectors are taken. As _prepare. */
+int mr_extraction_trace(mr_extraction *extraction);
+/* Runs it over these files, which are absolute paths without control characters: vectors if `take_vector` is given, else
+ * classes. `frames` are those that were delivered to it. A file of which nothing comes was damaged or dropped. MR_OK;
+ * MR_ERROR_CANCELLED if mr_stop_asked; *told: the error has been printed. */
+typedef struct mr_extraction_job {
+    size_t count;
+    const char *const *files;
+    mr_take_vector *take_vector;
+    mr_take_classes *take_classes;
+    void *user;
+} mr_extraction_job;
+int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
+void mr_extraction_fini(mr_extraction *extraction);
+
+#endif

@@ -1,0 +1,295 @@
+#include "tools/millrace/train/judge.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/print.h"
+#include "millrace/status.h"
+
+/* ---- figures ----------------------------------------------------------------------------------------------------- */
+
+/* The data of a resample's figure. */
+typedef struct resampled {
+    const mr_judgement *judgement;
+    mr_judged_figure figure;
+    uint64_t *confusion;
+    mr_class_figures *each;
+    const double *loss; /* of each row */
+} resampled;
+
+static double mean_of(const double *value, const size_t *row, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += value[row[i]];
+    return count ? sum / (double)count : NAN;
+}
+
+static double figure_of(void *user, const size_t *row, size_t count) {
+    const resampled *of = user;
+    const mr_scored *scored = &of->judgement->of->scored;
+    const size_t classes = scored->classes;
+    mr_figures all;
+    if (of->figure == MR_JUDGED_LOG_LOSS)
+        return mean_of(of->loss, row, count);
+    memset(of->confusion, 0, classes * classes * sizeof *of->confusion);
+    for (size_t i = 0; i < count; i++)
+        of->confusion[(size_t)scored->truth[row[i]] * classes + (size_t)of->judgement->first[row[i]]]++;
+    mr_figures_make(of->confusion, classes, of->each, &all);
+    return of->figure == MR_JUDGED_ACCURACY ? all.accuracy : of->figure == MR_JUDGED_BALANCED ? all.balanced_accuracy : all.f1;
+}
+
+static int make_intervals(mr_judgement *made) {
+    const mr_judged *of = made->of;
+    const size_t rows = of->scored.rows, classes = of->scored.classes;
+    const size_t resamples = rows * classes > 10000000 ? 200 : 1000;
+    double *loss = calloc(rows + 1, sizeof *loss);
+    resampled user = {.judgement = made, .loss = loss, .confusion = calloc(classes * classes, sizeof *user.confusion),
+                      .each = calloc(classes, sizeof *user.each)};
+    int status = loss && user.confusion && user.each ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
+    for (size_t i = 0; i < rows && !status; i++) {
+        const mr_scored one = {.rows = 1, .classes = classes, .scores = of->scored.scores + i * classes,
+                               .truth = of->scored.truth + i};
+        loss[i] = mr_log_loss(&one);
+    }
+    for (int f = 0; f < MR_JUDGED_FIGURES && !status; f++) {
+        user.figure = (mr_judged_figure)f;
+        status = mr_bootstrap(of->group, rows, of->groups, resamples, of->seed, 0.95, figure_of, &user, &made->interval[f]);
+    }
+    free(loss);
+    free(user.confusion);
+    free(user.each);
+    return status;
+}
+
+static int make_curves(mr_judgement *made) {
+    const mr_scored *scored = &made->of->scored;
+    size_t areas = 0, precisions = 0;
+    int status = MR_OK;
+    made->curves = calloc(scored->classes, sizeof *made->curves);
+    if (!made->curves)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
+    for (size_t j = 0; j < scored->classes && !status; j++) {
+        mr_curve *curve = &made->curves[j];
+        curve->points = calloc(scored->rows + 1, sizeof *curve->points);
+        status = curve->points ? mr_curve_make(scored, (int32_t)j, curve) : mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
+        if (status)
+            break;
+        mr_curve_point *less = realloc(curve->points, (curve->count + 1) * sizeof *less);
+        curve->points = less ? less : curve->points;
+        if (isfinite(curve->roc_area)) {
+            made->roc_area += curve->roc_area;
+            areas++;
+        }
+        if (isfinite(curve->average_precision)) {
+            made->average_precision += curve->average_precision;
+            precisions++;
+        }
+    }
+    made->roc_area = areas ? made->roc_area / (double)areas : NAN;
+    made->average_precision = precisions ? made->average_precision / (double)precisions : NAN;
+    return status;
+}
+
+/* ---- wrong rows ----------------------------------------------------------------------------------------------- */
+
+static int compare_pairs(const void *a, const void *b) {
+    const mr_mixed_pair *x = a, *y = b;
+    if (x->rows != y->rows)
+        return x->rows > y->rows ? -1 : 1;
+    return x->truth != y->truth ? (x->truth < y->truth ? -1 : 1) : x->first < y->first ? -1 : 1;
+}
+
+static int compare_wrong(const void *a, const void *b) {
+    const mr_wrong_row *x = a, *y = b;
+    if (x->score > y->score || x->score < y->score)
+        return x->score > y->score ? -1 : 1;
+    return x->row < y->row ? -1 : 1;
+}
+
+static int list_wrong(mr_judgement *made) {
+    const mr_scored *scored = &made->of->scored;
+    const size_t classes = scored->classes;
+    size_t wrong = made->all.rows - made->all.right;
+    made->pairs = calloc(wrong + 1, sizeof *made->pairs);
+    made->wrong = calloc(wrong + 1, sizeof *made->wrong);
+    if (!made->pairs || !made->wrong)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
+    for (size_t t = 0; t < classes; t++)
+        for (size_t p = 0; p < classes; p++)
+            if (t != p && made->confusion[t * classes + p])
+                made->pairs[made->pair_count++] =
+                    (mr_mixed_pair){.truth = (int32_t)t, .first = (int32_t)p, .rows = made->confusion[t * classes + p]};
+    for (size_t i = 0; i < scored->rows; i++)
+        if (made->first[i] != scored->truth[i])
+            made->wrong[made->wrong_count++] = (mr_wrong_row){
+                .row = i, .first = made->first[i], .score = scored->scores[i * classes + (size_t)made->first[i]]};
+    qsort(made->pairs, made->pair_count, sizeof *made->pairs, compare_pairs);
+    qsort(made->wrong, made->wrong_count, sizeof *made->wrong, compare_wrong);
+    return MR_OK;
+}
+
+int mr_judge(mr_judgement *made, const mr_judged *of) {
+    const mr_scored *scored = &of->scored;
+    *made = (mr_judgement){.of = of};
+    made->confusion = calloc(scored->classes * scored->classes, sizeof *made->confusion);
+    made->each = calloc(scored->classes, sizeof *made->each);
+    made->first = calloc(scored->rows + 1, sizeof *made->first);
+    if (!made->confusion || !made->each || !made->first)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
+    for (size_t i = 0; i < scored->rows; i++)
+        made->first[i] = mr_first_class(scored->scores + i * scored->classes, scored->classes);
+    mr_confusion(scored, made->confusion);
+    mr_figures_make(made->confusion, scored->classes, made->each, &made->all);
+    made->log_loss = mr_log_loss(scored);
+    made->calibration_error = mr_calibrate(scored, MR_JUDGE_BINS, made->bins);
+    int status = make_curves(made);
+    if (!status)
+        status = list_wrong(made);
+    return status ? status : make_intervals(made);
+}
+
+void mr_judgement_fini(mr_judgement *gone) {
+    for (size_t j = 0; gone->curves && j < gone->of->scored.classes; j++)
+        free(gone->curves[j].points);
+    free(gone->curves);
+    free(gone->confusion);
+    free(gone->each);
+    free(gone->first);
+    free(gone->pairs);
+    free(gone->wrong);
+    *gone = (mr_judgement){0};
+}
+
+double mr_judgement_value(const mr_judgement *judgement, mr_judged_figure figure) {
+    switch (figure) {
+    case MR_JUDGED_ACCURACY:
+        return judgement->all.accuracy;
+    case MR_JUDGED_BALANCED:
+        return judgement->all.balanced_accuracy;
+    case MR_JUDGED_F1:
+        return judgement->all.f1;
+    default:
+        return judgement->log_loss;
+    }
+}
+
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
+
+void mr_judgement_tell(const mr_judgement *judgement, FILE *stream) {
+    enum { MOST = 3 };
+    const mr_interval *accuracy = &judgement->interval[MR_JUDGED_ACCURACY];
+    mr_print(stream, "accuracy %.4f (95%%: %.4f to %.4f), %llu of %llu right\n", judgement->all.accuracy, accuracy->low,
+             accuracy->high, (unsigned long long)judgement->all.right, (unsigned long long)judgement->all.rows);
+    mr_print(stream, "             balanced accuracy %.4f, F1 %.4f, log loss %.4f, ROC area %.4f, calibration error %.4f\n",
+             judgement->all.balanced_accuracy, judgement->all.f1, judgement->log_loss, judgement->roc_area,
+             judgement->calibration_error);
+    for (size_t i = 0; i < judgement->pair_count && i < MOST; i++) {
+        const mr_mixed_pair *pair = &judgement->pairs[i];
+        mr_print(stream, "%s \"%s\" taken for \"%s\": %llu of %llu\n", i ? "            " : "  mixed up  ",
+                 judgement->of->names[pair->truth], judgement->of->names[pair->first], (unsigned long long)pair->rows,
+                 (unsigned long long)judgement->each[pair->truth].rows);
+    }
+}
+
+/* ---- as JSON ----------------------------------------------------------------------------------------------------- */
+
+void mr_put_exact(yajl_gen json, const char *key, double value) {
+    char text[40];
+    mr_json_key(json, key);
+    if (!isfinite(value)) {
+        yajl_gen_null(json);
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        double again = strtod(text, NULL);
+        if (memcmp(&again, &value, sizeof value) == 0)
+            break;
+    }
+    yajl_gen_number(json, text, strlen(text));
+}
+
+static void put_interval(yajl_gen json, const char *key, const mr_interval *interval) {
+    mr_json_open_array(json, key);
+    mr_put_exact(json, NULL, interval->low);
+    mr_put_exact(json, NULL, interval->high);
+    yajl_gen_array_close(json);
+}
+
+static void put_classes(const mr_judgement *judgement, yajl_gen json) {
+    mr_json_open_array(json, "classes");
+    for (size_t j = 0; j < judgement->of->scored.classes; j++) {
+        const mr_class_figures *each = &judgement->each[j];
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "label", judgement->of->names[j]);
+        mr_json_integer(json, "rows", (int64_t)each->rows);
+        mr_put_exact(json, "precision", each->precision);
+        mr_put_exact(json, "recall", each->recall);
+        mr_put_exact(json, "f1", each->f1);
+        mr_put_exact(json, "roc_area", judgement->curves[j].roc_area);
+        mr_put_exact(json, "average_precision", judgement->curves[j].average_precision);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
+static void put_confusion(const mr_judgement *judgement, yajl_gen json) {
+    const size_t classes = judgement->of->scored.classes;
+    mr_json_open_array(json, "confusion");
+    for (size_t t = 0; t < classes; t++) {
+        mr_json_open_array(json, NULL);
+        for (size_t p = 0; p < classes; p++)
+            mr_json_integer(json, NULL, (int64_t)judgement->confusion[t * classes + p]);
+        yajl_gen_array_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
+static void put_calibration(const mr_judgement *judgement, yajl_gen json) {
+    mr_json_open_array(json, "calibration");
+    for (size_t i = 0; i < MR_JUDGE_BINS; i++) {
+        mr_json_open_map(json, NULL);
+        mr_json_integer(json, "rows", (int64_t)judgement->bins[i].rows);
+        mr_json_integer(json, "right", (int64_t)judgement->bins[i].right);
+        mr_put_exact(json, "mean_score", judgement->bins[i].mean_score);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
+static void put_pairs(const mr_judgement *judgement, yajl_gen json) {
+    enum { MOST = 20 };
+    mr_json_open_array(json, "mixed_up");
+    for (size_t i = 0; i < judgement->pair_count && i < MOST; i++) {
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "label", judgement->of->names[judgement->pairs[i].truth]);
+        mr_json_text(json, "taken_for", judgement->of->names[judgement->pairs[i].first]);
+        mr_json_integer(json, "rows", (int64_t)judgement->pairs[i].rows);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
+void mr_judgement_put(const mr_judgement *judgement, bool whole, yajl_gen json) {
+    static const char *const names[MR_JUDGED_FIGURES] = {"accuracy", "balanced_accuracy", "f1", "log_loss"};
+    mr_json_integer(json, "rows", (int64_t)judgement->all.rows);
+    mr_json_integer(json, "right", (int64_t)judgement->all.right);
+    for (int f = 0; f < MR_JUDGED_FIGURES; f++)
+        mr_put_exact(json, names[f], mr_judgement_value(judgement, (mr_judged_figure)f));
+    mr_put_exact(json, "precision", judgement->all.precision);
+    mr_put_exact(json, "recall", judgement->all.recall);
+    mr_put_exact(json, "roc_area", judgement->roc_area);
+    mr_put_exact(json, "average_precision", judgement->average_precision);
+    mr_put_exact(json, "calibration_error", judgement->calibration_error);
+    mr_json_open_map(json, "intervals");
+    for (int f = 0; f < MR_JUDGED_FIGURES; f++)
+        put_interval(json, names[f], &judgement->interval[f]);
+    yajl_gen_map_close(json);
+    if (!whole)
+        return;
+    put_classes(judgement, json);
+    put_confusion(judgement, json);
+    put_calibration(judgement, json);
+    put_pairs(judgement, json);
+}

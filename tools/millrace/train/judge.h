@@ -1,0 +1,67 @@
+/* How good scores are: all figures of `train` and `evaluate`, from one place, as text, JSON, and for the page.
+ *
+ * Definitions are those of millrace/figures.h, which are scikit-learn's. One thread at a time. */
+#ifndef MILLRACE_TOOLS_TRAIN_JUDGE_H
+#define MILLRACE_TOOLS_TRAIN_JUDGE_H
+
+#include <stdio.h>
+
+#include "engine/base/json.h"
+#include "millrace/figures.h"
+
+enum { MR_JUDGE_BINS = 15 };
+
+/* The rows; all memory is the caller's, and lives on. */
+typedef struct mr_judged {
+    mr_scored scored;
+    const int32_t *group; /* of each row, 0 <= group < groups */
+    size_t groups;
+    const char *const *names; /* of the classes */
+    uint64_t seed;            /* of the intervals */
+} mr_judged;
+
+/* Rows of class `truth` whose first class is `first`, another one. */
+typedef struct mr_mixed_pair {
+    int32_t truth, first;
+    uint64_t rows;
+} mr_mixed_pair;
+
+typedef struct mr_wrong_row {
+    size_t row;
+    int32_t first;
+    double score; /* of that class */
+} mr_wrong_row;
+
+typedef enum mr_judged_figure { MR_JUDGED_ACCURACY, MR_JUDGED_BALANCED, MR_JUDGED_F1, MR_JUDGED_LOG_LOSS, MR_JUDGED_FIGURES } mr_judged_figure;
+
+typedef struct mr_judgement {
+    const mr_judged *of;
+    uint64_t *confusion; /* classes x classes */
+    mr_class_figures *each;
+    mr_figures all;
+    double log_loss;
+    mr_interval interval[MR_JUDGED_FIGURES]; /* 95% of resamples of groups */
+    mr_curve *curves; /* one for each class */
+    double roc_area, average_precision; /* means over the classes that have one */
+    mr_calibration_bin bins[MR_JUDGE_BINS];
+    double calibration_error;
+    size_t pair_count; /* the most frequent first */
+    mr_mixed_pair *pairs;
+    size_t wrong_count; /* the surest first */
+    mr_wrong_row *wrong;
+    int32_t *first; /* of each row */
+} mr_judgement;
+
+/* MR_ERROR_MEMORY. Finish it in any case. */
+int mr_judge(mr_judgement *made, const mr_judged *of);
+void mr_judgement_fini(mr_judgement *judgement);
+
+double mr_judgement_value(const mr_judgement *judgement, mr_judged_figure figure);
+/* A line with accuracy and its interval, one with the other figures, and the pairs that are worst told apart. */
+void mr_judgement_tell(const mr_judgement *judgement, FILE *stream);
+/* Members of an object. `whole`: also classes, confusion, curves and calibration; else a few numbers, for a card. */
+void mr_judgement_put(const mr_judgement *judgement, bool whole, yajl_gen json);
+/* A number with all of its digits; null if it is not finite. */
+void mr_put_exact(yajl_gen json, const char *key, double value);
+
+#endif

@@ -1,0 +1,163 @@
+#include "tools/millrace/train/near.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/print.h"
+#include "tools/millrace/train/features.h"
+
+static const char pipeline[] = "version: 1\n"
+                               "pipeline: near-duplicates\n"
+                               "sources: {files: {uri: files.jsonl}}\n"
+                               "stages:\n"
+                               "  decode: {input: files}\n"
+                               "  phash: {input: decode, form: bits}\n"
+                               "  classify: {input: phash, tensor: phash}\n"
+                               "  end: {type: \"null\", input: classify}\n";
+
+/* Of smaller pictures the hash, which is made of 32x32 pixels, says little: handwritten digits would be one picture. */
+enum { LEAST_SIDE = 48 };
+enum { BITS = 64, BANDS = MR_NEAR_BITS + 1 };
+
+typedef struct hashed {
+    uint64_t hash;
+    size_t row;
+    mr_split part;
+} hashed;
+
+/* Of two hashes that differ in MR_NEAR_BITS at most, one of so many bands at least is the same. */
+static uint64_t band_of(uint64_t hash, int band) {
+    int from = band * BITS / BANDS, to = (band + 1) * BITS / BANDS;
+    return hash >> from & ((UINT64_C(1) << (to - from)) - 1);
+}
+
+static _Thread_local int sorted_band;
+
+static int compare_bands(const void *a, const void *b) {
+    const hashed *x = a, *y = b;
+    uint64_t left = band_of(x->hash, sorted_band), right = band_of(y->hash, sorted_band);
+    if (left != right)
+        return left < right ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static bool met_before(uint64_t a, uint64_t b, int band) {
+    for (int i = 0; i < band; i++)
+        if (band_of(a, i) == band_of(b, i))
+            return true;
+    return false;
+}
+
+static int compare_pairs(const void *a, const void *b) {
+    const mr_near_pair *x = a, *y = b;
+    if (x->bits != y->bits)
+        return x->bits - y->bits;
+    return x->a != y->a ? (x->a < y->a ? -1 : 1) : x->b < y->b ? -1 : 1;
+}
+
+static void add_pair(mr_near *near, const hashed *a, const hashed *b, int bits) {
+    near->count++;
+    if (near->listed < MR_NEAR_LISTED)
+        near->pair[near->listed++] =
+            (mr_near_pair){.a = a->row < b->row ? a->row : b->row, .b = a->row < b->row ? b->row : a->row, .bits = bits};
+}
+
+/* Hashes [first, last) are the same in that band. */
+static void compare_bucket(mr_near *near, const hashed *all, size_t first, size_t last, int band) {
+    for (size_t i = first; i < last; i++)
+        for (size_t j = i + 1; j < last; j++) {
+            int bits = __builtin_popcountll(all[i].hash ^ all[j].hash);
+            if (all[i].part != all[j].part && bits <= MR_NEAR_BITS && !met_before(all[i].hash, all[j].hash, band))
+                add_pair(near, &all[i], &all[j], bits);
+        }
+}
+
+static void compare_all(mr_near *near, hashed *all, size_t count) {
+    for (int band = 0; band < BANDS; band++) {
+        sorted_band = band;
+        qsort(all, count, sizeof *all, compare_bands);
+        for (size_t first = 0, last; first < count; first = last) {
+            for (last = first + 1; last < count && band_of(all[last].hash, band) == band_of(all[first].hash, band);)
+                last++;
+            compare_bucket(near, all, first, last, band);
+        }
+    }
+    qsort(near->pair, near->listed, sizeof *near->pair, compare_pairs);
+}
+
+/* A small picture has none, and one of a single colour hardly any bits: all of them would look alike. */
+static bool is_flat(uint64_t hash) {
+    return __builtin_popcountll(hash) < MR_NEAR_BITS;
+}
+
+static int compare_features(mr_near *near, const mr_set *set, const mr_features *features) {
+    hashed *all = calloc(features->count + 1, sizeof *all);
+    size_t count = 0;
+    near->pair = calloc(MR_NEAR_LISTED, sizeof *near->pair);
+    if (!all || !near->pair || features->width != BITS) {
+        free(all);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the hashes");
+    }
+    for (size_t i = 0; i < features->count; i++) {
+        hashed *one = &all[count];
+        *one = (hashed){.row = features->row[i], .part = set->row[features->row[i]].part};
+        for (int bit = 0; bit < BITS; bit++)
+            one->hash |= (uint64_t)(features->data[i * BITS + (size_t)bit] > 0) << bit;
+        count += !is_flat(one->hash);
+    }
+    compare_all(near, all, count);
+    free(all);
+    return MR_OK;
+}
+
+int mr_near_find(mr_near *near, mr_set *set, const char *folder, int workers, bool show, bool *told) {
+    const mr_overrides none = {.workers = workers};
+    mr_extraction extraction = {.path = "near-duplicates", .text = pipeline, .overrides = &none, .show = show, .least_side = LEAST_SIDE};
+    mr_features features = {0};
+    *near = (mr_near){.looked = true};
+    *told = mr_extraction_prepare(&extraction) || mr_extraction_trace(&extraction);
+    int status = *told ? MR_ERROR_INTERNAL : mr_features_make(&features, set, &extraction, folder, told);
+    if (!status)
+        status = compare_features(near, set, &features);
+    mr_features_fini(&features);
+    mr_extraction_fini(&extraction);
+    return status;
+}
+
+void mr_near_fini(mr_near *near) {
+    free(near->pair);
+    *near = (mr_near){0};
+}
+
+void mr_near_tell(const mr_near *near, const mr_set *set, FILE *stream) {
+    enum { MOST = 3 };
+    if (!near->count)
+        return;
+    mr_print(stream, "  alike      %zu %s of pictures in different parts look alike: name their groups in a list\n", near->count,
+             near->count == 1 ? "pair" : "pairs");
+    for (size_t i = 0; i < near->listed && i < MOST; i++) {
+        const mr_near_pair *pair = &near->pair[i];
+        char a[512], b[512];
+        mr_set_print_row(set, pair->a, a, sizeof a);
+        mr_set_print_row(set, pair->b, b, sizeof b);
+        mr_print(stream, "             %s (%s), %s (%s)\n", a, mr_split_name(set->row[pair->a].part), b,
+                 mr_split_name(set->row[pair->b].part));
+    }
+}
+
+void mr_near_put(const mr_near *near, const mr_set *set, yajl_gen json) {
+    if (!near->looked)
+        return;
+    mr_json_open_map(json, "look_alike");
+    mr_json_integer(json, "pairs", (int64_t)near->count);
+    mr_json_open_array(json, "listed");
+    for (size_t i = 0; i < near->listed; i++) {
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "file", set->list->files[near->pair[i].a].path);
+        mr_json_text(json, "other", set->list->files[near->pair[i].b].path);
+        mr_json_integer(json, "bits", near->pair[i].bits);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+    yajl_gen_map_close(json);
+}

@@ -1,0 +1,29 @@
+/* Pictures that look alike although they are in different parts: by a perceptual hash (stage phash), which differs in at
+ * most MR_NEAR_BITS of 64 bits. Pictures that are smaller than 48 pixels on a side are not compared. A test part that holds
+ * pictures that were trained on says nothing. */
+#ifndef MILLRACE_TOOLS_TRAIN_NEAR_H
+#define MILLRACE_TOOLS_TRAIN_NEAR_H
+
+#include "tools/millrace/train/set.h"
+
+enum { MR_NEAR_BITS = 4, MR_NEAR_LISTED = 1000 };
+
+typedef struct mr_near_pair {
+    size_t a, b; /* rows of the set */
+    int bits;    /* in which they differ */
+} mr_near_pair;
+
+typedef struct mr_near {
+    bool looked;   /* else it was not asked for */
+    size_t count;  /* pairs */
+    size_t listed; /* of them, at most MR_NEAR_LISTED, those that differ least first */
+    mr_near_pair *pair;
+} mr_near;
+
+/* Makes the hashes, in the cache of `folder`, and compares those of rows that are taken. Errors of mr_features_make. */
+int mr_near_find(mr_near *near, mr_set *set, const char *folder, int workers, bool show, bool *told);
+void mr_near_fini(mr_near *near);
+void mr_near_tell(const mr_near *near, const mr_set *set, FILE *stream);
+void mr_near_put(const mr_near *near, const mr_set *set, yajl_gen json);
+
+#endif

@@ -1,0 +1,66 @@
+/* The data set of `train` and `evaluate`: labelled files, known by their content, in parts.
+ *
+ * A file counts once: copies of it, of the same class, are left out, and of contents that stand under several classes all
+ * files are, since none of them is known to be right. Rows that are left out are counted and listed with their reason; they
+ * stay in the set, so that a row's index is that of the list.
+ *
+ * One thread at a time. */
+#ifndef MILLRACE_TOOLS_TRAIN_SET_H
+#define MILLRACE_TOOLS_TRAIN_SET_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "engine/base/json.h"
+#include "millrace/classifier.h"
+#include "millrace/dataset.h"
+
+typedef enum mr_row_fate {
+    MR_FATE_TAKEN,
+    MR_FATE_COPY,       /* another row has its content */
+    MR_FATE_CONTRADICTS, /* another row has its content, and another class */
+    MR_FATE_UNREADABLE, /* the file cannot be read */
+    MR_FATE_DAMAGED,    /* the pipeline made no vector of it */
+    MR_FATES
+} mr_row_fate;
+
+typedef struct mr_set_row {
+    mr_content_key key;
+    mr_row_fate fate;
+    mr_split part;
+    size_t group; /* numbered from 0 */
+    size_t like;  /* of COPY and CONTRADICTS: the other row */
+} mr_set_row;
+
+typedef struct mr_set_params {
+    const char *path;
+    uint64_t seed;
+    mr_split_shares shares;
+    bool lonely;           /* one class is enough: it is told apart from others already */
+    bool (*stopped)(void); /* asked now and then; then MR_ERROR_CANCELLED */
+} mr_set_params;
+
+typedef struct mr_set {
+    mr_set_params params;
+    mr_file_list *list;
+    mr_set_row *row; /* one for each file of the list */
+    size_t count, group_count;
+    bool named_groups; /* the list names groups */
+    size_t named_parts; /* rows whose part the list names */
+} mr_set;
+
+/* Reads the list and all files. MR_ERROR_DATA if it cannot be a data set: fewer than two classes, a row without a
+ * class, a class without files, classes that differ by case alone, a group in two parts. Errors of mr_file_list_open. */
+int mr_set_open(mr_set *set, const mr_set_params *params);
+void mr_set_close(mr_set *set);
+
+/* The text of a row for people: its path, behind the list's line if there is one. */
+size_t mr_set_print_row(const mr_set *set, size_t row, char *text, size_t room);
+size_t mr_set_count(const mr_set *set, mr_row_fate fate);
+/* Counts of the rows that are taken, by class and part: counts[class * MR_SPLITS + part]. */
+void mr_set_table(const mr_set *set, size_t *counts);
+/* The rows that are left out, the first few of each reason by name; and all of it as an array "left_out". */
+void mr_set_tell_left_out(const mr_set *set, FILE *stream);
+void mr_set_put_left_out(const mr_set *set, yajl_gen json);
+
+#endif

@@ -1,0 +1,15 @@
+/* SIGINT, SIGTERM and SIGHUP while a verb works for long: the first asks it to end, and is noted; the second ends the
+ * process. Main thread, before other threads are started. */
+#ifndef MILLRACE_TOOLS_TRAIN_STOP_H
+#define MILLRACE_TOOLS_TRAIN_STOP_H
+
+#include <stdbool.h>
+
+void mr_stop_begin(void);
+/* Whether one came. Any thread. */
+bool mr_stop_asked(void);
+/* Prints that the verb was interrupted, and `kept`, a sentence on the part of its work that remains; returns the exit code, 128 and the
+ * signal. */
+int mr_stop_tell(const char *kept);
+
+#endif

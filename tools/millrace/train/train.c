@@ -1,0 +1,255 @@
+/* millrace train: vectors of the pipeline that serves, and a classifier of them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/print.h"
+#include "tools/millrace/cli/verbs.h"
+#include "tools/millrace/run/progress.h"
+#include "tools/millrace/train/features.h"
+#include "tools/millrace/train/judge.h"
+#include "tools/millrace/train/near.h"
+#include "tools/millrace/train/stop.h"
+#include "tools/millrace/train/training.h"
+
+enum {
+    DATA = 256, HEAD, MODEL, PENALTY, WEIGHTS, HIDDEN, NEIGHBORS, SEED, VALIDATION, TEST, STAGE, THREADS, DOUBLES, RESUME,
+    CACHE, SKIP_NEAR, JSON
+};
+
+static const struct option options[] = {
+    {"data", required_argument, NULL, DATA},
+    {"output", required_argument, NULL, HEAD},
+    {"model", required_argument, NULL, MODEL},
+    {"penalty", required_argument, NULL, PENALTY},
+    {"class-weights", required_argument, NULL, WEIGHTS},
+    {"hidden", required_argument, NULL, HIDDEN},
+    {"neighbors", required_argument, NULL, NEIGHBORS},
+    {"doubles", no_argument, NULL, DOUBLES},
+    {"seed", required_argument, NULL, SEED},
+    {"validation", required_argument, NULL, VALIDATION},
+    {"test", required_argument, NULL, TEST},
+    {"stage", required_argument, NULL, STAGE},
+    {"threads", required_argument, NULL, THREADS},
+    {"resume", no_argument, NULL, RESUME},
+    {"cache", required_argument, NULL, CACHE},
+    {"no-look-alikes", no_argument, NULL, SKIP_NEAR},
+    {"set", required_argument, NULL, MR_OVERRIDE_SET},
+    MR_USAGE_PLUGINS,
+    {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
+    {"json", no_argument, NULL, JSON},
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {"pipelines/digits.yaml --data digits --output head",
+                                       "pipeline.yaml --data photos.csv --output head --model perceptron --seed 7", NULL};
+
+static const mr_usage usage = {
+    .verb = "train",
+    .synopsis = "PIPELINE.yaml --data FOLDER|LIST --output HEAD [--model KIND] [--penalty C,...]\n"
+                "                      [--class-weights none|balanced] [--hidden N,...] [--neighbors K] [--doubles]\n"
+                "                      [--seed N] [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
+                "                      [--resume] [--cache FOLDER] [--no-look-alikes] [--set KEY=VALUE]...\n"
+                "                      [--plugin FILE]... [--no-plugins] [--json]",
+    .help =
+        "Trains a classifier on pictures of your own. The pipeline makes the vectors, with the stages before its\n"
+        "`classify` as they are, so that what is trained on is what it sees in service; `classify` itself need not\n"
+        "have a head yet. Vectors are kept in a cache: another model costs only the fit. The result is a folder that\n"
+        "`classify` takes.\n\n"
+        "  --data PATH        a folder that holds a folder of pictures for each class, or a list: *.csv, whose first\n"
+        "                     row names the columns path and label, and may name group and split; or *.jsonl, an\n"
+        "                     object a line with those keys. Pictures of one group (a person, a camera, a day) stay\n"
+        "                     in one part\n"
+        "  --output HEAD      the folder that is written; a head that is there is replaced\n"
+        "  --model KIND       softmax (the default), logistic, squared-hinge, prototypes, neighbors or perceptron\n"
+        "  --penalty C,...    strengths to try, 1e-6 to 1e6, small is strong; the best on validation is taken\n"
+        "  --class-weights W  balanced: rare classes count as much as frequent ones; by default none\n"
+        "  --hidden N,...     units of the hidden layers of a perceptron; by default 128,64\n"
+        "  --neighbors K      of neighbors; by default 5\n"
+        "  --doubles          products in double precision\n"
+        "  --seed N           of the parts, and of a perceptron; by default 1\n"
+        "  --validation SHARE part that chooses the penalty; by default 0.15\n"
+        "  --test SHARE       part that is looked at once, at the end; by default 0.15. The part of a picture follows\n"
+        "                     from its content, or its group, so that adding pictures moves no others\n"
+        "  --stage ID         the stage of type classify, if there are several\n"
+        "  --threads N        by default one for each usable core; the result does not depend on it\n"
+        "  --resume           continues a fit that was interrupted or killed\n"
+        "  --cache FOLDER     where vectors are kept; by default $XDG_CACHE_HOME/millrace/features\n"
+        "  --no-look-alikes   does not look for pictures that look alike in different parts\n"
+        "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n" MR_USAGE_PLUGINS_HELP
+        "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
+        "  --json             one JSON object with all that is printed, and all files that are left out\n\n"
+        "Ctrl-C ends it; vectors that were made are kept, and --resume continues the fit.\n",
+    .options = options,
+    .examples = examples,
+};
+
+enum { MOST_PENALTIES = 64, MOST_HIDDEN = 7 };
+
+typedef struct arguments {
+    mr_overrides overrides;
+    mr_training_params params;
+    double penalties[MOST_PENALTIES];
+    size_t hidden[MOST_HIDDEN];
+} arguments;
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+static int take_share(double *to, const char *name) {
+    char *end;
+    *to = strtod(optarg, &end);
+    if (end == optarg || *end || !(*to >= 0 && *to < 1))
+        return mr_usage_error(&usage, "--%s takes a share from 0 to below 1, not \"%s\"", name, optarg);
+    return 0;
+}
+
+static int take_penalties(arguments *to) {
+    size_t count = 0;
+    for (const char *at = optarg; at; count++) {
+        char *end;
+        if (count == MOST_PENALTIES)
+            return mr_usage_error(&usage, "--penalty takes at most %d numbers", MOST_PENALTIES);
+        double c = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !(c >= 1e-12 && c <= 1e12))
+            return mr_usage_error(&usage, "--penalty takes numbers above 0, such as 0.01,0.1,1, not \"%s\"", optarg);
+        to->penalties[count] = c;
+        at = *end ? end + 1 : NULL;
+    }
+    to->params.fit.penalties = to->penalties;
+    to->params.fit.penalty_count = count;
+    return 0;
+}
+
+static int take_hidden(arguments *to) {
+    size_t count = 0;
+    for (const char *at = optarg; at; count++) {
+        char *end;
+        unsigned long units = strtoul(at, &end, 10);
+        if (count == MOST_HIDDEN || end == at || (*end && *end != ',') || units < 1 || units > 65536)
+            return mr_usage_error(&usage, "--hidden takes 1 to %d numbers of units, such as 128,64, not \"%s\"", MOST_HIDDEN,
+                                  optarg);
+        to->hidden[count] = units;
+        at = *end ? end + 1 : NULL;
+    }
+    to->params.fit.hidden = to->hidden;
+    to->params.fit.hidden_count = count;
+    return 0;
+}
+
+static int take_weights(mr_fit_params *fit) {
+    if (strcmp(optarg, "none") != 0 && strcmp(optarg, "balanced") != 0)
+        return mr_usage_error(&usage, "--class-weights takes none or balanced, not \"%s\"", optarg);
+    fit->class_weights = *optarg == 'b' ? MR_CLASS_WEIGHTS_BALANCED : MR_CLASS_WEIGHTS_NONE;
+    return 0;
+}
+
+static int take_model(mr_fit_params *fit) {
+    return mr_classifier_kind_find(optarg, &fit->kind) ? mr_usage_error(&usage, "--model: %s", mr_message()) : 0;
+}
+
+static int take_number(int option, arguments *to) {
+    mr_training_params *params = &to->params;
+    long long value = 0;
+    int code = option == SEED ? mr_usage_number(&usage, "seed", 0, INT64_MAX, &value)
+               : option == THREADS ? mr_usage_number(&usage, "threads", 1, 64, &value)
+                                   : mr_usage_number(&usage, "neighbors", 1, 1000, &value);
+    if (code)
+        return code;
+    if (option == SEED) {
+        params->seed = (uint64_t)value;
+    } else if (option == THREADS) {
+        params->fit.threads = to->overrides.workers = (int)value;
+    } else {
+        params->fit.k = (size_t)value;
+    }
+    return 0;
+}
+
+/* Returns an exit code. */
+static int take_option(void *given, int option) {
+    arguments *to = given;
+    mr_training_params *params = &to->params;
+    int code = 0;
+    if (mr_overrides_take(&to->overrides, &usage, option, &code))
+        return code;
+    switch (option) {
+    case DATA:
+        params->data = optarg;
+        return 0;
+    case HEAD:
+        params->head = optarg;
+        return 0;
+    case MODEL:
+        return take_model(&params->fit);
+    case PENALTY:
+        return take_penalties(to);
+    case WEIGHTS:
+        return take_weights(&params->fit);
+    case HIDDEN:
+        return take_hidden(to);
+    case VALIDATION:
+        return take_share(&params->shares.validation, "validation");
+    case TEST:
+        return take_share(&params->shares.test, "test");
+    case STAGE:
+        params->stage = optarg;
+        return 0;
+    case CACHE:
+        params->cache = optarg;
+        return 0;
+    case DOUBLES:
+        params->fit.doubles = true;
+        return 0;
+    case RESUME:
+        params->fit.resume = true;
+        return 0;
+    case SKIP_NEAR:
+        params->skip_near = true;
+        return 0;
+    case JSON:
+        params->json = true;
+        return 0;
+    default:
+        return take_number(option, to);
+    }
+}
+
+static int check(const mr_training_params *params) {
+    const mr_fit_params *fit = &params->fit;
+    if (!params->data)
+        return mr_usage_error(&usage, "name the pictures: --data FOLDER, or a list");
+    if (!params->head)
+        return mr_usage_error(&usage, "name the folder to write: --output HEAD");
+    if (params->shares.validation + params->shares.test >= 1)
+        return mr_usage_error(&usage, "--validation and --test leave nothing to train on");
+    if (fit->hidden_count && fit->kind != MR_CLASSIFIER_PERCEPTRON)
+        return mr_usage_error(&usage, "--hidden is for --model perceptron");
+    if (fit->k && fit->kind != MR_CLASSIFIER_NEIGHBORS)
+        return mr_usage_error(&usage, "--neighbors is for --model neighbors");
+    return 0;
+}
+
+static int run_verb(int argc, char **argv) {
+    arguments given = {.params = {.seed = 1, .shares = {.validation = 0.15, .test = 0.15}}};
+    int code = 0;
+    if (mr_overrides_init(&given.overrides, argc))
+        return mr_command_failed(MR_ERROR_MEMORY);
+    given.params.overrides = &given.overrides;
+    bool goes_on = mr_usage_take(&usage, argc, argv, take_option, &given, &code) &&
+                   (given.params.pipeline = mr_usage_pipeline(&usage, argc, argv, &code)) != NULL &&
+                   !(code = check(&given.params));
+    if (goes_on) {
+        mr_stop_begin();
+        code = mr_train(&given.params);
+    }
+    mr_overrides_fini(&given.overrides);
+    if (!goes_on || code)
+        return code;
+    return mr_flush_stdout();
+}
+
+const mr_verb mr_train_verb = {&usage, "train a classifier on pictures of your own", run_verb};

@@ -1,0 +1,277 @@
+#include "tools/millrace/train/training.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/print.h"
+#include "millrace/log.h"
+#include "tools/millrace/run/progress.h"
+#include "tools/millrace/train/stop.h"
+
+enum { NOISY_LISTED = 100, STATE_ROOM = 4096 };
+
+/* ---- before ------------------------------------------------------------------------------------------------------ */
+
+/* A head that cannot be written at the end is refused at the beginning. */
+static int check_head(const char *head) {
+    char card[STATE_ROOM];
+    struct stat found;
+    snprintf(card, sizeof card, "%s/head.json", head);
+    if (stat(head, &found))
+        return errno == ENOENT ? mr_file_can_make(head) : mr_file_fail("look at", head);
+    if (!S_ISDIR(found.st_mode) || access(card, F_OK))
+        return mr_fail(MR_ERROR_USAGE, "%s is there, and is not a head that could be replaced: name another folder", head);
+    return MR_OK;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static const uint8_t part_of[MR_SPLITS] = {MR_ROW_NONE, MR_ROW_TRAIN, MR_ROW_VALIDATION, MR_ROW_TEST};
+
+static int make_rows(mr_training *t) {
+    const mr_features *features = &t->features;
+    t->classes = calloc(features->count + 1, sizeof *t->classes);
+    t->groups = calloc(features->count + 1, sizeof *t->groups);
+    t->parts = calloc(features->count + 1, sizeof *t->parts);
+    if (!t->classes || !t->groups || !t->parts)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
+    for (size_t i = 0; i < features->count; i++) {
+        const mr_set_row *row = &t->set.row[features->row[i]];
+        t->classes[i] = t->set.list->files[features->row[i]].label;
+        t->groups[i] = row->group;
+        t->parts[i] = part_of[row->part];
+    }
+    t->rows = (mr_labelled_rows){.features = features->data, .rows = features->count, .width = features->width,
+                                 .classes = t->classes, .groups = t->groups, .parts = t->parts,
+                                 .class_count = t->set.list->label_count, .class_names = t->set.list->labels};
+    return MR_OK;
+}
+
+/* ---- the fit ----------------------------------------------------------------------------------------------------- */
+
+static int on_progress(void *user, const mr_fit_progress *progress) {
+    const mr_training *t = user;
+    if (t->shown && progress->penalties > 1)
+        mr_print(stderr, "\r\033[Kfitting C %g (%zu of %zu), step %d, objective %.6g", progress->c, progress->penalty + 1,
+                 progress->penalties, progress->step, progress->objective);
+    else if (t->shown)
+        mr_print(stderr, "\r\033[Kfitting, step %d, objective %.6g", progress->step, progress->objective);
+    return mr_stop_asked();
+}
+
+static void on_warning(void *user, const char *text) {
+    (void)user;
+    mr_log(MR_LOG_WARNING, "%s", text);
+}
+
+static int fit(mr_training *t) {
+    char state[STATE_ROOM];
+    mr_fit_params params = t->params->fit;
+    const int64_t since_ns = mr_clock_now_ns(mr_clock_real());
+    snprintf(state, sizeof state, "%s.state", t->params->head);
+    params.seed = t->params->seed;
+    params.state = state;
+    params.progress = on_progress;
+    params.warning = on_warning;
+    params.user = t;
+    int status = mr_classifier_fit(&t->classifier, &t->rows, &params);
+    if (t->shown)
+        fputs("\r\033[K", stderr);
+    t->fit_seconds = (double)(mr_clock_now_ns(mr_clock_real()) - since_ns) / 1e9;
+    return status;
+}
+
+static int find_noise(mr_training *t) {
+    const mr_noise_params params = {.seed = t->params->seed, .threads = t->params->fit.threads};
+    t->noisy = calloc(NOISY_LISTED, sizeof *t->noisy);
+    if (!t->noisy)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
+    int status = mr_label_noise(&t->rows, &params, t->noisy, NOISY_LISTED, &t->noisy_count);
+    t->noisy_listed = t->noisy_count < NOISY_LISTED ? t->noisy_count : NOISY_LISTED;
+    return status;
+}
+
+/* ---- the test part ----------------------------------------------------------------------------------------------- */
+
+/* The rows of a part; their scores, or logits, in double precision. */
+static int score(const mr_training *t, const size_t *row, size_t count, bool logits, double *scores) {
+    const size_t classes = t->rows.class_count, width = t->rows.width;
+    float *one = calloc(classes + 1, sizeof *one);
+    int status = one ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
+    for (size_t i = 0; i < count && !status; i++) {
+        const float *features = t->rows.features + row[i] * width;
+        status = logits ? mr_classifier_logits(t->classifier, features, 1, width, one)
+                        : mr_classifier_scores(t->classifier, features, 1, width, one);
+        for (size_t j = 0; j < classes && !status; j++)
+            scores[i * classes + j] = (double)one[j];
+    }
+    free(one);
+    return status;
+}
+
+/* The rows of a part. */
+static size_t select_part(const mr_training *t, mr_row_part part, size_t *row, int32_t *truth) {
+    size_t count = 0;
+    for (size_t i = 0; i < t->rows.rows; i++)
+        if (t->parts[i] == part) {
+            truth[count] = t->classes[i];
+            row[count++] = i;
+        }
+    return count;
+}
+
+/* Numbers the groups of the test part from 0. */
+static int number_groups(mr_training *t, size_t count) {
+    int32_t *number = calloc(t->set.group_count + 1, sizeof *number);
+    t->test_group = calloc(count + 1, sizeof *t->test_group);
+    if (!number || !t->test_group) {
+        free(number);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the groups");
+    }
+    for (size_t i = 0; i < count; i++) {
+        int32_t *at = &number[t->groups[t->test_row[i]]];
+        if (!*at)
+            *at = (int32_t)++t->judged.groups;
+        t->test_group[i] = *at - 1;
+    }
+    free(number);
+    return MR_OK;
+}
+
+static int judge_test(mr_training *t) {
+    const size_t classes = t->rows.class_count;
+    t->test_row = calloc(t->rows.rows + 1, sizeof *t->test_row);
+    t->truth = calloc(t->rows.rows + 1, sizeof *t->truth);
+    if (!t->test_row || !t->truth)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the test part");
+    size_t count = select_part(t, MR_ROW_TEST, t->test_row, t->truth);
+    if (!count)
+        return MR_OK;
+    t->scores = calloc(count * classes, sizeof *t->scores);
+    int status = t->scores ? score(t, t->test_row, count, false, t->scores) : mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
+    if (!status)
+        status = number_groups(t, count);
+    t->judged.scored = (mr_scored){.rows = count, .classes = classes, .scores = t->scores, .truth = t->truth};
+    t->judged.group = t->test_group;
+    t->judged.names = t->rows.class_names;
+    t->judged.seed = t->params->seed;
+    if (!status)
+        status = mr_judge(&t->judgement, &t->judged);
+    t->has_test = !status;
+    return status;
+}
+
+/* By which logits would have to be divided for their scores to be as sure as they are right. */
+static int fit_temperature(mr_training *t) {
+    const mr_classifier_kind kind = t->params->fit.kind;
+    if (kind != MR_CLASSIFIER_SOFTMAX && kind != MR_CLASSIFIER_PERCEPTRON)
+        return MR_OK;
+    size_t *row = calloc(t->rows.rows + 1, sizeof *row);
+    int32_t *truth = calloc(t->rows.rows + 1, sizeof *truth);
+    size_t count = row && truth ? select_part(t, MR_ROW_VALIDATION, row, truth) : 0;
+    double *logits = calloc(count * t->rows.class_count + 1, sizeof *logits);
+    int status = row && truth && logits ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the validation part");
+    if (!status && count)
+        status = score(t, row, count, true, logits);
+    const mr_scored scored = {.rows = count, .classes = t->rows.class_count, .scores = logits, .truth = truth};
+    if (!status && count)
+        t->temperature = mr_temperature(&scored);
+    free(row);
+    free(truth);
+    free(logits);
+    return status;
+}
+
+/* ---- the head ---------------------------------------------------------------------------------------------------- */
+
+static int save(const mr_training *t) {
+    char *figures = t->has_test ? mr_training_figures(t) : NULL, *split = mr_training_split(t);
+    const mr_head_notes notes = {.pipeline = t->extraction.plan->name, .stages = t->extraction.lineage,
+                                 .digest = t->extraction.digest, .tensor = t->extraction.tensor, .split = split,
+                                 .figures = figures};
+    int status = split && (figures || !t->has_test) ? mr_classifier_save(t->classifier, t->params->head, &notes)
+                                                    : mr_fail(MR_ERROR_MEMORY, "no memory for the card");
+    free(figures);
+    free(split);
+    return status;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static int open_set(mr_training *t) {
+    const mr_set_params params = {.path = t->params->data, .seed = t->params->seed, .shares = t->params->shares,
+                                  .stopped = mr_stop_asked};
+    return mr_set_open(&t->set, &params);
+}
+
+static int work(mr_training *t) {
+    const mr_training_params *params = t->params;
+    char folder[MR_CACHE_PATH];
+    int status = check_head(params->head);
+    if (!status)
+        status = mr_cache_folder(params->cache, folder);
+    if (!status)
+        status = open_set(t);
+    if (!status)
+        status = mr_features_make(&t->features, &t->set, &t->extraction, folder, &t->told);
+    if (!status && !params->skip_near)
+        status = mr_near_find(&t->near, &t->set, folder, params->fit.threads, t->shown, &t->told);
+    if (!status)
+        status = make_rows(t);
+    if (!status)
+        status = fit(t);
+    if (!status)
+        status = find_noise(t);
+    if (!status)
+        status = fit_temperature(t);
+    if (!status)
+        status = judge_test(t);
+    if (!status && mr_stop_asked())
+        status = mr_fail(MR_ERROR_CANCELLED, "interrupted");
+    return status ? status : save(t);
+}
+
+static void fini(mr_training *t) {
+    mr_judgement_fini(&t->judgement);
+    mr_classifier_destroy(&t->classifier);
+    mr_near_fini(&t->near);
+    mr_features_fini(&t->features);
+    mr_extraction_fini(&t->extraction);
+    mr_set_close(&t->set);
+    void *const memory[] = {t->classes, t->groups, t->parts, t->noisy, t->scores, t->truth, t->test_group, t->test_row};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        free(memory[i]);
+}
+
+/* Returns an exit code. */
+static int finish(mr_training *t, int status) {
+    if (status == MR_ERROR_CANCELLED && mr_stop_asked())
+        return mr_stop_tell("nothing was written; the same command with --resume goes on");
+    if (status)
+        return t->told ? mr_status_exit_code(status) : mr_command_failed(status);
+    if (!t->params->json) {
+        mr_training_tell(t, stdout);
+        return 0;
+    }
+    status = mr_training_put(t, stdout);
+    return status ? mr_command_failed(status) : 0;
+}
+
+int mr_train(const mr_training_params *params) {
+    mr_training t = {.params = params, .shown = mr_progress_suits_terminal()};
+    t.extraction = (mr_extraction){.path = params->pipeline, .overrides = params->overrides, .stage = params->stage,
+                                   .show = t.shown};
+    int code = mr_extraction_prepare(&t.extraction);
+    if (!code)
+        code = mr_extraction_trace(&t.extraction);
+    if (!code)
+        code = finish(&t, work(&t));
+    fini(&t);
+    return code;
+}

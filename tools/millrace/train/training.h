@@ -1,0 +1,54 @@
+/* The work of `millrace train`, from the data set to the head. Main thread. */
+#ifndef MILLRACE_TOOLS_TRAIN_TRAINING_H
+#define MILLRACE_TOOLS_TRAIN_TRAINING_H
+
+#include "tools/millrace/train/features.h"
+#include "tools/millrace/train/judge.h"
+#include "tools/millrace/train/near.h"
+
+typedef struct mr_training_params {
+    const char *pipeline, *data, *head;
+    const mr_overrides *overrides;
+    const char *stage, *cache; /* NULL: not given */
+    mr_fit_params fit;
+    uint64_t seed;
+    mr_split_shares shares;
+    bool skip_near, json;
+} mr_training_params;
+
+/* A training while it goes on, and all that its report tells. */
+typedef struct mr_training {
+    const mr_training_params *params;
+    mr_set set;
+    mr_extraction extraction;
+    mr_features features;
+    mr_near near;
+    int32_t *classes;   /* of the rows of the features */
+    uint64_t *groups;
+    uint8_t *parts;
+    mr_labelled_rows rows;
+    mr_classifier *classifier;
+    double fit_seconds;
+    double temperature; /* of the validation part; 0: there is none */
+    mr_noisy_row *noisy;
+    size_t noisy_count, noisy_listed;
+    /* of the test part */
+    double *scores;
+    int32_t *truth, *test_group;
+    size_t *test_row;   /* rows of the features */
+    mr_judged judged;
+    mr_judgement judgement;
+    bool has_test, told, shown;
+} mr_training;
+
+/* Returns an exit code; errors are printed. */
+int mr_train(const mr_training_params *params);
+
+/* report.c: on standard output. */
+void mr_training_tell(const mr_training *training, FILE *stream);
+int mr_training_put(const mr_training *training, FILE *stream);
+/* The figures of the test part, and how the rows were split, for the card: JSON texts, to be freed; NULL without memory. */
+char *mr_training_figures(const mr_training *training);
+char *mr_training_split(const mr_training *training);
+
+#endif
