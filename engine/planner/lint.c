@@ -293,7 +293,16 @@ static void warn_of_assumed(mr_plan_builder *b) {
                     "no stage uses a device that is assumed: all run on the processors");
 }
 
+/* A difference that the author has overruled is said again at each start. */
+static void warn_of_forced(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++)
+        if (b->plan->vertices[v].forced)
+            mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, b->vertex[v]->place, NULL, "%s: %s",
+                        b->vertex[v]->id, b->plan->vertices[v].note);
+}
+
 int mr_lint_sizes(mr_plan_builder *b) {
     warn_of_assumed(b);
+    warn_of_forced(b);
     return mr_lint_deadlines(b) || mr_lint_batches(b) || lint_pools(b) ? MR_ERROR_MEMORY : MR_OK;
 }

@@ -571,11 +571,17 @@ static const mr_port outputs[] = {{.name = "out", .help = "the same payload, wit
 
 const mr_stage_type mr_classify_stage = {
     .name = "classify",
-    .summary = "names the most likely classes by a linear layer, or from logits",
+    .summary = "names the most likely classes by a linear layer or a trained classifier, or from logits",
     .help =
-        "With weights the input is a feature vector: logits = weights x vector + bias. Without, it holds the logits. "
+        "With weights or a head the input is a feature vector: logits = weights x vector + bias. Without, it holds the "
+        "logits. "
         "On a processor weights are read once for up to 4 frames, if they wait while all workers are busy; `batch` "
-        "waits for frames.",
+        "waits for frames. A head is the folder of a classifier: `head.json`, its card, with the SHA-256 of each other file "
+        "and the digest of the stages that made its vectors; `labels.txt`, a class a line; `weights.npy`, classes x "
+        "(features + 1), for the kinds softmax, logistic, squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so "
+        "on, units x (inputs + 1), of a perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and "
+        "`classes.npy`, their classes, of neighbors. Perceptrons and neighbors run on the processors only. With `batch: 1` a "
+        "score is bit for bit that of `millrace evaluate`.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

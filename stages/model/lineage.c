@@ -60,18 +60,16 @@ static size_t put(char *text, size_t used, const line *of, const line *other, co
     return (size_t)more < room ? used + (size_t)more : MR_LINEAGE_TEXT - 1;
 }
 
-/* Lines of `text` that `other` lacks. Options of both are said once, for the new text. */
-static size_t compare(const char *text, const char *other, bool is_new, char *to, size_t used, int *count) {
+/* Lines of `text` that `other` lacks: options that both have, or those that only this one has. */
+static size_t compare(const char *text, const char *other, bool changed, const char *which, char *to, size_t used,
+                      int *count) {
     for (line one; *text; text = after(&one)) {
-        line same;
+        line same = {0};
         one = line_at(text);
-        if (has_line(other, &one))
-            continue;
-        const bool both = one.name < one.length && find_option(other, &one, &same);
-        if (both && !is_new)
+        if (has_line(other, &one) || (one.name < one.length && find_option(other, &one, &same)) != changed)
             continue;
         if (++*count <= SHOWN)
-            used = put(to, used, &one, both ? &same : NULL, is_new ? "here" : "of the classifier");
+            used = put(to, used, &one, changed ? &same : NULL, which);
     }
     return used;
 }
@@ -79,8 +77,9 @@ static size_t compare(const char *text, const char *other, bool is_new, char *to
 const char *mr_lineage_difference(const char *then, const char *now, char text[MR_LINEAGE_TEXT]) {
     int count = 0;
     text[0] = 0;
-    size_t used = compare(now, then, true, text, 0, &count);
-    used = compare(then, now, false, text, used, &count);
+    size_t used = compare(now, then, true, "", text, 0, &count);
+    used = compare(now, then, false, "here", text, used, &count);
+    used = compare(then, now, false, "of the classifier", text, used, &count);
     if (count > SHOWN)
         snprintf(text + used, MR_LINEAGE_TEXT - used, "; and %d more", count - SHOWN);
     if (!count && strcmp(then, now) != 0)

@@ -42,7 +42,10 @@ static void put_fit(yajl_gen json, const mr_classifier_card *card) {
     mr_json_bool(json, "doubles", card->doubles);
     mr_json_bool(json, "balanced", card->balanced);
     mr_json_bool(json, "standardised", card->standardised);
-    mr_json_integer(json, "seed", (int64_t)card->seed);
+    char seed[24]; /* an int64_t has too few bits */
+    int digits = snprintf(seed, sizeof seed, "%" PRIu64, card->seed);
+    mr_json_key(json, "seed");
+    yajl_gen_number(json, seed, (size_t)digits);
     mr_json_open_map(json, "rows");
     mr_json_integer(json, "train", (int64_t)card->train_rows);
     mr_json_integer(json, "validation", (int64_t)card->validation_rows);

@@ -1,0 +1,118 @@
+"""Folders of classifiers as the command takes them: classify with the option head beside NumPy, what is refused and what is
+overruled, and inspect. The folder is written here, by hand: its form is documented (stages/README.md, classify)."""
+import hashlib
+import json
+
+import numpy as np
+from PIL import Image
+
+import harness
+from harness import MILLRACE, call
+
+PIPELINE = """\
+version: 1
+pipeline: heads
+sources:
+  pictures: {{uri: "{pictures}"}}
+stages:
+  decode: {{input: pictures}}
+  histogram: {{input: decode, bins: 8, size: 24x24}}
+  classify: {{input: histogram, head: "{head}", top_k: 4{more}}}
+  results: {{type: jsonl, input: classify, path: "${{OUTPUT:--}}"}}
+"""
+LABELS = ["red", "green", "blue"]
+
+
+class Heads(harness.Case):
+    def setUp(self):
+        super().setUp()
+        rng = np.random.default_rng(2)
+        self.pictures, self.head = self.folder / "pictures", self.folder / "head"
+        self.pictures.mkdir()
+        for i in range(12):
+            picture = rng.integers(0, 120, (24, 24, 3), dtype=np.uint8)
+            picture[..., i % 3] += 130
+            Image.fromarray(picture).save(self.pictures / f"{i:02}.png")
+        self.weights = rng.normal(size=(3, 25)).astype("f4")
+
+    def save(self, **card):
+        self.head.mkdir(exist_ok=True)
+        np.save(self.head / "weights.npy", self.weights)
+        (self.head / "labels.txt").write_text("\n".join(LABELS) + "\n")
+        files = {name: hashlib.sha256((self.head / name).read_bytes()).hexdigest() for name in ("weights.npy", "labels.txt")}
+        card = {"format": 1, "version": "0.1.0", "kind": "softmax", "width": 24, "classes": 3, "files": files, **card}
+        (self.head / "head.json").write_text(json.dumps(card))
+
+    def run_head(self, more="", code=0):
+        return self.run_pipeline(PIPELINE.format(pictures=self.pictures, head=self.head, more=more), code=code)
+
+    def histogram(self, row):
+        picture = np.asarray(Image.open(row["file"]))
+        return np.concatenate([np.histogram(picture[..., c], bins=8, range=(0, 256))[0] for c in range(3)]) / (24 * 24)
+
+    def assert_scores(self, run, activation):
+        self.assert_balanced(run)
+        self.assertEqual(len(run.rows), 12)
+        for row in run.rows:
+            logits = self.weights[:, :-1].astype("f8") @ self.histogram(row) + self.weights[:, -1]
+            wanted = activation(logits)
+            for one in row["classes"]:
+                self.assertEqual(one["label"], LABELS[one["index"]])
+                self.assertAlmostEqual(one["score"], wanted[one["index"]], delta=1e-5)
+
+    def test_the_head_brings_the_way_to_scores(self):
+        self.save()
+        self.assert_scores(self.run_head(), lambda z: np.exp(z) / np.exp(z).sum())
+        self.save(kind="logistic")
+        self.assert_scores(self.run_head(), lambda z: 1 / (1 + np.exp(-z)))
+
+    def test_another_pipeline_is_refused_unless_it_is_overruled(self):
+        self.save(digest="0" * 64, stages="decode <- source.out at in\nhistogram <- decode.out at in\nhistogram.bins = 16\n")
+        run = self.run_head(code=78)
+        self.assertIn("pipeline.yaml:8:", run.err)
+        self.assertIn("was trained on vectors of another pipeline", run.err)
+        self.assertIn("histogram.bins is 8, and was 16", run.err)
+        run = self.run_head(", force: true")
+        self.assertEqual(len(run.rows), 12)
+        (forced,) = run.summary["forced"]
+        self.assertEqual(forced["stage"], "classify")
+        self.assertIn("histogram.bins is 8, and was 16", forced["why"])
+        text = call([MILLRACE, "run", self.folder / "pipeline.yaml", "--output", self.folder / "results.jsonl"])
+        self.assertEqual(text.returncode, 0, text.stderr)
+        self.assertIn("classify: forced: the classifier in", text.stdout + text.stderr)
+        plan = call([MILLRACE, "plan", self.folder / "pipeline.yaml"])
+        self.assertIn("forced: the classifier in", plan.stdout)
+
+    def test_what_was_changed_is_refused(self):
+        self.save()
+        weights = np.load(self.head / "weights.npy")
+        weights[1, 3] += 1
+        np.save(self.head / "weights.npy", weights)
+        run = self.run_head(code=65)
+        self.assertIn("weights.npy is not the file that head.json was written with", run.err)
+        done = call([MILLRACE, "inspect", self.head])
+        self.assertEqual(done.returncode, 65)
+        self.assertIn("weights.npy is not the file", done.stderr)
+
+    def test_inspect_shows_the_card(self):
+        self.save(pipeline="heads", seed="18446744073709551615", figures={"accuracy": 0.875}, split="by hand",
+                  rows={"train": 7, "validation": 3, "test": 2}, chosen=1, warnings=["few rows"],
+                  tried=[{"c": 0.5, "objective": 1.25, "validation": None, "steps": 3, "end": "gradient"},
+                         {"c": 2, "objective": 1.125, "validation": 0.5, "steps": 4, "end": "steps"}])
+        done = call([MILLRACE, "inspect", self.head, "--json"])
+        (card,) = json.loads(done.stdout)
+        self.assertEqual((card["kind"], card["classifier"], card["features"], card["classes"]), ("head", "softmax", 24, LABELS))
+        self.assertEqual(card["figures"], {"accuracy": 0.875})
+        self.assertEqual(card["seed"], 2 ** 64 - 1)
+        self.assertEqual(card["rows"], {"train": 7, "validation": 3, "test": 2})
+        self.assertEqual([one["chosen"] for one in card["penalties"]], [False, True])
+        self.assertEqual([one["validation"] for one in card["penalties"]], [None, 0.5])
+        self.assertEqual((card["pipeline"], card["split"], card["warnings"]), ("heads", "by hand", ["few rows"]))
+        text = call([MILLRACE, "inspect", self.head]).stdout
+        for part in ("softmax", "red, green, blue", "7 for training", "C = 2: objective 1.125 after 4 steps", "few rows",
+                     '{"accuracy":0.875}', "head: "):
+            self.assertIn(part, text)
+
+
+if __name__ == "__main__":
+    harness.main()
