@@ -54,7 +54,7 @@ static int evaluate(void *user, const double *x, double *value, double *gradient
 static mr_lbfgs_params search_params(linear_fit *f) {
     const mr_fit_params *p = &f->training->params;
     return (mr_lbfgs_params){.length = f->length, .evaluate = evaluate, .user = f, .gradient = p->gradient,
-                             .progress = p->doubles ? 1e-13 : 1e-9, .steps = p->steps};
+                             .progress = p->doubles ? 1e-13 : 1e-8, .steps = p->steps};
 }
 
 /* ---- the state --------------------------------------------------------------------------------------------------------- */
