@@ -1,10 +1,8 @@
 #include "tools/millrace/train/evaluation.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <yajl/yajl_tree.h>
 
 #include "engine/base/file.h"
@@ -100,25 +98,15 @@ static int take(void *user, size_t file, const mr_class *classes, size_t count) 
     return MR_OK;
 }
 
-static char *absolute(const char *path, const char *here) {
-    return *path == '/' ? strdup(path) : mr_print_new("%s/%s", here, path);
-}
-
 static int run(mr_evaluation *e) {
-    char here[MR_ASIDE];
-    char **file = calloc(e->count + 1, sizeof *file);
+    const char **file = calloc(e->count + 1, sizeof *file);
     e->came = calloc(e->count + 1, sizeof *e->came);
     int status = file && e->came ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
-    if (!status && !getcwd(here, sizeof here))
-        status = mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
     for (size_t i = 0; i < e->count && !status; i++)
-        if (!(file[i] = absolute(e->set.list->files[e->row[i]].path, here)))
-            status = mr_fail(MR_ERROR_MEMORY, "no memory for the files");
-    const mr_extraction_job job = {.count = e->count, .files = (const char *const *)file, .take_classes = take, .user = e};
+        file[i] = e->set.list->files[e->row[i]].path;
+    const mr_extraction_job job = {.count = e->count, .files = file, .take_classes = take, .user = e};
     if (!status)
         status = mr_extraction_run(&e->extraction, &job, &e->told);
-    for (size_t i = 0; file && i < e->count; i++)
-        free(file[i]);
     free(file);
     return status;
 }

@@ -1,5 +1,6 @@
 #include "tools/millrace/train/extract.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -334,25 +335,31 @@ void mr_extraction_fini(mr_extraction *extraction) {
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* Writes the list that the source reads, and keeps the files by their path. */
+static int write_file(mr_extraction *extraction, const char *file, size_t number, FILE *list) {
+    mr_file_index *index = extraction->index;
+    char here[MR_ASIDE] = "";
+    /* A list is a text: other names cannot stand in it. */
+    if (!mr_printable(file))
+        return mr_fail(MR_ERROR_DATA, "%s: the name is not a text in UTF-8: rename the file", file);
+    if (*file != '/' && !getcwd(here, sizeof here))
+        return mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
+    const char *path = mr_arena_print(&index->arena, "%s%s%s", here, *here ? "/" : "", file);
+    int status = path ? mr_index_put(&index->index, &index->arena, path, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
+    yajl_gen json = status ? NULL : mr_json_create(false);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "path", path);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, list);
+}
+
 static int write_list(mr_extraction *extraction, const mr_extraction_job *job, char *path, size_t room) {
     snprintf(path, room, "%s/%s", extraction->aside.folder, source_list);
     FILE *list = fopen(path, "we");
     int status = list ? MR_OK : mr_fail(MR_ERROR_IO, "cannot write %s", path);
-    for (size_t i = 0; i < job->count && !status; i++) {
-        yajl_gen json = mr_json_create(false);
-        status = json ? mr_index_put(&extraction->index->index, &extraction->index->arena, job->files[i],
-                                     (void *)(uintptr_t)(i + 1))
-                      : MR_ERROR_MEMORY;
-        if (status) {
-            if (json)
-                yajl_gen_free(json);
-            break;
-        }
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "path", job->files[i]);
-        yajl_gen_map_close(json);
-        status = mr_json_finish(json, list);
-    }
+    for (size_t i = 0; i < job->count && !status; i++)
+        status = write_file(extraction, job->files[i], i, list);
     if (list && fclose(list) && !status)
         status = mr_fail(MR_ERROR_IO, "cannot write %s", path);
     return status;

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/print.h"
 #include "millrace/status.h"
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -18,7 +17,7 @@ typedef struct wanted {
     const mr_set *set;
     size_t count;
     size_t *row;
-    char **file; /* absolute */
+    const char **file;
     mr_cache_writer writer;
     size_t made;
 } wanted;
@@ -29,39 +28,25 @@ static int take(void *user, size_t file, const float *vector, size_t length) {
     return mr_cache_put(&all->writer, file, &all->set->row[all->row[file]].key, vector, length);
 }
 
-static char *absolute(const char *path, const char *here) {
-    return *path == '/' ? strdup(path) : mr_print_new("%s/%s", here, path);
-}
-
-/* A list of files is a text, so a name that cannot stand in one cannot be read through it. */
-static int add_wanted(wanted *all, size_t row, const char *here) {
-    const char *path = all->set->list->files[row].path;
-    if (!mr_printable(path))
-        return mr_fail(MR_ERROR_DATA, "%s: the name is not a text in UTF-8: rename the file", path);
-    all->row[all->count] = row;
-    all->file[all->count] = absolute(path, here);
-    return all->file[all->count++] ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
-}
-
 static int find_wanted(wanted *all, const mr_cache *cache) {
-    char here[MR_CACHE_PATH];
     const mr_set *set = all->set;
     all->row = calloc(set->count + 1, sizeof *all->row);
     all->file = calloc(set->count + 1, sizeof *all->file);
-    int status = all->row && all->file ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
-    if (!status && !getcwd(here, sizeof here))
-        status = mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
-    for (size_t i = 0; i < set->count && !status; i++)
-        if (set->row[i].fate == MR_FATE_TAKEN && mr_cache_find(cache, &set->row[i].key) == SIZE_MAX)
-            status = add_wanted(all, i, here);
-    return status;
+    if (!all->row || !all->file)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the files");
+    for (size_t i = 0; i < set->count; i++)
+        if (set->row[i].fate == MR_FATE_TAKEN && mr_cache_find(cache, &set->row[i].key) == SIZE_MAX) {
+            all->row[all->count] = i;
+            all->file[all->count++] = set->list->files[i].path;
+        }
+    return MR_OK;
 }
 
 static int make(wanted *all, mr_cache *cache, mr_extraction *extraction, bool *told) {
     int status = mr_cache_begin(&all->writer, cache, all->count);
     if (status)
         return status;
-    const mr_extraction_job job = {.count = all->count, .files = (const char *const *)all->file, .take_vector = take,
+    const mr_extraction_job job = {.count = all->count, .files = all->file, .take_vector = take,
                                    .user = all};
     status = mr_extraction_run(extraction, &job, told);
     char message[512];
@@ -84,8 +69,6 @@ static int make_missing(mr_features *features, const mr_set *set, mr_extraction 
         status = make(&all, &features->cache, extraction, told);
     features->made = all.made;
     features->seconds = (double)(mr_clock_now_ns(mr_clock_real()) - since_ns) / 1e9;
-    for (size_t i = 0; i < all.count; i++)
-        free(all.file[i]);
     free(all.file);
     free(all.row);
     return status;

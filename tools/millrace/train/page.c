@@ -20,7 +20,7 @@ static const char head[] =
 static const char style[] =
     "<style>\nbody { font: 16px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; }\n"
     "table { border-collapse: collapse; margin: 1em 0; }\nth, td { padding: .2em .8em; text-align: right; border-bottom: 1px solid #ddd; }\n"
-    "th:first-child, td:first-child { text-align: left; }\nsvg { max-width: 100%; height: auto; font: 12px sans-serif; }\n"
+    "th:first-child, td:first-child { text-align: left; }\nsvg { max-width: 100%; height: auto; overflow: visible; font: 12px sans-serif; }\n"
     ".plots, .pictures { display: flex; flex-wrap: wrap; gap: 1.5em; }\nfigure { margin: 0; }\nfigcaption { font-size: 14px; max-width: 22em; "
     "overflow-wrap: anywhere; }\n.pictures figure { width: 11em; }\n.pictures img { max-width: 11em; max-height: 11em; min-width: 5em; "
     "image-rendering: auto; border: 1px solid #ddd; }\n</style>\n";
