@@ -6,10 +6,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kernels/draw.h"
@@ -352,6 +355,49 @@ static void a_fit_that_goes_on_makes_the_same_bits(void **state) {
         }
 }
 
+static int die(void *user, const mr_fit_progress *progress) {
+    (void)user;
+    return progress->penalty == 1 ? kill(getpid(), SIGKILL) : 0;
+}
+
+/* The state is that of an earlier moment then, and what was done since is done again. */
+static void a_fit_that_was_killed_makes_the_same_bits(void **state) {
+    (void)state;
+    static float whole[ROWS * CLASSES], again[ROWS * CLASSES];
+    char path[256];
+    in_folder("killed", path);
+    const double two[] = {0.01, 1.0};
+    const mr_labelled_rows rows = usual_rows();
+    mr_fit_params params = usual_params(MR_CLASSIFIER_SOFTMAX);
+    stopping s = {.after = 4};
+    params.penalties = two;
+    params.penalty_count = 2;
+    params.warning = NULL;
+    mr_classifier *one = fit(&rows, &params), *other;
+    params.state = path;
+    params.resume = true;
+    params.user = &s;
+    params.progress = stop;
+    assert_int_equal(mr_classifier_fit(&other, &rows, &params), MR_ERROR_CANCELLED);
+    params.progress = die;
+    int how = 0;
+    pid_t child = fork();
+    assert_int_not_equal(child, -1);
+    if (!child) {
+        mr_classifier_fit(&other, &rows, &params);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
+    params.progress = NULL;
+    other = fit(&rows, &params);
+    take_scores(one, whole);
+    take_scores(other, again);
+    assert_memory_equal(whole, again, sizeof whole);
+    mr_classifier_destroy(&one);
+    mr_classifier_destroy(&other);
+}
+
 static void refuse_state(const char *path, const mr_labelled_rows *rows, const mr_fit_params *params, const char *why) {
     mr_classifier *made;
     assert_int_equal(mr_classifier_fit(&made, rows, params), MR_ERROR_DATA);
@@ -592,6 +638,51 @@ static void only_a_classifier_is_written_over(void **state) {
     remove_files(home);
 }
 
+/* Files may have so many bytes from here on, as on a disk that fills. */
+static void allow(rlim_t bytes) {
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_full_disk_leaves_nothing_half_written(void **state) {
+    (void)state;
+    static float before[ROWS * CLASSES], after[ROWS * CLASSES];
+    char home[256], path[600], file[600];
+    in_folder("full", home);
+    snprintf(path, sizeof path, "%s/head", home);
+    snprintf(file, sizeof file, "%s/state", home);
+    assert_int_equal(mkdir(home, 0700), 0);
+    const mr_labelled_rows rows = usual_rows();
+    mr_fit_params params = usual_params(MR_CLASSIFIER_PERCEPTRON);
+    mr_classifier *made = fit(&rows, &params), *opened, *none;
+    allow(2000);
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO);
+    allow(RLIM_INFINITY);
+    assert_non_null(strstr(mr_message(), "layer-1.npy"));
+    assert_int_equal(count_entries(home), 0);
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
+    take_scores(made, before);
+    allow(2000);
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO); /* the one that is there stays */
+    stopping s = {.after = 2};
+    params.state = file;
+    params.progress = stop;
+    params.user = &s;
+    params.warning = NULL;
+    assert_int_equal(mr_classifier_fit(&none, &rows, &params), MR_ERROR_IO);
+    allow(RLIM_INFINITY);
+    assert_int_equal(count_entries(home), 1);
+    assert_int_equal(mr_classifier_open(&opened, path), MR_OK);
+    take_scores(opened, after);
+    assert_memory_equal(before, after, sizeof before);
+    mr_classifier_destroy(&opened);
+    mr_classifier_destroy(&made);
+    remove_files(home);
+}
+
 static void write_text(const char *folder, const char *name, const char *text) {
     char path[600];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -791,12 +882,14 @@ int main(void) {
         TEST(of_equal_penalties_the_strongest_is_taken),
         TEST(a_perceptron_stops_early),
         TEST(a_fit_that_goes_on_makes_the_same_bits),
+        TEST(a_fit_that_was_killed_makes_the_same_bits),
         TEST(the_state_of_another_fit_is_refused),
         TEST(rows_that_cannot_be_fitted_to_are_refused),
         TEST(parameters_that_cannot_be_are_refused),
         TEST(what_is_doubtful_is_warned_of),
         TEST(what_is_opened_is_what_was_saved),
         TEST(only_a_classifier_is_written_over),
+        TEST(a_full_disk_leaves_nothing_half_written),
         TEST(damaged_folders_are_refused),
         TEST(classify_gives_the_same_bits),
         TEST(batches_are_within_rounding),
