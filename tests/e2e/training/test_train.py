@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 import digits
-from harness import MILLRACE, ROOT, Case, call, main, start
+from harness import MILLRACE, MODELS, ROOT, Case, call, main, need_models, start
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # its threads would wait for each other, spinning, on a busy machine
 try:
@@ -122,22 +122,44 @@ class Digits(Training):
 
 
 class Example(Case):
-    def test_it_runs_as_its_comment_says(self):
-        """In a folder that looks like the root of the repository."""
-        for name in ("build", "pipelines", "tools"):
+    def setUp(self):
+        super().setUp()
+        for name in ("build", "pipelines"):
             (self.folder / name).mkdir()
         (self.folder / "build/millrace").symlink_to(MILLRACE)
+        for name in ("digits", "classify-images"):
+            shutil.copy(ROOT / f"pipelines/{name}.yaml", self.folder / "pipelines")
+
+    def shell(self, line):
+        done = call(["bash", "-c", line], cwd=self.folder,
+                    environment={"XDG_CACHE_HOME": str(self.folder / "cache"), "MODELS": str(MODELS)})
+        self.assertEqual(done.returncode, 0, f"{line}\n{done.stderr}")
+        return done.stdout
+
+    def test_pictures_of_ones_own(self):
+        need_models()
+        with tempfile.TemporaryDirectory(prefix="millrace-") as folder:
+            for path, label in digits.files(digits.cut(pathlib.Path(folder)), 24):
+                if label in "147":
+                    (self.folder / "photos" / label).mkdir(parents=True, exist_ok=True)
+                    shutil.copy(path, self.folder / "photos" / label)
+        (shown,) = re.findall(r"^```sh\n(build/millrace train .*?)^```$", (ROOT / "pipelines/README.md").read_text(), flags=re.M | re.S)
+        train, run = shown.splitlines()
+        self.assertIn("numbers of decode, preprocess, network", self.shell(train))
+        told = self.shell(run.replace("--input photos", "--input photos/7/003.png"))
+        self.assertEqual({row["label"] for row in json.loads(told)["classes"]}, {"1", "4", "7"})
+
+    def test_it_runs_as_its_comment_says(self):
+        """In a folder that looks like the root of the repository."""
+        (self.folder / "tools").mkdir()
         (self.folder / "tools/digits").symlink_to(ROOT / "tools/digits")
-        shutil.copy(digits.PIPELINE, self.folder / "pipelines")
         digits.need()
         out, lines = [], re.findall(r"^#     (.*)$", digits.PIPELINE.read_text(), flags=re.MULTILINE)
         shown = re.findall(r"^```sh\n(tools/digits .*?)^```$", (ROOT / "pipelines/README.md").read_text(), flags=re.M | re.S)
         self.assertEqual(shown, ["\n".join(lines) + "\n"])
         self.assertIn("`" + " && ".join(lines[:2]) + "`", (ROOT / "README.md").read_text())
         for line in lines:
-            done = call(["bash", "-c", line], cwd=self.folder, environment={"XDG_CACHE_HOME": str(self.folder / "cache")})
-            self.assertEqual(done.returncode, 0, f"{line}\n{done.stderr}")
-            out.append(done.stdout)
+            out.append(self.shell(line))
         cut, trained, evaluated, told = out
         self.assertEqual(cut, "build/digits: 5000 pictures in 10 folders\n")
         self.assertGreaterEqual(float(re.search(r"accuracy ([\d.]+) \(95%", trained)[1]), 0.96)
