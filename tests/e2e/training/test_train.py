@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 import digits
-from harness import MILLRACE, MODELS, ROOT, Case, call, main, need_models, start
+from harness import MILLRACE, MODELS, PICTURES, ROOT, Case, call, main, need_models, start
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # its threads would wait for each other, spinning, on a busy machine
 try:
@@ -194,6 +194,26 @@ class Sets(Training):
                           ("damaged.png", "damaged"), ("nothing.png", "unreadable")})
         self.assertEqual(told["files"], 124)
         self.assertEqual(told["vectors"]["rows"], 119)
+
+    @unittest.skipIf(MISSING, f"without {MISSING}")
+    def test_look_alikes(self):
+        """Photographs for training, and the same ones for the test, smaller and compressed more."""
+        import PIL.Image
+        rows, pairs = [], set()
+        for i, photo in enumerate(sorted(PICTURES.glob("*.jpg"))[:6]):
+            name = photo.stem
+            with PIL.Image.open(photo) as whole:
+                picture = whole.convert("RGB")
+            for part, side, quality in (("train", 320, 95), ("test", 200, 60)):
+                path = self.folder / f"{name}-{part}.jpg"
+                picture.resize((side, side)).save(path, quality=quality)
+                rows.append([path, "ab"[i % 2], "", part])
+            pairs.add((str(self.folder / f"{name}-train.jpg"), str(self.folder / f"{name}-test.jpg")))
+        told = self.train_json(digits.write_list(self.folder / "photos.csv", rows), "--penalty", "0.1")
+        self.assertEqual({(row["file"], row["other"]) for row in told["look_alike"]["listed"]}, pairs)
+        self.assertEqual(told["look_alike"]["pairs"], len(pairs))
+        told = self.train_json(self.folder / "photos.csv", "--penalty", "0.1", "--no-look-alikes")
+        self.assertNotIn("look_alike", told)
 
     def test_groups_stay_together(self):
         rows = [[path, label, f"writer {i % 40}", ""] for i, (path, label, _, _) in enumerate(self.some(20))]
