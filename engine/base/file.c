@@ -112,7 +112,7 @@ static void folder_of(const char *path, char *folder) {
 }
 
 /* The renaming is on the disk. Some file systems know no such thing of folders. */
-static int sync_folder(const char *path) {
+int mr_file_sync_folder(const char *path) {
     char folder[PATH_BYTES];
     folder_of(path, folder);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -145,7 +145,7 @@ int mr_file_replace(const char *path, const void *content, size_t bytes) {
     if (status)
         unlink(part);
     errno = error;
-    return status ? status : sync_folder(path);
+    return status ? status : mr_file_sync_folder(path);
 }
 
 /* ---- locking --------------------------------------------------------------------------------------------------- */

@@ -24,6 +24,8 @@ int mr_file_make_folder(const char *path);
  * is removed, and a link of that name is not followed. One at a time for each name (mr_file_lock). If it fails errno
  * tells why. */
 int mr_file_replace(const char *path, const void *content, size_t bytes);
+/* Brings the folder that holds `path` to the disk: a file that was renamed there keeps its new name. */
+int mr_file_sync_folder(const char *path);
 /* Keeps other programs off the file of that name, which may be replaced and need not be there: "NAME.lock" is made and
  * locked, with this process's number in it. MR_ERROR_IO if it is locked already, with the number of its owner. A file
  * system without locks is not a failure. *fd is closed, and "NAME.lock" removed, by mr_file_unlock; the lock ends with

@@ -1,7 +1,6 @@
 /* Writes a classifier's folder (stages/model/classifier.h). */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,15 +119,6 @@ static void write_members(yajl_gen json, const saving *s) {
     yajl_gen_map_close(json);
 }
 
-static int write_bytes(const char *path, const void *bytes, size_t count) {
-    FILE *file = fopen(path, "wbxe");
-    bool written = file && fwrite(bytes, 1, count, file) == count && !fflush(file) && !fsync(fileno(file));
-    int status = written ? MR_OK : mr_file_fail("write to", path);
-    if (file && fclose(file) && !status)
-        status = mr_file_fail("write to", path);
-    return status;
-}
-
 static void set_path(saving *s, const char *file) {
     snprintf(s->path, sizeof s->path, "%s/%s", s->folder, file);
 }
@@ -144,7 +134,7 @@ static int write_card(saving *s) {
     yajl_gen_map_close(json);
     yajl_gen_get_buf(json, &text, &bytes);
     set_path(s, "head.json");
-    int status = write_bytes(s->path, text, bytes);
+    int status = mr_file_replace(s->path, text, bytes);
     yajl_gen_free(json);
     return status;
 }
@@ -167,7 +157,7 @@ static int write_labels(saving *s) {
     for (size_t i = 0; i < card->class_count; i++)
         at += sprintf(at, "%s\n", card->class_names[i]);
     set_path(s, "labels.txt");
-    int status = write_bytes(s->path, text, bytes);
+    int status = mr_file_replace(s->path, text, bytes);
     mr_free(text);
     return status ? status : add_file(s, "labels.txt");
 }
@@ -200,24 +190,6 @@ static int write_arrays(saving *s) {
 }
 
 /* ---- the folder ---------------------------------------------------------------------------------------------------------- */
-
-static int sync_folder(const char *folder) {
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int status = fd < 0 || (fsync(fd) && errno != EINVAL) ? mr_file_fail("write to", folder) : MR_OK;
-    if (fd >= 0)
-        close(fd);
-    return status;
-}
-
-/* The folder that holds `path`. */
-static void parent_of(const char *path, char parent[MR_HEAD_PATH]) {
-    snprintf(parent, MR_HEAD_PATH, "%s", path);
-    char *slash = strrchr(parent, '/');
-    if (!slash)
-        snprintf(parent, MR_HEAD_PATH, ".");
-    else
-        slash[slash == parent] = 0;
-}
 
 /* Removes a folder of plain files. */
 static void remove_folder(const char *folder) {
@@ -253,7 +225,7 @@ static int check_target(const char *target, bool *there) {
 
 /* Puts the folder into its place. One that is there is moved aside first, and back if that fails. */
 static int put(const saving *s, const char *target) {
-    char aside[MR_HEAD_PATH + OLD], parent[MR_HEAD_PATH];
+    char aside[MR_HEAD_PATH + OLD];
     bool there;
     snprintf(aside, sizeof aside, "%s.old", s->folder);
     int status = check_target(target, &there);
@@ -265,8 +237,7 @@ static int put(const saving *s, const char *target) {
             rename(aside, target);
     } else if (!status && there)
         remove_folder(aside);
-    parent_of(target, parent);
-    return status ? status : sync_folder(parent);
+    return status ? status : mr_file_sync_folder(target);
 }
 
 static int check_figures(const char *figures) {
@@ -296,7 +267,7 @@ static int fill(saving *s) {
         status = write_arrays(s);
     if (!status)
         status = write_card(s);
-    return status ? status : sync_folder(s->folder);
+    return status ? status : mr_file_sync_folder(s->path);
 }
 
 static int save(const mr_classifier *classifier, const char *folder, const mr_head_notes *notes) {
