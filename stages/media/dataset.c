@@ -26,7 +26,9 @@ mr_split mr_split_parse(const char *text) {
 
 mr_split mr_split_of(uint64_t seed, const void *group, size_t bytes, mr_split_shares shares) {
     double at = (double)(XXH3_64bits_withSeed(group, bytes, seed) >> 11) * 0x1p-53;
-    return at < shares.test ? MR_SPLIT_TEST : at < shares.test + shares.validation ? MR_SPLIT_VALIDATION : MR_SPLIT_TRAIN;
+    return at < shares.test                       ? MR_SPLIT_TEST
+           : at < shares.test + shares.validation ? MR_SPLIT_VALIDATION
+                                                  : MR_SPLIT_TRAIN;
 }
 
 /* ---- content --------------------------------------------------------------------------------------------------- */
@@ -76,10 +78,14 @@ static int show(shown_list *to) {
     if (!to->files)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     for (size_t i = 0; i < from->count; i++)
-        to->files[i] = (mr_listed_file){.path = from->file[i].path, .group = from->file[i].group,
-                                        .label = from->file[i].label, .split = from->file[i].split,
+        to->files[i] = (mr_listed_file){.path = from->file[i].path,
+                                        .group = from->file[i].group,
+                                        .label = from->file[i].label,
+                                        .split = from->file[i].split,
                                         .line = from->file[i].line};
-    to->shown = (mr_file_list){.count = from->count, .files = to->files, .label_count = from->label_count,
+    to->shown = (mr_file_list){.count = from->count,
+                               .files = to->files,
+                               .label_count = from->label_count,
                                .labels = (const char *const *)from->label};
     return MR_OK;
 }
@@ -90,8 +96,8 @@ static int read_list(shown_list *to, const char *path) {
     if (status)
         return status;
     if (kind != MR_INPUT_FOLDER && kind != MR_INPUT_LIST)
-        return mr_fail(MR_ERROR_DATA, "%s: is neither a folder that holds a folder for each class, nor a list (*.csv, *.jsonl)",
-                       path);
+        return mr_fail(MR_ERROR_DATA,
+                       "%s: is neither a folder that holds a folder for each class, nor a list (*.csv, *.jsonl)", path);
     status = mr_image_list_make(&to->list, path, kind, kind == MR_INPUT_FOLDER, 0);
     return status ? status : show(to);
 }

@@ -74,7 +74,8 @@ static const char *unless_empty(const char *text) {
 static int give(const manifest *list, const char *const field[FIELDS]) {
     const bool absolute = field[PATH][0] == '/';
     const size_t folder = absolute ? 0 : list->folder, bytes = strlen(field[PATH]) + 1;
-    mr_manifest_row row = {.label = unless_empty(field[LABEL]), .group = unless_empty(field[GROUP]), .line = list->line};
+    mr_manifest_row row = {
+        .label = unless_empty(field[LABEL]), .group = unless_empty(field[GROUP]), .line = list->line};
     int status = read_split(list, field[SPLIT], &row.split);
     char *path = status ? NULL : mr_alloc(folder + bytes);
     if (!path)
@@ -106,8 +107,8 @@ static int refuse_range(const manifest *list, int name) {
 
 enum { MOST_COLUMNS = 64 };
 
-/* Takes a field at *at, without its quotes, and ends it with a zero; *at is moved to the comma, the end of the row, or the
- * end of the text. *last: no comma is behind it. */
+/* Takes a field at *at, without its quotes, and ends it with a zero; *at is moved to the comma, the end of the row, or
+ * the end of the text. *last: no comma is behind it. */
 static int take_field(manifest *list, char **at, size_t *lines, char **field, bool *last) {
     char *from = *at, *to = from;
     *field = to;
@@ -159,7 +160,8 @@ static int take_header(manifest *list, char *const field[MOST_COLUMNS], size_t c
             return REFUSE(list, "two columns are called %s", names[column[i]]);
         seen[column[i]] = true;
     }
-    return seen[PATH] ? MR_OK : REFUSE(list, "no column is called path: the first row names the columns, such as path,label");
+    return seen[PATH] ? MR_OK
+                      : REFUSE(list, "no column is called path: the first row names the columns, such as path,label");
 }
 
 static int read_csv(manifest *list, char *text) {
@@ -263,9 +265,14 @@ static int on_key(void *context, const unsigned char *text, size_t bytes) {
 }
 
 static int parse(object *to, const char *line, size_t bytes) {
-    static const yajl_callbacks callbacks = {.yajl_null = on_null, .yajl_boolean = on_bool, .yajl_number = on_number,
-                                             .yajl_string = on_text, .yajl_start_map = on_open, .yajl_map_key = on_key,
-                                             .yajl_end_map = on_close, .yajl_start_array = on_open_array,
+    static const yajl_callbacks callbacks = {.yajl_null = on_null,
+                                             .yajl_boolean = on_bool,
+                                             .yajl_number = on_number,
+                                             .yajl_string = on_text,
+                                             .yajl_start_map = on_open,
+                                             .yajl_map_key = on_key,
+                                             .yajl_end_map = on_close,
+                                             .yajl_start_array = on_open_array,
                                              .yajl_end_array = on_close};
     yajl_handle parser = yajl_alloc(&callbacks, NULL, to);
     if (!parser)
@@ -276,7 +283,9 @@ static int parse(object *to, const char *line, size_t bytes) {
     yajl_free(parser);
     if (to->status)
         return to->status;
-    return answer == yajl_status_ok ? MR_OK : REFUSE(to->list, "not a JSON object, such as {\"path\": \"a.png\", \"label\": \"cat\"}");
+    return answer == yajl_status_ok
+               ? MR_OK
+               : REFUSE(to->list, "not a JSON object, such as {\"path\": \"a.png\", \"label\": \"cat\"}");
 }
 
 static int take_object(const manifest *list, const char *line, size_t bytes) {
@@ -302,8 +311,8 @@ static int read_lines(manifest *list, const char *text) {
 
 int mr_manifest_read(const char *path, int (*take)(void *context, const mr_manifest_row *row), void *context) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-    manifest list = {.path = path, .folder = slash ? (size_t)(slash - path) + 1 : 0, .line = 1, .take = take,
-                     .context = context};
+    manifest list = {
+        .path = path, .folder = slash ? (size_t)(slash - path) + 1 : 0, .line = 1, .take = take, .context = context};
     mr_file_bytes file;
     int status = mr_file_read("the list", path, MR_MANIFEST_MAX_BYTES, 0, &file);
     if (status)

@@ -32,8 +32,8 @@ typedef struct mr_split_shares {
     double validation, test;
 } mr_split_shares;
 /* The part of all rows of one group (a person, a camera, a day): a number in [0, 1) is made of the seed and the group's
- * bytes, by XXH3 with 64 bits; below `test` it is for test, below `test` + `validation` for validation. So rows that are
- * added move no others. */
+ * bytes, by XXH3 with 64 bits; below `test` it is for test, below `test` + `validation` for validation. So rows that
+ * are added move no others. */
 MR_API mr_split mr_split_of(uint64_t seed, const void *group, size_t bytes, mr_split_shares shares);
 
 /* The content of a file, by which it is known again under other names: XXH3 with 128 bits. */
@@ -53,15 +53,16 @@ typedef struct mr_listed_file {
 
 typedef struct mr_file_list {
     size_t count;
-    const mr_listed_file *files; /* of a folder: class by class, in natural order of their names; of a list: its order */
+    const mr_listed_file
+        *files; /* of a folder: class by class, in natural order of their names; of a list: its order */
     size_t label_count;
-    const char *const *labels;   /* in byte order */
+    const char *const *labels; /* in byte order */
 } mr_file_list;
 
-/* Lists a folder that holds a folder of pictures for each class, or reads a list: *.csv (the first row names the columns:
- * path, and any of label, group and split) or *.jsonl (an object a line with those keys). Nothing but the list is opened.
- * MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA, with file and line, if a row is
- * wrong, and if there are no files. */
+/* Lists a folder that holds a folder of pictures for each class, or reads a list: *.csv (the first row names the
+ * columns: path, and any of label, group and split) or *.jsonl (an object a line with those keys). Nothing but the list
+ * is opened. MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA, with file and line,
+ * if a row is wrong, and if there are no files. */
 MR_API int mr_file_list_open(mr_file_list **list, const char *path);
 /* Sets *list to NULL; NULL is allowed. */
 MR_API void mr_file_list_close(mr_file_list **list);

@@ -48,7 +48,8 @@ int mr_cache_folder(const char *given, char folder[MR_CACHE_PATH]) {
     else if (home && *home == '/')
         length = snprintf(folder, MR_CACHE_PATH, "%s/.cache/millrace/features", home);
     else
-        return mr_fail(MR_ERROR_IO, "neither XDG_CACHE_HOME nor HOME names a folder: say with --cache where vectors are kept");
+        return mr_fail(MR_ERROR_IO,
+                       "neither XDG_CACHE_HOME nor HOME names a folder: say with --cache where vectors are kept");
     if (length >= MR_CACHE_PATH - 128)
         return mr_fail(MR_ERROR_IO, "the name of the cache's folder is too long");
     return make_folders(folder);
@@ -59,7 +60,8 @@ int mr_cache_folder(const char *given, char folder[MR_CACHE_PATH]) {
 static size_t bytes_of(size_t width, size_t slots) {
     size_t vectors, records, all;
     if (__builtin_mul_overflow(width * sizeof(float), slots, &vectors) ||
-        __builtin_mul_overflow(sizeof(mr_cache_record), slots, &records) || __builtin_add_overflow(vectors, records, &all))
+        __builtin_mul_overflow(sizeof(mr_cache_record), slots, &records) ||
+        __builtin_add_overflow(vectors, records, &all))
         return 0;
     return all + sizeof(header);
 }
@@ -71,7 +73,8 @@ static size_t records_at(size_t width, size_t slots) {
 
 static bool is_whole(const header *head, size_t bytes, const char *digest) {
     enum { MOST_WIDTH = 1 << 24 };
-    if (bytes < sizeof *head || memcmp(head->magic, magic, sizeof magic) != 0 || !head->width || head->width > MOST_WIDTH)
+    if (bytes < sizeof *head || memcmp(head->magic, magic, sizeof magic) != 0 || !head->width ||
+        head->width > MOST_WIDTH)
         return false;
     if (strncmp(head->digest, digest, sizeof head->digest) != 0 || !bytes_of(head->width, head->slots))
         return false;
@@ -130,7 +133,8 @@ static int map(mr_cache *cache, int fd) {
     cache->width = head->width;
     cache->slots = head->slots;
     cache->vectors = (const float *)(const void *)(head + 1);
-    cache->records = (const mr_cache_record *)(const void *)((const char *)mapped + records_at(head->width, head->slots));
+    cache->records =
+        (const mr_cache_record *)(const void *)((const char *)mapped + records_at(head->width, head->slots));
     return index_slots(cache);
 }
 

@@ -4,11 +4,12 @@
  *     vectors    slots x width floats
  *     records    slots x { content key (2 x uint64), 1 if there is a vector (uint64) }
  *
- * A vector is found by the content of its file, so files may be moved and renamed, and data sets share the vectors that they have in
- * common. New vectors are appended in a file beside it (".part", locked while it is written), which takes its place whole:
- * readers see the old one or the new one, and a disk that fills leaves the old one.
+ * A vector is found by the content of its file, so files may be moved and renamed, and data sets share the vectors that
+ * they have in common. New vectors are appended in a file beside it (".part", locked while it is written), which takes
+ * its place whole: readers see the old one or the new one, and a disk that fills leaves the old one.
  *
- * Numbers are the machine's own, as the vectors are. One thread at a time, but for _put, which is for any, one at a time. */
+ * Numbers are the machine's own, as the vectors are. One thread at a time, but for _put, which is for any, one at a
+ * time. */
 #ifndef MILLRACE_TOOLS_TRAIN_CACHE_H
 #define MILLRACE_TOOLS_TRAIN_CACHE_H
 
@@ -27,11 +28,11 @@ typedef struct mr_cache {
     char path[MR_CACHE_PATH], folder[MR_CACHE_PATH];
     const char *digest;
     size_t width, slots;
-    const float *vectors;            /* of all slots; NULL: there are none */
+    const float *vectors; /* of all slots; NULL: there are none */
     const mr_cache_record *records;
     void *mapped;
     size_t mapped_bytes;
-    size_t *bucket;                  /* slots + 1 by key, hashed */
+    size_t *bucket; /* slots + 1 by key, hashed */
     size_t buckets;
 } mr_cache;
 
@@ -50,7 +51,7 @@ typedef struct mr_cache_writer {
     mr_cache *cache;
     char part[MR_CACHE_PATH + 8];
     int fd;
-    size_t more, width; /* width 0: no vector has come */
+    size_t more, width;       /* width 0: no vector has come */
     mr_cache_record *records; /* of the new slots */
 } mr_cache_writer;
 /* MR_ERROR_IO if another program writes it. */

@@ -22,9 +22,8 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
-static const char *const examples[] = {
-    "pipelines/digits.yaml --data build/digits --part test --page build/digits.html",
-    "pipelines/classify-images.yaml --data birds.csv --json", NULL};
+static const char *const examples[] = {"pipelines/digits.yaml --data build/digits --part test --page build/digits.html",
+                                       "pipelines/classify-images.yaml --data birds.csv --json", NULL};
 
 static const mr_usage usage = {
     .verb = "evaluate",
@@ -39,7 +38,8 @@ static const mr_usage usage = {
         "                     `millrace train` takes them; classes are matched by name\n"
         "  --part PART        train, validation or test: only that part of the data that the head was trained with;\n"
         "                     by default all. Only test says how good it is on pictures that it has not seen\n"
-        "  --page FILE.html   writes one page with the figures, curves, and the pictures that are most surely wrong; it\n"
+        "  --page FILE.html   writes one page with the figures, curves, and the pictures that are most surely wrong; "
+        "it\n"
         "                     needs no other file and no network\n"
         "  --scores FILE      writes the scores of each picture, a JSON object a line\n"
         "  --stage ID         the stage of type classify, if there are several\n"
@@ -129,4 +129,5 @@ static int run_verb(int argc, char **argv) {
     return !goes_on || code ? code : mr_flush_stdout();
 }
 
-const mr_verb mr_evaluate_verb = {&usage, "tell how well a pipeline classifies pictures whose classes are known", run_verb};
+const mr_verb mr_evaluate_verb = {&usage, "tell how well a pipeline classifies pictures whose classes are known",
+                                  run_verb};

@@ -40,8 +40,8 @@ static int find_split(const mr_evaluation *e, mr_set_params *to) {
     const char *head = option ? mr_option_string(option, classify->options) : NULL;
     mr_classifier *classifier;
     if (!head)
-        return mr_fail(MR_ERROR_USAGE, "--part %s: %s has no head, which would say how its data were split", e->params->part,
-                       classify->id);
+        return mr_fail(MR_ERROR_USAGE, "--part %s: %s has no head, which would say how its data were split",
+                       e->params->part, classify->id);
     int status = mr_classifier_open(&classifier, head);
     if (!status)
         status = read_split(mr_classifier_card_of(classifier)->split, to);
@@ -58,7 +58,9 @@ static int select_rows(mr_evaluation *e) {
     for (size_t i = 0; i < e->set.count; i++)
         if (e->set.row[i].fate == MR_FATE_TAKEN && (all || e->set.row[i].part == part))
             e->row[e->count++] = i;
-    return e->count ? MR_OK : mr_fail(MR_ERROR_NO_INPUT, "%s: no picture is in the part \"%s\"", e->params->data, e->params->part);
+    return e->count
+               ? MR_OK
+               : mr_fail(MR_ERROR_NO_INPUT, "%s: no picture is in the part \"%s\"", e->params->data, e->params->part);
 }
 
 /* ---- scores ------------------------------------------------------------------------------------------------------ */
@@ -73,8 +75,8 @@ static int begin_scores(mr_evaluation *e, const mr_class *classes, size_t count)
     for (size_t i = 0; i < count; i++) {
         const mr_class *one = &classes[i];
         if (one->index < 0 || (size_t)one->index >= count || e->names[one->index])
-            return mr_fail(MR_ERROR_DATA, "%s has more than %d classes; so many are evaluated", e->extraction.classify->id,
-                           MOST_CLASSES);
+            return mr_fail(MR_ERROR_DATA, "%s has more than %d classes; so many are evaluated",
+                           e->extraction.classify->id, MOST_CLASSES);
         e->names[one->index] = one->label ? strdup(one->label) : mr_print_new("%d", one->index);
         if (!e->names[one->index])
             return mr_fail(MR_ERROR_MEMORY, "no memory for the classes");
@@ -88,8 +90,8 @@ static int take(void *user, size_t file, const mr_class *classes, size_t count) 
     if (status)
         return status;
     if (count != e->class_count)
-        return mr_fail(MR_ERROR_DATA, "%s gives %zu classes of one picture, and %zu of another", e->extraction.classify->id,
-                       count, e->class_count);
+        return mr_fail(MR_ERROR_DATA, "%s gives %zu classes of one picture, and %zu of another",
+                       e->extraction.classify->id, count, e->class_count);
     double *to = e->scores + file * count;
     for (size_t i = 0; i < count; i++)
         if (classes[i].index >= 0 && (size_t)classes[i].index < count)
@@ -137,8 +139,9 @@ static int match_labels(const mr_evaluation *e, int32_t *number) {
             if (strcmp(list->labels[i], e->names[j]) == 0)
                 number[i] = (int32_t)j;
         if (number[i] < 0)
-            return mr_fail(MR_ERROR_DATA, "%s: the pipeline knows no class \"%s\"; it knows \"%s\", \"%s\"%s", e->params->data,
-                           list->labels[i], e->names[0], e->names[e->class_count > 1], e->class_count > 2 ? ", ..." : "");
+            return mr_fail(MR_ERROR_DATA, "%s: the pipeline knows no class \"%s\"; it knows \"%s\", \"%s\"%s",
+                           e->params->data, list->labels[i], e->names[0], e->names[e->class_count > 1],
+                           e->class_count > 2 ? ", ..." : "");
     }
     return MR_OK;
 }
@@ -293,7 +296,9 @@ static int finish(mr_evaluation *e, int status) {
 
 int mr_evaluate(const mr_evaluation_params *params) {
     mr_evaluation e = {.params = params};
-    e.extraction = (mr_extraction){.path = params->pipeline, .overrides = params->overrides, .stage = params->stage,
+    e.extraction = (mr_extraction){.path = params->pipeline,
+                                   .overrides = params->overrides,
+                                   .stage = params->stage,
                                    .show = mr_progress_suits_terminal()};
     int code = mr_extraction_prepare(&e.extraction);
     if (!code)

@@ -10,8 +10,8 @@ typedef struct mr_evaluation_params {
     const char *pipeline, *data;
     const mr_overrides *overrides;
     const char *stage, *page, *scores; /* NULL: not given */
-    const char *part; /* "all", "train", "validation", "test" */
-    uint64_t seed;    /* of the intervals */
+    const char *part;                  /* "all", "train", "validation", "test" */
+    uint64_t seed;                     /* of the intervals */
     bool json;
 } mr_evaluation_params;
 
@@ -19,11 +19,11 @@ typedef struct mr_evaluation {
     const mr_evaluation_params *params;
     mr_set set;
     mr_extraction extraction;
-    size_t *row;        /* rows of the set that are scored, in their order */
+    size_t *row; /* rows of the set that are scored, in their order */
     size_t count;
     size_t class_count; /* of the pipeline; 0: nothing came yet */
     char **names;
-    double *scores;     /* count x class_count */
+    double *scores; /* count x class_count */
     bool *came;
     int32_t *truth, *group;
     mr_judged judged;

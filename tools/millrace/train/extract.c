@@ -69,7 +69,8 @@ static void take_vector(mr_extraction *extraction, const mr_frame *frame) {
         int status = mr_frame_find_vector(frame, extraction->tensor, &vector);
         if (!status && vector.length <= MOST_ZEROS && is_small(extraction, frame))
             vector.data = zeros;
-        note_failure(extraction, status ? status : extraction->take_vector(extraction->user, file, vector.data, vector.length));
+        note_failure(extraction,
+                     status ? status : extraction->take_vector(extraction->user, file, vector.data, vector.length));
     }
     pthread_mutex_unlock(&extraction->lock);
 }
@@ -168,9 +169,14 @@ static int make_tap(mr_tap_type *tap) {
 
 static void make_muted(mr_tap_type *tap) {
     const mr_stage_type *from = tap->original;
-    tap->type = (mr_stage_type){.name = from->name, .summary = from->summary, .inputs = from->inputs,
-                                .options = from->options, .options_bytes = from->options_bytes,
-                                .entry = MR_ENTRY_SHARED, .resumes = true, .process = process_muted};
+    tap->type = (mr_stage_type){.name = from->name,
+                                .summary = from->summary,
+                                .inputs = from->inputs,
+                                .options = from->options,
+                                .options_bytes = from->options_bytes,
+                                .entry = MR_ENTRY_SHARED,
+                                .resumes = true,
+                                .process = process_muted};
 }
 
 static int wrap_types(mr_extraction *extraction, bool tapped) {
@@ -227,11 +233,15 @@ static int find_classify(mr_extraction *extraction) {
     if (found == 1)
         return MR_OK;
     if (extraction->stage)
-        return mr_fail(MR_ERROR_CONFIG, "%s: no stage of type classify has the id \"%s\"", plan->file, extraction->stage);
+        return mr_fail(MR_ERROR_CONFIG, "%s: no stage of type classify has the id \"%s\"", plan->file,
+                       extraction->stage);
     if (found)
-        return mr_fail(MR_ERROR_CONFIG, "%s: %zu stages are of type classify: choose one with --stage ID", plan->file, found);
-    return mr_fail(MR_ERROR_CONFIG, "%s: no stage is of type classify: it takes the vectors, as in classify: {input: hog, "
-                                    "head: \"${HEAD:-head}\"}", plan->file);
+        return mr_fail(MR_ERROR_CONFIG, "%s: %zu stages are of type classify: choose one with --stage ID", plan->file,
+                       found);
+    return mr_fail(MR_ERROR_CONFIG,
+                   "%s: no stage is of type classify: it takes the vectors, as in classify: {input: hog, "
+                   "head: \"${HEAD:-head}\"}",
+                   plan->file);
 }
 
 static int find_source(mr_extraction *extraction) {
@@ -243,8 +253,8 @@ static int find_source(mr_extraction *extraction) {
                        plan->source_count);
     extraction->source = &plan->stages[0];
     if (strcmp(extraction->source->type->name, "media") != 0)
-        return mr_fail(MR_ERROR_CONFIG, "%s: source %s is of type %s; files of a data set are read by media", plan->file,
-                       extraction->source->id, extraction->source->type->name);
+        return mr_fail(MR_ERROR_CONFIG, "%s: source %s is of type %s; files of a data set are read by media",
+                       plan->file, extraction->source->id, extraction->source->type->name);
     return MR_OK;
 }
 
@@ -266,8 +276,8 @@ static int name_stages(mr_extraction *extraction) {
     mark_before(plan, (int)(extraction->classify - plan->stages), before);
     for (size_t v = plan->source_count; v < plan->stage_count && used < sizeof extraction->stages; v++)
         if (before[v] && plan->stages[v].role == MR_VIEW_STAGE)
-            used += (size_t)snprintf(extraction->stages + used, sizeof extraction->stages - used, "%s%s", used ? ", " : "",
-                                     plan->stages[v].id);
+            used += (size_t)snprintf(extraction->stages + used, sizeof extraction->stages - used, "%s%s",
+                                     used ? ", " : "", plan->stages[v].id);
     free(before);
     return MR_OK;
 }
@@ -344,7 +354,8 @@ static int write_file(mr_extraction *extraction, const char *file, size_t number
     if (*file != '/' && !getcwd(here, sizeof here))
         return mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
     const char *path = mr_arena_print(&index->arena, "%s%s%s", here, *here ? "/" : "", file);
-    int status = path ? mr_index_put(&index->index, &index->arena, path, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
+    int status =
+        path ? mr_index_put(&index->index, &index->arena, path, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
     yajl_gen json = status ? NULL : mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
@@ -461,7 +472,8 @@ static int await_end(mr_extraction *extraction) {
 
 static bool nothing_came(const mr_extraction *extraction) {
     mr_summary *summary = NULL;
-    bool nothing = !mr_pipeline_summarize(extraction->pipeline, &summary) && summary->delivered + summary->absorbed == 0;
+    bool nothing =
+        !mr_pipeline_summarize(extraction->pipeline, &summary) && summary->delivered + summary->absorbed == 0;
     mr_summary_destroy(&summary);
     return nothing;
 }

@@ -1,9 +1,10 @@
-/* Runs the user's pipeline over the files of a data set, as it is: its vectors and classes are those that it makes in service.
+/* Runs the user's pipeline over the files of a data set, as it is: its vectors and classes are those that it makes in
+ * service.
  *
- * Its one source is replaced by a list of the files, no frame is dropped for being late, and sinks take their frames and
- * write nothing. For `train` the type `classify` is replaced by a tap, which finds the vector as classify does, gives it
- * away and absorbs the frame: so the head need not be there. For `evaluate` classify works with all of its classes, and a
- * callback behind it takes them.
+ * Its one source is replaced by a list of the files, no frame is dropped for being late, and sinks take their frames
+ * and write nothing. For `train` the type `classify` is replaced by a tap, which finds the vector as classify does,
+ * gives it away and absorbs the frame: so the head need not be there. For `evaluate` classify works with all of its
+ * classes, and a callback behind it takes them.
  *
  * Main thread; the functions that take vectors and classes are called on threads of the pipeline, one at a time. */
 #ifndef MILLRACE_TOOLS_TRAIN_EXTRACT_H
@@ -57,9 +58,9 @@ typedef struct mr_extraction {
 int mr_extraction_prepare(mr_extraction *extraction);
 /* Finds the lineage of the vectors; needed before vectors are taken. As _prepare. */
 int mr_extraction_trace(mr_extraction *extraction);
-/* Runs it over these files: vectors if `take_vector` is given, else classes. A file of which nothing comes was damaged or
- * dropped. MR_ERROR_DATA for a name that is not a text. MR_OK;
- * MR_ERROR_CANCELLED if mr_stop_asked; *told: the error has been printed. */
+/* Runs it over these files: vectors if `take_vector` is given, else classes. A file of which nothing comes was damaged
+ * or dropped. MR_ERROR_DATA for a name that is not a text. MR_OK; MR_ERROR_CANCELLED if mr_stop_asked; *told: the error
+ * has been printed. */
 typedef struct mr_extraction_job {
     size_t count;
     const char *const *files;

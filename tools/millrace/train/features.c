@@ -46,8 +46,7 @@ static int make(wanted *all, mr_cache *cache, mr_extraction *extraction, bool *t
     int status = mr_cache_begin(&all->writer, cache, all->count);
     if (status)
         return status;
-    const mr_extraction_job job = {.count = all->count, .files = all->file, .take_vector = take,
-                                   .user = all};
+    const mr_extraction_job job = {.count = all->count, .files = all->file, .take_vector = take, .user = all};
     status = mr_extraction_run(extraction, &job, told);
     char message[512];
     snprintf(message, sizeof message, "%s", mr_message());
@@ -111,7 +110,8 @@ static int take_room(mr_features *features) {
     }
     if (fd >= 0)
         close(fd);
-    return error ? mr_fail(MR_ERROR_IO, "cannot make room for the vectors in %s: %s", features->cache.folder, strerror(error))
+    return error ? mr_fail(MR_ERROR_IO, "cannot make room for the vectors in %s: %s", features->cache.folder,
+                           strerror(error))
                  : MR_OK;
 }
 

@@ -9,16 +9,17 @@
 typedef struct mr_features {
     const float *data; /* count x width */
     size_t count, width;
-    size_t *row;       /* of each, its row of the set; in their order */
-    size_t made;       /* by the pipeline, this time */
-    double seconds;    /* that took */
+    size_t *row;    /* of each, its row of the set; in their order */
+    size_t made;    /* by the pipeline, this time */
+    double seconds; /* that took */
     mr_cache cache;
-    void *mapped;      /* they lie there, unless the cache has them in this order */
+    void *mapped; /* they lie there, unless the cache has them in this order */
     size_t mapped_bytes;
 } mr_features;
 
-/* Rows that give no vector become MR_FATE_DAMAGED. Vectors that were made are kept in the cache, also if the run was interrupted.
- * Errors of mr_extraction_run, and of mr_cache_*; *told: the error has been printed. Finish it in any case. */
+/* Rows that give no vector become MR_FATE_DAMAGED. Vectors that were made are kept in the cache, also if the run was
+ * interrupted. Errors of mr_extraction_run, and of mr_cache_*; *told: the error has been printed. Finish it in any
+ * case. */
 int mr_features_make(mr_features *features, mr_set *set, mr_extraction *extraction, const char *folder, bool *told);
 void mr_features_fini(mr_features *features);
 

@@ -36,7 +36,9 @@ static double figure_of(void *user, const size_t *row, size_t count) {
     for (size_t i = 0; i < count; i++)
         of->confusion[(size_t)scored->truth[row[i]] * classes + (size_t)of->judgement->first[row[i]]]++;
     mr_figures_make(of->confusion, classes, of->each, &all);
-    return of->figure == MR_JUDGED_ACCURACY ? all.accuracy : of->figure == MR_JUDGED_BALANCED ? all.balanced_accuracy : all.f1;
+    return of->figure == MR_JUDGED_ACCURACY   ? all.accuracy
+           : of->figure == MR_JUDGED_BALANCED ? all.balanced_accuracy
+                                              : all.f1;
 }
 
 static int make_intervals(mr_judgement *made) {
@@ -44,17 +46,20 @@ static int make_intervals(mr_judgement *made) {
     const size_t rows = of->scored.rows, classes = of->scored.classes;
     const size_t resamples = rows * classes > 10000000 ? 200 : 1000;
     double *loss = calloc(rows + 1, sizeof *loss);
-    resampled user = {.judgement = made, .loss = loss, .confusion = calloc(classes * classes, sizeof *user.confusion),
+    resampled user = {.judgement = made,
+                      .loss = loss,
+                      .confusion = calloc(classes * classes, sizeof *user.confusion),
                       .each = calloc(classes, sizeof *user.each)};
     int status = loss && user.confusion && user.each ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
     for (size_t i = 0; i < rows && !status; i++) {
-        const mr_scored one = {.rows = 1, .classes = classes, .scores = of->scored.scores + i * classes,
-                               .truth = of->scored.truth + i};
+        const mr_scored one = {
+            .rows = 1, .classes = classes, .scores = of->scored.scores + i * classes, .truth = of->scored.truth + i};
         loss[i] = mr_log_loss(&one);
     }
     for (int f = 0; f < MR_JUDGED_FIGURES && !status; f++) {
         user.figure = (mr_judged_figure)f;
-        status = mr_bootstrap(of->group, rows, of->groups, resamples, of->seed, 0.95, figure_of, &user, &made->interval[f]);
+        status =
+            mr_bootstrap(of->group, rows, of->groups, resamples, of->seed, 0.95, figure_of, &user, &made->interval[f]);
     }
     free(loss);
     free(user.confusion);
@@ -72,7 +77,8 @@ static int make_curves(mr_judgement *made) {
     for (size_t j = 0; j < scored->classes && !status; j++) {
         mr_curve *curve = &made->curves[j];
         curve->points = calloc(scored->rows + 1, sizeof *curve->points);
-        status = curve->points ? mr_curve_make(scored, (int32_t)j, curve) : mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
+        status = curve->points ? mr_curve_make(scored, (int32_t)j, curve)
+                               : mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
         if (status)
             break;
         mr_curve_point *less = realloc(curve->points, (curve->count + 1) * sizeof *less);
@@ -181,7 +187,8 @@ void mr_judgement_tell(const mr_judgement *judgement, FILE *stream) {
     const mr_interval *accuracy = &judgement->interval[MR_JUDGED_ACCURACY];
     mr_print(stream, "accuracy %.4f (95%%: %.4f to %.4f), %llu of %llu right\n", judgement->all.accuracy, accuracy->low,
              accuracy->high, (unsigned long long)judgement->all.right, (unsigned long long)judgement->all.rows);
-    mr_print(stream, "             balanced accuracy %.4f, F1 %.4f, log loss %.4f, ROC area %.4f, calibration error %.4f\n",
+    mr_print(stream,
+             "             balanced accuracy %.4f, F1 %.4f, log loss %.4f, ROC area %.4f, calibration error %.4f\n",
              judgement->all.balanced_accuracy, judgement->all.f1, judgement->log_loss, judgement->roc_area,
              judgement->calibration_error);
     for (size_t i = 0; i < judgement->pair_count && i < MOST; i++) {

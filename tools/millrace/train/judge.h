@@ -32,7 +32,13 @@ typedef struct mr_wrong_row {
     double score; /* of that class */
 } mr_wrong_row;
 
-typedef enum mr_judged_figure { MR_JUDGED_ACCURACY, MR_JUDGED_BALANCED, MR_JUDGED_F1, MR_JUDGED_LOG_LOSS, MR_JUDGED_FIGURES } mr_judged_figure;
+typedef enum mr_judged_figure {
+    MR_JUDGED_ACCURACY,
+    MR_JUDGED_BALANCED,
+    MR_JUDGED_F1,
+    MR_JUDGED_LOG_LOSS,
+    MR_JUDGED_FIGURES
+} mr_judged_figure;
 
 typedef struct mr_judgement {
     const mr_judged *of;
@@ -41,8 +47,8 @@ typedef struct mr_judgement {
     mr_figures all;
     double log_loss;
     mr_interval interval[MR_JUDGED_FIGURES]; /* 95% of resamples of groups */
-    mr_curve *curves; /* one for each class */
-    double roc_area, average_precision; /* means over the classes that have one */
+    mr_curve *curves;                        /* one for each class */
+    double roc_area, average_precision;      /* means over the classes that have one */
     mr_calibration_bin bins[MR_JUDGE_BINS];
     double calibration_error;
     size_t pair_count; /* the most frequent first */

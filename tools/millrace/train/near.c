@@ -58,8 +58,8 @@ static int compare_pairs(const void *a, const void *b) {
 static void add_pair(mr_near *near, const hashed *a, const hashed *b, int bits) {
     near->count++;
     if (near->listed < MR_NEAR_LISTED)
-        near->pair[near->listed++] =
-            (mr_near_pair){.a = a->row < b->row ? a->row : b->row, .b = a->row < b->row ? b->row : a->row, .bits = bits};
+        near->pair[near->listed++] = (mr_near_pair){
+            .a = a->row < b->row ? a->row : b->row, .b = a->row < b->row ? b->row : a->row, .bits = bits};
 }
 
 /* Hashes [first, last) are the same in that band. */
@@ -112,7 +112,8 @@ static int compare_features(mr_near *near, const mr_set *set, const mr_features 
 
 int mr_near_find(mr_near *near, mr_set *set, const char *folder, int workers, bool show, bool *told) {
     const mr_overrides none = {.workers = workers};
-    mr_extraction extraction = {.path = "near-duplicates", .text = pipeline, .overrides = &none, .show = show, .least_side = LEAST_SIDE};
+    mr_extraction extraction = {
+        .path = "near-duplicates", .text = pipeline, .overrides = &none, .show = show, .least_side = LEAST_SIDE};
     mr_features features = {0};
     *near = (mr_near){.looked = true};
     *told = mr_extraction_prepare(&extraction) || mr_extraction_trace(&extraction);
@@ -133,8 +134,8 @@ void mr_near_tell(const mr_near *near, const mr_set *set, FILE *stream) {
     enum { MOST = 3 };
     if (!near->count)
         return;
-    mr_print(stream, "  alike      %zu %s of pictures in different parts look alike: name their groups in a list\n", near->count,
-             near->count == 1 ? "pair" : "pairs");
+    mr_print(stream, "  alike      %zu %s of pictures in different parts look alike: name their groups in a list\n",
+             near->count, near->count == 1 ? "pair" : "pairs");
     for (size_t i = 0; i < near->listed && i < MOST; i++) {
         const mr_near_pair *pair = &near->pair[i];
         char a[512], b[512];

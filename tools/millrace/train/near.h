@@ -1,6 +1,6 @@
-/* Pictures that look alike although they are in different parts: by a perceptual hash (stage phash), which differs in at
- * most MR_NEAR_BITS of 64 bits. Pictures that are smaller than 48 pixels on a side are not compared. A test part that holds
- * pictures that were trained on says nothing. */
+/* Pictures that look alike although they are in different parts: by a perceptual hash (stage phash), which differs in
+ * at most MR_NEAR_BITS of 64 bits. Pictures that are smaller than 48 pixels on a side are not compared. A test part
+ * that holds pictures that were trained on says nothing. */
 #ifndef MILLRACE_TOOLS_TRAIN_NEAR_H
 #define MILLRACE_TOOLS_TRAIN_NEAR_H
 

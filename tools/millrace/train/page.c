@@ -1,4 +1,5 @@
-/* The page of an evaluation: HTML with its style, plots as SVG and pictures as data URIs, so that one file is all of it.
+/* The page of an evaluation: HTML with its style, plots as SVG and pictures as data URIs, so that one file is all of
+ * it.
  *
  * All texts that others wrote (names of files and classes) are escaped, and the page has no scripts. */
 #include <math.h>
@@ -13,16 +14,20 @@
 enum { PLOT = 320, EDGE = 40, MOST_CURVES = 12, MOST_POINTS = 200, MOST_CELLS = 60, MOST_WRONG = 24 };
 enum { MOST_PICTURE_BYTES = 1 << 19 };
 
-static const char head[] =
-    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n";
+static const char head[] = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
+                           "style-src 'unsafe-inline'\">\n";
 static const char style[] =
     "<style>\nbody { font: 16px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; }\n"
-    "table { border-collapse: collapse; margin: 1em 0; }\nth, td { padding: .2em .8em; text-align: right; border-bottom: 1px solid #ddd; }\n"
-    "th:first-child, td:first-child { text-align: left; }\nsvg { max-width: 100%; height: auto; overflow: visible; font: 12px sans-serif; }\n"
-    ".plots, .pictures { display: flex; flex-wrap: wrap; gap: 1.5em; }\nfigure { margin: 0; }\nfigcaption { font-size: 14px; max-width: 22em; "
-    "overflow-wrap: anywhere; }\n.pictures figure { width: 11em; }\n.pictures img { max-width: 11em; max-height: 11em; min-width: 5em; "
+    "table { border-collapse: collapse; margin: 1em 0; }\nth, td { padding: .2em .8em; text-align: right; "
+    "border-bottom: 1px solid #ddd; }\n"
+    "th:first-child, td:first-child { text-align: left; }\nsvg { max-width: 100%; height: auto; overflow: visible; "
+    "font: 12px sans-serif; }\n"
+    ".plots, .pictures { display: flex; flex-wrap: wrap; gap: 1.5em; }\nfigure { margin: 0; }\nfigcaption { font-size: "
+    "14px; max-width: 22em; "
+    "overflow-wrap: anywhere; }\n.pictures figure { width: 11em; }\n.pictures img { max-width: 11em; max-height: 11em; "
+    "min-width: 5em; "
     "image-rendering: auto; border: 1px solid #ddd; }\n</style>\n";
 /* Colours that people with any kind of colour vision tell apart (Okabe and Ito), then the same again, dashed. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
@@ -30,7 +35,8 @@ enum { COLOURS = sizeof colours / sizeof *colours };
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* As text of HTML and SVG, and within double quotes; bytes that are not UTF-8, and control characters, become a mark. */
+/* As text of HTML and SVG, and within double quotes; bytes that are not UTF-8, and control characters, become a mark.
+ */
 static void put_text(FILE *page, const char *text) {
     for (size_t left = strlen(text), step; left > 0; left -= step, text += step) {
         step = mr_utf8_bytes(text, left);
@@ -68,10 +74,13 @@ static void put_number(FILE *page, double value) {
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 static void put_summary(FILE *page, const mr_evaluation *e) {
-    static const char *const names[MR_JUDGED_FIGURES] = {"accuracy", "balanced accuracy", "F1, mean of the classes", "log loss"};
+    static const char *const names[MR_JUDGED_FIGURES] = {"accuracy", "balanced accuracy", "F1, mean of the classes",
+                                                         "log loss"};
     const mr_judgement *j = &e->judgement;
-    fprintf(page, "<p>%zu pictures, %zu classes; %llu are right.</p>\n<table>\n<tr><th>figure</th><th>value</th>"
-                  "<th>95%% of resamples</th></tr>\n", e->count, e->class_count, (unsigned long long)j->all.right);
+    fprintf(page,
+            "<p>%zu pictures, %zu classes; %llu are right.</p>\n<table>\n<tr><th>figure</th><th>value</th>"
+            "<th>95%% of resamples</th></tr>\n",
+            e->count, e->class_count, (unsigned long long)j->all.right);
     for (int f = 0; f < MR_JUDGED_FIGURES; f++) {
         fprintf(page, "<tr><td>%s</td>", names[f]);
         put_number(page, mr_judgement_value(j, (mr_judged_figure)f));
@@ -88,7 +97,8 @@ static void put_summary(FILE *page, const mr_evaluation *e) {
 
 static void put_classes(FILE *page, const mr_evaluation *e) {
     fputs("<h2>Classes</h2>\n<table>\n<tr><th>class</th><th>pictures</th><th>precision</th><th>recall</th><th>F1</th>"
-          "<th>ROC area</th><th>average precision</th></tr>\n", page);
+          "<th>ROC area</th><th>average precision</th></tr>\n",
+          page);
     for (size_t j = 0; j < e->class_count; j++) {
         const mr_class_figures *each = &e->judgement.each[j];
         if (!each->rows && !each->first)
@@ -110,7 +120,9 @@ static void put_pairs(FILE *page, const mr_evaluation *e) {
     enum { MOST = 15 };
     if (!e->judgement.pair_count)
         return;
-    fputs("<h2>Worst told apart</h2>\n<table>\n<tr><th>class</th><th>taken for</th><th>pictures</th><th>of the class</th></tr>\n", page);
+    fputs("<h2>Worst told apart</h2>\n<table>\n<tr><th>class</th><th>taken for</th><th>pictures</th><th>of the "
+          "class</th></tr>\n",
+          page);
     for (size_t i = 0; i < e->judgement.pair_count && i < MOST; i++) {
         const mr_mixed_pair *pair = &e->judgement.pairs[i];
         uint64_t rows = e->judgement.each[pair->truth].rows;
@@ -133,15 +145,16 @@ static void put_cell(FILE *page, const mr_evaluation *e, size_t t, size_t p, int
     if (!count)
         return;
     const char *colour = t == p ? "0,114,178" : "213,94,0";
-    fprintf(page, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"rgba(%s,%.3f)\"><title>", left + (int)p * side,
-            30 + (int)t * side, side, side, colour, 0.1 + 0.9 * sqrt(share));
+    fprintf(page, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"rgba(%s,%.3f)\"><title>",
+            left + (int)p * side, 30 + (int)t * side, side, side, colour, 0.1 + 0.9 * sqrt(share));
     put_text(page, e->names[t]);
     fputs(" taken for ", page);
     put_text(page, e->names[p]);
     fprintf(page, ": %llu of %llu</title></rect>", (unsigned long long)count, (unsigned long long)rows);
     if (side >= 24)
-        fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"%s\">%llu</text>\n", left + (int)p * side + side / 2,
-                30 + (int)t * side + side / 2 + 4, share > 0.3 ? "#fff" : "#222", (unsigned long long)count);
+        fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"%s\">%llu</text>\n",
+                left + (int)p * side + side / 2, 30 + (int)t * side + side / 2 + 4, share > 0.3 ? "#fff" : "#222",
+                (unsigned long long)count);
 }
 
 /* The first characters of a name, for a narrow column. */
@@ -160,12 +173,13 @@ static void put_confusion(FILE *page, const mr_evaluation *e) {
     const int classes = (int)e->class_count, side = classes <= 20 ? 32 : 12, left = 120;
     if (classes > MOST_CELLS)
         return;
-    fprintf(page, "<h2>Confusion</h2>\n<p>Rows are the classes of the pictures, columns what they are taken for.</p>\n"
-                  "<svg role=\"img\" aria-label=\"confusion\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n",
+    fprintf(page,
+            "<h2>Confusion</h2>\n<p>Rows are the classes of the pictures, columns what they are taken for.</p>\n"
+            "<svg role=\"img\" aria-label=\"confusion\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n",
             left + classes * side + 10, 40 + classes * side, left + classes * side + 10, 40 + classes * side);
     for (int t = 0; t < classes; t++) {
-        fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" font-size=\"%d\">", left - 6, 30 + t * side + side / 2 + 4,
-                side < 20 ? 9 : 12);
+        fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" font-size=\"%d\">", left - 6,
+                30 + t * side + side / 2 + 4, side < 20 ? 9 : 12);
         put_text(page, e->names[t]);
         fputs("</text>", page);
         if (side >= 24) {
@@ -181,15 +195,19 @@ static void put_confusion(FILE *page, const mr_evaluation *e) {
 
 static void begin_plot(FILE *page, const char *title, const char *across, const char *up) {
     const int size = PLOT + EDGE + 10;
-    fprintf(page, "<figure><svg role=\"img\" aria-label=\"%s\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n", title, size, size, size,
-            size);
-    fprintf(page, "<rect x=\"%d\" y=\"5\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#999\"/>\n", EDGE, PLOT, PLOT);
+    fprintf(page, "<figure><svg role=\"img\" aria-label=\"%s\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n",
+            title, size, size, size, size);
+    fprintf(page, "<rect x=\"%d\" y=\"5\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#999\"/>\n", EDGE, PLOT,
+            PLOT);
     for (int i = 0; i <= 4; i++) {
-        fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%g</text>", EDGE + PLOT * i / 4, PLOT + 20, i / 4.0);
-        fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%g</text>\n", EDGE - 4, PLOT + 9 - PLOT * i / 4, i / 4.0);
+        fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%g</text>", EDGE + PLOT * i / 4, PLOT + 20,
+                i / 4.0);
+        fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%g</text>\n", EDGE - 4, PLOT + 9 - PLOT * i / 4,
+                i / 4.0);
     }
     fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>", EDGE + PLOT / 2, PLOT + 38, across);
-    fprintf(page, "<text x=\"12\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 12 %d)\">%s</text>\n", PLOT / 2, PLOT / 2, up);
+    fprintf(page, "<text x=\"12\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 12 %d)\">%s</text>\n",
+            PLOT / 2, PLOT / 2, up);
 }
 
 static double across_of(double share) {
@@ -223,7 +241,8 @@ static void put_curve(FILE *page, const mr_curve *curve, size_t number, bool pre
             number >= COLOURS ? " stroke-dasharray=\"5 3\"" : "");
     if (!precision)
         fprintf(page, "%.1f,%.1f ", across_of(0), up_of(0));
-    for (size_t i = 0; i < curve->count; i += i + step < curve->count || i + 1 == curve->count ? step : curve->count - 1 - i) {
+    for (size_t i = 0; i < curve->count;
+         i += i + step < curve->count || i + 1 == curve->count ? step : curve->count - 1 - i) {
         const mr_curve_point *point = &curve->points[i];
         double recall = (double)point->true_positives / (double)curve->positives;
         double first = (double)(point->true_positives + point->false_positives);
@@ -240,7 +259,8 @@ static void put_curves(FILE *page, const mr_evaluation *e, bool precision) {
                precision ? "precision" : "recall");
     for (size_t i = 0; i < count; i++)
         put_curve(page, &e->judgement.curves[chosen[i]], i, precision);
-    fprintf(page, "</svg><figcaption>%s of each class against the others%s: ", precision ? "Precision and recall" : "ROC curves",
+    fprintf(page, "</svg><figcaption>%s of each class against the others%s: ",
+            precision ? "Precision and recall" : "ROC curves",
             count < e->class_count ? "; those that are told worst" : "");
     for (size_t i = 0; i < count; i++) {
         fprintf(page, "<span style=\"color:%s\">%s ", colours[i % COLOURS], i >= COLOURS ? "&#9476;" : "&#9473;");
@@ -252,18 +272,23 @@ static void put_curves(FILE *page, const mr_evaluation *e, bool precision) {
 
 static void put_calibration(FILE *page, const mr_evaluation *e) {
     begin_plot(page, "calibration", "score of the first class", "share that is right");
-    fprintf(page, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#999\" stroke-dasharray=\"4\"/>\n", across_of(0), up_of(0),
-            across_of(1), up_of(1));
+    fprintf(page, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#999\" stroke-dasharray=\"4\"/>\n",
+            across_of(0), up_of(0), across_of(1), up_of(1));
     for (size_t i = 0; i < MR_JUDGE_BINS; i++) {
         const mr_calibration_bin *bin = &e->judgement.bins[i];
         if (!bin->rows)
             continue;
-        double share = (double)bin->right / (double)bin->rows, radius = 3 + 9 * sqrt((double)bin->rows / (double)e->count);
-        fprintf(page, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"#0072b2\" fill-opacity=\"0.7\"><title>%llu pictures</title></circle>\n",
+        double share = (double)bin->right / (double)bin->rows,
+               radius = 3 + 9 * sqrt((double)bin->rows / (double)e->count);
+        fprintf(page,
+                "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"#0072b2\" fill-opacity=\"0.7\"><title>%llu "
+                "pictures</title></circle>\n",
                 across_of(bin->mean_score), up_of(share), radius, (unsigned long long)bin->rows);
     }
-    fputs("</svg><figcaption>Calibration: points on the line are as often right as their scores say; larger points stand for more "
-          "pictures.</figcaption></figure>\n", page);
+    fputs("</svg><figcaption>Calibration: points on the line are as often right as their scores say; larger points "
+          "stand for more "
+          "pictures.</figcaption></figure>\n",
+          page);
 }
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
@@ -273,9 +298,13 @@ static const char *type_of(const mr_file_bytes *file) {
     static const struct {
         size_t at;
         const char *bytes, *type;
-    } kinds[] = {{0, "\x89PNG", "image/png"}, {0, "\xff\xd8\xff", "image/jpeg"}, {0, "GIF8", "image/gif"}, {8, "WEBP", "image/webp"}};
+    } kinds[] = {{0, "\x89PNG", "image/png"},
+                 {0, "\xff\xd8\xff", "image/jpeg"},
+                 {0, "GIF8", "image/gif"},
+                 {8, "WEBP", "image/webp"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (file->bytes > kinds[i].at + 4 && memcmp(file->data + kinds[i].at, kinds[i].bytes, strlen(kinds[i].bytes)) == 0)
+        if (file->bytes > kinds[i].at + 4 &&
+            memcmp(file->data + kinds[i].at, kinds[i].bytes, strlen(kinds[i].bytes)) == 0)
             return kinds[i].type;
     return NULL;
 }
@@ -285,7 +314,8 @@ static void put_base64(FILE *page, const uint8_t *data, size_t bytes) {
     static const char signs[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < bytes; i += 3) {
         const size_t left = bytes - i;
-        uint32_t three = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) | (left > 2 ? data[i + 2] : 0);
+        uint32_t three =
+            (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) | (left > 2 ? data[i + 2] : 0);
         fputc(signs[three >> 18], page);
         fputc(signs[three >> 12 & 63], page);
         fputc(left > 1 ? signs[three >> 6 & 63] : '=', page);

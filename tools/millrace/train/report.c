@@ -19,14 +19,16 @@ static void tell_data(const mr_training *t, FILE *stream) {
     size_t sums[MR_SPLITS];
     const mr_training_params *params = t->params;
     sum_parts(t, sums);
-    mr_print(stream, "  data       %s: %zu pictures of %zu classes\n", params->data, t->features.count, t->rows.class_count);
+    mr_print(stream, "  data       %s: %zu pictures of %zu classes\n", params->data, t->features.count,
+             t->rows.class_count);
     mr_set_tell_left_out(&t->set, stream);
-    mr_print(stream, "  parts      %zu train, %zu validation, %zu test", sums[MR_SPLIT_TRAIN], sums[MR_SPLIT_VALIDATION],
-             sums[MR_SPLIT_TEST]);
+    mr_print(stream, "  parts      %zu train, %zu validation, %zu test", sums[MR_SPLIT_TRAIN],
+             sums[MR_SPLIT_VALIDATION], sums[MR_SPLIT_TEST]);
     if (t->set.named_parts < t->set.count)
         mr_print(stream, ", by %s, seed %" PRIu64, t->set.named_groups ? "group" : "content", params->seed);
-    mr_print(stream, "%s\n", t->set.named_parts ? t->set.named_parts == t->set.count ? ", as the list says" :
-             "; some as the list says" : "");
+    mr_print(stream, "%s\n",
+             t->set.named_parts ? t->set.named_parts == t->set.count ? ", as the list says" : "; some as the list says"
+                                : "");
     mr_near_tell(&t->near, &t->set, stream);
 }
 

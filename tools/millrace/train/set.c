@@ -32,8 +32,9 @@ static int check_case(const mr_set *set) {
     int status = MR_OK;
     for (size_t i = 1; i < list->label_count && !status; i++)
         if (strcasecmp(sorted[i - 1], sorted[i]) == 0)
-            status = mr_fail(MR_ERROR_DATA, "%s: the classes \"%s\" and \"%s\" differ by case alone: give them one name",
-                             set->params.path, sorted[i - 1], sorted[i]);
+            status =
+                mr_fail(MR_ERROR_DATA, "%s: the classes \"%s\" and \"%s\" differ by case alone: give them one name",
+                        set->params.path, sorted[i - 1], sorted[i]);
     free(sorted);
     return status;
 }
@@ -55,8 +56,8 @@ static int check_labels(const mr_set *set) {
                              list->labels[i]);
     free(seen);
     if (!status && list->label_count < 2 && !set->params.lonely)
-        status = mr_fail(MR_ERROR_DATA, "%s: has one class, \"%s\"; a classifier tells at least two apart", set->params.path,
-                         list->labels[0]);
+        status = mr_fail(MR_ERROR_DATA, "%s: has one class, \"%s\"; a classifier tells at least two apart",
+                         set->params.path, list->labels[0]);
     return status;
 }
 
@@ -150,7 +151,8 @@ static int join_group(mr_set *set, groups *known, size_t at, size_t *namer) {
         return MR_OK;
     size_t *by = &namer[set->row[at].group];
     if (*by && set->list->files[*by - 1].split != file->split)
-        return mr_fail(MR_ERROR_DATA, "%s: the group \"%s\" is for %s in line %zu, and for %s in line %zu: a group is in one part",
+        return mr_fail(MR_ERROR_DATA,
+                       "%s: the group \"%s\" is for %s in line %zu, and for %s in line %zu: a group is in one part",
                        set->params.path, file->group, mr_split_name(set->list->files[*by - 1].split),
                        set->list->files[*by - 1].line, mr_split_name(file->split), file->line);
     *by = at + 1;
@@ -242,7 +244,8 @@ static const struct {
     const char *name, *one, *many;
 } fates[MR_FATES] = {
     [MR_FATE_COPY] = {"copy", "is a copy of another", "are copies of others"},
-    [MR_FATE_CONTRADICTS] = {"contradicts", "is the same as one of another class", "are the same as ones of other classes"},
+    [MR_FATE_CONTRADICTS] = {"contradicts", "is the same as one of another class",
+                             "are the same as ones of other classes"},
     [MR_FATE_UNREADABLE] = {"unreadable", "cannot be read", "cannot be read"},
     [MR_FATE_DAMAGED] = {"damaged", "gave no vector", "gave no vectors"},
 };

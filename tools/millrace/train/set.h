@@ -1,8 +1,8 @@
 /* The data set of `train` and `evaluate`: labelled files, known by their content, in parts.
  *
- * A file counts once: copies of it, of the same class, are left out, and of contents that stand under several classes all
- * files are, since none of them is known to be right. Rows that are left out are counted and listed with their reason; they
- * stay in the set, so that a row's index is that of the list.
+ * A file counts once: copies of it, of the same class, are left out, and of contents that stand under several classes
+ * all files are, since none of them is known to be right. Rows that are left out are counted and listed with their
+ * reason; they stay in the set, so that a row's index is that of the list.
  *
  * One thread at a time. */
 #ifndef MILLRACE_TOOLS_TRAIN_SET_H
@@ -17,10 +17,10 @@
 
 typedef enum mr_row_fate {
     MR_FATE_TAKEN,
-    MR_FATE_COPY,       /* another row has its content */
+    MR_FATE_COPY,        /* another row has its content */
     MR_FATE_CONTRADICTS, /* another row has its content, and another class */
-    MR_FATE_UNREADABLE, /* the file cannot be read */
-    MR_FATE_DAMAGED,    /* the pipeline made no vector of it */
+    MR_FATE_UNREADABLE,  /* the file cannot be read */
+    MR_FATE_DAMAGED,     /* the pipeline made no vector of it */
     MR_FATES
 } mr_row_fate;
 
@@ -45,12 +45,13 @@ typedef struct mr_set {
     mr_file_list *list;
     mr_set_row *row; /* one for each file of the list */
     size_t count, group_count;
-    bool named_groups; /* the list names groups */
+    bool named_groups;  /* the list names groups */
     size_t named_parts; /* rows whose part the list names */
 } mr_set;
 
 /* Reads the list and all files. MR_ERROR_DATA if it cannot be a data set: fewer than two classes, a row without a
- * class, a class without files, classes that differ by case alone, a group in two parts. Errors of mr_file_list_open. */
+ * class, a class without files, classes that differ by case alone, a group in two parts. Errors of mr_file_list_open.
+ */
 int mr_set_open(mr_set *set, const mr_set_params *params);
 void mr_set_close(mr_set *set);
 

@@ -8,8 +8,8 @@
 void mr_stop_begin(void);
 /* Whether one came. Any thread. */
 bool mr_stop_asked(void);
-/* Prints that the verb was interrupted, and `kept`, a sentence on the part of its work that remains; returns the exit code, 128 and the
- * signal. */
+/* Prints that the verb was interrupted, and `kept`, a sentence on the part of its work that remains; returns the exit
+ * code, 128 and the signal. */
 int mr_stop_tell(const char *kept);
 
 #endif

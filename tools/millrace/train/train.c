@@ -17,8 +17,23 @@
 #include "tools/millrace/train/training.h"
 
 enum {
-    DATA = 256, HEAD, MODEL, PENALTY, WEIGHTS, HIDDEN, NEIGHBORS, SEED, VALIDATION, TEST, STAGE, THREADS, DOUBLES, RESUME,
-    CACHE, SKIP_NEAR, JSON
+    DATA = 256,
+    HEAD,
+    MODEL,
+    PENALTY,
+    WEIGHTS,
+    HIDDEN,
+    NEIGHBORS,
+    SEED,
+    VALIDATION,
+    TEST,
+    STAGE,
+    THREADS,
+    DOUBLES,
+    RESUME,
+    CACHE,
+    SKIP_NEAR,
+    JSON
 };
 
 static const struct option options[] = {
@@ -46,7 +61,8 @@ static const struct option options[] = {
 };
 
 static const char *const examples[] = {"pipelines/digits.yaml --data digits --output head",
-                                       "pipeline.yaml --data photos.csv --output head --model perceptron --seed 7", NULL};
+                                       "pipeline.yaml --data photos.csv --output head --model perceptron --seed 7",
+                                       NULL};
 
 static const mr_usage usage = {
     .verb = "train",
@@ -130,8 +146,8 @@ static int take_hidden(arguments *to) {
         char *end;
         unsigned long units = strtoul(at, &end, 10);
         if (count == MOST_HIDDEN || end == at || (*end && *end != ',') || units < 1 || units > 65536)
-            return mr_usage_error(&usage, "--hidden takes 1 to %d numbers of units, such as 128,64, not \"%s\"", MOST_HIDDEN,
-                                  optarg);
+            return mr_usage_error(&usage, "--hidden takes 1 to %d numbers of units, such as 128,64, not \"%s\"",
+                                  MOST_HIDDEN, optarg);
         to->hidden[count] = units;
         at = *end ? end + 1 : NULL;
     }
@@ -154,7 +170,7 @@ static int take_model(mr_fit_params *fit) {
 static int take_number(int option, arguments *to) {
     mr_training_params *params = &to->params;
     long long value = 0;
-    int code = option == SEED ? mr_usage_number(&usage, "seed", 0, INT64_MAX, &value)
+    int code = option == SEED      ? mr_usage_number(&usage, "seed", 0, INT64_MAX, &value)
                : option == THREADS ? mr_usage_number(&usage, "threads", 1, 64, &value)
                                    : mr_usage_number(&usage, "neighbors", 1, 1000, &value);
     if (code)

@@ -26,7 +26,8 @@ static int check_head(const char *head) {
     if (stat(head, &found))
         return errno == ENOENT ? mr_file_can_make(head) : mr_file_fail("look at", head);
     if (!S_ISDIR(found.st_mode) || access(card, F_OK))
-        return mr_fail(MR_ERROR_USAGE, "%s is there, and is not a head that could be replaced: name another folder", head);
+        return mr_fail(MR_ERROR_USAGE, "%s is there, and is not a head that could be replaced: name another folder",
+                       head);
     return MR_OK;
 }
 
@@ -47,9 +48,14 @@ static int make_rows(mr_training *t) {
         t->groups[i] = row->group;
         t->parts[i] = part_of[row->part];
     }
-    t->rows = (mr_labelled_rows){.features = features->data, .rows = features->count, .width = features->width,
-                                 .classes = t->classes, .groups = t->groups, .parts = t->parts,
-                                 .class_count = t->set.list->label_count, .class_names = t->set.list->labels};
+    t->rows = (mr_labelled_rows){.features = features->data,
+                                 .rows = features->count,
+                                 .width = features->width,
+                                 .classes = t->classes,
+                                 .groups = t->groups,
+                                 .parts = t->parts,
+                                 .class_count = t->set.list->label_count,
+                                 .class_names = t->set.list->labels};
     return MR_OK;
 }
 
@@ -58,8 +64,8 @@ static int make_rows(mr_training *t) {
 static int on_progress(void *user, const mr_fit_progress *progress) {
     const mr_training *t = user;
     if (t->shown && progress->penalties > 1)
-        mr_print(stderr, "\r\033[Kfitting C %g (%zu of %zu), step %d, objective %.6g", progress->c, progress->penalty + 1,
-                 progress->penalties, progress->step, progress->objective);
+        mr_print(stderr, "\r\033[Kfitting C %g (%zu of %zu), step %d, objective %.6g", progress->c,
+                 progress->penalty + 1, progress->penalties, progress->step, progress->objective);
     else if (t->shown)
         mr_print(stderr, "\r\033[Kfitting, step %d, objective %.6g", progress->step, progress->objective);
     return mr_stop_asked();
@@ -154,7 +160,8 @@ static int judge_test(mr_training *t) {
     if (!count)
         return MR_OK;
     t->scores = calloc(count * classes, sizeof *t->scores);
-    int status = t->scores ? score(t, t->test_row, count, false, t->scores) : mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
+    int status = t->scores ? score(t, t->test_row, count, false, t->scores)
+                           : mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
     if (!status)
         status = number_groups(t, count);
     t->judged.scored = (mr_scored){.rows = count, .classes = classes, .scores = t->scores, .truth = t->truth};
@@ -192,8 +199,11 @@ static int fit_temperature(mr_training *t) {
 
 static int save(const mr_training *t) {
     char *figures = t->has_test ? mr_training_figures(t) : NULL, *split = mr_training_split(t);
-    const mr_head_notes notes = {.pipeline = t->extraction.plan->name, .stages = t->extraction.lineage,
-                                 .digest = t->extraction.digest, .tensor = t->extraction.tensor, .split = split,
+    const mr_head_notes notes = {.pipeline = t->extraction.plan->name,
+                                 .stages = t->extraction.lineage,
+                                 .digest = t->extraction.digest,
+                                 .tensor = t->extraction.tensor,
+                                 .split = split,
                                  .figures = figures};
     int status = split && (figures || !t->has_test) ? mr_classifier_save(t->classifier, t->params->head, &notes)
                                                     : mr_fail(MR_ERROR_MEMORY, "no memory for the card");
@@ -205,8 +215,8 @@ static int save(const mr_training *t) {
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 static int open_set(mr_training *t) {
-    const mr_set_params params = {.path = t->params->data, .seed = t->params->seed, .shares = t->params->shares,
-                                  .stopped = mr_stop_asked};
+    const mr_set_params params = {
+        .path = t->params->data, .seed = t->params->seed, .shares = t->params->shares, .stopped = mr_stop_asked};
     return mr_set_open(&t->set, &params);
 }
 
@@ -265,8 +275,8 @@ static int finish(mr_training *t, int status) {
 
 int mr_train(const mr_training_params *params) {
     mr_training t = {.params = params, .shown = mr_progress_suits_terminal()};
-    t.extraction = (mr_extraction){.path = params->pipeline, .overrides = params->overrides, .stage = params->stage,
-                                   .show = t.shown};
+    t.extraction = (mr_extraction){
+        .path = params->pipeline, .overrides = params->overrides, .stage = params->stage, .show = t.shown};
     int code = mr_extraction_prepare(&t.extraction);
     if (!code)
         code = mr_extraction_trace(&t.extraction);

@@ -23,7 +23,7 @@ typedef struct mr_training {
     mr_extraction extraction;
     mr_features features;
     mr_near near;
-    int32_t *classes;   /* of the rows of the features */
+    int32_t *classes; /* of the rows of the features */
     uint64_t *groups;
     uint8_t *parts;
     mr_labelled_rows rows;
@@ -35,7 +35,7 @@ typedef struct mr_training {
     /* of the test part */
     double *scores;
     int32_t *truth, *test_group;
-    size_t *test_row;   /* rows of the features */
+    size_t *test_row; /* rows of the features */
     mr_judged judged;
     mr_judgement judgement;
     bool has_test, told, shown;
@@ -47,7 +47,8 @@ int mr_train(const mr_training_params *params);
 /* report.c: on standard output. */
 void mr_training_tell(const mr_training *training, FILE *stream);
 int mr_training_put(const mr_training *training, FILE *stream);
-/* The figures of the test part, and how the rows were split, for the card: JSON texts, to be freed; NULL without memory. */
+/* The figures of the test part, and how the rows were split, for the card: JSON texts, to be freed; NULL without
+ * memory. */
 char *mr_training_figures(const mr_training *training);
 char *mr_training_split(const mr_training *training);
 
