@@ -111,7 +111,7 @@ static void folder_of(const char *path, char *folder) {
         snprintf(folder, PATH_BYTES, ".");
 }
 
-/* The renaming is on the disk. Some file systems know no such thing of folders. */
+/* Some file systems know no such thing of folders. */
 int mr_file_sync_folder(const char *path) {
     char folder[PATH_BYTES];
     folder_of(path, folder);
