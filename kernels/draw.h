@@ -1,5 +1,5 @@
-/* Random numbers from a seed, the same on every machine: SplitMix64 (Steele, Lea and Flood, Fast Splittable Pseudorandom
- * Number Generators, 2014). The state is one number, which the caller holds; any value begins a sequence. */
+/* Random numbers from a seed, the same on every machine: SplitMix64 (Steele, Lea and Flood, Fast Splittable
+ * Pseudorandom Number Generators, 2014). The state is one number, which the caller holds; any value begins one. */
 #ifndef MILLRACE_KERNELS_DRAW_H
 #define MILLRACE_KERNELS_DRAW_H
 

@@ -244,7 +244,8 @@ static mr_summary *create(const mr_plan *plan, size_t sources) {
     for (size_t v = 0; v < plan->vertex_count && made->forced; v++)
         if (plan->vertices[v].forced)
             made->forced[made->forced_count++] = (mr_forced_summary){plan->vertices[v].id, plan->vertices[v].note};
-    if (!made->sources || (mr_plan_changes(plan) && !made->stays) || !made->stages || !made->cuts || !made->devices || !made->forced)
+    if (!made->sources || (mr_plan_changes(plan) && !made->stays) || !made->stages || !made->cuts || !made->devices ||
+        !made->forced)
         mr_summary_destroy(&made);
     return made;
 }

@@ -71,7 +71,7 @@ bool mr_is_given(const mr_negotiation *negotiation, const char *option) {
     return mr_yaml_get(ask->vertex->node, option) != NULL;
 }
 
-/* ---- lineage -------------------------------------------------------------------------------------------------------- */
+/* ---- lineage ----------------------------------------------------------------------------------------------------- */
 
 /* The name of a vertex in a lineage: its type, with a number if another one of that type comes before. Sources are one,
  * whatever they are. `before`: the vertices that belong to it. */
@@ -160,7 +160,7 @@ int mr_planned_lineage(mr_negotiation *negotiation, size_t input, mr_lineage *li
     return status;
 }
 
-/* ---- answers -------------------------------------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...) {
     va_list arguments;

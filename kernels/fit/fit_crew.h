@@ -2,8 +2,8 @@
  *
  * The chunks are grouped in blocks: runs of 1, 2, 4, ... chunks, the fewest that make at most MR_FIT_BLOCKS blocks. How
  * long a block is depends on the number of chunks alone. Threads take the next block that nobody has; a block's sum is
- * one node of the tree that fit_sum.h describes. So the sum over all has the same bits for any number of threads, and for
- * any number of processes that each make some of the blocks.
+ * one node of the tree that fit_sum.h describes. So the sum over all has the same bits for any number of threads, and
+ * for any number of processes that each make some of the blocks.
  *
  * Ownership: a crew owns its threads, which live until it is destroyed, and their memory. One caller at a time. Errors:
  * MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE (no thread). */
@@ -16,8 +16,8 @@ enum { MR_FIT_CHUNK = 256 /* rows */, MR_FIT_BLOCKS = 64 };
 
 typedef struct mr_fit_crew mr_fit_crew;
 
-/* A sum over chunks: `make` writes the `length` numbers of a chunk. It may be called on several threads at once, each with
- * scratch memory of its own. */
+/* A sum over chunks: `make` writes the `length` numbers of a chunk. It may be called on several threads at once, each
+ * with scratch memory of its own. */
 typedef struct mr_fit_task {
     size_t chunks, length, scratch_bytes;
     void (*make)(void *context, size_t chunk, void *scratch, double *sum);

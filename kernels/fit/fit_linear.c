@@ -63,10 +63,10 @@ static void multiply_back(const mr_fit_linear *linear, const scratch *s) {
 
 static mr_fit_loss_function *const losses[] = {mr_fit_softmax, mr_fit_logistic, mr_fit_squared_hinge};
 
-/* The row's residuals in place of its logits; its share of the biases' gradient and of the loss. `row` is the work space
- * of one row, in doubles. */
-static double finish_row(const mr_fit_linear *linear, const double *biases, size_t row_number, size_t i, void *logits, double *row,
-                         double *bias_gradient) {
+/* The row's residuals in place of its logits; its share of the biases' gradient and of the loss. `row` is the work
+ * space of one row, in doubles. */
+static double finish_row(const mr_fit_linear *linear, const double *biases, size_t row_number, size_t i, void *logits,
+                         double *row, double *bias_gradient) {
     const size_t outputs = linear->outputs;
     double *wide = (double *)logits + i * outputs, weight = mr_fit_row_weight(linear->rows, row_number);
     float *narrow = (float *)logits + i * outputs;
@@ -98,7 +98,8 @@ static void make_chunk(void *context, size_t chunk, void *memory, double *sum) {
     memset(bias_gradient, 0, outputs * sizeof(double));
     /* The sum's first numbers are not in use yet: a row fits there, since there is at least one feature. */
     for (size_t i = 0; i < count; i++)
-        loss += finish_row(linear, point->parameters + products, mr_fit_row(linear->rows, first + i), i, s.logits, sum, bias_gradient);
+        loss += finish_row(linear, point->parameters + products, mr_fit_row(linear->rows, first + i), i, s.logits, sum,
+                           bias_gradient);
     memset((char *)s.logits + count * outputs * number_bytes(linear), 0,
            (MR_FIT_CHUNK - count) * outputs * number_bytes(linear));
     multiply_back(linear, &s);
@@ -118,8 +119,8 @@ mr_fit_task mr_fit_linear_task(mr_fit_point *point) {
                          .context = point};
 }
 
-double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total, double c,
-                        double *gradient) {
+double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total,
+                        double c, double *gradient) {
     const size_t count = mr_fit_parameters(linear), products = count - linear->outputs;
     double lane[8] = {0}, loss = sum[count];
     for (size_t i = 0; i < products; i++) {

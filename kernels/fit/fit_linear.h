@@ -45,7 +45,7 @@ void mr_fit_point_set(mr_fit_point *point, const double *parameters);
 /* The sum over all chunks at that point, as a crew makes it. */
 mr_fit_task mr_fit_linear_task(mr_fit_point *point);
 /* F and its gradient from the sum over all chunks. `total`: V; `c`: C. `gradient` may be `sum`. */
-double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total, double c,
-                        double *gradient);
+double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total,
+                        double c, double *gradient);
 
 #endif

@@ -2,9 +2,9 @@
  *
  *   a_0 = x;  a_l = max(0, W_l a_(l-1) + b_l);  z = W_L a_(L-1) + b_L;  loss = -log softmax(z)_y
  *
- * Parameters are one vector: W_1 row by row (units x inputs), b_1, W_2, ... A chunk's sum is the gradient of the unscaled
- * loss in the same order, and behind it the loss. Products are in floats, sums in doubles; the gradient of a chunk is that
- * of its rows alone, so minibatches are runs of chunks. Bits as in fit_linear.h.
+ * Parameters are one vector: W_1 row by row (units x inputs), b_1, W_2, ... A chunk's sum is the gradient of the
+ * unscaled loss in the same order, and behind it the loss. Products are in floats, sums in doubles; the gradient of a
+ * chunk is that of its rows alone, so minibatches are runs of chunks. Bits as in fit_linear.h.
  *
  * Adam (Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 1) follows the gradient of a
  * minibatch, in double precision.
@@ -31,7 +31,8 @@ typedef struct mr_perceptron_point {
 } mr_perceptron_point;
 
 size_t mr_perceptron_parameters(const mr_perceptron *perceptron);
-/* Draws weights from a seed: normal, with variance 2 / inputs (He et al., Delving Deep into Rectifiers, 2015), biases 0. */
+/* Draws weights from a seed: normal, with variance 2 / inputs (He et al., Delving Deep into Rectifiers, 2015); biases
+ * are 0. */
 void mr_perceptron_draw(const mr_perceptron *perceptron, uint64_t seed, double *parameters);
 /* Puts the parameters in; once for all chunks. */
 void mr_perceptron_point_set(mr_perceptron_point *point, const double *parameters);

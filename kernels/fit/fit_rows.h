@@ -1,9 +1,9 @@
 /* The rows that a classifier is fitted to, and how products read them: a chunk at a time, standardised, as floats or
  * doubles.
  *
- * Features are standardised in double precision, (x - mean) * factor, before they are rounded to float. A chunk is always
- * MR_FIT_CHUNK rows, with zeros behind the last one if there are fewer, because BLIS multiplies a single row in another order: so
- * a row's products have the same bits wherever it stands. */
+ * Features are standardised in double precision, (x - mean) * factor, before they are rounded to float. A chunk is
+ * always MR_FIT_CHUNK rows, with zeros behind the last one if there are fewer, because BLIS multiplies a single row in
+ * another order: so a row's products have the same bits wherever it stands. */
 #ifndef MILLRACE_KERNELS_FIT_FIT_ROWS_H
 #define MILLRACE_KERNELS_FIT_FIT_ROWS_H
 

@@ -5,7 +5,7 @@
 
 #include "millrace/status.h"
 
-/* The summands: v x, or v (x - mean)^2 if there is a mean; behind it V, and the number of values that are not finite. */
+/* The summands: v x, or v (x - mean)^2 if there is a mean; behind it V, and how many values are not finite. */
 typedef struct pass {
     const mr_fit_rows *rows;
     const double *mean;

@@ -1,8 +1,8 @@
 /* Mean and spread of each feature, by which rows are standardised.
  *
- * mean = sum of v x / V; factor = 1 / sqrt(sum of v (x - mean)^2 / V), v the row's weight, V the sum of all weights; the
- * factor of a feature that is the same in all rows is 0, so that it counts for nothing. Two passes over the rows, in
- * double precision, by the tree of fit_sum.h: the bits do not depend on the number of threads. scikit-learn's
+ * mean = sum of v x / V; factor = 1 / sqrt(sum of v (x - mean)^2 / V), v the row's weight, V the sum of all weights;
+ * the factor of a feature that is the same in all rows is 0, so that it counts for nothing. Two passes over the rows,
+ * in double precision, by the tree of fit_sum.h: the bits do not depend on the number of threads. scikit-learn's
  * StandardScaler, but for constant features, which that one leaves as they are.
  *
  * A linear classifier of standardised features is one of the features themselves: mr_fit_fold puts the scaler into it.
@@ -15,12 +15,12 @@
 
 /* Memory for the largest task of mr_fit_scaler, which crew and nodes have room for. */
 mr_fit_task mr_fit_scaler_task(const mr_fit_rows *rows);
-/* Measures rows->mean and rows->factor (which are not read) into `mean` and `factor`, `width` numbers each. `nodes`: room
- * for the task's blocks. */
+/* Measures rows->mean and rows->factor (which are not read) into `mean` and `factor`, `width` numbers each. `nodes`:
+ * room for the task's blocks. */
 int mr_fit_scaler(const mr_fit_rows *rows, mr_fit_crew *crew, double *nodes, double *mean, double *factor);
 
-/* The same classifier for features that are not standardised: W' = W factor, b' = b - W' mean. In place; parameters as in
- * fit_linear.h. */
+/* The same classifier for features that are not standardised: W' = W factor, b' = b - W' mean. In place; parameters as
+ * in fit_linear.h. */
 void mr_fit_fold(double *parameters, size_t outputs, size_t width, const double *mean, const double *factor);
 
 #endif

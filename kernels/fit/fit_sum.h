@@ -1,10 +1,10 @@
 /* Sums of many vectors whose bits do not depend on how the work is shared out.
  *
  * The vectors, one for each chunk of the rows, are the leaves of a binary tree; a node of level l stands for the leaves
- * [i << l, (i + 1) << l), and is the sum of its two children, the left one first. If a node has no right child, it is its
- * left child. So a sum has one shape, which the number of leaves alone decides. A worker makes whole nodes: it adds the
- * leaves below a node in their order, and needs one vector for each level while it does. Nodes of one level, made by
- * whichever workers, are then joined in the order of their index.
+ * [i << l, (i + 1) << l), and is the sum of its two children, the left one first. If a node has no right child, it is
+ * its left child. So a sum has one shape, which the number of leaves alone decides. A worker makes whole nodes: it adds
+ * the leaves below a node in their order, and needs one vector for each level while it does. Nodes of one level, made
+ * by whichever workers, are then joined in the order of their index.
  *
  * Ownership: an mr_fit_sum owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY. */
 #ifndef MILLRACE_KERNELS_FIT_FIT_SUM_H

@@ -133,8 +133,8 @@ static bool too_high(const trial *now, const trial *start, const trial *low) {
            now->value >= low->value;
 }
 
-/* Algorithms 3.5 and 3.6 as one loop: `low` is the best length so far; while `bracketed` the minimum lies between it and
- * `high`. *found: whether there is a length that makes the value fall enough. The last trial stands in `next`. */
+/* Algorithms 3.5 and 3.6 as one loop: `low` is the best length so far; while `bracketed` the minimum lies between it
+ * and `high`. *found: whether there is a length that makes the value fall enough. The last trial stands in `next`. */
 static int search_length(mr_lbfgs *s, const trial *start, double first, trial *now, bool *found) {
     trial low = *start, high = *start;
     bool bracketed = false;
@@ -218,7 +218,7 @@ int mr_lbfgs_step(mr_lbfgs *search) {
     return MR_OK;
 }
 
-/* ---- the state ------------------------------------------------------------------------------------------------------ */
+/* ---- the state --------------------------------------------------------------------------------------------------- */
 
 typedef struct counters {
     double value;

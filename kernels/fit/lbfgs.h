@@ -17,7 +17,7 @@
 
 enum { MR_LBFGS_PAIRS = 10 };
 
-/* Puts the function's value and its gradient at `x` into *value and `gradient`. Another status than 0 ends the search. */
+/* Puts the function's value and its gradient at `x` into *value and `gradient`. A status other than 0 ends it. */
 typedef int mr_lbfgs_function(void *user, const double *x, double *value, double *gradient);
 
 typedef struct mr_lbfgs_params {
@@ -57,8 +57,8 @@ void mr_lbfgs_fini(mr_lbfgs *search);
 /* One step; `end` says whether it was the last. Once it has ended nothing changes. */
 int mr_lbfgs_step(mr_lbfgs *search);
 
-/* The state in bytes: how many there are, and both ways. A state that is read must come from a search of the same length;
- * `params` are given anew. */
+/* The state in bytes: how many there are, and both ways. A state that is read must come from a search of the same
+ * length; `params` are given anew. */
 size_t mr_lbfgs_state_bytes(size_t length);
 void mr_lbfgs_save(const mr_lbfgs *search, void *state);
 int mr_lbfgs_load(mr_lbfgs *search, const mr_lbfgs_params *params, const void *state);

@@ -125,7 +125,8 @@ static double average_precision(const mr_curve *curve) {
         return NAN;
     for (size_t i = 0; i < curve->count; i++) {
         const mr_curve_point *p = &curve->points[i];
-        sum += (double)(p->true_positives - positives) * share(p->true_positives, p->true_positives + p->false_positives);
+        sum +=
+            (double)(p->true_positives - positives) * share(p->true_positives, p->true_positives + p->false_positives);
         positives = p->true_positives;
     }
     return sum / (double)curve->positives;
@@ -252,8 +253,8 @@ static double percentile(const double *sorted, size_t count, double share_below)
     return sorted[below] + (at - whole) * (sorted[above] - sorted[below]);
 }
 
-int mr_bootstrap(const int32_t *group, size_t rows, size_t group_count, size_t resamples, uint64_t seed, double share_within,
-                 mr_figure_function *figure, void *user, mr_interval *interval) {
+int mr_bootstrap(const int32_t *group, size_t rows, size_t group_count, size_t resamples, uint64_t seed,
+                 double share_within, mr_figure_function *figure, void *user, mr_interval *interval) {
     groups g = {.count = group_count};
     size_t found = 0;
     int status = MR_OK;

@@ -39,9 +39,9 @@ const mr_option mr_decode_options[] = {
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
     {.name = "damaged", .neutral = true, .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
-     .help = "drop pictures that the decoder had to patch up, or that are made of others that are wrong or missing, "
-             "counted as corrupt, or keep them; mark: keep them, with `damaged` in their records. Samples that a still "
-             "picture lacks are 0"},
+     .help = "drop pictures that the decoder had to patch up, and those behind missing packets up to the next that "
+             "needs none of them (what is made of a patched one alone is not known and passes), counted as corrupt, or "
+             "keep them; mark: keep them, with `damaged` in their records. Samples that a still picture lacks are 0"},
     {.name = "reduced", .kind = MR_OPTION_ENUM, .offset = FIELD(reduced), .fallback = "off", .choices = reduced_choices,
      .help = "auto: on the processors JPEG is decoded at 1/4 or 1/8 of its size if only preprocess stages read the "
              "pictures, all of them average (bilinear or bicubic with antialias, or area) and make them at least twice "
@@ -54,8 +54,9 @@ const mr_option mr_decode_options[] = {
      .help = "on a CUDA device, decode with NVDEC if it supports the stream, else by software; off: "
              "all by software; require: sources that NVDEC cannot decode fail. Pictures end up in the device's "
              "memory in any case"},
-    {.name = "max_pixels", .neutral = true, .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
-     .max = 2147483647, .unit = "px", .help = "packets with larger pictures count as corrupt"},
+    {.name = "max_pixels", .neutral = true, .kind = MR_OPTION_INT, .offset = FIELD(max_pixels),
+     .fallback = "67108864", .min = 1, .max = 2147483647, .unit = "px",
+     .help = "packets with larger pictures count as corrupt"},
     MR_OPTIONS_END};
 
 /* 0 if the text is neither "auto" nor a number in range. */

@@ -83,7 +83,8 @@ int mr_reader_open(mr_reader **reader, const mr_reader_params *params) {
     if (status)
         return status;
     if (params->labels && kind != MR_INPUT_FOLDER && kind != MR_INPUT_LIST)
-        return mr_fail(MR_ERROR_DATA, "%s: labels need a folder that holds one folder for each class, or a list (*.csv, *.jsonl)",
+        return mr_fail(MR_ERROR_DATA,
+                       "%s: labels need a folder that holds one folder for each class, or a list (*.csv, *.jsonl)",
                        uri);
     bool is_image = kind != MR_INPUT_FILE;
     if (!is_image)

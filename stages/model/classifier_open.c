@@ -181,7 +181,8 @@ static int read_shape(opening *o) {
         return refuse_card(o, "\"width\" and \"classes\" must be numbers of features and classes");
     if (!t->layers || t->layers > MR_TRAINED_LAYERS ||
         (t->kind == MR_CLASSIFIER_NEIGHBORS && (!t->k || t->k > INT32_MAX - 1)))
-        return refuse_card(o, "\"units\" of a perceptron must list 1 to 8 layers, and \"k\" of neighbors be at least 1");
+        return refuse_card(o,
+                           "\"units\" of a perceptron must list 1 to 8 layers, and \"k\" of neighbors be at least 1");
     card->kind = t->kind;
     card->width = t->width;
     card->class_count = t->classes;
@@ -234,8 +235,10 @@ static int check_file(opening *o, const char *name) {
     if (!status)
         status = mr_sha256_file(o->path, found);
     if (!status && strcmp(found, said) != 0)
-        return mr_fail(MR_ERROR_DATA, "%s is not the file that head.json was written with: its SHA-256 is %.16s..., and "
-                                      "%.16s... is expected", o->path, found, said);
+        return mr_fail(MR_ERROR_DATA,
+                       "%s is not the file that head.json was written with: its SHA-256 is %.16s..., and "
+                       "%.16s... is expected",
+                       o->path, found, said);
     return status;
 }
 

@@ -221,8 +221,10 @@ static int check_given(mr_negotiation *n, const options *o) {
 /* The classifier was fitted to vectors that other stages made: refused, or, if that is overruled, remarked. */
 static int differ(mr_negotiation *n, const options *o, const char *what) {
     if (!o->force)
-        return mr_refuse(n, "head", "the classifier in %s was trained on vectors of another pipeline: %s; train it with this "
-                                    "one, or overrule it by force: true", o->head, what);
+        return mr_refuse(n, "head",
+                         "the classifier in %s was trained on vectors of another pipeline: %s; train it with this "
+                         "one, or overrule it by force: true",
+                         o->head, what);
     mr_remark(n, "forced: the classifier in %s was trained on vectors of another pipeline: %s", o->head, what);
     n->forced = true;
     return MR_OK;
@@ -237,7 +239,8 @@ static int check_lineage(mr_negotiation *n, const options *o, const mr_classifie
         return differ(n, o, text);
     }
     if (!*card->digest) {
-        mr_remark(n, "the classifier in %s does not say which pipeline made the vectors that it was trained on", o->head);
+        mr_remark(n, "the classifier in %s does not say which pipeline made the vectors that it was trained on",
+                  o->head);
         return MR_OK;
     }
     int status = mr_planned_lineage(n, 0, &here);
@@ -359,7 +362,8 @@ typedef mr_frame_vector vector;
 static int find_vector(const mr_stage *self, const mr_frame *frame, vector *found) {
     const options *o = self->options;
     int status = mr_frame_find_vector(frame, o->tensor, found);
-    return status == MR_ERROR_NO_INPUT ? mr_fail(MR_ERROR_DATA, "%s of %s", mr_message(), self->inputs[0].from) : status;
+    return status == MR_ERROR_NO_INPUT ? mr_fail(MR_ERROR_DATA, "%s of %s", mr_message(), self->inputs[0].from)
+                                       : status;
 }
 
 /* The vector of input `index`, which is as long as those of the others. */
@@ -542,8 +546,9 @@ static const char *const activations[] = {"none", "softmax", "sigmoid", NULL};
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
     {FIELD(head), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "head",
-     .help = "the folder of a classifier that was trained: it has weights, labels and the way to scores, and is refused "
-             "behind other stages than it was trained with"},
+     .help =
+         "the folder of a classifier that was trained: it has weights, labels and the way to scores, and is refused "
+         "behind other stages than it was trained with"},
     {FIELD(force), .kind = MR_OPTION_BOOL, .fallback = "false", .neutral = true,
      .help = "take the head though it was trained with other stages; each summary says so"},
     {FIELD(weights), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-head.npy",
@@ -551,8 +556,7 @@ static const mr_option table[] = {
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/imagenet.txt",
      .help = "a text file with the label of one class a line"},
     {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "logits",
-     .help =
-         "the tensor of infer to classify; if not given, the frame's own vector, else the newest one of infer"},
+     .help = "the tensor of infer to classify; if not given, the frame's own vector, else the newest one of infer"},
     {FIELD(activation), .kind = MR_OPTION_ENUM, .fallback = "softmax", .choices = activations,
      .help = "how logits become scores: softmax for one class of many, sigmoid for each class by itself"},
     {FIELD(top_k), .kind = MR_OPTION_INT, .fallback = "5", .min = 1, .max = 1000, .unit = "classes",
@@ -560,8 +564,7 @@ static const mr_option table[] = {
     {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "-1e30", .min = -1e30, .max = 1e30,
      .help = "classes with a lower score are left out"},
     {FIELD(window), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = MR_VOTE_MAX, .unit = "frames",
-     .help =
-         "more than 1: the classes that were first most often in a source's last frames; the score is their share"},
+     .help = "more than 1: the classes that were first most often in a source's last frames; the score is their share"},
     MR_OPTIONS_END};
 #undef FIELD
 
@@ -572,16 +575,15 @@ static const mr_port outputs[] = {{.name = "out", .help = "the same payload, wit
 const mr_stage_type mr_classify_stage = {
     .name = "classify",
     .summary = "names the most likely classes by a linear layer or a trained classifier, or from logits",
-    .help =
-        "With weights or a head the input is a feature vector: logits = weights x vector + bias. Without, it holds the "
-        "logits. "
-        "On a processor weights are read once for up to 4 frames, if they wait while all workers are busy; `batch` "
-        "waits for frames. A head is the folder of a classifier: `head.json`, its card, with the SHA-256 of each other file "
-        "and the digest of the stages that made its vectors; `labels.txt`, a class a line; `weights.npy`, classes x "
-        "(features + 1), for the kinds softmax, logistic, squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so "
-        "on, units x (inputs + 1), of a perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and "
-        "`classes.npy`, their classes, of neighbors. Perceptrons and neighbors run on the processors only. With `batch: 1` a "
-        "score is bit for bit that of `millrace evaluate`.",
+    .help = "With weights or a head the input is a feature vector: logits = weights x vector + bias. Without, it "
+            "holds the logits. On a processor weights are read once for up to 4 frames, if they wait while all "
+            "workers are busy; `batch` waits for frames. A head is the folder of a classifier: `head.json`, its "
+            "card, with the SHA-256 of each other file and the digest of the stages that made its vectors; "
+            "`labels.txt`, a class a line; `weights.npy`, classes x (features + 1), for the kinds softmax, logistic, "
+            "squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x (inputs + 1), of a perceptron; "
+            "`vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and `classes.npy`, their classes, of "
+            "neighbors. Perceptrons and neighbors run on the processors only. With `batch: 1` a score is bit for bit "
+            "that of `millrace evaluate`.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -33,8 +33,9 @@ static int read_folder(mr_head *head) {
         return status;
     const mr_classifier_card *card = &head->classifier->card;
     const mr_trained *trained = &head->classifier->trained;
-    head->weights = mr_trained_is_linear(trained) ? trained->layer[0]
-                                                  : (mr_matrix_f32){.rows = trained->classes, .columns = trained->width + 1};
+    head->weights = mr_trained_is_linear(trained)
+                        ? trained->layer[0]
+                        : (mr_matrix_f32){.rows = trained->classes, .columns = trained->width + 1};
     head->labels = (mr_labels){.count = card->class_count, .item = (const char **)(uintptr_t)card->class_names};
     return MR_OK;
 }
@@ -42,7 +43,8 @@ static int read_folder(mr_head *head) {
 static int read_head(mr_head **head, const char *folder, const char *weights_path, const char *labels_path) {
     mr_head *made = mr_calloc(1, sizeof *made);
     int status = MR_OK;
-    if (!made || (folder && !(made->folder_path = mr_strdup(folder))) || (weights_path && !(made->weights_path = mr_strdup(weights_path))) ||
+    if (!made || (folder && !(made->folder_path = mr_strdup(folder))) ||
+        (weights_path && !(made->weights_path = mr_strdup(weights_path))) ||
         (labels_path && !(made->labels_path = mr_strdup(labels_path))))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for a classifier");
     if (!status && folder)

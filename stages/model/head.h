@@ -10,8 +10,8 @@
 #include "stages/model/npy.h"
 
 typedef struct mr_head {
-    mr_matrix_f32 weights; /* classes x (features + 1), the bias last; empty if there is none. Of a classifier that takes
-                              more than a product only the sizes, and no numbers */
+    mr_matrix_f32 weights; /* classes x (features + 1), the bias last; empty if there is none. Of a classifier that
+                              takes more than a product only the sizes, and no numbers */
     mr_labels labels;      /* empty if there are none */
     mr_classifier *classifier; /* of a folder; else NULL */
     /* private */

@@ -56,7 +56,8 @@ static size_t put(char *text, size_t used, const line *of, const line *other, co
         more = snprintf(text + used, room, "%s%.*s is %.*s, and was %.*s", between, cut(of->name), of->at,
                         cut(of->length - value), of->at + value, cut(other->length - value), other->at + value);
     else
-        more = snprintf(text + used, room, "%sonly the pipeline %s has \"%.*s\"", between, which, cut(of->length), of->at);
+        more =
+            snprintf(text + used, room, "%sonly the pipeline %s has \"%.*s\"", between, which, cut(of->length), of->at);
     return (size_t)more < room ? used + (size_t)more : MR_LINEAGE_TEXT - 1;
 }
 

@@ -2,8 +2,8 @@
  *
  * All kinds begin with a product, M x + b, whose last column is b. Of linear classifiers and prototypes it gives the
  * logits. Of perceptrons it is the first of several layers, with max(0, x) between them. Of neighbors each row of the
- * matrix is a kept vector v with the bias -|v|^2 / 2: what the product gives is larger the nearer v is to x; the k largest
- * vote, and the logits are the shares of the votes.
+ * matrix is a kept vector v with the bias -|v|^2 / 2: what the product gives is larger the nearer v is to x; the k
+ * largest vote, and the logits are the shares of the votes.
  *
  * Ownership: a classifier owns its arrays. Once filled it is constant: any thread. */
 #ifndef MILLRACE_STAGES_MODEL_TRAINED_H

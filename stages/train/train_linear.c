@@ -1,4 +1,4 @@
-/* Linear classifiers: L-BFGS for each penalty, from the strongest to the weakest, each from where the one before ended. */
+/* Linear classifiers: L-BFGS for each penalty, from the strongest to the weakest, each from the one before. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static mr_lbfgs_params search_params(linear_fit *f) {
                              .progress = p->doubles ? 1e-13 : 1e-8, .steps = p->steps};
 }
 
-/* ---- the state --------------------------------------------------------------------------------------------------------- */
+/* ---- the state --------------------------------------------------------------------------------------------------- */
 
 enum { PIECES = 3 };
 
@@ -101,7 +101,7 @@ static int read_state(linear_fit *f, bool *found) {
     return mr_lbfgs_load(&f->search, &params, f->search_state);
 }
 
-/* ---- one penalty ------------------------------------------------------------------------------------------------------- */
+/* ---- one penalty ------------------------------------------------------------------------------------------------- */
 
 static int report(linear_fit *f) {
     double most = 0.0;
@@ -170,8 +170,9 @@ static int finish_penalty(linear_fit *f) {
         f->count.temperature = temperature;
     }
     if (f->search.end == MR_LBFGS_STEPS)
-        status = mr_training_warn(f->training, "the fit of penalty C = %g ended after %d steps, before it had converged",
-                                  f->c, f->search.step);
+        status =
+            mr_training_warn(f->training, "the fit of penalty C = %g ended after %d steps, before it had converged",
+                             f->c, f->search.step);
     f->count.penalty++;
     return status;
 }
@@ -201,7 +202,7 @@ static int fit_path(linear_fit *f) {
     return status;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b) {
     const double one = *(const double *)a, other = *(const double *)b;

@@ -44,7 +44,7 @@ static size_t room_numbers(const mr_training *t, const mr_trained *trained) {
     return TOGETHER * t->given.width + mr_trained_scratch(trained, TOGETHER);
 }
 
-/* ---- temperature ------------------------------------------------------------------------------------------------------ */
+/* ---- temperature ------------------------------------------------------------------------------------------------- */
 
 static double measure_temperature(const mr_training *t, const mr_trained *trained, size_t rows, float *room,
                                   double *logits, int32_t *truth) {
@@ -80,7 +80,7 @@ int mr_train_temperature(const mr_training *t, const mr_trained *trained, double
     return status;
 }
 
-/* ---- log loss ---------------------------------------------------------------------------------------------------------- */
+/* ---- log loss ---------------------------------------------------------------------------------------------------- */
 
 typedef struct losing {
     const mr_training *training;

@@ -1,6 +1,6 @@
-/* Prototypes and neighbors: classes by distance. Of two vectors the nearer one to x, features scaled by `factor`, is that
- * with the larger sum of x v factor^2 - |v factor|^2 / 2, since |x - v|^2 = |x|^2 - 2 x v + |v|^2. So distances are a
- * matrix's product, and the scaler is folded into it. */
+/* Prototypes and neighbors: classes by distance. Of two vectors the nearer one to x, features scaled by `factor`, is
+ * that with the larger sum of x v factor^2 - |v factor|^2 / 2, since |x - v|^2 = |x|^2 - 2 x v + |v|^2. So distances
+ * are a matrix's product, and the scaler is folded into it. */
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void fold_vector(const double *factor, size_t width, double *vector, doub
     *bias = -0.5 * squares;
 }
 
-/* ---- prototypes -------------------------------------------------------------------------------------------------------- */
+/* ---- prototypes -------------------------------------------------------------------------------------------------- */
 
 /* parameters: classes x width means, then the biases. */
 static int find_means(const mr_training *t, double *parameters) {
@@ -62,7 +62,7 @@ int mr_train_prototypes(mr_training *t) {
     return status;
 }
 
-/* ---- neighbors --------------------------------------------------------------------------------------------------------- */
+/* ---- neighbors --------------------------------------------------------------------------------------------------- */
 
 static void keep_rows(mr_training *t, double *vector) {
     mr_trained *trained = &t->made->trained;

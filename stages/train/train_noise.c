@@ -152,7 +152,8 @@ int mr_label_noise_sized(const mr_labelled_rows *rows, size_t rows_bytes, const 
     mr_labelled_rows own;
     mr_training t = {0};
     reference r = {0};
-    const mr_fit_params fit = {.kind = MR_CLASSIFIER_NEIGHBORS, .scaling = MR_SCALING_STANDARD, .threads = params->threads};
+    const mr_fit_params fit = {
+        .kind = MR_CLASSIFIER_NEIGHBORS, .scaling = MR_SCALING_STANDARD, .threads = params->threads};
     *found = 0;
     int status = mr_sized_copy(&own, sizeof own, rows, rows_bytes, MR_SIZE_THROUGH(mr_labelled_rows, class_names),
                                "mr_labelled_rows");

@@ -1,5 +1,6 @@
-/* Perceptrons: Adam over minibatches of whole chunks of rows, whose order is drawn anew for each epoch; the parameters of
- * the epoch with the smallest log loss of the validation rows are taken, and without validation rows those of the last. */
+/* Perceptrons: Adam over minibatches of whole chunks of rows, whose order is drawn anew for each epoch; the parameters
+ * of the epoch with the smallest log loss of the validation rows are taken, and without validation rows those of the
+ * last. */
 #include <math.h>
 #include <string.h>
 
@@ -34,7 +35,7 @@ typedef struct perceptron_fit {
     double c;
 } perceptron_fit;
 
-/* ---- the state --------------------------------------------------------------------------------------------------------- */
+/* ---- the state --------------------------------------------------------------------------------------------------- */
 
 enum { PIECES = 5 };
 
@@ -63,7 +64,7 @@ static int read_state(perceptron_fit *f) {
     return status;
 }
 
-/* ---- one epoch --------------------------------------------------------------------------------------------------------- */
+/* ---- one epoch --------------------------------------------------------------------------------------------------- */
 
 /* The order depends on the seed and the epoch's number alone (Fisher and Yates). */
 static void shuffle(perceptron_fit *f) {
@@ -124,7 +125,7 @@ static double run_epoch(perceptron_fit *f) {
     return sum / f->training->total;
 }
 
-/* ---- validation ---------------------------------------------------------------------------------------------------------- */
+/* ---- validation -------------------------------------------------------------------------------------------------- */
 
 static void judge_chunk(void *context, size_t chunk, void *scratch, double *sum) {
     const perceptron_fit *f = context;
@@ -160,7 +161,7 @@ static double validate(perceptron_fit *f) {
     return nodes[0] / (double)f->validation.count;
 }
 
-/* ---- the fit ------------------------------------------------------------------------------------------------------------ */
+/* ---- the fit ----------------------------------------------------------------------------------------------------- */
 
 static void keep_best(perceptron_fit *f, double objective, double loss) {
     if (f->validation.count && f->count.best_epoch && !(loss < f->count.best_loss))
@@ -223,7 +224,7 @@ static void fill_card(perceptron_fit *f) {
     f->training->made->trained.layers = f->net.layers;
 }
 
-/* ---- begin and end ------------------------------------------------------------------------------------------------------- */
+/* ---- begin and end ----------------------------------------------------------------------------------------------- */
 
 static void shape(perceptron_fit *f) {
     mr_training *t = f->training;

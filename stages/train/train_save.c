@@ -30,7 +30,7 @@ typedef struct saving {
     char file[MOST_FILES][NAME], digest[MOST_FILES][MR_SHA256_TEXT];
 } saving;
 
-/* ---- the card -------------------------------------------------------------------------------------------------------- */
+/* ---- the card ---------------------------------------------------------------------------------------------------- */
 
 static void write_real(yajl_gen json, const char *key, double value) {
     char text[40];
@@ -139,7 +139,7 @@ static int write_card(saving *s) {
     return status;
 }
 
-/* ---- the other files --------------------------------------------------------------------------------------------------- */
+/* ---- the other files --------------------------------------------------------------------------------------------- */
 
 static int add_file(saving *s, const char *name) {
     snprintf(s->file[s->count], NAME, "%s", name);
@@ -189,7 +189,7 @@ static int write_arrays(saving *s) {
     return status;
 }
 
-/* ---- the folder ---------------------------------------------------------------------------------------------------------- */
+/* ---- the folder -------------------------------------------------------------------------------------------------- */
 
 /* Removes a folder of plain files. */
 static void remove_folder(const char *folder) {
@@ -219,8 +219,10 @@ static int check_target(const char *target, bool *there) {
         *there = !access(target, F_OK);
         return MR_OK;
     }
-    return mr_fail(MR_ERROR_IO, "%s is there, and is neither empty nor the folder of a classifier (it has no head.json): "
-                                "take another name", target);
+    return mr_fail(MR_ERROR_IO,
+                   "%s is there, and is neither empty nor the folder of a classifier (it has no head.json): "
+                   "take another name",
+                   target);
 }
 
 /* Puts the folder into its place. One that is there is moved aside first, and back if that fails. */

@@ -69,8 +69,10 @@ static int take_state(const mr_training *t, const mr_file_bytes *file, const mr_
     if (sum != XXH3_64bits(file->data, file->bytes - TAIL))
         return mr_fail(MR_ERROR_DATA, "%s is damaged: remove it to begin anew", t->params.state);
     if (memcmp(file->data + MAGIC, t->problem, DIGEST) != 0 || file->bytes != state_bytes(pieces, count))
-        return mr_fail(MR_ERROR_DATA, "%s is the state of a fit to other rows, of other parameters or by another version "
-                                      "of millrace: remove it to begin anew", t->params.state);
+        return mr_fail(MR_ERROR_DATA,
+                       "%s is the state of a fit to other rows, of other parameters or by another version "
+                       "of millrace: remove it to begin anew",
+                       t->params.state);
     for (size_t i = 0; i < count; i++) {
         memcpy(pieces[i].data, at, pieces[i].bytes);
         at += pieces[i].bytes;

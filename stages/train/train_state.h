@@ -3,8 +3,8 @@
  *
  *     8 bytes "MRFIT 1\n"; 32 of the digest of rows and parameters; the pieces; XXH3 of all that, 8 bytes
  *
- * One thread at a time. Errors: MR_ERROR_IO, MR_ERROR_PERMISSION, MR_ERROR_MEMORY; MR_ERROR_DATA: a file that is not the
- * state of this fit. */
+ * One thread at a time. Errors: MR_ERROR_IO, MR_ERROR_PERMISSION, MR_ERROR_MEMORY; MR_ERROR_DATA: a file that is not
+ * the state of this fit. */
 #ifndef MILLRACE_STAGES_TRAIN_TRAIN_STATE_H
 #define MILLRACE_STAGES_TRAIN_TRAIN_STATE_H
 

@@ -15,7 +15,7 @@
 
 enum { MOST_CLASSES = 1 << 20, NAMED = 5, LIST_BYTES = 400 };
 
-/* ---- warnings and progress ----------------------------------------------------------------------------------------- */
+/* ---- warnings and progress --------------------------------------------------------------------------------------- */
 
 int mr_training_warn(mr_training *t, const char *format, ...) {
     char text[1024];
@@ -71,7 +71,7 @@ static const char *list_names(naming *names) {
     return names->text;
 }
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------- */
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 static int check_penalties(const mr_fit_params *p) {
     for (size_t i = 0; i < p->penalty_count; i++)
@@ -88,7 +88,8 @@ static int check_layers(const mr_fit_params *p) {
                        MR_TRAINED_LAYERS - 1);
     for (size_t i = 0; i < p->hidden_count; i++)
         if (!p->hidden[i] || p->hidden[i] > 65536)
-            return mr_fail(MR_ERROR_USAGE, "hidden layer %zu has %zu units, and 1 to 65536 can be", i + 1, p->hidden[i]);
+            return mr_fail(MR_ERROR_USAGE, "hidden layer %zu has %zu units, and 1 to 65536 can be", i + 1,
+                           p->hidden[i]);
     if (p->minibatch % MR_FIT_CHUNK)
         return mr_fail(MR_ERROR_USAGE, "minibatches of %zu rows cannot be: take a multiple of %d", p->minibatch,
                        MR_FIT_CHUNK);
@@ -143,7 +144,7 @@ static void fill_penalties(mr_training *t) {
     p->penalty_count = many ? sizeof path / sizeof *path : 1;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------ */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static mr_row_part part_of(const mr_training *t, size_t row) {
     return t->given.parts ? (mr_row_part)t->given.parts[row] : MR_ROW_TRAIN;
@@ -261,7 +262,7 @@ static int take_rows(mr_training *t) {
     return list_rows(t);
 }
 
-/* ---- classes ---------------------------------------------------------------------------------------------------------- */
+/* ---- classes ----------------------------------------------------------------------------------------------------- */
 
 /* Training and validation rows of each class. */
 static int count_classes(mr_training *t, size_t *train, size_t *validation) {
@@ -384,7 +385,7 @@ static int look_at_classes(mr_training *t) {
     return status ? status : check_groups(t);
 }
 
-/* ---- the scaler ---------------------------------------------------------------------------------------------------- */
+/* ---- the scaler -------------------------------------------------------------------------------------------------- */
 
 mr_fit_rows mr_training_rows(const mr_training *t, bool validation) {
     return (mr_fit_rows){.features = t->given.features, .stride = t->given.stride, .width = t->given.width,
@@ -402,11 +403,14 @@ static int name_constants(mr_training *t) {
         }
     t->made->card.constant_features = count;
     if (count == t->given.width)
-        return mr_fail(MR_ERROR_DATA, "all %zu features are the same in all training rows: there is nothing to tell them "
-                                      "apart by", count);
+        return mr_fail(MR_ERROR_DATA,
+                       "all %zu features are the same in all training rows: there is nothing to tell them "
+                       "apart by",
+                       count);
     if (!count)
         return MR_OK;
-    return mr_training_warn(t, "%zu of %zu features %s the same in all training rows, and %s for nothing (%s feature %zu)",
+    return mr_training_warn(t,
+                            "%zu of %zu features %s the same in all training rows, and %s for nothing (%s feature %zu)",
                             count, t->given.width, count > 1 ? "are" : "is", count > 1 ? "count" : "counts",
                             count > 1 ? "the first is" : "it is", first);
 }
@@ -429,7 +433,7 @@ static int measure(mr_training *t) {
     return status ? status : name_constants(t);
 }
 
-/* ---- begin and end ---------------------------------------------------------------------------------------------------- */
+/* ---- begin and end ----------------------------------------------------------------------------------------------- */
 
 static void describe(mr_training *t) {
     mr_classifier_card *card = &t->made->card;
@@ -465,8 +469,10 @@ int mr_training_begin(mr_training *t, const mr_labelled_rows *rows, const mr_fit
         status = look_at_classes(t);
     fill_penalties(t);
     if (!status && t->params.penalty_count > 1 && !t->validation_count)
-        status = mr_fail(MR_ERROR_USAGE, "of %zu penalties one is chosen by the validation rows, and there are none: give "
-                                         "one penalty, or more rows", t->params.penalty_count);
+        status = mr_fail(MR_ERROR_USAGE,
+                         "of %zu penalties one is chosen by the validation rows, and there are none: give "
+                         "one penalty, or more rows",
+                         t->params.penalty_count);
     return !status && t->params.scaling == MR_SCALING_STANDARD ? measure(t) : status;
 }
 

@@ -1,8 +1,8 @@
 /* Fitting classifiers (millrace/classifier.h): the rows and parameters of one fit, as all kinds see them.
  *
- * mr_training_begin checks rows and parameters, lists the training and validation rows in the order of the caller's rows,
- * and measures the scaler. A kind's fit then fills training->made. One thread at a time; threads that sum are those of
- * kernels/fit/fit_crew.h. */
+ * mr_training_begin checks rows and parameters, lists the training and validation rows in the order of the caller's
+ * rows, and measures the scaler. A kind's fit then fills training->made. One thread at a time; threads that sum are
+ * those of kernels/fit/fit_crew.h. */
 #ifndef MILLRACE_STAGES_TRAIN_TRAINING_H
 #define MILLRACE_STAGES_TRAIN_TRAINING_H
 

@@ -1,8 +1,8 @@
 """Figures of classifiers beside scikit-learn, SciPy and NumPy, within 1e-12: ties, absent classes, sure and wrong rows.
 
-Resamples of groups: each is a union of whole groups, as often as there are groups, so its accuracy must be one that such
-a union can have; the interval is NumPy's percentiles of the resamples, and 95 % of intervals over data sets that are
-drawn anew hold the true accuracy, within what chance allows."""
+Resamples of groups: each is a union of whole groups, as often as there are groups, so its accuracy must be one that
+such a union can have; the interval is NumPy's percentiles of the resamples, and 95 % of intervals over data sets that
+are drawn anew hold the true accuracy, within what chance allows."""
 import subprocess
 import sys
 import warnings
@@ -44,7 +44,8 @@ def check(scores, truth, group):
     each = metrics.precision_recall_fscore_support(truth, first, labels=labels, zero_division=0)
     same("classes", got["class"].reshape(-1, 3), np.array(each[:3]).T)
     mean = metrics.precision_recall_fscore_support(truth, first, average="macro", zero_division=0)
-    same("all", got["all"], [metrics.accuracy_score(truth, first), metrics.balanced_accuracy_score(truth, first), *mean[:3]])
+    same("all", got["all"], [metrics.accuracy_score(truth, first), metrics.balanced_accuracy_score(truth, first),
+                             *mean[:3]])
     curves = []
     for j in labels:
         own = truth == j

@@ -30,8 +30,8 @@ static void print_counts(const mr_scored *scored) {
         printf("confusion %.17g\n", (double)counts[i]);
     for (size_t j = 0; j < classes; j++)
         printf("class %.17g\nclass %.17g\nclass %.17g\n", each[j].precision, each[j].recall, each[j].f1);
-    printf("all %.17g\nall %.17g\nall %.17g\nall %.17g\nall %.17g\n", all.accuracy, all.balanced_accuracy, all.precision,
-           all.recall, all.f1);
+    printf("all %.17g\nall %.17g\nall %.17g\nall %.17g\nall %.17g\n", all.accuracy, all.balanced_accuracy,
+           all.precision, all.recall, all.f1);
     free(counts);
     free(each);
 }

@@ -1,9 +1,9 @@
-"""Classifiers as mr_classifier_fit makes them beside scikit-learn: the scaler folded in, the choice of the penalty, class
-weights, nearest prototypes, k nearest, perceptrons, and rows whose neighbours disagree.
+"""Classifiers as mr_classifier_fit makes them beside scikit-learn: the scaler folded in, the choice of the penalty,
+class weights, nearest prototypes, k nearest, perceptrons, and rows whose neighbours disagree.
 
-On scikit-learn's digits (1,000 of 8 x 8, some of whose pixels are always black), split by a seed. A scikit-learn pipeline
-with StandardScaler gives the probabilities; perceptrons, whose way is random, are compared by their share of right rows.
-Labels that are permuted give chance."""
+On scikit-learn's digits (1,000 of 8 x 8, some of whose pixels are always black), split by a seed. A scikit-learn
+pipeline with StandardScaler gives the probabilities; perceptrons, whose way is random, are compared by their share of
+right rows. Labels that are permuted give chance."""
 import os
 import subprocess
 import sys

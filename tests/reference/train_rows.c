@@ -1,10 +1,10 @@
 /* Fits classifiers to the rows of a file, for train.py, and writes their scores.
  *
- *   train_rows ROWS KIND PENALTIES [FOLDER]     PENALTIES: "-" or numbers with commas between; FOLDER: where it is saved
+ *   train_rows ROWS KIND PENALTIES [FOLDER]     PENALTIES: "-" or numbers with commas between; FOLDER: to save it
  *
- * ROWS: u32 rows, width and classes; then rows x width floats, rows int32 classes, rows bytes, the parts. Standard output:
- * rows x classes floats, the scores. Environment: SCALING (usual, none, standard), BALANCED, DOUBLES, K, HIDDEN (units with
- * commas between), NOISE (writes noisy rows as text in place of scores). */
+ * ROWS: u32 rows, width and classes; then rows x width floats, rows int32 classes, rows bytes, the parts. Standard
+ * output: rows x classes floats, the scores. Environment: SCALING (usual, none, standard), BALANCED, DOUBLES, K, HIDDEN
+ * (units with commas between), NOISE (writes noisy rows as text in place of scores). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,8 +96,8 @@ int main(int argc, char **argv) {
     rows.class_names = list;
     double penalties[MOST];
     size_t hidden[MOST];
-    mr_fit_params params = {.penalties = penalties, .penalty_count = *argv[3] == '-' ? 0 : read_list(argv[3], penalties),
-                            .seed = 1};
+    mr_fit_params params = {
+        .penalties = penalties, .penalty_count = *argv[3] == '-' ? 0 : read_list(argv[3], penalties), .seed = 1};
     take_environment(&params, hidden);
     int code = mr_classifier_kind_find(argv[2], &params.kind) ? 64
                : getenv("NOISE")                              ? print_noise(&rows)

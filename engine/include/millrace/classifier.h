@@ -11,8 +11,8 @@
  * Features are standardised with the mean and the spread of the training rows alone. That scaler is folded into the
  * classifier in double precision, so a classifier takes features as they are.
  *
- * The same rows and parameters make the same bits with any number of threads on one kind of processor, and also if a fit
- * was cancelled or killed and continues from its file of state.
+ * The same rows and parameters make the same bits with any number of threads on one kind of processor, and also if a
+ * fit was cancelled or killed and continues from its file of state.
  *
  * A classifier is not changed once it is fitted or opened: any thread may use it. Fitting takes the calling thread and
  * those that it starts. Errors are stated with each function; MR_ERROR_MEMORY may come from all of them. */
@@ -37,8 +37,8 @@ typedef enum mr_classifier_kind {
     MR_CLASSIFIER_NEIGHBORS,     /* the class that most of the k nearest training rows have */
     MR_CLASSIFIER_PERCEPTRON     /* hidden layers of rectified units */
 } mr_classifier_kind;
-/* "softmax", "logistic", "squared-hinge", "prototypes", "neighbors", "perceptron", as a head's card has it; NULL if there
- * is no such kind. */
+/* "softmax", "logistic", "squared-hinge", "prototypes", "neighbors", "perceptron", as a head's card has it; NULL if
+ * there is no such kind. */
 MR_API const char *mr_classifier_kind_name(mr_classifier_kind kind);
 /* MR_ERROR_USAGE, with the names that there are. */
 MR_API int mr_classifier_kind_find(const char *name, mr_classifier_kind *kind);
@@ -65,7 +65,7 @@ typedef struct mr_labelled_rows {
 
 typedef enum mr_class_weights {
     MR_CLASS_WEIGHTS_NONE,    /* each training row counts as one */
-    MR_CLASS_WEIGHTS_BALANCED /* each class counts as much as the others: a row as rows / (classes * rows of its class) */
+    MR_CLASS_WEIGHTS_BALANCED /* classes count alike: a row counts as rows / (classes * rows of its class) */
 } mr_class_weights;
 
 typedef enum mr_scaling {
@@ -92,8 +92,8 @@ typedef struct mr_fit_params {
     bool doubles;            /* products in double precision; else in single, which is twice as fast */
     size_t penalty_count;    /* of several penalties the one with the smallest log loss of the validation rows is taken,
                                 of equal ones the strongest; without validation rows there may be one only */
-    const double *penalties; /* C: the objective is mean loss + |W|^2 / (2 C n), n the sum of the rows' weights. Count 0:
-                                0.0001, 0.001, ... 100 with validation rows, else 1; of perceptrons 10000 */
+    const double *penalties; /* C: the objective is mean loss + |W|^2 / (2 C n), n the sum of the rows' weights. Count
+                                0: 0.0001, 0.001, ... 100 with validation rows, else 1; of perceptrons 10000 */
     double gradient;         /* the fit ends if no component of the gradient is larger; 0: 1e-6, with doubles 1e-8 */
     int steps;               /* at most, for each penalty; of perceptrons epochs. 0: 1000; of perceptrons 200 */
     size_t hidden_count;     /* of perceptrons: hidden layers, at most 7; 0: one of 128 and one of 64 units */
@@ -110,8 +110,8 @@ typedef struct mr_fit_params {
                                 parameters */
     /* Called on the calling thread after each step; another answer than 0 cancels the fit. NULL: none */
     int (*progress)(void *user, const mr_fit_progress *progress);
-    /* Called with each warning, one sentence without a full stop: constant features, a class with one group, ... They are
-     * in the card as well. NULL: none */
+    /* Called with each warning, one sentence without a full stop: constant features, a class with one group, ... They
+     * are in the card as well. NULL: none */
     void (*warning)(void *user, const char *text);
     void *user;
 } mr_fit_params;
@@ -148,8 +148,8 @@ typedef struct mr_fit_tried {
     double objective;  /* of the training rows, where the fit ended */
     double validation; /* log loss of the validation rows; NaN: there are none */
     int steps;         /* of L-BFGS; of perceptrons epochs up to the best one */
-    const char *end;   /* "gradient": small enough; "progress" or "precision": it falls no further; "steps": as many as were
-                          allowed; "patience" */
+    const char *end;   /* "gradient": small enough; "progress" or "precision": it falls no further; "steps": as many as
+                          were allowed; "patience" */
 } mr_fit_tried;
 
 /* What is known of a classifier: its card. All of it belongs to the classifier and is never changed. Grows at its end
@@ -187,7 +187,7 @@ typedef struct mr_head_notes {
     const char *stages;   /* its stages up to the vector, as mr_planned_lineage (stage.h) gives them */
     const char *digest;   /* of that text; `classify` compares it with that of its own pipeline */
     const char *tensor;   /* the name of the vector among the results, if it is one of several */
-    const char *split;    /* how the rows were split, in words or as JSON text: "hash of the group, 0.7 0.15 0.15, seed 1" */
+    const char *split;    /* how the rows were split, in words or as JSON: "hash of the group, 0.7 0.15 0.15, seed 1" */
     const char *figures;  /* of the test rows: a JSON value */
 } mr_head_notes;
 
@@ -196,14 +196,14 @@ MR_API int mr_classifier_save_sized(const mr_classifier *classifier, const char 
                                     size_t notes_bytes);
 /* Writes the folder, which `classify` takes as its option `head`: head.json, the card; labels.txt; weights.npy, or
  * layer-1.npy, layer-2.npy, ... of a perceptron, or vectors.npy and classes.npy of neighbors. It is made under a
- * temporary name beside the folder, brought to the disk and renamed, so there is never half of one. A head folder of that
- * name is replaced; anything else of that name is refused. `notes` may be NULL. MR_ERROR_USAGE: figures that are not
- * JSON; MR_ERROR_PERMISSION, MR_ERROR_IO. */
+ * temporary name beside the folder, brought to the disk and renamed, so there is never half of one. A head folder of
+ * that name is replaced; anything else of that name is refused. `notes` may be NULL. MR_ERROR_USAGE: figures that are
+ * not JSON; MR_ERROR_PERMISSION, MR_ERROR_IO. */
 static inline int mr_classifier_save(const mr_classifier *classifier, const char *folder, const mr_head_notes *notes) {
     return mr_classifier_save_sized(classifier, folder, notes, sizeof *notes);
 }
-/* Opens such a folder. On failure *classifier is NULL. MR_ERROR_NO_INPUT; MR_ERROR_DATA: it is not such a folder, is of a
- * later version, or a file is not as it was written, with the file and the reason. */
+/* Opens such a folder. On failure *classifier is NULL. MR_ERROR_NO_INPUT; MR_ERROR_DATA: it is not such a folder, is of
+ * a later version, or a file is not as it was written, with the file and the reason. */
 MR_API int mr_classifier_open(mr_classifier **classifier, const char *folder);
 
 /* A row whose neighbours disagree with its class. */
@@ -221,9 +221,9 @@ typedef struct mr_noise_params {
 /* mr_label_noise for callers that give the size of the rows themselves. */
 MR_API int mr_label_noise_sized(const mr_labelled_rows *rows, size_t rows_bytes, const mr_noise_params *params,
                                 mr_noisy_row *noisy, size_t most, size_t *found);
-/* Finds rows, of training and validation, that have another class than most of their k nearest such rows of other groups
- * have, the surest first. Features are standardised. Neighbours are looked for among at most 20,000 rows, drawn from the
- * seed. Writes at most `most` rows; *found is how many there are. Errors as mr_classifier_fit. */
+/* Finds rows, of training and validation, that have another class than most of their k nearest such rows of other
+ * groups have, the surest first. Features are standardised. Neighbours are looked for among at most 20,000 rows, drawn
+ * from the seed. Writes at most `most` rows; *found is how many there are. Errors as mr_classifier_fit. */
 static inline int mr_label_noise(const mr_labelled_rows *rows, const mr_noise_params *params, mr_noisy_row *noisy,
                                  size_t most, size_t *found) {
     return mr_label_noise_sized(rows, sizeof *rows, params, noisy, most, found);

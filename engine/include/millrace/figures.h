@@ -1,12 +1,13 @@
 /* How good a classifier is: figures from the scores of rows whose class is known.
  *
  * Definitions are those of scikit-learn 1.9 (user guide, 3.4), ties and absent classes included:
- *   precision, recall, F1   of a class: tp / (tp + fp), tp / (tp + fn), 2 tp / (2 tp + fp + fn); 0 where nothing is divided
+ *   precision, recall, F1   of a class: tp / (tp + fp), tp / (tp + fn), 2 tp / (2 tp + fp + fn); 0 where nothing is
+ *                           divided
  *   balanced accuracy       mean recall of the classes that occur
  *   ROC area                of a class against the rest, by the trapezoidal rule, equal scores together; NaN if either
  *                           side is empty
- *   average precision       sum over thresholds of (recall - the one before) * precision, equal scores together; NaN if no
- *                           row is of the class
+ *   average precision       sum over thresholds of (recall - the one before) * precision, equal scores together; NaN
+ *                           if no row is of the class
  *   log loss                -mean of log(p of the row's class), p held within DBL_EPSILON .. 1 - DBL_EPSILON
  * Calibration: rows in bins of equal width by the score of the first class; the error is the mean distance of a bin's
  * share of right rows from its mean score, weighted by its rows (Guo et al., On Calibration of Modern Neural Networks,

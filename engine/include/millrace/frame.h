@@ -217,8 +217,8 @@ MR_API mr_frame *mr_frame_ref(mr_frame *frame);
 /* Drops *frame and sets it to NULL; NULL is allowed. */
 MR_API void mr_frame_unref(mr_frame **frame);
 
-/* The vector of a frame that `classify` takes: the newest tensor among the results that has the name `tensor`; without a
- * name (NULL) the payload if that is a vector, else the newest tensor that is one. */
+/* The vector of a frame that `classify` takes: the newest tensor among the results that has the name `tensor`; without
+ * a name (NULL) the payload if that is a vector, else the newest tensor that is one. */
 typedef struct mr_frame_vector {
     const float *data;       /* where the payload or the result lies: it may be a device's memory */
     size_t length;

@@ -95,8 +95,8 @@ typedef struct mr_option {
                                    the `passphrase` of srt://); the URI is without them. 0: none are taken, and a URL
                                    that has some is refused */
     bool elsewhere;             /* not a field of the struct: other code reads the value, in its own syntax */
-    bool neutral;               /* it changes no number that the stage computes, only its speed or which frames there are;
-                                   so it is not part of mr_planned_lineage (stage.h) */
+    bool neutral; /* it changes no number that the stage computes, only its speed or which frames there are;
+                     so it is not part of mr_planned_lineage (stage.h) */
 } mr_option;
 
 /* A table ends with an element whose name is NULL. */

@@ -243,7 +243,7 @@ struct mr_negotiation {
                                   only for this reason are not an error */
     mr_planned_work work;      /* on a GPU */
     void *planner;             /* private */
-    bool forced;               /* the remark is of a difference that the author has overruled: each summary repeats it */
+    bool forced; /* the remark is of a difference that the author has overruled: each summary repeats it */
 };
 
 /* Refuses the pipeline (printf style, one sentence) at the place of `option` in the YAML, or of the stage if that is
@@ -254,15 +254,16 @@ MR_API int mr_refuse_status(mr_negotiation *negotiation, int status, const char 
     __attribute__((format(printf, 4, 5)));
 /* True if the YAML has that option of the stage, be it with its default as value. */
 MR_API bool mr_is_given(const mr_negotiation *negotiation, const char *option);
-/* The stages that make what comes in at an input, and all their options that its numbers depend on: not devices, batches,
- * queues and sources. `stages` has a line for each stage and each option, a file being its SHA-256; `digest` is the SHA-256
- * of that text. Two pipelines of the same lineage make the same vectors of the same pictures, on devices of one kind. */
+/* The stages that make what comes in at an input, and all their options that its numbers depend on: not devices,
+ * batches, queues and sources. `stages` has a line for each stage and each option, a file being its SHA-256; `digest`
+ * is the SHA-256 of that text. Two pipelines of the same lineage make the same vectors of the same pictures, on devices
+ * of one kind. */
 typedef struct mr_lineage {
     const char *digest; /* 64 hexadecimal digits */
     const char *stages;
 } mr_lineage;
-/* Both texts live as long as the plan. Reads the files that the stages read, so it is not cheap. MR_ERROR_MEMORY, or those
- * of reading a file. */
+/* Both texts live as long as the plan. Reads the files that the stages read, so it is not cheap. MR_ERROR_MEMORY, or
+ * those of reading a file. */
 MR_API int mr_planned_lineage(mr_negotiation *negotiation, size_t input, mr_lineage *lineage);
 /* Describes the formats that an input accepts, and the reason, in a few words (printf style) for messages: the input
  * "images" of a.onnx. */

@@ -50,7 +50,8 @@ class Evaluation(Case):
         rows = digits.files(digits.cut(cls.kept), 20)
         split = digits.parts(len(rows))
         # Two pictures a group. The class of nines has a strange name, and eights are all for training.
-        cls.rows = [[path, STRANGE if label == "9" else label, f"group {i // 2}", "train" if label == "8" else split[i // 2]]
+        cls.rows = [[path, STRANGE if label == "9" else label, f"group {i // 2}",
+                     "train" if label == "8" else split[i // 2]]
                     for i, (path, label) in enumerate(rows)]
         cls.list = digits.write_list(cls.kept / "digits.csv", cls.rows)
         cls.head = cls.kept / "head"
@@ -92,7 +93,8 @@ class Evaluation(Case):
                 self.assertIsNone(one["roc_area"])
                 continue
             self.assertAlmostEqual(one["roc_area"], metrics.roc_auc_score(truth == j, score[:, j]), **near)
-            self.assertAlmostEqual(one["average_precision"], metrics.average_precision_score(truth == j, score[:, j]), **near)
+            self.assertAlmostEqual(one["average_precision"], metrics.average_precision_score(truth == j, score[:, j]),
+                                   **near)
         # Whoever trained it has told the same of the same pictures.
         for name in ("accuracy", "log_loss", "confusion", "intervals"):
             self.assertEqual(told[name], self.trained["test"][name])

@@ -1,5 +1,6 @@
-"""Folders of classifiers as the command takes them: classify with the option head beside NumPy, what is refused and what is
-overruled, and inspect. The folder is written here, by hand: its form is documented (stages/README.md, classify)."""
+"""Folders of classifiers as the command takes them: classify with the option head beside NumPy, what is refused and
+what is overruled, and inspect. The folder is written here, by hand: its form is documented (stages/README.md,
+classify)."""
 import hashlib
 import json
 
@@ -39,7 +40,8 @@ class Heads(harness.Case):
         self.head.mkdir(exist_ok=True)
         np.save(self.head / "weights.npy", self.weights)
         (self.head / "labels.txt").write_text("\n".join(LABELS) + "\n")
-        files = {name: hashlib.sha256((self.head / name).read_bytes()).hexdigest() for name in ("weights.npy", "labels.txt")}
+        files = {name: hashlib.sha256((self.head / name).read_bytes()).hexdigest()
+                 for name in ("weights.npy", "labels.txt")}
         card = {"format": 1, "version": "0.1.0", "kind": "softmax", "width": 24, "classes": 3, "files": files, **card}
         (self.head / "head.json").write_text(json.dumps(card))
 
@@ -67,7 +69,8 @@ class Heads(harness.Case):
         self.assert_scores(self.run_head(), lambda z: 1 / (1 + np.exp(-z)))
 
     def test_another_pipeline_is_refused_unless_it_is_overruled(self):
-        self.save(digest="0" * 64, stages="decode <- source.out at in\nhistogram <- decode.out at in\nhistogram.bins = 16\n")
+        self.save(digest="0" * 64, stages="decode <- source.out at in\nhistogram <- decode.out at in\nhistogram.bins "
+                                          "= 16\n")
         run = self.run_head(code=78)
         self.assertIn("pipeline.yaml:8:", run.err)
         self.assertIn("was trained on vectors of another pipeline", run.err)
@@ -101,7 +104,8 @@ class Heads(harness.Case):
                          {"c": 2, "objective": 1.125, "validation": 0.5, "steps": 4, "end": "steps"}])
         done = call([MILLRACE, "inspect", self.head, "--json"])
         (card,) = json.loads(done.stdout)
-        self.assertEqual((card["kind"], card["classifier"], card["features"], card["classes"]), ("head", "softmax", 24, LABELS))
+        self.assertEqual((card["kind"], card["classifier"], card["features"], card["classes"]),
+                         ("head", "softmax", 24, LABELS))
         self.assertEqual(card["figures"], {"accuracy": 0.875})
         self.assertEqual(card["seed"], 2 ** 64 - 1)
         self.assertEqual(card["rows"], {"train": 7, "validation": 3, "test": 2})
@@ -109,8 +113,8 @@ class Heads(harness.Case):
         self.assertEqual([one["validation"] for one in card["penalties"]], [None, 0.5])
         self.assertEqual((card["pipeline"], card["split"], card["warnings"]), ("heads", "by hand", ["few rows"]))
         text = call([MILLRACE, "inspect", self.head]).stdout
-        for part in ("softmax", "red, green, blue", "7 for training", "C = 2: objective 1.125 after 4 steps", "few rows",
-                     '{"accuracy":0.875}', "head: "):
+        for part in ("softmax", "red, green, blue", "7 for training", "C = 2: objective 1.125 after 4 steps",
+                     "few rows", '{"accuracy":0.875}', "head: "):
             self.assertIn(part, text)
 
 

@@ -42,7 +42,8 @@ class Training(Case):
         self.cache = self.kept / "cache"
 
     def command(self, data, *arguments):
-        return [MILLRACE, "train", digits.PIPELINE, "--data", data, "--output", self.head, "--cache", self.cache, *arguments]
+        return [MILLRACE, "train", digits.PIPELINE, "--data", data, "--output", self.head, "--cache", self.cache,
+                *arguments]
 
     def train(self, data, *arguments, code=0):
         done = call(self.command(data, *arguments))
@@ -143,7 +144,8 @@ class Example(Case):
                 if label in "147":
                     (self.folder / "photos" / label).mkdir(parents=True, exist_ok=True)
                     shutil.copy(path, self.folder / "photos" / label)
-        (shown,) = re.findall(r"^```sh\n(build/millrace train .*?)^```$", (ROOT / "pipelines/README.md").read_text(), flags=re.M | re.S)
+        (shown,) = re.findall(r"^```sh\n(build/millrace train .*?)^```$", (ROOT / "pipelines/README.md").read_text(),
+                              flags=re.M | re.S)
         train, run = shown.splitlines()
         self.assertIn("numbers of decode, preprocess, network", self.shell(train))
         told = self.shell(run.replace("--input photos", "--input photos/7/003.png"))
@@ -155,7 +157,8 @@ class Example(Case):
         (self.folder / "tools/digits").symlink_to(ROOT / "tools/digits")
         digits.need()
         out, lines = [], re.findall(r"^#     (.*)$", digits.PIPELINE.read_text(), flags=re.MULTILINE)
-        shown = re.findall(r"^```sh\n(tools/digits .*?)^```$", (ROOT / "pipelines/README.md").read_text(), flags=re.M | re.S)
+        shown = re.findall(r"^```sh\n(tools/digits .*?)^```$", (ROOT / "pipelines/README.md").read_text(),
+                           flags=re.M | re.S)
         self.assertEqual(shown, ["\n".join(lines) + "\n"])
         self.assertIn("`" + " && ".join(lines[:2]) + "`", (ROOT / "README.md").read_text())
         for line in lines:
@@ -190,7 +193,8 @@ class Sets(Training):
                  [self.folder / "nothing.png", "0", "", "test"]]
         told = self.train_json(digits.write_list(self.folder / "some.csv", rows), "--penalty", "0.1")
         self.assertEqual({(pathlib.Path(row["file"]).name, row["reason"]) for row in told["left_out"]},
-                         {("copy.png", "copy"), ("other.png", "contradicts"), (pathlib.Path(rows[20][0]).name, "contradicts"),
+                         {("copy.png", "copy"), ("other.png", "contradicts"),
+                          (pathlib.Path(rows[20][0]).name, "contradicts"),
                           ("damaged.png", "damaged"), ("nothing.png", "unreadable")})
         self.assertEqual(told["files"], 124)
         self.assertEqual(told["vectors"]["rows"], 119)

@@ -272,7 +272,8 @@ static void search_with(const mr_fit_linear *linear, int threads, int fails_afte
     if (lost) {
         mr_lbfgs_fini(&search);
         p.left = -1;
-        assert_int_equal(saved_once ? mr_lbfgs_load(&search, &params, saved) : mr_lbfgs_init(&search, &params, zeros), 0);
+        assert_int_equal(saved_once ? mr_lbfgs_load(&search, &params, saved) : mr_lbfgs_init(&search, &params, zeros),
+                         0);
         while (!search.end)
             assert_int_equal(mr_lbfgs_step(&search), 0);
     }

@@ -1,5 +1,5 @@
-/* Perceptrons: the gradient against differences of the formulas in double precision, the bits for any number of threads,
- * a function that no linear classifier learns, Adam by its definition. */
+/* Perceptrons: the gradient against differences of the formulas in double precision, the bits for any number of
+ * threads, a function that no linear classifier learns, Adam by its definition. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

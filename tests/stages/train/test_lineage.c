@@ -16,7 +16,7 @@
 
 enum { ROWS = 60, WIDTH = 324, BYTES = 4096 };
 
-/* ---- a stage that remembers the lineage of its input ------------------------------------------------------------------ */
+/* ---- a stage that remembers the lineage of its input ------------------------------------------------------------- */
 
 static char stages[BYTES], digest[80];
 
@@ -70,7 +70,7 @@ static void look(const char *sources, const char *yaml) {
         fail_msg("%s", message);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------------------------ */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 static void it_names_stages_and_options(void **state) {
     (void)state;
@@ -133,13 +133,14 @@ static void differences_are_named(void **state) {
                         "hog.bins is 12, and was 9");
     assert_string_equal(mr_lineage_difference(then, "hog <- source.out at in\nhog.bins = 12\nhog.size = 64x64\n", text),
                         "hog.bins is 12, and was 9; hog.size is 64x64, and was 32x32");
-    assert_string_equal(mr_lineage_difference(then, "hog <- decode.out at in\nhog.bins = 9\nhog.size = 32x32\n", text),
-                        "only the pipeline here has \"hog <- decode.out at in\"; only the pipeline of the classifier has "
-                        "\"hog <- source.out at in\"");
+    assert_string_equal(
+        mr_lineage_difference(then, "hog <- decode.out at in\nhog.bins = 9\nhog.size = 32x32\n", text),
+        "only the pipeline here has \"hog <- decode.out at in\"; only the pipeline of the classifier has "
+        "\"hog <- source.out at in\"");
     assert_string_equal(mr_lineage_difference("a = 1\nb = 2\n", "b = 2\na = 1\n", text), "the order of the stages");
-    assert_string_equal(mr_lineage_difference("a = 1\nb = 1\nc = 1\nd = 1\ne = 1\n", "a = 2\nb = 2\nc = 2\nd = 2\ne = 2\n",
-                                              text),
-                        "a is 2, and was 1; b is 2, and was 1; c is 2, and was 1; and 2 more");
+    assert_string_equal(
+        mr_lineage_difference("a = 1\nb = 1\nc = 1\nd = 1\ne = 1\n", "a = 2\nb = 2\nc = 2\nd = 2\ne = 2\n", text),
+        "a is 2, and was 1; b is 2, and was 1; c is 2, and was 1; and 2 more");
 }
 
 static void save_head(const char *folder) {
@@ -176,8 +177,9 @@ static void classify_takes_its_own_lineage_alone(void **state) {
     assert_int_equal(open_with(TWO, yaml, message), MR_OK);
     snprintf(yaml, sizeof yaml, form, "in", "0.25", folder, "");
     assert_int_equal(open_with(ONE, yaml, message), MR_ERROR_CONFIG);
-    if (!strstr(message, "was trained on vectors of another pipeline: hog.clip is 0.25, and was 0.2; train it with this one, "
-                         "or overrule it by force: true"))
+    if (!strstr(message,
+                "was trained on vectors of another pipeline: hog.clip is 0.25, and was 0.2; train it with this one, "
+                "or overrule it by force: true"))
         fail_msg("%s", message);
     snprintf(yaml, sizeof yaml, form, "in", "0.25", folder, ", force: true");
     assert_int_equal(open_with(ONE, yaml, message), MR_OK);

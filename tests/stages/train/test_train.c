@@ -1,5 +1,5 @@
-/* Classifiers: fitted, resumed, kept in a folder, opened again, used by `classify`; and what is refused or warned of. The
- * figures beside scikit-learn's are in tests/reference/train.py. */
+/* Classifiers: fitted, resumed, kept in a folder, opened again, used by `classify`; and what is refused or warned of.
+ * The figures beside scikit-learn's are in tests/reference/train.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,7 +110,7 @@ static void remove_files(const char *folder) {
     assert_int_equal(system(command), 0);
 }
 
-/* ---- fits ------------------------------------------------------------------------------------------------------------ */
+/* ---- fits -------------------------------------------------------------------------------------------------------- */
 
 static void each_kind_tells_the_classes_apart(void **state) {
     (void)state;
@@ -193,8 +193,8 @@ static void a_constant_feature_counts_for_nothing(void **state) {
     mr_classifier_destroy(&made);
 }
 
-/* Training features of validation and test rows are not looked at by the scaler: changing those of the test part, even to
- * something that is not a number, changes no bit. */
+/* Training features of validation and test rows are not looked at by the scaler: changing those of the test part, even
+ * to something that is not a number, changes no bit. */
 static void the_test_part_is_not_looked_at(void **state) {
     (void)state;
     static float before[ROWS * CLASSES], after[ROWS * CLASSES], kept[ROWS * WIDTH];
@@ -291,7 +291,7 @@ static void a_perceptron_stops_early(void **state) {
     mr_classifier_destroy(&made);
 }
 
-/* ---- state ------------------------------------------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------------------------------------------------- */
 
 typedef struct stopping {
     int after, calls;
@@ -304,7 +304,8 @@ static int stop(void *user, const mr_fit_progress *progress) {
 }
 
 /* Cancels after each so many steps and goes on, until it is done. */
-static mr_classifier *fit_in_pieces(const mr_labelled_rows *rows, const mr_fit_params *given, const char *path, int steps) {
+static mr_classifier *fit_in_pieces(const mr_labelled_rows *rows, const mr_fit_params *given, const char *path,
+                                    int steps) {
     mr_classifier *made = NULL;
     int status = MR_ERROR_CANCELLED;
     for (int turn = 0; status == MR_ERROR_CANCELLED; turn++) {
@@ -442,7 +443,7 @@ static void the_state_of_another_fit_is_refused(void **state) {
     mr_classifier_destroy(&made);
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------------------------------- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static void refuse(const mr_labelled_rows *rows, const mr_fit_params *params, int status, const char *why) {
     mr_classifier *made;
@@ -458,7 +459,8 @@ static void rows_that_cannot_be_fitted_to_are_refused(void **state) {
     const mr_fit_params params = usual_params(MR_CLASSIFIER_SOFTMAX);
     rows.class_count = 1;
     refuse(&rows, &params, MR_ERROR_DATA, "there is one class only");
-    static const char *const five[] = {"ant", "bee", "cat", "dog", "eel"}, *const twice[] = {"ant", "bee", "bee", "dog"};
+    static const char *const five[] = {"ant", "bee", "cat", "dog", "eel"}, *const twice[] = {"ant", "bee", "bee",
+                                                                                             "dog"};
     static const char *const broken[] = {"ant", "b\nee", "cat", "dog"}, *const wrong[] = {"ant", "\xff", "cat", "dog"};
     rows = usual_rows();
     rows.class_count = 5;
@@ -556,7 +558,7 @@ static void what_is_doubtful_is_warned_of(void **state) {
     expect_warning(&rows, "35 groups have rows in several of the parts");
 }
 
-/* ---- the folder -------------------------------------------------------------------------------------------------------- */
+/* ---- the folder -------------------------------------------------------------------------------------------------- */
 
 static void what_is_opened_is_what_was_saved(void **state) {
     (void)state;
@@ -731,7 +733,7 @@ static void damaged_folders_are_refused(void **state) {
     remove_files(folder);
 }
 
-/* ---- classify ---------------------------------------------------------------------------------------------------------- */
+/* ---- classify ---------------------------------------------------------------------------------------------------- */
 
 static void compare_classes(const arrived *got, const float *scores) {
     assert_int_equal(got->frames, MODELS_FRAMES);
@@ -803,8 +805,8 @@ static void batches_are_within_rounding(void **state) {
 
 static void refuse_head(const char *folder, const char *format, const char *options, const char *why) {
     char stages[700], message[2000];
-    snprintf(stages, sizeof stages, "  classify: {input: in, head: \"%s\"%s}\n  sink: {type: callback, input: classify}\n",
-             folder, options);
+    snprintf(stages, sizeof stages,
+             "  classify: {input: in, head: \"%s\"%s}\n  sink: {type: callback, input: classify}\n", folder, options);
     assert_int_not_equal(models_refused(format, stages, message, sizeof message), MR_OK);
     if (!strstr(message, why))
         fail_msg("\"%s\" is not in: %s", why, message);
@@ -817,14 +819,16 @@ static void classify_refuses_what_differs(void **state) {
     const mr_labelled_rows rows = usual_rows();
     const mr_fit_params params = usual_params(MR_CLASSIFIER_SOFTMAX);
     mr_classifier *made = fit(&rows, &params);
-    const mr_head_notes notes = {.digest = "0123", .stages = "hog <- source.out at in\nhog.bins = 12\nvector <- hog.out at in\n"};
+    const mr_head_notes notes = {.digest = "0123",
+                                 .stages = "hog <- source.out at in\nhog.bins = 12\nvector <- hog.out at in\n"};
     assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
     refuse_head(folder, "f32 13", "", "takes vectors of 12 numbers, but in gives 13");
     refuse_head(folder, "f32 12", ", activation: none", "a head brings its own activation");
     refuse_head(folder, "f32 12", ", weights: x.npy", "x.npy");
     assert_int_equal(mr_classifier_save(made, folder, &notes), MR_OK);
-    refuse_head(folder, "f32 12", "", "trained on vectors of another pipeline: only the pipeline here has \"vector <- "
-                                      "source.out at in\"; only the pipeline of the classifier has \"hog <- source.out");
+    refuse_head(folder, "f32 12", "",
+                "trained on vectors of another pipeline: only the pipeline here has \"vector <- "
+                "source.out at in\"; only the pipeline of the classifier has \"hog <- source.out");
     refuse_head(folder, "f32 12", ", tensor: hidden", "no vector called \"hidden\"");
     snprintf(stages, sizeof stages, "  classify: {input: in, head: \"%s\", top_k: 10, force: true}\n"
                                     "  sink: {type: callback, input: classify}\n", folder);
@@ -839,7 +843,7 @@ static void classify_refuses_what_differs(void **state) {
     refuse_head(folder, "f32 12", "", "refused");
 }
 
-/* ---- label noise ------------------------------------------------------------------------------------------------------- */
+/* ---- label noise ------------------------------------------------------------------------------------------------- */
 
 static void rows_with_wrong_labels_are_found(void **state) {
     (void)state;

@@ -42,9 +42,8 @@ static const mr_usage usage = {
             "  --ascii            no box characters; the default where the locale is not UTF-8\n"
             MR_OVERRIDE_THREADS_HELP
             "  --offline          from the file alone, with the formats that it tells (the default)\n"
-            "  --online           opens media and models as `run` does, for the formats that they "
-            "tell\n" MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_ASSUMPTIONS_HELP
-            MR_OVERRIDE_PLACING_HELP,
+            "  --online           opens media and models as `run` does, for the formats that they tell\n"
+            MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP,
     .options = options,
     .examples = examples,
 };
