@@ -1,5 +1,9 @@
 #include "stages/decode/decode_gaps.h"
 
+void mr_gaps_restart(mr_gaps *gaps) {
+    mr_recovery_begin(&gaps->recovery);
+}
+
 void mr_gaps_note(mr_gaps *gaps, const mr_frame *packet) {
     const uint64_t number = packet->identity.seq;
     if (gaps->begun && number != gaps->next && packet->flags & MR_FRAME_KEY && !gaps->entered) {

@@ -13,6 +13,8 @@ typedef struct mr_gaps {
     mr_recovery recovery;
 } mr_gaps;
 
+/* Another decoder gets the next packet that is passed, and knows of no picture before it. */
+void mr_gaps_restart(mr_gaps *gaps);
 /* The next packet as it comes. */
 void mr_gaps_note(mr_gaps *gaps, const mr_frame *packet);
 /* The next packet as it is decoded; true: its picture will be wrong. */

@@ -55,6 +55,11 @@ void mr_pending_note_interlaced(mr_pending *pending, int64_t number) {
         pending->interlaced[slot_of(number)] = true;
 }
 
+void mr_pending_note_wrong(mr_pending *pending, int64_t number) {
+    if (in_window(pending, number))
+        pending->wrong[slot_of(number)] = true;
+}
+
 bool mr_pending_may_be_field(const mr_pending *pending, int64_t number) {
     return in_window(pending, number - 1) && pending->interlaced[slot_of(number - 1)];
 }

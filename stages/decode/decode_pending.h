@@ -22,6 +22,8 @@ void mr_pending_init(mr_pending *pending);
 /* Adds a reference to the packet and returns its number. The slot must be free: mr_pending_expired comes before.
  * `wrong`: what it depends on was dropped. */
 int64_t mr_pending_add(mr_pending *pending, mr_frame *packet, bool wrong);
+/* What the packet of that number, still in the table, depends on was dropped. */
+void mr_pending_note_wrong(mr_pending *pending, int64_t number);
 /* Whether what a packet depends on is missing, or something of itself is. */
 bool mr_pending_is_wrong(const mr_pending *pending, const mr_frame *packet, int64_t number);
 /* The packet of that number, still in the table; NULL if there is none. */

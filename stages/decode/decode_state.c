@@ -245,6 +245,8 @@ void mr_decode_send_again(mr_stage *self, mr_io *io) {
     const mr_frame *packet = mr_pending_find(&state->pending, number);
     if (state->again == state->pending.next)
         state->again = INT64_MAX;
+    if (packet && mr_gaps_pass(&state->gaps, packet))
+        mr_pending_note_wrong(&state->pending, number);
     int error = packet ? decode(state, packet, number) : 0;
     if (error < 0)
         count_error(self, io, error);
@@ -289,6 +291,7 @@ int mr_decode_replace(mr_stage *self, mr_io *io, const mr_frame *packet) {
     const mr_decode_choices *from = self->options;
     mr_decode_close(state);
     state->damaged = true;
+    mr_gaps_restart(&state->gaps);
     int status = mr_decode_open(self, io, packet, 0);
     /* Pictures that are shown before that packet's, and made of others, are not given unless it is told to. */
     if (!status && from->damaged != MR_DAMAGED_DROP)

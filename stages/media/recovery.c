@@ -9,6 +9,7 @@ enum { FIRST_IRAP = 16, IDR_HEVC = 19, IDR_LAST = 20, LAST_IRAP = 23, LAST_SLICE
 /* What a packet tells of its picture. */
 typedef struct picture {
     bool begins;       /* it needs no other */
+    bool refers;       /* H.264: its slices need others */
     bool reference;
     bool has_point;
     mr_recovery_point point;
@@ -210,15 +211,17 @@ static const mr_recovery_sequence *sequence_of(const mr_recovery *r, unsigned se
 }
 
 static void read_slice(const mr_recovery *r, picture *to, mr_nal one) {
+    enum { INTRA = 2, SWITCHING_INTRA = 4, KINDS = 5 }; /* slice_type, table 7-6 */
     mr_bits bits = bits_of(false, one);
-    mr_bits_golomb(&bits); /* first_mb_in_slice, slice_type */
-    mr_bits_golomb(&bits);
+    mr_bits_golomb(&bits); /* first_mb_in_slice */
+    const unsigned kind = mr_bits_golomb(&bits) % KINDS;
     const mr_recovery_sequence *sequence = sequence_of(r, mr_bits_golomb(&bits));
     if (sequence->planes)
         mr_bits_read(&bits, 2);
     to->number = mr_bits_read(&bits, sequence->bits);
     to->bits = bits.short_of ? 0 : sequence->bits;
     to->begins = needs_no_other(false, one);
+    to->refers = kind != INTRA && kind != SWITCHING_INTRA;
     to->reference = one.data[0] >> 5 & 3;
 }
 
@@ -287,7 +290,7 @@ static void pass_picture(mr_recovery *r, const mr_packet *packet) {
     r->tainted = r->tainted || (now.has_point && now.point.broken_link);
     if (r->waits) {
         r->moved += move(r, &now, hevc);
-    } else if (r->tainted && now.has_point && (now.bits || now.point.count <= 0)) {
+    } else if (r->tainted && now.has_point && !(r->fresh && now.refers) && (now.bits || now.point.count <= 0)) {
         r->waits = true;
         r->count = now.point.count;
         r->moved = 0;
@@ -298,7 +301,7 @@ static void pass_picture(mr_recovery *r, const mr_packet *packet) {
 }
 
 void mr_recovery_begin(mr_recovery *recovery) {
-    *recovery = (mr_recovery){.tainted = true};
+    *recovery = (mr_recovery){.fresh = true, .tainted = true};
 }
 
 bool mr_recovery_pass(mr_recovery *r, const mr_packet *packet) {
@@ -313,5 +316,6 @@ bool mr_recovery_pass(mr_recovery *r, const mr_packet *packet) {
         else if (key)
             recover(r, packet->pts_ns);
     }
+    r->fresh = r->fresh && !whole;
     return r->tainted || !whole || (r->leads && packet->pts_ns < r->from_ns);
 }

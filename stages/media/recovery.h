@@ -4,8 +4,9 @@
  * streams that have none, since each picture renews a part (intra refresh), or whose pictures behind an I picture may
  * be shown before it (open GOP), a message says where: the recovery point (H.264, D.2.8: recovery_frame_cnt; HEVC,
  * D.3.8: recovery_poc_cnt). Pictures from there on, in the order in which they are shown, are right, or as right as the
- * encoder takes them to be (exact_match_flag is not asked for). With broken_link_flag those up to there are wrong
- * without any gap. Of other codecs a key is right, and all behind it.
+ * encoder takes them to be (exact_match_flag is not asked for). The first picture of a decoder of H.264 is lost if it
+ * needs others, so a recovery point there does not count: what it renews is missing. With broken_link_flag those up to
+ * there are wrong without any gap. Of other codecs a key is right, and all behind it.
  *
  * One thread uses an mr_recovery. */
 #ifndef MILLRACE_STAGES_MEDIA_RECOVERY_H
@@ -36,6 +37,7 @@ typedef struct mr_recovery_picture_set {
 } mr_recovery_picture_set;
 
 typedef struct mr_recovery {
+    bool fresh;        /* no picture has come yet */
     bool tainted;      /* pictures are wrong */
     bool leads;        /* those are that are shown before that time, too */
     int64_t from_ns;
