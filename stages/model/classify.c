@@ -581,9 +581,9 @@ const mr_stage_type mr_classify_stage = {
             "card, with the SHA-256 of each other file and the digest of the stages that made its vectors; "
             "`labels.txt`, a class a line; `weights.npy`, classes x (features + 1), for the kinds softmax, logistic, "
             "squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x (inputs + 1), of a "
-            "perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and `classes.npy`, their classes, "
-            "of neighbors. Perceptrons and neighbors run on the processors only. With `batch: 1` a score is bit for "
-            "bit that of `millrace evaluate`.",
+            "perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and `classes.npy`, their "
+            "classes, of neighbors. Perceptrons and neighbors run on the processors only. With `batch: 1` a "
+            "score is bit for bit that of `millrace evaluate`.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,
