@@ -75,6 +75,21 @@ void mr_json_number(yajl_gen json, const char *key, double value) {
     yajl_gen_number(json, text, (size_t)length);
 }
 
+void mr_json_exact(yajl_gen json, const char *key, double value) {
+    enum { ENOUGH = 17 };
+    char text[40];
+    int digits = 15;
+    mr_json_key(json, key);
+    if (!isfinite(value)) {
+        yajl_gen_null(json);
+        return;
+    }
+    do
+        snprintf(text, sizeof text, "%.*g", digits, value);
+    while (strtod(text, NULL) != value && digits++ < ENOUGH);
+    yajl_gen_number(json, text, strlen(text));
+}
+
 void mr_json_known(yajl_gen json, const char *key, double value) {
     mr_json_number(json, key, value > 0 ? value : (double)NAN);
 }

@@ -24,6 +24,8 @@ void mr_json_integer(yajl_gen json, const char *key, int64_t value);
 void mr_json_number(yajl_gen json, const char *key, double value);
 /* null unless it is above 0: 0 means not known. */
 void mr_json_known(yajl_gen json, const char *key, double value);
+/* A number with as many digits as it takes to read back the same; null if it is not finite. */
+void mr_json_exact(yajl_gen json, const char *key, double value);
 void mr_json_bool(yajl_gen json, const char *key, bool value);
 void mr_json_open_map(yajl_gen json, const char *key);
 void mr_json_open_array(yajl_gen json, const char *key);

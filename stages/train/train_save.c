@@ -32,25 +32,13 @@ typedef struct saving {
 
 /* ---- the card ---------------------------------------------------------------------------------------------------- */
 
-static void write_real(yajl_gen json, const char *key, double value) {
-    char text[40];
-    snprintf(text, sizeof text, "%.15g", value);
-    if (strtod(text, NULL) != value)
-        snprintf(text, sizeof text, "%.17g", value);
-    mr_json_key(json, key);
-    if (isfinite(value))
-        yajl_gen_number(json, text, strlen(text));
-    else
-        yajl_gen_null(json);
-}
-
 static void write_tried(yajl_gen json, const mr_classifier_card *card) {
     mr_json_open_array(json, "tried");
     for (size_t i = 0; i < card->tried_count; i++) {
         mr_json_open_map(json, NULL);
-        write_real(json, "c", card->tried[i].c);
-        write_real(json, "objective", card->tried[i].objective);
-        write_real(json, "validation", card->tried[i].validation);
+        mr_json_exact(json, "c", card->tried[i].c);
+        mr_json_exact(json, "objective", card->tried[i].objective);
+        mr_json_exact(json, "validation", card->tried[i].validation);
         mr_json_integer(json, "steps", card->tried[i].steps);
         mr_json_text(json, "end", card->tried[i].end);
         yajl_gen_map_close(json);

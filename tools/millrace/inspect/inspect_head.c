@@ -9,6 +9,7 @@
 
 #include "engine/base/print.h"
 #include "millrace/classifier.h"
+#include "tools/millrace/cli/card.h"
 
 enum { PATH_BYTES = 4096, NAMED = 8 };
 
@@ -52,22 +53,7 @@ static void put_fit(yajl_gen json, const mr_classifier_card *card) {
     mr_json_integer(json, "test", (int64_t)card->test_rows);
     yajl_gen_map_close(json);
     mr_json_integer(json, "constant_features", (int64_t)card->constant_features);
-    mr_json_open_array(json, "penalties");
-    for (size_t i = 0; i < card->tried_count; i++) {
-        mr_json_open_map(json, NULL);
-        mr_json_number(json, "c", card->tried[i].c);
-        mr_json_number(json, "objective", card->tried[i].objective);
-        mr_json_number(json, "validation", card->tried[i].validation);
-        mr_json_integer(json, "steps", card->tried[i].steps);
-        mr_json_text(json, "end", card->tried[i].end);
-        mr_json_bool(json, "chosen", i == card->chosen);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "warnings");
-    for (size_t i = 0; i < card->warning_count; i++)
-        mr_json_text(json, NULL, card->warnings[i]);
-    yajl_gen_array_close(json);
+    mr_card_put_fit(json, card);
 }
 
 static void put_card(yajl_gen json, const char *path, const mr_classifier_card *card) {

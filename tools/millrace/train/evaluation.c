@@ -202,7 +202,7 @@ static void put_wrong(const mr_evaluation *e, yajl_gen json) {
         mr_json_text(json, "file", e->set.list->files[e->row[wrong->row]].path);
         mr_json_text(json, "label", e->names[e->truth[wrong->row]]);
         mr_json_text(json, "taken_for", e->names[wrong->first]);
-        mr_put_exact(json, "score", wrong->score);
+        mr_json_exact(json, "score", wrong->score);
         yajl_gen_map_close(json);
     }
     yajl_gen_array_close(json);
@@ -242,7 +242,7 @@ static int write_scores(const mr_evaluation *e) {
         mr_json_integer(json, "truth", e->truth[i]);
         mr_json_open_array(json, "scores");
         for (size_t j = 0; j < e->class_count; j++)
-            mr_put_exact(json, NULL, e->scores[i * e->class_count + j]);
+            mr_json_exact(json, NULL, e->scores[i * e->class_count + j]);
         yajl_gen_array_close(json);
         yajl_gen_map_close(json);
         status = mr_json_finish(json, stream);

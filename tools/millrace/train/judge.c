@@ -201,26 +201,10 @@ void mr_judgement_tell(const mr_judgement *judgement, FILE *stream) {
 
 /* ---- as JSON ----------------------------------------------------------------------------------------------------- */
 
-void mr_put_exact(yajl_gen json, const char *key, double value) {
-    char text[40];
-    mr_json_key(json, key);
-    if (!isfinite(value)) {
-        yajl_gen_null(json);
-        return;
-    }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        double again = strtod(text, NULL);
-        if (memcmp(&again, &value, sizeof value) == 0)
-            break;
-    }
-    yajl_gen_number(json, text, strlen(text));
-}
-
 static void put_interval(yajl_gen json, const char *key, const mr_interval *interval) {
     mr_json_open_array(json, key);
-    mr_put_exact(json, NULL, interval->low);
-    mr_put_exact(json, NULL, interval->high);
+    mr_json_exact(json, NULL, interval->low);
+    mr_json_exact(json, NULL, interval->high);
     yajl_gen_array_close(json);
 }
 
@@ -231,11 +215,11 @@ static void put_classes(const mr_judgement *judgement, yajl_gen json) {
         mr_json_open_map(json, NULL);
         mr_json_text(json, "label", judgement->of->names[j]);
         mr_json_integer(json, "rows", (int64_t)each->rows);
-        mr_put_exact(json, "precision", each->precision);
-        mr_put_exact(json, "recall", each->recall);
-        mr_put_exact(json, "f1", each->f1);
-        mr_put_exact(json, "roc_area", judgement->curves[j].roc_area);
-        mr_put_exact(json, "average_precision", judgement->curves[j].average_precision);
+        mr_json_exact(json, "precision", each->precision);
+        mr_json_exact(json, "recall", each->recall);
+        mr_json_exact(json, "f1", each->f1);
+        mr_json_exact(json, "roc_area", judgement->curves[j].roc_area);
+        mr_json_exact(json, "average_precision", judgement->curves[j].average_precision);
         yajl_gen_map_close(json);
     }
     yajl_gen_array_close(json);
@@ -259,7 +243,7 @@ static void put_calibration(const mr_judgement *judgement, yajl_gen json) {
         mr_json_open_map(json, NULL);
         mr_json_integer(json, "rows", (int64_t)judgement->bins[i].rows);
         mr_json_integer(json, "right", (int64_t)judgement->bins[i].right);
-        mr_put_exact(json, "mean_score", judgement->bins[i].mean_score);
+        mr_json_exact(json, "mean_score", judgement->bins[i].mean_score);
         yajl_gen_map_close(json);
     }
     yajl_gen_array_close(json);
@@ -283,12 +267,12 @@ void mr_judgement_put(const mr_judgement *judgement, bool whole, yajl_gen json) 
     mr_json_integer(json, "rows", (int64_t)judgement->all.rows);
     mr_json_integer(json, "right", (int64_t)judgement->all.right);
     for (int f = 0; f < MR_JUDGED_FIGURES; f++)
-        mr_put_exact(json, names[f], mr_judgement_value(judgement, (mr_judged_figure)f));
-    mr_put_exact(json, "precision", judgement->all.precision);
-    mr_put_exact(json, "recall", judgement->all.recall);
-    mr_put_exact(json, "roc_area", judgement->roc_area);
-    mr_put_exact(json, "average_precision", judgement->average_precision);
-    mr_put_exact(json, "calibration_error", judgement->calibration_error);
+        mr_json_exact(json, names[f], mr_judgement_value(judgement, (mr_judged_figure)f));
+    mr_json_exact(json, "precision", judgement->all.precision);
+    mr_json_exact(json, "recall", judgement->all.recall);
+    mr_json_exact(json, "roc_area", judgement->roc_area);
+    mr_json_exact(json, "average_precision", judgement->average_precision);
+    mr_json_exact(json, "calibration_error", judgement->calibration_error);
     mr_json_open_map(json, "intervals");
     for (int f = 0; f < MR_JUDGED_FIGURES; f++)
         put_interval(json, names[f], &judgement->interval[f]);

@@ -67,7 +67,5 @@ double mr_judgement_value(const mr_judgement *judgement, mr_judged_figure figure
 void mr_judgement_tell(const mr_judgement *judgement, FILE *stream);
 /* Members of an object. `whole`: also classes, confusion, curves and calibration; else a few numbers, for a card. */
 void mr_judgement_put(const mr_judgement *judgement, bool whole, yajl_gen json);
-/* A number with all of its digits; null if it is not finite. */
-void mr_put_exact(yajl_gen json, const char *key, double value);
 
 #endif

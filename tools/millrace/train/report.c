@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/print.h"
+#include "tools/millrace/cli/card.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/train/training.h"
 
@@ -105,29 +106,9 @@ static void put_split(const mr_training *t, yajl_gen json) {
     const mr_training_params *params = t->params;
     mr_json_text(json, "by", t->set.named_groups ? "group" : "content");
     mr_json_integer(json, "seed", (int64_t)params->seed);
-    mr_put_exact(json, "validation", params->shares.validation);
-    mr_put_exact(json, "test", params->shares.test);
+    mr_json_exact(json, "validation", params->shares.validation);
+    mr_json_exact(json, "test", params->shares.test);
     mr_json_integer(json, "named", (int64_t)t->set.named_parts);
-}
-
-static void put_tried(const mr_training *t, yajl_gen json) {
-    const mr_classifier_card *card = mr_classifier_card_of(t->classifier);
-    mr_json_open_array(json, "tried");
-    for (size_t i = 0; i < card->tried_count; i++) {
-        mr_json_open_map(json, NULL);
-        mr_put_exact(json, "c", card->tried[i].c);
-        mr_put_exact(json, "objective", card->tried[i].objective);
-        mr_put_exact(json, "validation", card->tried[i].validation);
-        mr_json_integer(json, "steps", card->tried[i].steps);
-        mr_json_text(json, "end", card->tried[i].end);
-        mr_json_bool(json, "taken", i == card->chosen);
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "warnings");
-    for (size_t i = 0; i < card->warning_count; i++)
-        mr_json_text(json, NULL, card->warnings[i]);
-    yajl_gen_array_close(json);
 }
 
 static void put_noise(const mr_training *t, yajl_gen json) {
@@ -138,7 +119,7 @@ static void put_noise(const mr_training *t, yajl_gen json) {
         mr_json_text(json, "file", t->set.list->files[t->features.row[t->noisy[i].row]].path);
         mr_json_text(json, "label", t->rows.class_names[t->noisy[i].class_given]);
         mr_json_text(json, "looks_like", t->rows.class_names[t->noisy[i].class_near]);
-        mr_put_exact(json, "share", t->noisy[i].share);
+        mr_json_exact(json, "share", t->noisy[i].share);
         yajl_gen_map_close(json);
     }
     yajl_gen_array_close(json);
@@ -173,8 +154,8 @@ int mr_training_put(const mr_training *t, FILE *stream) {
     put_vectors(t, json);
     mr_json_text(json, "model", mr_classifier_kind_name(t->params->fit.kind));
     mr_json_number(json, "fit_seconds", t->fit_seconds);
-    put_tried(t, json);
-    mr_put_exact(json, "temperature", t->temperature > 0 ? t->temperature : 0.0 / 0.0);
+    mr_card_put_fit(json, mr_classifier_card_of(t->classifier));
+    mr_json_exact(json, "temperature", t->temperature > 0 ? t->temperature : 0.0 / 0.0);
     put_noise(t, json);
     mr_json_key(json, "test");
     if (t->has_test) {
@@ -207,7 +188,7 @@ static char *text_of(const mr_training *t, void (*put)(const mr_training *t, yaj
 
 static void put_test(const mr_training *t, yajl_gen json) {
     if (t->temperature > 0)
-        mr_put_exact(json, "temperature", t->temperature);
+        mr_json_exact(json, "temperature", t->temperature);
     mr_judgement_put(&t->judgement, false, json);
 }
 
