@@ -3,13 +3,15 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "kernels/jpeg/jpeg_rows.h"
 #include "millrace/status.h"
 #include "stages/decode/decode_jpeg_code.h"
 
 enum { SOF0 = 0xc0, SOF1 = 0xc1, DHT = 0xc4, RST0 = 0xd0, SOI = 0xd8, EOI = 0xd9, SOS = 0xda, DQT = 0xdb, DRI = 0xdd,
        APP0 = 0xe0, APP15 = 0xef, COM = 0xfe, FILL = 0xff };
 /* MOST_BLOCKS: of a group of blocks of all components, an MCU. GROUPS: of them are read before they are transformed. */
-enum { TABLES = 4, COMPONENTS = 3, MOST_FACTOR = 4, MOST_BLOCKS = 10, BLOCK = 8, GROUPS = 32, MIDDLE = 1024 };
+enum { TABLES = 4, COMPONENTS = 3, MOST_FACTOR = 4, MOST_BLOCKS = 10, BLOCK = 8, GROUPS = 32, MIDDLE = 1024,
+       MOST_ROW = GROUPS * MOST_FACTOR * MR_JPEG_FOUR };
 
 typedef struct component {
     int id, across, down; /* sampling factors; 1 and 1 if it is alone */
@@ -20,7 +22,8 @@ typedef struct component {
 struct mr_jpeg_decoder {
     mr_jpeg_code dc[TABLES], ac[TABLES]; /* those of pictures before, where `has_...` is not set */
     bool has_dc[TABLES], has_ac[TABLES], has_steps[TABLES];
-    uint16_t steps[TABLES][5]; /* of quantisation, by place in the zigzag */
+    uint16_t mean_steps[TABLES];        /* of quantisation: of DC */
+    int16_t steps[TABLES][MR_JPEG_LOW]; /* of the others, as mr_jpeg_rows.fours takes them: 1 for the mean */
     int width, height;         /* 0: no frame header yet */
     int count;                 /* of components */
     component components[COMPONENTS];
@@ -30,12 +33,17 @@ struct mr_jpeg_decoder {
     const uint8_t *scan, *end; /* what is left of the data */
     uint8_t *part;             /* of the scan, up to the next marker */
     size_t part_room;
-    mr_jpeg_low blocks[GROUPS * MOST_BLOCKS];
+    const mr_jpeg_rows *rows;
+    mr_jpeg_low blocks[GROUPS * MOST_BLOCKS + MR_JPEG_AT_ONCE]; /* of a component one row behind the other */
+    uint8_t samples[2][MOST_ROW + MR_JPEG_AT_ONCE * MR_JPEG_FOUR]; /* of such a row */
 };
 
 int mr_jpeg_decoder_create(mr_jpeg_decoder **decoder) {
     *decoder = mr_calloc(1, sizeof **decoder);
-    return *decoder ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
+    if (!*decoder)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    (*decoder)->rows = mr_jpeg_rows_get();
+    return MR_OK;
 }
 
 void mr_jpeg_decoder_destroy(mr_jpeg_decoder **decoder) {
@@ -51,8 +59,16 @@ static int big_16(const uint8_t *at) {
     return at[0] << 8 | at[1];
 }
 
+static void take_step(mr_jpeg_decoder *decoder, int table, int coefficient, int step) {
+    if (coefficient == 0)
+        decoder->mean_steps[table] = (uint16_t)step;
+    decoder->steps[table][0] = 1;
+    if (coefficient == 1 || coefficient == 2 || coefficient == 4)
+        decoder->steps[table][coefficient] = (int16_t)step;
+}
+
 static bool read_steps(mr_jpeg_decoder *decoder, const uint8_t *at, size_t bytes) {
-    enum { STEPS = 64, KEPT = 5 };
+    enum { STEPS = 64 };
     while (bytes > 0) {
         int wide = at[0] >> 4, table = at[0] & 15;
         size_t length = 1 + STEPS * (1 + (size_t)wide);
@@ -62,8 +78,7 @@ static bool read_steps(mr_jpeg_decoder *decoder, const uint8_t *at, size_t bytes
             int step = wide ? big_16(at + 1 + 2 * i) : at[1 + i];
             if (step == 0)
                 return false;
-            if (i < KEPT)
-                decoder->steps[table][i] = (uint16_t)step;
+            take_step(decoder, table, i, step);
         }
         decoder->has_steps[table] = true;
         at += length;
@@ -134,8 +149,11 @@ static bool read_scan(mr_jpeg_decoder *decoder, const uint8_t *at, size_t bytes)
         if (at[1 + 2 * i] != of->id || dc >= TABLES || ac >= TABLES || !decoder->has_dc[dc] || !decoder->has_ac[ac] ||
             !decoder->has_steps[of->table] || decoder->period + blocks > MOST_BLOCKS)
             return false;
-        while (blocks--)
-            decoder->codes[decoder->period++] = (mr_jpeg_codes){&decoder->dc[dc], &decoder->ac[ac]};
+        for (int block = 0; block < blocks; block++) {
+            int row = decoder->period - block % of->across;
+            decoder->codes[decoder->period++] =
+                (mr_jpeg_codes){&decoder->dc[dc], &decoder->ac[ac], GROUPS * row + block % of->across, of->across};
+        }
     }
     const uint8_t *spectrum = at + 1 + 2 * decoder->count;
     return spectrum[0] == 0 && spectrum[1] == 63 && spectrum[2] == 0;
@@ -250,63 +268,65 @@ static bool is_read(const mr_jpeg_bits *bits) {
     return left >= 0 && left < 8 && (bits->end[-1] & ((1 << left) - 1)) == (1 << left) - 1;
 }
 
-static inline uint8_t clip(int sample) {
-    return (uint8_t)(sample < 0 ? 0 : sample > 255 ? 255 : sample);
+static int least(int a, int b) {
+    return a < b ? a : b;
 }
 
 static inline int clip_16(int value) {
     return value < INT16_MIN ? INT16_MIN : value > INT16_MAX ? INT16_MAX : value;
 }
 
-/* The inverse transform of two by two (libavcodec's jrevdct.c): the mean of the block, and how it goes up from left to
- * right, from top to bottom, and from corner to corner. All are of 16 bits. */
-static inline void put_four(const mr_jpeg_plane *plane, int x, int y, int mean, const mr_jpeg_low *block,
-                            const uint16_t *steps) {
-    int all = (int16_t)(mean + 4), right = (int16_t)(block->at[1] * steps[1]);
-    int below = (int16_t)(block->at[2] * steps[2]), corner = (int16_t)(block->at[4] * steps[4]);
-    uint8_t out[4] = {clip((all + right + below + corner) >> 3), clip((all - right + below - corner) >> 3),
-                      clip((all + right - below - corner) >> 3), clip((all - right - below + corner) >> 3)};
-    uint8_t *to = plane->data + y * plane->stride + x;
-    if (x + 1 < plane->width && y + 1 < plane->height) {
-        memcpy(to, out, 2);
-        memcpy(to + plane->stride, out + 2, 2);
+/* The differences of a component's blocks, in the order in which they were read, become means. */
+static void sum_means(component *of, mr_jpeg_low *blocks, int groups, int step) {
+    int mean = of->dc;
+    for (int group = 0; group < groups; group++)
+        for (int down = 0; down < of->down; down++) {
+            mr_jpeg_low *block = blocks + GROUPS * of->across * down + of->across * group;
+            for (int across = 0; across < of->across; across++) {
+                mean = clip_16(mean + block[across].at[0] * step);
+                block[across].at[0] = (int16_t)mean;
+            }
+        }
+    of->dc = mean;
+}
+
+/* A sample of each block. */
+static void put_ones(uint8_t *to, const mr_jpeg_low *blocks, int count) {
+    for (int i = 0; i < count; i++) {
+        int sample = (blocks[i].at[0] + 4) >> 3;
+        to[i] = (uint8_t)(sample < 0 ? 0 : sample > 255 ? 255 : sample);
+    }
+}
+
+/* `count` samples, as far as they lie within the plane. */
+static void copy_row(const mr_jpeg_plane *plane, int x, int y, const uint8_t *from, int count) {
+    if (x < plane->width && y < plane->height)
+        memcpy(plane->data + y * plane->stride + x, from, (size_t)least(count, plane->width - x));
+}
+
+/* `count` blocks of a component from that block on. */
+static void put_row(mr_jpeg_decoder *decoder, const component *of, const mr_jpeg_plane *plane, int x, int y,
+                    const mr_jpeg_low *blocks, int count, int scale) {
+    uint8_t *const rows[2] = {decoder->samples[0], decoder->samples[1]};
+    if (scale == 3) {
+        put_ones(rows[0], blocks, count);
+        copy_row(plane, x, y, rows[0], count);
         return;
     }
-    for (int i = 0; i < 4; i++)
-        if (x + i % 2 < plane->width && y + i / 2 < plane->height)
-            to[i / 2 * plane->stride + i % 2] = out[i];
+    decoder->rows->fours(rows, blocks->at, count, decoder->steps[of->table]);
+    for (int i = 0; i < 2; i++)
+        copy_row(plane, 2 * x, 2 * y + i, rows[i], MR_JPEG_FOUR * count);
 }
 
-static inline void put_one(const mr_jpeg_plane *plane, int x, int y, int mean) {
-    if (x < plane->width && y < plane->height)
-        plane->data[y * plane->stride + x] = clip((mean + 4) >> 3);
-}
-
-/* The blocks of one component in a group at that place. */
-static inline const mr_jpeg_low *put_blocks(mr_jpeg_decoder *decoder, component *of, const mr_jpeg_plane *plane, int x,
-                                            int y, const mr_jpeg_low *block, int scale) {
-    const uint16_t *steps = decoder->steps[of->table];
-    for (int down = 0; down < of->down; down++)
-        for (int across = 0; across < of->across; across++, block++) {
-            int column = x * of->across + across, row = y * of->down + down;
-            of->dc = clip_16(of->dc + block->at[0] * steps[0]);
-            if (scale == 2)
-                put_four(plane, 2 * column, 2 * row, of->dc, block, steps);
-            else
-                put_one(plane, column, row, of->dc);
-        }
-    return block;
-}
-
+/* `count` groups from that place on. */
 static void put_groups(mr_jpeg_decoder *decoder, const mr_jpeg_plane *planes, int x, int y, int count, int scale) {
-    const mr_jpeg_low *block = decoder->blocks;
-    for (int end = x + count; x < end; x++)
-        for (int i = 0; i < decoder->count; i++)
-            block = put_blocks(decoder, &decoder->components[i], &planes[i], x, y, block, scale);
-}
-
-static int least(int a, int b) {
-    return a < b ? a : b;
+    mr_jpeg_low *blocks = decoder->blocks;
+    for (int i = 0; i < decoder->count; i++) {
+        component *of = &decoder->components[i];
+        sum_means(of, blocks, count, decoder->mean_steps[of->table]);
+        for (int down = 0; down < of->down; down++, blocks += GROUPS * of->across)
+            put_row(decoder, of, &planes[i], x * of->across, y * of->down + down, blocks, count * of->across, scale);
+    }
 }
 
 /* `count` groups from the one of that number on, in rows of `columns`. */
@@ -316,13 +336,9 @@ static bool decode_part(mr_jpeg_decoder *decoder, mr_jpeg_bits *bits, const mr_j
         decoder->components[i].dc = MIDDLE;
     for (int end = from + count; from < end;) {
         int x = from % columns, now = least(GROUPS, least(columns - x, end - from));
-        if (!mr_jpeg_read_blocks(bits, decoder->codes, decoder->period, now * decoder->period, decoder->blocks,
-                                 scale == 2))
+        if (!mr_jpeg_read_blocks(bits, decoder->codes, decoder->period, now, decoder->blocks, scale == 2))
             return false;
-        if (scale == 2)
-            put_groups(decoder, planes, x, from / columns, now, 2);
-        else
-            put_groups(decoder, planes, x, from / columns, now, 3);
+        put_groups(decoder, planes, x, from / columns, now, scale);
         from += now;
     }
     return true;

@@ -208,10 +208,9 @@ static inline bool read_all(mr_jpeg_bits *bits, const mr_jpeg_codes *codes, int 
                             bool with_ac) {
     mr_jpeg_bits now = *bits;
     bool good = true;
-    for (int i = 0, phase = 0; i < count && good; i++) {
-        good = read_block(&now, &codes[phase], &blocks[i], with_ac);
-        phase = phase + 1 == period ? 0 : phase + 1;
-    }
+    for (int group = 0; group < count; group++)
+        for (int i = 0; i < period && good; i++)
+            good = read_block(&now, &codes[i], &blocks[codes[i].first + group * codes[i].step], with_ac);
     *bits = now;
     return good;
 }

@@ -47,9 +47,10 @@ typedef struct mr_jpeg_low {
 
 typedef struct mr_jpeg_codes {
     const mr_jpeg_code *dc, *ac;
+    int first, step; /* of such blocks: the place of the first, and from one to the next */
 } mr_jpeg_codes;
 
-/* Reads `count` blocks, whose codes are those of `codes` in turn, `period` of them. `with_ac`: for 1/4; else at[0]
+/* Reads `count` groups of `period` blocks, of which each has its codes and its place. `with_ac`: for 1/4; else at[0]
  * alone is set. False where there is no such code, values are larger than those of 8 bits can be, a block has more than
  * 64 coefficients, or the data end. */
 bool mr_jpeg_read_blocks(mr_jpeg_bits *bits, const mr_jpeg_codes *codes, int period, int count, mr_jpeg_low *blocks,

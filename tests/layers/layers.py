@@ -55,6 +55,7 @@ kernels/classical: engine/base engine/device/cuda kernels
 kernels/vector: engine/base engine/device/cuda kernels
 kernels/ceiling: engine/device/cuda kernels
 kernels/fit: engine/base kernels
+kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
 stages: engine/base engine/device
 stages/model/onnx: engine/base
@@ -64,8 +65,8 @@ stages/media: engine/base engine/device engine/device/cuda stages
 stages/live/web: engine/base
 stages/live: engine/base stages stages/media stages/live/web
 stages/source: engine/base stages stages/media stages/live
-stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda stages
-    stages/media
+stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
+    kernels/jpeg stages stages/media
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media

@@ -1,0 +1,41 @@
+/* The row operations of reduced JPEG pictures in C, the reference that every other variant equals bit for bit; and the
+ * table. */
+#include "kernels/jpeg/jpeg_rows.h"
+
+#include <pthread.h>
+
+static uint8_t clip(int sample) {
+    return (uint8_t)(sample < 0 ? 0 : sample > 255 ? 255 : sample);
+}
+
+static void fours_c(uint8_t *const rows[2], const int16_t *blocks, int count, const int16_t factors[MR_JPEG_LOW]) {
+    int rounded = (count + MR_JPEG_AT_ONCE - 1) / MR_JPEG_AT_ONCE * MR_JPEG_AT_ONCE;
+    for (int i = 0; i < rounded; i++, blocks += MR_JPEG_LOW) {
+        int mean = (int16_t)(blocks[0] * factors[0] + 4), across = (int16_t)(blocks[1] * factors[1]);
+        int down = (int16_t)(blocks[2] * factors[2]), corner = (int16_t)(blocks[4] * factors[4]);
+        rows[0][2 * i] = clip((mean + across + down + corner) >> 3);
+        rows[0][2 * i + 1] = clip((mean - across + down - corner) >> 3);
+        rows[1][2 * i] = clip((mean + across - down - corner) >> 3);
+        rows[1][2 * i + 1] = clip((mean - across - down + corner) >> 3);
+    }
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+void mr_jpeg_rows_init(mr_jpeg_rows *table, mr_isa most) {
+    table->fours = fours_c;
+    if (mr_isa_up_to(most) >= MR_ISA_AVX2)
+        mr_jpeg_rows_fill_avx2(table);
+}
+
+static mr_jpeg_rows best;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fill_best(void) {
+    mr_jpeg_rows_init(&best, mr_isa_named());
+}
+
+const mr_jpeg_rows *mr_jpeg_rows_get(void) {
+    pthread_once(&once, fill_best);
+    return &best;
+}
