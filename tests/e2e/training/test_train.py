@@ -9,6 +9,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -173,6 +174,18 @@ class Example(Case):
         self.assertEqual(figures[0], figures[1])
         self.assertIn("<svg", (self.folder / "build/digits.html").read_text())
         self.assertEqual(json.loads(told)["classes"][0]["label"], "7")
+        self.check_the_export()
+
+    def check_the_export(self):
+        text = (ROOT / "pipelines/README.md").read_text()
+        (shown,) = re.findall(r"^```sh\n(build/millrace export .*?)\n```$", text, flags=re.M | re.S)
+        self.assertRegex(self.shell(shown), r"largest difference from classify is .*e-0[678], of 64 pictures")
+        (program,) = re.findall(r"^```python\n(import json, numpy, onnxruntime\n.*?)^```$", text, flags=re.M | re.S)
+        done = call([sys.executable, "-c", program], cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        label, score = done.stdout.split()
+        self.assertIn(label, "0123456789")
+        self.assertTrue(0.1 <= float(score) <= 1, score)
 
 
 class Sets(Training):

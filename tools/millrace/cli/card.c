@@ -1,5 +1,15 @@
 #include "tools/millrace/cli/card.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096 };
+
+bool mr_card_is_head(const char *word) {
+    char path[PATH_BYTES];
+    return (size_t)snprintf(path, sizeof path, "%s/head.json", word) < sizeof path && access(path, F_OK) == 0;
+}
+
 void mr_card_put_fit(yajl_gen json, const mr_classifier_card *card) {
     mr_json_open_array(json, "penalties");
     for (size_t i = 0; i < card->tried_count; i++) {

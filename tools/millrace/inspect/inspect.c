@@ -8,6 +8,7 @@
 #include "engine/base/nearest.h"
 #include "engine/base/print.h"
 #include "millrace/describe.h"
+#include "tools/millrace/cli/card.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/inspect/inspect_file.h"
@@ -107,7 +108,7 @@ static int inspect(const char *name, yajl_gen json, bool first) {
 static int inspect_file(const char *path, yajl_gen json, bool first) {
     if (!json && !first)
         printf("\n");
-    int status = mr_inspect_is_head(path) ? mr_inspect_head(path, json) : mr_inspect_file(path, json);
+    int status = mr_card_is_head(path) ? mr_inspect_head(path, json) : mr_inspect_file(path, json);
     return status ? mr_command_failed(status) : 0;
 }
 
@@ -119,7 +120,7 @@ static int inspect_each(char **names, bool as_json) {
     if (json)
         mr_json_open_array(json, NULL);
     for (char **name = names; *name && !code; name++)
-        if (mr_inspect_is_file(*name) || (mr_inspect_is_head(*name) && !is_type(*name)))
+        if (mr_inspect_is_file(*name) || (mr_card_is_head(*name) && !is_type(*name)))
             code = inspect_file(*name, json, name == names);
         else if (!inspect(*name, json, name == names))
             code = unknown(*name);

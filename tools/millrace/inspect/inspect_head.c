@@ -5,18 +5,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/base/print.h"
 #include "millrace/classifier.h"
 #include "tools/millrace/cli/card.h"
 
-enum { PATH_BYTES = 4096, NAMED = 8 };
-
-bool mr_inspect_is_head(const char *word) {
-    char path[PATH_BYTES];
-    return (size_t)snprintf(path, sizeof path, "%s/head.json", word) < sizeof path && access(path, F_OK) == 0;
-}
+enum { NAMED = 8 };
 
 /* ---- as JSON ----------------------------------------------------------------------------------------------------- */
 

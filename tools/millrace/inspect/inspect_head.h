@@ -2,12 +2,8 @@
 #ifndef MILLRACE_TOOLS_INSPECT_INSPECT_HEAD_H
 #define MILLRACE_TOOLS_INSPECT_INSPECT_HEAD_H
 
-#include <stdbool.h>
-
 #include "engine/base/json.h"
 
-/* True if a word names such a folder. */
-bool mr_inspect_is_head(const char *word);
 /* On standard output as text, or into `json` as an object. Errors of mr_classifier_open. */
 int mr_inspect_head(const char *path, yajl_gen json);
 

@@ -16,7 +16,8 @@
 
 enum { MOST_ZEROS = 64 };
 static const int64_t LOOK_NS = 50000000;
-static const char source_list[] = "data.jsonl", callback_id[] = "evaluate-classes";
+static const char source_list[] = "data.jsonl", callback_id[] = "evaluate-classes",
+                  given_id[] = "evaluate-given";
 
 typedef struct mr_tap_type {
     mr_stage_type type; /* first: the type that the engine uses */
@@ -83,6 +84,16 @@ static void take_classes(void *context, const char *source, const mr_frame *fram
     pthread_mutex_lock(&extraction->lock);
     if (result && find_file(extraction, frame, &file))
         note_failure(extraction, extraction->take_classes(extraction->user, file, result->classes, result->count));
+    pthread_mutex_unlock(&extraction->lock);
+}
+
+static void take_given(void *context, const char *source, const mr_frame *frame) {
+    mr_extraction *extraction = context;
+    size_t file;
+    (void)source;
+    pthread_mutex_lock(&extraction->lock);
+    if (find_file(extraction, frame, &file))
+        note_failure(extraction, extraction->take_given(extraction->user, file, frame));
     pthread_mutex_unlock(&extraction->lock);
 }
 
@@ -267,6 +278,25 @@ static void mark_before(const mr_plan_view *plan, int to, bool *before) {
         }
 }
 
+/* Copies that the planner has put in are passed over. */
+const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port) {
+    const mr_plan_view *plan = extraction->plan;
+    const mr_view_stage *found;
+    do {
+        found = NULL;
+        for (size_t l = 0; l < plan->link_count; l++) {
+            if (&plan->stages[plan->links[l].to] != stage)
+                continue;
+            if (found)
+                return NULL;
+            found = &plan->stages[plan->links[l].from];
+            *port = plan->links[l].from_port;
+        }
+        stage = found;
+    } while (found && found->role != MR_VIEW_STAGE && found->role != MR_VIEW_SOURCE);
+    return found;
+}
+
 static int name_stages(mr_extraction *extraction) {
     const mr_plan_view *plan = extraction->plan;
     bool *before = calloc(plan->stage_count, sizeof *before);
@@ -376,15 +406,18 @@ static int write_list(mr_extraction *extraction, const mr_extraction_job *job, c
     return status;
 }
 
-static int quote_into(const char *text, char *quoted, size_t room) {
+/* {"KEY":"TEXT"}, or without a key "TEXT". */
+static int quote_into(const char *key, const char *text, char *quoted, size_t room) {
     yajl_gen json = mr_json_create(false);
     const unsigned char *made;
     size_t bytes;
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "uri", text);
-    yajl_gen_map_close(json);
+    if (key)
+        mr_json_open_map(json, NULL);
+    mr_json_text(json, key, text);
+    if (key)
+        yajl_gen_map_close(json);
     yajl_gen_get_buf(json, &made, &bytes);
     int status = bytes < room ? MR_OK : mr_fail(MR_ERROR_DATA, "%s: the path is too long", text);
     if (!status)
@@ -406,12 +439,31 @@ static int set_classes(mr_settings *to, const mr_extraction *extraction) {
     return status ? status : mr_settings_set(to, text, "stages.", callback_id, "");
 }
 
+/* A callback behind the stage before the one whose frames are taken. */
+static int set_given(mr_settings *to, const mr_extraction *extraction) {
+    char text[256];
+    int port = 0;
+    const mr_view_stage *before = mr_extraction_before(extraction, extraction->given_to, &port);
+    if (!before)
+        return mr_fail(MR_ERROR_CONFIG, "%s has several inputs", extraction->given_to->id);
+    const bool one = before->output_count < 2;
+    snprintf(text, sizeof text, "{type: callback, input: \"%s%s%s\"}", before->id, one ? "" : ".",
+             one ? "" : before->type->outputs[port].name);
+    return mr_settings_set(to, text, "stages.", given_id, "");
+}
+
+static int set_head(mr_settings *to, const mr_extraction *extraction) {
+    char path[2 * MR_ASIDE];
+    int status = quote_into(NULL, extraction->head, path, sizeof path);
+    return status ? status : mr_settings_set(to, path, "stages.", extraction->classify->id, ".head");
+}
+
 static int make_settings(mr_settings *to, const mr_extraction *extraction, const char *list) {
     const mr_plan_view *plan = extraction->plan;
     char source[2 * MR_ASIDE];
-    int status = mr_settings_init(to, extraction->overrides, plan->stage_count + 8);
+    int status = mr_settings_init(to, extraction->overrides, plan->stage_count + 10);
     if (!status)
-        status = quote_into(list, source, sizeof source);
+        status = quote_into("uri", list, source, sizeof source);
     if (!status)
         status = mr_settings_set(to, source, "sources.", extraction->source->written, "");
     if (!status && plan->plugins)
@@ -419,6 +471,10 @@ static int make_settings(mr_settings *to, const mr_extraction *extraction, const
     for (size_t v = 0; v < plan->stage_count && !status; v++)
         if (plan->stages[v].role == MR_VIEW_STAGE && strcmp(plan->stages[v].when_full, "block") != 0)
             status = mr_settings_set(to, "block", "stages.", plan->stages[v].id, ".queue.when_full");
+    if (!status && extraction->head && extraction->take_classes)
+        status = set_head(to, extraction);
+    if (!status && extraction->take_given)
+        status = set_given(to, extraction);
     if (!status && extraction->take_classes)
         return set_classes(to, extraction);
     /* A tap reads memory of the host. */
@@ -482,6 +538,8 @@ static int run_pipeline(mr_extraction *extraction) {
     int status = MR_OK;
     if (extraction->take_classes)
         status = mr_pipeline_subscribe(extraction->pipeline, callback_id, take_classes, extraction);
+    if (!status && extraction->take_given)
+        status = mr_pipeline_subscribe(extraction->pipeline, given_id, take_given, extraction);
     if (!status)
         status = mr_pipeline_start(extraction->pipeline);
     if (!status)
@@ -514,6 +572,8 @@ int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, b
     extraction->index = &index;
     extraction->take_vector = job->take_vector;
     extraction->take_classes = job->take_classes;
+    extraction->take_given = job->take_given;
+    extraction->given_to = job->given_to;
     extraction->user = job->user;
     extraction->status = MR_OK;
     int status = mr_aside_make(&extraction->aside, NULL);

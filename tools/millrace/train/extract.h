@@ -21,6 +21,8 @@ enum { MR_DIGEST_TEXT = 65, MR_STAGES_TEXT = 512 };
 /* Takes the vector, or the classes, of one file. Another answer than MR_OK, with mr_message, ends the run. */
 typedef int mr_take_vector(void *user, size_t file, const float *vector, size_t length);
 typedef int mr_take_classes(void *user, size_t file, const mr_class *classes, size_t count);
+/* Takes the frame of one file that a stage is given, in memory of the host. */
+typedef int mr_take_given(void *user, size_t file, const mr_frame *frame);
 
 typedef struct mr_extraction {
     /* set by the caller */
@@ -29,6 +31,7 @@ typedef struct mr_extraction {
     const mr_overrides *overrides;
     const char *stage; /* id of the classify stage; NULL: the only one */
     bool show;         /* progress, on a terminal */
+    const char *head;  /* that classify takes in place of its own; NULL: its own */
     int least_side;    /* vectors of pictures that are smaller on a side, in pixels, are zeros; 0: none are */
     /* set by mr_extraction_prepare */
     const mr_plan_view *plan; /* as it is written */
@@ -47,6 +50,8 @@ typedef struct mr_extraction {
     struct mr_file_index *index;
     mr_take_vector *take_vector;
     mr_take_classes *take_classes;
+    mr_take_given *take_given;
+    const mr_view_stage *given_to;
     void *user;
     mr_pipeline *pipeline;
     int status; /* of a take that failed, with its message */
@@ -66,8 +71,13 @@ typedef struct mr_extraction_job {
     const char *const *files;
     mr_take_vector *take_vector;
     mr_take_classes *take_classes;
+    mr_take_given *take_given;     /* NULL: none; beside take_classes */
+    const mr_view_stage *given_to; /* the stage of that, which has one input */
     void *user;
 } mr_extraction_job;
+/* The stage or source whose frames that stage is given; NULL if there are several, or none. *port: of its outputs. */
+const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port);
+
 int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
 void mr_extraction_fini(mr_extraction *extraction);
 

@@ -80,6 +80,10 @@ void mr_training_tell(const mr_training *t, FILE *stream) {
         mr_print(stream, "  test       no pictures are for testing, so nothing is known of its accuracy\n");
     }
     mr_print(stream, "  written    %s\n", t->params->head);
+    if (t->params->onnx) {
+        mr_print(stream, "             ");
+        mr_exporting_tell(&t->exporting, stream);
+    }
 }
 
 /* ---- as JSON ----------------------------------------------------------------------------------------------------- */
@@ -166,6 +170,8 @@ int mr_training_put(const mr_training *t, FILE *stream) {
         yajl_gen_null(json);
     }
     mr_json_text(json, "head", t->params->head);
+    if (t->params->onnx)
+        mr_exporting_put(&t->exporting, "onnx", json);
     yajl_gen_map_close(json);
     return mr_json_finish(json, stream);
 }

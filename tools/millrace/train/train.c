@@ -33,6 +33,7 @@ enum {
     RESUME,
     CACHE,
     SKIP_NEAR,
+    EXPORT,
     JSON
 };
 
@@ -53,6 +54,7 @@ static const struct option options[] = {
     {"resume", no_argument, NULL, RESUME},
     {"cache", required_argument, NULL, CACHE},
     {"no-look-alikes", no_argument, NULL, SKIP_NEAR},
+    {"export", required_argument, NULL, EXPORT},
     {"set", required_argument, NULL, MR_OVERRIDE_SET},
     MR_USAGE_PLUGINS,
     {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
@@ -69,8 +71,8 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml --data FOLDER|LIST --output HEAD [--model KIND] [--penalty C,...]\n"
                 "                      [--class-weights none|balanced] [--hidden N,...] [--neighbors K] [--doubles]\n"
                 "                      [--seed N] [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
-                "                      [--resume] [--cache FOLDER] [--no-look-alikes] [--set KEY=VALUE]...\n"
-                "                      [--plugin FILE]... [--no-plugins] [--json]",
+                "                      [--resume] [--cache FOLDER] [--no-look-alikes] [--export onnx]\n"
+                "                      [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Trains a classifier on pictures of your own. The pipeline makes the vectors, with the stages before its\n"
         "`classify` as they are, so that what is trained on is what it sees in service; `classify` itself need not\n"
@@ -96,6 +98,8 @@ static const mr_usage usage = {
         "  --resume           continues a fit that was interrupted or killed\n"
         "  --cache FOLDER     where vectors are kept; by default $XDG_CACHE_HOME/millrace/features\n"
         "  --no-look-alikes   does not look for pictures that look alike in different parts\n"
+        "  --export onnx      also writes model.onnx into HEAD, for other programs, as `millrace export` does; it is\n"
+        "                     compared with classify on 64 pictures of the test part\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n" MR_USAGE_PLUGINS_HELP
         "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
         "  --json             one JSON object with all that is printed, and all files that are left out\n\n"
@@ -163,6 +167,13 @@ static int take_weights(mr_fit_params *fit) {
     return 0;
 }
 
+static int take_export(mr_training_params *to) {
+    if (strcmp(optarg, "onnx") != 0)
+        return mr_usage_error(&usage, "--export takes onnx, not \"%s\"", optarg);
+    to->onnx = true;
+    return 0;
+}
+
 static int take_model(mr_fit_params *fit) {
     return mr_classifier_kind_find(optarg, &fit->kind) ? mr_usage_error(&usage, "--model: %s", mr_message()) : 0;
 }
@@ -217,6 +228,8 @@ static int take_option(void *given, int option) {
     case CACHE:
         params->cache = optarg;
         return 0;
+    case EXPORT:
+        return take_export(params);
     case DOUBLES:
         params->fit.doubles = true;
         return 0;

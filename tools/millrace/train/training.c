@@ -212,6 +212,51 @@ static int save(const mr_training *t) {
     return status;
 }
 
+/* ---- the head for others ----------------------------------------------------------------------------------------- */
+
+/* Pictures to compare with: of the test part, or, if it has none, all. */
+static int list_files(const mr_training *t, const char ***files, size_t *count) {
+    *count = 0;
+    *files = calloc(t->rows.rows + 1, sizeof **files);
+    if (!*files)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the files");
+    for (size_t i = 0; i < t->rows.rows; i++)
+        if (!t->has_test || t->parts[i] == MR_ROW_TEST)
+            (*files)[(*count)++] = t->set.list->files[t->features.row[i]].path;
+    return MR_OK;
+}
+
+/* As it was saved: then it has its card. */
+static int export_head(mr_training *t, const char *head) {
+    const char **files = NULL;
+    mr_classifier *saved;
+    size_t count;
+    int status = mr_classifier_open(&saved, head);
+    if (!status)
+        status = list_files(t, &files, &count);
+    if (!status) {
+        snprintf(t->model, sizeof t->model, "%s/model.onnx", t->params->head);
+        t->extraction.head = head;
+        t->exporting = (mr_exporting){.output = t->model, .classifier = saved, .extraction = &t->extraction,
+                                      .file_count = count, .files = files};
+        status = mr_export(&t->exporting, &t->told);
+        t->extraction.head = NULL;
+        t->exporting.files = NULL;
+        t->exporting.classifier = NULL;
+    }
+    free(files);
+    mr_classifier_destroy(&saved);
+    return status;
+}
+
+static int export(mr_training *t) {
+    char *head = realpath(t->params->head, NULL), why[512];
+    int status = head ? export_head(t, head) : mr_file_fail("look at", t->params->head);
+    free(head);
+    snprintf(why, sizeof why, "%s", mr_message());
+    return status ? mr_fail(status, "the head is in %s, but not model.onnx: %s", t->params->head, why) : MR_OK;
+}
+
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 static int open_set(mr_training *t) {
@@ -244,7 +289,9 @@ static int work(mr_training *t) {
         status = judge_test(t);
     if (!status && mr_stop_asked())
         status = mr_fail(MR_ERROR_CANCELLED, "interrupted");
-    return status ? status : save(t);
+    if (!status)
+        status = save(t);
+    return status || !params->onnx ? status : export(t);
 }
 
 static void fini(mr_training *t) {

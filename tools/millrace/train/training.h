@@ -2,6 +2,7 @@
 #ifndef MILLRACE_TOOLS_TRAIN_TRAINING_H
 #define MILLRACE_TOOLS_TRAIN_TRAINING_H
 
+#include "tools/millrace/train/exporting.h"
 #include "tools/millrace/train/features.h"
 #include "tools/millrace/train/judge.h"
 #include "tools/millrace/train/near.h"
@@ -14,6 +15,7 @@ typedef struct mr_training_params {
     uint64_t seed;
     mr_split_shares shares;
     bool skip_near, json;
+    bool onnx; /* the head as model.onnx, too */
 } mr_training_params;
 
 /* A training while it goes on, and all that its report tells. */
@@ -39,6 +41,8 @@ typedef struct mr_training {
     mr_judged judged;
     mr_judgement judgement;
     bool has_test, told, shown;
+    mr_exporting exporting; /* with onnx, once the head is there */
+    char model[MR_CACHE_PATH]; /* HEAD/model.onnx */
 } mr_training;
 
 /* Returns an exit code; errors are printed. */

@@ -1,0 +1,193 @@
+/* millrace export: a classifier as an ONNX file, for other programs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/file.h"
+#include "engine/base/print.h"
+#include "millrace/describe.h"
+#include "tools/millrace/cli/card.h"
+#include "tools/millrace/cli/verbs.h"
+#include "tools/millrace/run/progress.h"
+#include "tools/millrace/train/exporting.h"
+#include "tools/millrace/train/set.h"
+#include "tools/millrace/train/stop.h"
+
+enum { OUTPUT = 256, DATA, STAGE, JSON };
+
+static const struct option options[] = {
+    {"output", required_argument, NULL, OUTPUT},
+    {"data", required_argument, NULL, DATA},
+    {"stage", required_argument, NULL, STAGE},
+    {"set", required_argument, NULL, MR_OVERRIDE_SET},
+    MR_USAGE_PLUGINS,
+    {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
+    {"json", no_argument, NULL, JSON},
+    MR_USAGE_COMMON,
+};
+
+static const char *const examples[] = {"pipelines/digits.yaml --data build/digits --output digits.onnx",
+                                       "build/head --output head.onnx", NULL};
+
+static const mr_usage usage = {
+    .verb = "export",
+    .synopsis = "PIPELINE.yaml|HEAD --output FILE.onnx [--data FOLDER|LIST] [--stage ID]\n"
+                "                       [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins] [--json]",
+    .help =
+        "Writes a trained classifier as one ONNX file, which any program with an ONNX runtime can use. Of a pipeline\n"
+        "it is that of its `classify`; if `features` or `infer` comes right before it, the file holds that network,\n"
+        "too, and takes its input. Else, and of a head's folder, it takes vectors.\n"
+        "Outputs are `scores` and `class`; metadata have the labels, the stages, and how pictures are prepared.\n\n"
+        "The file is run with ONNX Runtime and compared with classify before it is there: on 64 pictures of --data,\n"
+        "as the pipeline sees them; of a folder alone on vectors that are drawn. No score may differ by more than\n"
+        "0.0001, or no file is written.\n\n"
+        "  --output FILE.onnx the file; one that is there is replaced\n"
+        "  --data PATH        pictures to compare on, as `millrace train` takes them; a pipeline needs them\n"
+        "  --stage ID         the stage of type classify, if there are several\n"
+        "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n" MR_USAGE_PLUGINS_HELP
+        "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
+        "  --json             one JSON object\n",
+    .options = options,
+    .examples = examples,
+};
+
+typedef struct arguments {
+    mr_overrides overrides;
+    const char *from, *data, *stage, *output;
+    bool json;
+} arguments;
+
+static int take_option(void *given, int option) {
+    arguments *to = given;
+    int code = 0;
+    if (mr_overrides_take(&to->overrides, &usage, option, &code))
+        return code;
+    switch (option) {
+    case OUTPUT:
+        to->output = optarg;
+        return 0;
+    case DATA:
+        to->data = optarg;
+        return 0;
+    case STAGE:
+        to->stage = optarg;
+        return 0;
+    default:
+        to->json = true;
+        return 0;
+    }
+}
+
+static int report(const arguments *given, const mr_exporting *e) {
+    if (!given->json) {
+        mr_print(stdout, "  written    ");
+        mr_exporting_tell(e, stdout);
+        return MR_OK;
+    }
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_exporting_put(e, NULL, json);
+    return mr_json_finish(json, stdout);
+}
+
+/* Returns an exit code. */
+static int finish(const arguments *given, const mr_exporting *e, int status, bool told) {
+    if (status == MR_ERROR_CANCELLED && mr_stop_asked())
+        return mr_stop_tell("nothing was written");
+    if (!status)
+        status = report(given, e);
+    return !status ? 0 : told ? mr_status_exit_code(status) : mr_command_failed(status);
+}
+
+static int export_head(const arguments *given) {
+    mr_classifier *classifier;
+    bool told = false;
+    int status = mr_classifier_open(&classifier, given->from);
+    mr_exporting e = {.output = given->output, .classifier = classifier};
+    if (!status)
+        status = mr_export(&e, &told);
+    int code = finish(given, &e, status, told);
+    mr_classifier_destroy(&classifier);
+    return code;
+}
+
+/* The files of a data set that are taken. */
+static int list_files(const mr_set *set, const char ***files, size_t *count) {
+    *count = 0;
+    *files = calloc(set->count + 1, sizeof **files);
+    if (!*files)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the files");
+    for (size_t i = 0; i < set->count; i++)
+        if (set->row[i].fate == MR_FATE_TAKEN)
+            (*files)[(*count)++] = set->list->files[i].path;
+    return MR_OK;
+}
+
+static int open_own_head(const mr_extraction *extraction, mr_classifier **classifier) {
+    const mr_view_stage *classify = extraction->classify;
+    const mr_option *option = mr_option_find(classify->type->options, "head");
+    const char *head = option ? mr_option_string(option, classify->options) : NULL;
+    return head ? mr_classifier_open(classifier, head)
+                : mr_fail(MR_ERROR_CONFIG, "%s: %s has no head to export", extraction->plan->file, classify->id);
+}
+
+static int export_own(const arguments *given, mr_extraction *extraction) {
+    mr_set set = {0};
+    mr_classifier *classifier = NULL;
+    const char **files = NULL;
+    bool told = false;
+    mr_exporting e = {.output = given->output, .extraction = extraction};
+    int status = open_own_head(extraction, &classifier);
+    if (!status)
+        status = mr_set_open(&set, &(mr_set_params){.path = given->data, .lonely = true, .stopped = mr_stop_asked});
+    if (!status)
+        status = list_files(&set, &files, &e.file_count);
+    e.classifier = classifier;
+    e.files = files;
+    if (!status)
+        status = mr_export(&e, &told);
+    int code = finish(given, &e, status, told);
+    free(files);
+    mr_set_close(&set);
+    mr_classifier_destroy(&classifier);
+    return code;
+}
+
+static int export_pipeline(const arguments *given) {
+    mr_extraction extraction = {.path = given->from, .overrides = &given->overrides, .stage = given->stage,
+                                .show = mr_progress_suits_terminal()};
+    int code = mr_extraction_prepare(&extraction);
+    if (!code)
+        code = export_own(given, &extraction);
+    mr_extraction_fini(&extraction);
+    return code;
+}
+
+static int check(const arguments *given, bool head) {
+    if (!given->output)
+        return mr_usage_error(&usage, "name the file to write: --output FILE.onnx");
+    if (!head && !given->data)
+        return mr_usage_error(&usage, "name pictures to compare on: --data FOLDER, or a list");
+    if (head && (given->data || given->stage || given->overrides.override_count))
+        return mr_usage_error(&usage, "--data, --stage and --set are for a pipeline; %s is a head", given->from);
+    return 0;
+}
+
+static int run_verb(int argc, char **argv) {
+    arguments given = {0};
+    int code = 0;
+    if (mr_overrides_init(&given.overrides, argc))
+        return mr_command_failed(MR_ERROR_MEMORY);
+    bool goes_on = mr_usage_take(&usage, argc, argv, take_option, &given, &code) &&
+                   (given.from = mr_usage_pipeline(&usage, argc, argv, &code)) != NULL;
+    const bool head = goes_on && mr_card_is_head(given.from);
+    goes_on = goes_on && !(code = check(&given, head));
+    if (goes_on) {
+        mr_stop_begin();
+        code = head ? export_head(&given) : export_pipeline(&given);
+    }
+    mr_overrides_fini(&given.overrides);
+    return !goes_on || code ? code : mr_flush_stdout();
+}
+
+const mr_verb mr_export_verb = {&usage, "write a trained classifier as an ONNX file", run_verb};
