@@ -362,6 +362,28 @@ static void a_live_queue_drops_and_counts(void **state) {
                    check_live);
 }
 
+/* Each frame that is dropped at one input has no partner at the other; what is left is in order. */
+static void check_live_join(const run *result) {
+    assert_int_equal(result->status, MR_OK);
+    assert_int_equal(result->sums->delivered + result->sums->dropped + result->sums->absorbed, 3000);
+    assert_int_equal(result->sums->delivered, collection_count);
+    assert_true(collection_count > 0);
+    expect_order();
+}
+
+/* A producer drops from the queues that the join looks at. */
+static void a_live_join_drops_and_counts(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: live-join\n"
+                   "sources: {a: {type: count, frames: 3000}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                   "  two: {type: note, input: a, device: \"%1$s\"}\n"
+                   "  both: {type: meet, join: {left: one, right: two}, queue: {size: 2, when_full: drop-oldest}}\n"
+                   "  out: {type: collect, input: both}\n",
+                   check_live_join);
+}
+
 /* ---- stopping ---- */
 static int64_t draining_ns(mr_pipeline *pipeline) {
     mr_summary *sums = NULL;
@@ -498,6 +520,7 @@ int main(void) {
         cmocka_unit_test(a_lost_frame_unbalances_the_ledger),
         cmocka_unit_test(device_failures_drop_their_frames_only),
         cmocka_unit_test(a_live_queue_drops_and_counts),
+        cmocka_unit_test(a_live_join_drops_and_counts),
         cmocka_unit_test(stopping_drains_or_drops_and_always_balances),
         cmocka_unit_test(destroying_a_running_pipeline_leaks_nothing),
         cmocka_unit_test(a_call_that_others_overtake_gets_its_buffer),

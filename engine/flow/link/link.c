@@ -54,9 +54,6 @@ static inline void take_item(lane_queue *lane, mr_item *item) {
     lane->frames -= item->kind == MR_ITEM_FRAME;
 }
 
-/* Makes room by the policy's rules in the name of `stage`. True: the new item may be appended (drop-oldest made room);
- * false: the new item itself was turned into a gap, which is to be appended instead. */
-static bool shed(lane_queue *lane, mr_policy policy, const char *stage, mr_item *incoming);
 /* A packet that comes while the lane waits for a key frame: true if it must be dropped. */
 static bool skips(lane_queue *lane, const char *stage, mr_item *incoming);
 
@@ -120,51 +117,61 @@ static bool skips(lane_queue *lane, const char *stage, mr_item *incoming) {
     return true;
 }
 
+/* The first item that may be dropped: a consumer that looks at the head of a lane before it takes it finds it there. */
+static uint32_t first_droppable(const mr_link_params *params) {
+    return params->keeps_head ? 1 : 0;
+}
+
 /* Drops the oldest packet that no other refers to; false if there is none. */
-static bool drop_disposable(lane_queue *lane, const char *stage) {
-    for (uint32_t i = 0; i < lane->count; i++)
+static bool drop_disposable(lane_queue *lane, const mr_link_params *params) {
+    for (uint32_t i = first_droppable(params); i < lane->count; i++)
         if (is_packet(item_at(lane, i)) && item_at(lane, i)->frame->flags & MR_FRAME_DISPOSABLE) {
-            drop_at(lane, i, stage, "queue full");
+            drop_at(lane, i, params->stage, "queue full");
             return true;
         }
     return false;
 }
 
 /* Drops queued packets up to the next key frame behind the first one. */
-static void drop_gop(lane_queue *lane, const char *stage) {
+static void drop_gop(lane_queue *lane, const mr_link_params *params) {
     bool first = true;
-    for (uint32_t i = 0; i < lane->count; i++) {
+    for (uint32_t i = first_droppable(params); i < lane->count; i++) {
         mr_item *item = item_at(lane, i);
         if (!is_packet(item))
             continue;
         if (!first && is_key(item))
             return;
-        drop_at(lane, i, stage, first ? "queue full" : "gop");
+        drop_at(lane, i, params->stage, first ? "queue full" : "gop");
         first = false;
     }
     lane->waits_for_key = true;
 }
 
-static void drop_oldest(lane_queue *lane, const char *stage) {
-    for (uint32_t i = 0; i < lane->count; i++)
+static void drop_oldest(lane_queue *lane, const mr_link_params *params) {
+    for (uint32_t i = first_droppable(params); i < lane->count; i++)
         if (item_at(lane, i)->kind == MR_ITEM_FRAME) {
-            drop_at(lane, i, stage, "queue full");
+            drop_at(lane, i, params->stage, "queue full");
             return;
         }
 }
 
-static bool shed(lane_queue *lane, mr_policy policy, const char *stage, mr_item *incoming) {
-    bool packet = is_packet(incoming);
-    if (policy == MR_POLICY_DROP_NEWEST) {
-        lane->waits_for_key = packet && !(incoming->frame->flags & MR_FRAME_DISPOSABLE);
-        turn_into_gap(incoming, stage, "queue full");
-        return false;
+/* Makes room in a full lane by the policy's rules, or turns the frame that comes into a gap: so, too, if all that the
+ * lane has is a head that stays. What `incoming` is then is to be appended. */
+static void shed(lane_queue *lane, const mr_link_params *params, mr_item *incoming) {
+    const bool packet = is_packet(incoming);
+    const uint32_t before = lane->frames;
+    if (params->policy == MR_POLICY_DROP_OLDEST) {
+        if (!packet)
+            drop_oldest(lane, params);
+        else if (!drop_disposable(lane, params))
+            drop_gop(lane, params);
+        if (lane->frames < before) {
+            skips(lane, params->stage, incoming);
+            return;
+        }
     }
-    if (!packet)
-        drop_oldest(lane, stage);
-    else if (!drop_disposable(lane, stage))
-        drop_gop(lane, stage);
-    return !skips(lane, stage, incoming);
+    lane->waits_for_key = packet && !(incoming->frame->flags & MR_FRAME_DISPOSABLE);
+    turn_into_gap(incoming, params->stage, "queue full");
 }
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
@@ -322,7 +329,7 @@ static bool admit(mr_link *link, lane_queue *lane, mr_item *item, mr_task *produ
         add_waiter(lane, producer);
         return false;
     }
-    shed(lane, link->params.policy, link->params.stage, item);
+    shed(lane, &link->params, item);
     return true;
 }
 

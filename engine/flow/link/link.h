@@ -45,6 +45,7 @@ typedef struct mr_link_params {
     int capacity;             /* frames a lane */
     int refill;               /* waiting producers are woken if no more frames than this are left in a lane */
     mr_policy policy;
+    bool keeps_head;          /* the consumer uses mr_link_head: the first item of a lane is not dropped */
     const char *stage;        /* id of the consumer, in whose name frames are dropped */
     void (*wake)(void *context); /* called if the consumer has new items */
     bool wake_always;         /* for each item; else only if the link was empty, which is enough for one entry */
@@ -83,7 +84,8 @@ size_t mr_link_pop(mr_link *link, mr_item *items, size_t count);
  * whose frames stay come last next time. Lanes are tried once, so there may be more to take. */
 typedef bool mr_link_claim(void *context, uint32_t source);
 size_t mr_link_pop_claimed(mr_link *link, mr_item *items, size_t count, mr_link_claim *claim, void *context);
-/* Copies the first item of one source's lane; false if it is empty. Only the consumer takes items, so it stays. */
+/* Copies the first item of one source's lane, without a reference of its own; false if it is empty. Of a link with
+ * keeps_head it stays until the consumer takes it, unless it is an `away` mark, which the next item replaces. */
 bool mr_link_head(mr_link *link, uint32_t source, mr_item *item);
 /* Takes the first item of one source's lane, which must not be empty. */
 void mr_link_take(mr_link *link, uint32_t source, mr_item *item);

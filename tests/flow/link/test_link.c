@@ -32,17 +32,21 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static mr_link *make_link(int capacity, mr_policy policy) {
+static mr_link *make_link_of(int capacity, mr_policy policy, bool keeps_head) {
     static const uint32_t sources[] = {0, 1};
     mr_link *link = NULL;
     const mr_link_params params = {
-        .source_count = 2, .sources = sources, .lane_count = 2, .capacity = capacity,
-        .refill = capacity / 2, .policy = policy, .stage = "consumer", .wake = count_wake,
+        .source_count = 2, .sources = sources, .lane_count = 2, .capacity = capacity, .refill = capacity / 2,
+        .policy = policy, .keeps_head = keeps_head, .stage = "consumer", .wake = count_wake,
     };
     assert_int_equal(mr_link_create(&link, &params), MR_OK);
     mr_link_expect(link, 0);
     mr_link_expect(link, 1);
     return link;
+}
+
+static mr_link *make_link(int capacity, mr_policy policy) {
+    return make_link_of(capacity, policy, false);
 }
 
 static mr_item frame_item(uint32_t source, uint64_t seq, mr_payload payload, uint32_t flags) {
@@ -248,6 +252,40 @@ static void without_disposable_packets_all_go_up_to_the_next_key(void **state) {
     mr_link_destroy(&link);
 }
 
+/* The consumer may be looking at it. If it is alone, the frame that comes is the oldest that can go. */
+static void the_head_stays_if_the_consumer_looks_at_it(void **state) {
+    (void)state;
+    for (int capacity = 1; capacity <= 2; capacity++) {
+        mr_link *link = make_link_of(capacity, MR_POLICY_DROP_OLDEST, true);
+        mr_item head;
+        assert_true(push(link, 0, 0));
+        assert_true(mr_link_head(link, 0, &head));
+        for (uint64_t seq = 1; seq < 5; seq++)
+            assert_true(push(link, 0, seq));
+        assert_int_equal(mr_link_most_frames(link), capacity);
+        expect_item(link, MR_ITEM_FRAME, 0, 0);
+        for (uint64_t seq = 1; seq < 4; seq++)
+            expect_item(link, MR_ITEM_GAP, 0, seq);
+        expect_item(link, capacity == 1 ? MR_ITEM_GAP : MR_ITEM_FRAME, 0, 4);
+        mr_link_destroy(&link);
+    }
+}
+
+static void packets_behind_the_head_go_up_to_the_next_key(void **state) {
+    (void)state;
+    mr_link *link = make_link_of(2, MR_POLICY_DROP_OLDEST, true);
+    push_packet(link, 0, MR_FRAME_KEY);
+    push_packet(link, 1, 0);
+    push_packet(link, 2, 0);
+    push_packet(link, 3, 0);
+    push_packet(link, 4, MR_FRAME_KEY);
+    expect_item(link, MR_ITEM_FRAME, 0, 0);
+    for (uint64_t seq = 1; seq < 4; seq++)
+        expect_item(link, MR_ITEM_GAP, 0, seq);
+    expect_item(link, MR_ITEM_FRAME, 0, 4);
+    mr_link_destroy(&link);
+}
+
 /* A mark that a source pauses is dropped as soon as anything follows it in its lane. */
 static void what_comes_ends_an_absence(void **state) {
     (void)state;
@@ -281,6 +319,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(drop_newest_keeps_what_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(disposable_packets_go_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_disposable_packets_all_go_up_to_the_next_key, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_head_stays_if_the_consumer_looks_at_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(packets_behind_the_head_go_up_to_the_next_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_comes_ends_an_absence, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
