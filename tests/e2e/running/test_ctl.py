@@ -1,4 +1,5 @@
 """`millrace ctl`: a run is asked what it does, and changed while it runs, through its control socket."""
+import fcntl
 import json
 import os
 import pathlib
@@ -154,6 +155,30 @@ class Control(harness.Controlled):
         self.ctl("--control", path, "drain")
         self.end_of(child)
         self.assertEqual(list(path.parent.iterdir()), [])
+
+    def test_a_run_that_begins_is_not_taken_for_a_dead_one(self):
+        """Its socket is there before it listens; until it does, it holds the lock of the folder."""
+        folder = self.runtime / "millrace"
+        folder.mkdir(mode=0o700)
+        path, lock = folder / "4711.sock", os.open(folder, os.O_RDONLY)
+        self.addCleanup(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with socket.socket(socket.AF_UNIX) as begins:
+            begins.bind(str(path))
+            child = harness.start([MILLRACE, "ctl", "status"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env={**os.environ, **self.environment})
+            self.addCleanup(child.wait)
+            self.addCleanup(child.kill)
+            waits = f"{child.pid} "
+            self.wait_until(lambda: child.poll() is not None or any(
+                "->" in line and waits in line for line in pathlib.Path("/proc/locks").read_text().splitlines()))
+            self.assertIsNone(child.poll())
+            self.assertTrue(path.exists())
+            begins.listen()
+            begins.settimeout(TIMEOUT)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            begins.accept()[0].close()
+        self.assertTrue(path.exists())
 
     def test_nobody_else_may_enter(self):
         path = self.folder / "own" / "control"

@@ -111,7 +111,8 @@ static int open_at(const char *path) {
     int status = open_folder(path, &folder);
     if (status)
         return status;
-    /* The lock keeps two runs that begin at once from taking each other's socket for a dead one. */
+    /* The lock keeps others, runs that begin at once and `millrace ctl`, from taking this socket for a dead one before
+     * it listens. */
     if (flock(folder, LOCK_EX))
         status = mr_fail(MR_ERROR_IO, "cannot lock the folder of %s: %s", path, strerror(errno));
     if (!status)

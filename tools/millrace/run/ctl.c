@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <yajl/yajl_tree.h>
@@ -130,8 +131,21 @@ static void read_words(long long pid, char *text, size_t bytes) {
     memmove(text, text + name, length + 1 - name);
 }
 
-/* Checks if a run listens there, and removes the socket of a dead one. */
-static void look_at(search *s, const char *folder, const char *name) {
+/* Connects to a run, or removes the socket of a dead one. A run that begins holds the lock of the folder until it
+ * listens: only with the lock is a socket that refuses known to be dead. */
+static int connect_or_remove(int folder, const char *path, int *fd) {
+    int status = mr_control_connect(path, fd);
+    if (status != MR_ERROR_UNAVAILABLE || flock(folder, LOCK_EX))
+        return status;
+    status = mr_control_connect(path, fd);
+    if (status == MR_ERROR_UNAVAILABLE)
+        unlink(path);
+    flock(folder, LOCK_UN);
+    return status;
+}
+
+/* `list` is the open folder. */
+static void look_at(search *s, DIR *list, const char *folder, const char *name) {
     char path[MR_CONTROL_PATH];
     long long pid;
     int fd;
@@ -142,10 +156,7 @@ static void look_at(search *s, const char *folder, const char *name) {
     snprintf(number, sizeof number, "%.*s", (int)digits, name);
     if (!mr_parse_integer(number, 1, INT_MAX, &pid) || mr_control_name(folder, (pid_t)pid, path))
         return;
-    int status = mr_control_connect(path, &fd);
-    if (status == MR_ERROR_UNAVAILABLE)
-        unlink(path);
-    if (status)
+    if (connect_or_remove(dirfd(list), path, &fd))
         return;
     size_t length = strlen(s->lines);
     read_words(pid, words, sizeof words);
@@ -165,7 +176,7 @@ static int find_only(int *fd, char **lines) {
     search s = {0};
     DIR *list = opendir(folder);
     for (const struct dirent *entry; list && (entry = readdir(list));)
-        look_at(&s, folder, entry->d_name);
+        look_at(&s, list, folder, entry->d_name);
     if (list)
         closedir(list);
     if (s.count == 1) {
