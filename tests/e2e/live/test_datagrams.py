@@ -86,14 +86,14 @@ class Datagrams(Live):
         head = "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
         cases = {"text": ("hello\n", "is not a session description, or has no video"),
                  "nothing": (head, "is not a session description, or has no video"),
-                 "sound": (head + "m=audio 45678 RTP/AVP 0\n", "is not a session description, or has no video"),
-                 "codec": (head + "m=video 45680 RTP/AVP 96\na=rtpmap:96 NOSUCH/90000\n",
+                 "sound": (head + f"m=audio {pair()} RTP/AVP 0\n", "is not a session description, or has no video"),
+                 "codec": (head + f"m=video {pair()} RTP/AVP 96\na=rtpmap:96 NOSUCH/90000\n",
                            "of a format that is not read"),
                  "zero": (head + "m=video 0 RTP/AVP 96\na=rtpmap:96 H264/90000\n", "0 is not a port"),
                  "port": (head + "m=video 99999 RTP/AVP 96\na=rtpmap:96 H264/90000\n", "99999 is not a port")}
         for name, (text, _) in cases.items():
             (self.folder / f"{name}.sdp").write_text(text)
-        noise = streams.port()
+        noise = pair()
         slow = "reconnect: {first: 50ms, most: 100s}"
         child = self.begin({**{name: f"uri: {name}.sdp, {slow}" for name in cases},
                             "noise": f"uri: 'udp://127.0.0.1:{noise}', {slow}"})
