@@ -80,11 +80,17 @@ int64_t mr_executor_now_ns(const mr_executor *executor) {
     return mr_clock_now_ns(mr_executor_clock(executor));
 }
 
+/* Idle workers that have been woken and have not come yet. With the lock. */
+static int count_woken(const mr_executor *executor) {
+    return executor->waking + (executor->in_epoll && executor->eventfd_set) +
+           (executor->polling && executor->stop_poll);
+}
+
 bool mr_executor_is_busy(mr_executor *executor) {
     pthread_mutex_lock(&executor->lock);
-    const bool idle = executor->idle > executor->waking || executor->in_epoll || executor->polling;
+    const bool busy = executor->idle + executor->in_epoll + executor->polling <= count_woken(executor);
     pthread_mutex_unlock(&executor->lock);
-    return !idle;
+    return busy;
 }
 
 int mr_executor_worker_here(void) {
@@ -116,11 +122,9 @@ static wakeup choose_epoll(mr_executor *executor) {
 
 /* For a worker that takes a queued task, unless as many workers are being woken as tasks are queued. With the lock. */
 static wakeup choose_worker(mr_executor *executor) {
-    const bool stopped = executor->polling && executor->stop_poll;
-    const int coming = executor->waking + (executor->in_epoll && executor->eventfd_set) + stopped;
-    if ((size_t)coming >= executor->queued)
+    if ((size_t)count_woken(executor) >= executor->queued)
         return WAKE_NONE;
-    if (executor->polling && !stopped)
+    if (executor->polling && !executor->stop_poll)
         return WAKE_POLLER;
     const wakeup chosen = choose_idle(executor);
     return chosen == WAKE_NONE ? choose_epoll(executor) : chosen;

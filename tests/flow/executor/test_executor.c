@@ -447,6 +447,34 @@ static void it_is_busy_while_every_worker_runs_a_task(void **state) {
     mr_executor_destroy(&executor);
 }
 
+/* The one worker waits in epoll; once it is woken it is not free for others, though it has not come yet. */
+static void a_worker_that_is_woken_is_not_idle(void **state) {
+    (void)state;
+    int pipes[2];
+    assert_int_equal(pipe(pipes), 0);
+    mr_executor *executor = make(1, 0);
+    listener ear = {.fd = pipes[0]};
+    mr_task_init(&ear.task, executor, listen_on, &ear);
+    assert_int_equal(mr_task_watch(&ear.task, pipes[0]), MR_OK);
+    for (int turn = 0; turn < 200; turn++) {
+        holder of = {0};
+        mr_task_init(&of.task, executor, hold, &of);
+        assert_true(becomes(executor, false));
+        mr_task_wake(&of.task);
+        while (!atomic_load(&of.runs))
+            assert_true(mr_executor_is_busy(executor));
+        atomic_store(&of.released, true);
+        assert_true(becomes(executor, false));
+        mr_task_fini(&of.task);
+    }
+    mr_task_unwatch(&ear.task);
+    mr_executor_stop(executor);
+    mr_task_fini(&ear.task);
+    mr_executor_destroy(&executor);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 int main(void) {
     static bool worker = false, thread = true;
     static bool *states[] = {&worker, &thread};
@@ -454,6 +482,7 @@ int main(void) {
         cmocka_unit_test_prestate(no_wake_is_lost, states[0]),
         cmocka_unit_test_prestate(no_wake_is_lost, states[1]),
         cmocka_unit_test(it_is_busy_while_every_worker_runs_a_task),
+        cmocka_unit_test(a_worker_that_is_woken_is_not_idle),
         cmocka_unit_test(timers_ring_in_simulated_time_exactly),
         cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[0]),
         cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[1]),
