@@ -36,16 +36,8 @@ static int enqueue_triad(mr_operation_call *call, size_t set) {
     return mr_triad_enqueue(call->stream, &work);
 }
 
-/* Every byte is read and written. */
 static int open_copy(mr_operation_call *call) {
-    mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_NONE);
-    mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_BYTES);
-    call->bytes = 2.0 * ARRAY;
-    return MR_OK;
-}
-
-static int enqueue_copy(mr_operation_call *call, size_t set) {
-    return mr_stream_copy(call->stream, mr_operation_at(call, set, 0), mr_operation_at(call, set, 1), ARRAY);
+    return mr_operation_open_copy(call, ARRAY, ARRAY, MR_NOISE_BYTES);
 }
 
 /* A square product of `side`: each result is a sum of `side` products, so 2 side^3; the two factors are read, and the
@@ -99,21 +91,6 @@ static int enqueue_products(mr_operation_call *call, size_t set) {
     return mr_products_enqueue(call->stream, &work);
 }
 
-/* Each byte crosses the link once. */
-static int open_upload(mr_operation_call *call) {
-    mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_NONE);
-    mr_operation_region(call, MR_MEMORY_PINNED, ARRAY, MR_NOISE_BYTES);
-    call->bytes = ARRAY;
-    return MR_OK;
-}
-
-static int open_download(mr_operation_call *call) {
-    mr_operation_region(call, MR_MEMORY_PINNED, ARRAY, MR_NOISE_NONE);
-    mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_BYTES);
-    call->bytes = ARRAY;
-    return MR_OK;
-}
-
 static int open_launch(mr_operation_call *call) {
     (void)call;
     return MR_OK;
@@ -130,15 +107,15 @@ const mr_operation_type mr_operation_ceilings[] = {
     {.name = "triad", .function = "mr_triad_enqueue", .works_on = "a = b + 3 c, 64 MiB each", .here = MR_HERE_ALL,
      .open = open_triad, .enqueue = enqueue_triad},
     {.name = "copy", .function = "mr_stream_copy", .works_on = "64 MiB within the device", .here = MR_HERE_ALL,
-     .open = open_copy, .enqueue = enqueue_copy},
+     .open = open_copy, .enqueue = mr_operation_enqueue_copy},
     {.name = "gemm", .function = "mr_linear_enqueue", .works_on = "f32 1024x1024x1024; on a GPU 8192x8192x8192",
      .here = MR_HERE_ALL, .open = open_gemm, .enqueue = enqueue_gemm},
     {.name = "products", .function = "mr_products_enqueue", .works_on = "16-bit integers in registers",
      .here = MR_HERE_ALL, .integers = true, .open = open_products, .enqueue = enqueue_products},
     {.name = "upload", .function = "mr_stream_copy", .works_on = "64 MiB from pinned memory", .path = MR_PATH_UPLOAD,
-     .here = MR_HERE_CARDS, .open = open_upload, .enqueue = enqueue_copy},
+     .here = MR_HERE_CARDS, .open = open_copy, .enqueue = mr_operation_enqueue_copy},
     {.name = "download", .function = "mr_stream_copy", .works_on = "64 MiB to pinned memory",
-     .path = MR_PATH_DOWNLOAD, .here = MR_HERE_CARDS, .open = open_download, .enqueue = enqueue_copy},
+     .path = MR_PATH_DOWNLOAD, .here = MR_HERE_CARDS, .open = open_copy, .enqueue = mr_operation_enqueue_copy},
     {.name = "launch", .function = "mr_nothing_enqueue", .works_on = "nothing", .here = MR_HERE_ALL,
      .open = open_launch, .enqueue = enqueue_launch},
     {0},

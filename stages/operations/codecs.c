@@ -190,7 +190,7 @@ static int enqueue_decoder(mr_operation_call *call, size_t set) {
 /* Those of a GPU have units of their own, which its memory and its kernels are no ceilings for. */
 #define CODEC(label, to_do, number, open_function, enqueue_function)                                                   \
     {                                                                                                                  \
-        .name = label, .function = to_do, .works_on = "I420 640x360, 8 pictures",                         \
+        .name = label, .function = to_do, .works_on = "I420 640x360, 8 pictures",                                      \
         .group = MR_OPERATION_CODEC, .here = MR_HERE_CPU, .shape = &codecs[number], .open = open_function,             \
         .enqueue = enqueue_function, .close = close_codec                                                              \
     }

@@ -7,15 +7,23 @@ enum { ROW = 1920, WIDE = 2048, ROWS = 1080 + 540 };
 /* A network's input of 3 x 224 x 224 floats, and results of 32 frames: 1000 floats each. */
 enum { TENSOR = 3 * 224 * 224 * 4, RESULTS = 32 * 1000 * 4 };
 
-/* Padding stays where it is: 1920 bytes of each row cross the link once; within a memory they are read and written. */
-static int open_picture(mr_operation_call *call) {
+int mr_operation_open_copy(mr_operation_call *call, size_t dst_bytes, size_t src_bytes, mr_noise noise) {
     const mr_operation_path path = call->type->path;
-    mr_operation_region(call, path == MR_PATH_DOWNLOAD ? MR_MEMORY_PINNED : MR_MEMORY_DEVICE,
-                        (size_t)ROW * ROWS, MR_NOISE_NONE);
-    mr_operation_region(call, path == MR_PATH_UPLOAD ? MR_MEMORY_PINNED : MR_MEMORY_DEVICE, (size_t)WIDE * ROWS,
-                        MR_NOISE_BYTES);
-    call->bytes = (path == MR_PATH_MEMORY ? 2.0 : 1.0) * ROW * ROWS;
+    mr_operation_region(call, path == MR_PATH_DOWNLOAD ? MR_MEMORY_PINNED : MR_MEMORY_DEVICE, dst_bytes,
+                        MR_NOISE_NONE);
+    mr_operation_region(call, path == MR_PATH_UPLOAD ? MR_MEMORY_PINNED : MR_MEMORY_DEVICE, src_bytes, noise);
+    call->bytes = (path == MR_PATH_MEMORY ? 2.0 : 1.0) * (double)dst_bytes;
     return MR_OK;
+}
+
+int mr_operation_enqueue_copy(mr_operation_call *call, size_t set) {
+    return mr_stream_copy(call->stream, mr_operation_at(call, set, 0), mr_operation_at(call, set, 1),
+                          call->region[0].bytes);
+}
+
+/* Padding stays where it is: 1920 bytes of each row are copied. */
+static int open_picture(mr_operation_call *call) {
+    return mr_operation_open_copy(call, (size_t)ROW * ROWS, (size_t)WIDE * ROWS, MR_NOISE_BYTES);
 }
 
 static int enqueue_picture(mr_operation_call *call, size_t set) {
@@ -24,22 +32,11 @@ static int enqueue_picture(mr_operation_call *call, size_t set) {
 }
 
 static int open_tensor(mr_operation_call *call) {
-    mr_operation_region(call, MR_MEMORY_DEVICE, TENSOR, MR_NOISE_NONE);
-    mr_operation_region(call, MR_MEMORY_PINNED, TENSOR, MR_NOISE_FLOATS);
-    call->bytes = TENSOR;
-    return MR_OK;
+    return mr_operation_open_copy(call, TENSOR, TENSOR, MR_NOISE_FLOATS);
 }
 
 static int open_results(mr_operation_call *call) {
-    mr_operation_region(call, MR_MEMORY_PINNED, RESULTS, MR_NOISE_NONE);
-    mr_operation_region(call, MR_MEMORY_DEVICE, RESULTS, MR_NOISE_FLOATS);
-    call->bytes = RESULTS;
-    return MR_OK;
-}
-
-static int enqueue_dense(mr_operation_call *call, size_t set) {
-    return mr_stream_copy(call->stream, mr_operation_at(call, set, 0), mr_operation_at(call, set, 1),
-                          call->region[0].bytes);
+    return mr_operation_open_copy(call, RESULTS, RESULTS, MR_NOISE_FLOATS);
 }
 
 #define COPY(label, to_do, shape_text, way, kinds, open_function, enqueue_function)                                    \
@@ -56,8 +53,8 @@ const mr_operation_type mr_operation_copies[] = {
     COPY("download-picture", "mr_stream_copy_rows", "NV12 1920x1080 in rows of 2048 bytes, pinned",
          MR_PATH_DOWNLOAD, MR_HERE_CARDS, open_picture, enqueue_picture),
     COPY("upload-tensor", "mr_stream_copy", "f32 3x224x224, pinned", MR_PATH_UPLOAD, MR_HERE_CARDS, open_tensor,
-         enqueue_dense),
+         mr_operation_enqueue_copy),
     COPY("download-results", "mr_stream_copy", "f32 32x1000, pinned", MR_PATH_DOWNLOAD, MR_HERE_CARDS, open_results,
-         enqueue_dense),
+         mr_operation_enqueue_copy),
     {0},
 };

@@ -56,6 +56,13 @@ static inline void *mr_operation_at(const mr_operation_call *call, size_t set, s
     return mr_room_at(&call->room, set, region);
 }
 
+/* Declares a copy along the path of the type, into `dst_bytes` that are all written, from `src_bytes` with that noise,
+ * which may have padding: each byte crosses the link once; within a memory it is read and written. Region 0 is the
+ * destination, 1 the source. */
+int mr_operation_open_copy(mr_operation_call *call, size_t dst_bytes, size_t src_bytes, mr_noise noise);
+/* Copies region 1, if it has no padding, to region 0. */
+int mr_operation_enqueue_copy(mr_operation_call *call, size_t set);
+
 /* The tables, ended by an entry without a name. */
 extern const mr_operation_type mr_operation_ceilings[], mr_operation_pictures[], mr_operation_features[],
     mr_operation_vectors[], mr_operation_copies[], mr_operation_codecs[];

@@ -206,10 +206,10 @@ int mr_operations_prepare(mr_operations *self, size_t index) {
 static int run_calls(mr_operations *self, int calls) {
     mr_operation_call *call = &self->call;
     int status = MR_OK;
-    for (int i = 1; i <= calls && !status; i++) {
+    for (int i = 0; i < calls && !status; i++) {
         status = call->type->enqueue(call, self->next_set);
         self->next_set = (self->next_set + 1) % call->room.sets;
-        if (!status && i % CALLS_TO_AN_EVENT == 0)
+        if (!status && i % CALLS_TO_AN_EVENT == CALLS_TO_AN_EVENT - 1)
             status = mr_room_begin(self->stream);
     }
     int finished = mr_room_finish(self->stream, &self->now_ns);

@@ -9,7 +9,7 @@
 #include "millrace/status.h"
 
 /* If twice the bytes of the last cache are read in turn, it has nothing left of a set when that is used
- * again. Cards with larger ones than CUDA_CACHE are not known. */
+ * again. Cards with larger ones than cuda_cache are not known. */
 enum { MOST_SETS = 1 << 20 };
 static const size_t cuda_cache = (size_t)128 << 20, unknown_cache = (size_t)64 << 20;
 

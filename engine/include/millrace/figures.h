@@ -91,8 +91,8 @@ typedef struct mr_interval {
 typedef double mr_figure_function(void *user, const size_t *row, size_t count);
 /* The interval that holds `share` (0.95) of the resamples. group[i] is that of row i, 0 <= group < groups. Percentiles
  * are interpolated linearly, as numpy.percentile does. Both ends are NaN if no resample has the figure. */
-MR_API int mr_bootstrap(const int32_t *group, size_t rows, size_t groups, size_t resamples, uint64_t seed, double share,
-                 mr_figure_function *figure, void *user, mr_interval *interval);
+MR_API int mr_bootstrap(const int32_t *group, size_t rows, size_t groups, size_t resamples, uint64_t seed,
+                        double share, mr_figure_function *figure, void *user, mr_interval *interval);
 
 #ifdef __cplusplus
 }

@@ -392,10 +392,7 @@ enum { WANTED = sizeof wanted / sizeof wanted[0] };
 
 static mr_operations *open_on(const char *device) {
     mr_operations *ops = NULL;
-    int status = mr_operations_open(&ops, &(mr_operations_params){.device = device});
-    if (status)
-        print_message("skipped: %s\n", mr_message());
-    assert_true(status == MR_OK || !ops);
+    assert_int_equal(mr_operations_open(&ops, &(mr_operations_params){.device = device}), MR_OK);
     return ops;
 }
 
@@ -450,12 +447,12 @@ static void bytes_and_arithmetic(void **state) {
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
-/* Clocks of processor time may stand still for a tick. */
+/* Clocks of processor time may stand still for a tick. Only a codec may be missing. */
 static void run_one(mr_operations *ops, size_t index, int calls) {
     int64_t ns = -1;
     const mr_operation *operation = &mr_operations_look(ops)->list[index];
     int status = mr_operations_prepare(ops, index);
-    if (status == MR_ERROR_UNAVAILABLE) {
+    if (status == MR_ERROR_UNAVAILABLE && operation->group == MR_OPERATION_CODEC) {
         print_message("left out: %s: %s\n", operation->name, mr_message());
         return;
     }
@@ -489,9 +486,13 @@ static void some_on_cuda(void **state) {
     (void)state;
     static const char *const names[] = {"launch", "preprocess-nearest", "hog", "change", "top-k", "upload-tensor",
                                         "download-results", "copy-picture"};
-    mr_operations *ops = open_on("cuda:0");
-    if (!ops)
+    mr_operations *ops = NULL;
+    int status = mr_operations_open(&ops, &(mr_operations_params){.device = "cuda:0"});
+    if (status == MR_ERROR_UNAVAILABLE) {
+        print_message("skipped: %s\n", mr_message());
         skip();
+    }
+    assert_int_equal(status, MR_OK);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         run_one(ops, find(ops, names[i]), strcmp(names[i], "launch") == 0 ? 200 : 2);
     mr_operations_close(&ops);
@@ -501,7 +502,6 @@ static void work_that_fails(void **state) {
     (void)state;
     int64_t ns;
     mr_operations *ops = open_on("sim:0?fail_after=3");
-    assert_non_null(ops);
     size_t at = find(ops, "phash");
     int status = mr_operations_prepare(ops, at);
     if (!status)
