@@ -9,4 +9,16 @@ static inline int mr_without_cuda(void) {
                    "this build of millrace has no kernels in CUDA; configure it with -DMILLRACE_CUDA=ON");
 }
 
+/* Defines a function that launches one work, or `count` of them. */
+#define MR_WITHOUT_CUDA(name, work_type)                                                                               \
+    int name(const work_type *work, void *stream) {                                                                    \
+        (void)work, (void)stream;                                                                                      \
+        return mr_without_cuda();                                                                                      \
+    }
+#define MR_WITHOUT_CUDA_EACH(name, work_type)                                                                          \
+    int name(const work_type *works, int count, void *stream) {                                                        \
+        (void)works, (void)count, (void)stream;                                                                        \
+        return mr_without_cuda();                                                                                      \
+    }
+
 #endif

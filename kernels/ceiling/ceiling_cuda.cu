@@ -1,6 +1,7 @@
 /* The limits of a device in CUDA. */
 #include "kernels/ceiling/ceiling_cuda.h"
 
+#include "kernels/block_sum.h"
 #include "kernels/ceiling/ceiling_rows.h"
 #include "kernels/launch.h"
 
@@ -34,10 +35,6 @@ int mr_triad_cuda(const mr_triad_work *work, void *stream) {
 }
 
 __global__ static void read_words(const __grid_constant__ mr_read_work work) {
-    __shared__ uint32_t sum;
-    if (threadIdx.x == 0)
-        sum = 0;
-    __syncthreads();
     const four_words *src = (const four_words *)(const void *)work.src;
     size_t step = (size_t)gridDim.x * blockDim.x, count = work.count / LANES;
     uint32_t own = 0;
@@ -45,10 +42,7 @@ __global__ static void read_words(const __grid_constant__ mr_read_work work) {
         const four_words here = src[i];
         own += here.lane[0] + here.lane[1] + here.lane[2] + here.lane[3];
     }
-    atomicAdd(&sum, own);
-    __syncthreads();
-    if (threadIdx.x == 0)
-        atomicAdd(work.sum, sum);
+    mr_add_of_block(work.sum, own);
 }
 
 int mr_read_cuda(const mr_read_work *work, void *stream) {

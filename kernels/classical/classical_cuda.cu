@@ -2,6 +2,7 @@
  * are made by one thread each, in the order of the C reference, and integers by atomics. */
 #include "kernels/classical/classical_cuda.h"
 
+#include "kernels/block_sum.h"
 #include "kernels/classical/classical_pixel.h"
 #include "kernels/count.h"
 #include "kernels/launch.h"
@@ -309,10 +310,6 @@ int mr_sharpness_cuda(const mr_sharpness_work *work, void *scratch, void *stream
 /* ---- what has changed ----------------------------------------------------------------------------------------- */
 
 __global__ static void count_changed(const __grid_constant__ mr_change_work work) {
-    __shared__ uint32_t found;
-    if (threadIdx.x == 0)
-        found = 0;
-    __syncthreads();
     uint32_t own = 0;
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < work.count; i += step) {
@@ -320,10 +317,7 @@ __global__ static void count_changed(const __grid_constant__ mr_change_work work
         int32_t apart = (int32_t)work.a[i] - work.b[i];
         own += (apart < 0 ? -apart : apart) > work.noise;
     }
-    atomicAdd(&found, own);
-    __syncthreads();
-    if (threadIdx.x == 0)
-        atomicAdd(work.changed, found);
+    mr_add_of_block(work.changed, own);
 }
 
 int mr_change_cuda(const mr_change_work *work, void *stream) {

@@ -21,11 +21,7 @@ int mr_hog_cuda(const mr_hog_layout *layout, const mr_hog_work *work, void *stre
     return mr_without_cuda();
 }
 
-int mr_phash_cuda(const mr_phash_work *work, void *stream) {
-    (void)work;
-    (void)stream;
-    return mr_without_cuda();
-}
+MR_WITHOUT_CUDA(mr_phash_cuda, mr_phash_work)
 
 size_t mr_sharpness_cuda_scratch_bytes(const mr_sharpness_work *work) {
     (void)work;
@@ -39,8 +35,4 @@ int mr_sharpness_cuda(const mr_sharpness_work *work, void *scratch, void *stream
     return mr_without_cuda();
 }
 
-int mr_change_cuda(const mr_change_work *work, void *stream) {
-    (void)work;
-    (void)stream;
-    return mr_without_cuda();
-}
+MR_WITHOUT_CUDA(mr_change_cuda, mr_change_work)

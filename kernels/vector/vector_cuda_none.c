@@ -2,35 +2,8 @@
 #include "kernels/vector/vector_cuda.h"
 #include "kernels/without_cuda.h"
 
-int mr_linear_cuda(const mr_linear_work *work, void *stream) {
-    (void)work;
-    (void)stream;
-    return mr_without_cuda();
-}
-
-int mr_bias_cuda(const mr_linear_work *work, void *stream) {
-    (void)work;
-    (void)stream;
-    return mr_without_cuda();
-}
-
-int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream) {
-    (void)works;
-    (void)count;
-    (void)stream;
-    return mr_without_cuda();
-}
-
-int mr_normalize_cuda(const mr_normalize_work *works, int count, void *stream) {
-    (void)works;
-    (void)count;
-    (void)stream;
-    return mr_without_cuda();
-}
-
-int mr_pool_mean_cuda(const mr_pool_work *works, int count, void *stream) {
-    (void)works;
-    (void)count;
-    (void)stream;
-    return mr_without_cuda();
-}
+MR_WITHOUT_CUDA(mr_linear_cuda, mr_linear_work)
+MR_WITHOUT_CUDA(mr_bias_cuda, mr_linear_work)
+MR_WITHOUT_CUDA_EACH(mr_top_k_cuda, mr_top_k_work)
+MR_WITHOUT_CUDA_EACH(mr_normalize_cuda, mr_normalize_work)
+MR_WITHOUT_CUDA_EACH(mr_pool_mean_cuda, mr_pool_work)

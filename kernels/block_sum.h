@@ -1,0 +1,22 @@
+/* Sums over the threads of a block, in CUDA. */
+#ifndef MILLRACE_KERNELS_BLOCK_SUM_H
+#define MILLRACE_KERNELS_BLOCK_SUM_H
+
+#include <stdint.h>
+
+#include <cuda_runtime_api.h>
+
+/* Adds `own` of each thread to *sum, modulo 2^32, with one operation on *sum for the block. All threads of the block
+ * call it, and once in a kernel. */
+__device__ static inline void mr_add_of_block(uint32_t *sum, uint32_t own) {
+    __shared__ uint32_t of_block;
+    if (threadIdx.x == 0)
+        of_block = 0;
+    __syncthreads();
+    atomicAdd(&of_block, own);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        atomicAdd(sum, of_block);
+}
+
+#endif
