@@ -11,8 +11,7 @@ warps: lanes that idle are counted. A block that is not run by every iteration c
 model names: ways that this picture does not take.
 
 Exit status: 0 within the limits, 1 not, or the model is not what was counted, 69 there is no cuobjdump or no object, 77
-with
---skip in place of 69."""
+with --skip in place of 69."""
 import argparse
 import json
 import math
