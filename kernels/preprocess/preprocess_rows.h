@@ -12,26 +12,21 @@
 #include "kernels/pixel.h"
 #include "kernels/preprocess/filter.h"
 
-/* Rows that will be needed soon, fetched into the cache on the way, in the order in which they lie in memory: `rows` of
- * them, `stride` bytes apart, of `bytes` that are read. */
+/* Rows that will be needed soon, fetched into the second cache on the way: `rows` of them, `stride` bytes apart. */
 typedef struct mr_ahead {
-    const uint8_t *row; /* the one that is fetched now */
+    const uint8_t *row; /* what is fetched next of the first */
     ptrdiff_t stride;
-    int rows, bytes;
-    int at; /* what is fetched next of `row` */
+    int rows;
 } mr_ahead;
 
-/* Fetches the next cache lines: as many as there are rows, so that a call for each line of a row fetches them all. */
+/* Fetches the next cache line of each row, so that a call for each line of a row fetches them all. Not into the first
+ * cache: it takes few lines at a time, and has lost them again until they are needed. */
 static inline void mr_fetch(mr_ahead *ahead) {
-    enum { LINE = 64 };
-    for (int i = 0; i < ahead->rows; i++) {
-        __builtin_prefetch(ahead->row + ahead->at);
-        ahead->at += LINE;
-        if (ahead->at >= ahead->bytes) {
-            ahead->at = 0;
-            ahead->row += ahead->stride;
-        }
-    }
+    enum { LINE = 64, SECOND_CACHE = 2 };
+    const uint8_t *at = ahead->row;
+    for (int i = 0; i < ahead->rows; i++, at += ahead->stride)
+        __builtin_prefetch(at, 0, SECOND_CACHE);
+    ahead->row += LINE;
 }
 
 /* Weighs `taps` source rows into one: dst[x] = (sum over t of weights[t] * row[t][x] + half) >> shift, in int32.

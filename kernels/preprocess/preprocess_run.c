@@ -20,7 +20,7 @@ static float *finished_row(const run *r, int c) {
 
 /* Rows that small row i + MR_ROWS needs and the one before it does not: fetched a batch ahead, so that they are there
  * in time. */
-static mr_ahead rows_ahead(const mr_filter *y, int i, const uint8_t *column, ptrdiff_t stride, int bytes) {
+static mr_ahead rows_ahead(const mr_filter *y, int i, const uint8_t *column, ptrdiff_t stride) {
     int later = i + MR_ROWS;
     if (later >= y->count)
         return (mr_ahead){.rows = 0};
@@ -30,7 +30,7 @@ static mr_ahead rows_ahead(const mr_filter *y, int i, const uint8_t *column, ptr
         from = from > seen ? from : seen;
     else
         to = to < before ? to : before;
-    return (mr_ahead){column + from * stride, stride, to > from ? to - from : 0, bytes, 0};
+    return (mr_ahead){column + from * stride, stride, to > from ? to - from : 0};
 }
 
 /* Vertical pass of row i of one plane, over the columns that the horizontal pass will read. */
@@ -43,7 +43,7 @@ static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int1
     const int16_t *weights = y->weights + (ptrdiff_t)i * y->taps;
     /* The last pixel's own samples end the row: an interleaved layout may have nothing behind them. */
     int width = (x->end - x->begin) * plane->step, shift = y->bits + plan->depth - 8 - MR_SAMPLE_BITS;
-    mr_ahead ahead = rows_ahead(y, i, column, stride, width * plane->sample_bytes);
+    mr_ahead ahead = rows_ahead(y, i, column, stride);
     if (plane->sample_bytes == 1) {
         r->rows->vertical8(row, first, stride, weights, y->length[i], width, shift, ahead);
         return;

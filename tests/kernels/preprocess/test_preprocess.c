@@ -274,7 +274,7 @@ static void rows_of_every_variant_are_equal(void **state) {
         memset(dst, GUARD, sizeof dst);
         for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++)
             kernels[isa].vertical8(dst[isa], src, width, weights, taps, width, bits - 6,
-                                   (mr_ahead){src, width, taps, width, 0});
+                                   (mr_ahead){src, width, taps});
         for (int isa = MR_ISA_AVX2; isa <= (int)mr_isa_detect(); isa++)
             if (memcmp(dst[isa], dst[MR_ISA_C], sizeof dst[isa]) != 0)
                 fail_msg("%s differs from c in case %d of seed %llu: %d rows of %d, %d bits", mr_isa_name((mr_isa)isa),
