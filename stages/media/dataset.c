@@ -63,6 +63,13 @@ int mr_content_key_of(const char *path, mr_content_key *key) {
     return status;
 }
 
+mr_content_key mr_content_key_join(const mr_content_key *key, const void *part, size_t bytes) {
+    XXH128_hash_t seed = XXH3_128bits_withSeed(part, bytes, key->low);
+    const uint64_t both[] = {seed.low64, seed.high64, key->low, key->high};
+    const XXH128_hash_t joined = XXH3_128bits(both, sizeof both);
+    return (mr_content_key){.low = joined.low64, .high = joined.high64};
+}
+
 /* ---- lists ----------------------------------------------------------------------------------------------------- */
 
 /* The list that is shown, and the one that owns the texts. */
@@ -82,7 +89,10 @@ static int show(shown_list *to) {
                                         .group = from->file[i].group,
                                         .label = from->file[i].label,
                                         .split = from->file[i].split,
-                                        .line = from->file[i].line};
+                                        .line = from->file[i].line,
+                                        .video = from->file[i].video,
+                                        .start_ns = from->file[i].start_ns,
+                                        .end_ns = from->file[i].end_ns};
     to->shown = (mr_file_list){.count = from->count,
                                .files = to->files,
                                .label_count = from->label_count,

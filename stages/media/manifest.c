@@ -1,6 +1,8 @@
 #include "stages/media/manifest.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <yajl/yajl_parse.h>
@@ -9,9 +11,10 @@
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
 #include "millrace/status.h"
+#include "stages/media/media_list.h"
 
-enum { PATH, LABEL, GROUP, SPLIT, FIELDS, START = FIELDS, END, NAMES, OTHER = NAMES };
-static const char *const names[NAMES] = {"path", "label", "group", "split", "start", "end"};
+enum { PATH, LABEL, GROUP, SPLIT, START, END, FIELDS, OTHER = FIELDS };
+static const char *const names[FIELDS] = {"path", "label", "group", "split", "start", "end"};
 
 /* A list while it is read. */
 typedef struct manifest {
@@ -32,7 +35,7 @@ bool mr_is_manifest_by_name(const char *path) {
 }
 
 static int name_of(const char *text, size_t bytes) {
-    for (int i = 0; i < NAMES; i++)
+    for (int i = 0; i < FIELDS; i++)
         if (strlen(names[i]) == bytes && strncasecmp(text, names[i], bytes) == 0)
             return i;
     return OTHER;
@@ -67,6 +70,33 @@ static int read_split(const manifest *list, const char *text, mr_split *split) {
     return *split ? MR_OK : REFUSE(list, "split is train, validation or test, or empty, not \"%s\"", text);
 }
 
+/* Seconds, at most 1,000 hours, as those of the options of `media`; to the microsecond. */
+static int read_time(const manifest *list, int name, const char *text, int64_t *to) {
+    static const double longest_s = 3.6e6;
+    char *end = NULL;
+    double seconds = text[strspn(text, "+-.0123456789eE")] ? NAN : strtod(text, &end);
+    if (!(seconds >= 0 && seconds <= longest_s) || *end)
+        return REFUSE(list, "%s is a time in seconds, such as 12.5, not \"%s\"", names[name], text);
+    *to = llround(seconds * 1e6) * 1000;
+    return MR_OK;
+}
+
+static int read_range(const manifest *list, const char *const field[FIELDS], mr_manifest_row *row) {
+    const char *const start = field[START], *const end = field[END];
+    const bool starts = start && *start, ends = end && *end;
+    int status = starts ? read_time(list, START, start, &row->start_ns) : MR_OK;
+    if (!status && ends)
+        status = read_time(list, END, end, &row->end_ns);
+    row->ranged = starts || ends;
+    if (status || !row->ranged)
+        return status;
+    if (ends && row->end_ns <= row->start_ns)
+        return REFUSE(list, "the range ends at %s s, not after its start", end);
+    if (mr_image_codec_by_name(field[PATH]))
+        return REFUSE(list, "start and end are a range of a video, and %s is a picture", field[PATH]);
+    return MR_OK;
+}
+
 static const char *unless_empty(const char *text) {
     return text && *text ? text : NULL;
 }
@@ -77,6 +107,8 @@ static int give(const manifest *list, const char *const field[FIELDS]) {
     mr_manifest_row row = {
         .label = unless_empty(field[LABEL]), .group = unless_empty(field[GROUP]), .line = list->line};
     int status = read_split(list, field[SPLIT], &row.split);
+    if (!status)
+        status = read_range(list, field, &row);
     char *path = status ? NULL : mr_alloc(folder + bytes);
     if (!path)
         return status ? status : mr_fail(MR_ERROR_MEMORY, "out of memory");
@@ -97,10 +129,6 @@ static int take_row(const manifest *list, const char *const field[FIELDS]) {
             return status;
     }
     return give(list, field);
-}
-
-static int refuse_range(const manifest *list, int name) {
-    return REFUSE(list, "`%s` is for ranges of videos, which are not read: list pictures", names[name]);
 }
 
 /* ---- CSV ------------------------------------------------------------------------------------------------------- */
@@ -149,13 +177,11 @@ static int take_fields(manifest *list, char **at, size_t *lines, char *field[MOS
 }
 
 static int take_header(manifest *list, char *const field[MOST_COLUMNS], size_t count, int column[MOST_COLUMNS]) {
-    bool seen[NAMES] = {false};
+    bool seen[FIELDS] = {false};
     for (size_t i = 0; i < count; i++) {
         column[i] = name_of(field[i], strlen(field[i]));
         if (column[i] == OTHER)
             continue;
-        if (column[i] >= FIELDS)
-            return refuse_range(list, column[i]);
         if (seen[column[i]])
             return REFUSE(list, "two columns are called %s", names[column[i]]);
         seen[column[i]] = true;
@@ -201,9 +227,7 @@ typedef struct object {
 static int on_value(object *to, const void *text, size_t bytes) {
     if (to->depth != 1 || to->name == OTHER)
         return 1;
-    if (to->name >= FIELDS) {
-        to->status = refuse_range(to->list, to->name);
-    } else if (to->value[to->name]) {
+    if (to->value[to->name]) {
         to->status = REFUSE(to->list, "two values are called %s", names[to->name]);
     } else if (memchr(text, 0, bytes)) {
         to->status = REFUSE(to->list, "the %s has a control character in it", names[to->name]);
@@ -216,7 +240,7 @@ static int on_value(object *to, const void *text, size_t bytes) {
 }
 
 static int refuse_value(object *to) {
-    if (to->depth == 1 && to->name < NAMES)
+    if (to->depth == 1 && to->name < FIELDS)
         to->status = REFUSE(to->list, "%s is not a text", names[to->name]);
     return to->status == MR_OK;
 }
@@ -225,12 +249,12 @@ static int on_text(void *context, const unsigned char *text, size_t bytes) {
     return ((object *)context)->depth ? on_value(context, text, bytes) : 0;
 }
 
-/* A class that is a number, as many lists have them. */
+/* Also classes and groups are numbers in many lists. */
 static int on_number(void *context, const char *text, size_t bytes) {
     object *to = context;
     if (!to->depth)
         return 0;
-    return to->name == LABEL || to->name == GROUP || to->name >= FIELDS ? on_value(to, text, bytes) : refuse_value(to);
+    return to->name == PATH || to->name == SPLIT ? refuse_value(to) : on_value(to, text, bytes);
 }
 
 static int on_null(void *context) {

@@ -1,11 +1,12 @@
 /* Lists of files with their classes, as data sets for training come: text in UTF-8, a row for each file.
  *
- *     *.csv              RFC 4180; the first row names the columns: path, and any of label, group and split
+ *     *.csv              RFC 4180; the first row names the columns: path, and any of label, group, split, start and end
  *     *.jsonl, *.ndjson  an object a line, with the same names as keys
  *
  * Other columns are left out. Paths that are not absolute start in the list's folder. A split is train, validation or
- * test; empty: the row has none. A row that is wrong refuses the list, with file and line: what would be trained on
- * would not be what its author wrote. Columns `start` and `end` are refused, since ranges of videos are not read.
+ * test; empty: the row has none. `start` and `end` are seconds of a video, from the start of its stream: the row stands
+ * for the pictures of [start, end), to the microsecond; empty: from its beginning, to its end. A row that is wrong
+ * refuses the list, with file and line: what would be trained on would not be what its author wrote.
  *
  * Errors: those of mr_file_read; MR_ERROR_DATA. Any thread. */
 #ifndef MILLRACE_STAGES_MEDIA_MANIFEST_H
@@ -23,6 +24,8 @@ typedef struct mr_manifest_row {
     const char *path;
     const char *label, *group; /* NULL: none */
     mr_split split;
+    bool ranged;               /* it has a start or an end */
+    int64_t start_ns, end_ns;  /* end 0: to the end */
     size_t line;
 } mr_manifest_row;
 

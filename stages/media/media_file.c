@@ -325,25 +325,6 @@ static int open_container(file_reader *reader) {
     return MR_OK;
 }
 
-static int seek_to_start(file_reader *reader) {
-    int64_t at = reader->origin + av_rescale_q(reader->params.start_ns, nanoseconds, reader->stream->time_base);
-    return avformat_seek_file(reader->format, reader->stream->index, INT64_MIN, at, at, 0);
-}
-
-static int rewind_file(mr_reader *base) {
-    file_reader *reader = (file_reader *)base;
-    mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
-    /* If times begin anew in mid-stream, seeking by time is not reliable. */
-    bool seekable = reader->seams.found == 0 || reader->params.start_ns > 0;
-    reader->packets = 0;
-    mr_seams_begin(&reader->seams);
-    if (seekable && seek_to_start(reader) >= 0)
-        return MR_OK;
-    /* Elementary streams and some others cannot seek by time: they are opened again. */
-    close_container(reader);
-    return open_container(reader);
-}
-
 static void destroy_file(mr_reader *base) {
     file_reader *reader = (file_reader *)base;
     close_container(reader);
@@ -378,6 +359,40 @@ static int next_packet(file_reader *reader) {
         if (reader->packet->stream_index == reader->stream->index)
             return MR_OK;
     }
+}
+
+static int seek(file_reader *reader, int64_t at) {
+    return avformat_seek_file(reader->format, reader->stream->index, INT64_MIN, at, at, 0);
+}
+
+/* Whether the next packet is a picture that needs no other, and is not shown after that time. */
+static bool begins_before(file_reader *reader, int64_t at) {
+    bool good = next_packet(reader) == MR_OK && reader->packet->flags & AV_PKT_FLAG_KEY &&
+                (reader->packet->pts == AV_NOPTS_VALUE || reader->packet->pts <= at);
+    av_packet_unref(reader->packet);
+    return good;
+}
+
+/* Formats without an index find a time, whatever packet is there, and others go by the time of decoding: from further
+ * back all pictures from the start on are decoded. Negative if the format cannot seek. */
+static int seek_to_start(file_reader *reader) {
+    const AVRational base = reader->stream->time_base;
+    const int64_t at = reader->origin + av_rescale_q(reader->params.start_ns, nanoseconds, base);
+    int64_t from = at, back_ns = 1000000000;
+    int error = seek(reader, from);
+    while (error >= 0 && reader->params.start_ns > 0) {
+        if (begins_before(reader, at))
+            return seek(reader, from);
+        if (from <= reader->origin) {
+            close_container(reader);
+            return open_container(reader);
+        }
+        from = at - av_rescale_q(back_ns, nanoseconds, base);
+        from = from > reader->origin ? from : reader->origin;
+        back_ns *= 4;
+        error = seek(reader, from);
+    }
+    return error;
 }
 
 /* Nothing that is wanted comes after a packet that is decoded at or after the end. */
@@ -420,6 +435,20 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     if (!status)
         reader->packets++;
     return status;
+}
+
+static int rewind_file(mr_reader *base) {
+    file_reader *reader = (file_reader *)base;
+    mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
+    /* If times begin anew in mid-stream, seeking by time is not reliable. */
+    bool seekable = reader->seams.found == 0 || reader->params.start_ns > 0;
+    reader->packets = 0;
+    mr_seams_begin(&reader->seams);
+    if (seekable && seek_to_start(reader) >= 0)
+        return MR_OK;
+    /* Elementary streams and some others cannot seek by time: they are opened again. */
+    close_container(reader);
+    return open_container(reader);
 }
 
 /* ---- survey --------------------------------------------------------------------------------------------------- */

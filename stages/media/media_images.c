@@ -1,6 +1,7 @@
-/* Still images: every file is one packet, read whole. Sizes and formats may be mixed; each image has a media of
- * its own, which names its file, while those of one format share its codec parameters, so that a decoder need
- * not be reopened. */
+/* Lists of files. Still images: every file is one packet, read whole. Videos, which a list may name beside them, with a
+ * range of their times, are read by media_file.c. Sizes and formats may be mixed; each image has a media of its own,
+ * which names its file, while those of one format share its codec parameters, so that a decoder need not be
+ * reopened. */
 #include <errno.h>
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
@@ -42,6 +43,8 @@ typedef struct image_reader {
     mr_reader_params params;
     image_shelf *shelf;
     size_t at;
+    bool has_videos;
+    mr_reader *clip; /* of the video of row `at`; NULL: it is not open */
 } image_reader;
 
 /* ---- the shelf ------------------------------------------------------------------------------------------------- */
@@ -124,8 +127,8 @@ static mr_media *describe(image_reader *reader, const mr_image_file *file, enum 
                               .frames = (int64_t)shelf->list.count * params->loops,
                               .start_ns = params->start_ns,
                               .end_ns = params->end_ns,
-                              .every = params->every,
-                              .fps = params->fps,
+                              .every = reader->has_videos ? 1 : params->every,
+                              .fps = reader->has_videos ? 0 : params->fps,
                               .release = release_media};
     AVRational rate = av_d2q(params->rate, 1000000);
     media->media.rate_num = rate.num;
@@ -199,10 +202,12 @@ static const char *other_kind(const char *path, const mr_stage *stage) {
     return other ? format->long_name : NULL;
 }
 
-/* Videos would all be dropped as damaged pictures. */
+/* Videos that are not known as such by their names would all be dropped as damaged pictures. */
 static int refuse_videos(const image_reader *reader) {
     const mr_image_list *list = &reader->shelf->list;
-    const char *kind = mr_image_list_names_images(list) ? NULL : other_kind(list->file[0].path, reader->params.stage);
+    const char *kind = reader->has_videos || mr_image_list_names_images(list)
+                           ? NULL
+                           : other_kind(list->file[0].path, reader->params.stage);
     if (!kind)
         return MR_OK;
     return mr_fail(MR_ERROR_DATA, "%s: %s is not a picture (%s); for videos give a folder of them, or a glob that "
@@ -226,13 +231,24 @@ int mr_reader_spread(const char *uri, int (*add)(void *context, const char *uri)
     return status;
 }
 
+/* Each video of a list is an epoch, since its times begin anew, and so are the pictures between two. */
+static bool begins_epoch(const mr_image_list *list, size_t row) {
+    return list->file[row].video || (row > 0 && list->file[row - 1].video);
+}
+
+static size_t row_of_epoch(const mr_image_list *list, uint32_t epoch) {
+    size_t row = 0;
+    for (uint32_t begun = 0; row < list->count && begun < epoch;)
+        begun += ++row < list->count && begins_epoch(list, row);
+    return row;
+}
+
 static bool is_past_end(const image_reader *reader, int64_t pts_ns) {
     return reader->at >= reader->shelf->list.count || (reader->params.end_ns > 0 && pts_ns >= reader->params.end_ns);
 }
 
 /* A file that cannot be read leaves an empty packet, marked as damaged, so that it is counted like any other. */
-static int read_image(mr_reader *base, mr_packet *packet) {
-    image_reader *reader = (image_reader *)base;
+static int read_image(image_reader *reader, mr_packet *packet) {
     double step_ns = 1e9 / reader->params.rate;
     int64_t pts_ns = llround((double)reader->at * step_ns);
     if (is_past_end(reader, pts_ns))
@@ -251,18 +267,72 @@ static int read_image(mr_reader *base, mr_packet *packet) {
     }
     packet->pts_ns = packet->dts_ns = pts_ns;
     packet->duration_ns = llround(step_ns);
+    packet->begins_epoch = begins_epoch(&reader->shelf->list, reader->at);
     reader->at++;
     return MR_OK;
 }
 
+/* A video of a list, or as much of it as its row asks for. */
+static int open_clip(image_reader *reader, const mr_image_file *file, bool probe, mr_reader **clip) {
+    mr_reader_params params = reader->params;
+    params.uri = file->path;
+    params.labels = false;
+    params.probe = probe;
+    params.start_ns = file->start_ns;
+    params.end_ns = file->end_ns;
+    params.loops = 1;
+    params.label = file->label < 0 ? NULL : reader->shelf->list.label[file->label];
+    params.label_index = file->label;
+    return mr_reader_open_file(clip, &params);
+}
+
+/* As a picture that cannot be read: an empty packet is counted in place of a video, or of the rest of it. */
+static int mark_damaged(image_reader *reader, const mr_image_file *file, mr_packet *packet) {
+    if (reader->params.stage)
+        mr_stage_warn(reader->params.stage, "%s", mr_message());
+    packet->flags = MR_FRAME_KEY | MR_FRAME_CORRUPT;
+    packet->media = describe(reader, file, AV_CODEC_ID_PNG);
+    return packet->media ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
+}
+
+/* MR_END behind the last packet of the video. */
+static int read_clip(image_reader *reader, mr_packet *packet) {
+    const mr_image_file *file = &reader->shelf->list.file[reader->at];
+    const bool begins = !reader->clip;
+    int status = begins ? open_clip(reader, file, false, &reader->clip) : MR_OK;
+    if (!status)
+        status = mr_reader_read(reader->clip, packet);
+    packet->begins_epoch = begins;
+    if (status == MR_OK)
+        return MR_OK;
+    mr_reader_destroy(&reader->clip);
+    reader->at++;
+    if (status == MR_ERROR_MEMORY || status == MR_ERROR_CANCELLED || (status == MR_END && !begins))
+        return status;
+    if (status == MR_END)
+        mr_fail(MR_ERROR_DATA, "%s: has no pictures from %.9g s on", file->path, (double)file->start_ns / 1e9);
+    return mark_damaged(reader, file, packet);
+}
+
+static int read_file(mr_reader *base, mr_packet *packet) {
+    image_reader *reader = (image_reader *)base;
+    const mr_image_list *list = &reader->shelf->list;
+    int status = MR_END;
+    while (status == MR_END && reader->at < list->count && list->file[reader->at].video)
+        status = read_clip(reader, packet);
+    return status == MR_END ? read_image(reader, packet) : status;
+}
+
 static int rewind_images(mr_reader *base) {
     image_reader *reader = (image_reader *)base;
+    mr_reader_destroy(&reader->clip);
     reader->at = (size_t)ceil((double)reader->params.start_ns * reader->params.rate / 1e9);
     return MR_OK;
 }
 
 static void destroy_images(mr_reader *base) {
     image_reader *reader = (image_reader *)base;
+    mr_reader_destroy(&reader->clip);
     if (reader->shelf)
         drop_shelf(reader->shelf, NULL);
     mr_free(reader);
@@ -315,6 +385,15 @@ static bool look_at(image_reader *reader, const char *path, size_t most, mr_surv
     return known;
 }
 
+static bool look_at_clip(image_reader *reader, const mr_image_file *file, mr_survey *found) {
+    mr_reader *clip;
+    if (open_clip(reader, file, true, &clip))
+        return false;
+    int status = mr_reader_survey(clip, found);
+    mr_reader_destroy(&clip);
+    return status == MR_OK && found->mean_pixels > 0;
+}
+
 /* At as much of an image as its header needs. */
 static bool look_closer(image_reader *reader, const char *path, mr_survey *found) {
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
@@ -328,9 +407,9 @@ static bool look_closer(image_reader *reader, const char *path, mr_survey *found
 static void look_at_files(image_reader *reader, size_t from, size_t to, size_t step, mr_survey *survey) {
     int64_t pixels = 0, known = 0;
     for (size_t i = from; i < to; i += step) {
-        const char *path = reader->shelf->list.file[i].path;
+        const mr_image_file *file = &reader->shelf->list.file[i];
         mr_survey one = {0};
-        if (!look_closer(reader, path, &one))
+        if (!(file->video ? look_at_clip(reader, file, &one) : look_closer(reader, file->path, &one)))
             continue;
         if (known)
             mr_format_set_widen(&survey->set, &one.set);
@@ -353,9 +432,11 @@ static int survey_images(mr_reader *base, mr_survey *survey) {
     }
     survey->rate = params->rate;
     survey->frames = from < to ? (int64_t)(to - from) : 0;
-    survey->stills = true;
+    survey->stills = !reader->has_videos;
+    survey->epochs = reader->has_videos;
     if (survey->frames <= MOST_FILES) {
         look_at_files(reader, from, to, 1, survey);
+        survey->frames = reader->has_videos ? 0 : survey->frames;
         return MR_OK;
     }
     const mr_format_set open = survey->set;
@@ -363,11 +444,19 @@ static int survey_images(mr_reader *base, mr_survey *survey) {
     survey->set = open;
     mr_log(MR_LOG_INFO, "%s: has %" PRId64 " images; of more than %d the plan does not find the largest",
            params->uri, survey->frames, MOST_FILES);
+    survey->frames = reader->has_videos ? 0 : survey->frames;
     return MR_OK;
 }
 
-static const mr_reader_type images_type = {.survey = survey_images, .read = read_image, .rewind = rewind_images,
+static const mr_reader_type images_type = {.survey = survey_images, .read = read_file, .rewind = rewind_images,
                                            .destroy = destroy_images};
+
+static bool names_videos(const mr_image_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->file[i].video)
+            return true;
+    return false;
+}
 
 int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     mr_input_kind kind;
@@ -385,6 +474,10 @@ int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     shelf->references = 1;
     *reader = (image_reader){.base.type = &images_type, .params = *params, .shelf = shelf};
     status = mr_image_list_make(&shelf->list, params->uri, kind, params->labels, params->start_number);
+    reader->has_videos = !status && names_videos(&shelf->list);
+    if (reader->has_videos && (params->start_ns || params->end_ns))
+        status = mr_fail(MR_ERROR_DATA, "%s: names videos, each with its own range: remove start and duration",
+                         params->uri);
     if (!status && kind != MR_INPUT_FOLDER && kind != MR_INPUT_FILE)
         status = refuse_videos(reader);
     if (status) {
@@ -394,6 +487,8 @@ int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     if (shelf->list.missing && params->stage)
         mr_stage_warn(params->stage, "%s is missing: pictures with higher numbers are not read", shelf->list.missing);
     rewind_images(&reader->base);
+    if (reader->has_videos)
+        reader->at = row_of_epoch(&shelf->list, params->first_epoch);
     *result = &reader->base;
     return MR_OK;
 }

@@ -302,6 +302,9 @@ static int add_row(void *context, const mr_manifest_row *row) {
     mr_image_file *file = &known->list->file[known->list->count - 1];
     file->split = row->split;
     file->line = row->line;
+    file->video = row->ranged || mr_is_video_by_name(row->path);
+    file->start_ns = row->start_ns;
+    file->end_ns = row->end_ns;
     file->group = row->group ? mr_strdup(row->group) : NULL;
     return row->group && !file->group ? out_of_memory() : MR_OK;
 }

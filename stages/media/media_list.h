@@ -21,9 +21,11 @@
 typedef struct mr_image_file {
     char *path;
     int label;          /* index into labels; -1: none */
-    char *group;        /* of a manifest, as are the next two; NULL: none */
+    char *group;        /* of a manifest, as are all that follow; NULL: none */
     mr_split split;
     size_t line;
+    bool video;         /* not a picture: by its name, or because a range is given */
+    int64_t start_ns, end_ns; /* of a video; end 0: to its end */
 } mr_image_file;
 
 typedef struct mr_image_list {

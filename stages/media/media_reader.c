@@ -140,6 +140,7 @@ void mr_reader_destroy(mr_reader **reader) {
 static void release_media(mr_media *media) {
     AVCodecParameters *codec = media->codec;
     avcodec_parameters_free(&codec);
+    mr_free(media->label);
     mr_free(media->path);
     mr_free(media);
 }
@@ -147,14 +148,16 @@ static void release_media(mr_media *media) {
 mr_media *mr_reader_describe(const mr_reader_params *params, const char *path, const AVCodecParameters *codec) {
     mr_media *media = mr_calloc(1, sizeof *media);
     AVCodecParameters *copy = avcodec_parameters_alloc();
-    char *path_copy = mr_strdup(path);
-    if (!media || !copy || !path_copy || avcodec_parameters_copy(copy, codec) < 0) {
+    char *path_copy = mr_strdup(path), *label = params->label ? mr_strdup(params->label) : NULL;
+    if (!media || !copy || !path_copy || (params->label && !label) || avcodec_parameters_copy(copy, codec) < 0) {
         avcodec_parameters_free(&copy);
+        mr_free(label);
         mr_free(path_copy);
         mr_free(media);
         return NULL;
     }
-    *media = (mr_media){.path = path_copy, .label_index = -1, .codec = copy, .start_ns = params->start_ns,
+    *media = (mr_media){.path = path_copy, .label = label,
+                        .label_index = label ? params->label_index : -1, .codec = copy, .start_ns = params->start_ns,
                         .end_ns = params->end_ns, .every = params->every, .fps = params->fps,
                         .release = release_media};
     mr_references_begin(&media->references);

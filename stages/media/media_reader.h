@@ -29,6 +29,9 @@ typedef struct mr_reader_params {
     int32_t every;
     double fps;             /* 0: all */
     double rate;            /* pictures a second of media without times: image lists, joined pictures */
+    const char *label;      /* of a video: its class; NULL: none */
+    int32_t label_index;
+    uint32_t first_epoch;   /* of a list that has epochs: read from there on */
     int start_number;       /* of a numbered pattern: the first number, or one of the four behind it */
     int64_t timeout_ns;
     int64_t max_pixels;
@@ -47,7 +50,7 @@ typedef struct mr_packet {
     int64_t duration_ns;
     int64_t captured_ns;    /* live: when the camera took it, ns since 1970; MR_NO_TIME unknown */
     int64_t arrived_ns;     /* live: when its last byte came, CLOCK_MONOTONIC; MR_NO_TIME: not live */
-    bool begins_epoch;      /* live: the first of a new connection */
+    bool begins_epoch;      /* the first of a new connection, or of a row of a list beside which are videos */
     uint32_t flags;
 } mr_packet;
 
@@ -65,6 +68,7 @@ typedef struct mr_survey {
     int64_t mean_pixels; /* of a picture; 0: not known */
     int references;     /* pictures that a decoder keeps for those to come; 0: not known */
     bool stills;        /* each packet is a still picture */
+    bool epochs;        /* one turn has several, one for each video of a list */
 } mr_survey;
 
 typedef struct mr_reader_type {

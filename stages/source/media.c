@@ -83,6 +83,8 @@ static int negotiate(mr_negotiation *negotiation) {
     negotiation->outputs[0].references = known.references;
     negotiation->outputs[0].stills = known.stills;
     negotiation->rate = known.rate;
+    if (known.epochs && loops != 1)
+        return mr_refuse(negotiation, "loop", "%s names videos, and such a list is read once: remove loop", from->uri);
     if (loops > 0 && !__builtin_mul_overflow(known.frames, loops, &frames))
         negotiation->frames = frames;
     return MR_OK;
@@ -112,6 +114,7 @@ static int open_media(mr_stage *self) {
     if (state->loops_left > 0)
         state->loops_left -= state->next.epoch < state->loops_left ? state->next.epoch : state->loops_left - 1;
     params.loops = state->loops_left < 0 ? 0 : state->loops_left;
+    params.first_epoch = state->next.epoch;
     return mr_reader_open(&state->reader, &params);
 }
 
@@ -224,9 +227,10 @@ const mr_stage_type mr_media_source = {
     .help = "Emits the compressed packets of any file that libavformat opens. A folder or a glob is a sequence of "
             "images in natural order of their names (2.png before 10.png); numbered images (frames/%03d.png) are read "
             "up to the first number that is missing, as ffmpeg reads them. A folder or a glob of videos makes one "
-            "source of each, named after its file; the id in the pipeline stands for all. Times count from the start "
-            "of the stream, anew in each turn of a loop, and each time that a stream is connected to. The choice of "
-            "pictures (start, duration, every, fps) is applied by decode.",
+            "source of each, named after its file; the id in the pipeline stands for all. Of a list the videos are "
+            "read one after the other, each an epoch, from `start` to `end` of its row (seconds). Times count from the "
+            "start of the stream, anew in each turn of a loop, and each time that a stream is connected to. The choice "
+            "of pictures (start, duration, every, fps) is applied by decode.",
     .outputs = outputs,
     .options = mr_media_option_table,
     .options_bytes = sizeof(mr_media_options),

@@ -44,9 +44,10 @@ const mr_option mr_media_option_table[] = {
     {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = FIELD(uri), .required = true,
      .credentials = FIELD(credentials),
      .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as "
-             "frames/%03d.png, a list of images (*.csv with a column path, *.jsonl), or lavfi: and a graph of test "
-             "patterns; or a stream: rtsp://, rtsps://, rtmp://, rtmps://, srt://, udp://, rtp://, http://, https:// "
-             "(MJPEG, HLS, DASH, files), a session description (*.sdp); or a camera of this machine: /dev/video0"},
+             "frames/%03d.png, a list of images and of ranges of videos (*.csv with a column path, *.jsonl), or lavfi: "
+             "and a graph of test patterns; or a stream: rtsp://, rtsps://, rtmp://, rtmps://, srt://, udp://, "
+             "rtp://, http://, https:// (MJPEG, HLS, DASH, files), a session description (*.sdp); or a camera of "
+             "this machine: /dev/video0"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
      .help = "the folder holds one folder for each class; each image carries its class, as those of a list do whose "
              "rows name one"},

@@ -10,6 +10,7 @@
 #ifndef MILLRACE_DATASET_H
 #define MILLRACE_DATASET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,8 @@ typedef struct mr_content_key {
 } mr_content_key;
 /* MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO; MR_ERROR_DATA if it is not a regular file. */
 MR_API int mr_content_key_of(const char *path, mr_content_key *key);
+/* The key of a part of a content, which `part` tells: XXH3 with 128 bits of the key and these bytes. */
+MR_API mr_content_key mr_content_key_join(const mr_content_key *key, const void *part, size_t bytes);
 
 typedef struct mr_listed_file {
     const char *path;  /* as it can be opened from here: relative paths of a list begin with its folder */
@@ -49,6 +52,8 @@ typedef struct mr_listed_file {
     int32_t label;     /* index into labels; -1: none */
     mr_split split;    /* as the list says */
     size_t line;       /* of the list; 0: of a folder */
+    bool video;        /* by its name, or because the row has a range */
+    int64_t start_ns, end_ns; /* of a video: pictures of [start, end), by presentation time; end 0: to its end */
 } mr_listed_file;
 
 typedef struct mr_file_list {
@@ -60,7 +65,8 @@ typedef struct mr_file_list {
 } mr_file_list;
 
 /* Lists a folder that holds a folder of pictures for each class, or reads a list: *.csv (the first row names the
- * columns: path, and any of label, group and split) or *.jsonl (an object a line with those keys). Nothing but the list
+ * columns: path, and any of label, group, split, and of videos start and end, in seconds) or *.jsonl (an object a line
+ * with those keys). Nothing but the list
  * is opened. MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA, with file and line,
  * if a row is wrong, and if there are no files. */
 MR_API int mr_file_list_open(mr_file_list **list, const char *path);

@@ -84,6 +84,30 @@ static void reads_jsonl(void **state) {
     mr_file_list_close(&list);
 }
 
+static void reads_ranges(void **state) {
+    static const char text[] = "path,start,end\na.mp4,1.5,2\na.mp4,,0.25\na,3,\na,,\nb.png,,\nc.MKV,,\n";
+    static const char lines[] = "{\"path\": \"a.mp4\", \"start\": 1.5, \"end\": \"2e0\"}\n";
+    static const struct {
+        bool video;
+        int64_t start_ns, end_ns;
+    } rows[] = {{true, 1500000000, 2000000000}, {true, 0, 250000000}, {true, 3000000000, 0},
+                {false, 0, 0},                  {false, 0, 0},        {true, 0, 0}};
+    mr_file_list *list;
+    (void)state;
+    assert_int_equal(mr_file_list_open(&list, write_file("ranges.csv", text, sizeof text - 1)), MR_OK);
+    assert_int_equal(list->count, 6);
+    for (size_t i = 0; i < list->count; i++) {
+        assert_int_equal(list->files[i].video, rows[i].video);
+        assert_int_equal(list->files[i].start_ns, rows[i].start_ns);
+        assert_int_equal(list->files[i].end_ns, rows[i].end_ns);
+    }
+    mr_file_list_close(&list);
+    assert_int_equal(mr_file_list_open(&list, write_file("ranges.jsonl", lines, sizeof lines - 1)), MR_OK);
+    assert_int_equal(list->files[0].start_ns, 1500000000);
+    assert_int_equal(list->files[0].end_ns, 2000000000);
+    mr_file_list_close(&list);
+}
+
 #define REFUSES(name, text, message) refuses(name, text, sizeof text - 1, message)
 static void refuses_bad_rows(void **state) {
     (void)state;
@@ -95,7 +119,13 @@ static void refuses_bad_rows(void **state) {
     REFUSES("bad.csv", "path,label\n\"a\"b,a\n", ":2: text behind a closing quote");
     REFUSES("bad.csv", "path,label\na\"b,a\n", ":2: a quote inside a field");
     REFUSES("bad.csv", "path,split\na.png,tset\n", ":2: split is train, validation or test, or empty, not \"tset\"");
-    REFUSES("bad.csv", "path,start\na.mp4,1\n", ":1: `start` is for ranges of videos");
+    REFUSES("bad.csv", "path,start\na.mp4,soon\n", ":2: start is a time in seconds, such as 12.5, not \"soon\"");
+    REFUSES("bad.csv", "path,start\na.mp4,-1\n", ":2: start is a time in seconds");
+    REFUSES("bad.csv", "path,start\na.mp4,nan\n", ":2: start is a time in seconds");
+    REFUSES("bad.csv", "path,end\na.mp4,1e9\n", ":2: end is a time in seconds");
+    REFUSES("bad.csv", "path,start,end\na.mp4,2,2\n", ":2: the range ends at 2 s, not after its start");
+    REFUSES("bad.csv", "path,end\na.mp4,0\n", ":2: the range ends at 0 s, not after its start");
+    REFUSES("bad.csv", "path,start\na.png,2\n", ":2: start and end are a range of a video, and a.png is a picture");
     REFUSES("bad.csv", "path,label\na.png,\xff\n", ":2: the label is not UTF-8");
     REFUSES("bad.csv", "path,label\n\"a\nb.png\",c\n", ":2: the path has a control character in it");
     REFUSES("bad.csv", "path,label\n", ": the list has no rows");
@@ -107,7 +137,8 @@ static void refuses_bad_rows(void **state) {
     REFUSES("bad.jsonl", "{\"path\": \"a\", \"label\": [1]}\n", ":1: label is not a text");
     REFUSES("bad.jsonl", "{\"path\": \"a\", \"path\": \"b\"}\n", ":1: two values are called path");
     REFUSES("bad.jsonl", "{\"path\": \"a\\u0000b\"}\n", ":1: the path has a control character in it");
-    REFUSES("bad.jsonl", "{\"path\": \"a\", \"end\": 3}\n", ":1: `end` is for ranges of videos");
+    REFUSES("bad.jsonl", "{\"path\": \"a\", \"end\": true}\n", ":1: end is not a text");
+    REFUSES("bad.jsonl", "{\"path\": \"a\", \"start\": 3, \"end\": 2.5}\n", ":1: the range ends at 2.5 s");
     REFUSES("bad.jsonl", "{\"label\": \"a\"}\n", ":1: the row has no path");
 }
 
@@ -158,7 +189,7 @@ static int clean(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_csv),           cmocka_unit_test(reads_jsonl),     cmocka_unit_test(refuses_bad_rows),
-        cmocka_unit_test(knows_content_again), cmocka_unit_test(splits_by_group),
+        cmocka_unit_test(knows_content_again), cmocka_unit_test(splits_by_group), cmocka_unit_test(reads_ranges),
     };
     return cmocka_run_group_tests(tests, make, clean);
 }

@@ -328,6 +328,34 @@ static void a_survey_counts_every_image(void **state) {
     mr_reader_destroy(&reader);
 }
 
+/* The row at which a list is begun again, by the epochs that were finished before. */
+static void each_video_of_a_list_is_an_epoch(void **state) {
+    (void)state;
+    static const char *const rows[] = {"1.mp4", "1.png", "2.png", "2.mp4", "1.mp4"};
+    static const size_t first[] = {0, 1, 3, 4};
+    clip_shell("rm -rf test-clips/rows && mkdir -p test-clips/rows && cd test-clips/rows && "
+               "ffmpeg -v error -f lavfi -i testsrc=size=32x16 -frames:v 3 -c:v mpeg4 1.mp4 && cp 1.mp4 2.mp4 && "
+               "ffmpeg -v error -f lavfi -i testsrc=size=32x16 -frames:v 2 %%d.png && "
+               "printf 'path,start\\n1.mp4,0.04\\n1.png,\\n2.png,\\n2.mp4,\\n1.mp4,\\n' > rows.csv");
+    mr_reader_params params = params_for("test-clips/rows/rows.csv");
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        params.first_epoch = (uint32_t)i;
+        mr_reader *reader = open_uri(&params);
+        mr_packet packet;
+        size_t epochs = 0, row = first[i] - 1;
+        for (const char *path = ""; mr_reader_read(reader, &packet) == MR_OK; drop(&packet)) {
+            const char *name = strrchr(packet.media->path, '/') + 1;
+            row += strcmp(path, name) != 0 || packet.begins_epoch;
+            path = rows[row];
+            assert_string_equal(name, path);
+            epochs += packet.begins_epoch;
+        }
+        assert_int_equal(epochs, 4 - i);
+        assert_int_equal(row, 4);
+        mr_reader_destroy(&reader);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest plain[] = {cmocka_unit_test(natural_order_takes_digits_as_numbers),
                                        cmocka_unit_test(a_file_that_is_not_media_is_refused),
@@ -341,6 +369,7 @@ int main(void) {
         cmocka_unit_test(labels_are_folders_in_byte_order),
         cmocka_unit_test(globs_match_files),
         cmocka_unit_test(images_reuse_their_media),
+        cmocka_unit_test(each_video_of_a_list_is_an_epoch),
         cmocka_unit_test(a_survey_counts_every_image),
     };
     mr_av_log_capture();

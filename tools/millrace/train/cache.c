@@ -189,7 +189,7 @@ static int write_at(const mr_cache_writer *writer, const void *data, size_t byte
 
 int mr_cache_begin(mr_cache_writer *writer, mr_cache *cache, size_t more) {
     bool regular;
-    *writer = (mr_cache_writer){.cache = cache, .fd = -1, .more = more, .width = cache->width};
+    *writer = (mr_cache_writer){.cache = cache, .fd = -1, .more = more, .room = more + 1, .width = cache->width};
     snprintf(writer->part, sizeof writer->part, "%s.part", cache->path);
     writer->records = calloc(more + 1, sizeof *writer->records);
     if (!writer->records)
@@ -202,15 +202,31 @@ int mr_cache_begin(mr_cache_writer *writer, mr_cache *cache, size_t more) {
     return status;
 }
 
-int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_content_key *key, const float *vector, size_t length) {
+static int add_slot(mr_cache_writer *writer, size_t *slot) {
+    if (writer->more == writer->room) {
+        mr_cache_record *grown = realloc(writer->records, 2 * writer->room * sizeof *grown);
+        if (!grown)
+            return mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
+        writer->records = grown;
+        writer->room *= 2;
+    }
+    *slot = writer->more++;
+    writer->records[*slot] = (mr_cache_record){.made = 0};
+    return MR_OK;
+}
+
+int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_cache_record *record, const float *vector,
+                 size_t length) {
     if (!writer->width)
         writer->width = length;
     if (length != writer->width)
         return mr_fail(MR_ERROR_DATA, "a vector has %zu numbers, and those before it have %zu", length, writer->width);
     size_t bytes = length * sizeof *vector;
-    int status = write_at(writer, vector, bytes, sizeof(header) + (writer->cache->slots + slot) * bytes);
+    int status = slot == MR_CACHE_NEXT ? add_slot(writer, &slot) : MR_OK;
     if (!status)
-        writer->records[slot] = (mr_cache_record){.key = *key, .made = 1};
+        status = write_at(writer, vector, bytes, sizeof(header) + (writer->cache->slots + slot) * bytes);
+    if (!status)
+        writer->records[slot] = *record;
     return status;
 }
 

@@ -2,7 +2,7 @@
  *
  *     64 bytes   "MRVECT01", width, slots (uint64 each); then the digest's first 40 characters
  *     vectors    slots x width floats
- *     records    slots x { content key (2 x uint64), 1 if there is a vector (uint64) }
+ *     records    slots x { content key (2 x uint64), 1 + time of the picture in ns (uint64); 0: there is no vector }
  *
  * A vector is found by the content of its file, so files may be moved and renamed, and data sets share the vectors that
  * they have in common. New vectors are appended in a file beside it (".part", locked while it is written), which takes
@@ -21,7 +21,7 @@ enum { MR_CACHE_PATH = 4096 };
 
 typedef struct mr_cache_record {
     mr_content_key key;
-    uint64_t made; /* 1: there is a vector */
+    uint64_t made; /* 1: there is a vector; of a picture of a video its time is added, in ns */
 } mr_cache_record;
 
 typedef struct mr_cache {
@@ -46,18 +46,22 @@ void mr_cache_close(mr_cache *cache);
 /* The slot of a content with a vector; SIZE_MAX: none. */
 size_t mr_cache_find(const mr_cache *cache, const mr_content_key *key);
 
-/* A cache that is written: the old slots, and `more` behind them. */
+/* A cache that is written: the old slots, and `more` behind them, which may become more. */
 typedef struct mr_cache_writer {
     mr_cache *cache;
     char part[MR_CACHE_PATH + 8];
     int fd;
     size_t more, width;       /* width 0: no vector has come */
+    size_t room;              /* of `records` */
     mr_cache_record *records; /* of the new slots */
 } mr_cache_writer;
 /* MR_ERROR_IO if another program writes it. */
 int mr_cache_begin(mr_cache_writer *writer, mr_cache *cache, size_t more);
-/* Writes the vector of a new slot. MR_ERROR_DATA if its length is not that of the others; MR_ERROR_IO. */
-int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_content_key *key, const float *vector, size_t length);
+/* Writes the vector of a new slot; MR_CACHE_NEXT: one behind all others. MR_ERROR_DATA if its length is not that of the
+ * others; MR_ERROR_IO, MR_ERROR_MEMORY. */
+#define MR_CACHE_NEXT SIZE_MAX
+int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_cache_record *record, const float *vector,
+                 size_t length);
 /* Brings it to the disk in place of the old one, and opens it. */
 int mr_cache_finish(mr_cache_writer *writer);
 /* Removes the part that was written; does nothing after _finish. Keeps mr_message. */

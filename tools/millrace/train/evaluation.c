@@ -52,13 +52,13 @@ static int find_split(const mr_evaluation *e, mr_set_params *to) {
 static int select_rows(mr_evaluation *e) {
     const bool all = strcmp(e->params->part, "all") == 0;
     const mr_split part = mr_split_parse(e->params->part);
-    e->row = calloc(e->set.count + 1, sizeof *e->row);
-    if (!e->row)
+    e->wanted = calloc(e->set.count + 1, sizeof *e->wanted);
+    if (!e->wanted)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
     for (size_t i = 0; i < e->set.count; i++)
         if (e->set.row[i].fate == MR_FATE_TAKEN && (all || e->set.row[i].part == part))
-            e->row[e->count++] = i;
-    return e->count
+            e->wanted[e->wanted_count++] = i;
+    return e->wanted_count
                ? MR_OK
                : mr_fail(MR_ERROR_NO_INPUT, "%s: no picture is in the part \"%s\"", e->params->data, e->params->part);
 }
@@ -68,8 +68,7 @@ static int select_rows(mr_evaluation *e) {
 /* The classes of the pipeline are those of its first answer, which has all of them. */
 static int begin_scores(mr_evaluation *e, const mr_class *classes, size_t count) {
     e->names = calloc(count + 1, sizeof *e->names);
-    e->scores = calloc(e->count * count + 1, sizeof *e->scores);
-    if (!e->names || !e->scores)
+    if (!e->names)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
     e->class_count = count;
     for (size_t i = 0; i < count; i++) {
@@ -84,48 +83,67 @@ static int begin_scores(mr_evaluation *e, const mr_class *classes, size_t count)
     return MR_OK;
 }
 
-static int take(void *user, size_t file, const mr_class *classes, size_t count) {
+/* Room for one picture more. */
+static int grow(mr_evaluation *e) {
+    if (e->count < e->room)
+        return MR_OK;
+    const size_t room = e->room ? 2 * e->room : e->wanted_count;
+    size_t *row = realloc(e->row, room * sizeof *row);
+    e->row = row ? row : e->row;
+    int64_t *at_ns = realloc(e->at_ns, room * sizeof *at_ns);
+    e->at_ns = at_ns ? at_ns : e->at_ns;
+    double *scores = realloc(e->scores, room * e->class_count * sizeof *scores);
+    e->scores = scores ? scores : e->scores;
+    if (!row || !at_ns || !scores)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
+    e->room = room;
+    return MR_OK;
+}
+
+static int take(void *user, const mr_taken *from, const mr_class *classes, size_t count) {
     mr_evaluation *e = user;
     int status = e->class_count ? MR_OK : begin_scores(e, classes, count);
+    if (!status && count != e->class_count)
+        status = mr_fail(MR_ERROR_DATA, "%s gives %zu classes of one picture, and %zu of another",
+                         e->extraction.classify->id, count, e->class_count);
+    if (!status)
+        status = grow(e);
     if (status)
         return status;
-    if (count != e->class_count)
-        return mr_fail(MR_ERROR_DATA, "%s gives %zu classes of one picture, and %zu of another",
-                       e->extraction.classify->id, count, e->class_count);
-    double *to = e->scores + file * count;
+    double *to = e->scores + e->count * count;
+    memset(to, 0, count * sizeof *to);
     for (size_t i = 0; i < count; i++)
         if (classes[i].index >= 0 && (size_t)classes[i].index < count)
             to[classes[i].index] = (double)classes[i].score;
-    e->came[file] = true;
+    e->row[e->count] = e->wanted[from->file];
+    e->at_ns[e->count++] = from->at_ns;
     return MR_OK;
 }
 
 static int run(mr_evaluation *e) {
-    const char **file = calloc(e->count + 1, sizeof *file);
-    e->came = calloc(e->count + 1, sizeof *e->came);
-    int status = file && e->came ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
-    for (size_t i = 0; i < e->count && !status; i++)
-        file[i] = e->set.list->files[e->row[i]].path;
-    const mr_extraction_job job = {.count = e->count, .files = file, .take_classes = take, .user = e};
+    const mr_listed_file **file = calloc(e->wanted_count + 1, sizeof *file);
+    int status = file ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
+    for (size_t i = 0; i < e->wanted_count && !status; i++)
+        file[i] = &e->set.list->files[e->wanted[i]];
+    const mr_extraction_job job = {.count = e->wanted_count, .files = file, .take_classes = take, .user = e};
     if (!status)
         status = mr_extraction_run(&e->extraction, &job, &e->told);
     free(file);
     return status;
 }
 
-/* Rows without an answer are left out: the others move up. */
-static void close_gaps(mr_evaluation *e) {
-    size_t kept = 0;
-    for (size_t i = 0; i < e->count; i++) {
-        if (!e->came[i]) {
-            e->set.row[e->row[i]].fate = MR_FATE_DAMAGED;
-            continue;
-        }
-        e->row[kept] = e->row[i];
-        memmove(e->scores + kept * e->class_count, e->scores + i * e->class_count, e->class_count * sizeof *e->scores);
-        kept++;
-    }
-    e->count = kept;
+/* Rows without an answer are left out. */
+static int mark_damaged(mr_evaluation *e) {
+    bool *came = calloc(e->set.count + 1, sizeof *came);
+    if (!came)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
+    for (size_t i = 0; i < e->count; i++)
+        came[e->row[i]] = true;
+    for (size_t i = 0; i < e->wanted_count; i++)
+        if (!came[e->wanted[i]])
+            e->set.row[e->wanted[i]].fate = MR_FATE_DAMAGED;
+    free(came);
+    return MR_OK;
 }
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
@@ -166,10 +184,12 @@ static int number_rows(mr_evaluation *e) {
 }
 
 static int judge(mr_evaluation *e) {
-    close_gaps(e);
-    if (!e->count)
-        return mr_fail(MR_ERROR_NO_INPUT, "%s: the pipeline gave no classes for any of the pictures", e->params->data);
-    int status = number_rows(e);
+    int status = mark_damaged(e);
+    if (!status && !e->count)
+        status =
+            mr_fail(MR_ERROR_NO_INPUT, "%s: the pipeline gave no classes for any of the pictures", e->params->data);
+    if (!status)
+        status = number_rows(e);
     e->judged.scored = (mr_scored){.rows = e->count, .classes = e->class_count, .scores = e->scores, .truth = e->truth};
     e->judged.group = e->group;
     e->judged.names = (const char *const *)e->names;
@@ -199,7 +219,7 @@ static void put_wrong(const mr_evaluation *e, yajl_gen json) {
     for (size_t i = 0; i < e->judgement.wrong_count && i < MOST; i++) {
         const mr_wrong_row *wrong = &e->judgement.wrong[i];
         mr_json_open_map(json, NULL);
-        mr_json_text(json, "file", e->set.list->files[e->row[wrong->row]].path);
+        mr_set_put_picture(&e->set, e->row[wrong->row], e->at_ns[wrong->row], "file", "at", json);
         mr_json_text(json, "label", e->names[e->truth[wrong->row]]);
         mr_json_text(json, "taken_for", e->names[wrong->first]);
         mr_json_exact(json, "score", wrong->score);
@@ -238,7 +258,7 @@ static int write_scores(const mr_evaluation *e) {
             break;
         }
         mr_json_open_map(json, NULL);
-        mr_json_text(json, "file", e->set.list->files[e->row[i]].path);
+        mr_set_put_picture(&e->set, e->row[i], e->at_ns[i], "file", "at", json);
         mr_json_integer(json, "truth", e->truth[i]);
         mr_json_open_array(json, "scores");
         for (size_t j = 0; j < e->class_count; j++)
@@ -278,7 +298,7 @@ static void fini(mr_evaluation *e) {
     mr_set_close(&e->set);
     for (size_t i = 0; i < e->class_count && e->names; i++)
         free(e->names[i]);
-    void *const memory[] = {e->row, e->names, e->scores, e->came, e->truth, e->group};
+    void *const memory[] = {e->wanted, e->row, e->at_ns, e->names, e->scores, e->truth, e->group};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         free(memory[i]);
 }

@@ -19,12 +19,15 @@ typedef struct mr_evaluation {
     const mr_evaluation_params *params;
     mr_set set;
     mr_extraction extraction;
-    size_t *row; /* rows of the set that are scored, in their order */
-    size_t count;
+    size_t *wanted; /* rows of the set to be scored, in their order */
+    size_t wanted_count;
+    /* of the pictures that were, in the order of their rows, those of a video in its own */
+    size_t *row;
+    int64_t *at_ns;
+    size_t count, room;
     size_t class_count; /* of the pipeline; 0: nothing came yet */
     char **names;
     double *scores; /* count x class_count */
-    bool *came;
     int32_t *truth, *group;
     mr_judged judged;
     mr_judgement judgement;

@@ -112,14 +112,14 @@ static int export_head(const arguments *given) {
 }
 
 /* The files of a data set that are taken. */
-static int list_files(const mr_set *set, const char ***files, size_t *count) {
+static int list_files(const mr_set *set, const mr_listed_file ***files, size_t *count) {
     *count = 0;
     *files = calloc(set->count + 1, sizeof **files);
     if (!*files)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the files");
     for (size_t i = 0; i < set->count; i++)
         if (set->row[i].fate == MR_FATE_TAKEN)
-            (*files)[(*count)++] = set->list->files[i].path;
+            (*files)[(*count)++] = &set->list->files[i];
     return MR_OK;
 }
 
@@ -134,7 +134,7 @@ static int open_own_head(const mr_extraction *extraction, mr_classifier **classi
 static int export_own(const arguments *given, mr_extraction *extraction) {
     mr_set set = {0};
     mr_classifier *classifier = NULL;
-    const char **files = NULL;
+    const mr_listed_file **files = NULL;
     bool told = false;
     mr_exporting e = {.output = given->output, .extraction = extraction};
     int status = open_own_head(extraction, &classifier);

@@ -86,9 +86,10 @@ static void find_network(work *w) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-static int take_input(void *user, size_t file, const mr_frame *frame) {
+/* Of a video its last picture stays. */
+static int take_input(void *user, const mr_taken *from, const mr_frame *frame) {
     work *w = user;
-    given_row *row = &w->row[file];
+    given_row *row = &w->row[from->file];
     mr_frame_vector vector = {0};
     const void *data = frame->plane[0].data;
     size_t bytes = mr_tensor_bytes(&frame->format);
@@ -120,9 +121,9 @@ static int make_scores(const work *w, given_row *row) {
     return row->scores ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
 }
 
-static int take_scores(void *user, size_t file, const mr_class *classes, size_t count) {
+static int take_scores(void *user, const mr_taken *from, const mr_class *classes, size_t count) {
     work *w = user;
-    given_row *row = &w->row[file];
+    given_row *row = &w->row[from->file];
     int status = make_scores(w, row);
     for (size_t i = 0; i < count && !status; i++)
         if (classes[i].index >= 0 && (size_t)classes[i].index < w->card->class_count)
@@ -133,7 +134,7 @@ static int take_scores(void *user, size_t file, const mr_class *classes, size_t 
 /* What classify is given, and tells, of files that are spread evenly. */
 static int run_pipeline(work *w, bool *told) {
     const mr_exporting *e = w->of;
-    const char *file[MR_EXPORT_ROWS];
+    const mr_listed_file *file[MR_EXPORT_ROWS];
     for (size_t i = 0; i < w->count; i++)
         file[i] = e->files[i * e->file_count / w->count];
     const mr_extraction_job job = {.count = w->count, .files = file, .take_classes = take_scores,

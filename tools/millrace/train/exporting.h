@@ -23,7 +23,7 @@ typedef struct mr_exporting {
     const mr_classifier *classifier;
     mr_extraction *extraction; /* prepared, and with the head of the classifier; NULL: the classifier alone */
     size_t file_count;         /* of these at most MR_EXPORT_ROWS are run, evenly spread */
-    const char *const *files;
+    const mr_listed_file *const *files;
     /* set by mr_export */
     const char *begins; /* id of the stage whose network it begins with; NULL: with the vector */
     size_t rows;        /* that were compared */

@@ -1,6 +1,7 @@
 #include "tools/millrace/train/extract.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,9 +13,10 @@
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/settings.h"
 #include "tools/millrace/run/progress.h"
+#include "tools/millrace/train/set.h"
 #include "tools/millrace/train/stop.h"
 
-enum { MOST_ZEROS = 64 };
+enum { MOST_ZEROS = 64, KEY_ROOM = MR_ASIDE + 64 };
 static const int64_t LOOK_NS = 50000000;
 static const char source_list[] = "data.jsonl", callback_id[] = "evaluate-classes",
                   given_id[] = "evaluate-given";
@@ -26,7 +28,7 @@ typedef struct mr_tap_type {
     mr_option *options; /* of a tap: its own table */
 } mr_tap_type;
 
-/* The files of a run by their path. */
+/* The files of a run by their path and range. */
 typedef struct mr_file_index {
     mr_arena arena;
     mr_index index; /* number + 1 */
@@ -47,12 +49,20 @@ static void note_failure(mr_extraction *extraction, int status) {
     mr_pipeline_stop(extraction->pipeline, true);
 }
 
+/* Rows of one video have its path in common. */
+static void print_key(const char *path, int64_t start_ns, int64_t end_ns, char key[KEY_ROOM]) {
+    snprintf(key, KEY_ROOM, "%" PRId64 " %" PRId64 " %s", start_ns, end_ns, path);
+}
+
 /* The number of the frame's file; false if it is none of them, or something has failed before. */
-static bool find_file(const mr_extraction *extraction, const mr_frame *frame, size_t *file) {
-    size_t found = frame->media && frame->media->path && !extraction->status
-                       ? (size_t)(uintptr_t)mr_index_get(&extraction->index->index, frame->media->path)
-                       : 0;
-    *file = found - 1;
+static bool find_file(const mr_extraction *extraction, const mr_frame *frame, mr_taken *from) {
+    const mr_media *media = frame->media;
+    char key[KEY_ROOM];
+    if (!media || !media->path || extraction->status)
+        return false;
+    print_key(media->path, media->start_ns, media->end_ns, key);
+    size_t found = (size_t)(uintptr_t)mr_index_get(&extraction->index->index, key);
+    *from = (mr_taken){.file = found - 1, .at_ns = media->still || frame->pts_ns < 0 ? 0 : frame->pts_ns};
     return found != 0;
 }
 
@@ -64,14 +74,14 @@ static bool is_small(const mr_extraction *extraction, const mr_frame *frame) {
 static void take_vector(mr_extraction *extraction, const mr_frame *frame) {
     static const float zeros[MOST_ZEROS];
     mr_frame_vector vector;
-    size_t file;
+    mr_taken from;
     pthread_mutex_lock(&extraction->lock);
-    if (find_file(extraction, frame, &file)) {
+    if (find_file(extraction, frame, &from)) {
         int status = mr_frame_find_vector(frame, extraction->tensor, &vector);
         if (!status && vector.length <= MOST_ZEROS && is_small(extraction, frame))
             vector.data = zeros;
         note_failure(extraction,
-                     status ? status : extraction->take_vector(extraction->user, file, vector.data, vector.length));
+                     status ? status : extraction->take_vector(extraction->user, &from, vector.data, vector.length));
     }
     pthread_mutex_unlock(&extraction->lock);
 }
@@ -79,21 +89,21 @@ static void take_vector(mr_extraction *extraction, const mr_frame *frame) {
 static void take_classes(void *context, const char *source, const mr_frame *frame) {
     mr_extraction *extraction = context;
     const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, extraction->classify->id);
-    size_t file;
+    mr_taken from;
     (void)source;
     pthread_mutex_lock(&extraction->lock);
-    if (result && find_file(extraction, frame, &file))
-        note_failure(extraction, extraction->take_classes(extraction->user, file, result->classes, result->count));
+    if (result && find_file(extraction, frame, &from))
+        note_failure(extraction, extraction->take_classes(extraction->user, &from, result->classes, result->count));
     pthread_mutex_unlock(&extraction->lock);
 }
 
 static void take_given(void *context, const char *source, const mr_frame *frame) {
     mr_extraction *extraction = context;
-    size_t file;
+    mr_taken from;
     (void)source;
     pthread_mutex_lock(&extraction->lock);
-    if (find_file(extraction, frame, &file))
-        note_failure(extraction, extraction->take_given(extraction->user, file, frame));
+    if (find_file(extraction, frame, &from))
+        note_failure(extraction, extraction->take_given(extraction->user, &from, frame));
     pthread_mutex_unlock(&extraction->lock);
 }
 
@@ -269,6 +279,18 @@ static int find_source(mr_extraction *extraction) {
     return MR_OK;
 }
 
+static const void *value_of(const mr_extraction *extraction, const char *name) {
+    const mr_option *option = mr_option_find(extraction->source->type->options, name);
+    return (const char *)extraction->source->options + option->offset;
+}
+
+static void find_choice(mr_extraction *extraction) {
+    mr_picture_choice *choice = &extraction->choice;
+    memcpy(&choice->every, value_of(extraction, "every"), sizeof choice->every);
+    memcpy(&choice->stream, value_of(extraction, "stream"), sizeof choice->stream);
+    memcpy(&choice->fps, value_of(extraction, "fps"), sizeof choice->fps);
+}
+
 /* The stages that lead to `to`. */
 static void mark_before(const mr_plan_view *plan, int to, bool *before) {
     for (size_t l = 0; l < plan->link_count; l++)
@@ -329,6 +351,7 @@ int mr_extraction_prepare(mr_extraction *extraction) {
     if (!status)
         status = name_stages(extraction);
     if (!status) {
+        find_choice(extraction);
         const mr_option *tensor = mr_option_find(extraction->classify->type->options, "tensor");
         extraction->tensor = tensor ? mr_option_string(tensor, extraction->classify->options) : NULL;
     }
@@ -374,23 +397,28 @@ void mr_extraction_fini(mr_extraction *extraction) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Writes the list that the source reads, and keeps the files by their path. */
-static int write_file(mr_extraction *extraction, const char *file, size_t number, FILE *list) {
+/* Writes the list that the source reads, and keeps the files by their path and range. */
+static int write_file(mr_extraction *extraction, const mr_listed_file *row, size_t number, FILE *list) {
     mr_file_index *index = extraction->index;
-    char here[MR_ASIDE] = "";
+    const char *file = row->path;
+    char here[MR_ASIDE] = "", path[MR_ASIDE], key[KEY_ROOM];
     /* A list is a text: other names cannot stand in it. */
     if (!mr_printable(file))
         return mr_fail(MR_ERROR_DATA, "%s: the name is not a text in UTF-8: rename the file", file);
     if (*file != '/' && !getcwd(here, sizeof here))
         return mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
-    const char *path = mr_arena_print(&index->arena, "%s%s%s", here, *here ? "/" : "", file);
+    if (mr_print_into(path, sizeof path, "%s%s%s", here, *here ? "/" : "", file) >= sizeof path)
+        return mr_fail(MR_ERROR_DATA, "%s: the path is too long", file);
+    print_key(path, row->start_ns, row->end_ns, key);
+    const char *kept = mr_arena_print(&index->arena, "%s", key);
     int status =
-        path ? mr_index_put(&index->index, &index->arena, path, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
+        kept ? mr_index_put(&index->index, &index->arena, kept, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
     yajl_gen json = status ? NULL : mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
     mr_json_open_map(json, NULL);
     mr_json_text(json, "path", path);
+    mr_set_put_range(row, json);
     yajl_gen_map_close(json);
     return mr_json_finish(json, list);
 }
@@ -406,24 +434,39 @@ static int write_list(mr_extraction *extraction, const mr_extraction_job *job, c
     return status;
 }
 
-/* {"KEY":"TEXT"}, or without a key "TEXT". */
-static int quote_into(const char *key, const char *text, char *quoted, size_t room) {
-    yajl_gen json = mr_json_create(false);
+static int give_text(yajl_gen json, const char *what, char *text, size_t room) {
     const unsigned char *made;
     size_t bytes;
-    if (!json)
-        return MR_ERROR_MEMORY;
-    if (key)
-        mr_json_open_map(json, NULL);
-    mr_json_text(json, key, text);
-    if (key)
-        yajl_gen_map_close(json);
     yajl_gen_get_buf(json, &made, &bytes);
-    int status = bytes < room ? MR_OK : mr_fail(MR_ERROR_DATA, "%s: the path is too long", text);
+    int status = bytes < room ? MR_OK : mr_fail(MR_ERROR_DATA, "%s: the path is too long", what);
     if (!status)
-        snprintf(quoted, room, "%s", (const char *)made);
+        snprintf(text, room, "%s", (const char *)made);
     yajl_gen_free(json);
     return status;
+}
+
+/* The source in place of the pipeline's own. What that one chooses of a video is chosen of each. */
+static int print_source(const mr_extraction *extraction, const char *list, char *text, size_t room) {
+    yajl_gen json = mr_json_create(false);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "uri", list);
+    if (extraction->has_videos) {
+        mr_json_integer(json, "every", extraction->choice.every);
+        mr_json_integer(json, "stream", extraction->choice.stream);
+        mr_json_exact(json, "fps", extraction->choice.fps);
+    }
+    yajl_gen_map_close(json);
+    return give_text(json, list, text, room);
+}
+
+static int quote_into(const char *path, char *text, size_t room) {
+    yajl_gen json = mr_json_create(false);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_text(json, NULL, path);
+    return give_text(json, path, text, room);
 }
 
 /* All classes, with any score, of each frame by itself; and a callback behind them. */
@@ -454,16 +497,16 @@ static int set_given(mr_settings *to, const mr_extraction *extraction) {
 
 static int set_head(mr_settings *to, const mr_extraction *extraction) {
     char path[2 * MR_ASIDE];
-    int status = quote_into(NULL, extraction->head, path, sizeof path);
+    int status = quote_into(extraction->head, path, sizeof path);
     return status ? status : mr_settings_set(to, path, "stages.", extraction->classify->id, ".head");
 }
 
 static int make_settings(mr_settings *to, const mr_extraction *extraction, const char *list) {
     const mr_plan_view *plan = extraction->plan;
-    char source[2 * MR_ASIDE];
+    char source[2 * MR_ASIDE + 128];
     int status = mr_settings_init(to, extraction->overrides, plan->stage_count + 10);
     if (!status)
-        status = quote_into("uri", list, source, sizeof source);
+        status = print_source(extraction, list, source, sizeof source);
     if (!status)
         status = mr_settings_set(to, source, "sources.", extraction->source->written, "");
     if (!status && plan->plugins)
@@ -576,6 +619,9 @@ int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, b
     extraction->given_to = job->given_to;
     extraction->user = job->user;
     extraction->status = MR_OK;
+    extraction->has_videos = false;
+    for (size_t i = 0; i < job->count; i++)
+        extraction->has_videos = extraction->has_videos || job->files[i]->video;
     int status = mr_aside_make(&extraction->aside, NULL);
     if (status)
         return status;

@@ -13,16 +13,28 @@
 #include <pthread.h>
 
 #include "engine/base/aside.h"
+#include "millrace/dataset.h"
 #include "millrace/plan.h"
 #include "tools/millrace/cli/overrides.h"
 
 enum { MR_DIGEST_TEXT = 65, MR_STAGES_TEXT = 512 };
 
-/* Takes the vector, or the classes, of one file. Another answer than MR_OK, with mr_message, ends the run. */
-typedef int mr_take_vector(void *user, size_t file, const float *vector, size_t length);
-typedef int mr_take_classes(void *user, size_t file, const mr_class *classes, size_t count);
-/* Takes the frame of one file that a stage is given, in memory of the host. */
-typedef int mr_take_given(void *user, size_t file, const mr_frame *frame);
+/* A picture of a file: the time at which it is shown, from the start of its video; 0 of a file that is a picture. */
+typedef struct mr_taken {
+    size_t file; /* of the job */
+    int64_t at_ns;
+} mr_taken;
+/* Takes the vector, or the classes, of one picture. Another answer than MR_OK, with mr_message, ends the run. */
+typedef int mr_take_vector(void *user, const mr_taken *from, const float *vector, size_t length);
+typedef int mr_take_classes(void *user, const mr_taken *from, const mr_class *classes, size_t count);
+/* Takes the frame of one picture that a stage is given, in memory of the host. */
+typedef int mr_take_given(void *user, const mr_taken *from, const mr_frame *frame);
+
+/* Which pictures of a video are taken: `every`, `fps` and `stream` of the pipeline's own source. */
+typedef struct mr_picture_choice {
+    int64_t every, stream;
+    double fps;
+} mr_picture_choice;
 
 typedef struct mr_extraction {
     /* set by the caller */
@@ -37,6 +49,7 @@ typedef struct mr_extraction {
     const mr_plan_view *plan; /* as it is written */
     const mr_view_stage *classify, *source;
     char stages[MR_STAGES_TEXT]; /* "decode, hog" */
+    mr_picture_choice choice;
     const char *tensor;          /* that classify is told to take; NULL: none */
     /* set by mr_extraction_trace, as mr_planned_lineage gives them */
     char digest[MR_DIGEST_TEXT];
@@ -53,6 +66,7 @@ typedef struct mr_extraction {
     mr_take_given *take_given;
     const mr_view_stage *given_to;
     void *user;
+    bool has_videos;
     mr_pipeline *pipeline;
     int status; /* of a take that failed, with its message */
     char message[512];
@@ -63,12 +77,12 @@ typedef struct mr_extraction {
 int mr_extraction_prepare(mr_extraction *extraction);
 /* Finds the lineage of the vectors; needed before vectors are taken. As _prepare. */
 int mr_extraction_trace(mr_extraction *extraction);
-/* Runs it over these files: vectors if `take_vector` is given, else classes. A file of which nothing comes was damaged
- * or dropped. MR_ERROR_DATA for a name that is not a text. MR_OK; MR_ERROR_CANCELLED if mr_stop_asked; *told: the error
- * has been printed. */
+/* Runs it over these files: vectors if `take_vector` is given, else classes. The pictures of a video come in their
+ * order. A file of which nothing comes was damaged or dropped. MR_ERROR_DATA for a name that is not a text. MR_OK;
+ * MR_ERROR_CANCELLED if mr_stop_asked; *told: the error has been printed. */
 typedef struct mr_extraction_job {
     size_t count;
-    const char *const *files;
+    const mr_listed_file *const *files;
     mr_take_vector *take_vector;
     mr_take_classes *take_classes;
     mr_take_given *take_given;     /* NULL: none; beside take_classes */

@@ -10,36 +10,98 @@
 #include "engine/base/clock.h"
 #include "millrace/status.h"
 
+/* ---- keys of the cache ------------------------------------------------------------------------------------------- */
+
+/* Of a video the pictures of a range are found by their number among those that are taken of it, and how many there are
+ * by a number that none of them has. */
+static const uint64_t HOW_MANY = UINT64_MAX;
+
+static mr_content_key key_in(const mr_set *set, size_t row, const mr_picture_choice *choice, uint64_t number) {
+    const mr_listed_file *file = &set->list->files[row];
+    struct {
+        int64_t start_ns, end_ns;
+        mr_picture_choice choice;
+        uint64_t number;
+    } part = {file->start_ns, file->end_ns, *choice, number};
+    return mr_content_key_join(&set->row[row].key, &part, sizeof part);
+}
+
+/* How many vectors the cache has of a row; 0: it lacks some. */
+static size_t count_in(const mr_cache *cache, const mr_set *set, size_t row, const mr_picture_choice *choice) {
+    if (!set->list->files[row].video)
+        return mr_cache_find(cache, &set->row[row].key) != SIZE_MAX;
+    mr_content_key key = key_in(set, row, choice, HOW_MANY);
+    size_t slot = mr_cache_find(cache, &key);
+    return slot == SIZE_MAX ? 0 : (size_t)cache->records[slot].made - 1;
+}
+
+static size_t slot_in(const mr_cache *cache, const mr_set *set, size_t row, const mr_picture_choice *choice, size_t i) {
+    if (!set->list->files[row].video)
+        return mr_cache_find(cache, &set->row[row].key);
+    mr_content_key key = key_in(set, row, choice, i);
+    return mr_cache_find(cache, &key);
+}
+
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
 /* Rows whose vectors are not in the cache. */
 typedef struct wanted {
     const mr_set *set;
+    const mr_picture_choice *choice;
     size_t count;
     size_t *row;
-    const char **file;
+    uint64_t *taken; /* of each, vectors that have come */
+    const mr_listed_file **file;
     mr_cache_writer writer;
     size_t made;
 } wanted;
 
-static int take(void *user, size_t file, const float *vector, size_t length) {
+static int take(void *user, const mr_taken *from, const float *vector, size_t length) {
     wanted *all = user;
-    all->made += !all->writer.records[file].made;
-    return mr_cache_put(&all->writer, file, &all->set->row[all->row[file]].key, vector, length);
+    const size_t row = all->row[from->file];
+    mr_cache_record record = {.key = all->set->row[row].key, .made = 1 + (uint64_t)from->at_ns};
+    const bool video = all->file[from->file]->video;
+    all->made += video || !all->taken[from->file];
+    if (video)
+        record.key = key_in(all->set, row, all->choice, all->taken[from->file]);
+    all->taken[from->file]++;
+    return mr_cache_put(&all->writer, video ? MR_CACHE_NEXT : from->file, &record, vector, length);
 }
 
 static int find_wanted(wanted *all, const mr_cache *cache) {
     const mr_set *set = all->set;
     all->row = calloc(set->count + 1, sizeof *all->row);
+    all->taken = calloc(set->count + 1, sizeof *all->taken);
     all->file = calloc(set->count + 1, sizeof *all->file);
-    if (!all->row || !all->file)
+    if (!all->row || !all->taken || !all->file)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the files");
     for (size_t i = 0; i < set->count; i++)
-        if (set->row[i].fate == MR_FATE_TAKEN && mr_cache_find(cache, &set->row[i].key) == SIZE_MAX) {
+        if (set->row[i].fate == MR_FATE_TAKEN && !count_in(cache, set, i, all->choice)) {
             all->row[all->count] = i;
-            all->file[all->count++] = set->list->files[i].path;
+            all->file[all->count++] = &set->list->files[i];
         }
     return MR_OK;
+}
+
+/* Writes how many pictures there are of each video. Of a run that was interrupted videos are not known to be whole:
+ * their vectors are left out. */
+static int end_videos(wanted *all, bool whole) {
+    mr_cache_writer *writer = &all->writer;
+    for (size_t i = all->count; i < writer->more && !whole; i++)
+        writer->records[i].made = 0;
+    float *zeros = writer->width && whole ? calloc(writer->width, sizeof *zeros) : NULL;
+    int status = MR_OK;
+    for (size_t i = 0; i < all->count && zeros && !status; i++) {
+        if (!all->file[i]->video || !all->taken[i])
+            continue;
+        const mr_cache_record record = {.key = key_in(all->set, all->row[i], all->choice, HOW_MANY),
+                                        .made = 1 + all->taken[i]};
+        status = mr_cache_put(writer, MR_CACHE_NEXT, &record, zeros, writer->width);
+    }
+    if (writer->width && whole && !zeros)
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
+    free(zeros);
+    return status;
 }
 
 static int make(wanted *all, mr_cache *cache, mr_extraction *extraction, bool *told) {
@@ -54,14 +116,16 @@ static int make(wanted *all, mr_cache *cache, mr_extraction *extraction, bool *t
         mr_cache_abandon(&all->writer);
         return mr_fail(status, "%s", message);
     }
-    int finished = mr_cache_finish(&all->writer);
+    int finished = end_videos(all, !status);
+    if (!finished)
+        finished = mr_cache_finish(&all->writer);
     /* A message of the writing is the one that counts. */
     mr_cache_abandon(&all->writer);
     return finished ? finished : status;
 }
 
 static int make_missing(mr_features *features, const mr_set *set, mr_extraction *extraction, bool *told) {
-    wanted all = {.set = set, .writer.fd = -1};
+    wanted all = {.set = set, .choice = &extraction->choice, .writer.fd = -1};
     const int64_t since_ns = mr_clock_now_ns(mr_clock_real());
     int status = find_wanted(&all, &features->cache);
     if (!status && all.count)
@@ -69,28 +133,43 @@ static int make_missing(mr_features *features, const mr_set *set, mr_extraction 
     features->made = all.made;
     features->seconds = (double)(mr_clock_now_ns(mr_clock_real()) - since_ns) / 1e9;
     free(all.file);
+    free(all.taken);
     free(all.row);
     return status;
 }
 
 /* ---- gathering --------------------------------------------------------------------------------------------------- */
 
-/* The slots of the rows that have one, in their order; true if one lies behind the other. */
-static bool find_slots(mr_features *features, mr_set *set, size_t *slot) {
+/* The slots of the rows that have vectors, in their order; true if one lies behind the other. */
+static bool find_slots(mr_features *features, const mr_set *set, const mr_picture_choice *choice, size_t *slot) {
+    const mr_cache *cache = &features->cache;
     bool in_order = true;
-    for (size_t i = 0; i < set->count; i++) {
-        if (set->row[i].fate != MR_FATE_TAKEN)
-            continue;
-        size_t found = mr_cache_find(&features->cache, &set->row[i].key);
-        if (found == SIZE_MAX) {
-            set->row[i].fate = MR_FATE_DAMAGED;
-            continue;
+    for (size_t row = 0; row < set->count; row++) {
+        const size_t count = set->row[row].fate == MR_FATE_TAKEN ? count_in(cache, set, row, choice) : 0;
+        for (size_t i = 0; i < count; i++) {
+            size_t found = slot_in(cache, set, row, choice, i), at = features->count;
+            if (found == SIZE_MAX)
+                continue;
+            slot[at] = found;
+            in_order = in_order && found == slot[0] + at;
+            features->row[at] = row;
+            features->at_ns[at] = (int64_t)(cache->records[found].made - 1);
+            features->count++;
         }
-        slot[features->count] = found;
-        in_order = in_order && found == slot[0] + features->count;
-        features->row[features->count++] = i;
     }
     return in_order;
+}
+
+/* Rows without vectors are damaged; how many vectors the others have. */
+static size_t count_all(const mr_cache *cache, mr_set *set, const mr_picture_choice *choice) {
+    size_t sum = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const size_t count = set->row[i].fate == MR_FATE_TAKEN ? count_in(cache, set, i, choice) : 1;
+        if (!count)
+            set->row[i].fate = MR_FATE_DAMAGED;
+        sum += count;
+    }
+    return sum;
 }
 
 /* Memory of a file without a name, so that more of them than fit into memory can be used. */
@@ -115,16 +194,18 @@ static int take_room(mr_features *features) {
                  : MR_OK;
 }
 
-static int gather(mr_features *features, mr_set *set) {
+static int gather(mr_features *features, mr_set *set, const mr_picture_choice *choice) {
     const mr_cache *cache = &features->cache;
-    size_t *slot = calloc(set->count + 1, sizeof *slot);
-    features->row = calloc(set->count + 1, sizeof *features->row);
+    const size_t most = count_all(cache, set, choice);
+    size_t *slot = calloc(most + 1, sizeof *slot);
+    features->row = calloc(most + 1, sizeof *features->row);
+    features->at_ns = calloc(most + 1, sizeof *features->at_ns);
     features->width = cache->width;
-    if (!slot || !features->row) {
+    if (!slot || !features->row || !features->at_ns) {
         free(slot);
         return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
     }
-    bool in_order = find_slots(features, set, slot);
+    bool in_order = find_slots(features, set, choice, slot);
     int status = features->count ? MR_OK
                                  : mr_fail(MR_ERROR_NO_INPUT, "%s: the pipeline made no vector of any of the files",
                                            set->params.path);
@@ -146,7 +227,7 @@ int mr_features_make(mr_features *features, mr_set *set, mr_extraction *extracti
     int status = mr_cache_open(&features->cache, folder, extraction->digest);
     if (!status)
         status = make_missing(features, set, extraction, told);
-    return status ? status : gather(features, set);
+    return status ? status : gather(features, set, &extraction->choice);
 }
 
 void mr_features_fini(mr_features *features) {
@@ -154,5 +235,6 @@ void mr_features_fini(mr_features *features) {
         munmap(features->mapped, features->mapped_bytes);
     mr_cache_close(&features->cache);
     free(features->row);
+    free(features->at_ns);
     *features = (mr_features){0};
 }

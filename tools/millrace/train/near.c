@@ -22,6 +22,7 @@ enum { BITS = 64, BANDS = MR_NEAR_BITS + 1 };
 typedef struct hashed {
     uint64_t hash;
     size_t row;
+    int64_t at_ns;
     mr_split part;
 } hashed;
 
@@ -57,9 +58,11 @@ static int compare_pairs(const void *a, const void *b) {
 
 static void add_pair(mr_near *near, const hashed *a, const hashed *b, int bits) {
     near->count++;
-    if (near->listed < MR_NEAR_LISTED)
-        near->pair[near->listed++] = (mr_near_pair){
-            .a = a->row < b->row ? a->row : b->row, .b = a->row < b->row ? b->row : a->row, .bits = bits};
+    if (near->listed == MR_NEAR_LISTED)
+        return;
+    const hashed *first = a->row < b->row ? a : b, *other = first == a ? b : a;
+    near->pair[near->listed++] = (mr_near_pair){
+        .a = first->row, .a_ns = first->at_ns, .b = other->row, .b_ns = other->at_ns, .bits = bits};
 }
 
 /* Hashes [first, last) are the same in that band. */
@@ -100,7 +103,8 @@ static int compare_features(mr_near *near, const mr_set *set, const mr_features 
     }
     for (size_t i = 0; i < features->count; i++) {
         hashed *one = &all[count];
-        *one = (hashed){.row = features->row[i], .part = set->row[features->row[i]].part};
+        *one = (hashed){
+            .row = features->row[i], .at_ns = features->at_ns[i], .part = set->row[features->row[i]].part};
         for (int bit = 0; bit < BITS; bit++)
             one->hash |= (uint64_t)(features->data[i * BITS + (size_t)bit] > 0) << bit;
         count += !is_flat(one->hash);
@@ -110,13 +114,14 @@ static int compare_features(mr_near *near, const mr_set *set, const mr_features 
     return MR_OK;
 }
 
-int mr_near_find(mr_near *near, mr_set *set, const char *folder, int workers, bool show, bool *told) {
+int mr_near_find(mr_near *near, mr_set *set, const mr_extraction *like, const char *folder, int workers, bool *told) {
     const mr_overrides none = {.workers = workers};
     mr_extraction extraction = {
-        .path = "near-duplicates", .text = pipeline, .overrides = &none, .show = show, .least_side = LEAST_SIDE};
+        .path = "near-duplicates", .text = pipeline, .overrides = &none, .show = like->show, .least_side = LEAST_SIDE};
     mr_features features = {0};
     *near = (mr_near){.looked = true};
     *told = mr_extraction_prepare(&extraction) || mr_extraction_trace(&extraction);
+    extraction.choice = like->choice;
     int status = *told ? MR_ERROR_INTERNAL : mr_features_make(&features, set, &extraction, folder, told);
     if (!status)
         status = compare_features(near, set, &features);
@@ -139,8 +144,8 @@ void mr_near_tell(const mr_near *near, const mr_set *set, FILE *stream) {
     for (size_t i = 0; i < near->listed && i < MOST; i++) {
         const mr_near_pair *pair = &near->pair[i];
         char a[512], b[512];
-        mr_set_print_row(set, pair->a, a, sizeof a);
-        mr_set_print_row(set, pair->b, b, sizeof b);
+        mr_set_print_picture(set, pair->a, pair->a_ns, a, sizeof a);
+        mr_set_print_picture(set, pair->b, pair->b_ns, b, sizeof b);
         mr_print(stream, "             %s (%s), %s (%s)\n", a, mr_split_name(set->row[pair->a].part), b,
                  mr_split_name(set->row[pair->b].part));
     }
@@ -154,9 +159,10 @@ void mr_near_put(const mr_near *near, const mr_set *set, yajl_gen json) {
     mr_json_open_array(json, "listed");
     for (size_t i = 0; i < near->listed; i++) {
         mr_json_open_map(json, NULL);
-        mr_json_text(json, "file", set->list->files[near->pair[i].a].path);
-        mr_json_text(json, "other", set->list->files[near->pair[i].b].path);
-        mr_json_integer(json, "bits", near->pair[i].bits);
+        const mr_near_pair *pair = &near->pair[i];
+        mr_set_put_picture(set, pair->a, pair->a_ns, "file", "at", json);
+        mr_set_put_picture(set, pair->b, pair->b_ns, "other", "other_at", json);
+        mr_json_integer(json, "bits", pair->bits);
         yajl_gen_map_close(json);
     }
     yajl_gen_array_close(json);

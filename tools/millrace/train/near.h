@@ -4,12 +4,14 @@
 #ifndef MILLRACE_TOOLS_TRAIN_NEAR_H
 #define MILLRACE_TOOLS_TRAIN_NEAR_H
 
+#include "tools/millrace/train/extract.h"
 #include "tools/millrace/train/set.h"
 
 enum { MR_NEAR_BITS = 4, MR_NEAR_LISTED = 1000 };
 
 typedef struct mr_near_pair {
     size_t a, b; /* rows of the set */
+    int64_t a_ns, b_ns; /* the times of their pictures */
     int bits;    /* in which they differ */
 } mr_near_pair;
 
@@ -20,8 +22,9 @@ typedef struct mr_near {
     mr_near_pair *pair;
 } mr_near;
 
-/* Makes the hashes, in the cache of `folder`, and compares those of rows that are taken. Errors of mr_features_make. */
-int mr_near_find(mr_near *near, mr_set *set, const char *folder, int workers, bool show, bool *told);
+/* Makes the hashes, in the cache of `folder`, of the pictures that `like` takes, and compares those of rows that are
+ * taken. Errors of mr_features_make. */
+int mr_near_find(mr_near *near, mr_set *set, const mr_extraction *like, const char *folder, int workers, bool *told);
 void mr_near_fini(mr_near *near);
 void mr_near_tell(const mr_near *near, const mr_set *set, FILE *stream);
 void mr_near_put(const mr_near *near, const mr_set *set, yajl_gen json);

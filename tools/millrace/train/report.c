@@ -63,7 +63,8 @@ static void tell_noise(const mr_training *t, FILE *stream) {
              t->noisy_count);
     for (size_t i = 0; i < t->noisy_listed && i < MOST; i++) {
         char text[512];
-        mr_set_print_row(&t->set, t->features.row[t->noisy[i].row], text, sizeof text);
+        const size_t at = t->noisy[i].row;
+        mr_set_print_picture(&t->set, t->features.row[at], t->features.at_ns[at], text, sizeof text);
         mr_print(stream, "             %s, like \"%s\"\n", text, t->rows.class_names[t->noisy[i].class_near]);
     }
 }
@@ -93,7 +94,8 @@ static void put_parts(const mr_training *t, yajl_gen json) {
     size_t *counts = calloc(classes * MR_SPLITS + 1, sizeof *counts);
     if (!counts)
         return;
-    mr_set_table(&t->set, counts);
+    for (size_t i = 0; i < t->features.count; i++)
+        counts[(size_t)t->classes[i] * MR_SPLITS + t->set.row[t->features.row[i]].part]++;
     mr_json_open_array(json, "classes");
     for (size_t j = 0; j < classes; j++) {
         mr_json_open_map(json, NULL);
@@ -120,7 +122,8 @@ static void put_noise(const mr_training *t, yajl_gen json) {
     mr_json_open_array(json, "doubtful_listed");
     for (size_t i = 0; i < t->noisy_listed; i++) {
         mr_json_open_map(json, NULL);
-        mr_json_text(json, "file", t->set.list->files[t->features.row[t->noisy[i].row]].path);
+        const size_t at = t->noisy[i].row;
+        mr_set_put_picture(&t->set, t->features.row[at], t->features.at_ns[at], "file", "at", json);
         mr_json_text(json, "label", t->rows.class_names[t->noisy[i].class_given]);
         mr_json_text(json, "looks_like", t->rows.class_names[t->noisy[i].class_near]);
         mr_json_exact(json, "share", t->noisy[i].share);

@@ -1,5 +1,6 @@
 #include "tools/millrace/train/set.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,9 +13,28 @@
 
 size_t mr_set_print_row(const mr_set *set, size_t row, char *text, size_t room) {
     const mr_listed_file *file = &set->list->files[row];
+    char end[32] = "the end", range[96] = "";
+    if (file->end_ns)
+        snprintf(end, sizeof end, "%.9g s", (double)file->end_ns / 1e9);
+    if (file->start_ns || file->end_ns)
+        snprintf(range, sizeof range, " from %.9g s to %s", (double)file->start_ns / 1e9, end);
     if (!file->line)
         return mr_print_into(text, room, "%s", file->path);
-    return mr_print_into(text, room, "%s:%zu: %s", set->params.path, file->line, file->path);
+    return mr_print_into(text, room, "%s:%zu: %s%s", set->params.path, file->line, file->path, range);
+}
+
+size_t mr_set_print_picture(const mr_set *set, size_t row, int64_t at_ns, char *text, size_t room) {
+    const mr_listed_file *file = &set->list->files[row];
+    if (!file->video)
+        return mr_set_print_row(set, row, text, room);
+    return mr_print_into(text, room, "%s:%zu: %s at %.3f s", set->params.path, file->line, file->path,
+                         (double)at_ns / 1e9);
+}
+
+void mr_set_put_picture(const mr_set *set, size_t row, int64_t at_ns, const char *file, const char *at, yajl_gen json) {
+    mr_json_text(json, file, set->list->files[row].path);
+    if (set->list->files[row].video)
+        mr_json_exact(json, at, (double)at_ns / 1e9);
 }
 
 static int compare_case(const void *a, const void *b) {
@@ -63,19 +83,39 @@ static int check_labels(const mr_set *set) {
 
 /* ---- contents ---------------------------------------------------------------------------------------------------- */
 
-static int read_contents(mr_set *set) {
-    for (size_t i = 0; i < set->count; i++) {
-        if (set->params.stopped && set->params.stopped())
-            return mr_fail(MR_ERROR_CANCELLED, "interrupted");
-        int status = mr_content_key_of(set->list->files[i].path, &set->row[i].key);
-        if (status == MR_ERROR_MEMORY)
-            return status;
-        if (status) {
-            set->row[i].fate = MR_FATE_UNREADABLE;
-            mr_log(MR_LOG_WARNING, "%s", mr_message());
-        }
+/* Rows by a text: the first that has it, plus one. */
+typedef struct known_rows {
+    mr_arena arena;
+    mr_index index;
+} known_rows;
+
+/* A video of many ranges is read once. */
+static int read_content(mr_set *set, size_t at, known_rows *videos) {
+    const mr_listed_file *file = &set->list->files[at];
+    size_t known = file->video ? (size_t)(uintptr_t)mr_index_get(&videos->index, file->path) : 0;
+    if (known) {
+        set->row[at].key = set->row[known - 1].key;
+        set->row[at].fate = set->row[known - 1].fate;
+        return MR_OK;
     }
-    return MR_OK;
+    int status = mr_content_key_of(file->path, &set->row[at].key);
+    if (status == MR_ERROR_MEMORY)
+        return status;
+    if (status) {
+        set->row[at].fate = MR_FATE_UNREADABLE;
+        mr_log(MR_LOG_WARNING, "%s", mr_message());
+    }
+    return file->video ? mr_index_put(&videos->index, &videos->arena, file->path, (void *)(uintptr_t)(at + 1)) : MR_OK;
+}
+
+static int read_contents(mr_set *set) {
+    known_rows videos = {.index = {0}};
+    int status = MR_OK;
+    for (size_t i = 0; i < set->count && !status; i++)
+        status = set->params.stopped && set->params.stopped() ? mr_fail(MR_ERROR_CANCELLED, "interrupted")
+                                                              : read_content(set, i, &videos);
+    mr_arena_fini(&videos.arena);
+    return status;
 }
 
 /* A row with its content, for sorting. */
@@ -91,6 +131,42 @@ static int compare_contents(const void *a, const void *b) {
     if (x->key.low != y->key.low)
         return x->key.low < y->key.low ? -1 : 1;
     return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static bool have_ranges(const mr_set *set, const content *sorted, size_t first, size_t last) {
+    const mr_listed_file *files = set->list->files, *one = &files[sorted[first].row];
+    for (size_t i = first + 1; i < last; i++)
+        if (files[sorted[i].row].start_ns != one->start_ns || files[sorted[i].row].end_ns != one->end_ns)
+            return true;
+    return false;
+}
+
+static bool overlap(const mr_listed_file *a, const mr_listed_file *b) {
+    return (!b->end_ns || a->start_ns < b->end_ns) && (!a->end_ns || b->start_ns < a->end_ns);
+}
+
+/* Two rows of one video, `a` before `b`. */
+static void settle_pair(mr_set *set, size_t a, size_t b, bool contradictions) {
+    const mr_listed_file *x = &set->list->files[a], *y = &set->list->files[b];
+    if (!overlap(x, y) || (x->label != y->label) != contradictions)
+        return;
+    mr_set_row *first = &set->row[a], *second = &set->row[b];
+    if (contradictions) {
+        first->fate = second->fate = MR_FATE_CONTRADICTS;
+        first->like = b;
+        second->like = a;
+    } else if (first->fate == MR_FATE_TAKEN && second->fate == MR_FATE_TAKEN) {
+        second->fate = x->start_ns == y->start_ns && x->end_ns == y->end_ns ? MR_FATE_COPY : MR_FATE_OVERLAPS;
+        second->like = a;
+    }
+}
+
+/* Rows [first, last) of the sorted ones are ranges of one video. A range that is left out takes none with it. */
+static void settle_ranges(mr_set *set, const content *sorted, size_t first, size_t last) {
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t j = first + 1; j < last; j++)
+            for (size_t i = first; i < j; i++)
+                settle_pair(set, sorted[i].row, sorted[j].row, pass == 0);
 }
 
 /* Rows [first, last) of the sorted ones have one content. */
@@ -122,7 +198,7 @@ static int find_copies(mr_set *set) {
         for (last = first + 1; last < count && sorted[last].key.high == sorted[first].key.high &&
                                sorted[last].key.low == sorted[first].key.low;)
             last++;
-        settle(set, sorted, first, last);
+        (have_ranges(set, sorted, first, last) ? settle_ranges : settle)(set, sorted, first, last);
     }
     free(sorted);
     return MR_OK;
@@ -130,20 +206,14 @@ static int find_copies(mr_set *set) {
 
 /* ---- groups and parts -------------------------------------------------------------------------------------------- */
 
-/* Named groups: the index of the first row of each, plus one, and the row that names its part. */
-typedef struct groups {
-    mr_arena arena;
-    mr_index index;
-} groups;
-
-/* Puts the part that rows of the group name into its first row, whose `like` is then that row's index. */
-static int join_group(mr_set *set, groups *known, size_t at, size_t *namer) {
+/* Puts the row into the group of that name. namer[group] is a row of it that names its part, plus one. */
+static int join_group(mr_set *set, known_rows *known, const char *group, size_t at, size_t *namer) {
     const mr_listed_file *file = &set->list->files[at];
-    size_t first = (size_t)(uintptr_t)mr_index_get(&known->index, file->group);
+    size_t first = (size_t)(uintptr_t)mr_index_get(&known->index, group);
     if (!first) {
         first = at + 1;
         set->row[at].group = set->group_count++;
-        if (mr_index_put(&known->index, &known->arena, file->group, (void *)(uintptr_t)first))
+        if (mr_index_put(&known->index, &known->arena, group, (void *)(uintptr_t)first))
             return MR_ERROR_MEMORY;
     }
     set->row[at].group = set->row[first - 1].group;
@@ -152,9 +222,11 @@ static int join_group(mr_set *set, groups *known, size_t at, size_t *namer) {
     size_t *by = &namer[set->row[at].group];
     if (*by && set->list->files[*by - 1].split != file->split)
         return mr_fail(MR_ERROR_DATA,
-                       "%s: the group \"%s\" is for %s in line %zu, and for %s in line %zu: a group is in one part",
-                       set->params.path, file->group, mr_split_name(set->list->files[*by - 1].split),
-                       set->list->files[*by - 1].line, mr_split_name(file->split), file->line);
+                       "%s: the %s \"%s\" is for %s in line %zu, and for %s in line %zu: a %s",
+                       set->params.path, file->group ? "group" : "video", file->group ? file->group : file->path,
+                       mr_split_name(set->list->files[*by - 1].split),
+                       set->list->files[*by - 1].line, mr_split_name(file->split), file->line,
+                       file->group ? "group is in one part" : "video is in one part, unless its rows name groups");
     *by = at + 1;
     return MR_OK;
 }
@@ -166,14 +238,24 @@ static mr_split draw(const mr_set *set, size_t row) {
     return mr_split_of(set->params.seed, group, file->group ? strlen(file->group) : sizeof *key, set->params.shares);
 }
 
-static int number_groups(mr_set *set, groups *known, size_t *namer) {
+/* Rows of one video are one group: no name in a list begins so. */
+static int join_video(mr_set *set, known_rows *known, size_t at, size_t *namer) {
+    char group[64];
+    const mr_content_key *key = &set->row[at].key;
+    snprintf(group, sizeof group, "\001%016" PRIx64 "%016" PRIx64, key->high, key->low);
+    return join_group(set, known, group, at, namer);
+}
+
+static int number_groups(mr_set *set, known_rows *known, size_t *namer) {
     int status = MR_OK;
     for (size_t i = 0; i < set->count && !status; i++) {
         const mr_listed_file *file = &set->list->files[i];
         set->named_parts += file->split != MR_SPLIT_NONE;
         set->named_groups = set->named_groups || file->group;
         if (file->group) {
-            status = join_group(set, known, i, namer);
+            status = join_group(set, known, file->group, i, namer);
+        } else if (file->video && set->row[i].fate != MR_FATE_UNREADABLE) {
+            status = join_video(set, known, i, namer);
         } else {
             set->row[i].group = set->group_count++;
             namer[set->row[i].group] = file->split ? i + 1 : 0;
@@ -183,7 +265,7 @@ static int number_groups(mr_set *set, groups *known, size_t *namer) {
 }
 
 static int split(mr_set *set) {
-    groups known = {.index = {0}};
+    known_rows known = {.index = {0}};
     size_t *namer = calloc(set->count + 1, sizeof *namer); /* of each group: a row that names its part, plus one */
     int status = namer ? number_groups(set, &known, namer) : mr_fail(MR_ERROR_MEMORY, "no memory for the groups");
     for (size_t i = 0; i < set->count && !status; i++) {
@@ -233,28 +315,26 @@ size_t mr_set_count(const mr_set *set, mr_row_fate fate) {
     return count;
 }
 
-void mr_set_table(const mr_set *set, size_t *counts) {
-    memset(counts, 0, set->list->label_count * MR_SPLITS * sizeof *counts);
-    for (size_t i = 0; i < set->count; i++)
-        if (set->row[i].fate == MR_FATE_TAKEN)
-            counts[(size_t)set->list->files[i].label * MR_SPLITS + set->row[i].part]++;
-}
-
 static const struct {
     const char *name, *one, *many;
 } fates[MR_FATES] = {
     [MR_FATE_COPY] = {"copy", "is a copy of another", "are copies of others"},
     [MR_FATE_CONTRADICTS] = {"contradicts", "is the same as one of another class",
                              "are the same as ones of other classes"},
+    [MR_FATE_OVERLAPS] = {"overlaps", "overlaps a range of the same class", "overlap ranges of the same class"},
     [MR_FATE_UNREADABLE] = {"unreadable", "cannot be read", "cannot be read"},
     [MR_FATE_DAMAGED] = {"damaged", "gave no vector", "gave no vectors"},
 };
+
+static bool is_like_other(const mr_set_row *row) {
+    return row->fate == MR_FATE_COPY || row->fate == MR_FATE_CONTRADICTS || row->fate == MR_FATE_OVERLAPS;
+}
 
 static void tell_row(const mr_set *set, size_t row, FILE *stream) {
     char text[512], other[512];
     mr_set_print_row(set, row, text, sizeof text);
     mr_set_print_row(set, set->row[row].like, other, sizeof other);
-    if (set->row[row].fate == MR_FATE_COPY || set->row[row].fate == MR_FATE_CONTRADICTS)
+    if (is_like_other(&set->row[row]))
         mr_print(stream, "             %s, as %s\n", text, other);
     else
         mr_print(stream, "             %s\n", text);
@@ -277,6 +357,13 @@ void mr_set_tell_left_out(const mr_set *set, FILE *stream) {
     }
 }
 
+void mr_set_put_range(const mr_listed_file *file, yajl_gen json) {
+    if (file->start_ns)
+        mr_json_exact(json, "start", (double)file->start_ns / 1e9);
+    if (file->end_ns)
+        mr_json_exact(json, "end", (double)file->end_ns / 1e9);
+}
+
 void mr_set_put_left_out(const mr_set *set, yajl_gen json) {
     mr_json_open_array(json, "left_out");
     for (size_t i = 0; i < set->count; i++) {
@@ -288,8 +375,12 @@ void mr_set_put_left_out(const mr_set *set, yajl_gen json) {
         if (set->list->files[i].line)
             mr_json_integer(json, "line", (int64_t)set->list->files[i].line);
         mr_json_text(json, "reason", fates[row->fate].name);
-        if (row->fate == MR_FATE_COPY || row->fate == MR_FATE_CONTRADICTS)
+        mr_set_put_range(&set->list->files[i], json);
+        if (is_like_other(row)) {
             mr_json_text(json, "as", set->list->files[row->like].path);
+            if (set->list->files[row->like].video)
+                mr_json_integer(json, "as_line", (int64_t)set->list->files[row->like].line);
+        }
         yajl_gen_map_close(json);
     }
     yajl_gen_array_close(json);

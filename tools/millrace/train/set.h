@@ -1,8 +1,10 @@
 /* The data set of `train` and `evaluate`: labelled files, known by their content, in parts.
  *
  * A file counts once: copies of it, of the same class, are left out, and of contents that stand under several classes
- * all files are, since none of them is known to be right. Rows that are left out are counted and listed with their
- * reason; they stay in the set, so that a row's index is that of the list.
+ * all files are, since none of them is known to be right. The same goes for ranges of a video: one that overlaps one of
+ * another class is left out with it, and one that overlaps one of its own class, behind it. Rows of one video that name
+ * no group are one group. Rows that are left out are counted and listed with their reason; they stay in the set, so
+ * that a row's index is that of the list.
  *
  * One thread at a time. */
 #ifndef MILLRACE_TOOLS_TRAIN_SET_H
@@ -19,6 +21,7 @@ typedef enum mr_row_fate {
     MR_FATE_TAKEN,
     MR_FATE_COPY,        /* another row has its content */
     MR_FATE_CONTRADICTS, /* another row has its content, and another class */
+    MR_FATE_OVERLAPS,    /* another row, before it, has a part of its range of one video, and its class */
     MR_FATE_UNREADABLE,  /* the file cannot be read */
     MR_FATE_DAMAGED,     /* the pipeline made no vector of it */
     MR_FATES
@@ -29,7 +32,7 @@ typedef struct mr_set_row {
     mr_row_fate fate;
     mr_split part;
     size_t group; /* numbered from 0 */
-    size_t like;  /* of COPY and CONTRADICTS: the other row */
+    size_t like;  /* of COPY, CONTRADICTS and OVERLAPS: the other row */
 } mr_set_row;
 
 typedef struct mr_set_params {
@@ -55,11 +58,15 @@ typedef struct mr_set {
 int mr_set_open(mr_set *set, const mr_set_params *params);
 void mr_set_close(mr_set *set);
 
-/* The text of a row for people: its path, behind the list's line if there is one. */
+/* The text of a row for people: its path, behind the list's line if there is one, and before its range. */
 size_t mr_set_print_row(const mr_set *set, size_t row, char *text, size_t room);
+/* The same for a picture of it: of a video, with its time. */
+size_t mr_set_print_picture(const mr_set *set, size_t row, int64_t at_ns, char *text, size_t room);
+/* A picture's file as that member of an object; of a video, also its time in seconds. */
+void mr_set_put_picture(const mr_set *set, size_t row, int64_t at_ns, const char *file, const char *at, yajl_gen json);
+/* Members `start` and `end`, in seconds, of a row that has them. */
+void mr_set_put_range(const mr_listed_file *file, yajl_gen json);
 size_t mr_set_count(const mr_set *set, mr_row_fate fate);
-/* Counts of the rows that are taken, by class and part: counts[class * MR_SPLITS + part]. */
-void mr_set_table(const mr_set *set, size_t *counts);
 /* The rows that are left out, the first few of each reason by name; and all of it as an array "left_out". */
 void mr_set_tell_left_out(const mr_set *set, FILE *stream);
 void mr_set_put_left_out(const mr_set *set, yajl_gen json);

@@ -81,7 +81,7 @@ static const mr_usage usage = {
         "  --data PATH        a folder that holds a folder of pictures for each class, or a list: *.csv, whose first\n"
         "                     row names the columns path and label, and may name group and split; or *.jsonl, an\n"
         "                     object a line with those keys. Pictures of one group (a person, a camera, a day) stay\n"
-        "                     in one part\n"
+        "                     in one part. A row of a video stands for its pictures from start to end (seconds)\n"
         "  --output HEAD      the folder that is written; a head that is there is replaced\n"
         "  --model KIND       softmax (the default), logistic, squared-hinge, prototypes, neighbors or perceptron\n"
         "  --penalty C,...    strengths to try, 1e-6 to 1e6, small is strong; the best on validation is taken\n"

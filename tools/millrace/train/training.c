@@ -214,21 +214,21 @@ static int save(const mr_training *t) {
 
 /* ---- the head for others ----------------------------------------------------------------------------------------- */
 
-/* Pictures to compare with: of the test part, or, if it has none, all. */
-static int list_files(const mr_training *t, const char ***files, size_t *count) {
+/* Files to compare with: of the test part, or, if it has none, all. */
+static int list_files(const mr_training *t, const mr_listed_file ***files, size_t *count) {
     *count = 0;
     *files = calloc(t->rows.rows + 1, sizeof **files);
     if (!*files)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the files");
     for (size_t i = 0; i < t->rows.rows; i++)
-        if (!t->has_test || t->parts[i] == MR_ROW_TEST)
-            (*files)[(*count)++] = t->set.list->files[t->features.row[i]].path;
+        if ((!t->has_test || t->parts[i] == MR_ROW_TEST) && (!i || t->features.row[i] != t->features.row[i - 1]))
+            (*files)[(*count)++] = &t->set.list->files[t->features.row[i]];
     return MR_OK;
 }
 
 /* As it was saved: then it has its card. */
 static int export_head(mr_training *t, const char *head) {
-    const char **files = NULL;
+    const mr_listed_file **files = NULL;
     mr_classifier *saved;
     size_t count;
     int status = mr_classifier_open(&saved, head);
@@ -276,7 +276,7 @@ static int work(mr_training *t) {
     if (!status)
         status = mr_features_make(&t->features, &t->set, &t->extraction, folder, &t->told);
     if (!status && !params->skip_near)
-        status = mr_near_find(&t->near, &t->set, folder, params->fit.threads, t->shown, &t->told);
+        status = mr_near_find(&t->near, &t->set, &t->extraction, folder, params->fit.threads, &t->told);
     if (!status)
         status = make_rows(t);
     if (!status)
