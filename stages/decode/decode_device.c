@@ -88,6 +88,10 @@ static const AVCodec *find_decoder(enum AVCodecID id, bool hardware) {
     return decoder && !only_accelerates(decoder) ? decoder : NULL;
 }
 
+const AVCodec *mr_nvdec_decoder(enum AVCodecID id) {
+    return find_decoder(id, true);
+}
+
 /* Layouts as software would give them, of which there are such that NVDEC's pictures have one here (is_carried,
  * below). */
 static const uint64_t carried = MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I420_10) | MR_IN_SET(MR_PIXEL_I444);

@@ -25,6 +25,8 @@ int64_t mr_decode_device_bytes(const mr_format_set *pictures);
 /* Whether there could be NVDEC for packets of that set in a codec of that name (NULL: any), as far as that is known
  * without it. MR_ERROR_CONFIG, and why not. */
 int mr_decode_device_suits(const char *codec, const mr_format_set *packets);
+/* libavcodec's decoder of that codec that works by NVDEC; NULL: there is none. */
+const AVCodec *mr_nvdec_decoder(enum AVCodecID id);
 /* As mr_stage_type.check_device. */
 int mr_decode_device_check(mr_hardware hardware, const char *device);
 

@@ -1,11 +1,16 @@
-/* Codecs of libavcodec on one core, as `encode` and `decode` use them: pictures are made packets and packets pictures,
- * each without delay and in one thread. */
+/* Codecs of libavcodec as `encode` and `decode` use them: on one core, and NVENC and NVDEC of a GPU. Pictures are made
+ * packets and packets pictures, each without delay and in one thread. */
 #include <libavcodec/avcodec.h>
+#include <libavutil/hwcontext.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/device/cuda/cuda.h"
 #include "millrace/status.h"
+#include "stages/decode/decode_device.h"
 #include "stages/encode/encode_codec.h"
+#include "stages/encode/encode_nvenc.h"
+#include "stages/media/media_cuda.h"
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
 #include "stages/operations/operation.h"
@@ -14,6 +19,7 @@
 enum { WIDTH = 640, HEIGHT = 360, PICTURES = 8, RATE = 30 };
 
 typedef struct codec_state {
+    AVBufferRef *card, *surfaces; /* of libavcodec, for a GPU */
     AVCodecContext *encoder, *decoder;
     AVFrame *picture[PICTURES], *decoded;
     AVPacket *packet[PICTURES], *made;
@@ -43,12 +49,12 @@ static void draw_plane(AVFrame *frame, int plane, int number) {
     }
 }
 
-static int make_picture(const codec_state *s, int number, AVFrame **made) {
+static int make_picture(const codec_state *s, enum AVPixelFormat layout, int number, AVFrame **made) {
     AVFrame *frame = av_frame_alloc();
     *made = frame;
     if (!frame)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a picture");
-    frame->format = s->encoder->pix_fmt;
+    frame->format = layout;
     frame->width = WIDTH;
     frame->height = HEIGHT;
     frame->color_range = s->encoder->color_range;
@@ -71,37 +77,103 @@ static int encode(codec_state *s, int number, AVPacket *packet) {
     return error < 0 ? av_failed(s->encoder->codec->name, error) : MR_OK;
 }
 
+static const mr_format drawn = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = WIDTH,
+                                .height = HEIGHT};
+
+static mr_encode_params params_of(int codec) {
+    return (mr_encode_params){.codec = codec, .preset = MR_PRESET_FASTEST, .latency = MR_LATENCY_LOW, .threads = 1,
+                              .quality = mr_encoder_facts_of(codec).quality};
+}
+
 static int open_encoder(codec_state *s, int codec) {
-    const mr_format picture = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = WIDTH, .height = HEIGHT};
-    const mr_format format = mr_encoder_format(codec, &picture);
-    const mr_encode_params params = {.codec = codec, .preset = MR_PRESET_FASTEST, .latency = MR_LATENCY_LOW,
-                                     .threads = 1, .quality = mr_encoder_facts_of(codec).quality};
-    mr_av_log_capture();
+    const mr_format format = mr_encoder_format(codec, &drawn);
+    const mr_encode_params params = params_of(codec);
     int status = mr_encoder_open(&s->encoder, &params, &format, (AVRational){RATE, 1});
     for (int i = 0; i < PICTURES && !status; i++)
-        status = make_picture(s, i, &s->picture[i]);
-    for (int i = 0; i < PICTURES && !status; i++) {
-        s->packet[i] = av_packet_alloc();
-        status = s->packet[i] ? encode(s, i, s->packet[i]) : mr_fail(MR_ERROR_MEMORY, "no memory for a packet");
+        status = make_picture(s, s->encoder->pix_fmt, i, &s->picture[i]);
+    return status;
+}
+
+/* ---- encoding on a GPU ------------------------------------------------------------------------------------------ */
+
+static int open_surfaces(codec_state *s, mr_stream *stream) {
+    int status = mr_av_cuda_device(&s->card, stream);
+    if (status)
+        return status;
+    s->surfaces = av_hwframe_ctx_alloc(s->card);
+    if (!s->surfaces)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for surfaces");
+    AVHWFramesContext *about = (AVHWFramesContext *)(void *)s->surfaces->data;
+    about->format = AV_PIX_FMT_CUDA;
+    about->sw_format = AV_PIX_FMT_YUV420P;
+    about->width = WIDTH;
+    about->height = HEIGHT;
+    int error = av_hwframe_ctx_init(s->surfaces);
+    return error < 0 ? av_failed("surfaces", error) : MR_OK;
+}
+
+/* Draws it on the host, and brings it to the GPU. */
+static int make_surface(codec_state *s, int number) {
+    AVFrame *picture = NULL;
+    int status = make_picture(s, AV_PIX_FMT_YUV420P, number, &picture);
+    s->picture[number] = status ? NULL : av_frame_alloc();
+    if (!status && !s->picture[number])
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for a picture");
+    if (!status) {
+        int error = av_hwframe_get_buffer(s->surfaces, s->picture[number], 0);
+        if (error >= 0)
+            error = av_hwframe_transfer_data(s->picture[number], picture, 0);
+        status = error < 0 ? av_failed("a surface", error) : MR_OK;
     }
-    s->made = av_packet_alloc();
-    return status || s->made ? status : mr_fail(MR_ERROR_MEMORY, "no memory for a packet");
+    av_frame_free(&picture);
+    return status;
+}
+
+static int open_nvenc(codec_state *s, int codec, mr_stream *stream) {
+    const mr_encode_params params = params_of(codec);
+    const mr_format format = mr_nvenc_format(codec, &drawn);
+    int status = mr_nvenc_suits(&params, MR_IN_SET(MR_PIXEL_I420));
+    if (!status)
+        status = mr_nvenc_check();
+    if (!status)
+        status = open_surfaces(s, stream);
+    if (!status)
+        status = mr_nvenc_open(&s->encoder, &params, &format, (AVRational){RATE, 1}, s->surfaces);
+    for (int i = 0; i < PICTURES && !status; i++)
+        status = make_surface(s, i);
+    /* GPUs differ in the codecs that they encode. */
+    return status && status != MR_ERROR_MEMORY ? mr_fail(MR_ERROR_UNAVAILABLE, "%s", mr_message()) : status;
+}
+
+/* ---- one call --------------------------------------------------------------------------------------------------- */
+
+static bool is_on_card(const mr_operation_call *call) {
+    return call->device->type->kind == MR_DEVICE_CUDA;
 }
 
 /* Each picture is read and its packet written, or the other way round: 3/2 bytes for a pixel, and as many bytes as the
  * packets have. Pictures that others are predicted from may be in the cache. Arithmetic is not counted: there are as
  * many ways as encoders, even if the bits are the same. */
-static int open_codec(mr_operation_call *call) {
+static int open_codec(mr_operation_call *call, bool nvenc) {
     const int *codec = call->type->shape;
     codec_state *s = mr_calloc(1, sizeof *s);
     call->state = s;
-    int status = s ? open_encoder(s, *codec) : mr_fail(MR_ERROR_MEMORY, "no memory for a codec");
-    if (status)
-        return status;
+    if (!s)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a codec");
+    mr_av_log_capture();
+    int status = nvenc ? open_nvenc(s, *codec, call->stream) : open_encoder(s, *codec);
     call->bytes = PICTURES * 1.5 * WIDTH * HEIGHT;
-    for (int i = 0; i < PICTURES; i++)
-        call->bytes += s->packet[i]->size;
-    return MR_OK;
+    for (int i = 0; i < PICTURES && !status; i++) {
+        s->packet[i] = av_packet_alloc();
+        status = s->packet[i] ? encode(s, i, s->packet[i]) : mr_fail(MR_ERROR_MEMORY, "no memory for a packet");
+        call->bytes += status ? 0 : s->packet[i]->size;
+    }
+    s->made = av_packet_alloc();
+    return status || s->made ? status : mr_fail(MR_ERROR_MEMORY, "no memory for a packet");
+}
+
+static int open_encoding(mr_operation_call *call) {
+    return open_codec(call, is_on_card(call));
 }
 
 static void close_codec(mr_operation_call *call) {
@@ -116,6 +188,8 @@ static void close_codec(mr_operation_call *call) {
     }
     av_frame_free(&s->decoded);
     av_packet_free(&s->made);
+    av_buffer_unref(&s->surfaces);
+    av_buffer_unref(&s->card);
     mr_free(s);
     call->state = NULL;
 }
@@ -130,39 +204,21 @@ static int run_encoder(void *arguments) {
     return status;
 }
 
+/* NVENC and NVDEC are asked by this thread, and work on the stream. */
+static int enqueue(mr_operation_call *call, int (*function)(void *arguments)) {
+    void *handle;
+    if (!is_on_card(call))
+        return mr_stream_submit(call->stream, function, &call->state, sizeof call->state);
+    int status = mr_cuda_enter(call->stream, &handle);
+    return status ? status : function(&call->state);
+}
+
 static int enqueue_encoder(mr_operation_call *call, size_t set) {
     (void)set;
-    return mr_stream_submit(call->stream, run_encoder, &call->state, sizeof call->state);
+    return enqueue(call, run_encoder);
 }
 
 /* ---- decoding --------------------------------------------------------------------------------------------------- */
-
-static int open_decoder(mr_operation_call *call) {
-    int status = open_codec(call), error = 0;
-    if (status)
-        return status;
-    codec_state *s = call->state;
-    const AVCodec *decoder = avcodec_find_decoder(s->encoder->codec_id);
-    if (!decoder)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "this FFmpeg has no decoder for %s",
-                       avcodec_get_name(s->encoder->codec_id));
-    AVCodecParameters *parameters = avcodec_parameters_alloc();
-    s->decoder = avcodec_alloc_context3(decoder);
-    s->decoded = av_frame_alloc();
-    if (!parameters || !s->decoder || !s->decoded)
-        error = AVERROR(ENOMEM);
-    if (!error)
-        error = avcodec_parameters_from_context(parameters, s->encoder);
-    if (error >= 0)
-        error = avcodec_parameters_to_context(s->decoder, parameters);
-    avcodec_parameters_free(&parameters);
-    if (error >= 0) {
-        s->decoder->thread_count = 1;
-        s->decoder->flags |= AV_CODEC_FLAG_LOW_DELAY;
-        error = avcodec_open2(s->decoder, decoder, NULL);
-    }
-    return error < 0 ? av_failed(decoder->name, error) : MR_OK;
-}
 
 /* If a decoder holds pictures back, in the long run one comes for each packet all the same. */
 static int decode(codec_state *s, const AVPacket *packet) {
@@ -182,23 +238,84 @@ static int run_decoder(void *arguments) {
     return status;
 }
 
-static int enqueue_decoder(mr_operation_call *call, size_t set) {
-    (void)set;
-    return mr_stream_submit(call->stream, run_decoder, &call->state, sizeof call->state);
+/* AV_PIX_FMT_NONE if NVDEC does not take the stream. */
+static enum AVPixelFormat choose_surfaces(AVCodecContext *codec, const enum AVPixelFormat *formats) {
+    (void)codec;
+    while (*formats != AV_PIX_FMT_NONE && *formats != AV_PIX_FMT_CUDA)
+        formats++;
+    return *formats;
 }
 
-/* Those of a GPU have units of their own, which its memory and its kernels are no ceilings for. */
-#define CODEC(label, to_do, number, open_function, enqueue_function)                                                   \
-    {                                                                                                                  \
-        .name = label, .function = to_do, .works_on = "I420 640x360, 8 pictures",                                      \
-        .group = MR_OPERATION_CODEC, .here = MR_HERE_CPU, .shape = &codecs[number], .open = open_function,             \
-        .enqueue = enqueue_function, .close = close_codec                                                              \
-    }
-#define BOTH(label, number)                                                                                            \
-    CODEC("decode-" label, "avcodec_receive_frame", number, open_decoder, enqueue_decoder),                            \
-        CODEC("encode-" label, "avcodec_receive_packet", number, open_codec, enqueue_encoder)
+static int use_nvdec(codec_state *s, mr_stream *stream) {
+    int status = mr_nvdec_check();
+    if (!status)
+        status = mr_av_cuda_device(&s->card, stream);
+    if (status)
+        return status;
+    s->decoder->get_format = choose_surfaces;
+    s->decoder->hw_device_ctx = av_buffer_ref(s->card);
+    return s->decoder->hw_device_ctx ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a codec");
+}
 
+static int start_decoder(codec_state *s, const AVCodec *decoder, mr_stream *card) {
+    AVCodecParameters *parameters = avcodec_parameters_alloc();
+    s->decoder = avcodec_alloc_context3(decoder);
+    s->decoded = av_frame_alloc();
+    int error = parameters && s->decoder && s->decoded ? 0 : AVERROR(ENOMEM);
+    if (!error)
+        error = avcodec_parameters_from_context(parameters, s->encoder);
+    if (error >= 0)
+        error = avcodec_parameters_to_context(s->decoder, parameters);
+    avcodec_parameters_free(&parameters);
+    int status = error < 0 ? av_failed(decoder->name, error) : card ? use_nvdec(s, card) : MR_OK;
+    if (status)
+        return status;
+    s->decoder->thread_count = 1;
+    s->decoder->flags |= AV_CODEC_FLAG_LOW_DELAY;
+    error = avcodec_open2(s->decoder, decoder, NULL);
+    return error < 0 ? av_failed(decoder->name, error) : MR_OK;
+}
+
+/* That a GPU takes a codec shows when it decodes. */
+static int open_decoding(mr_operation_call *call) {
+    const bool card = is_on_card(call);
+    int status = open_codec(call, false);
+    if (status)
+        return status;
+    codec_state *s = call->state;
+    const enum AVCodecID id = s->encoder->codec_id;
+    const AVCodec *decoder = card ? mr_nvdec_decoder(id) : avcodec_find_decoder(id);
+    if (!decoder)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "this FFmpeg has no decoder for %s%s", avcodec_get_name(id),
+                       card ? " that works by NVDEC" : "");
+    status = start_decoder(s, decoder, card ? call->stream : NULL);
+    if (status || !card || !run_decoder(&call->state))
+        return status;
+    return mr_fail(MR_ERROR_UNAVAILABLE, "NVDEC of %s does not take %s: %s", call->device->name, avcodec_get_name(id),
+                   mr_message());
+}
+
+static int enqueue_decoder(mr_operation_call *call, size_t set) {
+    (void)set;
+    return enqueue(call, run_decoder);
+}
+
+/* NVDEC and NVENC are units of their own, for which the memory and the kernels of a GPU are no ceilings: only that a
+ * share is small is known. */
+#define CODEC(label, to_do, kinds, number, open_function, enqueue_function)                                            \
+    {                                                                                                                  \
+        .name = label, .function = to_do, .works_on = "I420 640x360, 8 pictures", .group = MR_OPERATION_CODEC,         \
+        .here = kinds, .shape = &codecs[number], .open = open_function, .enqueue = enqueue_function,                   \
+        .close = close_codec                                                                                           \
+    }
+#define BOTH(label, number, encodes)                                                                                   \
+    CODEC("decode-" label, "avcodec_receive_frame", MR_HERE_CPU | MR_HERE_CUDA, number, open_decoding,                 \
+          enqueue_decoder),                                                                                            \
+        CODEC("encode-" label, "avcodec_receive_packet", encodes, number, open_encoding, enqueue_encoder)
+
+/* NVENC encodes three of them. */
 const mr_operation_type mr_operation_codecs[] = {
-    BOTH("h264", MR_CODEC_H264), BOTH("hevc", MR_CODEC_HEVC), BOTH("vp9", MR_CODEC_VP9),
-    BOTH("av1", MR_CODEC_AV1),   BOTH("mjpeg", MR_CODEC_MJPEG), {0},
+    BOTH("h264", MR_CODEC_H264, MR_HERE_CPU | MR_HERE_CUDA), BOTH("hevc", MR_CODEC_HEVC, MR_HERE_CPU | MR_HERE_CUDA),
+    BOTH("vp9", MR_CODEC_VP9, MR_HERE_CPU),                  BOTH("av1", MR_CODEC_AV1, MR_HERE_CPU | MR_HERE_CUDA),
+    BOTH("mjpeg", MR_CODEC_MJPEG, MR_HERE_CPU),              {0},
 };

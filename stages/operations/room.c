@@ -127,31 +127,31 @@ void mr_room_close(mr_room *room) {
 
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
-typedef struct bell {
+typedef struct completion {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool rung;
-} bell;
+    bool done;
+} completion;
 
-static void ring(void *context) {
-    bell *b = context;
-    pthread_mutex_lock(&b->lock);
-    b->rung = true;
-    pthread_cond_signal(&b->changed);
-    pthread_mutex_unlock(&b->lock);
+static void complete(void *context) {
+    completion *c = context;
+    pthread_mutex_lock(&c->lock);
+    c->done = true;
+    pthread_cond_signal(&c->changed);
+    pthread_mutex_unlock(&c->lock);
 }
 
 static void wait_for(mr_event *event) {
-    bell b = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    completion c = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     mr_event_wait wait = {0};
-    mr_event_notify(event, &wait, ring, &b);
-    pthread_mutex_lock(&b.lock);
-    while (!b.rung)
-        pthread_cond_wait(&b.changed, &b.lock);
-    pthread_mutex_unlock(&b.lock);
+    mr_event_notify(event, &wait, complete, &c);
+    pthread_mutex_lock(&c.lock);
+    while (!c.done)
+        pthread_cond_wait(&c.changed, &c.lock);
+    pthread_mutex_unlock(&c.lock);
     mr_event_forget(&wait);
-    pthread_cond_destroy(&b.changed);
-    pthread_mutex_destroy(&b.lock);
+    pthread_cond_destroy(&c.changed);
+    pthread_mutex_destroy(&c.lock);
 }
 
 static int let_time_pass(mr_device *device, const mr_event *event, int64_t *now_ns) {

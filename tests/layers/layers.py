@@ -74,7 +74,7 @@ stages/preview: engine/base stages stages/media stages/sink
 stages/video: engine/base stages stages/media stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda
     engine/device/sim kernels/preprocess kernels/classical kernels/vector kernels/ceiling stages/model stages/model/onnx
-    stages/media stages/encode
+    stages/media stages/encode stages/decode
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/sink
 tools/millrace/cli: engine/base
 tools/millrace/run: engine/base tools/millrace/cli

@@ -3,6 +3,7 @@
  *
  * Arithmetic is counted here as it is done: sums are written out with functions that count, or the row operations of
  * preprocess report how many samples they weigh. Bytes are those of the shapes, written out. */
+#include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -481,11 +482,13 @@ static void all_on_the_processors(void **state) {
     assert_null(ops);
 }
 
-/* Of a launch more calls than there are between two events; the largest operations are left to real cards. */
+/* Of a launch more calls than there are between two events; the largest operations are left to real cards. Whether a
+ * card has a unit for a codec is not known. */
 static void some_on_cuda(void **state) {
     (void)state;
     static const char *const names[] = {"launch", "preprocess-nearest", "hog", "change", "top-k", "upload-tensor",
-                                        "download-results", "copy-picture"};
+                                        "download-results", "copy-picture", "decode-h264", "decode-mjpeg",
+                                        "encode-h264", "encode-av1"};
     mr_operations *ops = NULL;
     int status = mr_operations_open(&ops, &(mr_operations_params){.device = "cuda:0"});
     if (status == MR_ERROR_UNAVAILABLE) {
@@ -497,6 +500,59 @@ static void some_on_cuda(void **state) {
         run_one(ops, find(ops, names[i]), strcmp(names[i], "launch") == 0 ? 200 : 2);
     mr_operations_close(&ops);
 }
+
+#ifdef MILLRACE_CUDA_HOST
+/* The fakes keep count of what is open, and of the pictures. */
+static int ask(const char *library, const char *what) {
+    int (*function)(void) = NULL;
+    void *fake = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    *(void **)&function = dlsym(fake, what);
+    assert_non_null(function);
+    int answer = function();
+    dlclose(fake);
+    return answer;
+}
+
+static void open_fake(const char *path, int mode) {
+    void *fake = dlopen(path, RTLD_NOW | mode);
+    void (*use)(int) = NULL;
+    assert_non_null(fake);
+    *(void **)&use = dlsym(fake, "fake_cuda_use");
+    if (use)
+        use(0);
+}
+
+static void run_codec(mr_operations *ops, const char *name) {
+    int64_t ns;
+    if (mr_operations_prepare(ops, find(ops, name)) || mr_operations_run(ops, 2, &ns))
+        fail_msg("%s: %s", name, mr_message());
+}
+
+/* Eight pictures are encoded before, and in each call. Without the header of NVENC's interface there is no fake of
+ * it. */
+static void codecs_of_a_card(void **state) {
+    (void)state;
+    setenv("FAKE_ALL", "1", 1);
+    open_fake(FAKE_CUDA, RTLD_GLOBAL);
+    open_fake(FAKE_NVCUVID, RTLD_LOCAL);
+    mr_operations *ops = open_on("cuda:0");
+    run_codec(ops, "decode-hevc");
+    assert_int_equal(ask("libnvcuvid.so.1", "fake_nvdec_open"), 1);
+    assert_int_equal(ask("libnvcuvid.so.1", "fake_nvdec_mapped"), 0);
+#ifdef FAKE_NVENCODE
+    open_fake(FAKE_NVENCODE, RTLD_LOCAL);
+    run_codec(ops, "encode-h264");
+    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_open"), 1);
+    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_encoded"), 3 * 8);
+#endif
+    mr_operations_close(&ops);
+    assert_int_equal(ask("libnvcuvid.so.1", "fake_nvdec_open"), 0);
+#ifdef FAKE_NVENCODE
+    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_open"), 0);
+    assert_int_equal(ask("libnvidia-encode.so.1", "fake_nvenc_kept"), 0);
+#endif
+}
+#endif
 
 static void work_that_fails(void **state) {
     (void)state;
@@ -558,7 +614,12 @@ enum { CARD_ALONE = false };
 #endif
 
 int main(void) {
-    const struct CMUnitTest card[] = {cmocka_unit_test(some_on_cuda)};
+    const struct CMUnitTest card[] = {
+        cmocka_unit_test(some_on_cuda),
+#ifdef MILLRACE_CUDA_HOST
+        cmocka_unit_test(codecs_of_a_card),
+#endif
+    };
     const struct CMUnitTest others[] = {
         cmocka_unit_test(bytes_and_arithmetic), cmocka_unit_test(all_on_the_processors),
         cmocka_unit_test(work_that_fails),      cmocka_unit_test(wrong_calls),
