@@ -13,6 +13,8 @@ from harness import MILLRACE, Case, call, main
 try:
     import numpy
     import sklearn.metrics as metrics
+    from scipy.optimize import minimize_scalar
+    from scipy.special import log_softmax, softmax
     MISSING = None
 except ImportError as error:
     MISSING = str(error)
@@ -95,9 +97,35 @@ class Evaluation(Case):
             self.assertAlmostEqual(one["roc_area"], metrics.roc_auc_score(truth == j, score[:, j]), **near)
             self.assertAlmostEqual(one["average_precision"], metrics.average_precision_score(truth == j, score[:, j]),
                                    **near)
+        self.check_temperature(told, truth, score)
         # Whoever trained it has told the same of the same pictures.
         for name in ("accuracy", "log_loss", "confusion", "intervals"):
             self.assertEqual(told[name], self.trained["test"][name])
+
+    def check_temperature(self, told, truth, score):
+        """Fitted to the validation part, as scipy fits it; the figures with it are those of the part that was asked."""
+        scores = self.folder / "validation.jsonl"
+        self.evaluate("--part", "validation", "--scores", scores)
+        rows = [json.loads(line) for line in scores.read_text().splitlines()]
+        classes = numpy.array([row["truth"] for row in rows])
+        logits = numpy.log(numpy.array([row["scores"] for row in rows]))
+
+        def loss(temperature):
+            return -log_softmax(logits / temperature, axis=1)[numpy.arange(len(rows)), classes].mean()
+
+        fitted = minimize_scalar(loss, bounds=(0.05, 20), method="bounded", options={"xatol": 1e-10}).x
+        tempered = told["temperature"]
+        self.assertEqual(tempered["rows"], len(rows))
+        self.assertAlmostEqual(tempered["fitted"], fitted, delta=1e-5 * fitted)
+        # The same as train has fitted to the logits themselves, of which scores are in single precision.
+        self.assertAlmostEqual(tempered["fitted"], self.trained["temperature"], delta=1e-4 * fitted)
+        made = softmax(numpy.log(score) / tempered["fitted"], axis=1)
+        chosen = numpy.clip(made[numpy.arange(len(truth)), truth], 2.0**-52, 1 - 2.0**-52)
+        self.assertAlmostEqual(tempered["log_loss"], -numpy.log(chosen).mean(), delta=1e-12)
+        surest, right = made.max(axis=1), made.argmax(axis=1) == truth
+        bins = numpy.minimum((surest * 15).astype(int), 14)
+        error = sum(abs(right[bins == i].sum() - surest[bins == i].sum()) for i in range(15)) / len(truth)
+        self.assertAlmostEqual(tempered["calibration_error"], error, delta=1e-12)
 
     def test_page(self):
         path = self.folder / "page.html"
@@ -111,6 +139,7 @@ class Evaluation(Case):
         self.assertNotIn("://", re.sub(r"base64,[^\"]*", "", text))
         self.assertNotIn("<script", text)
         self.assertIn(STRANGE, page.text)
+        self.assertIn("log loss at temperature", page.text)
         drawn = re.findall(r"<svg.*?</svg>", text, re.S)
         self.assertEqual(len(drawn), 4)
         for svg in drawn:

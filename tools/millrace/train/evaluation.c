@@ -34,10 +34,14 @@ static int read_split(const char *text, mr_set_params *to) {
     return MR_OK;
 }
 
+static const char *head_of(const mr_view_stage *classify) {
+    const mr_option *option = mr_option_find(classify->type->options, "head");
+    return option ? mr_option_string(option, classify->options) : NULL;
+}
+
 static int find_split(const mr_evaluation *e, mr_set_params *to) {
     const mr_view_stage *classify = e->extraction.classify;
-    const mr_option *option = mr_option_find(classify->type->options, "head");
-    const char *head = option ? mr_option_string(option, classify->options) : NULL;
+    const char *head = head_of(classify);
     mr_classifier *classifier;
     if (!head)
         return mr_fail(MR_ERROR_USAGE, "--part %s: %s has no head, which would say how its data were split",
@@ -49,16 +53,25 @@ static int find_split(const mr_evaluation *e, mr_set_params *to) {
     return status;
 }
 
+static bool is_in_part(const mr_evaluation *e, size_t row) {
+    return strcmp(e->params->part, "all") == 0 || e->set.row[row].part == mr_split_parse(e->params->part);
+}
+
+static bool is_for_validation(const mr_evaluation *e, size_t row) {
+    return e->set.row[row].part == MR_SPLIT_VALIDATION;
+}
+
 static int select_rows(mr_evaluation *e) {
-    const bool all = strcmp(e->params->part, "all") == 0;
-    const mr_split part = mr_split_parse(e->params->part);
     e->wanted = calloc(e->set.count + 1, sizeof *e->wanted);
     if (!e->wanted)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
-    for (size_t i = 0; i < e->set.count; i++)
-        if (e->set.row[i].fate == MR_FATE_TAKEN && (all || e->set.row[i].part == part))
-            e->wanted[e->wanted_count++] = i;
-    return e->wanted_count
+    for (size_t i = 0; i < e->set.count; i++) {
+        if (e->set.row[i].fate != MR_FATE_TAKEN || !(is_in_part(e, i) || is_for_validation(e, i)))
+            continue;
+        e->wanted[e->wanted_count++] = i;
+        e->part_count += is_in_part(e, i);
+    }
+    return e->part_count
                ? MR_OK
                : mr_fail(MR_ERROR_NO_INPUT, "%s: no picture is in the part \"%s\"", e->params->data, e->params->part);
 }
@@ -164,37 +177,92 @@ static int match_labels(const mr_evaluation *e, int32_t *number) {
     return MR_OK;
 }
 
-static int number_rows(mr_evaluation *e) {
+static int number_classes(mr_evaluation *e) {
     int32_t *number = calloc(e->set.list->label_count + 1, sizeof *number);
-    int32_t *group = calloc(e->set.group_count + 1, sizeof *group);
     e->truth = calloc(e->count + 1, sizeof *e->truth);
+    int status =
+        number && e->truth ? match_labels(e, number) : mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
+    for (size_t i = 0; i < e->count && !status; i++)
+        e->truth[i] = number[e->set.list->files[e->row[i]].label];
+    free(number);
+    return status;
+}
+
+static int copy_validation(mr_evaluation *e) {
+    const size_t classes = e->class_count;
+    size_t count = 0;
+    for (size_t i = 0; i < e->count; i++)
+        count += is_for_validation(e, e->row[i]);
+    e->validation_scores = calloc(count * classes + 1, sizeof *e->validation_scores);
+    e->validation_truth = calloc(count + 1, sizeof *e->validation_truth);
+    if (!e->validation_scores || !e->validation_truth)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the validation part");
+    for (size_t i = 0; i < e->count; i++) {
+        if (!is_for_validation(e, e->row[i]))
+            continue;
+        memcpy(e->validation_scores + e->validation_count * classes, e->scores + i * classes, classes * sizeof(double));
+        e->validation_truth[e->validation_count++] = e->truth[i];
+    }
+    return MR_OK;
+}
+
+/* Rows that are not of the part are left out: the others move up. */
+static void keep_part(mr_evaluation *e) {
+    const size_t classes = e->class_count;
+    size_t kept = 0;
+    for (size_t i = 0; i < e->count; i++) {
+        if (!is_in_part(e, e->row[i]))
+            continue;
+        e->row[kept] = e->row[i];
+        e->at_ns[kept] = e->at_ns[i];
+        e->truth[kept] = e->truth[i];
+        memmove(e->scores + kept * classes, e->scores + i * classes, classes * sizeof(double));
+        kept++;
+    }
+    e->count = kept;
+}
+
+static int number_groups(mr_evaluation *e) {
+    int32_t *group = calloc(e->set.group_count + 1, sizeof *group);
     e->group = calloc(e->count + 1, sizeof *e->group);
-    int status = number && group && e->truth && e->group ? match_labels(e, number)
-                                                         : mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
+    int status = group && e->group ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
     for (size_t i = 0; i < e->count && !status; i++) {
         int32_t *at = &group[e->set.row[e->row[i]].group];
         if (!*at)
             *at = (int32_t)++e->judged.groups;
         e->group[i] = *at - 1;
-        e->truth[i] = number[e->set.list->files[e->row[i]].label];
     }
-    free(number);
     free(group);
     return status;
 }
 
-static int judge(mr_evaluation *e) {
-    int status = mark_damaged(e);
-    if (!status && !e->count)
-        status =
-            mr_fail(MR_ERROR_NO_INPUT, "%s: the pipeline gave no classes for any of the pictures", e->params->data);
-    if (!status)
-        status = number_rows(e);
+static int judge_part(mr_evaluation *e) {
     e->judged.scored = (mr_scored){.rows = e->count, .classes = e->class_count, .scores = e->scores, .truth = e->truth};
     e->judged.group = e->group;
     e->judged.names = (const char *const *)e->names;
     e->judged.seed = e->params->seed;
-    return status ? status : mr_judge(&e->judgement, &e->judged);
+    const mr_scored validation = {.rows = e->validation_count,
+                                  .classes = e->class_count,
+                                  .scores = e->validation_scores,
+                                  .truth = e->validation_truth};
+    int status = mr_judge(&e->judgement, &e->judged);
+    return status ? status : mr_temper(&e->tempered, &validation, &e->judged.scored);
+}
+
+static int judge(mr_evaluation *e) {
+    int status = mark_damaged(e);
+    if (!status && e->count)
+        status = number_classes(e);
+    if (!status && e->count)
+        status = copy_validation(e);
+    if (!status)
+        keep_part(e);
+    if (!status && !e->count)
+        status =
+            mr_fail(MR_ERROR_NO_INPUT, "%s: the pipeline gave no classes for any of the pictures", e->params->data);
+    if (!status)
+        status = number_groups(e);
+    return status ? status : judge_part(e);
 }
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
@@ -207,6 +275,11 @@ static void tell(const mr_evaluation *e, FILE *stream) {
     mr_set_tell_left_out(&e->set, stream);
     mr_print(stream, "  figures    ");
     mr_judgement_tell(&e->judgement, stream);
+    if (e->tempered.temperature > 0)
+        mr_print(stream,
+                 "  as sure    as right at temperature %.3f, fitted to %zu validation pictures: log loss %.4f, "
+                 "calibration error %.4f\n",
+                 e->tempered.temperature, e->tempered.rows, e->tempered.log_loss, e->tempered.calibration_error);
     if (strcmp(e->params->part, "all") == 0)
         mr_print(stream, "  note       pictures that it was trained on say little: --part test leaves them out\n");
     if (e->params->page)
@@ -239,6 +312,7 @@ static int put(const mr_evaluation *e, FILE *stream) {
     mr_json_integer(json, "files", (int64_t)e->set.count);
     mr_set_put_left_out(&e->set, json);
     mr_judgement_put(&e->judgement, true, json);
+    mr_tempered_put(&e->tempered, json);
     put_wrong(e, json);
     mr_json_text(json, "page", e->params->page);
     yajl_gen_map_close(json);
@@ -276,7 +350,12 @@ static int write_scores(const mr_evaluation *e) {
 
 static int work(mr_evaluation *e) {
     mr_set_params params = {.path = e->params->data, .lonely = true, .stopped = mr_stop_asked};
-    int status = strcmp(e->params->part, "all") == 0 ? MR_OK : find_split(e, &params);
+    int status = find_split(e, &params);
+    /* Of all pictures the split only says which are for validation. */
+    if (status && strcmp(e->params->part, "all") == 0) {
+        params.shares = (mr_split_shares){0};
+        status = MR_OK;
+    }
     if (!status)
         status = mr_set_open(&e->set, &params);
     if (!status)
@@ -298,7 +377,8 @@ static void fini(mr_evaluation *e) {
     mr_set_close(&e->set);
     for (size_t i = 0; i < e->class_count && e->names; i++)
         free(e->names[i]);
-    void *const memory[] = {e->wanted, e->row, e->at_ns, e->names, e->scores, e->truth, e->group};
+    void *const memory[] = {e->wanted, e->row, e->at_ns, e->names, e->scores,
+                            e->truth,  e->group, e->validation_scores, e->validation_truth};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         free(memory[i]);
 }

@@ -5,6 +5,7 @@
 #include "tools/millrace/train/extract.h"
 #include "tools/millrace/train/judge.h"
 #include "tools/millrace/train/set.h"
+#include "tools/millrace/train/temper.h"
 
 typedef struct mr_evaluation_params {
     const char *pipeline, *data;
@@ -19,8 +20,8 @@ typedef struct mr_evaluation {
     const mr_evaluation_params *params;
     mr_set set;
     mr_extraction extraction;
-    size_t *wanted; /* rows of the set to be scored, in their order */
-    size_t wanted_count;
+    size_t *wanted; /* rows of the set to be scored, in their order: of the part, and for validation */
+    size_t wanted_count, part_count;
     /* of the pictures that were, in the order of their rows, those of a video in its own */
     size_t *row;
     int64_t *at_ns;
@@ -29,6 +30,11 @@ typedef struct mr_evaluation {
     char **names;
     double *scores; /* count x class_count */
     int32_t *truth, *group;
+    /* of the validation part, as far as it is known */
+    double *validation_scores;
+    int32_t *validation_truth;
+    size_t validation_count;
+    mr_tempered tempered;
     mr_judged judged;
     mr_judgement judgement;
     bool told;

@@ -92,7 +92,15 @@ static void put_summary(FILE *page, const mr_evaluation *e) {
     put_number(page, j->average_precision);
     fputs("<td></td></tr>\n<tr><td>calibration error</td>", page);
     put_number(page, j->calibration_error);
-    fputs("<td></td></tr>\n</table>\n", page);
+    fputs("<td></td></tr>\n", page);
+    if (e->tempered.temperature > 0) {
+        fprintf(page, "<tr><td>log loss at temperature %.3f</td>", e->tempered.temperature);
+        put_number(page, e->tempered.log_loss);
+        fputs("<td></td></tr>\n<tr><td>calibration error at that temperature</td>", page);
+        put_number(page, e->tempered.calibration_error);
+        fprintf(page, "<td>fitted to %zu validation pictures</td></tr>\n", e->tempered.rows);
+    }
+    fputs("</table>\n", page);
 }
 
 static void put_classes(FILE *page, const mr_evaluation *e) {
