@@ -60,7 +60,7 @@ static double place_y(const chart *c, double flops_s) {
 static bool has_place(const mr_ops_figure *figure) {
     const mr_operation *operation = figure->operation;
     bool ceiling = operation->group == MR_OPERATION_CEILING;
-    return !figure->left_out && !ceiling && operation->bytes > 0 && operation->flops > 0;
+    return !figure->left_out && !ceiling && operation->bytes > 0 && operation->flops > 0 && figure->ns > 0;
 }
 
 static double intensity_of(const mr_ops_figure *figure) {

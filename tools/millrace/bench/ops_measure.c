@@ -94,9 +94,9 @@ static int measure(mr_ops *ops, size_t index, double seconds) {
 
 /* A ceiling is the best that was seen of it, and of several that move memory the best one: reading, writing and both
  * have rates of their own. */
-static void raise(mr_ops_ceilings *ceilings, const mr_ops_figure *figure) {
+static void raise_ceilings(mr_ops_ceilings *ceilings, const mr_ops_figure *figure) {
     const mr_operation *operation = figure->operation;
-    if (operation->group != MR_OPERATION_CEILING || figure->left_out)
+    if (operation->group != MR_OPERATION_CEILING || figure->left_out || !(figure->best_ns > 0))
         return;
     double bytes_s = operation->bytes * 1e9 / figure->best_ns, flops_s = operation->flops * 1e9 / figure->best_ns;
     double *path = &ceilings->bytes_s[operation->path];
@@ -145,7 +145,7 @@ static int measure_all(mr_ops *ops, const mr_ops_params *params) {
             show_progress(ops, i);
         status = measure(ops, i, params->seconds);
         if (!status)
-            raise(&ops->ceilings, &ops->figure[ops->count - 1]);
+            raise_ceilings(&ops->ceilings, &ops->figure[ops->count - 1]);
     }
     if (params->progress)
         fputs("\r\033[K", stderr);

@@ -53,7 +53,10 @@ static void add_row(mr_table *table, const mr_ops_figure *figure) {
     char text[32];
     mr_table_add(table, "%s", operation->name);
     mr_table_add(table, "%s", print_time(figure->ns, text, sizeof text));
-    mr_table_add(table, "%.1f%%", 100 * (figure->high_ns - figure->low_ns) / figure->ns);
+    if (figure->ns > 0)
+        mr_table_add(table, "%.1f%%", 100 * (figure->high_ns - figure->low_ns) / figure->ns);
+    else
+        mr_table_add(table, "-"); /* a simulated launch may take no time */
     mr_table_add(table, "%s", print_number(operation->bytes / figure->ns, text, sizeof text));
     mr_table_add(table, "%s", print_number(operation->flops / figure->ns, text, sizeof text));
     mr_table_add(table, "%s", operation->bytes > 0 ? print_number(operation->flops / operation->bytes, text,
