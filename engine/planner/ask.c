@@ -294,7 +294,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->constant_bytes = n->constant_bytes;
     vertex->work = n->work;
     vertex->note = n->remark;
-    vertex->forced = n->forced;
+    vertex->forced = n->forced && n->remark;
     memcpy(vertex->stream_bytes, n->stream_bytes, sizeof vertex->stream_bytes);
     vertex->library_bytes = n->library_bytes;
     vertex->scratch.bytes = n->scratch_bytes;
