@@ -11,12 +11,14 @@
 #include "millrace/status.h"
 #include "stages/model/classifier.h"
 #include "stages/model/labels.h"
+#include "stages/model/signature.h"
 
 enum { MOST_CARD_BYTES = 16 << 20, MOST_CLASSES = 1 << 20 };
 
 /* A folder on its way in. */
 typedef struct opening {
     const char *folder;
+    const char *key; /* file of the public key that it must be signed with; NULL: it need not be */
     char path[MR_HEAD_PATH]; /* of the file that is read */
     yajl_val card;
     mr_classifier *made;
@@ -218,7 +220,10 @@ static int read_card(opening *o) {
         status = mr_file_read("the card of a classifier", o->path, MOST_CARD_BYTES, 0, &file);
     if (status)
         return status;
-    status = parse_card(o, (const char *)file.data);
+    if (o->key)
+        status = mr_signature_check(o->folder, file.data, file.bytes, o->key);
+    if (!status)
+        status = parse_card(o, (const char *)file.data);
     mr_free(file.data);
     return status;
 }
@@ -319,7 +324,11 @@ static int read_vector_classes(opening *o) {
 }
 
 int mr_classifier_open(mr_classifier **classifier, const char *folder) {
-    opening o = {.folder = folder, .made = mr_calloc(1, sizeof *o.made)};
+    return mr_classifier_open_signed(classifier, folder, NULL);
+}
+
+int mr_classifier_open_signed(mr_classifier **classifier, const char *folder, const char *public_key) {
+    opening o = {.folder = folder, .key = public_key, .made = mr_calloc(1, sizeof *o.made)};
     *classifier = NULL;
     if (!o.made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a classifier");

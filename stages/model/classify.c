@@ -13,7 +13,7 @@
 #include "stages/model/vote.h"
 
 typedef struct options {
-    const char *head, *weights, *labels, *tensor;
+    const char *head, *key, *weights, *labels, *tensor;
     bool force;
     int activation;
     int64_t top_k, window;
@@ -33,6 +33,11 @@ static bool has_weights(const options *o) {
 
 static mr_activation activation_of(const options *o, const mr_head *head) {
     return head->classifier ? head->classifier->trained.activation : (mr_activation)o->activation;
+}
+
+static int open_head(mr_head **head, const options *o) {
+    return mr_head_open(head, &(mr_head_files){.folder = o->head, .key = o->key, .weights = o->weights,
+                                               .labels = o->labels});
 }
 
 /* A classifier that takes more than a product; NULL: none. */
@@ -215,6 +220,8 @@ static int check_given(mr_negotiation *n, const options *o) {
             return mr_refuse(n, brought[i], "a head brings its own %s: leave out one of the two", brought[i]);
     if (o->force && !o->head)
         return mr_refuse(n, "force", "force is about a head, and there is none");
+    if (o->key && !o->head)
+        return mr_refuse(n, "key", "key is about the signature of a head, and there is none");
     return MR_OK;
 }
 
@@ -261,7 +268,7 @@ static int check_length_of(mr_negotiation *n, const options *o, const mr_head *h
 /* The head is opened whole: its files must be those that its card was written with. */
 static int check_head(mr_negotiation *n, const options *o, const mr_format *vector) {
     mr_head *head;
-    int status = mr_head_open(&head, o->head, NULL, NULL);
+    int status = open_head(&head, o);
     if (status)
         return mr_refuse_status(n, status, "head", "%s", mr_message());
     status = check_length_of(n, o, head, vector);
@@ -325,7 +332,7 @@ static int check_device(const void *own, const char *device) {
     mr_head *head;
     if (!o->head || strncmp(device, "cuda", 4) != 0)
         return MR_OK;
-    int status = mr_head_open(&head, o->head, NULL, NULL);
+    int status = open_head(&head, o);
     if (status)
         return status;
     if (beyond_product(head))
@@ -338,7 +345,7 @@ static int check_device(const void *own, const char *device) {
 static int open_stage(mr_stage *self) {
     const options *o = self->options;
     state *s = self->state;
-    int status = mr_head_open(&s->head, o->head, o->weights, o->labels);
+    int status = open_head(&s->head, o);
     const mr_matrix_f32 *weights = status ? NULL : &s->head->weights;
     if (!status && has_weights(o) && self->device->type->kind == MR_DEVICE_CUDA)
         status = mr_resident_create(&s->weights, weights->data, weights->rows * weights->columns * sizeof(float));
@@ -551,6 +558,8 @@ static const mr_option table[] = {
          "behind other stages than it was trained with"},
     {FIELD(force), .kind = MR_OPTION_BOOL, .fallback = "false", .neutral = true,
      .help = "take the head though it was trained with other stages; each summary says so"},
+    {FIELD(key), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .neutral = true, .example = "keys/approved.pub",
+     .help = "a public key: a head is refused unless it is as it was signed with the private one (train --sign)"},
     {FIELD(weights), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-head.npy",
      .help = "a .npy matrix of classes x (features + 1), the bias last; without it the input is taken as logits"},
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/imagenet.txt",
@@ -582,8 +591,9 @@ const mr_stage_type mr_classify_stage = {
             "`labels.txt`, a class a line; `weights.npy`, classes x (features + 1), for the kinds softmax, logistic, "
             "squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x (inputs + 1), of a "
             "perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and `classes.npy`, their "
-            "classes, of neighbors. Perceptrons and neighbors run on the processors only. With `batch: 1` a "
-            "score is bit for bit that of `millrace evaluate`.",
+            "classes, of neighbors; `head.sig`, the Ed25519 signature of `head.json`, and `head.pub`, the public key, "
+            "if it is signed. Perceptrons and neighbors run on the processors only. With `batch: 1` a score is bit "
+            "for bit that of `millrace evaluate`.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

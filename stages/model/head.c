@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "millrace/signature.h"
 #include "millrace/status.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -21,6 +22,7 @@ static void destroy(mr_head *head) {
     }
     mr_classifier_destroy(&head->classifier);
     mr_free(head->folder_path);
+    mr_free(head->key_path);
     mr_free(head->weights_path);
     mr_free(head->labels_path);
     mr_free(head);
@@ -28,7 +30,7 @@ static void destroy(mr_head *head) {
 
 /* The weights and labels are the classifier's. */
 static int read_folder(mr_head *head) {
-    int status = mr_classifier_open(&head->classifier, head->folder_path);
+    int status = mr_classifier_open_signed(&head->classifier, head->folder_path, head->key_path);
     if (status)
         return status;
     const mr_classifier_card *card = &head->classifier->card;
@@ -40,19 +42,23 @@ static int read_folder(mr_head *head) {
     return MR_OK;
 }
 
-static int read_head(mr_head **head, const char *folder, const char *weights_path, const char *labels_path) {
+static bool copy(char **to, const char *path) {
+    *to = path ? mr_strdup(path) : NULL;
+    return !path || *to;
+}
+
+static int read_head(mr_head **head, const mr_head_files *files) {
     mr_head *made = mr_calloc(1, sizeof *made);
     int status = MR_OK;
-    if (!made || (folder && !(made->folder_path = mr_strdup(folder))) ||
-        (weights_path && !(made->weights_path = mr_strdup(weights_path))) ||
-        (labels_path && !(made->labels_path = mr_strdup(labels_path))))
+    if (!made || !copy(&made->folder_path, files->folder) || !copy(&made->key_path, files->key) ||
+        !copy(&made->weights_path, files->weights) || !copy(&made->labels_path, files->labels))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for a classifier");
-    if (!status && folder)
+    if (!status && files->folder)
         status = read_folder(made);
-    if (!status && weights_path)
-        status = mr_npy_read(weights_path, &made->weights);
-    if (!status && labels_path)
-        status = mr_labels_read(labels_path, &made->labels);
+    if (!status && files->weights)
+        status = mr_npy_read(files->weights, &made->weights);
+    if (!status && files->labels)
+        status = mr_labels_read(files->labels, &made->labels);
     if (status && made)
         destroy(made);
     if (!status)
@@ -60,13 +66,13 @@ static int read_head(mr_head **head, const char *folder, const char *weights_pat
     return status;
 }
 
-int mr_head_open(mr_head **head, const char *folder, const char *weights_path, const char *labels_path) {
+int mr_head_open(mr_head **head, const mr_head_files *files) {
     pthread_mutex_lock(&lock);
     mr_head *found = heads;
-    while (found && !(same(found->folder_path, folder) && same(found->weights_path, weights_path) &&
-                      same(found->labels_path, labels_path)))
+    while (found && !(same(found->folder_path, files->folder) && same(found->key_path, files->key) &&
+                      same(found->weights_path, files->weights) && same(found->labels_path, files->labels)))
         found = found->next;
-    int status = found ? MR_OK : read_head(&found, folder, weights_path, labels_path);
+    int status = found ? MR_OK : read_head(&found, files);
     if (!status) {
         if (found->references++ == 0) {
             found->next = heads;

@@ -15,13 +15,18 @@ typedef struct mr_head {
     mr_labels labels;      /* empty if there are none */
     mr_classifier *classifier; /* of a folder; else NULL */
     /* private */
-    char *folder_path, *weights_path, *labels_path;
+    char *folder_path, *key_path, *weights_path, *labels_path;
     int references;
     struct mr_head *next;
 } mr_head;
 
-/* Any path may be NULL; with a folder the others are. */
-int mr_head_open(mr_head **head, const char *folder, const char *weights_path, const char *labels_path);
+/* The files that a stage names; NULL: not given. With a folder the weights and labels are. */
+typedef struct mr_head_files {
+    const char *folder;
+    const char *key; /* the folder must be signed with the key that belongs to this public one */
+    const char *weights, *labels;
+} mr_head_files;
+int mr_head_open(mr_head **head, const mr_head_files *files);
 /* Drops *head and sets it to NULL; NULL is allowed. */
 void mr_head_close(mr_head **head);
 

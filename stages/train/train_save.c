@@ -17,6 +17,7 @@
 #include "millrace/status.h"
 #include "millrace/version.h"
 #include "stages/model/classifier.h"
+#include "stages/model/signature.h"
 
 enum { MOST_FILES = MR_TRAINED_LAYERS + 3, NAME = 16, OLD = 32 };
 
@@ -123,6 +124,8 @@ static int write_card(saving *s) {
     yajl_gen_get_buf(json, &text, &bytes);
     set_path(s, "head.json");
     int status = mr_file_replace(s->path, text, bytes);
+    if (!status && s->notes->sign_key)
+        status = mr_signature_write(s->folder, text, bytes, s->notes->sign_key);
     yajl_gen_free(json);
     return status;
 }

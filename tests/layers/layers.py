@@ -60,6 +60,7 @@ kernels/metrics: engine/base kernels
 stages: engine/base engine/device
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
+stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base kernels kernels/fit kernels/metrics kernels/vector stages/model
 stages/media: engine/base engine/device engine/device/cuda stages
 stages/live/web: engine/base

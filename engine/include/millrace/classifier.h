@@ -189,16 +189,18 @@ typedef struct mr_head_notes {
     const char *tensor;   /* the name of the vector among the results, if it is one of several */
     const char *split;    /* how the rows were split, in words or as JSON: "hash of the group, 0.7 0.15 0.15, seed 1" */
     const char *figures;  /* of the test rows: a JSON value */
+    const char *sign_key; /* file of the private key that the folder is signed with (signature.h); NULL: it is not */
 } mr_head_notes;
 
 /* mr_classifier_save for callers that give the size of the notes themselves. */
 MR_API int mr_classifier_save_sized(const mr_classifier *classifier, const char *folder, const mr_head_notes *notes,
                                     size_t notes_bytes);
 /* Writes the folder, which `classify` takes as its option `head`: head.json, the card; labels.txt; weights.npy, or
- * layer-1.npy, layer-2.npy, ... of a perceptron, or vectors.npy and classes.npy of neighbors. It is made under a
+ * layer-1.npy, layer-2.npy, ... of a perceptron, or vectors.npy and classes.npy of neighbors; head.sig and head.pub if
+ * it is signed. It is made under a
  * temporary name beside the folder, brought to the disk and renamed, so there is never half of one. A head folder of
  * that name is replaced; anything else of that name is refused. `notes` may be NULL. MR_ERROR_USAGE: figures that are
- * not JSON; MR_ERROR_PERMISSION, MR_ERROR_IO. */
+ * not JSON; MR_ERROR_PERMISSION, MR_ERROR_IO; errors of mr_signing_key_check. */
 static inline int mr_classifier_save(const mr_classifier *classifier, const char *folder, const mr_head_notes *notes) {
     return mr_classifier_save_sized(classifier, folder, notes, sizeof *notes);
 }

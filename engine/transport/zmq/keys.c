@@ -1,19 +1,17 @@
 #include "engine/transport/zmq/keys.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
 
-#include "engine/base/file.h"
+#include "engine/base/key_file.h"
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
 #include "millrace/status.h"
 
-enum { PATH_BYTES = 4096, LINE_BYTES = 1024 };
+enum { LINE_BYTES = 1024 };
 
 /* ---- keys as text ------------------------------------------------------------------------------------------------ */
 
@@ -44,23 +42,6 @@ void mr_key_pair_forget(mr_key_pair *pair) {
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
-
-/* Opens a file to read; fails as mr_file_fail, but with MR_ERROR_NO_INPUT if it does not exist. A file of another kind,
- * such as a FIFO without a writer, is not waited for. */
-static int open_file(const char *path, FILE **file) {
-    struct stat found;
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        return mr_fail(MR_ERROR_NO_INPUT,
-                       "there is no key file %s: `millrace keygen` makes one, with its public key beside it", path);
-    if (fd < 0)
-        return mr_file_fail("read", path);
-    *file = !fstat(fd, &found) && S_ISREG(found.st_mode) ? fdopen(fd, "r") : NULL;
-    if (*file)
-        return MR_OK;
-    close(fd);
-    return mr_fail(MR_ERROR_DATA, "the key %s is not a regular file", path);
-}
 
 /* The next line without surrounding blanks and comment; NULL at the end. Keys may contain a #, even as their first
  * character: a comment follows a blank, or is a line that is not a key. */
@@ -96,17 +77,6 @@ static bool take_field(char *line, const char *name, char **value) {
     return true;
 }
 
-static int check_private(FILE *file, const char *path) {
-    struct stat found;
-    if (fstat(fileno(file), &found))
-        return mr_file_fail("look at", path);
-    if (found.st_mode & 077)
-        return mr_fail(MR_ERROR_PERMISSION, "%s holds a secret key, but others may read or change it (mode %03o): "
-                                            "restrict it (chmod 600), or make a new pair if others have seen it", path,
-                       (unsigned)(found.st_mode & 0777));
-    return MR_OK;
-}
-
 static int take_key(char to[MR_KEY_TEXT], const char *value, const char *path, int number) {
     uint8_t key[MR_KEY_BYTES];
     if (!mr_key_decode(value, key))
@@ -133,11 +103,11 @@ int mr_key_pair_read(mr_key_pair *pair, const char *path) {
     char line[LINE_BYTES], *at, *value;
     int number = 0;
     FILE *file;
-    int status = open_file(path, &file);
+    int status = mr_key_file_open(path, "millrace keygen", &file);
     if (status)
         return status;
     *pair = (mr_key_pair){0};
-    status = check_private(file, path);
+    status = mr_key_file_check_private(file, path);
     while (!status && (at = next_line(file, line, &number))) {
         if (take_field(at, "public-key", &value))
             status = take_key(pair->public_key, value, path, number);
@@ -189,7 +159,7 @@ static int add_file(mr_allow_list *list, const char *path) {
     int number = 0;
     FILE *file;
     size_t before = list->count;
-    int status = open_file(path, &file);
+    int status = mr_key_file_open(path, "millrace keygen", &file);
     if (status)
         return status;
     while (!status && (at = next_line(file, line, &number)))
@@ -233,60 +203,21 @@ int mr_key_public(const char *text, char key[MR_KEY_TEXT]) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* A file that must not be there yet. */
-static int write_new(const char *path, mode_t mode, const char *text) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd < 0 && errno == EEXIST)
-        return mr_fail(MR_ERROR_IO, "%s exists already, and keys are not overwritten: use another name, or remove it "
-                                    "if no peer trusts it any more", path);
-    if (fd < 0)
-        return mr_file_fail("write to", path);
-    size_t bytes = strlen(text);
-    bool whole = write(fd, text, bytes) == (ssize_t)bytes && fsync(fd) == 0;
-    int status = whole ? MR_OK : mr_file_fail("write to", path);
-    close(fd);
-    if (status)
-        unlink(path);
-    return status;
-}
-
-static int write_private(const mr_key_pair *pair, const char *path) {
-    char text[LINE_BYTES];
-    snprintf(text, sizeof text, "# A private CURVE key: any program that has it can pose as its owner.\n"
-                                "metadata\n"
-                                "curve\n"
-                                "    public-key = \"%s\"\n"
-                                "    secret-key = \"%s\"\n", pair->public_key, pair->secret_key);
-    int status = write_new(path, 0600, text);
-    explicit_bzero(text, sizeof text);
-    return status;
-}
-
-static int write_public(const mr_key_pair *pair, const char *path) {
-    char text[LINE_BYTES];
-    snprintf(text, sizeof text, "# A public CURVE key: give it to the peers that are to recognise the owner of the "
-                                "private key.\n"
-                                "metadata\n"
-                                "curve\n"
-                                "    public-key = \"%s\"\n", pair->public_key);
-    return write_new(path, 0644, text);
-}
-
 int mr_key_pair_write(const mr_key_pair *pair, const char *folder, const char *name) {
-    char private_path[PATH_BYTES], public_path[PATH_BYTES];
-    if (!*name || *name == '.' || strchr(name, '/'))
-        return mr_fail(MR_ERROR_USAGE, "\"%s\" cannot be the name of a file", name);
-    int length = snprintf(private_path, sizeof private_path, "%s/%s.key", folder, name);
-    snprintf(public_path, sizeof public_path, "%s/%s.pub", folder, name);
-    if (length < 0 || (size_t)length >= sizeof private_path)
-        return mr_fail(MR_ERROR_IO, "%s: the path is too long", folder);
-    if (mkdir(folder, 0700) && errno != EEXIST)
-        return mr_file_fail("make the folder", folder);
-    int status = write_private(pair, private_path);
-    if (status)
-        return status;
-    status = write_public(pair, public_path);
-    if (status)
-        unlink(private_path);
+    static const char private_form[] = "# A private CURVE key: any program that has it can pose as its owner.\n"
+                                       "metadata\n"
+                                       "curve\n"
+                                       "    public-key = \"%s\"\n"
+                                       "    secret-key = \"%s\"\n",
+                      public_form[] = "# A public CURVE key: give it to the peers that are to recognise the owner of "
+                                      "the private key.\n"
+                                      "metadata\n"
+                                      "curve\n"
+                                      "    public-key = \"%s\"\n";
+    char private_text[LINE_BYTES], public_text[LINE_BYTES];
+    snprintf(private_text, sizeof private_text, private_form, pair->public_key, pair->secret_key);
+    snprintf(public_text, sizeof public_text, public_form, pair->public_key);
+    int status = mr_key_file_write(folder, name, private_text, public_text);
+    explicit_bzero(private_text, sizeof private_text);
     return status;
 }

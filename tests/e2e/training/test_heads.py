@@ -114,7 +114,7 @@ class Heads(harness.Case):
         self.assertEqual((card["pipeline"], card["split"], card["warnings"]), ("heads", "by hand", ["few rows"]))
         text = call([MILLRACE, "inspect", self.head]).stdout
         for part in ("softmax", "red, green, blue", "7 for training", "C = 2: objective 1.125 after 4 steps",
-                     "few rows", '{"accuracy":0.875}', "head: "):
+                     "few rows", "test           accuracy             0.875\n", "head: "):
             self.assertIn(part, text)
 
 

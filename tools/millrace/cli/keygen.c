@@ -3,23 +3,27 @@
 
 #include "engine/base/print.h"
 #include "millrace/keys.h"
+#include "millrace/signature.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/verbs.h"
 
-enum { OUTPUT = 256 };
+enum { OUTPUT = 256, SIGN };
 
-static const struct option options[] = {{"output", required_argument, NULL, OUTPUT}, MR_USAGE_COMMON};
+static const struct option options[] = {
+    {"output", required_argument, NULL, OUTPUT}, {"sign", no_argument, NULL, SIGN}, MR_USAGE_COMMON};
 
-static const char *const examples[] = {"camera --output keys", NULL};
+static const char *const examples[] = {"camera --output keys", "approved --sign --output keys", NULL};
 
 static const mr_usage usage = {
     .verb = "keygen",
-    .synopsis = "[NAME] [--output FOLDER]",
+    .synopsis = "[NAME] [--output FOLDER] [--sign]",
     .help = "Makes a pair of CURVE keys for sockets that leave this machine: NAME.key, the private one, which stays\n"
             "where it is used and which only its owner may read, and NAME.pub, the public one, for those that shall\n"
             "know it. NAME is \"millrace\" unless said. Files that are there are never written over.\n\n"
             "  --output FOLDER    where the files go; the working directory unless said. It is made where it is not\n"
-            "                     there\n\n"
+            "                     there\n"
+            "  --sign             makes a pair for signatures of classifiers: `train --sign NAME.key` signs, and\n"
+            "                     `classify: {key: NAME.pub}` takes no other head. Ed25519, in OpenSSL's PEM\n\n"
             "The files are ZeroMQ's own certificates, which pyzmq's zmq.auth.load_certificate reads as well. An\n"
             "allow-list is a file with the public keys that may connect, one a line; a .pub file is one of a single\n"
             "key.\n",
@@ -27,28 +31,40 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
+static int make_pair(const char *folder, const char *name, bool sign) {
+    mr_key_pair pair = {0};
+    int status = sign ? mr_signing_keys_write(folder, name) : mr_key_pair_generate(&pair);
+    if (!status && !sign)
+        status = mr_key_pair_write(&pair, folder, name);
+    if (!status)
+        mr_print(stdout, "%s/%s.key\n%s/%s.pub\n", folder, name, folder, name);
+    if (!status && !sign)
+        mr_print(stdout, "%s\n", pair.public_key);
+    mr_key_pair_forget(&pair);
+    return status;
+}
+
 static int run_verb(int argc, char **argv) {
+    bool sign = false;
     const char *folder = ".", *name = "millrace";
     int code = 0, got;
     while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
         if (got == MR_USAGE_EXIT)
             return code;
-        folder = optarg;
+        if (got == SIGN)
+            sign = true;
+        else
+            folder = optarg;
     }
     if (optind < argc)
         name = argv[optind++];
     if (optind < argc)
         return mr_usage_error(&usage, "one pair at a time: unexpected \"%s\"", argv[optind]);
-    mr_key_pair pair;
-    int status = mr_key_pair_generate(&pair);
-    if (!status)
-        status = mr_key_pair_write(&pair, folder, name);
-    if (!status)
-        mr_print(stdout, "%s/%s.key\n%s/%s.pub\n%s\n", folder, name, folder, name, pair.public_key);
-    mr_key_pair_forget(&pair);
+    int status = make_pair(folder, name, sign);
     if (status == MR_ERROR_USAGE)
         return mr_usage_error(&usage, "%s: --output says where it goes", mr_message());
     return status ? mr_command_failed(status) : mr_flush_stdout();
 }
 
-const mr_verb mr_keygen_verb = {&usage, "make a pair of keys for sockets that leave this machine", run_verb};
+const mr_verb mr_keygen_verb = {&usage, "make a pair of keys: for sockets that leave this machine, or for signatures",
+                                run_verb};

@@ -33,8 +33,8 @@ static const mr_usage usage = {
             "for a stage shows both.\n\n"
             "Of a model (FILE.onnx) it shows inputs, outputs, operators, the stages that can use it, and a pipeline\n"
             "with it; of weights (FILE.npy) their shape; of the folder of a trained classifier its card: classes,\n"
-            "penalties that were tried, the stages that made its vectors, and figures. A word with a slash, or that\n"
-            "ends so, is a file.\n\n"
+            "penalties that were tried, the stages that made its vectors, figures and the signature. A word with a\n"
+            "slash, or that ends so, is a file.\n\n"
             "  --json             as one JSON array\n"
             "  --markdown         the reference of all types and of all keys of a pipeline (stages/README.md)\n"
             MR_USAGE_PLUGINS_HELP,

@@ -4,10 +4,13 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <yajl/yajl_tree.h>
 
 #include "engine/base/print.h"
 #include "millrace/classifier.h"
+#include "millrace/signature.h"
 #include "tools/millrace/cli/card.h"
 
 enum { NAMED = 8 };
@@ -50,7 +53,9 @@ static void put_fit(yajl_gen json, const mr_classifier_card *card) {
     mr_card_put_fit(json, card);
 }
 
-static void put_card(yajl_gen json, const char *path, const mr_classifier_card *card) {
+static const char *const signature_words[] = {"none", "good", "bad"};
+
+static void put_card(yajl_gen json, const char *path, const mr_classifier_card *card, const mr_signature *signature) {
     const char *const names[] = {"version", "pipeline", "digest", "stages", "tensor", "split"};
     const char *const texts[] = {card->version, card->pipeline, card->digest, card->stages, card->tensor, card->split};
     mr_json_open_map(json, NULL);
@@ -65,6 +70,8 @@ static void put_card(yajl_gen json, const char *path, const mr_classifier_card *
         yajl_gen_number(json, card->figures, strlen(card->figures));
     else
         yajl_gen_null(json);
+    mr_json_text(json, "signature", signature_words[signature->state]);
+    mr_json_text(json, "signed_with", *signature->key ? signature->key : NULL);
     yajl_gen_map_close(json);
 }
 
@@ -115,30 +122,85 @@ static void print_lines(const char *title, const char *text) {
     }
 }
 
-static void print_card(const char *path, const mr_classifier_card *card) {
+static void print_number(const char *digits) {
+    const bool whole = strspn(digits, "-0123456789") == strlen(digits);
+    mr_print(stdout, "%s", whole ? digits : "");
+    if (!whole)
+        printf("%.4g", strtod(digits, NULL));
+}
+
+/* "accuracy   0.9794 (0.9684 to 0.9890)": the interval is among those that the object has. */
+static void print_member(yajl_val of, size_t i) {
+    const char *key = of->u.object.keys[i], *path[] = {"intervals", key, NULL};
+    const yajl_val value = of->u.object.values[i], range = yajl_tree_get(of, path, yajl_t_array);
+    mr_print(stdout, "%-20.60s ", key);
+    if (YAJL_IS_NUMBER(value))
+        print_number(YAJL_GET_NUMBER(value));
+    else
+        mr_print(stdout, "%s", YAJL_IS_STRING(value) ? YAJL_GET_STRING(value) : YAJL_IS_TRUE(value) ? "true" : "-");
+    if (range && range->u.array.len == 2 && YAJL_IS_NUMBER(range->u.array.values[0]) &&
+        YAJL_IS_NUMBER(range->u.array.values[1])) {
+        printf(" (95%%: ");
+        print_number(YAJL_GET_NUMBER(range->u.array.values[0]));
+        printf(" to ");
+        print_number(YAJL_GET_NUMBER(range->u.array.values[1]));
+        printf(")");
+    }
+    printf("\n");
+}
+
+/* A member a line of an object as `train` writes it; any other text as it is. */
+static void print_members(const char *title, const char *text) {
+    yajl_val value = yajl_tree_parse(text, NULL, 0);
+    bool first = true;
+    if (!YAJL_IS_OBJECT(value))
+        print_lines(title, text);
+    for (size_t i = 0; YAJL_IS_OBJECT(value) && i < value->u.object.len; i++) {
+        if (strcmp(value->u.object.keys[i], "intervals") == 0)
+            continue;
+        printf("  %-14s ", first ? title : "");
+        print_member(value, i);
+        first = false;
+    }
+    yajl_tree_free(value);
+}
+
+static void print_signature(const mr_signature *signature) {
+    if (signature->state == MR_SIGNATURE_GOOD)
+        printf("  signature      good, with the key %s\n", signature->key);
+    else if (signature->state == MR_SIGNATURE_BAD)
+        printf("  signature      BAD: head.json is not as it was signed%s%s\n", *signature->key ? " with the key " : "",
+               signature->key);
+    else
+        printf("  signature      none\n");
+}
+
+static void print_card(const char *path, const mr_classifier_card *card, const mr_signature *signature) {
     mr_print(stdout, "%s (classifier, trained by millrace %s)\n\n", path, card->version);
     print_kind(card);
     print_classes(card);
     print_fit(card);
-    print_lines("split", card->split);
+    print_members("split", card->split);
     print_lines("pipeline", card->pipeline);
     print_lines("stages", card->stages);
     print_lines("digest", card->digest);
     print_lines("tensor", card->tensor);
-    print_lines("test", card->figures);
+    print_members("test", card->figures);
+    print_signature(signature);
     printf("\nstages that can use it\n  %-16s head: ", "classify");
     mr_print(stdout, "%s\n", path);
 }
 
 int mr_inspect_head(const char *path, yajl_gen json) {
     mr_classifier *classifier;
+    mr_signature signature;
     int status = mr_classifier_open(&classifier, path);
-    if (status)
-        return status;
-    if (json)
-        put_card(json, path, mr_classifier_card_of(classifier));
-    else
-        print_card(path, mr_classifier_card_of(classifier));
+    if (!status)
+        status = mr_signature_read(path, &signature);
+    if (!status && json)
+        put_card(json, path, mr_classifier_card_of(classifier), &signature);
+    else if (!status)
+        print_card(path, mr_classifier_card_of(classifier), &signature);
     mr_classifier_destroy(&classifier);
     return status;
 }

@@ -34,6 +34,7 @@ enum {
     CACHE,
     SKIP_NEAR,
     EXPORT,
+    SIGN,
     JSON
 };
 
@@ -55,6 +56,7 @@ static const struct option options[] = {
     {"cache", required_argument, NULL, CACHE},
     {"no-look-alikes", no_argument, NULL, SKIP_NEAR},
     {"export", required_argument, NULL, EXPORT},
+    {"sign", required_argument, NULL, SIGN},
     {"set", required_argument, NULL, MR_OVERRIDE_SET},
     MR_USAGE_PLUGINS,
     {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
@@ -72,7 +74,8 @@ static const mr_usage usage = {
                 "                      [--class-weights none|balanced] [--hidden N,...] [--neighbors K] [--doubles]\n"
                 "                      [--seed N] [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
                 "                      [--resume] [--cache FOLDER] [--no-look-alikes] [--export onnx]\n"
-                "                      [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins] [--json]",
+                "                      [--sign KEYFILE] [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins]\n"
+                "                      [--json]",
     .help =
         "Trains a classifier on pictures of your own. The pipeline makes the vectors, with the stages before its\n"
         "`classify` as they are, so that what is trained on is what it sees in service; `classify` itself need not\n"
@@ -100,6 +103,8 @@ static const mr_usage usage = {
         "  --no-look-alikes   does not look for pictures that look alike in different parts\n"
         "  --export onnx      also writes model.onnx into HEAD, for other programs, as `millrace export` does; it is\n"
         "                     compared with classify on 64 pictures of the test part\n"
+        "  --sign KEYFILE     signs the head with a private key (`millrace keygen --sign`), so that `key` of classify\n"
+        "                     takes it and refuses what was changed since\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n" MR_USAGE_PLUGINS_HELP
         "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
         "  --json             one JSON object with all that is printed, and all files that are left out\n\n"
@@ -230,6 +235,9 @@ static int take_option(void *given, int option) {
         return 0;
     case EXPORT:
         return take_export(params);
+    case SIGN:
+        params->sign_key = optarg;
+        return 0;
     case DOUBLES:
         params->fit.doubles = true;
         return 0;

@@ -11,6 +11,7 @@
 #include "engine/base/file.h"
 #include "engine/base/print.h"
 #include "millrace/log.h"
+#include "millrace/signature.h"
 #include "tools/millrace/run/progress.h"
 #include "tools/millrace/train/stop.h"
 
@@ -204,7 +205,8 @@ static int save(const mr_training *t) {
                                  .digest = t->extraction.digest,
                                  .tensor = t->extraction.tensor,
                                  .split = split,
-                                 .figures = figures};
+                                 .figures = figures,
+                                 .sign_key = t->params->sign_key};
     int status = split && (figures || !t->has_test) ? mr_classifier_save(t->classifier, t->params->head, &notes)
                                                     : mr_fail(MR_ERROR_MEMORY, "no memory for the card");
     free(figures);
@@ -269,6 +271,8 @@ static int work(mr_training *t) {
     const mr_training_params *params = t->params;
     char folder[MR_CACHE_PATH];
     int status = check_head(params->head);
+    if (!status && params->sign_key)
+        status = mr_signing_key_check(params->sign_key);
     if (!status)
         status = mr_cache_folder(params->cache, folder);
     if (!status)

@@ -16,6 +16,7 @@ typedef struct mr_training_params {
     mr_split_shares shares;
     bool skip_near, json;
     bool onnx; /* the head as model.onnx, too */
+    const char *sign_key; /* NULL: it is not signed */
 } mr_training_params;
 
 /* A training while it goes on, and all that its report tells. */

@@ -1,4 +1,4 @@
-#include "stages/model/onnx_head.h"
+#include "stages/model/export/onnx_head.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "stages/model/classifier.h"
 #include "stages/model/onnx/onnx_file.h"
 #include "stages/model/onnx/onnx_graph.h"
-#include "stages/model/onnx_head.h"
+#include "stages/model/export/onnx_head.h"
 #include "stages/model/runtime.h"
 
 /* protobuf messages, and with them ONNX files, hold less than 2 GiB. */

@@ -1,6 +1,6 @@
 /* A classifier as nodes of an ONNX graph. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_HEAD_H
-#define MILLRACE_STAGES_MODEL_ONNX_HEAD_H
+#ifndef MILLRACE_STAGES_MODEL_EXPORT_ONNX_HEAD_H
+#define MILLRACE_STAGES_MODEL_EXPORT_ONNX_HEAD_H
 
 #include "stages/model/onnx/onnx_build.h"
 #include "stages/model/trained.h"

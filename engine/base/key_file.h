@@ -1,0 +1,18 @@
+/* Files of keys: a private one that only its owner may read, and a public one beside it. Any thread. Errors: as of
+ * file.h, with the path. */
+#ifndef MILLRACE_BASE_KEY_FILE_H
+#define MILLRACE_BASE_KEY_FILE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Opens a key to read. MR_ERROR_NO_INPUT if it does not exist, with the advice to make it by `maker`, a command.
+ * MR_ERROR_DATA if it is not a regular file: one without a writer, such as a FIFO, is not waited for. */
+int mr_key_file_open(const char *path, const char *maker, FILE **file);
+/* MR_ERROR_PERMISSION if others than its owner may read or change it: its secret is none. */
+int mr_key_file_check_private(FILE *file, const char *path);
+/* Writes FOLDER/NAME.key, for its owner alone, and FOLDER/NAME.pub. The folder is made if it does not exist. On failure
+ * there is neither file: MR_ERROR_USAGE if the name cannot be one; MR_ERROR_IO, also if one of them exists. */
+int mr_key_file_write(const char *folder, const char *name, const char *private_text, const char *public_text);
+
+#endif

@@ -1,0 +1,216 @@
+#include "stages/model/signature.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/base/key_file.h"
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+#include "stages/model/classifier.h"
+
+enum { KEY = 32, SIGNATURE = 64, PEM_BYTES = 512, MOST_CARD_BYTES = 16 << 20 };
+
+_Static_assert(KEY == crypto_sign_SEEDBYTES && KEY == crypto_sign_PUBLICKEYBYTES && SIGNATURE == crypto_sign_BYTES,
+               "sizes of RFC 8032");
+
+/* A key in DER is one of these, and 32 bytes behind it (RFC 8410, sections 4 and 7). */
+typedef struct key_form {
+    const char *title; /* of PEM */
+    const char *what;
+    size_t bytes;
+    uint8_t before[16];
+} key_form;
+static const key_form private_form = {"PRIVATE KEY", "a private key for signatures (Ed25519)", 16,
+                                      {0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20}};
+static const key_form public_form = {"PUBLIC KEY", "a public key for signatures (Ed25519)", 12,
+                                     {0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0}};
+
+static int prepare(void) {
+    return sodium_init() >= 0 ? MR_OK : mr_fail(MR_ERROR_UNAVAILABLE, "libsodium cannot be used on this machine");
+}
+
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
+
+static void print_pem(const key_form *form, const uint8_t key[KEY], char text[PEM_BYTES]) {
+    uint8_t whole[sizeof form->before + KEY];
+    char code[sodium_base64_ENCODED_LEN(sizeof whole, sodium_base64_VARIANT_ORIGINAL)];
+    memcpy(whole, form->before, form->bytes);
+    memcpy(whole + form->bytes, key, KEY);
+    sodium_bin2base64(code, sizeof code, whole, form->bytes + KEY, sodium_base64_VARIANT_ORIGINAL);
+    snprintf(text, PEM_BYTES, "-----BEGIN %s-----\n%s\n-----END %s-----\n", form->title, code, form->title);
+    sodium_memzero(whole, sizeof whole);
+    sodium_memzero(code, sizeof code);
+}
+
+/* What stands before the first line of PEM is a remark. */
+static bool parse_pem(const key_form *form, const char *text, uint8_t key[KEY]) {
+    char line[64];
+    uint8_t whole[sizeof form->before + KEY];
+    size_t bytes = 0;
+    snprintf(line, sizeof line, "-----BEGIN %s-----", form->title);
+    const char *from = strstr(text, line);
+    snprintf(line, sizeof line, "-----END %s-----", form->title);
+    const char *to = from ? strstr(from, line) : NULL;
+    if (!to)
+        return false;
+    from += strcspn(from, "\n");
+    bool good = from < to &&
+                !sodium_base642bin(whole, sizeof whole, from, (size_t)(to - from), " \r\n", &bytes, NULL,
+                                   sodium_base64_VARIANT_ORIGINAL) &&
+                bytes == form->bytes + KEY && !memcmp(whole, form->before, form->bytes);
+    if (good)
+        memcpy(key, whole + form->bytes, KEY);
+    sodium_memzero(whole, sizeof whole);
+    return good;
+}
+
+static int read_key(const key_form *form, const char *path, uint8_t key[KEY]) {
+    char text[PEM_BYTES];
+    FILE *file;
+    int status = prepare();
+    if (!status)
+        status = mr_key_file_open(path, "millrace keygen --sign", &file);
+    if (status)
+        return status;
+    if (form == &private_form)
+        status = mr_key_file_check_private(file, path);
+    text[status ? 0 : fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    if (!status && !parse_pem(form, text, key))
+        status = mr_fail(MR_ERROR_DATA, "%s is not %s, as `millrace keygen --sign` makes it", path, form->what);
+    sodium_memzero(text, sizeof text);
+    return status;
+}
+
+int mr_signing_key_check(const char *path) {
+    uint8_t seed[KEY];
+    int status = read_key(&private_form, path, seed);
+    sodium_memzero(seed, sizeof seed);
+    return status;
+}
+
+int mr_signing_keys_write(const char *folder, const char *name) {
+    uint8_t seed[KEY], public_key[KEY], secret_key[crypto_sign_SECRETKEYBYTES];
+    char private_text[PEM_BYTES], public_text[PEM_BYTES];
+    int status = prepare();
+    if (status)
+        return status;
+    randombytes_buf(seed, sizeof seed);
+    crypto_sign_seed_keypair(public_key, secret_key, seed);
+    print_pem(&private_form, seed, private_text);
+    print_pem(&public_form, public_key, public_text);
+    status = mr_key_file_write(folder, name, private_text, public_text);
+    sodium_memzero(seed, sizeof seed);
+    sodium_memzero(secret_key, sizeof secret_key);
+    sodium_memzero(private_text, sizeof private_text);
+    return status;
+}
+
+/* ---- signatures -------------------------------------------------------------------------------------------------- */
+
+static int set_path(char path[MR_HEAD_PATH], const char *folder, const char *file) {
+    if ((size_t)snprintf(path, MR_HEAD_PATH, "%s/%s", folder, file) < MR_HEAD_PATH)
+        return MR_OK;
+    return mr_fail(MR_ERROR_NO_INPUT, "the path of %s is too long", file);
+}
+
+int mr_signature_write(const char *folder, const void *card, size_t bytes, const char *private_key) {
+    uint8_t seed[KEY], public_key[KEY], secret_key[crypto_sign_SECRETKEYBYTES], signature[SIGNATURE];
+    char path[MR_HEAD_PATH], text[PEM_BYTES];
+    int status = read_key(&private_form, private_key, seed);
+    if (status)
+        return status;
+    crypto_sign_seed_keypair(public_key, secret_key, seed);
+    crypto_sign_detached(signature, NULL, card, bytes, secret_key);
+    sodium_memzero(seed, sizeof seed);
+    sodium_memzero(secret_key, sizeof secret_key);
+    print_pem(&public_form, public_key, text);
+    status = set_path(path, folder, "head.sig");
+    if (!status)
+        status = mr_file_replace(path, signature, sizeof signature);
+    if (!status)
+        status = set_path(path, folder, "head.pub");
+    return status ? status : mr_file_replace(path, text, strlen(text));
+}
+
+/* *there: the folder has a signature. One that is longer or shorter is kept as a signature of nothing. */
+static int read_signature(const char *folder, uint8_t signature[SIGNATURE], bool *there) {
+    char path[MR_HEAD_PATH];
+    mr_file_bytes file = {0};
+    int status = set_path(path, folder, "head.sig");
+    *there = !status && (!access(path, F_OK) || errno != ENOENT);
+    memset(signature, 0, SIGNATURE);
+    if (status || !*there)
+        return status;
+    status = mr_file_read("a signature", path, PEM_BYTES, 0, &file);
+    if (!status && file.bytes == SIGNATURE)
+        memcpy(signature, file.data, SIGNATURE);
+    mr_free(file.data);
+    return status == MR_ERROR_DATA ? MR_OK : status;
+}
+
+static bool fits(const uint8_t signature[SIGNATURE], const void *card, size_t bytes, const uint8_t key[KEY]) {
+    return crypto_sign_verify_detached(signature, card, bytes, key) == 0;
+}
+
+/* The key that the folder says it is signed with. */
+static bool read_own_key(const char *folder, uint8_t key[KEY]) {
+    char path[MR_HEAD_PATH];
+    return !set_path(path, folder, "head.pub") && !read_key(&public_form, path, key);
+}
+
+static void print_key(const uint8_t key[KEY], char text[MR_SIGNATURE_KEY]) {
+    sodium_bin2hex(text, MR_SIGNATURE_KEY, key, KEY);
+}
+
+int mr_signature_check(const char *folder, const void *card, size_t bytes, const char *public_key) {
+    uint8_t key[KEY], own[KEY], signature[SIGNATURE];
+    char asked[MR_SIGNATURE_KEY], found[MR_SIGNATURE_KEY];
+    bool there;
+    int status = read_key(&public_form, public_key, key);
+    if (!status)
+        status = read_signature(folder, signature, &there);
+    if (status)
+        return status;
+    if (!there)
+        return mr_fail(MR_ERROR_DATA, "%s is not signed, and only a classifier that is signed with the key of %s is "
+                                      "taken: train it with --sign", folder, public_key);
+    if (fits(signature, card, bytes, key))
+        return MR_OK;
+    print_key(key, asked);
+    if (read_own_key(folder, own) && memcmp(own, key, KEY) != 0) {
+        print_key(own, found);
+        return mr_fail(MR_ERROR_DATA, "%s is signed with another key, %s, and not with that of %s, %s", folder, found,
+                       public_key, asked);
+    }
+    return mr_fail(MR_ERROR_DATA, "%s is not as it was signed with the key of %s: head.json or head.sig was changed "
+                                  "since", folder, public_key);
+}
+
+int mr_signature_read(const char *folder, mr_signature *to) {
+    uint8_t key[KEY], signature[SIGNATURE];
+    char path[MR_HEAD_PATH];
+    mr_file_bytes card = {0};
+    bool there = false;
+    *to = (mr_signature){0};
+    int status = prepare();
+    if (!status)
+        status = read_signature(folder, signature, &there);
+    if (status || !there)
+        return status;
+    status = set_path(path, folder, "head.json");
+    if (!status)
+        status = mr_file_read("the card of a classifier", path, MOST_CARD_BYTES, 0, &card);
+    to->state = MR_SIGNATURE_BAD;
+    if (!status && read_own_key(folder, key)) {
+        print_key(key, to->key);
+        to->state = fits(signature, card.data, card.bytes, key) ? MR_SIGNATURE_GOOD : MR_SIGNATURE_BAD;
+    }
+    mr_free(card.data);
+    return status;
+}
