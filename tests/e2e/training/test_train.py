@@ -323,6 +323,15 @@ class Broken(Training):
         told = self.train_json(self.digits, "--penalty", "0.0001", "--resume")
         self.assertEqual(told["vectors"]["rows"], 5000)
 
+    def test_vectors_of_another_device(self):
+        """Those that the processors have made are not taken for those of a card, and the other way round."""
+        some = digits.write_list(self.folder / "some.csv", self.some())
+        arguments = ("--penalty", "0.1", "--no-look-alikes")
+        for on, made in (("cpu", 120), ("sim:0", 120), ("cpu", 0), ("sim:1", 0)):
+            told = self.train_json(some, *arguments, "--set", f"stages.hog.device={on}")
+            self.assertEqual(told["vectors"]["made"], made, on)
+        self.assertEqual(len(list(self.cache.glob("*.vectors"))), 2)
+
     def test_cache_that_is_none(self):
         some = digits.write_list(self.folder / "some.csv", self.some())
         told = self.train_json(some, "--penalty", "0.1")

@@ -33,9 +33,9 @@ static const mr_usage usage = {
     .help =
         "Runs the pipeline over pictures whose classes are known and compares what its `classify` tells of them: any\n"
         "pipeline, whether millrace trained its head or not. Nothing of its own results is written. Figures are those\n"
-        "of scikit-learn, by its definitions; intervals hold 95% of 1,000 resamples of whole groups. Where the validation\n"
-        "part is known, from the head or the list, a temperature is fitted to it that makes scores as sure as they are\n"
-        "right, and the figures with it are told beside those that the pipeline gives.\n\n"
+        "of scikit-learn, by its definitions; intervals hold 95% of 1,000 resamples of whole groups. Where the\n"
+        "validation part is known, from the head or the list, a temperature is fitted to it that makes scores as sure\n"
+        "as they are right, and the figures with it are told beside those that the pipeline gives.\n\n"
         "  --data PATH        a folder that holds a folder of pictures for each class, or a list (*.csv, *.jsonl), as\n"
         "                     `millrace train` takes them; classes are matched by name\n"
         "  --part PART        train, validation or test: only that part of the data that the head was trained with;\n"

@@ -135,6 +135,7 @@ static int note_lineage(mr_extraction *extraction, mr_negotiation *n) {
     free(extraction->lineage);
     extraction->lineage = strdup(lineage.stages);
     snprintf(extraction->digest, sizeof extraction->digest, "%s", lineage.digest);
+    snprintf(extraction->cache_key, sizeof extraction->cache_key, "%s%s", extraction->digest, extraction->where);
     return extraction->lineage ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the stages");
 }
 
@@ -319,17 +320,38 @@ const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const
     return found;
 }
 
+/* Into extraction->stages, and a digest of the kinds of devices into extraction->where. */
+static void name_marked(mr_extraction *extraction, const bool *before) {
+    const mr_plan_view *plan = extraction->plan;
+    mr_content_key devices = {0};
+    bool elsewhere = false;
+    size_t used = 0;
+    for (size_t v = plan->source_count; v < plan->stage_count; v++) {
+        const mr_view_stage *stage = &plan->stages[v];
+        if (!before[v] || stage->role != MR_VIEW_STAGE)
+            continue;
+        if (used < sizeof extraction->stages)
+            used += (size_t)snprintf(extraction->stages + used, sizeof extraction->stages - used, "%s%s",
+                                     used ? ", " : "", stage->id);
+        elsewhere = elsewhere || strcmp(stage->device_names, "cpu") != 0;
+        for (size_t d = 0; d < stage->device_count; d++) {
+            const mr_view_device *device = &plan->devices[stage->devices[d]];
+            devices = mr_content_key_join(&devices, device->name, strcspn(device->name, ":"));
+            if (device->card)
+                devices = mr_content_key_join(&devices, device->card->name, strlen(device->card->name));
+        }
+    }
+    if (elsewhere)
+        snprintf(extraction->where, sizeof extraction->where, "-%016" PRIx64, devices.low);
+}
+
 static int name_stages(mr_extraction *extraction) {
     const mr_plan_view *plan = extraction->plan;
     bool *before = calloc(plan->stage_count, sizeof *before);
-    size_t used = 0;
     if (!before)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the plan");
     mark_before(plan, (int)(extraction->classify - plan->stages), before);
-    for (size_t v = plan->source_count; v < plan->stage_count && used < sizeof extraction->stages; v++)
-        if (before[v] && plan->stages[v].role == MR_VIEW_STAGE)
-            used += (size_t)snprintf(extraction->stages + used, sizeof extraction->stages - used, "%s%s",
-                                     used ? ", " : "", plan->stages[v].id);
+    name_marked(extraction, before);
     free(before);
     return MR_OK;
 }

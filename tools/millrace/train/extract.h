@@ -17,7 +17,7 @@
 #include "millrace/plan.h"
 #include "tools/millrace/cli/overrides.h"
 
-enum { MR_DIGEST_TEXT = 65, MR_STAGES_TEXT = 512 };
+enum { MR_DIGEST_TEXT = 65, MR_STAGES_TEXT = 512, MR_CACHE_KEY_TEXT = MR_DIGEST_TEXT + 33 };
 
 /* A picture of a file: the time at which it is shown, from the start of its video; 0 of a file that is a picture. */
 typedef struct mr_taken {
@@ -54,6 +54,9 @@ typedef struct mr_extraction {
     /* set by mr_extraction_trace, as mr_planned_lineage gives them */
     char digest[MR_DIGEST_TEXT];
     char *lineage;
+    /* The digest; if a stage before classify is on another device than the processors, with a digest of their kinds:
+     * the last bits of a vector depend on that. */
+    char cache_key[MR_CACHE_KEY_TEXT];
     /* private */
     struct mr_tap_type *types;
     const mr_stage_type **list;
@@ -61,6 +64,7 @@ typedef struct mr_extraction {
     pthread_mutex_t lock;
     mr_aside aside;
     struct mr_file_index *index;
+    char where[32]; /* the end of cache_key */
     mr_take_vector *take_vector;
     mr_take_classes *take_classes;
     mr_take_given *take_given;

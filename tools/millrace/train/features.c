@@ -224,7 +224,7 @@ static int gather(mr_features *features, mr_set *set, const mr_picture_choice *c
 int mr_features_make(mr_features *features, mr_set *set, mr_extraction *extraction, const char *folder, bool *told) {
     *features = (mr_features){0};
     *told = false;
-    int status = mr_cache_open(&features->cache, folder, extraction->digest);
+    int status = mr_cache_open(&features->cache, folder, extraction->cache_key);
     if (!status)
         status = make_missing(features, set, extraction, told);
     return status ? status : gather(features, set, &extraction->choice);
