@@ -35,6 +35,8 @@ void mr_fit_point_set(mr_fit_point *point, const double *parameters) {
         memcpy(point->weights, parameters, count * sizeof(double));
     for (size_t i = 0; !point->linear->doubles && i < count; i++)
         narrow[i] = (float)parameters[i];
+    if (point->devices)
+        mr_fit_devices_set(point->devices, narrow);
 }
 
 /* logits = features times W, transposed: MR_FIT_CHUNK x outputs. */
@@ -83,39 +85,65 @@ static double finish_row(const mr_fit_linear *linear, const double *biases, size
     return weight * loss;
 }
 
+/* The residuals of a chunk in place of its logits, zeros in those of rows behind the last; and the biases' gradient and
+ * the loss, in the sum. */
+static void finish_rows(const mr_fit_point *point, size_t chunk, void *logits, double *sum) {
+    const mr_fit_linear *linear = point->linear;
+    const size_t outputs = linear->outputs, products = outputs * linear->rows->width, first = chunk * MR_FIT_CHUNK;
+    const size_t count = mr_fit_rows_of(linear->rows, chunk), row_bytes = outputs * number_bytes(linear);
+    double *bias_gradient = sum + products, loss = 0.0;
+    memset(bias_gradient, 0, outputs * sizeof(double));
+    /* The sum's first numbers are not in use yet: a row fits there, since there is at least one feature. */
+    for (size_t i = 0; i < count; i++)
+        loss += finish_row(linear, point->parameters + products, mr_fit_row(linear->rows, first + i), i, logits, sum,
+                           bias_gradient);
+    memset((char *)logits + count * row_bytes, 0, (MR_FIT_CHUNK - count) * row_bytes);
+    sum[products + outputs] = loss;
+}
+
+static void widen(double *to, const float *from, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        to[i] = (double)from[i];
+}
+
 static void make_chunk(void *context, size_t chunk, void *memory, double *sum) {
     const mr_fit_point *point = context;
     const mr_fit_linear *linear = point->linear;
     const scratch s = split(linear, memory);
-    const size_t outputs = linear->outputs, products = outputs * linear->rows->width, first = chunk * MR_FIT_CHUNK;
-    const size_t count = mr_fit_rows_of(linear->rows, chunk);
-    double *bias_gradient = sum + products, loss = 0.0;
+    const size_t products = linear->outputs * linear->rows->width;
     if (linear->doubles)
         mr_fit_take_doubles(linear->rows, chunk, s.features);
     else
         mr_fit_take_floats(linear->rows, chunk, s.features);
     multiply(linear, point->weights, &s);
-    memset(bias_gradient, 0, outputs * sizeof(double));
-    /* The sum's first numbers are not in use yet: a row fits there, since there is at least one feature. */
-    for (size_t i = 0; i < count; i++)
-        loss += finish_row(linear, point->parameters + products, mr_fit_row(linear->rows, first + i), i, s.logits, sum,
-                           bias_gradient);
-    memset((char *)s.logits + count * outputs * number_bytes(linear), 0,
-           (MR_FIT_CHUNK - count) * outputs * number_bytes(linear));
+    finish_rows(point, chunk, s.logits, sum);
     multiply_back(linear, &s);
-    const float *narrow = s.gradient;
     if (linear->doubles)
         memcpy(sum, s.gradient, products * sizeof(double));
-    for (size_t i = 0; !linear->doubles && i < products; i++)
-        sum[i] = (double)narrow[i];
-    sum[products + outputs] = loss;
+    else
+        widen(sum, s.gradient, products);
+}
+
+/* After a failure, which the devices keep, the sum is undefined. */
+static void make_chunk_on_device(void *context, size_t chunk, void *memory, double *sum) {
+    (void)memory;
+    const mr_fit_point *point = context;
+    mr_fit_lane *lane;
+    float *logits = mr_fit_devices_multiply(point->devices, chunk, &lane);
+    if (!logits)
+        return;
+    finish_rows(point, chunk, logits, sum);
+    const float *gradient = mr_fit_devices_multiply_back(lane);
+    if (gradient)
+        widen(sum, gradient, point->linear->outputs * point->linear->rows->width);
+    mr_fit_devices_leave(lane);
 }
 
 mr_fit_task mr_fit_linear_task(mr_fit_point *point) {
     return (mr_fit_task){.chunks = mr_fit_chunks(point->linear->rows->count),
                          .length = mr_fit_parameters(point->linear) + 1,
-                         .scratch_bytes = split(point->linear, NULL).bytes,
-                         .make = make_chunk,
+                         .scratch_bytes = point->devices ? 0 : split(point->linear, NULL).bytes,
+                         .make = point->devices ? make_chunk_on_device : make_chunk,
                          .context = point};
 }
 

@@ -7,6 +7,7 @@
 #include "engine/base/sized.h"
 #include "engine/base/thread.h"
 #include "engine/device/cuda/cuda.h"
+#include "engine/device/finish.h"
 #include "engine/device/host.h"
 #include "engine/device/open/open.h"
 #include "millrace/status.h"
@@ -212,7 +213,7 @@ static int run_calls(mr_operations *self, int calls) {
         if (!status && i % CALLS_TO_AN_EVENT == CALLS_TO_AN_EVENT - 1)
             status = mr_room_begin(self->stream);
     }
-    int finished = mr_room_finish(self->stream, &self->now_ns);
+    int finished = mr_stream_finish(self->stream, &self->now_ns);
     return status ? status : finished;
 }
 

@@ -26,7 +26,7 @@ typedef struct mr_room {
     void **blocks;                /* regions x sets; if there is a step only those of the first set */
 } mr_room;
 
-/* `now_ns` as below. MR_ERROR_MEMORY, MR_ERROR_DEVICE; the room is then to be closed, too. */
+/* `now_ns` as of mr_stream_finish. MR_ERROR_MEMORY, MR_ERROR_DEVICE; the room is then to be closed, too. */
 int mr_room_open(mr_room *room, mr_stream *stream, int64_t *now_ns, const mr_region *regions, size_t count);
 /* Accepts a zeroed and a half-opened room. */
 void mr_room_close(mr_room *room);
@@ -37,8 +37,5 @@ static inline void *mr_room_at(const mr_room *room, size_t set, size_t region) {
 
 /* Records an event on the stream, for which nothing waits: a CUDA device begins what was enqueued. */
 int mr_room_begin(mr_stream *stream);
-/* Records one and waits for it. `now_ns`: simulated time of a device that works in it, which is
- * moved on; unused on others. Returns the status of the work. */
-int mr_room_finish(mr_stream *stream, int64_t *now_ns);
 
 #endif

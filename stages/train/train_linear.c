@@ -4,12 +4,15 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/device/open/open.h"
 #include "kernels/fit/fit_linear.h"
 #include "kernels/fit/lbfgs.h"
 #include "millrace/status.h"
 #include "stages/train/train_kinds.h"
 #include "stages/train/train_loss.h"
 #include "stages/train/train_state.h"
+
+enum { DEVICE_SEED = 1 }; /* of simulated devices */
 
 /* The head of the state, before the vectors. */
 typedef struct counters {
@@ -28,6 +31,7 @@ typedef struct linear_fit {
     mr_fit_point point;
     mr_fit_task task;
     mr_fit_crew *crew;
+    mr_device *devices[MR_FIT_DEVICES];
     mr_lbfgs search;
     mr_trained trial;     /* the classifier of the penalty at hand, as it will be used */
     counters count;
@@ -47,6 +51,9 @@ static int evaluate(void *user, const double *x, double *value, double *gradient
     linear_fit *f = user;
     mr_fit_point_set(&f->point, x);
     mr_fit_crew_sum(f->crew, &f->task, f->nodes);
+    const int status = f->point.devices ? mr_fit_devices_status(f->point.devices) : MR_OK;
+    if (status)
+        return status;
     *value = mr_fit_objective(&f->linear, x, f->nodes, f->training->total, f->c, gradient);
     return MR_OK;
 }
@@ -224,6 +231,23 @@ static int take_memory(linear_fit *f) {
                : mr_fail(MR_ERROR_MEMORY, "no memory to fit %zu weights", f->length);
 }
 
+static int open_devices(linear_fit *f) {
+    const mr_fit_params *p = &f->training->params;
+    int status = MR_OK;
+    for (size_t i = 0; i < p->device_count && !status; i++)
+        status = mr_device_open(&f->devices[i], p->devices[i], DEVICE_SEED, true);
+    if (!status && p->device_count)
+        status = mr_fit_devices_create(&f->point.devices, &f->rows, f->linear.outputs, f->devices, p->device_count);
+    return status;
+}
+
+static void close_devices(linear_fit *f) {
+    mr_fit_devices_destroy(&f->point.devices);
+    for (size_t i = 0; i < f->training->params.device_count; i++)
+        if (f->devices[i])
+            mr_device_destroy(&f->devices[i]);
+}
+
 static int begin(linear_fit *f) {
     mr_training *t = f->training;
     f->trial = t->made->trained;
@@ -233,17 +257,20 @@ static int begin(linear_fit *f) {
                                         : t->params.kind == MR_CLASSIFIER_SQUARED_HINGE ? MR_FIT_SQUARED_HINGE
                                                                                         : MR_FIT_SOFTMAX};
     f->point.linear = &f->linear;
+    int status = open_devices(f);
     f->length = mr_fit_parameters(&f->linear);
     f->task = mr_fit_linear_task(&f->point);
     memcpy(f->penalties, t->params.penalties, t->params.penalty_count * sizeof *f->penalties);
     qsort(f->penalties, t->params.penalty_count, sizeof *f->penalties, by_value);
     const mr_fit_task loss = mr_train_loss_task(t, &f->trial), most = mr_train_larger(&f->task, &loss);
-    int status = take_memory(f);
+    if (!status)
+        status = take_memory(f);
     return status ? status : mr_fit_crew_create(&f->crew, &most, t->params.threads);
 }
 
 static void end(linear_fit *f) {
     mr_fit_crew_destroy(&f->crew);
+    close_devices(f);
     mr_lbfgs_fini(&f->search);
     mr_npy_free(&f->trial.layer[0]);
     mr_free(f->point.weights);

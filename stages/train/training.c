@@ -10,6 +10,8 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/base/utf8.h"
+#include "kernels/fit/fit_device.h"
+#include "millrace/devices.h"
 #include "millrace/status.h"
 #include "stages/model/labels.h"
 
@@ -96,6 +98,29 @@ static int check_layers(const mr_fit_params *p) {
     return MR_OK;
 }
 
+/* Bits depend on the kind of device, so there is one. */
+static int check_devices(const mr_fit_params *p) {
+    const bool linear = p->kind == MR_CLASSIFIER_SOFTMAX || p->kind == MR_CLASSIFIER_LOGISTIC ||
+                        p->kind == MR_CLASSIFIER_SQUARED_HINGE;
+    int status = MR_OK;
+    if (p->device_count && !linear)
+        return mr_fail(MR_ERROR_USAGE, "a classifier of kind %s is fitted on the processors: name no device",
+                       mr_classifier_kind_name(p->kind));
+    if (p->device_count && p->doubles)
+        return mr_fail(MR_ERROR_USAGE, "products in double precision are made on the processors: name no device");
+    if (p->device_count > MR_FIT_DEVICES)
+        return mr_fail(MR_ERROR_USAGE, "%zu devices are too many: at most %d fit", p->device_count, MR_FIT_DEVICES);
+    for (size_t i = 0; i < p->device_count && !status; i++) {
+        status = mr_device_check_name(p->devices[i]);
+        if (!status && strncmp(p->devices[i], p->devices[0], 3) != 0)
+            status = mr_fail(MR_ERROR_USAGE, "%s and %s are devices of two kinds, whose results differ in their last "
+                                             "bits: name those of one kind", p->devices[0], p->devices[i]);
+        if (!status && strcmp(p->devices[i], "cpu") == 0)
+            status = mr_fail(MR_ERROR_USAGE, "cpu: the processors are taken if no device is named");
+    }
+    return status;
+}
+
 static int check_params(const mr_fit_params *p) {
     if (!mr_classifier_kind_name(p->kind))
         return mr_fail(MR_ERROR_USAGE, "there is no classifier of kind %d", (int)p->kind);
@@ -105,7 +130,9 @@ static int check_params(const mr_fit_params *p) {
     if (!(p->gradient >= 0.0) || p->steps < 0 || !(p->rate >= 0.0) || p->patience < 0 || p->k > INT32_MAX)
         return mr_fail(MR_ERROR_USAGE, "gradient, steps, rate, patience and k of a fit must not be negative");
     int status = check_penalties(p);
-    return status ? status : check_layers(p);
+    if (!status)
+        status = check_layers(p);
+    return status ? status : check_devices(p);
 }
 
 /* The usual values in place of zeros. */

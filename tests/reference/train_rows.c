@@ -4,7 +4,7 @@
  *
  * ROWS: u32 rows, width and classes; then rows x width floats, rows int32 classes, rows bytes, the parts. Standard
  * output: rows x classes floats, the scores. Environment: SCALING (usual, none, standard), BALANCED, DOUBLES, K, HIDDEN
- * (units with commas between), NOISE (writes noisy rows as text in place of scores). */
+ * (units with commas between), DEVICE, NOISE (writes noisy rows as text in place of scores). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,11 @@ static int fit(const mr_labelled_rows *rows, const mr_fit_params *params, const 
 }
 
 static void take_environment(mr_fit_params *params, size_t hidden[MOST]) {
+    static const char *device;
     double units[MOST];
+    device = getenv("DEVICE");
+    params->devices = &device;
+    params->device_count = device ? 1 : 0;
     const char *scaling = getenv("SCALING");
     if (scaling)
         params->scaling = *scaling == 'n' ? MR_SCALING_NONE : *scaling == 's' ? MR_SCALING_STANDARD : MR_SCALING_USUAL;

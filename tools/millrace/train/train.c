@@ -8,6 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/print.h"
+#include "millrace/devices.h"
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/run/progress.h"
 #include "tools/millrace/train/features.h"
@@ -29,6 +30,7 @@ enum {
     TEST,
     STAGE,
     THREADS,
+    DEVICE,
     DOUBLES,
     RESUME,
     CACHE,
@@ -52,6 +54,7 @@ static const struct option options[] = {
     {"test", required_argument, NULL, TEST},
     {"stage", required_argument, NULL, STAGE},
     {"threads", required_argument, NULL, THREADS},
+    {"device", required_argument, NULL, DEVICE},
     {"resume", no_argument, NULL, RESUME},
     {"cache", required_argument, NULL, CACHE},
     {"no-look-alikes", no_argument, NULL, SKIP_NEAR},
@@ -73,9 +76,9 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml --data FOLDER|LIST --output HEAD [--model KIND] [--penalty C,...]\n"
                 "                      [--class-weights none|balanced] [--hidden N,...] [--neighbors K] [--doubles]\n"
                 "                      [--seed N] [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
-                "                      [--resume] [--cache FOLDER] [--no-look-alikes] [--export onnx]\n"
-                "                      [--sign KEYFILE] [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins]\n"
-                "                      [--json]",
+                "                      [--device NAME]... [--resume] [--cache FOLDER] [--no-look-alikes]\n"
+                "                      [--export onnx] [--sign KEYFILE] [--set KEY=VALUE]... [--plugin FILE]...\n"
+                "                      [--no-plugins] [--json]",
     .help =
         "Trains a classifier on pictures of your own. The pipeline makes the vectors, with the stages before its\n"
         "`classify` as they are, so that what is trained on is what it sees in service; `classify` itself need not\n"
@@ -98,6 +101,9 @@ static const mr_usage usage = {
         "                     from its content, or its group, so that adding pictures moves no others\n"
         "  --stage ID         the stage of type classify, if there are several\n"
         "  --threads N        by default one for each usable core; the result does not depend on it\n"
+        "  --device NAME      multiplies matrices for the fit: cuda:N or sim:N; may be given several times, and the\n"
+        "                     result does not depend on how many. For softmax, logistic and squared-hinge; the devices\n"
+        "                     that make the vectors are named in the pipeline\n"
         "  --resume           continues a fit that was interrupted or killed\n"
         "  --cache FOLDER     where vectors are kept; by default $XDG_CACHE_HOME/millrace/features\n"
         "  --no-look-alikes   does not look for pictures that look alike in different parts\n"
@@ -113,13 +119,14 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-enum { MOST_PENALTIES = 64, MOST_HIDDEN = 7 };
+enum { MOST_PENALTIES = 64, MOST_HIDDEN = 7, MOST_DEVICES = 16 };
 
 typedef struct arguments {
     mr_overrides overrides;
     mr_training_params params;
     double penalties[MOST_PENALTIES];
     size_t hidden[MOST_HIDDEN];
+    const char *devices[MOST_DEVICES];
 } arguments;
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
@@ -162,6 +169,17 @@ static int take_hidden(arguments *to) {
     }
     to->params.fit.hidden = to->hidden;
     to->params.fit.hidden_count = count;
+    return 0;
+}
+
+static int take_device(arguments *to) {
+    mr_fit_params *fit = &to->params.fit;
+    if (fit->device_count == MOST_DEVICES)
+        return mr_usage_error(&usage, "--device can be given at most %d times", MOST_DEVICES);
+    if (mr_device_check_name(optarg))
+        return mr_usage_error(&usage, "--device: %s", mr_message());
+    to->devices[fit->device_count++] = optarg;
+    fit->devices = to->devices;
     return 0;
 }
 
@@ -238,6 +256,8 @@ static int take_option(void *given, int option) {
     case SIGN:
         params->sign_key = optarg;
         return 0;
+    case DEVICE:
+        return take_device(to);
     case DOUBLES:
         params->fit.doubles = true;
         return 0;

@@ -1,0 +1,378 @@
+#include "kernels/fit/fit_device.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/device/cuda/cuda.h"
+#include "engine/device/finish.h"
+#include "kernels/vector/vector.h"
+#include "millrace/status.h"
+
+/* Memory that one thread works in, on one device; a device has as many as threads have needed at once. */
+struct mr_fit_lane {
+    mr_fit_devices *all;
+    size_t device;
+    mr_fit_lane *next; /* of those that are free */
+    mr_stream *stream;
+    float *features, *transposed;          /* of the device: a chunk that it does not keep */
+    float *logits, *residuals, *gradient;  /* of the device */
+    float *host_features, *host_logits, *host_residuals, *host_gradient; /* pinned */
+    const float *chunk_transposed;
+};
+
+typedef struct part {
+    mr_device *device;
+    mr_fit_lane *free; /* guarded */
+    mr_stream *uploads; /* of weights */
+    float *weights, *host_weights;
+    size_t left;       /* bytes for chunks that are kept; guarded */
+    pthread_mutex_t time;
+    int64_t now_ns;    /* of a simulated device; guarded by `time` */
+} part;
+
+/* A chunk that its device keeps; set once, by the thread that works on the chunk. */
+typedef struct kept {
+    float *features, *transposed;
+} kept;
+
+struct mr_fit_devices {
+    const mr_fit_rows *rows;
+    size_t outputs, count, chunks;
+    part parts[MR_FIT_DEVICES];
+    kept *kept;
+    pthread_mutex_t lock;
+    int status;
+    char message[256];
+};
+
+static size_t features_bytes(const mr_fit_devices *all) {
+    return MR_FIT_CHUNK * all->rows->width * sizeof(float);
+}
+
+static size_t logits_bytes(const mr_fit_devices *all) {
+    return MR_FIT_CHUNK * all->outputs * sizeof(float);
+}
+
+static size_t weights_bytes(const mr_fit_devices *all) {
+    return all->outputs * all->rows->width * sizeof(float);
+}
+
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
+
+static void keep_failure(mr_fit_devices *all, int status) {
+    pthread_mutex_lock(&all->lock);
+    if (!all->status) {
+        all->status = status;
+        snprintf(all->message, sizeof all->message, "%s", mr_message());
+    }
+    pthread_mutex_unlock(&all->lock);
+}
+
+int mr_fit_devices_status(mr_fit_devices *all) {
+    pthread_mutex_lock(&all->lock);
+    const int status = all->status;
+    pthread_mutex_unlock(&all->lock);
+    return status ? mr_fail(status, "%s", all->message) : MR_OK;
+}
+
+/* ---- lanes ------------------------------------------------------------------------------------------------------- */
+
+typedef struct piece {
+    float **at;
+    mr_memory memory;
+    size_t bytes;
+} piece;
+
+enum { PIECES = 9 };
+
+static void list_pieces(mr_fit_lane *lane, piece pieces[PIECES]) {
+    const size_t features = features_bytes(lane->all), logits = logits_bytes(lane->all);
+    const size_t weights = weights_bytes(lane->all);
+    const piece all[PIECES] = {
+        {&lane->logits, MR_MEMORY_DEVICE, logits},           {&lane->residuals, MR_MEMORY_DEVICE, logits},
+        {&lane->gradient, MR_MEMORY_DEVICE, weights},        {&lane->features, MR_MEMORY_DEVICE, features},
+        {&lane->transposed, MR_MEMORY_DEVICE, features},     {&lane->host_features, MR_MEMORY_PINNED, 2 * features},
+        {&lane->host_logits, MR_MEMORY_PINNED, logits},      {&lane->host_residuals, MR_MEMORY_PINNED, logits},
+        {&lane->host_gradient, MR_MEMORY_PINNED, weights},
+    };
+    memcpy(pieces, all, sizeof all);
+}
+
+static int allocate(mr_device *device, mr_memory memory, size_t bytes, float **data) {
+    void *made = NULL;
+    const int status = mr_device_allocate(device, memory, bytes, &made);
+    *data = made;
+    return status;
+}
+
+static void destroy_lane(mr_fit_lane *lane) {
+    piece pieces[PIECES];
+    list_pieces(lane, pieces);
+    if (lane->stream)
+        mr_stream_destroy(&lane->stream);
+    for (int i = 0; i < PIECES; i++)
+        if (*pieces[i].at)
+            mr_device_free(lane->all->parts[lane->device].device, pieces[i].memory, *pieces[i].at);
+    mr_free(lane);
+}
+
+static int create_lane(mr_fit_devices *all, size_t device, mr_fit_lane **lane) {
+    piece pieces[PIECES];
+    mr_fit_lane *made = mr_calloc(1, sizeof *made);
+    *lane = NULL;
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a fit on a device");
+    made->all = all;
+    made->device = device;
+    list_pieces(made, pieces);
+    int status = mr_stream_create(all->parts[device].device, &made->stream);
+    for (int i = 0; i < PIECES && !status; i++)
+        status = allocate(all->parts[device].device, pieces[i].memory, pieces[i].bytes, pieces[i].at);
+    if (status)
+        destroy_lane(made);
+    else
+        *lane = made;
+    return status;
+}
+
+static int take_lane(mr_fit_devices *all, size_t device, mr_fit_lane **lane) {
+    pthread_mutex_lock(&all->lock);
+    const int status = all->status;
+    *lane = status ? NULL : all->parts[device].free;
+    if (*lane)
+        all->parts[device].free = (*lane)->next;
+    pthread_mutex_unlock(&all->lock);
+    return status || *lane ? status : create_lane(all, device, lane);
+}
+
+void mr_fit_devices_leave(mr_fit_lane *lane) {
+    if (!lane)
+        return;
+    mr_fit_devices *all = lane->all;
+    pthread_mutex_lock(&all->lock);
+    lane->next = all->parts[lane->device].free;
+    all->parts[lane->device].free = lane;
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* Of a device in simulated time one thread at a time waits, since that moves its time on. */
+static int finish(part *its, mr_stream *stream) {
+    const bool simulated = its->device->type->advance != NULL;
+    if (simulated)
+        pthread_mutex_lock(&its->time);
+    const int status = mr_stream_finish(stream, &its->now_ns);
+    if (simulated)
+        pthread_mutex_unlock(&its->time);
+    return status;
+}
+
+/* ---- chunks ------------------------------------------------------------------------------------------------------ */
+
+static void transpose(float *to, const float *from, size_t rows, size_t columns) {
+    enum { TILE = 16 };
+    for (size_t top = 0; top < rows; top += TILE)
+        for (size_t left = 0; left < columns; left += TILE)
+            for (size_t row = top; row < top + TILE && row < rows; row++)
+                for (size_t column = left; column < left + TILE && column < columns; column++)
+                    to[column * rows + row] = from[row * columns + column];
+}
+
+/* Memory for a chunk that is kept; none once half of the device's memory is taken, or the device has no more. */
+static void find_room(mr_fit_devices *all, part *its, kept *chunk) {
+    const size_t bytes = features_bytes(all);
+    pthread_mutex_lock(&all->lock);
+    const bool fits = its->left >= 2 * bytes;
+    its->left -= fits ? 2 * bytes : 0;
+    pthread_mutex_unlock(&all->lock);
+    if (!fits)
+        return;
+    int status = allocate(its->device, MR_MEMORY_DEVICE, bytes, &chunk->features);
+    if (!status)
+        status = allocate(its->device, MR_MEMORY_DEVICE, bytes, &chunk->transposed);
+    if (!status)
+        return;
+    if (chunk->features)
+        mr_device_free(its->device, MR_MEMORY_DEVICE, chunk->features);
+    *chunk = (kept){0};
+    pthread_mutex_lock(&all->lock);
+    its->left = 0;
+    pthread_mutex_unlock(&all->lock);
+}
+
+static int upload(mr_fit_lane *lane, size_t chunk, float *features, float *transposed) {
+    const mr_fit_rows *rows = lane->all->rows;
+    const size_t bytes = features_bytes(lane->all);
+    float *turned = lane->host_features + MR_FIT_CHUNK * rows->width;
+    mr_fit_take_floats(rows, chunk, lane->host_features);
+    transpose(turned, lane->host_features, MR_FIT_CHUNK, rows->width);
+    int status = mr_stream_copy(lane->stream, features, lane->host_features, bytes);
+    return status ? status : mr_stream_copy(lane->stream, transposed, turned, bytes);
+}
+
+/* The chunk's features on the device; the lane remembers them transposed. */
+static int bring(mr_fit_lane *lane, size_t chunk, const float **features) {
+    mr_fit_devices *all = lane->all;
+    kept *its = &all->kept[chunk];
+    int status = MR_OK;
+    const bool here = its->features != NULL;
+    if (!here)
+        find_room(all, &all->parts[lane->device], its);
+    float *to = its->features ? its->features : lane->features;
+    float *turned = its->features ? its->transposed : lane->transposed;
+    if (!here)
+        status = upload(lane, chunk, to, turned);
+    *features = to;
+    lane->chunk_transposed = turned;
+    return status;
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+static int multiply(mr_fit_lane *lane, size_t chunk) {
+    mr_fit_devices *all = lane->all;
+    const size_t width = all->rows->width, outputs = all->outputs;
+    const float *features;
+    int status = bring(lane, chunk, &features);
+    const mr_linear_work work = {.weights = all->parts[lane->device].weights, .weight_stride = width,
+                                 .outputs = (int)outputs, .inputs = (int)width, .batch = MR_FIT_CHUNK, .src = features,
+                                 .src_stride = width, .dst = lane->logits, .dst_stride = outputs};
+    if (!status)
+        status = mr_linear_enqueue(lane->stream, &work);
+    if (!status)
+        status = mr_stream_copy(lane->stream, lane->host_logits, lane->logits, logits_bytes(all));
+    const int finished = finish(&all->parts[lane->device], lane->stream);
+    return status ? status : finished;
+}
+
+float *mr_fit_devices_multiply(mr_fit_devices *all, size_t chunk, mr_fit_lane **lane) {
+    const size_t block = chunk / mr_fit_block_chunks(all->chunks);
+    int status = take_lane(all, block % all->count, lane);
+    if (!status)
+        status = multiply(*lane, chunk);
+    if (!status)
+        return (*lane)->host_logits;
+    keep_failure(all, status);
+    mr_fit_devices_leave(*lane);
+    *lane = NULL;
+    return NULL;
+}
+
+static int multiply_back(mr_fit_lane *lane) {
+    mr_fit_devices *all = lane->all;
+    const size_t width = all->rows->width, outputs = all->outputs;
+    const mr_linear_work work = {.weights = lane->chunk_transposed, .weight_stride = MR_FIT_CHUNK,
+                                 .outputs = (int)width, .inputs = MR_FIT_CHUNK, .batch = (int)outputs,
+                                 .src = lane->residuals, .src_stride = MR_FIT_CHUNK, .dst = lane->gradient,
+                                 .dst_stride = width};
+    transpose(lane->host_residuals, lane->host_logits, MR_FIT_CHUNK, outputs);
+    int status = mr_stream_copy(lane->stream, lane->residuals, lane->host_residuals, logits_bytes(all));
+    if (!status)
+        status = mr_linear_enqueue(lane->stream, &work);
+    if (!status)
+        status = mr_stream_copy(lane->stream, lane->host_gradient, lane->gradient, weights_bytes(all));
+    const int finished = finish(&all->parts[lane->device], lane->stream);
+    return status ? status : finished;
+}
+
+const float *mr_fit_devices_multiply_back(mr_fit_lane *lane) {
+    const int status = multiply_back(lane);
+    if (status)
+        keep_failure(lane->all, status);
+    return status ? NULL : lane->host_gradient;
+}
+
+static int bring_weights(const mr_fit_devices *all, part *its, const float *weights) {
+    const size_t bytes = weights_bytes(all);
+    memcpy(its->host_weights, weights, bytes);
+    const int status = mr_stream_copy(its->uploads, its->weights, its->host_weights, bytes);
+    const int finished = finish(its, its->uploads);
+    return status ? status : finished;
+}
+
+void mr_fit_devices_set(mr_fit_devices *all, const float *weights) {
+    for (size_t i = 0; i < all->count; i++) {
+        const int status = bring_weights(all, &all->parts[i], weights);
+        if (status)
+            keep_failure(all, status);
+    }
+}
+
+/* ---- begin and end ----------------------------------------------------------------------------------------------- */
+
+/* What chunks may take of a device's memory: half of a card's; of others as much as there is. */
+static size_t most_kept(const mr_device *device) {
+    uint64_t bytes = 0;
+    if (device->type->kind == MR_DEVICE_CUDA && !mr_cuda_probe(device->index, &bytes))
+        return (size_t)(bytes / 2);
+    return device->type->kind == MR_DEVICE_CUDA ? 0 : SIZE_MAX;
+}
+
+static int open_part(const mr_fit_devices *all, part *made, mr_device *device) {
+    const size_t bytes = weights_bytes(all);
+    *made = (part){.device = device, .left = most_kept(device)};
+    pthread_mutex_init(&made->time, NULL);
+    int status = mr_stream_create(device, &made->uploads);
+    if (!status)
+        status = allocate(device, MR_MEMORY_DEVICE, bytes, &made->weights);
+    return status ? status : allocate(device, MR_MEMORY_PINNED, bytes, &made->host_weights);
+}
+
+static void close_part(part *its) {
+    for (mr_fit_lane *lane = its->free, *next; lane; lane = next) {
+        next = lane->next;
+        destroy_lane(lane);
+    }
+    if (its->uploads)
+        mr_stream_destroy(&its->uploads);
+    if (its->weights)
+        mr_device_free(its->device, MR_MEMORY_DEVICE, its->weights);
+    if (its->host_weights)
+        mr_device_free(its->device, MR_MEMORY_PINNED, its->host_weights);
+    pthread_mutex_destroy(&its->time);
+}
+
+int mr_fit_devices_create(mr_fit_devices **devices, const mr_fit_rows *rows, size_t outputs, mr_device *const *list,
+                          size_t count) {
+    mr_fit_devices *made = mr_calloc(1, sizeof *made);
+    *devices = NULL;
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a fit on devices");
+    pthread_mutex_init(&made->lock, NULL);
+    made->rows = rows;
+    made->outputs = outputs;
+    made->chunks = mr_fit_chunks(rows->count);
+    made->kept = mr_calloc(made->chunks + 1, sizeof *made->kept);
+    int status = made->kept ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for %zu chunks", made->chunks);
+    for (size_t i = 0; i < count && !status; i++) {
+        made->count++;
+        status = open_part(made, &made->parts[i], list[i]);
+    }
+    if (status)
+        mr_fit_devices_destroy(&made);
+    *devices = made;
+    return status;
+}
+
+static void free_chunk(const mr_fit_devices *all, size_t chunk) {
+    mr_device *device = all->parts[chunk / mr_fit_block_chunks(all->chunks) % all->count].device;
+    if (all->kept[chunk].features)
+        mr_device_free(device, MR_MEMORY_DEVICE, all->kept[chunk].features);
+    if (all->kept[chunk].transposed)
+        mr_device_free(device, MR_MEMORY_DEVICE, all->kept[chunk].transposed);
+}
+
+void mr_fit_devices_destroy(mr_fit_devices **devices) {
+    mr_fit_devices *gone = *devices;
+    *devices = NULL;
+    if (!gone)
+        return;
+    for (size_t i = 0; i < gone->count; i++)
+        close_part(&gone->parts[i]);
+    for (size_t chunk = 0; gone->kept && gone->count && chunk < gone->chunks; chunk++)
+        free_chunk(gone, chunk);
+    mr_free(gone->kept);
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone);
+}
