@@ -44,8 +44,8 @@ typedef struct mr_fit_point {
 
 /* Puts the parameters in; once for all chunks. */
 void mr_fit_point_set(mr_fit_point *point, const double *parameters);
-/* The sum over all chunks at that point, as a crew makes it. On devices it is good only if mr_fit_devices_status says so
- * afterwards. */
+/* The sum over all chunks at that point, as a crew makes it. On devices it is good if mr_fit_devices_status then has no
+ * failure. */
 mr_fit_task mr_fit_linear_task(mr_fit_point *point);
 /* F and its gradient from the sum over all chunks. `total`: V; `c`: C. `gradient` may be `sum`. */
 double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total,

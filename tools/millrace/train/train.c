@@ -101,9 +101,9 @@ static const mr_usage usage = {
         "                     from its content, or its group, so that adding pictures moves no others\n"
         "  --stage ID         the stage of type classify, if there are several\n"
         "  --threads N        by default one for each usable core; the result does not depend on it\n"
-        "  --device NAME      multiplies matrices for the fit: cuda:N or sim:N; may be given several times, and the\n"
-        "                     result does not depend on how many. For softmax, logistic and squared-hinge; the devices\n"
-        "                     that make the vectors are named in the pipeline\n"
+        "  --device NAME      multiplies matrices for the fit: cuda:N or sim:N; may be given several times; the\n"
+        "                     result does not depend on how many. For softmax, logistic, squared-hinge. The pipeline\n"
+        "                     names the devices that make the vectors\n"
         "  --resume           continues a fit that was interrupted or killed\n"
         "  --cache FOLDER     where vectors are kept; by default $XDG_CACHE_HOME/millrace/features\n"
         "  --no-look-alikes   does not look for pictures that look alike in different parts\n"
@@ -275,6 +275,23 @@ static int take_option(void *given, int option) {
     }
 }
 
+/* A device that is not there is refused before vectors are made. */
+static int check_devices(const mr_fit_params *fit) {
+    const bool linear = fit->kind == MR_CLASSIFIER_SOFTMAX || fit->kind == MR_CLASSIFIER_LOGISTIC ||
+                        fit->kind == MR_CLASSIFIER_SQUARED_HINGE;
+    uint64_t memory_bytes;
+    if (fit->device_count && !linear)
+        return mr_usage_error(&usage, "--device is for --model softmax, logistic and squared-hinge");
+    if (fit->device_count && fit->doubles)
+        return mr_usage_error(&usage, "--doubles are multiplied by the processors: leave out --device");
+    for (size_t i = 0; i < fit->device_count; i++) {
+        int status = mr_device_probe(fit->devices[i], &memory_bytes);
+        if (status)
+            return mr_command_failed(status);
+    }
+    return 0;
+}
+
 static int check(const mr_training_params *params) {
     const mr_fit_params *fit = &params->fit;
     if (!params->data)
@@ -287,7 +304,7 @@ static int check(const mr_training_params *params) {
         return mr_usage_error(&usage, "--hidden is for --model perceptron");
     if (fit->k && fit->kind != MR_CLASSIFIER_NEIGHBORS)
         return mr_usage_error(&usage, "--neighbors is for --model neighbors");
-    return 0;
+    return check_devices(fit);
 }
 
 static int run_verb(int argc, char **argv) {
