@@ -68,6 +68,22 @@ class Evaluation(Case):
         self.assertEqual(done.returncode, code, done.stderr)
         return done
 
+    def test_what_is_forced_is_said(self):
+        """In every summary: of run (test_heads), as text and JSON, on the page, and beside an exported file."""
+        other = ("--set", "stages.hog.gamma=false")
+        self.assertIn("hog.gamma is false, and was true", self.evaluate(*other, code=78).stderr)
+        self.assertNotIn("forced", json.loads(self.evaluate("--json").stdout))
+        page, force = self.folder / "page.html", (*other, "--set", "stages.classify.force=true")
+        told = self.evaluate(*force, "--page", page).stdout
+        self.assertRegex(told, "forced     classify: forced: the classifier in .* hog.gamma is false, and was true")
+        self.assertIn("hog.gamma is false, and was true", Page(page.read_text()).text)
+        self.assertIn("hog.gamma is false", json.loads(self.evaluate(*force, "--json").stdout)["forced"])
+        done = call([MILLRACE, "export", digits.PIPELINE, "--data", self.list, "--output", self.folder / "x.onnx",
+                     *force], environment={"HEAD": str(self.head)})
+        if "ONNX Runtime" not in done.stderr:
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("hog.gamma is false, and was true", done.stdout)
+
     @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_as_scikit_learn(self):
         scores = self.folder / "scores.jsonl"

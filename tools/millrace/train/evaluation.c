@@ -273,6 +273,8 @@ static void tell(const mr_evaluation *e, FILE *stream) {
         mr_print(stream, ", the part for %s", strcmp(e->params->part, "train") == 0 ? "training" : e->params->part);
     mr_print(stream, "\n");
     mr_set_tell_left_out(&e->set, stream);
+    if (e->extraction.forced)
+        mr_print(stream, "  forced     %s\n", e->extraction.forced);
     mr_print(stream, "  figures    ");
     mr_judgement_tell(&e->judgement, stream);
     if (e->tempered.temperature > 0)
@@ -311,6 +313,8 @@ static int put(const mr_evaluation *e, FILE *stream) {
     mr_json_text(json, "part", e->params->part);
     mr_json_integer(json, "files", (int64_t)e->set.count);
     mr_set_put_left_out(&e->set, json);
+    if (e->extraction.forced)
+        mr_json_text(json, "forced", e->extraction.forced);
     mr_judgement_put(&e->judgement, true, json);
     mr_tempered_put(&e->tempered, json);
     put_wrong(e, json);

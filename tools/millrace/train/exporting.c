@@ -17,6 +17,7 @@ typedef struct given_row {
     uint8_t *input; /* of the file's graph */
     size_t bytes;
     float *scores;  /* of classify */
+    int64_t input_ns, scores_ns; /* of a video the earliest picture is kept: its time */
 } given_row;
 
 /* An export while it goes on. */
@@ -102,6 +103,9 @@ static int take_input(void *user, const mr_taken *from, const mr_frame *frame) {
     }
     if (!data || !bytes)
         return mr_fail(MR_ERROR_DATA, "%s is given no tensor", w->first->id);
+    if (row->input && from->at_ns >= row->input_ns)
+        return MR_OK;
+    row->input_ns = from->at_ns;
     mr_format_print(&frame->format, w->input, sizeof w->input);
     free(row->input);
     row->input = malloc(bytes);
@@ -124,6 +128,9 @@ static int make_scores(const work *w, given_row *row) {
 static int take_scores(void *user, const mr_taken *from, const mr_class *classes, size_t count) {
     work *w = user;
     given_row *row = &w->row[from->file];
+    if (row->scores && from->at_ns >= row->scores_ns)
+        return MR_OK;
+    row->scores_ns = from->at_ns;
     int status = make_scores(w, row);
     for (size_t i = 0; i < count && !status; i++)
         if (classes[i].index >= 0 && (size_t)classes[i].index < w->card->class_count)
@@ -291,7 +298,7 @@ static int compare(work *w) {
     int status = scores ? mr_onnx_scorer_open(&scorer, w->unchecked, w->card->class_count)
                         : mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
     for (size_t i = 0; i < w->count && !status; i++)
-        if (w->row[i].input && w->row[i].scores)
+        if (w->row[i].input && w->row[i].scores && w->row[i].input_ns == w->row[i].scores_ns)
             status = compare_row(w, scorer, &w->row[i], scores);
     mr_onnx_scorer_close(&scorer);
     free(scores);
@@ -345,6 +352,8 @@ void mr_exporting_tell(const mr_exporting *e, FILE *stream) {
     if (e->apart)
         mr_print(stream, "; %zu by a vote that rounding decides", e->apart);
     mr_print(stream, "\n");
+    if (e->extraction && e->extraction->forced)
+        mr_print(stream, "  forced     %s\n", e->extraction->forced);
 }
 
 void mr_exporting_put(const mr_exporting *e, const char *key, yajl_gen json) {
@@ -356,5 +365,7 @@ void mr_exporting_put(const mr_exporting *e, const char *key, yajl_gen json) {
     mr_json_integer(json, "apart", (int64_t)e->apart);
     mr_json_exact(json, "largest_difference", e->largest);
     mr_json_exact(json, "bound", MR_EXPORT_BOUND);
+    if (e->extraction && e->extraction->forced)
+        mr_json_text(json, "forced", e->extraction->forced);
     yajl_gen_map_close(json);
 }

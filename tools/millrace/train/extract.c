@@ -414,6 +414,7 @@ int mr_extraction_trace(mr_extraction *extraction) {
 void mr_extraction_fini(mr_extraction *extraction) {
     mr_plan_view_close(&extraction->plan);
     free(extraction->lineage);
+    free(extraction->forced);
     pthread_mutex_destroy(&extraction->lock);
 }
 
@@ -591,16 +592,35 @@ static int await_end(mr_extraction *extraction) {
     return status;
 }
 
-static bool nothing_came(const mr_extraction *extraction) {
+static int note_forced(mr_extraction *extraction, const mr_summary *summary) {
+    for (size_t i = 0; i < summary->forced_count; i++) {
+        const char *before = extraction->forced ? extraction->forced : "";
+        char *more = mr_print_new("%s%s%s: %s", before, *before ? "; " : "", summary->forced[i].stage,
+                                  summary->forced[i].why);
+        if (!more)
+            return mr_fail(MR_ERROR_MEMORY, "no memory for the summary");
+        free(extraction->forced);
+        extraction->forced = more;
+    }
+    return MR_OK;
+}
+
+/* *nothing: the pipeline gave no frame. */
+static int look_back(mr_extraction *extraction, bool *nothing) {
     mr_summary *summary = NULL;
-    bool nothing =
-        !mr_pipeline_summarize(extraction->pipeline, &summary) && summary->delivered + summary->absorbed == 0;
+    free(extraction->forced);
+    extraction->forced = NULL;
+    int status = mr_pipeline_summarize(extraction->pipeline, &summary);
+    if (!status)
+        status = note_forced(extraction, summary);
+    *nothing = summary && summary->delivered + summary->absorbed == 0;
     mr_summary_destroy(&summary);
-    return nothing;
+    return status;
 }
 
 static int run_pipeline(mr_extraction *extraction) {
     int status = MR_OK;
+    bool nothing = false;
     if (extraction->take_classes)
         status = mr_pipeline_subscribe(extraction->pipeline, callback_id, take_classes, extraction);
     if (!status && extraction->take_given)
@@ -613,8 +633,13 @@ static int run_pipeline(mr_extraction *extraction) {
         return mr_fail(extraction->status, "%s", extraction->message);
     if (mr_stop_asked())
         return mr_fail(MR_ERROR_CANCELLED, "interrupted");
+    if (status && status != MR_ERROR_DATA)
+        return status;
+    char message[512];
+    snprintf(message, sizeof message, "%s", mr_message());
+    int seen = look_back(extraction, &nothing);
     /* Of files that are all damaged nothing comes; the caller counts them. */
-    return status == MR_ERROR_DATA && nothing_came(extraction) ? MR_OK : status;
+    return seen ? seen : status && !nothing ? mr_fail(status, "%s", message) : MR_OK;
 }
 
 static int run_aside(mr_extraction *extraction, const mr_extraction_job *job, bool *told) {

@@ -57,6 +57,9 @@ typedef struct mr_extraction {
     /* The digest; if a stage before classify is on another device than the processors, with a digest of their kinds:
      * the last bits of a vector depend on that. */
     char cache_key[MR_CACHE_KEY_TEXT];
+    /* set by mr_extraction_run: differences that the author has overruled (mr_summary.forced), "STAGE: why; ..."; NULL:
+     * none */
+    char *forced;
     /* private */
     struct mr_tap_type *types;
     const mr_stage_type **list;

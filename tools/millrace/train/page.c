@@ -381,6 +381,11 @@ static void put_page(FILE *page, const mr_evaluation *e) {
     put_text(page, e->params->data);
     fprintf(page, ", %s%s, by millrace %s</p>\n", strcmp(e->params->part, "all") == 0 ? "" : "part ",
             strcmp(e->params->part, "all") == 0 ? "all pictures" : e->params->part, mr_version());
+    if (e->extraction.forced) {
+        fputs("<p><b>Forced:</b> ", page);
+        put_text(page, e->extraction.forced);
+        fputs("</p>\n", page);
+    }
     put_summary(page, e);
     fputs("<div class=\"plots\">\n", page);
     put_curves(page, e, false);
