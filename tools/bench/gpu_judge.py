@@ -44,6 +44,19 @@ def judge_plain(measured):
     return told
 
 
+def judge_ops(results):
+    """A GPU need not have each codec. How large a share is is for a person to judge."""
+    told = []
+    for name, one in results.items():
+        operations = [every for device in one.get("devices", []) for every in device["operations"]]
+        left = [every["name"] for every in operations if "left_out" in every]
+        wrong = [every["name"] for every in operations if "left_out" in every and every["group"] != "codec"]
+        reached = f"{len(operations) - len(left)} measured, left out: {', '.join(left) or 'none'}"
+        told.append(target(f"ops.{name}", "all measured but codecs", reached if operations else problem(one),
+                           operations and not wrong))
+    return told
+
+
 def allowed_skips(machine):
     """{test program: how many of its tests may be skipped on this machine}"""
     two = len(machine.get("cuda", {}).get("devices", [])) >= 2
@@ -128,6 +141,7 @@ def judge(report):
     if real and "plain" in report:
         told += judge_plain(report["plain"])
     told += [judge_test(name, test, may_skip) for name, test in report.get("tests", {}).items()]
+    told += judge_ops(report.get("ops", {}))
     told += judge_nvdec(report.get("nvdec", {}), may_skip)
     told += judge_network(report.get("network", {}), may_skip) + judge_tools(report)
     for step, error in report.get("broken", {}).items():

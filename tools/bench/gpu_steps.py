@@ -12,7 +12,7 @@ from gpu_report import Stopped, last, run, say
 
 TESTS = ["test_device", "test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
          "test_cuda_chain", "test_cuda_trace", "test_cuda_flow", "test_extractors", "test_motion", "test_overlap",
-         "test_nvenc_card"]
+         "test_ceiling", "test_operations", "test_nvenc_card"]
 # If one of these fails, nothing after them means anything.
 DECISIVE = ("test_device", "test_kernels")
 # Needs clips.
@@ -145,6 +145,12 @@ def run_plain(report, given):
     measure_benchmarks(report, given, "plain", {"MILLRACE_CUDA_GRAPHS": "0"})
 
 
+def run_ops(report, given):
+    """Every operation beside the best that the device does."""
+    words = ["millrace", "bench", "ops", "--device", given.device, "--json", *(["--only", "launch"] * given.quick)]
+    report.ask("ops", "operations", lambda: run_program(report, given, words))
+
+
 # ---- pipelines -------------------------------------------------------------------------------------------------------
 
 def run_pipeline(report, given, text, inputs, *arguments):
@@ -260,8 +266,8 @@ def run_sanitizer(report, given, sanitizer):
 
 # Step: function, the groups of the pack that it needs.
 STEPS = {"tests": (run_tests, ["programs"]), "benchmarks": (run_benchmarks, ["programs"]),
-         "plain": (run_plain, ["programs"]), "nvdec": (run_nvdec, ["programs", "clips"]),
-         "ncu": (run_ncu, ["programs"]),
+         "plain": (run_plain, ["programs"]), "ops": (run_ops, ["programs"]),
+         "nvdec": (run_nvdec, ["programs", "clips"]), "ncu": (run_ncu, ["programs"]),
          "memcheck": (lambda report, given: run_sanitizer(report, given, "memcheck"), ["programs"]),
          "racecheck": (lambda report, given: run_sanitizer(report, given, "racecheck"), ["programs"]),
          "network": (run_network, ["programs", "clips", "network", "cuda", "cublas", "cudnn"]),

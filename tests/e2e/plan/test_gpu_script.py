@@ -32,6 +32,7 @@ name=${0##*/}
 key=$name
 case "$name $*" in
 "millrace devices"*) key=devices ;;
+"millrace bench"*) key=ops ;;
 "millrace run"*)
     key=rate
     while read -r line; do case $line in looks:*) key=hashes ;; features:*) key=classes ;; esac; done < "$2" ;;
@@ -68,6 +69,9 @@ bench_latency)
 network_latency)
     echo '{"latency": [{"work": "network", "graphs": false, "median_us": 900.0},' \
         '{"work": "network", "graphs": true, "median_us": 400.5}]}' ;;
+ops)
+    echo '{"devices": [{"operations": [{"name": "triad", "group": "ceiling"},' \
+        '{"name": "encode-av1", "group": "codec", "left_out": "it has none"}]}]}' ;;
 hashes|classes|rate)
     one=0
     while [ $key != rate ] && [ $one -lt $inputs ]; do
@@ -84,7 +88,7 @@ esac
 # In the order of the steps.
 SANITIZED = len(gpu_steps.SANITIZED)
 ALL = ["devices", *gpu_steps.TESTS, "bench_cuda_preprocess", "bench_cuda_upload", "bench_flow", "bench_latency",
-       "bench_cuda_preprocess", "bench_cuda_upload", "plain_flow", "bench_latency", "test_nvdec_card",
+       "bench_cuda_preprocess", "bench_cuda_upload", "plain_flow", "bench_latency", "ops", "test_nvdec_card",
        *["hashes"] * 4, *["rate"] * 4, "ncu", *["memcheck"] * SANITIZED, *["racecheck"] * SANITIZED,
        "network_latency", *gpu_steps.NETWORK_TESTS, *["classes"] * 5, *["initcheck"] * SANITIZED,
        *["synccheck"] * SANITIZED]
@@ -111,6 +115,14 @@ class OnSimulatedDevices(Case):
         self.assertIn("only cuda:0 is", told["benchmarks"]["upload"]["not_measured"])
         self.assertTrue(all(target["met"] for target in told["targets"]))
         self.assertTrue(told["machine"]["sim"]["usable"])
+
+    def test_operations(self):
+        told = self.told("--device", "sim:0", "--only", "ops")
+        (device,) = told["ops"]["operations"]["devices"]
+        self.assertIn("launch", [one["name"] for one in device["operations"]])
+        (target,) = [one for one in told["targets"] if one["figure"] == "ops.operations"]
+        self.assertTrue(target["met"])
+        self.assertEqual(target["reached"], f"{len(device['operations'])} measured, left out: none")
 
     def test_budget_and_resuming(self):
         report = str(self.folder / "report.json")
@@ -235,7 +247,8 @@ class Played(Case):
                 self.assertEqual(gpu_card.like_of(model, names), like)
 
     def test_it_goes_on_after_a_kill_in_each_step(self):
-        for key in ("test_preprocess", "bench_flow", "plain_flow", "hashes", "ncu", "memcheck", "classes", "synccheck"):
+        for key in ("test_preprocess", "bench_flow", "plain_flow", "ops", "hashes", "ncu", "memcheck", "classes",
+                    "synccheck"):
             with self.subTest(key):
                 self.report.unlink(missing_ok=True)
                 done = self.start("--resume", orders=f"kill {key}")
@@ -250,7 +263,7 @@ class Played(Case):
 
     def test_what_fails_is_in_the_report_and_in_the_exit_status(self):
         for key, figures in (("test_motion", ["tests.test_motion"]), ("bench_cuda_upload", ["upload.of_bare"]),
-                             ("plain_flow", ["plain.flow"]),
+                             ("plain_flow", ["plain.flow"]), ("ops", ["ops.operations"]),
                              ("hashes", ["nvdec.software 1", *(f"nvdec.hardware {n}" for n in (1, 4, 16))]),
                              ("ncu", ["ncu.bench_cuda_preprocess"]), ("test_nvdec_card", ["tests.test_nvdec_card"]),
                              ("racecheck", [f"racecheck.{name}" for name in gpu_steps.SANITIZED])):
