@@ -31,6 +31,7 @@ static int open_decode(mr_stage *self) {
     mr_pending_init(&state->pending);
     mr_selection_begin(&state->selection);
     state->again = INT64_MAX;
+    state->latest_pts_ns = INT64_MIN;
     state->packet = av_packet_alloc();
     state->picture = av_frame_alloc();
     state->following = av_frame_alloc();
@@ -102,7 +103,17 @@ static bool is_selected(mr_decode_state *state, mr_io *io, const AVFrame *pictur
 static bool is_patched(const mr_decode_state *state, const AVFrame *picture) {
     if (mr_decode_is_early(state))
         return state->present->patched;
-    return state->pool && mr_picture_pool_patched(state->pool, picture->reordered_opaque);
+    return mr_heard_of(mr_decode_heard(state), picture->reordered_opaque);
+}
+
+/* Whether it comes behind pictures that are shown after it. Without the key between them, which was refused, a decoder
+ * takes those of one sequence and of the next for one, and gives times of others to them. */
+static bool is_out_of_order(mr_decode_state *state, const mr_frame *packet) {
+    if (packet->pts_ns == MR_NO_TIME)
+        return false;
+    const bool behind = packet->pts_ns < state->latest_pts_ns;
+    state->latest_pts_ns = behind ? state->latest_pts_ns : packet->pts_ns;
+    return behind && state->damaged;
 }
 
 /* The number of the first packet whose picture comes from another decoder. */
@@ -116,6 +127,7 @@ static mr_decode_verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture
     mr_decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     const mr_frame *packet = mr_pending_find(&state->pending, picture->reordered_opaque);
+    mr_decode_learn(state);
     if (!packet)
         return MR_VERDICT_NOT_SELECTED;
     if (picture->reordered_opaque >= decoded_again_from(state))
@@ -126,11 +138,14 @@ static mr_decode_verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture
         state->pictures++;
         return MR_VERDICT_AHEAD;
     }
-    bool patched = is_patched(state, picture) || picture->decode_error_flags;
-    bool damaged = patched || picture->flags & AV_FRAME_FLAG_CORRUPT ||
+    const bool heard = is_patched(state, picture), patched = heard || picture->decode_error_flags;
+    const bool displaced = is_out_of_order(state, packet);
+    bool damaged = patched || displaced || picture->flags & AV_FRAME_FLAG_CORRUPT ||
                    mr_pending_is_wrong(&state->pending, packet, picture->reordered_opaque);
     if (patched)
         mr_decode_spoil(state, picture->reordered_opaque);
+    if (patched && !heard)
+        mr_decode_taint(state, picture->reordered_opaque);
     state->damaged |= damaged;
     state->marked = damaged && from->damaged == MR_DAMAGED_MARK;
     state->outsized = false;
@@ -277,11 +292,12 @@ static int give_pictures(mr_stage *self, mr_io *io) {
 /* ---- the end of a decoder --------------------------------------------------------------------------------------- */
 
 /* `again`: of the first packet that another decoder gets; INT64_MAX: all are this one's. */
-static void begin_draining(mr_decode_state *state, int64_t again) {
+static void begin_draining(mr_stage *self, mr_io *io, int64_t again) {
+    mr_decode_state *state = self->state;
     state->draining = true;
     state->again = again;
     state->drain_errors = 0;
-    avcodec_send_packet(state->codec, NULL);
+    mr_decode_send_end(self, io);
 }
 
 /* Receives the decoder's last pictures. MR_MORE or MR_ERROR_AGAIN: to be called again. */
@@ -348,7 +364,7 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     mr_decode_state *state = self->state;
     for (;;) {
         if (!state->draining && mr_decode_is_spoilt_late(state))
-            begin_draining(state, state->entry);
+            begin_draining(self, io, state->entry);
         int answer = state->draining ? replace_decoder(self, io) : MR_DONE;
         if (answer || !state->codec)
             return answer;
@@ -361,7 +377,7 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
             if (next == MR_NEEDED_WAIT)
                 return MR_DONE;
             if (next == MR_NEEDED_SEND && mr_decode_is_spoilt_for(state, mr_needed_chosen(&state->needed))) {
-                begin_draining(state, state->pending.next);
+                begin_draining(self, io, state->pending.next);
                 continue;
             }
             bool sends = next == MR_NEEDED_SEND && !state->present;
@@ -394,7 +410,7 @@ static int drain(mr_stage *self, mr_io *io) {
         int answer = decode_needed(self, io, 0);
         if (answer || !state->codec)
             return answer;
-        begin_draining(state, INT64_MAX);
+        begin_draining(self, io, INT64_MAX);
         state->ending = true;
     }
     int answer = drain_decoder(self, io);
@@ -412,6 +428,7 @@ static void begin_epoch(mr_decode_state *state, mr_io *io, uint32_t epoch) {
     state->seq = 0;
     mr_selection_begin(&state->selection);
     state->gaps = (mr_gaps){0};
+    state->latest_pts_ns = INT64_MIN;
 }
 
 /* Makes the decoder ready for a packet; its remaining pictures are received first. */

@@ -14,6 +14,18 @@ static int threads_for(const mr_decoder_params *params, enum AVCodecID id) {
     return still ? 1 : params->threads;
 }
 
+/* Of each line that libavcodec logs, in the name of the thread that decodes. */
+static void hear(void *object, int level, const char *format) {
+    if (!object || *(const AVClass *const *)object != avcodec_get_class())
+        return;
+    const AVCodecContext *codec = object;
+    mr_heard *heard = mr_picture_pool_heard_of(codec);
+    if (!heard)
+        heard = mr_decode_device_heard_of(codec);
+    if (heard)
+        mr_heard_line(heard, codec->reordered_opaque, level, format);
+}
+
 int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, const mr_media *media) {
     const AVCodecParameters *parameters = media->codec;
     const AVCodec *decoder;
@@ -37,6 +49,7 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
     /* Other decoders mark a picture that they patch up; that of JPEG fails only if it is configured to. */
     if (params->strict && parameters->codec_id == AV_CODEC_ID_MJPEG)
         codec->err_recognition |= AV_EF_EXPLODE;
+    mr_av_log_listen(hear);
     if (params->device)
         mr_decode_device_attach(params->device, codec);
     else

@@ -36,6 +36,7 @@ struct mr_decode_device {
     AVBufferRef *device; /* of libavcodec, for the decoder that was chosen; NULL: it decodes by software */
     char why[256];
     struct SwsContext *scaler;
+    mr_heard heard;
     held held[MOST_SURFACES];
 };
 
@@ -148,6 +149,7 @@ int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardwa
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     *made = (mr_decode_device){.self = self, .hardware = hardware, .surfaces = MOST_SURFACES};
+    mr_heard_init(&made->heard);
     *device = made;
     return MR_OK;
 }
@@ -165,6 +167,7 @@ void mr_decode_device_destroy(mr_decode_device **device) {
     if (gone) {
         av_buffer_unref(&gone->device);
         sws_freeContext(gone->scaler);
+        mr_heard_fini(&gone->heard);
     }
     mr_free(gone);
     *device = NULL;
@@ -314,7 +317,17 @@ int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *
     return device->hardware == MR_HARDWARE_REQUIRE ? mr_fail(MR_ERROR_UNAVAILABLE, "%s", device->why) : MR_OK;
 }
 
+mr_heard *mr_decode_device_heard(mr_decode_device *device) {
+    return &device->heard;
+}
+
+mr_heard *mr_decode_device_heard_of(const AVCodecContext *codec) {
+    mr_decode_device *device = codec->get_format == choose_format ? codec->opaque : NULL;
+    return device ? &device->heard : NULL;
+}
+
 void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec) {
+    mr_heard_begin(&device->heard);
     codec->opaque = device;
     codec->get_format = choose_format;
     codec->hw_device_ctx = device->device;

@@ -13,6 +13,7 @@
 #include <libswscale/swscale.h>
 
 #include "millrace/stage.h"
+#include "stages/decode/decode_heard.h"
 #include "stages/media/media_hardware.h"
 
 typedef struct mr_decode_device mr_decode_device;
@@ -46,6 +47,9 @@ void mr_decode_device_destroy(mr_decode_device **device);
 int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder);
 /* Prepares the decoder that was chosen, before it is opened. */
 void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec);
+/* As mr_picture_pool_heard, and mr_picture_pool_heard_of. */
+mr_heard *mr_decode_device_heard(mr_decode_device *device);
+mr_heard *mr_decode_device_heard_of(const AVCodecContext *codec);
 /* Whether the packet that was just sent is to be sent once more, to a decoder that is opened anew: NVDEC could not get
  * all surfaces and may start with fewer, or another decoder is to decode by software a stream that NVDEC does not
  * support. True once for each. */

@@ -73,7 +73,7 @@ void mr_early_decode(mr_early *early, mr_decoder_params *params, const mr_stage 
         early->sent = mr_decoder_send(codec, early->packet, frame, ticket);
         early->received = avcodec_receive_frame(codec, early->picture);
     }
-    early->patched = mr_picture_pool_patched(params->pool, ticket);
+    early->patched = mr_heard_of(mr_picture_pool_heard(params->pool), ticket);
     snprintf(early->complaint, sizeof early->complaint, "%s", mr_av_complaint());
     early->done = true;
 }

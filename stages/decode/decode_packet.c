@@ -302,3 +302,78 @@ mr_packet_use mr_packet_look(mr_packet_looks *looks, const mr_frame *packet) {
     use.kept |= packet->flags & MR_FRAME_CORRUPT || packet->plane[1].bytes > 0;
     return use;
 }
+
+/* ---- damaged ones ------------------------------------------------------------------------------------------------ */
+
+/* Units that stand beside slices; nal_ref_idc is 0 but for parameter sets (7.4.1). */
+static bool is_beside_h264(mr_nal one) {
+    enum { SEI = 6, SPS = 7, PPS = 8, FILLER = 12 };
+    const int type = one.data[0] & 31, kept = one.data[0] >> 5;
+    return type == SPS || type == PPS ? kept > 0 && kept < 4 : type >= SEI && type <= FILLER && !kept;
+}
+
+static bool is_alone_h264(const mr_frame *packet, int length_bytes) {
+    enum { SLICE = 1, IDR = 5 };
+    mr_nals from = {packet->plane[0].data, packet->plane[0].data + packet->plane[0].bytes, length_bytes};
+    bool slices = false, others = false;
+    for (mr_nal one; mr_nal_next(&from, &one);) {
+        const int type = one.bytes ? one.data[0] & 31 : 0;
+        if (type >= SLICE && type <= IDR && one.data[0] >> 5 & 3)
+            return false;
+        slices |= type >= SLICE && type <= IDR;
+        others |= type > IDR && !is_beside_h264(one);
+    }
+    return slices || (!others && from.at == from.end);
+}
+
+static bool is_alone_hevc(const mr_frame *packet, const AVCodecParameters *codec) {
+    mr_packet_looks looks = {.codec = codec->codec_id, .top_layer = -1};
+    looks.length_bytes = mr_nal_read_header(true, codec->extradata, (size_t)codec->extradata_size, note_set, &looks);
+    mr_nals from = {packet->plane[0].data, packet->plane[0].data + packet->plane[0].bytes, looks.length_bytes};
+    bool slices = false, others = false;
+    for (mr_nal one; mr_nal_next(&from, &one);) {
+        const int type = one.bytes ? one.data[0] >> 1 & 63 : HEVC_SEI_LAST + 1;
+        slices |= type < HEVC_SLICES;
+        others |= type > HEVC_SEI_LAST;
+    }
+    return slices ? mr_packet_look(&looks, packet).disposable : !others && from.at == from.end;
+}
+
+static bool is_alone_mpeg(const mr_frame *packet, const AVCodecParameters *codec) {
+    mr_packet_looks looks = {.codec = codec->codec_id};
+    return mr_packet_look(&looks, packet).disposable;
+}
+
+/* Its pictures, of which a packet may have two, are all B pictures (ISO/IEC 14496-2, 6.2.5). */
+static bool is_alone_mpeg4(const mr_frame *packet) {
+    enum { PICTURE = 0xb6, B = 2 };
+    mr_nals from = {packet->plane[0].data, packet->plane[0].data + packet->plane[0].bytes, 0};
+    int pictures = 0, others = 0;
+    for (mr_nal one; mr_nal_next(&from, &one);)
+        if (one.data[0] == PICTURE) {
+            pictures++;
+            others += one.bytes < 2 || one.data[1] >> 6 != B;
+        }
+    return pictures > 0 && !others;
+}
+
+bool mr_packet_is_alone(const mr_frame *packet) {
+    const AVCodecParameters *codec = packet->media->codec;
+    const AVCodecDescriptor *about = avcodec_descriptor_get(codec->codec_id);
+    if (packet->media->still || (about && about->props & AV_CODEC_PROP_INTRA_ONLY))
+        return true;
+    switch (codec->codec_id) {
+    case AV_CODEC_ID_H264:
+        return is_alone_h264(packet, mr_nal_read_header(false, codec->extradata, (size_t)codec->extradata_size, NULL,
+                                                        NULL));
+    case AV_CODEC_ID_HEVC:
+        return is_alone_hevc(packet, codec);
+    case AV_CODEC_ID_MPEG1VIDEO:
+    case AV_CODEC_ID_MPEG2VIDEO:
+        return is_alone_mpeg(packet, codec);
+    case AV_CODEC_ID_MPEG4:
+        return is_alone_mpeg4(packet);
+    default:
+        return false;
+    }
+}

@@ -55,9 +55,9 @@ void mr_pending_note_interlaced(mr_pending *pending, int64_t number) {
         pending->interlaced[slot_of(number)] = true;
 }
 
-void mr_pending_note_wrong(mr_pending *pending, int64_t number) {
+void mr_pending_note_wrong(mr_pending *pending, int64_t number, bool wrong) {
     if (in_window(pending, number))
-        pending->wrong[slot_of(number)] = true;
+        pending->wrong[slot_of(number)] = wrong;
 }
 
 bool mr_pending_may_be_field(const mr_pending *pending, int64_t number) {

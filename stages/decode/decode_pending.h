@@ -14,17 +14,17 @@ typedef struct mr_pending {
     int64_t next;                           /* number of the next packet; the first is 1 */
     int64_t oldest;                         /* none below this is in the table */
     mr_frame *packet[MR_PENDING_WINDOW];    /* by number modulo the window; NULL: taken */
-    bool wrong[MR_PENDING_WINDOW];          /* what a packet depends on was dropped */
+    bool wrong[MR_PENDING_WINDOW];          /* what a packet depends on is missing or wrong */
     bool interlaced[MR_PENDING_WINDOW];     /* a packet taken out had an interlaced picture */
 } mr_pending;
 
 void mr_pending_init(mr_pending *pending);
 /* Adds a reference to the packet and returns its number. The slot must be free: mr_pending_expired comes before.
- * `wrong`: what it depends on was dropped. */
+ * `wrong`: what it depends on is missing, or wrong. */
 int64_t mr_pending_add(mr_pending *pending, mr_frame *packet, bool wrong);
-/* What the packet of that number, still in the table, depends on was dropped. */
-void mr_pending_note_wrong(mr_pending *pending, int64_t number);
-/* Whether what a packet depends on is missing, or something of itself is. */
+/* Whether what the packet of that number, still in the table, depends on is missing, or wrong. */
+void mr_pending_note_wrong(mr_pending *pending, int64_t number, bool wrong);
+/* Whether what a packet depends on is missing or wrong, or something of itself is missing. */
 bool mr_pending_is_wrong(const mr_pending *pending, const mr_frame *packet, int64_t number);
 /* The packet of that number, still in the table; NULL if there is none. */
 mr_frame *mr_pending_find(const mr_pending *pending, int64_t number);

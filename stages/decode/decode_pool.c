@@ -11,8 +11,7 @@
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
 
-/* PATCHED: more than decoders have pictures under way, so that the oldest number is of one that never came. */
-enum { ALIGNMENT = 64, TAIL_BYTES = 64, PATCHED = 256 };
+enum { ALIGNMENT = 64, TAIL_BYTES = 64 };
 
 /* One buffer that FFmpeg holds. FFmpeg keeps its address, so that a buffer of ours is recognised by lying in the array
  * of leases. */
@@ -31,14 +30,12 @@ struct mr_picture_pool {
     uint64_t most;        /* of all together */
     const mr_stage *stage;
     bool patches;         /* still pictures that are patched up are used */
+    mr_heard heard;       /* has a lock of its own */
     pthread_mutex_t lock; /* guards all below */
     mr_pool *pool;        /* NULL until the first picture */
     int generation;       /* of pool */
     int held;             /* leases of this generation that FFmpeg holds */
     lease *idle;
-    int64_t patched[PATCHED]; /* numbers of packets, the last ones; -1 if already queried */
-    unsigned patched_count;   /* all there were */
-    int64_t first_patched;    /* by the decoder that was attached last; INT64_MAX: none */
     int lease_count;
     lease leases[];
 };
@@ -76,6 +73,7 @@ int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, bool
     pool->patches = patches;
     pool->lease_count = leases;
     pthread_mutex_init(&pool->lock, NULL);
+    mr_heard_init(&pool->heard);
     for (int i = 0; i < leases; i++) {
         pool->leases[i] = (lease){.owner = pool, .next = pool->idle};
         pool->idle = &pool->leases[i];
@@ -92,6 +90,7 @@ void mr_picture_pool_destroy(mr_picture_pool **pool) {
         return;
     mr_pool_release(&(*pool)->pool);
     pthread_mutex_destroy(&(*pool)->lock);
+    mr_heard_fini(&(*pool)->heard);
     mr_free(*pool);
     *pool = NULL;
 }
@@ -285,48 +284,17 @@ static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     return clear(pool, codec, frame);
 }
 
-/* The message of FFmpeg's error concealment, logged in the name of the thread that decodes the picture. */
-static void hear(void *object, const char *format) {
-    static const char concealing[] = "concealing ";
-    if (!object || *(const AVClass *const *)object != avcodec_get_class() ||
-        strncmp(format, concealing, sizeof concealing - 1) != 0)
-        return;
-    const AVCodecContext *codec = object;
+mr_heard *mr_picture_pool_heard(mr_picture_pool *pool) {
+    return &pool->heard;
+}
+
+mr_heard *mr_picture_pool_heard_of(const AVCodecContext *codec) {
     mr_picture_pool *pool = codec->get_buffer2 == get_buffer ? codec->opaque : NULL;
-    if (!pool)
-        return;
-    const int64_t number = codec->reordered_opaque;
-    pthread_mutex_lock(&pool->lock);
-    pool->patched[pool->patched_count++ % PATCHED] = number;
-    pool->first_patched = number < pool->first_patched ? number : pool->first_patched;
-    pthread_mutex_unlock(&pool->lock);
-}
-
-bool mr_picture_pool_patched(mr_picture_pool *pool, int64_t number) {
-    bool found = false;
-    pthread_mutex_lock(&pool->lock);
-    unsigned count = pool->patched_count < PATCHED ? pool->patched_count : PATCHED;
-    for (unsigned i = 0; i < count; i++)
-        if (pool->patched[i] == number) {
-            pool->patched[i] = -1;
-            found = true;
-        }
-    pthread_mutex_unlock(&pool->lock);
-    return found;
-}
-
-int64_t mr_picture_pool_first_patched(mr_picture_pool *pool) {
-    pthread_mutex_lock(&pool->lock);
-    const int64_t number = pool->first_patched;
-    pthread_mutex_unlock(&pool->lock);
-    return number;
+    return pool ? &pool->heard : NULL;
 }
 
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec) {
-    mr_av_log_listen(hear);
-    pthread_mutex_lock(&pool->lock);
-    pool->first_patched = INT64_MAX;
-    pthread_mutex_unlock(&pool->lock);
+    mr_heard_begin(&pool->heard);
     codec->opaque = pool;
     codec->get_buffer2 = get_buffer;
 #if LIBAVCODEC_VERSION_MAJOR < 60

@@ -16,6 +16,7 @@
 #include <libavcodec/avcodec.h>
 
 #include "millrace/stage.h"
+#include "stages/decode/decode_heard.h"
 
 typedef struct mr_picture_pool mr_picture_pool;
 
@@ -35,13 +36,10 @@ bool mr_picture_pool_suits(const char *codec);
 /* Makes the decoder (not yet opened) write into the pool, if it can. */
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec);
 
-/* Whether the decoder had to patch up the picture of the packet that was sent with that number as reordered_opaque; to
- * be called once, for a picture that was received. Its flags are not reliable with frame threads: FFmpeg 5 may copy
- * them before the thread that decodes the picture is done. */
-bool mr_picture_pool_patched(mr_picture_pool *pool, int64_t number);
-/* The lowest such number since a decoder was attached last, also of pictures that have not been received; INT64_MAX:
- * none. */
-int64_t mr_picture_pool_first_patched(mr_picture_pool *pool);
+/* What the decoders that are attached say of damage; as long as the pool. */
+mr_heard *mr_picture_pool_heard(mr_picture_pool *pool);
+/* The same of a decoder, which may be that of a thread; NULL: no pool is attached to it. */
+mr_heard *mr_picture_pool_heard_of(const AVCodecContext *codec);
 
 /* Gives `to`, whose format is set, the planes of a decoded picture; the frame then holds references. */
 int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame *to);

@@ -135,6 +135,32 @@ void mr_decode_close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_
     mr_frame_unref(&packet);
 }
 
+/* Of a library: it gives pictures in the order of packets, and an error in the place of a picture, unless it is about
+ * the packet that it was just given, which it logs. */
+static bool has_own_threads(const AVCodecContext *codec) {
+    return codec->codec->wrapper_name && codec->codec->capabilities & AV_CODEC_CAP_DELAY;
+}
+
+/* The number of the first packet whose picture may come next. */
+static int64_t next_to_come(const mr_decode_state *state) {
+    int64_t number = state->received + 1;
+    while (number < state->current && !mr_pending_find(&state->pending, number))
+        number++;
+    return number;
+}
+
+/* The number of the packet that an error is about. Of frame threads, at the end, it is that of the first of which the
+ * decoder has logged an error. */
+static int64_t refused_number(mr_decode_state *state) {
+    if (has_own_threads(state->codec) && !mr_heard_take_refused(mr_decode_heard(state), state->current))
+        return next_to_come(state);
+    if (!(state->codec->active_thread_type & FF_THREAD_FRAME))
+        return state->current;
+    const int64_t oldest = state->current + 1 - state->codec->thread_count;
+    const int64_t logged = state->draining ? mr_heard_take_refused(mr_decode_heard(state), oldest + 1) : 0;
+    return logged ? logged : oldest + state->draining;
+}
+
 /* A packet that the decoder refused. Frame threads report late: at the packet that is sent last of as many as they
  * are, or when they are drained. So the packet is only sure once it turns out to have no picture. */
 static void count_error(mr_stage *self, mr_io *io, int error) {
@@ -142,8 +168,10 @@ static void count_error(mr_stage *self, mr_io *io, int error) {
     state->last_error = error;
     state->damaged = true;
     bool threads = state->codec->active_thread_type & FF_THREAD_FRAME, late = state->draining || threads;
-    mr_decode_spoil(state, threads ? state->current + 1 - state->codec->thread_count : state->current);
-    mr_frame *packet = late ? NULL : mr_pending_take(&state->pending, state->current);
+    const int64_t number = refused_number(state);
+    mr_decode_spoil(state, number);
+    mr_decode_taint(state, number);
+    mr_frame *packet = late ? NULL : mr_pending_take(&state->pending, number);
     if (!packet) {
         state->errors++;
         return;
@@ -176,6 +204,8 @@ bool mr_decode_receive(mr_stage *self, mr_io *io, AVFrame *picture) {
         int error = take_picture(state, picture);
         if (error >= 0) {
             mr_decode_device_crop(picture);
+            if (picture->reordered_opaque > state->received)
+                state->received = picture->reordered_opaque;
             return true;
         }
         if (error == AVERROR(EAGAIN) || error == AVERROR_EOF)
@@ -239,14 +269,22 @@ int mr_decode_send(mr_stage *self, mr_io *io, mr_frame *frame) {
     return status;
 }
 
+/* libavcodec decodes the next picture at once, and says what comes of it. */
+void mr_decode_send_end(mr_stage *self, mr_io *io) {
+    mr_decode_state *state = self->state;
+    int error = avcodec_send_packet(state->codec, NULL);
+    if (error < 0 && error != AVERROR_EOF)
+        count_error(self, io, error);
+}
+
 void mr_decode_send_again(mr_stage *self, mr_io *io) {
     mr_decode_state *state = self->state;
     const int64_t number = state->again++;
     const mr_frame *packet = mr_pending_find(&state->pending, number);
     if (state->again == state->pending.next)
         state->again = INT64_MAX;
-    if (packet && mr_gaps_pass(&state->gaps, packet))
-        mr_pending_note_wrong(&state->pending, number);
+    if (packet)
+        mr_pending_note_wrong(&state->pending, number, mr_gaps_pass(&state->gaps, packet));
     int error = packet ? decode(state, packet, number) : 0;
     if (error < 0)
         count_error(self, io, error);
@@ -271,8 +309,8 @@ void mr_decode_spoil(mr_decode_state *state, int64_t number) {
 
 /* What the decoder says of pictures that have not come out yet counts, too. */
 static int64_t spoilt_at(const mr_decode_state *state) {
-    const int64_t patched = state->pool ? mr_picture_pool_first_patched(state->pool) : INT64_MAX;
-    return patched < state->spoilt_at ? patched : state->spoilt_at;
+    const int64_t heard = mr_heard_first(mr_decode_heard(state));
+    return heard < state->spoilt_at ? heard : state->spoilt_at;
 }
 
 bool mr_decode_is_spoilt_for(const mr_decode_state *state, const mr_frame *packet) {
@@ -286,11 +324,65 @@ bool mr_decode_is_spoilt_late(const mr_decode_state *state) {
     return entry && keeps_leavings(state->codec) && spoilt_at(state) < state->entry && can_begin(entry);
 }
 
+/* ---- pictures that are made of damaged ones ---------------------------------------------------------------------- */
+
+mr_heard *mr_decode_heard(const mr_decode_state *state) {
+    return state->pool ? mr_picture_pool_heard(state->pool) : mr_decode_device_heard(state->device);
+}
+
+/* Passes again the packets that the decoder has got from `first` on, and takes note of those behind `number`. */
+static void pass_again(mr_decode_state *state, int64_t first, int64_t number) {
+    for (int64_t i = first; i <= state->current; i++) {
+        const mr_frame *packet = mr_pending_find(&state->pending, i);
+        if (packet && mr_gaps_pass_again(&state->gaps, packet) && i > number)
+            mr_pending_note_wrong(&state->pending, i, true);
+    }
+}
+
+/* The last key before that packet, if it is shown behind it; 0: none is. */
+static int64_t leads_to(const mr_decode_state *state, const mr_frame *packet, int64_t number) {
+    for (int64_t i = number - 1; i > 0 && i + MR_PENDING_WINDOW >= state->pending.next; i--) {
+        const mr_frame *key = mr_pending_find(&state->pending, i);
+        if (key && key->flags & MR_FRAME_KEY)
+            return packet->pts_ns < key->pts_ns && packet->pts_ns != MR_NO_TIME ? i : 0;
+    }
+    return 0;
+}
+
+/* Whether the packet's picture is one of those that are shown before a key and decoded behind it: what is shown behind
+ * the key does not depend on it. */
+static bool taint_leading(mr_decode_state *state, const mr_frame *packet, int64_t number) {
+    const int64_t key = leads_to(state, packet, number);
+    if (!key)
+        return false;
+    mr_gaps_taint(&state->gaps);
+    mr_gaps_pass_again(&state->gaps, mr_pending_find(&state->pending, key));
+    if (state->gaps.recovery.tainted)
+        return false;
+    pass_again(state, key + 1, number);
+    return true;
+}
+
+void mr_decode_taint(mr_decode_state *state, int64_t number) {
+    const mr_frame *packet = mr_pending_find(&state->pending, number);
+    if (packet && !mr_heard_spilt(mr_decode_heard(state), number) &&
+        (mr_packet_is_alone(packet) || taint_leading(state, packet, number)))
+        return;
+    mr_gaps_taint(&state->gaps);
+    pass_again(state, number + 1, number);
+}
+
+void mr_decode_learn(mr_decode_state *state) {
+    for (int64_t number; (number = mr_heard_take(mr_decode_heard(state)));)
+        mr_decode_taint(state, number);
+}
+
 int mr_decode_replace(mr_stage *self, mr_io *io, const mr_frame *packet) {
     mr_decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     mr_decode_close(state);
     state->damaged = true;
+    mr_heard_forget(mr_decode_heard(state), state->again);
     mr_gaps_restart(&state->gaps);
     int status = mr_decode_open(self, io, packet, 0);
     /* Pictures that are shown before that packet's, and made of others, are not given unless it is told to. */

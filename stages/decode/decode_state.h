@@ -46,6 +46,7 @@ typedef struct mr_decode_state {
     mr_pending pending;
     mr_gaps gaps;              /* of this epoch */
     int64_t shown_pts_ns; /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
+    int64_t latest_pts_ns;     /* of the packets of pictures that have come out in this epoch */
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
     int64_t last_given;        /* number of the packet whose picture was emitted last */
     bool marked;               /* the picture that is given next is damaged, and says so */
@@ -54,6 +55,7 @@ typedef struct mr_decode_state {
     int64_t entry;             /* of the last key that it was sent */
     int64_t again;             /* of the first that is sent to another decoder once more; INT64_MAX: none is */
     int64_t current;           /* of the last that was sent */
+    int64_t received;          /* the highest of a picture that has come out */
     bool outsized;             /* the pictures of its source are larger than planned, and that was reported */
     uint32_t epoch;
     uint64_t seq;              /* of `picture` in its epoch */
@@ -78,6 +80,14 @@ void mr_decode_close(mr_decode_state *state);
 bool mr_decode_is_outsized(mr_stage *self, const mr_media *media, int width, int height);
 /* The packet of that number was damaged. */
 void mr_decode_spoil(mr_decode_state *state, int64_t number);
+/* The picture of that packet is damaged: so are those that were made of it, or will be, up to where the stream
+ * recovers. */
+void mr_decode_taint(mr_decode_state *state, int64_t number);
+/* Taints what is behind pictures that the decoder has found damaged since the last call. To be called before a picture
+ * that has come out is judged: all that it is made of was decoded before. */
+void mr_decode_learn(mr_decode_state *state);
+/* What the decoder says of damage. */
+mr_heard *mr_decode_heard(const mr_decode_state *state);
 /* Whether this decoder, which has met damage, has to be replaced before it gets that packet. */
 bool mr_decode_is_spoilt_for(const mr_decode_state *state, const mr_frame *packet);
 /* Whether it should have been before it got `entry`: damage becomes known late. */
@@ -88,6 +98,8 @@ int mr_decode_replace(mr_stage *self, mr_io *io, const mr_frame *packet);
 /* Sends a packet, whose reference stays the caller's. After a failure there is no decoder any more, and the packet is
  * settled. */
 int mr_decode_send(mr_stage *self, mr_io *io, mr_frame *frame);
+/* No packet follows: the decoder gives the pictures that it has. */
+void mr_decode_send_end(mr_stage *self, mr_io *io);
 /* Sends the packet that is the next to be sent once more. */
 void mr_decode_send_again(mr_stage *self, mr_io *io);
 /* The decoder's next picture; false if it has none at present, or at all. */

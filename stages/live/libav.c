@@ -72,7 +72,8 @@ static void ring(const channel *at) {
 static _Thread_local uint64_t *gaps_here;
 
 /* libavformat says only in its log that packets of RTP are missing. */
-static void hear(void *object, const char *format) {
+static void hear(void *object, int level, const char *format) {
+    (void)level;
     (void)object;
     if (gaps_here && strncmp(format, "RTP: missed", 11) == 0)
         ++*gaps_here;

@@ -55,9 +55,9 @@ void mr_av_log_listen(mr_av_listener *listener) {
 static void take_log_line(void *context, int level, const char *format, va_list arguments) {
     mr_av_listener *listener = atomic_load(&listening);
     if (listener)
-        listener(context, format);
+        listener(context, level, format);
     if (listening_here)
-        listening_here(context, format);
+        listening_here(context, level, format);
     bool verbose = mr_log_get_level() >= MR_LOG_DEBUG, first = level <= AV_LOG_ERROR && !complaint[0];
     if (level > AV_LOG_WARNING || (!verbose && !first))
         return;

@@ -57,9 +57,9 @@ const char *mr_av_words(int error);
 /* Sends FFmpeg's own log lines to millrace's log, at level debug: the stages count and report the same errors. The log
  * is the process's, so this is done once, by the first stage that opens. */
 void mr_av_log_capture(void);
-/* Is called from then on with every line that FFmpeg logs, on whichever thread it does: with the object that logs and
- * the format of the line. One function a process. */
-typedef void mr_av_listener(void *object, const char *format);
+/* Is called from then on with every line that FFmpeg logs, on whichever thread it does: with the object that
+ * logs, the line's level and its format. One function a process. */
+typedef void mr_av_listener(void *object, int level, const char *format);
 void mr_av_log_listen(mr_av_listener *listener);
 /* The same for lines that are logged on this thread alone; NULL: no longer. */
 void mr_av_log_listen_here(mr_av_listener *listener);

@@ -304,12 +304,15 @@ void mr_recovery_begin(mr_recovery *recovery) {
     *recovery = (mr_recovery){.fresh = true, .tainted = true};
 }
 
+void mr_recovery_taint(mr_recovery *recovery) {
+    recovery->tainted = true;
+    recovery->waits = false;
+}
+
 bool mr_recovery_pass(mr_recovery *r, const mr_packet *packet) {
     const bool whole = !(packet->flags & MR_FRAME_CORRUPT), key = packet->flags & MR_FRAME_KEY;
-    if (packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT)) {
-        r->tainted = true;
-        r->waits = false;
-    }
+    if (packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT))
+        mr_recovery_taint(r);
     if (whole && (key || r->tainted)) {
         if (has_nals(packet))
             pass_picture(r, packet);

@@ -52,6 +52,8 @@ typedef struct mr_recovery {
 
 /* A stream begins: nothing is right yet. */
 void mr_recovery_begin(mr_recovery *recovery);
+/* The picture before the next packet is wrong, though the packets do not say so. */
+void mr_recovery_taint(mr_recovery *recovery);
 /* The next packet in decode order; MR_FRAME_SEAM and MR_FRAME_CORRUPT say what is missing. True: its picture is
  * wrong. */
 bool mr_recovery_pass(mr_recovery *recovery, const mr_packet *packet);

@@ -39,6 +39,7 @@ static void take(void *context, const char *source, const mr_frame *frame) {
     result->identity[result->count] = frame->identity;
     result->pts_ns[result->count] = frame->pts_ns;
     result->born_ns[result->count] = frame->born_ns;
+    result->marked[result->count] = frame->flags & MR_FRAME_CORRUPT;
     digest(frame, result->md5[result->count]);
     result->count++;
 }

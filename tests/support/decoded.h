@@ -20,6 +20,7 @@ typedef struct clip_outcome {
     mr_identity identity[CLIP_FRAMES];
     int64_t pts_ns[CLIP_FRAMES];
     int64_t born_ns[CLIP_FRAMES];
+    bool marked[CLIP_FRAMES]; /* as damaged */
     char md5[CLIP_FRAMES][CLIP_MD5];
     uint64_t in, delivered, dropped, absorbed, corrupt;
     bool balanced;

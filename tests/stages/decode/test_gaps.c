@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "stages/decode/decode_gaps.h"
+#include "stages/decode/decode_packet.h"
 
 static AVCodecParameters codec = {.codec_id = AV_CODEC_ID_H264};
 static mr_media media = {.codec = &codec};
@@ -73,11 +74,82 @@ static void test_later(void **state) {
         assert_int_equal(mr_gaps_pass(&gaps, &packets[i]), i >= 2);
 }
 
+/* The decoder found the picture of the second packet damaged when it had others. */
+static void test_damaged(void **state) {
+    (void)state;
+    static mr_gaps gaps;
+    memset(&gaps, 0, sizeof gaps);
+    const mr_frame packets[] = {packet_of(0, 0, idr, sizeof idr - 1), packet_of(1, 20, plain, sizeof plain - 1),
+                                packet_of(2, 40, plain, sizeof plain - 1), packet_of(3, 100, here, sizeof here - 1),
+                                packet_of(4, 80, plain, sizeof plain - 1), packet_of(5, 120, plain, sizeof plain - 1)};
+    for (size_t i = 0; i < 6; i++) {
+        mr_gaps_note(&gaps, &packets[i]);
+        assert_false(mr_gaps_pass(&gaps, &packets[i]));
+    }
+    mr_gaps_taint(&gaps);
+    assert_true(mr_gaps_pass_again(&gaps, &packets[2]));
+    assert_false(mr_gaps_pass_again(&gaps, &packets[3]));
+    assert_true(mr_gaps_pass_again(&gaps, &packets[4])); /* shown before it */
+    assert_false(mr_gaps_pass_again(&gaps, &packets[5]));
+    assert_false(PASS(6, 140, plain));
+    mr_gaps_taint(&gaps);
+    assert_true(PASS(7, 160, plain));
+    assert_true(PASS(8, 200, ahead));
+    assert_false(PASS(9, 300, idr));
+}
+
+/* Behind a gap the same packet is one behind a gap when it is passed again. */
+static void test_damaged_behind_a_gap(void **state) {
+    (void)state;
+    static mr_gaps gaps;
+    memset(&gaps, 0, sizeof gaps);
+    const mr_frame entry = packet_of(9, 100, ahead, sizeof ahead - 1);
+    assert_false(PASS(0, 0, idr));
+    mr_gaps_note(&gaps, &entry);
+    assert_true(mr_gaps_pass(&gaps, &entry));
+    mr_gaps_taint(&gaps);
+    assert_true(mr_gaps_pass_again(&gaps, &entry));
+    assert_true(PASS(10, 120, plain));
+    assert_false(PASS(11, 200, idr));
+}
+
+static bool is_alone(enum AVCodecID id, const char *data, size_t bytes) {
+    AVCodecParameters parameters = {.codec_id = id};
+    mr_media of = {.codec = &parameters};
+    mr_frame packet = packet_of(0, 0, data, bytes);
+    packet.media = &of;
+    return mr_packet_is_alone(&packet);
+}
+
+#define ALONE(id, data) is_alone(AV_CODEC_ID_##id, data, sizeof data - 1)
+
+static void test_pictures_that_none_is_made_of(void **state) {
+    (void)state;
+    assert_true(ALONE(MJPEG, "\xff\xd8"));
+    assert_false(ALONE(VP9, "\x82\x49\x83\x42"));
+    assert_false(ALONE(H264, "\0\0\1\x41\x9a?"));
+    assert_false(ALONE(H264, "\0\0\1\x65\x88?"));
+    assert_true(ALONE(H264, "\0\0\1\x01\x9a?"));
+    assert_true(ALONE(H264, "\0\0\1\6\6\1\xc4\x80\0\0\1\x68\x80?")); /* no picture: SEI and PPS */
+    assert_false(ALONE(H264, "\0\0\1\x88\x88?"));                     /* none of those that there are */
+    assert_false(ALONE(HEVC, "\0\0\1\x02\1\x80?")); /* TRAIL_R */
+    assert_false(ALONE(HEVC, "\0\0\1\0\1\x80?"));   /* TRAIL_N of a layer that may not be the highest */
+    assert_true(ALONE(HEVC, "\0\0\1\x4e\1\5?"));    /* SEI */
+    assert_false(ALONE(MPEG2VIDEO, "\0\0\1\0\0\x10\0\0"));
+    assert_true(ALONE(MPEG2VIDEO, "\0\0\1\0\0\x18\0\0"));
+    assert_false(ALONE(MPEG4, "\0\0\1\xb6\x50\0"));
+    assert_true(ALONE(MPEG4, "\0\0\1\xb6\x90\0"));
+    assert_false(ALONE(MPEG4, "\0\0\1\xb6\x90\0\0\0\1\xb6\x50\0"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_missing),
         cmocka_unit_test(test_keys_behind_a_gap),
         cmocka_unit_test(test_later),
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_damaged_behind_a_gap),
+        cmocka_unit_test(test_pictures_that_none_is_made_of),
     };
     return cmocka_run_group_tests_name("gaps", tests, NULL, NULL);
 }

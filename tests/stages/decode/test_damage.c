@@ -1,0 +1,174 @@
+/* Damaged files: no picture that differs from that of the whole file, which ffmpeg decodes, is given as if it were
+ * right, whatever refers to which and whatever threads decode; and no picture of a group without damage is lost. Blocks
+ * of zeros, as a disk leaves them, and noise stand for what decoders notice: of noise those of H.264 and AV1 do not
+ * notice all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "millrace/millrace.h"
+#include "tests/support/decoded.h"
+#include "tests/support/seeded.h"
+
+enum { FRAMES = 72, GROUP = 12, DAMAGES = 24, MOST_HITS = 3, STEP_NS = 40000000 };
+typedef enum fill { ZEROS, NOISE } fill;
+
+#define PICTURES CLIP_PATTERN "-vf noise=alls=12:all_seed=3:allf=t -frames:v 72 "
+#define X264 PICTURES "-c:v libx264 -preset veryfast -sc_threshold 0 -pix_fmt yuv420p "
+
+static const struct {
+    const char *name, *arguments;
+    fill fill;
+    bool closed;    /* groups of twelve packets that depend on no other */
+    bool unnoticed; /* its decoder does not notice all: only what is given is compared, between numbers of threads */
+    bool apart;     /* not that: behind a recovery point libavcodec's frame threads give their first pictures late */
+} streams[] = {
+    {"closed.mp4", X264 "-bf 2 -x264-params keyint=12:b-pyramid=none", ZEROS, true, false, false},
+    {"pyramid.mp4", X264 "-x264-params keyint=12:bframes=3:b-pyramid=normal:b-adapt=0", ZEROS, true, false, false},
+    {"forward.mp4", X264 "-tune zerolatency -x264-params keyint=12", ZEROS, true, false, false},
+    {"slices.mp4", X264 "-x264-params keyint=12:slices=4:cabac=0:bframes=2", ZEROS, true, false, false},
+    {"open.mp4", X264 "-x264-params keyint=12:cabac=0:open-gop=1:bframes=3:b-pyramid=normal:b-adapt=0", ZEROS, false,
+     false, false},
+    {"refresh.mp4", X264 "-x264-params keyint=24:intra-refresh=1:bframes=0", ZEROS, false, false, true},
+    {"mpeg2.mp4", PICTURES "-c:v mpeg2video -bf 2 -g 12 -b:v 1M", NOISE, false, false, false},
+    {"mpeg4.mp4", PICTURES "-c:v mpeg4 -bf 2 -g 12 -b:v 1M", NOISE, false, false, false},
+    {"mjpeg.avi", PICTURES "-c:v mjpeg -q:v 5", ZEROS, true, true, false},
+    {"av1.mp4", PICTURES "-c:v libaom-av1 -cpu-used 8 -usage realtime -g 12 -pix_fmt yuv420p", NOISE, false, true,
+     false},
+};
+static const int threads[] = {1, 2, 3, 4, 8, 16};
+enum { THREADS = sizeof threads / sizeof *threads };
+
+/* ---- damage ------------------------------------------------------------------------------------------------------ */
+
+typedef struct packets {
+    size_t count;
+    long at[FRAMES], bytes[FRAMES]; /* in the file */
+} packets;
+
+static void find_packets(packets *found, const char *path) {
+    char command[CLIP_PATH + 128];
+    snprintf(command, sizeof command,
+             "ffprobe -v quiet -select_streams v:0 -show_entries packet=size,pos -of csv=p=0 '%s'", path);
+    FILE *answer = popen(command, "r");
+    assert_non_null(answer);
+    *found = (packets){0};
+    for (size_t i = 0; i < FRAMES && fscanf(answer, "%ld,%ld", &found->bytes[i], &found->at[i]) == 2; i++)
+        found->count++;
+    pclose(answer);
+    assert_int_equal(found->count, FRAMES);
+}
+
+/* A packet from anywhere in it up to its end. */
+static void overwrite(FILE *file, const packets *whole, size_t number, fill with) {
+    const long from = between(0, (int)whole->bytes[number] - 1);
+    assert_int_equal(fseek(file, whole->at[number] + from, SEEK_SET), 0);
+    for (long i = from; i < whole->bytes[number]; i++)
+        fputc(with == NOISE ? between(0, 255) : 0, file);
+}
+
+/* Damages up to three packets of a copy of the file, and sets `hit` of their groups. */
+static void damage(const char *from, const char *to, const packets *whole, fill with, bool hit[FRAMES / GROUP]) {
+    clip_shell("cp '%s' '%s'", from, to);
+    FILE *file = fopen(to, "r+b");
+    assert_non_null(file);
+    memset(hit, 0, FRAMES / GROUP * sizeof *hit);
+    for (int i = between(1, MOST_HITS); i > 0; i--) {
+        const size_t number = (size_t)between(0, FRAMES - 1);
+        overwrite(file, whole, number, with);
+        hit[number / GROUP] = true;
+    }
+    fclose(file);
+}
+
+/* ---- what becomes of it ------------------------------------------------------------------------------------------ */
+
+/* Which pictures were given as right ones, all of which are. */
+static void find_right(const clip_outcome *result, const clip_frames *expected, bool all_are, bool right[FRAMES]) {
+    memset(right, 0, FRAMES * sizeof *right);
+    for (size_t i = 0; i < result->count; i++) {
+        const size_t number = (size_t)((result->pts_ns[i] + STEP_NS / 2) / STEP_NS);
+        assert_in_range(number, 0, FRAMES - 1);
+        if (result->marked[i])
+            continue;
+        if (all_are && strcmp(result->md5[i], expected->md5[number]) != 0)
+            fail_msg("picture %zu is wrong", number);
+        right[number] = true;
+    }
+}
+
+/* Where a key is lost, a decoder gives the last pictures before it late. */
+static void expect_whole_groups(const bool right[FRAMES], const bool hit[FRAMES / GROUP]) {
+    for (size_t i = 0; i < FRAMES; i++) {
+        const size_t group = i / GROUP;
+        const bool behind = group + 1 < FRAMES / GROUP && hit[group + 1];
+        if (!hit[group] && !behind && !right[i])
+            fail_msg("picture %zu is missing", i);
+    }
+}
+
+static void expect(const char *path, size_t stream, const clip_frames *expected, const bool hit[FRAMES / GROUP],
+                   const char *how, int count, bool right[FRAMES]) {
+    static clip_outcome result;
+    char decode[64];
+    snprintf(decode, sizeof decode, ", threads: %d, damaged: %s", count, how);
+    clip_run(&result, path, "", decode);
+    assert_int_equal(result.status, MR_OK);
+    find_right(&result, expected, !streams[stream].unnoticed, right);
+    if (streams[stream].closed)
+        expect_whole_groups(right, hit);
+}
+
+static void expect_same(size_t stream, const bool right[FRAMES], const bool alone[FRAMES]) {
+    if (!streams[stream].apart)
+        assert_memory_equal(right, alone, FRAMES * sizeof *right);
+}
+
+static void try_stream(size_t stream) {
+    static clip_frames expected;
+    static packets whole;
+    char path[CLIP_PATH], damaged[CLIP_PATH], name[64];
+    bool hit[FRAMES / GROUP], alone[FRAMES], right[FRAMES];
+    snprintf(name, sizeof name, "whole-%s", streams[stream].name);
+    clip_make(path, name, streams[stream].arguments);
+    clip_reference(path, &expected);
+    assert_int_equal(expected.count, FRAMES);
+    find_packets(&whole, path);
+    snprintf(name, sizeof name, "damaged-%d-%s", getpid(), streams[stream].name);
+    clip_path(damaged, name);
+    for (int i = 0; i < DAMAGES; i++) {
+        random_state = seed + (uint64_t)i;
+        draw();
+        damage(path, damaged, &whole, streams[stream].fill, hit);
+        print_message("    %s %d\n", streams[stream].name, i);
+        expect(damaged, stream, &expected, hit, "drop", 1, alone);
+        expect(damaged, stream, &expected, hit, "drop", threads[1 + i % (THREADS - 1)], right);
+        expect_same(stream, right, alone);
+        expect(damaged, stream, &expected, hit, "mark", threads[i % THREADS], right);
+        expect_same(stream, right, alone);
+    }
+    remove(damaged);
+}
+
+static void what_is_made_of_damaged_pictures_is_not_given(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+        try_stream(i);
+}
+
+int main(void) {
+    find_seed();
+    if (!clips_available())
+        return 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_made_of_damaged_pictures_is_not_given),
+    };
+    return cmocka_run_group_tests_name("damage", tests, NULL, NULL);
+}
