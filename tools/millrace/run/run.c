@@ -296,8 +296,7 @@ static int run_nodes(const arguments *from, const mr_plan_view *plan) {
     return status ? mr_command_failed(status) : mr_run_supervise(from, plan);
 }
 
-/* Returns an exit code. */
-static int run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan) {
+int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan) {
     int status = mr_plan_refuse_external(plan);
     if (!status)
         status = mr_run_audit_open(from->audit);
@@ -335,10 +334,26 @@ static int run(const arguments *from) {
     status = mr_pipeline_view(pipeline, &plan);
     int code = status           ? mr_command_failed(status)
                : plan->node < 0 ? run_nodes(from, plan)
-                                : run_here(from, pipeline, plan);
+                                : mr_run_here(from, pipeline, plan);
     mr_plan_view_close(&plan);
     mr_pipeline_destroy(&pipeline);
     return code;
+}
+
+int mr_run_enter(mr_run_arguments *given) {
+    mr_notify_begin();
+    mr_report_begin(&given->report);
+    int status = mr_launch_find(&given->launch);
+    if (!status)
+        status = mr_control_open(given->control);
+    return status ? status : mr_signals_begin(given->grace_ns);
+}
+
+void mr_run_leave(mr_run_arguments *given) {
+    mr_signals_end();
+    mr_control_close();
+    mr_report_end(&given->report);
+    mr_launch_fini(&given->launch);
 }
 
 static int run_verb(int argc, char **argv) {
@@ -352,24 +367,12 @@ static int run_verb(int argc, char **argv) {
         mr_overrides_fini(&given.overrides);
         return mr_command_failed(count);
     }
-    int code = parse(&given, count, argv, &done), status = MR_OK;
-    mr_notify_begin();
-    mr_report_begin(&given.report);
-    if (!done)
-        status = mr_launch_find(&given.launch);
-    if (!done && !status)
-        status = mr_control_open(given.control);
-    if (!done && !status)
-        status = mr_signals_begin(given.grace_ns);
-    if (status) {
-        code = mr_command_failed(status);
-    } else if (!done) {
-        code = run(&given);
-        mr_signals_end();
+    int code = parse(&given, count, argv, &done);
+    if (!done) {
+        int status = mr_run_enter(&given);
+        code = status ? mr_command_failed(status) : run(&given);
+        mr_run_leave(&given);
     }
-    mr_control_close();
-    mr_report_end(&given.report);
-    mr_launch_fini(&given.launch);
     mr_overrides_fini(&given.overrides);
     free(joined);
     return code;

@@ -39,48 +39,48 @@ static bool writes_stdout(const mr_plan_view *plan) {
     return found;
 }
 
-/* The command line of each child: that of this process, without the options that are not for all of them. */
-typedef struct child_command {
-    char *words[2048];
-    size_t count;
-} child_command;
-
-static void add_word(child_command *command, const char *option, const char *value) {
+void mr_run_command_add(mr_run_command *command, const char *option, const char *value) {
     enum { MOST = sizeof command->words / sizeof *command->words - 1 };
     char *word = NULL;
     if (command->count < MOST && (value ? asprintf(&word, "%s=%s", option, value) : asprintf(&word, "%s", option)) >= 0)
         command->words[command->count++] = word;
 }
 
-static void write_command(child_command *command, const mr_run_arguments *from) {
+void mr_run_command_write(mr_run_command *command, const char *verb, const char *threads,
+                          const mr_run_arguments *from) {
     char workers[16];
     const mr_overrides *overrides = &from->overrides;
-    add_word(command, "millrace", NULL);
-    add_word(command, "run", NULL);
+    mr_run_command_add(command, "millrace", NULL);
+    mr_run_command_add(command, verb, NULL);
     for (size_t i = 0; i < overrides->override_count; i++) {
         char *text = NULL;
         if (asprintf(&text, "%s=%s", overrides->override[i].key, overrides->override[i].value) >= 0)
-            add_word(command, "--set", text);
+            mr_run_command_add(command, "--set", text);
         free(text);
     }
     for (size_t i = 0; i < overrides->input_count; i++)
-        add_word(command, "--input", overrides->input[i]);
+        mr_run_command_add(command, "--input", overrides->input[i]);
     if (overrides->no_plugins)
-        add_word(command, "--no-plugins", NULL);
+        mr_run_command_add(command, "--no-plugins", NULL);
     for (const mr_types_plugin *plugin = mr_types_plugins(); plugin->given; plugin++)
-        add_word(command, "--plugin", plugin->path);
+        mr_run_command_add(command, "--plugin", plugin->path);
     if (overrides->output)
-        add_word(command, "--output", overrides->output);
+        mr_run_command_add(command, "--output", overrides->output);
     snprintf(workers, sizeof workers, "%d", from->overrides.workers);
     if (from->overrides.workers)
-        add_word(command, "--workers", workers);
+        mr_run_command_add(command, threads, workers);
     if (from->audit)
-        add_word(command, "--audit", from->audit);
+        mr_run_command_add(command, "--audit", from->audit);
     if (from->log)
-        add_word(command, "--log", from->log);
+        mr_run_command_add(command, "--log", from->log);
     if (from->grace)
-        add_word(command, "--grace", from->grace);
-    add_word(command, from->path, NULL);
+        mr_run_command_add(command, "--grace", from->grace);
+    mr_run_command_add(command, from->path, NULL);
+}
+
+void mr_run_command_fini(mr_run_command *command) {
+    for (size_t i = 0; i < command->count; i++)
+        free(command->words[i]);
 }
 
 static int refuse(const char *why) {
@@ -89,13 +89,13 @@ static int refuse(const char *why) {
 }
 
 int mr_run_supervise(const mr_run_arguments *from, const mr_plan_view *plan) {
-    child_command command = {0};
+    mr_run_command command = {0};
     bool taken = writes_stdout(plan);
     if (strcmp(from->path, "-") == 0)
         return refuse("each node reads the pipeline: save it to a file");
     if (from->trace)
         return refuse("--trace is for one process: use it with --node");
-    write_command(&command, from);
+    mr_run_command_write(&command, "run", "--workers", from);
     const mr_supervision how = {
         .plan = plan,
         .command = (const char *const *)command.words,
@@ -108,7 +108,6 @@ int mr_run_supervise(const mr_run_arguments *from, const mr_plan_view *plan) {
         .json_stream = taken ? stderr : stdout,
     };
     int code = mr_supervise(&how);
-    for (size_t i = 0; i < command.count; i++)
-        free(command.words[i]);
+    mr_run_command_fini(&command);
     return code;
 }

@@ -20,6 +20,26 @@ typedef struct mr_run_arguments {
     mr_report report;  /* to a supervisor */
 } mr_run_arguments;
 
+/* run.c: what a process needs before it runs a node, and before it starts a thread: reports, the launcher, the control
+ * socket and signals; and the end of all of it, also after a failure. */
+int mr_run_enter(mr_run_arguments *given);
+void mr_run_leave(mr_run_arguments *given);
+/* run.c: runs an open pipeline to its end, with its log, reports and summary. Returns an exit code; errors are
+ * printed. */
+int mr_run_here(const mr_run_arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan);
+
+/* The command line of each child: that of this process, without the options that are not for all of them. */
+typedef struct mr_run_command {
+    char *words[2048]; /* ended by NULL */
+    size_t count;
+} mr_run_command;
+/* Begins with "millrace VERB"; `threads` is that verb's option for the number of them, such as "--workers". */
+void mr_run_command_write(mr_run_command *command, const char *verb, const char *threads,
+                          const mr_run_arguments *from);
+/* "OPTION=VALUE", or, without a value, the word. */
+void mr_run_command_add(mr_run_command *command, const char *option, const char *value);
+void mr_run_command_fini(mr_run_command *command);
+
 /* The command line decides which node this process runs; if it does not, the launcher does. */
 void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params);
 /* Starts all nodes of the plan that are on this machine; returns the exit code. No other thread may wait for

@@ -175,6 +175,8 @@ static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
     if (!s->draining) {
         if (isatty(STDERR_FILENO))
             mr_supervisor_say(s, "finishing what is in flight; repeat to exit at once");
+        if (s->how->signal)
+            *s->how->signal = (int)signal->ssi_signo;
         mr_supervisor_drain(s, false);
         return;
     }
@@ -294,7 +296,7 @@ static int conclude(mr_supervisor *s) {
     int lost = mr_loss_check(&loss, &s->how->loss), failed = MR_OK;
     if (!s->exit_code)
         s->exit_code = mr_status_exit_code(lost);
-    const bool quiet = s->how->quiet || mr_supervisor_is_closed(s->exit_code);
+    const bool quiet = s->how->quiet || mr_supervisor_is_closed(s->exit_code) || (s->how->part && !s->exit_code);
     const bool table = !s->how->json && (s->exit_code || isatty(STDERR_FILENO));
     if (s->how->json)
         failed = mr_children_print_json(s->how->plan, s->children, s->count, seconds_since(s->began_ns), s->exit_code,

@@ -22,6 +22,8 @@ typedef struct mr_supervision {
     bool quiet, json, show;   /* no table; JSON in place of it; a line of progress */
     FILE *json_stream;
     mr_loss_limit loss;       /* if more are lost the run has failed */
+    bool part;                /* of a longer job: nothing is printed in the end unless it has failed */
+    int *signal;              /* not NULL: set to the signal that ended it, if one did */
 } mr_supervision;
 
 /* Runs all nodes; returns the exit code. The caller blocks the signals that it waits for, and no other thread waits for

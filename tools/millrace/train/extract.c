@@ -1,4 +1,4 @@
-#include "tools/millrace/train/extract.h"
+#include "tools/millrace/train/extract_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -6,12 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/arena.h"
+#include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/print.h"
 #include "millrace/describe.h"
 #include "tools/millrace/cli/complaints.h"
-#include "tools/millrace/cli/settings.h"
 #include "tools/millrace/run/progress.h"
 #include "tools/millrace/train/set.h"
 #include "tools/millrace/train/stop.h"
@@ -27,12 +26,6 @@ typedef struct mr_tap_type {
     mr_extraction *extraction;
     mr_option *options; /* of a tap: its own table */
 } mr_tap_type;
-
-/* The files of a run by their path and range. */
-typedef struct mr_file_index {
-    mr_arena arena;
-    mr_index index; /* number + 1 */
-} mr_file_index;
 
 /* ---- taps -------------------------------------------------------------------------------------------------------- */
 
@@ -62,7 +55,9 @@ static bool find_file(const mr_extraction *extraction, const mr_frame *frame, mr
         return false;
     print_key(media->path, media->start_ns, media->end_ns, key);
     size_t found = (size_t)(uintptr_t)mr_index_get(&extraction->index->index, key);
-    *from = (mr_taken){.file = found - 1, .at_ns = media->still || frame->pts_ns < 0 ? 0 : frame->pts_ns};
+    *from = (mr_taken){.file = found - 1,
+                       .at_ns = media->still || frame->pts_ns < 0 ? 0 : frame->pts_ns,
+                       .frame = frame->identity};
     return found != 0;
 }
 
@@ -201,7 +196,7 @@ static void make_muted(mr_tap_type *tap) {
                                 .process = process_muted};
 }
 
-static int wrap_types(mr_extraction *extraction, bool tapped) {
+int mr_extraction_wrap(mr_extraction *extraction, bool tapped) {
     size_t count = 0;
     while (extraction->plan->types[count])
         count++;
@@ -226,7 +221,7 @@ static int wrap_types(mr_extraction *extraction, bool tapped) {
     return status;
 }
 
-static void unwrap_types(mr_extraction *extraction) {
+void mr_extraction_unwrap(mr_extraction *extraction) {
     for (size_t i = 0; i < extraction->type_count; i++)
         free(extraction->types[i].options);
     free(extraction->types);
@@ -377,7 +372,9 @@ int mr_extraction_prepare(mr_extraction *extraction) {
         const mr_option *tensor = mr_option_find(extraction->classify->type->options, "tensor");
         extraction->tensor = tensor ? mr_option_string(tensor, extraction->classify->options) : NULL;
     }
-    return status ? mr_command_failed(status) : 0;
+    if (status)
+        return mr_command_failed(status);
+    return extraction->spread ? mr_extraction_find_nodes(extraction) : 0;
 }
 
 /* Plans it with the tap, which notes the lineage of its vectors. */
@@ -390,14 +387,14 @@ static int plan_tapped(mr_extraction *extraction, mr_diagnostics *wrong) {
     if (!status && extraction->plan->plugins)
         status = mr_settings_set(&with, "[]", "plugins", "", "");
     if (!status)
-        status = wrap_types(extraction, true);
+        status = mr_extraction_wrap(extraction, true);
     params.types = extraction->list;
     params.override_count = with.count;
     params.overrides = with.item;
     if (!status)
         status = mr_plan_view_open(&view, &params, wrong);
     mr_plan_view_close(&view);
-    unwrap_types(extraction);
+    mr_extraction_unwrap(extraction);
     mr_settings_fini(&with);
     return status;
 }
@@ -412,6 +409,7 @@ int mr_extraction_trace(mr_extraction *extraction) {
 }
 
 void mr_extraction_fini(mr_extraction *extraction) {
+    mr_plan_view_close(&extraction->nodes);
     mr_plan_view_close(&extraction->plan);
     free(extraction->lineage);
     free(extraction->forced);
@@ -420,11 +418,18 @@ void mr_extraction_fini(mr_extraction *extraction) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Writes the list that the source reads, and keeps the files by their path and range. */
-static int write_file(mr_extraction *extraction, const mr_listed_file *row, size_t number, FILE *list) {
+int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t start_ns, int64_t end_ns, size_t number) {
     mr_file_index *index = extraction->index;
+    char key[KEY_ROOM];
+    print_key(path, start_ns, end_ns, key);
+    const char *kept = mr_arena_print(&index->arena, "%s", key);
+    return kept ? mr_index_put(&index->index, &index->arena, kept, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
+}
+
+/* Writes a line of the list that the source reads, and keeps the file by its path and range. */
+static int write_file(mr_extraction *extraction, const mr_listed_file *row, size_t number, FILE *list) {
     const char *file = row->path;
-    char here[MR_ASIDE] = "", path[MR_ASIDE], key[KEY_ROOM];
+    char here[MR_ASIDE] = "", path[MR_ASIDE];
     /* A list is a text: other names cannot stand in it. */
     if (!mr_printable(file))
         return mr_fail(MR_ERROR_DATA, "%s: the name is not a text in UTF-8: rename the file", file);
@@ -432,10 +437,7 @@ static int write_file(mr_extraction *extraction, const mr_listed_file *row, size
         return mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
     if (mr_print_into(path, sizeof path, "%s%s%s", here, *here ? "/" : "", file) >= sizeof path)
         return mr_fail(MR_ERROR_DATA, "%s: the path is too long", file);
-    print_key(path, row->start_ns, row->end_ns, key);
-    const char *kept = mr_arena_print(&index->arena, "%s", key);
-    int status =
-        kept ? mr_index_put(&index->index, &index->arena, kept, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
+    int status = mr_extraction_note(extraction, path, row->start_ns, row->end_ns, number);
     yajl_gen json = status ? NULL : mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
@@ -446,14 +448,23 @@ static int write_file(mr_extraction *extraction, const mr_listed_file *row, size
     return mr_json_finish(json, list);
 }
 
-static int write_list(mr_extraction *extraction, const mr_extraction_job *job, char *path, size_t room) {
-    snprintf(path, room, "%s/%s", extraction->aside.folder, source_list);
-    FILE *list = fopen(path, "we");
-    int status = list ? MR_OK : mr_fail(MR_ERROR_IO, "cannot write %s", path);
+void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room) {
+    snprintf(path, room, "%s/%s", extraction->folder, source_list);
+}
+
+/* Whole or not at all: a node that waits for it reads it at once. */
+int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job *job) {
+    char path[MR_ASIDE + 32], part[MR_ASIDE + 64];
+    mr_extraction_list(extraction, path, sizeof path);
+    snprintf(part, sizeof part, "%s.part", path);
+    FILE *list = fopen(part, "we");
+    int status = list ? MR_OK : mr_file_fail("write", part);
     for (size_t i = 0; i < job->count && !status; i++)
         status = write_file(extraction, job->files[i], i, list);
     if (list && fclose(list) && !status)
-        status = mr_fail(MR_ERROR_IO, "cannot write %s", path);
+        status = mr_file_fail("write", part);
+    if (!status && rename(part, path))
+        status = mr_file_fail("write", path);
     return status;
 }
 
@@ -524,10 +535,17 @@ static int set_head(mr_settings *to, const mr_extraction *extraction) {
     return status ? status : mr_settings_set(to, path, "stages.", extraction->classify->id, ".head");
 }
 
-static int make_settings(mr_settings *to, const mr_extraction *extraction, const char *list) {
+/* Whether this run is one of vectors, on nodes. */
+static bool is_spread(const mr_extraction *extraction) {
+    return extraction->nodes && extraction->take_vector;
+}
+
+int mr_extraction_settings(mr_settings *to, const mr_extraction *extraction) {
     const mr_plan_view *plan = extraction->plan;
-    char source[2 * MR_ASIDE + 128];
-    int status = mr_settings_init(to, extraction->overrides, plan->stage_count + 10);
+    char list[MR_ASIDE + 32], source[2 * MR_ASIDE + 128];
+    const size_t most = plan->stage_count + mr_extraction_most_settings(extraction) + 10;
+    int status = mr_settings_init(to, extraction->overrides, most);
+    mr_extraction_list(extraction, list, sizeof list);
     if (!status)
         status = print_source(extraction, list, source, sizeof source);
     if (!status)
@@ -537,6 +555,8 @@ static int make_settings(mr_settings *to, const mr_extraction *extraction, const
     for (size_t v = 0; v < plan->stage_count && !status; v++)
         if (plan->stages[v].role == MR_VIEW_STAGE && strcmp(plan->stages[v].when_full, "block") != 0)
             status = mr_settings_set(to, "block", "stages.", plan->stages[v].id, ".queue.when_full");
+    if (!status && is_spread(extraction))
+        status = mr_extraction_set_nodes(to, extraction);
     if (!status && extraction->head && extraction->take_classes)
         status = set_head(to, extraction);
     if (!status && extraction->take_given)
@@ -549,19 +569,22 @@ static int make_settings(mr_settings *to, const mr_extraction *extraction, const
     return status;
 }
 
-static int open_pipeline(mr_extraction *extraction, const char *list, bool *told) {
+int mr_extraction_open(mr_extraction *extraction, bool *told) {
     mr_settings with;
-    char profile[MR_ASIDE + 8];
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {.path = extraction->path, .text = extraction->text};
     mr_overrides_apply(extraction->overrides, &params);
-    int status = make_settings(&with, extraction, list);
+    int status = mr_extraction_settings(&with, extraction);
+    if (is_spread(extraction)) {
+        mr_run_choose_node(&extraction->spread->run, &params);
+        params.resume = extraction->spread->run.resume;
+        params.grace_ns = extraction->spread->run.grace_ns;
+    }
     params.types = extraction->list;
     params.override_count = with.count;
     params.overrides = with.item;
     params.input_count = 0;
-    params.profile = profile; /* stages that are not sinks write there */
-    snprintf(profile, sizeof profile, "%s", extraction->aside.folder);
+    params.profile = extraction->folder; /* stages that are not sinks write there */
     if (!status) {
         status = mr_pipeline_open(&extraction->pipeline, &params, &wrong);
         *told = status != MR_OK;
@@ -618,7 +641,7 @@ static int look_back(mr_extraction *extraction, bool *nothing) {
     return status;
 }
 
-static int run_pipeline(mr_extraction *extraction) {
+int mr_extraction_await(mr_extraction *extraction) {
     int status = MR_OK;
     bool nothing = false;
     if (extraction->take_classes)
@@ -643,16 +666,15 @@ static int run_pipeline(mr_extraction *extraction) {
 }
 
 static int run_aside(mr_extraction *extraction, const mr_extraction_job *job, bool *told) {
-    char list[MR_ASIDE + 32];
-    int status = write_list(extraction, job, list, sizeof list);
+    int status = mr_extraction_write_list(extraction, job);
     if (!status)
-        status = wrap_types(extraction, job->take_vector != NULL);
+        status = mr_extraction_wrap(extraction, job->take_vector != NULL);
     if (!status)
-        status = open_pipeline(extraction, list, told);
+        status = mr_extraction_open(extraction, told);
     if (!status)
-        status = run_pipeline(extraction);
+        status = mr_extraction_await(extraction);
     mr_pipeline_destroy(&extraction->pipeline);
-    unwrap_types(extraction);
+    mr_extraction_unwrap(extraction);
     return status;
 }
 
@@ -669,14 +691,18 @@ int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, b
     extraction->has_videos = false;
     for (size_t i = 0; i < job->count; i++)
         extraction->has_videos = extraction->has_videos || job->files[i]->video;
-    int status = mr_aside_make(&extraction->aside, NULL);
-    if (status)
-        return status;
-    status = run_aside(extraction, job, told);
+    int status = MR_OK;
+    if (is_spread(extraction)) {
+        status = mr_extraction_run_nodes(extraction, job, told);
+    } else if (!(status = mr_aside_make(&extraction->aside, NULL))) {
+        snprintf(extraction->folder, sizeof extraction->folder, "%s", extraction->aside.folder);
+        status = run_aside(extraction, job, told);
+    }
     /* The message is kept while the folder is removed. */
     char message[512];
     snprintf(message, sizeof message, "%s", mr_message());
     mr_aside_remove(&extraction->aside);
     mr_arena_fini(&index.arena);
+    extraction->index = NULL;
     return status ? mr_fail(status, "%s", message) : MR_OK;
 }

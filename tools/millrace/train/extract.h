@@ -6,6 +6,13 @@
  * gives it away and absorbs the frame: so the head need not be there. For `evaluate` classify works with all of its
  * classes, and a callback behind it takes them.
  *
+ * Where the pipeline has `nodes`, the vectors are made on them (extract_nodes.c). They are taken on the node that runs
+ * classify, or, if that is several processes, on the nearest behind it that is one: that node is home, and classify and
+ * all behind it are moved there. What the tap takes it writes into a spool (spool.h) before it settles the frame, so
+ * each vector is there whatever is killed. All nodes find the list of files, and home its spool, in one folder. It is
+ * named by the watching process (MILLRACE_TRAINING), or, where others start the nodes, by the number of the run in the
+ * folder of the cache.
+ *
  * Main thread; the functions that take vectors and classes are called on threads of the pipeline, one at a time. */
 #ifndef MILLRACE_TOOLS_TRAIN_EXTRACT_H
 #define MILLRACE_TOOLS_TRAIN_EXTRACT_H
@@ -16,6 +23,7 @@
 #include "millrace/dataset.h"
 #include "millrace/plan.h"
 #include "tools/millrace/cli/overrides.h"
+#include "tools/millrace/run/run_nodes.h"
 
 enum { MR_DIGEST_TEXT = 65, MR_STAGES_TEXT = 512, MR_CACHE_KEY_TEXT = MR_DIGEST_TEXT + 33 };
 
@@ -23,6 +31,7 @@ enum { MR_DIGEST_TEXT = 65, MR_STAGES_TEXT = 512, MR_CACHE_KEY_TEXT = MR_DIGEST_
 typedef struct mr_taken {
     size_t file; /* of the job */
     int64_t at_ns;
+    mr_identity frame; /* in whose order the pictures of one file are */
 } mr_taken;
 /* Takes the vector, or the classes, of one picture. Another answer than MR_OK, with mr_message, ends the run. */
 typedef int mr_take_vector(void *user, const mr_taken *from, const float *vector, size_t length);
@@ -36,6 +45,21 @@ typedef struct mr_picture_choice {
     double fps;
 } mr_picture_choice;
 
+/* What this process does for a pipeline with nodes. */
+typedef enum mr_extraction_role {
+    MR_EXTRACTION_ALONE,   /* runs all stages: there are no nodes */
+    MR_EXTRACTION_WATCHES, /* starts all nodes, watches over them, and trains */
+    MR_EXTRACTION_HOME,    /* runs the node that is home, and trains; others start the other nodes */
+    MR_EXTRACTION_NODE     /* runs a node for the process that trains */
+} mr_extraction_role;
+
+/* Of a pipeline with nodes: the command that runs each of them. */
+typedef struct mr_extraction_nodes {
+    mr_run_arguments run; /* its overrides are a copy of the extraction's */
+    const char *data, *head;
+    const char *cache; /* its folder, as it was found; the nodes' files are there */
+} mr_extraction_nodes;
+
 typedef struct mr_extraction {
     /* set by the caller */
     const char *path; /* of the pipeline */
@@ -44,6 +68,7 @@ typedef struct mr_extraction {
     const char *stage; /* id of the classify stage; NULL: the only one */
     bool show;         /* progress, on a terminal */
     const char *head;  /* that classify takes in place of its own; NULL: its own */
+    mr_extraction_nodes *spread; /* how nodes are run; NULL: all stages run in this process */
     int least_side;    /* vectors of pictures that are smaller on a side, in pixels, are zeros; 0: none are */
     /* set by mr_extraction_prepare */
     const mr_plan_view *plan; /* as it is written */
@@ -51,6 +76,9 @@ typedef struct mr_extraction {
     char stages[MR_STAGES_TEXT]; /* "decode, hog" */
     mr_picture_choice choice;
     const char *tensor;          /* that classify is told to take; NULL: none */
+    const mr_plan_view *nodes;   /* the plan with its nodes; NULL: there are none */
+    mr_extraction_role role;
+    int home; /* the node whose process takes the vectors */
     /* set by mr_extraction_trace, as mr_planned_lineage gives them */
     char digest[MR_DIGEST_TEXT];
     char *lineage;
@@ -66,6 +94,7 @@ typedef struct mr_extraction {
     size_t type_count;
     pthread_mutex_t lock;
     mr_aside aside;
+    char folder[MR_ASIDE]; /* of the files of a run */
     struct mr_file_index *index;
     char where[32]; /* the end of cache_key */
     mr_take_vector *take_vector;
@@ -100,6 +129,11 @@ typedef struct mr_extraction_job {
 const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port);
 
 int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
+/* Of a node: runs it, for the process that trains, until its frames end. Returns an exit code; errors are printed. */
+int mr_extraction_serve(mr_extraction *extraction);
+/* Of home: lets nodes that others start go, since there is nothing more to make. Does nothing in other roles, and when
+ * called again. */
+void mr_extraction_release(mr_extraction *extraction);
 void mr_extraction_fini(mr_extraction *extraction);
 
 #endif

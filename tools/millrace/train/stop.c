@@ -7,14 +7,14 @@
 
 static volatile sig_atomic_t asked;
 
-static void note(int signal) {
+void mr_stop_note(int signal) {
     asked = signal;
 }
 
 void mr_stop_begin(void) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        struct sigaction now, wanted = {.sa_handler = note, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
+        struct sigaction now, wanted = {.sa_handler = mr_stop_note, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
         sigaction(signals[i], NULL, &now);
         if (now.sa_handler != SIG_IGN)
             sigaction(signals[i], &wanted, NULL);

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 
 void mr_stop_begin(void);
+/* Notes one that something else has taken. */
+void mr_stop_note(int signal);
 /* Whether one came. Any thread. */
 bool mr_stop_asked(void);
 /* Prints that the verb was interrupted, and `kept`, a sentence on the part of its work that remains; returns the exit

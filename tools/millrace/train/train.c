@@ -14,7 +14,6 @@
 #include "tools/millrace/train/features.h"
 #include "tools/millrace/train/judge.h"
 #include "tools/millrace/train/near.h"
-#include "tools/millrace/train/stop.h"
 #include "tools/millrace/train/training.h"
 
 enum {
@@ -37,6 +36,10 @@ enum {
     SKIP_NEAR,
     EXPORT,
     SIGN,
+    NODE,
+    REPLICA,
+    ONE_PROCESS,
+    AUDIT,
     JSON
 };
 
@@ -55,11 +58,15 @@ static const struct option options[] = {
     {"stage", required_argument, NULL, STAGE},
     {"threads", required_argument, NULL, THREADS},
     {"device", required_argument, NULL, DEVICE},
-    {"resume", no_argument, NULL, RESUME},
+    {"resume", optional_argument, NULL, RESUME},
     {"cache", required_argument, NULL, CACHE},
     {"no-look-alikes", no_argument, NULL, SKIP_NEAR},
     {"export", required_argument, NULL, EXPORT},
     {"sign", required_argument, NULL, SIGN},
+    {"node", required_argument, NULL, NODE},
+    {"replica", required_argument, NULL, REPLICA},
+    {"one-process", no_argument, NULL, ONE_PROCESS},
+    {"audit", required_argument, NULL, AUDIT},
     {"set", required_argument, NULL, MR_OVERRIDE_SET},
     MR_USAGE_PLUGINS,
     {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
@@ -77,13 +84,14 @@ static const mr_usage usage = {
                 "                      [--class-weights none|balanced] [--hidden N,...] [--neighbors K] [--doubles]\n"
                 "                      [--seed N] [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
                 "                      [--device NAME]... [--resume] [--cache FOLDER] [--no-look-alikes]\n"
-                "                      [--export onnx] [--sign KEYFILE] [--set KEY=VALUE]... [--plugin FILE]...\n"
-                "                      [--no-plugins] [--json]",
+                "                      [--export onnx] [--sign KEYFILE]\n"
+                "                      [--node NAME [--replica N] | --one-process] [--audit FILE]\n"
+                "                      [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Trains a classifier on pictures of your own. The pipeline makes the vectors, with the stages before its\n"
         "`classify` as they are, so that what is trained on is what it sees in service; `classify` itself need not\n"
         "have a head yet. Vectors are kept in a cache: another model costs only the fit. The result is a folder that\n"
-        "`classify` takes.\n\n"
+        "`classify` takes. A pipeline with nodes makes its vectors on them, as run does; the same come out.\n\n"
         "  --data PATH        a folder that holds a folder of pictures for each class, or a list: *.csv, whose first\n"
         "                     row names the columns path and label, and may name group and split; or *.jsonl, an\n"
         "                     object a line with those keys. Pictures of one group (a person, a camera, a day) stay\n"
@@ -111,6 +119,12 @@ static const mr_usage usage = {
         "                     compared with classify on 64 pictures of the test part\n"
         "  --sign KEYFILE     signs the head with a private key (`millrace keygen --sign`), so that `key` of classify\n"
         "                     takes it and refuses what was changed since\n"
+        "  --node NAME        runs one of the pipeline's nodes, where others start them: as for run. The one that\n"
+        "                     takes the vectors trains. All of them need the same MILLRACE_RUN, and find the\n"
+        "                     folder of --cache, and the pictures, under the same path\n"
+        "  --replica N        which of the node's processes this is: 0, 1, ...\n"
+        "  --one-process      runs all stages in this process, whatever `nodes` says\n"
+        "  --audit FILE       of a pipeline with nodes: appends to a log what ran, and who connected or was refused\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n" MR_USAGE_PLUGINS_HELP
         "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
         "  --json             one JSON object with all that is printed, and all files that are left out\n\n"
@@ -124,6 +138,7 @@ enum { MOST_PENALTIES = 64, MOST_HIDDEN = 7, MOST_DEVICES = 16 };
 typedef struct arguments {
     mr_overrides overrides;
     mr_training_params params;
+    mr_extraction_nodes spread;
     double penalties[MOST_PENALTIES];
     size_t hidden[MOST_HIDDEN];
     const char *devices[MOST_DEVICES];
@@ -206,6 +221,7 @@ static int take_number(int option, arguments *to) {
     long long value = 0;
     int code = option == SEED      ? mr_usage_number(&usage, "seed", 0, INT64_MAX, &value)
                : option == THREADS ? mr_usage_number(&usage, "threads", 1, 64, &value)
+               : option == REPLICA ? mr_usage_number(&usage, "replica", 0, MR_VIEW_MOST_REPLICAS - 1, &value)
                                    : mr_usage_number(&usage, "neighbors", 1, 1000, &value);
     if (code)
         return code;
@@ -213,6 +229,8 @@ static int take_number(int option, arguments *to) {
         params->seed = (uint64_t)value;
     } else if (option == THREADS) {
         params->fit.threads = to->overrides.workers = (int)value;
+    } else if (option == REPLICA) {
+        to->spread.run.replica = (int)value;
     } else {
         params->fit.k = (size_t)value;
     }
@@ -263,6 +281,16 @@ static int take_option(void *given, int option) {
         return 0;
     case RESUME:
         params->fit.resume = true;
+        to->spread.run.resume = optarg; /* the watching process names a node's checkpoint */
+        return 0;
+    case NODE:
+        to->spread.run.node = optarg;
+        return 0;
+    case AUDIT:
+        to->spread.run.audit = optarg;
+        return 0;
+    case ONE_PROCESS:
+        to->spread.run.one_process = true;
         return 0;
     case SKIP_NEAR:
         params->skip_near = true;
@@ -294,12 +322,15 @@ static int check_devices(const mr_fit_params *fit) {
 
 static int check(const mr_training_params *params) {
     const mr_fit_params *fit = &params->fit;
+    const mr_run_arguments *run = &params->spread->run;
     if (!params->data)
         return mr_usage_error(&usage, "name the pictures: --data FOLDER, or a list");
     if (!params->head)
         return mr_usage_error(&usage, "name the folder to write: --output HEAD");
     if (params->shares.validation + params->shares.test >= 1)
         return mr_usage_error(&usage, "--validation and --test leave nothing to train on");
+    if (run->node && run->one_process)
+        return mr_usage_error(&usage, "--node runs some stages, --one-process all: choose one");
     if (fit->hidden_count && fit->kind != MR_CLASSIFIER_PERCEPTRON)
         return mr_usage_error(&usage, "--hidden is for --model perceptron");
     if (fit->k && fit->kind != MR_CLASSIFIER_NEIGHBORS)
@@ -313,11 +344,15 @@ static int run_verb(int argc, char **argv) {
     if (mr_overrides_init(&given.overrides, argc))
         return mr_command_failed(MR_ERROR_MEMORY);
     given.params.overrides = &given.overrides;
+    given.params.spread = &given.spread;
     bool goes_on = mr_usage_take(&usage, argc, argv, take_option, &given, &code) &&
                    (given.params.pipeline = mr_usage_pipeline(&usage, argc, argv, &code)) != NULL &&
                    !(code = check(&given.params));
     if (goes_on) {
-        mr_stop_begin();
+        given.spread.run.path = given.params.pipeline;
+        given.spread.run.overrides = given.overrides;
+        given.spread.data = given.params.data;
+        given.spread.head = given.params.head;
         code = mr_train(&given.params);
     }
     mr_overrides_fini(&given.overrides);

@@ -269,18 +269,16 @@ static int open_set(mr_training *t) {
 
 static int work(mr_training *t) {
     const mr_training_params *params = t->params;
-    char folder[MR_CACHE_PATH];
     int status = check_head(params->head);
     if (!status && params->sign_key)
         status = mr_signing_key_check(params->sign_key);
     if (!status)
-        status = mr_cache_folder(params->cache, folder);
-    if (!status)
         status = open_set(t);
     if (!status)
-        status = mr_features_make(&t->features, &t->set, &t->extraction, folder, &t->told);
+        status = mr_features_make(&t->features, &t->set, &t->extraction, t->folder, &t->told);
+    mr_extraction_release(&t->extraction);
     if (!status && !params->skip_near)
-        status = mr_near_find(&t->near, &t->set, &t->extraction, folder, params->fit.threads, &t->told);
+        status = mr_near_find(&t->near, &t->set, &t->extraction, t->folder, params->fit.threads, &t->told);
     if (!status)
         status = make_rows(t);
     if (!status)
@@ -324,15 +322,30 @@ static int finish(mr_training *t, int status) {
     return status ? mr_command_failed(status) : 0;
 }
 
+/* A node is run in the way of `run`, which takes signals on a thread of its own. */
+static int train(mr_training *t) {
+    if (t->extraction.role == MR_EXTRACTION_NODE)
+        return mr_extraction_serve(&t->extraction);
+    mr_stop_begin();
+    int code = mr_extraction_trace(&t->extraction);
+    return code ? code : finish(t, work(t));
+}
+
 int mr_train(const mr_training_params *params) {
     mr_training t = {.params = params, .shown = mr_progress_suits_terminal()};
-    t.extraction = (mr_extraction){
-        .path = params->pipeline, .overrides = params->overrides, .stage = params->stage, .show = t.shown};
-    int code = mr_extraction_prepare(&t.extraction);
+    t.extraction = (mr_extraction){.path = params->pipeline,
+                                   .overrides = params->overrides,
+                                   .stage = params->stage,
+                                   .show = t.shown,
+                                   .spread = params->spread};
+    int status = mr_launch_find(&params->spread->run.launch);
+    if (!status)
+        status = mr_cache_folder(params->cache, t.folder);
+    params->spread->cache = t.folder;
+    int code = status ? mr_command_failed(status) : mr_extraction_prepare(&t.extraction);
     if (!code)
-        code = mr_extraction_trace(&t.extraction);
-    if (!code)
-        code = finish(&t, work(&t));
+        code = train(&t);
+    mr_launch_fini(&params->spread->run.launch);
     fini(&t);
     return code;
 }

@@ -17,11 +17,13 @@ typedef struct mr_training_params {
     bool skip_near, json;
     bool onnx; /* the head as model.onnx, too */
     const char *sign_key; /* NULL: it is not signed */
+    mr_extraction_nodes *spread; /* how the nodes of the pipeline are run */
 } mr_training_params;
 
 /* A training while it goes on, and all that its report tells. */
 typedef struct mr_training {
     const mr_training_params *params;
+    char folder[MR_CACHE_PATH]; /* of the cache */
     mr_set set;
     mr_extraction extraction;
     mr_features features;

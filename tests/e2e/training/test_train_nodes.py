@@ -1,0 +1,355 @@
+"""millrace train of a pipeline with nodes: the same vectors and weights, to the last bit, as one process makes, with
+whatever nodes and whichever of them is killed; nodes that others start; and what is said where it cannot be."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import digits
+from harness import MILLRACE, Case, call, free_port, main, start
+
+STAGES = """\
+version: 1
+pipeline: digits
+sources:
+  pictures: {uri: nowhere.png}
+stages:
+  decode: {input: pictures}
+  hog: {input: decode, size: 24x24, block: 8x8, stride: 4x4, cell: 4x4, signed: true%s}
+  classify: {input: hog, head: head}
+  results: {type: jsonl, input: classify, path: "-"}
+"""
+# {0}, {1}: ports that are free
+NODES = {
+    "one": "{{all: {{stages: [decode, hog, classify, results]}}}}",
+    "two": "{{left: {{stages: [decode, hog], listen: \"tcp://127.0.0.1:{0}\"}}, "
+           "right: {{stages: [classify, results]}}}}",
+    "three": "{{reader: {{stages: [decode], listen: \"tcp://127.0.0.1:{0}\"}}, "
+             "worker: {{stages: [hog], replicas: 2, listen: \"tcp://127.0.0.1:{1}\"}}, "
+             "center: {{stages: [classify, results]}}}}",
+    # Vectors come together where the classes would.
+    "moved": "{{reader: {{stages: [decode]}}, worker: {{stages: [hog, classify], replicas: 2}}, "
+             "center: {{stages: [results]}}}}",
+    # Nothing behind classify is one process.
+    "homeless": "{{reader: {{stages: [decode]}}, worker: {{stages: [hog, classify, results], replicas: 2}}}}",
+    "away": "{{reader: {{stages: [decode], listen: \"tcp://*:{0}\", address: \"tcp://192.0.2.7:{0}\", "
+            "key: reader.key}}, "
+            "center: {{stages: [hog, classify, results], key: center.key}}}}",
+}
+HOMELESS = ("--set", "stages.results={type: \"null\", input: classify}")  # several processes may share that
+PATIENCE = 120
+
+
+def command(pipeline, data, head, cache, *arguments):
+    return [MILLRACE, "train", pipeline, "--data", data, "--output", head, "--cache", cache, "--penalty", "0.0001",
+            "--no-look-alikes", "--json", *arguments]
+
+
+def made_in(cache, head):
+    vectors, = cache.glob("*.vectors")
+    return vectors.read_bytes(), (head / "weights.npy").read_bytes()
+
+
+class Data:
+    """Lists of digits, and the vectors and weights that a pipeline without nodes gives of them. Made once."""
+    made = None
+
+    def __init__(self):
+        kept = tempfile.TemporaryDirectory(prefix="millrace-")
+        unittest.addModuleCleanup(kept.cleanup)
+        self.folder = pathlib.Path(kept.name)
+        self.digits = digits.cut(self.folder)
+        self.some, self.all = (digits.write_list(self.folder / f"{each}.csv", self.rows(each)) for each in (30, 500))
+        self.alone = {data: self.train_alone(data) for data in (self.some, self.all)}
+
+    def rows(self, each):
+        rows = digits.files(self.digits, each)
+        return [[path, label, "", part] for (path, label), part in zip(rows, digits.parts(len(rows)))]
+
+    def train_alone(self, data):
+        pipeline, cache, head = (self.folder / f"{data.stem}-{what}" for what in ("alone.yaml", "cache", "head"))
+        pipeline.write_text(STAGES % "")
+        call(command(pipeline, data, head, cache), check=True)
+        return made_in(cache, head)
+
+
+class Nodes(Case):
+    @classmethod
+    def setUpClass(cls):
+        Data.made = Data.made or Data()
+        cls.data, cls.some, cls.all = Data.made, Data.made.some, Data.made.all
+
+    def setUp(self):
+        super().setUp()
+        self.head, self.cache = self.folder / "head", self.folder / "cache"
+
+    def pipeline(self, name, hog=""):
+        text = STAGES % hog + "nodes: " + NODES[name].format(free_port(), free_port()) + "\n"
+        return self.write(text, f"{name}.yaml")
+
+    def assert_as_alone(self, data):
+        self.assertEqual(made_in(self.cache, self.head), self.data.alone[data])
+
+    def assert_nothing_left(self):
+        self.assertEqual([path.name for path in self.cache.iterdir() if path.suffix != ".vectors"], [])
+
+    def children(self, process):
+        """The processes of nodes that run, by their name."""
+        found = {}
+        for number in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            try:
+                words = pathlib.Path(f"/proc/{number}/cmdline").read_text().split("\0")
+            except FileNotFoundError:
+                continue
+            if "--node" in words:
+                found[words[words.index("--node") + 1] + words[words.index("--replica") + 1]] = int(number)
+        return found
+
+    def await_vectors(self, process, count):
+        """Waits until so many vectors have come home, or the process has ended."""
+        end = time.monotonic() + PATIENCE
+        while process.poll() is None and time.monotonic() < end:
+            for path in self.cache.glob("*/vectors"):
+                try:
+                    if path.stat().st_size >= count * 4 * 900:
+                        return
+                except FileNotFoundError:
+                    pass
+            time.sleep(0.001)
+        self.assertIsNone(process.poll(), "it had ended before")
+        self.fail(f"{count} vectors have not come")
+
+
+class Same(Nodes):
+    def test_any_nodes(self):
+        for name in ("one", "two", "three", "moved"):
+            audit = self.folder / f"{name}.audit"
+            self.head, self.cache = self.folder / f"{name}-head", self.folder / f"{name}-cache"
+            done = call(command(self.pipeline(name), self.some, self.head, self.cache, "--audit", audit))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 300)
+            self.assert_as_alone(self.some)
+            self.assert_nothing_left()
+            # Each process says what it did: those of the nodes have made the vectors.
+            lines = [json.loads(line) for line in audit.read_text().splitlines()]
+            frames = sorted(line["in"] for line in lines if line["event"] == "run ends")
+            self.assertEqual(frames[-1], 300)
+            self.assertEqual(len(frames), {"one": 1, "two": 2, "three": 4, "moved": 4}[name])
+            joined = {(line["cut"], line["peer"]) for line in lines if line["event"] == "cut peer"}
+            self.assertEqual(bool(joined), name != "one")
+
+    def test_cuts_that_would_drop(self):
+        """As live cuts do, in service."""
+        for name, cut in (("two", "live"), ("three", "{mode: live, window: 2}")):
+            self.head, self.cache = self.folder / f"{name}-head", self.folder / f"{name}-cache"
+            done = call(command(self.pipeline(name, hog=f", cut: {cut}"), self.all, self.head, self.cache))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assert_as_alone(self.all)
+
+    def test_vectors_of_the_cache_start_no_node(self):
+        pipeline = self.pipeline("three")
+        call(command(pipeline, self.some, self.head, self.cache), check=True)
+        audit = self.folder / "audit"
+        done = call(command(pipeline, self.some, self.head, self.cache, "--audit", audit))
+        self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 0)
+        self.assertFalse(audit.exists())
+
+    def test_damaged_pictures(self):
+        rows = self.data.rows(12)
+        for i in (3, 50, 119):
+            damaged = self.folder / f"damaged{i}.png"
+            damaged.write_bytes(pathlib.Path(rows[i][0]).read_bytes()[:90 + i])
+            rows[i][0] = damaged
+        data = digits.write_list(self.folder / "damaged.csv", rows)
+        done = call(command(self.pipeline("three"), data, self.head, self.cache))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = json.loads(done.stdout)
+        self.assertEqual({(pathlib.Path(row["file"]).name, row["reason"]) for row in told["left_out"]},
+                         {(f"damaged{i}.png", "damaged") for i in (3, 50, 119)})
+        self.assertEqual(told["vectors"]["rows"], 117)
+
+
+    def test_videos(self):
+        """Rows of ranges give several vectors each; home is killed when some have come."""
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=96x80:r=25:d=40", "-c:v", "libx264",
+                        "-bf", "3", self.folder / "a.mp4"], check=True)
+        names = ("path", "label", "start", "end", "split", "group")
+        rows = [["a.mp4", "x", 1, 15, "train", "a"], ["a.mp4", "y", 17, "", "train", "a"],
+                ["a.mp4", "x", 0, 1, "test", "b"], ["a.mp4", "y", 15, 17, "validation", "c"]]
+        rows += [[row[0], "y", "", "", row[3], f"g{i}"] for i, row in enumerate(self.data.rows(2))]
+        data = digits.write_list(self.folder / "videos.csv", rows, names)
+        told = json.loads(call(command(self.pipeline("three"), data, self.head, self.cache, "--one-process"),
+                               check=True).stdout)
+        alone = (self.head / "weights.npy").read_bytes()
+        self.assertEqual(told["vectors"]["made"], 40 * 25 + 20)
+        self.head, self.cache = self.folder / "other-head", self.folder / "other"
+        process = start(command(self.pipeline("three"), data, self.head, self.cache, "--threads", "1"),
+                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(process.kill)
+        self.await_vectors(process, 100)
+        os.kill(self.children(process)["center0"], signal.SIGKILL)
+        out, _ = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(json.loads(out)["vectors"]["made"], told["vectors"]["made"])
+        self.assertEqual((self.head / "weights.npy").read_bytes(), alone)
+
+
+class Killed(Nodes):
+    def test_each_node(self):
+        """Half of the work is still to be done when the first one dies."""
+        errors = self.folder / "errors"
+        with open(errors, "w") as stream:
+            process = start(command(self.pipeline("three"), self.all, self.head, self.cache, "--threads", "1"),
+                            stdout=subprocess.PIPE, stderr=stream, text=True)
+        self.addCleanup(process.kill)
+        killed = set()
+        for count, name in ((100, "worker0"), (500, "center0"), (900, "reader0"), (1300, "worker1"), (1700, "center0")):
+            self.await_vectors(process, count)
+            number = self.children(process).get(name)
+            if number:
+                os.kill(number, signal.SIGKILL)
+                killed.add(name)
+        out, _ = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 0, errors.read_text())
+        self.assertGreaterEqual(len(killed), 2, "they have ended too early")
+        self.assertRegex(errors.read_text(), r"node \S+ was ended by signal 9; it is started again")
+        self.assertEqual(json.loads(out)["vectors"]["made"], 5000)
+        self.assert_as_alone(self.all)
+        self.assert_nothing_left()
+
+    def test_a_node_that_dies_again_and_again(self):
+        process = start(command(self.pipeline("three"), self.all, self.head, self.cache),
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        told, end = "", time.monotonic() + PATIENCE
+        last = None
+        while process.poll() is None and time.monotonic() < end:
+            number = self.children(process).get("center0")
+            if number and number != last:
+                os.kill(number, signal.SIGKILL)
+                last = number
+            time.sleep(0.005)
+        _, told = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 70, told)
+        self.assertIn("node center was ended by signal 9; it has died 5 times within a minute and is given up", told)
+        self.assertFalse(self.head.exists())
+        self.assert_nothing_left()
+
+    def test_interrupted(self):
+        process = start(command(self.pipeline("three"), self.all, self.head, self.cache, "--threads", "1"),
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        self.await_vectors(process, 50)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 130, told)
+        self.assertIn("nothing was written; the same command with --resume goes on", told)
+        self.assertFalse(self.head.exists())
+        self.assert_nothing_left()
+        done = call(command(self.pipeline("two"), self.all, self.head, self.cache))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made = json.loads(done.stdout)["vectors"]["made"]
+        self.assertTrue(0 < made <= 4950, made)
+        self.assertEqual((self.head / "weights.npy").read_bytes(), self.data.alone[self.all][1])
+
+
+class ByHand(Nodes):
+    """Nodes that others start, as Slurm and Kubernetes do."""
+
+    def start(self, pipeline, node, replica=0, data=None, run="a1"):
+        errors = open(self.folder / f"{node}{replica}.log", "a")
+        self.addCleanup(errors.close)
+        environment = {**os.environ, "MILLRACE_RUN": run}
+        process = start([*command(pipeline, data or self.all, self.head, self.cache), "--threads", "1",
+                         "--node", node, "--replica", str(replica)], env=environment, stdout=subprocess.PIPE,
+                        stderr=errors, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def log(self, name):
+        return (self.folder / f"{name}.log").read_text()
+
+    def test_home_is_killed(self):
+        pipeline = self.pipeline("three")
+        others = [self.start(pipeline, *which) for which in (("reader",), ("worker", 0), ("worker", 1))]
+        home = self.start(pipeline, "center")
+        self.await_vectors(home, 300)
+        home.kill()
+        home.wait()
+        self.assertFalse(self.head.exists())
+        home = self.start(pipeline, "center")
+        out, _ = home.communicate(timeout=PATIENCE)
+        self.assertEqual(home.returncode, 0, self.log("center0"))
+        for other in others:
+            self.assertEqual(other.wait(timeout=PATIENCE), 0, self.log("reader0") + self.log("worker0"))
+        self.assertEqual(json.loads(out)["vectors"]["made"], 5000)
+        self.assert_as_alone(self.all)
+        self.assertEqual([path.stat().st_size for path in self.cache.glob("a1.nodes/*")], [0])
+
+        # Where all vectors are there, the other nodes have nothing to do.
+        others = [self.start(pipeline, *which, run="b2") for which in (("reader",), ("worker", 1))]
+        home = self.start(pipeline, "center", run="b2")
+        out, _ = home.communicate(timeout=PATIENCE)
+        self.assertEqual(json.loads(out)["vectors"]["made"], 0)
+        for other in others:
+            self.assertEqual(other.wait(timeout=PATIENCE), 0)
+
+    def test_home_that_cannot_train(self):
+        """The others do not wait for a training that has been refused."""
+        pipeline = self.pipeline("two")
+        one = digits.write_list(self.folder / "one.csv", self.data.rows(5)[:5])
+        other = self.start(pipeline, "left", data=one)
+        home = self.start(pipeline, "right", data=one)
+        self.assertEqual(home.wait(timeout=PATIENCE), 65)
+        self.assertIn('has one class, "0"', self.log("right0"))
+        self.assertEqual(other.wait(timeout=PATIENCE), 0)
+
+    def test_home_that_is_not_there(self):
+        other = self.start(self.pipeline("two"), "left")
+        end = time.monotonic() + PATIENCE
+        while "node right has not written" not in self.log("left0"):
+            self.assertLess(time.monotonic(), end)
+            self.assertIsNone(other.poll(), self.log("left0"))
+            time.sleep(0.05)
+        self.assertRegex(self.log("left0"), r"a1\.nodes/data\.jsonl yet, which all nodes must find: it is waited for")
+
+
+class Refused(Nodes):
+    def refused(self, name, words, code, *arguments):
+        environment = {key: value for key, value in os.environ.items() if key != "MILLRACE_RUN"}
+        done = subprocess.run(command(self.pipeline(name), self.some, self.head, self.cache, *arguments),
+                              capture_output=True, text=True, env=environment, timeout=PATIENCE)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertRegex(done.stderr, words)
+        self.assertFalse(self.head.exists())
+
+    def test_words(self):
+        self.refused("homeless", "node worker runs classify in 2 processes, and no node behind it is a single one", 78,
+                     *HOMELESS)
+        self.refused("two", "MILLRACE_RUN: set it to the same hexadecimal number for all of them", 64, "--node", "left")
+        self.refused("two", 'there is no node "middle"', 64, "--node", "middle")
+        self.refused("two", "choose one", 64, "--node", "left", "--one-process")
+        for name in ("reader", "center"):
+            call([MILLRACE, "keygen", name, "--output", self.folder], check=True)
+        self.refused("away", r"node reader is on another machine \(tcp://192\.0\.2\.7:\d+\): start each node where", 64)
+
+    def test_all_in_one_process(self):
+        done = call(command(self.pipeline("homeless"), self.some, self.head, self.cache, "--one-process",
+                            *HOMELESS))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assert_as_alone(self.some)
+
+    def test_no_nodes(self):
+        done = call(command(self.write(STAGES % ""), self.some, self.head, self.cache, "--node", "left"))
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("has no nodes: --node is for one that has", done.stderr)
+
+
+if __name__ == "__main__":
+    main()

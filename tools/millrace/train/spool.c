@@ -1,0 +1,176 @@
+#include "tools/millrace/train/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "millrace/status.h"
+
+enum { HEAD = 64 };
+
+typedef struct head {
+    uint64_t width, files;
+} head;
+
+/* What a vector is of. */
+typedef struct label {
+    uint64_t file;
+    int64_t at_ns;
+    mr_identity frame;
+} label;
+
+static size_t record_bytes(size_t width) {
+    return sizeof(label) + width * sizeof(float);
+}
+
+static off_t record_at(const mr_spool *spool, size_t record) {
+    return (off_t)(HEAD + record * record_bytes(spool->width));
+}
+
+static int write_at(const mr_spool *spool, const void *data, size_t bytes, off_t at) {
+    const char *from = data;
+    while (bytes > 0) {
+        ssize_t written = pwrite(spool->fd, from, bytes, at);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return mr_file_fail("write", spool->path);
+        from += written;
+        at += written;
+        bytes -= (size_t)written;
+    }
+    return MR_OK;
+}
+
+/* What lies behind the end of the file, which has not been written, reads as zeros. */
+static int read_at(const mr_spool *spool, void *data, size_t bytes, off_t at) {
+    char *to = data;
+    while (bytes > 0) {
+        ssize_t got = pread(spool->fd, to, bytes, at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return mr_file_fail("read", spool->path);
+        for (; got == 0 && bytes > 0; bytes--)
+            *to++ = 0;
+        to += got;
+        at += got;
+        bytes -= (size_t)got;
+    }
+    return MR_OK;
+}
+
+/* Of a new file the head is zeros. */
+static int read_head(mr_spool *spool) {
+    head found;
+    struct stat file;
+    int status = read_at(spool, &found, sizeof found, 0);
+    if (!status && fstat(spool->fd, &file))
+        status = mr_file_fail("read", spool->path);
+    if (status)
+        return status;
+    if (found.files && found.files != spool->files)
+        return mr_fail(MR_ERROR_DATA, "%s is of %zu files, and there are %zu: begin anew, with another MILLRACE_RUN",
+                       spool->path, (size_t)found.files, spool->files);
+    spool->width = found.width;
+    spool->records = file.st_size > HEAD ? ((size_t)file.st_size - HEAD) / record_bytes(found.width) : 0;
+    return MR_OK;
+}
+
+int mr_spool_open(mr_spool *spool, const char *folder, size_t files) {
+    *spool = (mr_spool){.files = files};
+    snprintf(spool->path, sizeof spool->path, "%s/vectors", folder);
+    spool->fd = open(spool->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int status = spool->fd < 0 ? mr_file_fail("write", spool->path) : read_head(spool);
+    if (status)
+        mr_spool_close(spool);
+    return status;
+}
+
+static int begin(mr_spool *spool, size_t width) {
+    const head begun = {.width = width, .files = spool->files};
+    char bytes[HEAD] = {0};
+    memcpy(bytes, &begun, sizeof begun);
+    int status = write_at(spool, bytes, sizeof bytes, 0);
+    spool->width = status ? 0 : width;
+    return status;
+}
+
+int mr_spool_put(mr_spool *spool, const mr_taken *from, const float *vector, size_t length) {
+    label of;
+    memset(&of, 0, sizeof of);
+    of.file = from->file;
+    of.at_ns = from->at_ns;
+    of.frame = from->frame;
+    int status = spool->width ? MR_OK : begin(spool, length);
+    if (!status && length != spool->width)
+        status = mr_fail(MR_ERROR_DATA, "a vector has %zu numbers, and those before it have %zu", length, spool->width);
+    const off_t at = record_at(spool, spool->records);
+    if (!status)
+        status = write_at(spool, &of, sizeof of, at);
+    if (!status)
+        status = write_at(spool, vector, length * sizeof *vector, at + (off_t)sizeof of);
+    spool->records += !status;
+    return status;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* A record, for sorting. */
+typedef struct found {
+    label of;
+    size_t record;
+} found;
+
+static int compare(const void *a, const void *b) {
+    const label *x = &((const found *)a)->of, *y = &((const found *)b)->of;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return mr_identity_compare(&x->frame, &y->frame);
+}
+
+static int give(const mr_spool *spool, const found *all, float *vector, mr_take_vector *take, void *user) {
+    int status = MR_OK;
+    for (size_t i = 0; i < spool->records && !status; i++) {
+        const label *of = &all[i].of;
+        if (of->file >= spool->files || (i > 0 && compare(&all[i - 1], &all[i]) == 0))
+            continue;
+        status = read_at(spool, vector, spool->width * sizeof *vector,
+                         record_at(spool, all[i].record) + (off_t)sizeof *of);
+        const mr_taken from = {.file = of->file, .at_ns = of->at_ns, .frame = of->frame};
+        if (!status)
+            status = take(user, &from, vector, spool->width);
+    }
+    return status;
+}
+
+int mr_spool_read(mr_spool *spool, mr_take_vector *take, void *user) {
+    int status = read_head(spool);
+    found *all = status ? NULL : calloc(spool->records + 1, sizeof *all);
+    float *vector = status ? NULL : calloc(spool->width + 1, sizeof *vector);
+    if (!status && (!all || !vector))
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for the vectors");
+    for (size_t i = 0; !status && i < spool->records; i++) {
+        all[i].record = i;
+        status = read_at(spool, &all[i].of, sizeof all[i].of, record_at(spool, i));
+    }
+    if (!status) {
+        qsort(all, spool->records, sizeof *all, compare);
+        status = give(spool, all, vector, take, user);
+    }
+    free(all);
+    free(vector);
+    return status;
+}
+
+void mr_spool_close(mr_spool *spool) {
+    if (spool->fd >= 0)
+        close(spool->fd);
+    spool->fd = -1;
+}
