@@ -62,10 +62,14 @@ static void vote(const reference *r, uint32_t row, float *near, uint32_t *votes,
     const uint64_t own = group_of(t, row);
     size_t found = 0;
     int32_t most = 0;
+    bool others = false; /* of its class, elsewhere: else nothing could agree with it */
     memset(votes, 0, t->given.class_count * sizeof *votes);
-    for (size_t i = 0; i < r->count; i++)
+    for (size_t i = 0; i < r->count; i++) {
         if (r->row[i] == row || group_of(t, r->row[i]) == own)
             near[i] = -INFINITY;
+        else
+            others = others || t->given.classes[r->row[i]] == t->given.classes[row];
+    }
     for (; found < r->k; found++) {
         size_t best = 0;
         for (size_t i = 1; i < r->count; i++)
@@ -78,7 +82,7 @@ static void vote(const reference *r, uint32_t row, float *near, uint32_t *votes,
     for (size_t j = 1; j < t->given.class_count; j++)
         most = votes[j] > votes[most] ? (int32_t)j : most;
     const double share = found ? (double)votes[most] / (double)found : 0.0;
-    const bool wrong = found && most != t->given.classes[row] && share >= r->share;
+    const bool wrong = others && most != t->given.classes[row] && share >= r->share;
     *noisy = (mr_noisy_row){.row = row, .class_given = t->given.classes[row], .class_near = most,
                             .share = wrong ? share : 0.0};
 }

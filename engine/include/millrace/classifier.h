@@ -230,8 +230,9 @@ typedef struct mr_noise_params {
 MR_API int mr_label_noise_sized(const mr_labelled_rows *rows, size_t rows_bytes, const mr_noise_params *params,
                                 mr_noisy_row *noisy, size_t most, size_t *found);
 /* Finds rows, of training and validation, that have another class than most of their k nearest such rows of other
- * groups have, the surest first. Features are standardised. Neighbours are looked for among at most 20,000 rows, drawn
- * from the seed. Writes at most `most` rows; *found is how many there are. Errors as mr_classifier_fit. */
+ * groups have, the surest first. A row whose class has no rows in other groups is not judged. Features are
+ * standardised. Neighbours are looked for among at most 20,000 rows, drawn from the seed. Writes at most `most` rows;
+ * *found is how many there are. Errors as mr_classifier_fit. */
 static inline int mr_label_noise(const mr_labelled_rows *rows, const mr_noise_params *params, mr_noisy_row *noisy,
                                  size_t most, size_t *found) {
     return mr_label_noise_sized(rows, sizeof *rows, params, noisy, most, found);

@@ -873,6 +873,19 @@ static void rows_with_wrong_labels_are_found(void **state) {
     }
 }
 
+/* Nothing could agree with them: all rows near them, in other groups, are of other classes. */
+static void rows_of_a_class_with_one_group_are_not_judged(void **state) {
+    (void)state;
+    mr_noisy_row noisy[ROWS];
+    size_t found = 0;
+    for (size_t row = 0; row < ROWS; row++)
+        groups[row] = (uint64_t)classes[row];
+    const mr_labelled_rows rows = usual_rows();
+    const mr_noise_params params = {.k = 10, .share = 0.3, .threads = 2};
+    assert_int_equal(mr_label_noise(&rows, &params, noisy, ROWS, &found), MR_OK);
+    assert_int_equal(found, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, hear)
 
 int main(void) {
@@ -899,6 +912,7 @@ int main(void) {
         TEST(batches_are_within_rounding),
         TEST(classify_refuses_what_differs),
         TEST(rows_with_wrong_labels_are_found),
+        TEST(rows_of_a_class_with_one_group_are_not_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
