@@ -26,15 +26,17 @@ static __m512i weight_pair(const int16_t *weights, int left) {
     return _mm512_set1_epi32(pair);
 }
 
-INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                            int shift) {
+/* `pairs`: the weights of two rows each, or NULL. */
+INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
+                            const __m512i *pairs, int taps, int shift) {
     const __m512i zero = _mm512_setzero_si512(), half = _mm512_set1_epi32(1 << (shift - 1));
     const __m128i count = _mm_cvtsi32_si128(shift);
     const __m512i front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
     const __m512i back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
     __m512i sum[4] = {half, half, half, half};
+#pragma GCC unroll 3
     for (int t = 0; t < taps; t += 2) {
-        __m512i pair = weight_pair(weights + t, taps - t);
+        __m512i pair = pairs ? pairs[t / 2] : weight_pair(weights + t, taps - t);
         __m512i a = load(src + t * stride), b = load(src + (t + 1 < taps ? t + 1 : t) * stride);
         __m512i low = _mm512_unpacklo_epi8(a, b), high = _mm512_unpackhi_epi8(a, b);
         sum[0] = _mm512_add_epi32(sum[0], _mm512_madd_epi16(_mm512_unpacklo_epi8(low, zero), pair));
@@ -48,23 +50,46 @@ INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
     _mm512_storeu_si512(dst + 32, _mm512_permutex2var_epi64(first, back, second));
 }
 
-static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                             int width, int shift, mr_ahead ahead) {
+enum { MOST_FEW = 6 };
+
+/* If `few` is not 0, it is a constant, `taps`, and at most MOST_FEW: the weights stay in registers then. */
+INLINE void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int few,
+                      int width, int shift, mr_ahead ahead) {
+    __m512i pairs[MOST_FEW / 2];
+    const __m512i *given = few ? pairs : NULL;
+    const int count = few ? few : taps;
     int x = 0;
-    if (taps <= 2) { /* The narrower variant blends two rows, which is faster than weighing them. */
-        mr_vertical8_avx2(dst, src, stride, weights, taps, width, shift, ahead);
-        return;
-    }
+#pragma GCC unroll 3
+    for (int t = 0; t < few; t += 2)
+        pairs[t / 2] = weight_pair(weights + t, few - t);
     for (; x + BLOCK <= width; x += BLOCK) {
         mr_fetch(&ahead);
-        vertical8_block(dst + x, src + x, stride, weights, taps, shift);
+        vertical8_block(dst + x, src + x, stride, weights, given, count, shift);
     }
     if (x < width && width >= BLOCK) {
-        vertical8_block(dst + width - BLOCK, src + width - BLOCK, stride, weights, taps, shift);
+        vertical8_block(dst + width - BLOCK, src + width - BLOCK, stride, weights, given, count, shift);
         return;
     }
     for (; x < width; x++)
         dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
+}
+
+/* Two rows by the narrower variant, which blends them: that is faster than weighing. Area filters of usual sizes have
+ * three to six taps. */
+static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+                             int width, int shift, mr_ahead ahead) {
+    if (taps <= 2)
+        mr_vertical8_avx2(dst, src, stride, weights, taps, width, shift, ahead);
+    else if (taps == 3)
+        weigh_row(dst, src, stride, weights, taps, 3, width, shift, ahead);
+    else if (taps == 4)
+        weigh_row(dst, src, stride, weights, taps, 4, width, shift, ahead);
+    else if (taps == 5)
+        weigh_row(dst, src, stride, weights, taps, 5, width, shift, ahead);
+    else if (taps == 6)
+        weigh_row(dst, src, stride, weights, taps, 6, width, shift, ahead);
+    else
+        weigh_row(dst, src, stride, weights, taps, 0, width, shift, ahead);
 }
 
 INLINE __m128i load_eight(const int16_t *src) {
