@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <yajl/yajl_parse.h>
 
 #include "millrace/status.h"
 
@@ -107,4 +108,38 @@ void mr_json_open_map(yajl_gen json, const char *key) {
 void mr_json_open_array(yajl_gen json, const char *key) {
     mr_json_key(json, key);
     yajl_gen_array_open(json);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* Counts levels; 0 ends the parser. */
+static int deeper(void *depth) {
+    return ++*(int *)depth <= MR_JSON_DEPTH;
+}
+
+static int higher(void *depth) {
+    --*(int *)depth;
+    return 1;
+}
+
+/* The parser itself keeps its levels on the heap. Comments are taken, as yajl_tree_parse takes them. */
+static bool is_too_deep(const char *text) {
+    static const yajl_callbacks count = {.yajl_start_map = deeper, .yajl_end_map = higher, .yajl_start_array = deeper,
+                                         .yajl_end_array = higher};
+    int depth = 0;
+    yajl_handle parser = yajl_alloc(&count, NULL, &depth);
+    if (!parser)
+        return true;
+    yajl_config(parser, yajl_allow_comments, 1);
+    bool too_deep = yajl_parse(parser, (const unsigned char *)text, strlen(text)) == yajl_status_client_canceled;
+    yajl_free(parser);
+    return too_deep;
+}
+
+yajl_val mr_json_parse(const char *text, char *wrong, size_t bytes) {
+    if (!is_too_deep(text))
+        return yajl_tree_parse(text, wrong, bytes);
+    if (wrong)
+        snprintf(wrong, bytes, "its values are nested more than %d deep", MR_JSON_DEPTH);
+    return NULL;
 }

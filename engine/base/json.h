@@ -1,4 +1,5 @@
-/* Writing JSON: members of objects on one line each, over yajl's generator.
+/* Writing JSON: members of objects on one line each, over yajl's generator. Reading it: yajl's tree of a text that
+ * others may have written.
  *
  * One thread uses a generator at a time. Errors are reported by mr_json_finish. */
 #ifndef MILLRACE_BASE_JSON_H
@@ -8,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <yajl/yajl_gen.h>
+#include <yajl/yajl_tree.h>
 
 /* NULL if memory is out, with mr_message set. `pretty`: over several lines. */
 yajl_gen mr_json_create(bool pretty);
@@ -29,5 +31,11 @@ void mr_json_exact(yajl_gen json, const char *key, double value);
 void mr_json_bool(yajl_gen json, const char *key, bool value);
 void mr_json_open_map(yajl_gen json, const char *key);
 void mr_json_open_array(yajl_gen json, const char *key);
+
+/* yajl_tree_parse of a text whose objects and arrays lie at most MR_JSON_DEPTH deep in each other: yajl_tree_free calls
+ * itself for each level, and ends the process if the text has a million of them. NULL: it is not JSON, or nested
+ * deeper, with the reason in `wrong`, which may be NULL. */
+enum { MR_JSON_DEPTH = 64 };
+yajl_val mr_json_parse(const char *text, char *wrong, size_t bytes);
 
 #endif

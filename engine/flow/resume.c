@@ -117,7 +117,7 @@ static int read_mark(mr_resume *resume, uint32_t source, yajl_val sources) {
 
 static int take_checkpoint(mr_resume *resume, const char *text) {
     char wrong[128];
-    yajl_val all = yajl_tree_parse(text, wrong, sizeof wrong);
+    yajl_val all = mr_json_parse(text, wrong, sizeof wrong);
     yajl_val version = member(all, "checkpoint", yajl_t_number), sources = member(all, "sources", yajl_t_object);
     int status = MR_OK;
     if (!version || !YAJL_IS_INTEGER(version) || YAJL_GET_INTEGER(version) != VERSION || !sources)

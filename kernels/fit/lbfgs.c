@@ -246,7 +246,7 @@ static bool made(const mr_lbfgs *s, size_t vector) {
 }
 
 void mr_lbfgs_save(const mr_lbfgs *search, void *state) {
-    counters count = {.value = search->value, .end = search->end, .step = search->step, .pairs = search->pairs,
+    counters count = {.value = search->value, .end = (int)search->end, .step = search->step, .pairs = search->pairs,
                       .evaluations = search->evaluations, .slow = search->slow};
     double *list[2 + 2 * MR_LBFGS_PAIRS];
     size_t bytes = search->params.length * sizeof(double);

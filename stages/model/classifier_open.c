@@ -2,10 +2,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <yajl/yajl_gen.h>
-#include <yajl/yajl_tree.h>
 
 #include "engine/base/file.h"
+#include "engine/base/json.h"
 #include "engine/base/memory.h"
 #include "engine/base/sha256.h"
 #include "millrace/status.h"
@@ -41,12 +40,18 @@ static yajl_val member(yajl_val of, const char *name, yajl_type type) {
     return of ? yajl_tree_get(of, path, type) : NULL;
 }
 
-/* A whole number of 0 to `most`; `most` + 1 if there is none. */
+/* A whole number of 0 to `most`; `most` + 1 if there is none, or it is another. */
 static size_t count_of(yajl_val of, const char *name, size_t most) {
     yajl_val value = member(of, name, yajl_t_number);
     bool fits = value && YAJL_IS_INTEGER(value) && YAJL_GET_INTEGER(value) >= 0 &&
                 (uint64_t)YAJL_GET_INTEGER(value) <= most;
     return fits ? (size_t)YAJL_GET_INTEGER(value) : most + 1;
+}
+
+/* A number that is only shown: 0 if there is none. */
+static uint64_t shown_of(yajl_val of, const char *name) {
+    yajl_val value = member(of, name, yajl_t_number);
+    return value && YAJL_IS_INTEGER(value) && YAJL_GET_INTEGER(value) > 0 ? (uint64_t)YAJL_GET_INTEGER(value) : 0;
 }
 
 static double number_of(yajl_val of, const char *name) {
@@ -113,9 +118,10 @@ static int read_tried(opening *o) {
     mr_fit_tried *tried = mr_arena_array(&o->made->arena, count + 1, sizeof *tried);
     for (size_t i = 0; tried && i < count; i++) {
         yajl_val one = all->u.array.values[i];
-        size_t steps = count_of(one, "steps", INT32_MAX - 1);
+        uint64_t steps = shown_of(one, "steps");
         tried[i] = (mr_fit_tried){.c = number_of(one, "c"), .objective = number_of(one, "objective"),
-                                  .validation = number_of(one, "validation"), .steps = (int)steps,
+                                  .validation = number_of(one, "validation"),
+                                  .steps = steps < INT32_MAX ? (int)steps : INT32_MAX,
                                   .end = text_of(o, one, "end")};
         if (!tried[i].end)
             return MR_ERROR_MEMORY;
@@ -151,10 +157,10 @@ static int read_notes(opening *o) {
     unsigned long long number = 0;
     if (seed && sscanf(seed, "%llu", &number) == 1)
         card->seed = number;
-    card->train_rows = count_of(rows, "train", SIZE_MAX - 1);
-    card->validation_rows = count_of(rows, "validation", SIZE_MAX - 1);
-    card->test_rows = count_of(rows, "test", SIZE_MAX - 1);
-    card->constant_features = count_of(o->card, "constant_features", SIZE_MAX - 1);
+    card->train_rows = shown_of(rows, "train");
+    card->validation_rows = shown_of(rows, "validation");
+    card->test_rows = shown_of(rows, "test");
+    card->constant_features = shown_of(o->card, "constant_features");
     const char **const texts[] = {&card->version, &card->pipeline, &card->stages, &card->digest, &card->tensor,
                                   &card->split};
     static const char *const names[] = {"version", "pipeline", "stages", "digest", "tensor", "split"};
@@ -194,7 +200,7 @@ static int read_shape(opening *o) {
 
 static int parse_card(opening *o, const char *text) {
     char wrong[256] = "";
-    o->card = yajl_tree_parse(text, wrong, sizeof wrong);
+    o->card = mr_json_parse(text, wrong, sizeof wrong);
     for (char *at = wrong; *at; at++)
         *at = *at == '\n' ? ' ' : *at;
     if (!o->card)

@@ -235,7 +235,7 @@ static int put(const saving *s, const char *target) {
 
 static int check_figures(const char *figures) {
     char wrong[128] = "";
-    yajl_val value = figures && *figures ? yajl_tree_parse(figures, wrong, sizeof wrong) : NULL;
+    yajl_val value = figures && *figures ? mr_json_parse(figures, wrong, sizeof wrong) : NULL;
     if (!value && figures && *figures)
         return mr_fail(MR_ERROR_USAGE, "the figures of a classifier are not JSON: %s", wrong);
     yajl_tree_free(value);

@@ -6,6 +6,7 @@
 #include <yajl/yajl_tree.h>
 
 #include "engine/base/file.h"
+#include "engine/base/json.h"
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
@@ -125,7 +126,7 @@ int mr_card_read(const char *path, mr_card *card) {
     int status = mr_file_read("the figures of a card", path, MOST_BYTES, 0, &file);
     if (status)
         return status;
-    yajl_val tree = yajl_tree_parse((const char *)file.data, why, sizeof why);
+    yajl_val tree = mr_json_parse((const char *)file.data, why, sizeof why);
     mr_free(file.data);
     if (!tree)
         return mr_fail(MR_ERROR_DATA, "%s is not JSON: %.*s", path, (int)strcspn(why, "\n"), why);

@@ -97,6 +97,24 @@ class Heads(harness.Case):
         self.assertEqual(done.returncode, 65)
         self.assertIn("weights.npy is not the file", done.stderr)
 
+    def test_a_card_of_others_ends_no_process(self):
+        """Nested a million deep; without the counts that a card has; with numbers that do not fit."""
+        self.save(figures=[])
+        card = (self.head / "head.json").read_text()
+        for deep in ("[" * 10 ** 6 + "]" * 10 ** 6, '/* " */' + '{"a":' * 10 ** 5 + "1" + "}" * 10 ** 5, "[" * 10 ** 6):
+            (self.head / "head.json").write_text(card.replace('"figures": []', f'"figures": {deep}'))
+            done = call([MILLRACE, "inspect", self.head])
+            self.assertEqual(done.returncode, 65, done.stderr[-200:])
+            self.assertIn("its values are nested more than 64 deep", done.stderr)
+        (self.head / "head.json").write_text(card)
+        (told,) = json.loads(call([MILLRACE, "inspect", self.head, "--json"]).stdout)
+        self.assertEqual(told["rows"], {"train": 0, "validation": 0, "test": 0})
+        self.assertEqual(told["constant_features"], 0)
+        self.save(rows={"train": -1, "validation": 1e300}, tried=[{"steps": 2 ** 40, "c": "x"}])
+        (told,) = json.loads(call([MILLRACE, "inspect", self.head, "--json"]).stdout)
+        self.assertEqual(told["rows"], {"train": 0, "validation": 0, "test": 0})
+        self.assertEqual(told["penalties"][0]["steps"], 2 ** 31 - 1)
+
     def test_inspect_shows_the_card(self):
         self.save(pipeline="heads", seed="18446744073709551615", figures={"accuracy": 0.875}, split="by hand",
                   rows={"train": 7, "validation": 3, "test": 2}, chosen=1, warnings=["few rows"],

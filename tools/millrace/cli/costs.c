@@ -6,6 +6,8 @@
 #include <string.h>
 #include <yajl/yajl_tree.h>
 
+#include "engine/base/json.h"
+
 enum { MOST_BYTES = 64 << 20, WHY_BYTES = 256 };
 
 /* The whole of a file as a text; NULL with a message. */
@@ -78,7 +80,7 @@ int mr_costs_read(mr_costs *costs, const char *path) {
     char *text = read_text(path, &status);
     if (!text)
         return status;
-    yajl_val tree = yajl_tree_parse(text, why, sizeof why);
+    yajl_val tree = mr_json_parse(text, why, sizeof why);
     free(text);
     if (!tree)
         return mr_fail(MR_ERROR_DATA, "%s is not JSON as `millrace plan --profile --json` prints it: %.*s", path,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <yajl/yajl_tree.h>
 
+#include "engine/base/json.h"
 #include "engine/base/print.h"
 #include "millrace/classifier.h"
 #include "millrace/signature.h"
@@ -151,7 +152,7 @@ static void print_member(yajl_val of, size_t i) {
 
 /* A member a line of an object as `train` writes it; any other text as it is. */
 static void print_members(const char *title, const char *text) {
-    yajl_val value = yajl_tree_parse(text, NULL, 0);
+    yajl_val value = mr_json_parse(text, NULL, 0);
     bool first = true;
     if (!YAJL_IS_OBJECT(value))
         print_lines(title, text);

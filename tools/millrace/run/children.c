@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/json.h"
 #include "tools/millrace/run/children.h"
 
 enum { CHUNK = 65536, MOST_LINE = 64 << 20 };
@@ -47,7 +48,7 @@ mr_identity mr_report_frame(yajl_val report) {
 /* Keeps a whole line; a line that is not a report is left out. */
 static void take_line(mr_child *child, const char *line) {
     char wrong[256];
-    yajl_val report = yajl_tree_parse(line, wrong, sizeof wrong);
+    yajl_val report = mr_json_parse(line, wrong, sizeof wrong);
     char *copy = report ? strdup(line) : NULL;
     if (!copy) {
         yajl_tree_free(report);

@@ -192,7 +192,7 @@ static int read_options(request *asked, const struct deed *deed) {
 
 char *mr_control_request_name(const char *line) {
     char why[64] = "";
-    yajl_val tree = yajl_tree_parse(line, why, sizeof why);
+    yajl_val tree = mr_json_parse(line, why, sizeof why);
     const char *name = YAJL_IS_OBJECT(tree) ? text_of(tree, "do") : NULL;
     char *copy = name ? strdup(name) : NULL;
     if (tree)
@@ -203,7 +203,7 @@ char *mr_control_request_name(const char *line) {
 static int parse(request *asked, const char *line, const struct deed **deed) {
     static const char *const version_way[] = {"millrace", NULL};
     char why[256] = "";
-    asked->tree = yajl_tree_parse(line, why, sizeof why);
+    asked->tree = mr_json_parse(line, why, sizeof why);
     if (!YAJL_IS_OBJECT(asked->tree))
         return mr_fail(MR_ERROR_PROTOCOL, "a request is one JSON object on a line");
     yajl_val version = yajl_tree_get(asked->tree, (const char **)version_way, yajl_t_number);

@@ -290,7 +290,7 @@ static void print_lines(const char *text) {
 /* Prints the answer for people; returns an exit code. */
 static int tell(const arguments *from, const char *answer) {
     char why[256] = "";
-    yajl_val tree = yajl_tree_parse(answer, why, sizeof why);
+    yajl_val tree = mr_json_parse(answer, why, sizeof why);
     yajl_val ok = member(tree, "ok", yajl_t_any), error = member(tree, "error", yajl_t_string),
              text = member(tree, "text", yajl_t_string), number = member(tree, "exit_code", yajl_t_number);
     int code = 0;

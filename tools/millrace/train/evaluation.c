@@ -6,6 +6,7 @@
 #include <yajl/yajl_tree.h>
 
 #include "engine/base/file.h"
+#include "engine/base/json.h"
 #include "engine/base/print.h"
 #include "millrace/describe.h"
 #include "tools/millrace/run/progress.h"
@@ -23,7 +24,7 @@ static double number_in(yajl_val object, const char *key) {
 
 /* How the rows were split that the head was trained with. */
 static int read_split(const char *text, mr_set_params *to) {
-    yajl_val object = yajl_tree_parse(text, NULL, 0);
+    yajl_val object = mr_json_parse(text, NULL, 0);
     double seed = object ? number_in(object, "seed") : NAN;
     to->shares = (mr_split_shares){.validation = object ? number_in(object, "validation") : NAN,
                                    .test = object ? number_in(object, "test") : NAN};

@@ -1,0 +1,67 @@
+/* Texts of JSON that others wrote. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+
+/* `levels` arrays or objects in each other. */
+static char *nest(int levels, const char *open, const char *close) {
+    char *text = calloc((size_t)levels, strlen(open) + strlen(close) + 1);
+    assert_non_null(text);
+    char *at = text;
+    for (int i = 0; i < levels; i++)
+        at = stpcpy(at, open);
+    for (int i = 0; i < levels; i++)
+        at = stpcpy(at, close);
+    return text;
+}
+
+static void check(int levels, const char *open, const char *close, bool taken) {
+    char wrong[256] = "", *text = nest(levels, open, close);
+    yajl_val tree = mr_json_parse(text, wrong, sizeof wrong);
+    assert_true(taken == (tree != NULL));
+    if (!taken)
+        assert_string_equal(wrong, "its values are nested more than 64 deep");
+    yajl_tree_free(tree);
+    assert_true(taken == ((tree = mr_json_parse(text, NULL, 0)) != NULL));
+    yajl_tree_free(tree);
+    free(text);
+}
+
+static void texts_are_nested_to_a_limit(void **state) {
+    (void)state;
+    static const struct {
+        const char *open, *close;
+    } forms[] = {{"[", "]"}, {"{\"a\":", "}"}, {"/* \" */[", "]"}, {"[\"]\",", "]"}, {"[{\"]\":[],\"b\":", "}]"}};
+    check(MR_JSON_DEPTH, "[", "]", true);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        check(2 * MR_JSON_DEPTH, forms[i].open, forms[i].close, false);
+        check(1000000, forms[i].open, forms[i].close, false);
+    }
+    check(1, "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"", "", true);
+}
+
+static void other_errors_are_yajls(void **state) {
+    (void)state;
+    char wrong[256] = "";
+    assert_null(mr_json_parse("{\"a\": [1, 2", wrong, sizeof wrong));
+    assert_non_null(strstr(wrong, "premature EOF"));
+    yajl_val tree = mr_json_parse("{\"a\": [1, 2]} ", wrong, sizeof wrong);
+    assert_true(YAJL_IS_OBJECT(tree));
+    assert_int_equal(tree->u.object.values[0]->u.array.len, 2);
+    yajl_tree_free(tree);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_are_nested_to_a_limit),
+        cmocka_unit_test(other_errors_are_yajls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
