@@ -121,6 +121,45 @@ class Deploy(Case):
         words = call(["bash", "-c", line]).stdout.splitlines()
         self.assertEqual(words[-2:], ["--set", "pipeline=it's $HOME"])
 
+    TRAINING = ("--train", "--", "--data", "photo's", "--output", "/data/head", "--cache", "/data/cache", "--penalty=1")
+
+    def test_a_batch_script_that_trains(self):
+        written = self.deploy(self.pipeline(replicas=2), "slurm", "--set", "workers=1", *self.TRAINING)
+        line = written["three-nodes.sbatch"].read_text().splitlines()[-1].replace("exec srun", "printf '%s\\n'", 1)
+        words = call(["bash", "-c", line]).stdout.splitlines()
+        self.assertEqual(words[words.index("train"):],
+                         ["train", str(self.folder / "pipeline.yaml"), "--set", "workers=1", *self.TRAINING[2:]])
+
+    @unittest.skipUnless(kubernetes_validate, "no kubernetes-validate")
+    def test_manifests_that_train(self):
+        keys = ', listen: "tcp://*:700{}", key: keys/{}.key'
+        path = self.pipeline(replicas=2, camera=keys.format(1, "camera"), worker=keys.format(5, "worker"),
+                             center=", key: keys/center.key")
+        written = self.deploy(path, "kubernetes", "--volume", "photos=/data", *self.TRAINING)
+        items = json.loads(written["three-nodes.json"].read_text())["items"]
+        for item in items:
+            kubernetes_validate.validate(item, "1.30", strict=True)
+        for item in items[2::2]:
+            pod = item["spec"]["template"]["spec"]
+            self.assertIn({"name": "shared", "persistentVolumeClaim": {"claimName": "photos"}}, pod["volumes"])
+            container = pod["containers"][0]
+            self.assertIn({"name": "shared", "mountPath": "/data", "readOnly": False}, container["volumeMounts"])
+            words = container["args"]
+            self.assertEqual(words[:-1], ["train", "/etc/millrace/pipeline.yaml", *self.TRAINING[2:]])
+            # What is started again goes on, with the work of its node or with the fit.
+            self.assertRegex(words[-1], "^--resume(=/var/lib/millrace/checkpoint)?$")
+
+    def test_trainings_that_cannot_be(self):
+        for target, words, why in (("systemd", self.TRAINING, "a training is no service"),
+                                   ("slurm", ("--train",), "--train takes options of train"),
+                                   ("slurm", ("--volume", "photos=/data"), "--volume is for --target kubernetes"),
+                                   ("slurm", ("--input", "a.png", *self.TRAINING), "a training reads --data"),
+                                   ("kubernetes", self.TRAINING, "pods share no folder but a volume"),
+                                   ("kubernetes", ("--volume", "data", *self.TRAINING), "a claim and an absolute path"),
+                                   ("slurm", ("--train", "--", "--data", "a\nb", "--output", "h"),
+                                    "holds a control character")):
+            self.assertIn(why, self.deploy(self.pipeline(), target, *words, code=64))
+
 
 # A source of files, so that --input takes any text; keys where Kubernetes wants them.
 WORDS = """\

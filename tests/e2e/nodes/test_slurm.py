@@ -28,6 +28,22 @@ nodes:
   worker: {{stages: second, listen: "tcp://127.0.0.1:{worker}"}}
   center: {{stages: out}}
 """
+TRAINS = """\
+version: 1
+pipeline: trains
+workers: 1
+sources:
+  pictures: {{uri: none.png}}
+stages:
+  decode: {{input: pictures}}
+  hog: {{input: decode, size: 24x24, block: 8x8, stride: 4x4, cell: 4x4}}
+  classify: {{input: hog, head: head}}
+  out: {{type: "null", input: classify}}
+nodes:
+  reader: {{stages: decode, listen: "tcp://127.0.0.1:{reader}"}}
+  worker: {{stages: hog, listen: "tcp://127.0.0.1:{worker}"}}
+  center: {{stages: [classify, out]}}
+"""
 FRAMES = 500
 
 
@@ -83,6 +99,25 @@ class UnderSlurm(Case):
         self.assertNotIn("error", (self.folder / "log").read_text())
         rows = [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
         self.assertEqual(rows, list(range(FRAMES)))
+
+    def test_the_script_that_trains(self):
+        """On three of Slurm's nodes; the same weights as one process makes, to the last bit."""
+        data, (reader, worker) = self.folder / "data", slurm.free_ports(2)
+        for label, picture in (("noise", "nullsrc=s=48x48,geq=random(1)*255:128:128"), ("test", "testsrc=s=48x48")):
+            (data / label).mkdir(parents=True)
+            subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", picture, "-frames:v", "30",
+                            data / label / "%02d.png"], check=True)
+        path = self.write(TRAINS.format(reader=reader, worker=worker))
+        options = ["--data", data, "--cache", self.folder / "cache", "--penalty", "1", "--validation", "0"]
+        alone = call([MILLRACE, "train", path, "--one-process", "--output", self.folder / "alone", *options[:2],
+                      "--cache", self.folder / "other", *options[4:]])
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+        done = call([MILLRACE, "deploy", path, "--target", "slurm", "--output", self.folder / "jobs", "--train", "--",
+                     "--output", self.folder / "head", *options])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.call("sbatch", "--wait", f"--output={self.folder}/log", done.stdout.strip())
+        self.assertIn("made in", (self.folder / "log").read_text())
+        self.assertEqual(*((self.folder / head / "weights.npy").read_bytes() for head in ("alone", "head")))
 
     def step(self, pipeline, node):
         """A step of its own for one node."""

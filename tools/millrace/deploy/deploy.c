@@ -15,7 +15,7 @@
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/types.h"
 
-enum { TARGET = 256, FOLDER, IMAGE, COMMAND };
+enum { TARGET = 256, FOLDER, IMAGE, COMMAND, TRAIN, VOLUME };
 
 static const struct option options[] = {
     MR_OVERRIDE_INPUTS,
@@ -23,24 +23,32 @@ static const struct option options[] = {
     {"output", required_argument, NULL, FOLDER},
     {"image", required_argument, NULL, IMAGE},
     {"command", required_argument, NULL, COMMAND},
+    {"train", no_argument, NULL, TRAIN},
+    {"volume", required_argument, NULL, VOLUME},
     MR_USAGE_COMMON,
 };
 
 static const char *const examples[] = {
     "pipeline.yaml --target systemd --output units",
-    "pipeline.yaml --target kubernetes --image example/millrace:1 --output manifests", NULL};
+    "pipeline.yaml --target kubernetes --image example/millrace:1 --output manifests",
+    "pipeline.yaml --target slurm --train -- --data photos --output head --model perceptron", NULL};
 
 static const mr_usage usage = {
     .verb = "deploy",
     .synopsis = "PIPELINE.yaml --target slurm|kubernetes|systemd [--output FOLDER] [--image IMAGE]\n"
-                "                       [--command PATH] [--set KEY=VALUE]... [--input URI]... [--plugin FILE]...\n"
-                "                       [--no-plugins]",
+                "                       [--command PATH] [--volume CLAIM=PATH] [--set KEY=VALUE]... [--input URI]...\n"
+                "                       [--plugin FILE]... [--no-plugins] [--train -- --data PATH --output HEAD ...]",
     .help = "Writes what runs the nodes of a pipeline where others start processes: a batch script for sbatch,\n"
             "manifests for kubectl, or units for systemctl. Nothing is started.\n\n"
             "  --target NAME      slurm, kubernetes or systemd\n"
             "  --output FOLDER    where files go; without it the working directory\n"
             "  --image IMAGE      kubernetes: the container image that holds millrace; millrace:VERSION unless said\n"
             "  --command PATH     slurm, systemd: millrace on the machines where it will run; this one unless said\n"
+            "  --train            slurm, kubernetes: the nodes train a classifier (millrace train) in place of running\n"
+            "                     the pipeline; what stands behind \"--\" are options of train. All nodes find --data\n"
+            "                     and --cache under the same path\n"
+            "  --volume CLAIM=PATH  kubernetes: a PersistentVolumeClaim that all nodes share, and where they find it;\n"
+            "                     for --train, which keeps data, vectors and the head there\n"
             MR_OVERRIDE_INPUTS_HELP,
     .options = options,
     .examples = examples,
@@ -92,7 +100,7 @@ int mr_deploy_close(mr_deploy_file *file) {
 
 int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context) {
     const mr_overrides *overrides = of->overrides;
-    bool failed = function(context, "run") || function(context, path);
+    bool failed = function(context, of->trains ? "train" : "run") || function(context, path);
     for (size_t i = 0; i < overrides->override_count && !failed; i++) {
         char *text = NULL;
         failed = asprintf(&text, "%s=%s", overrides->override[i].key, overrides->override[i].value) < 0 ||
@@ -105,6 +113,8 @@ int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *f
         failed = function(context, "--plugin") || function(context, path == of->path ? plugin->path : plugin->given);
     for (size_t i = 0; i < overrides->input_count && !failed; i++)
         failed = function(context, "--input") || function(context, overrides->input[i]);
+    for (char *const *word = of->words; word && *word && !failed; word++)
+        failed = function(context, *word);
     return failed ? mr_fail(MR_ERROR_MEMORY, "no memory for a deployment") : MR_OK;
 }
 
@@ -116,6 +126,18 @@ int mr_deploy_gpus(const mr_plan_view *plan, int node) {
 }
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
+
+/* CLAIM=PATH. Returns an exit code. */
+static int take_volume(mr_deployment *of) {
+    char *equals = strchr(optarg, '=');
+    if (!equals || equals == optarg || equals[1] != '/')
+        return mr_usage_error(&usage, "--volume takes a claim and an absolute path, such as photos=/data, not \"%s\"",
+                              optarg);
+    *equals = 0;
+    of->claim = optarg;
+    of->mount = equals + 1;
+    return 0;
+}
 
 /* Returns an exit code. */
 static int take_option(arguments *to, int option) {
@@ -135,10 +157,44 @@ static int take_option(arguments *to, int option) {
     case IMAGE:
         to->of.image = optarg;
         return 0;
+    case TRAIN:
+        to->of.trains = true;
+        return 0;
+    case VOLUME:
+        return take_volume(&to->of);
     default:
         to->of.command = optarg;
         return 0;
     }
+}
+
+static bool has_word(const mr_deployment *of, const char *option) {
+    const size_t length = strlen(option);
+    for (char *const *word = of->words; *word; word++)
+        if (strncmp(*word, option, length) == 0 && (!(*word)[length] || (*word)[length] == '='))
+            return true;
+    return false;
+}
+
+/* Returns an exit code. */
+static int check_training(const arguments *from) {
+    const mr_deployment *of = &from->of;
+    const bool pods = from->target->write == mr_deploy_kubernetes;
+    if (of->claim && !pods)
+        return mr_usage_error(&usage, "--volume is for --target kubernetes");
+    if (!of->trains)
+        return 0;
+    if (from->target->write == mr_deploy_systemd)
+        return mr_usage_error(&usage, "--train is for --target slurm and kubernetes: a training is no service");
+    if (from->overrides.input_count)
+        return mr_usage_error(&usage, "--input is what a run reads; a training reads --data, behind \"--\"");
+    if (!has_word(of, "--data") || !has_word(of, "--output"))
+        return mr_usage_error(&usage, "--train takes options of train behind \"--\", such as -- --data photos "
+                                      "--output head");
+    if (pods && (!of->claim || !has_word(of, "--cache")))
+        return mr_usage_error(&usage, "pods share no folder but a volume: name it (--volume CLAIM=/data), and a "
+                                      "--cache in it behind \"--\"");
+    return 0;
 }
 
 /* Returns an exit code; *done if the command is over. */
@@ -151,13 +207,17 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
         if (got == MR_USAGE_EXIT || code)
             return code;
     }
-    if (optind + 1 != argc)
-        return mr_usage_error(&usage, optind == argc ? "name a pipeline" : "one pipeline at a time");
+    if (optind == argc)
+        return mr_usage_error(&usage, "name a pipeline");
+    if (optind + 1 != argc && !to->of.trains)
+        return mr_usage_error(&usage, "one pipeline at a time");
     if (!to->target)
         return mr_usage_error(&usage, "name the target: --target slurm, kubernetes or systemd");
     to->path = argv[optind];
-    *done = false;
-    return 0;
+    to->of.words = argv + optind + 1;
+    code = check_training(to);
+    *done = code != 0;
+    return code;
 }
 
 /* ---- together -------------------------------------------------------------------------------------------------- */

@@ -20,6 +20,9 @@ typedef struct mr_deployment {
     const char *image;    /* of containers */
     const char *folder;   /* for the output files */
     char run[17];         /* the number of the run, for MILLRACE_RUN */
+    bool trains;          /* `millrace train` in place of `millrace run` */
+    char *const *words;   /* further arguments of that, ended by NULL */
+    const char *claim, *mount; /* kubernetes: a volume claim that all nodes share, and where it is; NULL: none */
 } mr_deployment;
 
 typedef struct mr_deploy_file {
@@ -33,8 +36,8 @@ int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *fo
     __attribute__((format(printf, 3, 4)));
 /* Closes it; MR_ERROR_IO if not all of it was written. */
 int mr_deploy_close(mr_deploy_file *file);
-/* Calls `function` for each argument of `millrace`, from "run" to the last override, until one returns other than 0
- * because it is out of memory. MR_OK or MR_ERROR_MEMORY. */
+/* Calls `function` for each argument of `millrace`, from "run" or "train" to the last override, until one returns other
+ * than 0 because it is out of memory. MR_OK or MR_ERROR_MEMORY. */
 typedef int mr_deploy_word(void *context, const char *word);
 int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context);
 /* The number of different GPUs that stages of a node name. */

@@ -187,7 +187,7 @@ static void put_resources(yajl_gen json, const mr_deployment *of, int n) {
 static int put_container(yajl_gen json, const manifests *m, int n) {
     const mr_deployment *of = m->of;
     const mr_view_node *node = &of->plan->nodes[n];
-    bool resumes = mr_plan_resumes(of->plan, n);
+    const bool resumes = mr_plan_resumes(of->plan, n);
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", "millrace");
     mr_json_text(json, "image", of->image);
@@ -196,9 +196,13 @@ static int put_container(yajl_gen json, const manifests *m, int n) {
     yajl_gen_array_close(json);
     mr_json_open_array(json, "args");
     int status = mr_deploy_words(of, HOME "/pipeline.yaml", put_word, json);
-    if (resumes) {
+    if (resumes && of->trains) {
+        mr_json_text(json, NULL, "--resume=" STATE "/checkpoint");
+    } else if (resumes) {
         mr_json_text(json, NULL, "--resume");
         mr_json_text(json, NULL, STATE "/checkpoint");
+    } else if (of->trains) { /* the fit */
+        mr_json_text(json, NULL, "--resume");
     }
     yajl_gen_array_close(json);
     mr_json_open_array(json, "env");
@@ -213,6 +217,8 @@ static int put_container(yajl_gen json, const manifests *m, int n) {
         put_mount(json, "keys", HOME "/keys", false);
     if (resumes)
         put_mount(json, "state", STATE, true);
+    if (of->claim)
+        put_mount(json, "shared", of->mount, true);
     yajl_gen_array_close(json);
     yajl_gen_map_close(json);
     return status;
@@ -241,6 +247,14 @@ static void put_volumes(yajl_gen json, const mr_deployment *of, int n, const cha
         mr_json_open_map(json, NULL);
         mr_json_text(json, "name", "state");
         mr_json_open_map(json, "emptyDir");
+        yajl_gen_map_close(json);
+        yajl_gen_map_close(json);
+    }
+    if (of->claim) {
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "name", "shared");
+        mr_json_open_map(json, "persistentVolumeClaim");
+        mr_json_text(json, "claimName", of->claim);
         yajl_gen_map_close(json);
         yajl_gen_map_close(json);
     }

@@ -68,6 +68,12 @@ int mr_deploy_check(const mr_deployment *of) {
         status = check_text("--output", of->folder);
     if (!status)
         status = check_overrides(of->overrides);
+    for (char *const *word = of->words; *word && !status; word++)
+        status = check_text("the word", *word);
+    if (!status && of->claim)
+        status = check_text("--volume", of->claim);
+    if (!status && of->claim)
+        status = check_text("--volume", of->mount);
     if (!status)
         status = check_nodes(of->plan);
     if (!status && *of->name == '-')

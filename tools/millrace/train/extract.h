@@ -131,9 +131,9 @@ const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const
 int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
 /* Of a node: runs it, for the process that trains, until its frames end. Returns an exit code; errors are printed. */
 int mr_extraction_serve(mr_extraction *extraction);
-/* Of home: lets nodes that others start go, since there is nothing more to make. Does nothing in other roles, and when
- * called again. */
-void mr_extraction_release(mr_extraction *extraction);
+/* Of home, when it has its vectors, or failed: lets nodes that others start go, unless another try may need them. Does
+ * nothing in other roles. */
+void mr_extraction_release(mr_extraction *extraction, int status);
 void mr_extraction_fini(mr_extraction *extraction);
 
 #endif

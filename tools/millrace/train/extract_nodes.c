@@ -230,17 +230,29 @@ static int await_list(const mr_extraction *extraction, bool *empty) {
     return MR_OK;
 }
 
-void mr_extraction_release(mr_extraction *extraction) {
-    char list[MR_ASIDE + 32], vectors[MR_ASIDE + 32];
-    if (extraction->role != MR_EXTRACTION_HOME || name_folder(extraction) ||
-        mr_file_make_folder(extraction->folder))
+/* Of other failures, such as a full disk, another start may be none. */
+static bool is_final(int status) {
+    return status == MR_OK || status == MR_ERROR_USAGE || status == MR_ERROR_DATA || status == MR_ERROR_CONFIG ||
+           status == MR_ERROR_PERMISSION || status == MR_ERROR_NO_INPUT;
+}
+
+void mr_extraction_release(mr_extraction *extraction, int status) {
+    char list[MR_ASIDE + 32], vectors[MR_ASIDE + 32], message[512];
+    if (extraction->role != MR_EXTRACTION_HOME || !is_final(status))
         return;
-    mr_extraction_list(extraction, list, sizeof list);
-    snprintf(vectors, sizeof vectors, "%s/vectors", extraction->folder);
-    if (mr_file_replace(list, "", 0))
-        mr_log(MR_LOG_WARNING, "%s cannot be written (%s): nodes that wait for it must be ended", list,
-               strerror(errno));
-    unlink(vectors);
+    snprintf(message, sizeof message, "%s", mr_message());
+    if (name_folder(extraction) || mr_file_make_folder(extraction->folder)) {
+        mr_log(MR_LOG_WARNING, "%s: other nodes may wait for it", mr_message());
+    } else {
+        mr_extraction_list(extraction, list, sizeof list);
+        snprintf(vectors, sizeof vectors, "%s/vectors", extraction->folder);
+        if (mr_file_replace(list, "", 0))
+            mr_log(MR_LOG_WARNING, "%s cannot be written (%s): nodes that wait for it must be ended", list,
+                   strerror(errno));
+        unlink(vectors);
+    }
+    if (status)
+        mr_fail(status, "%s", message); /* the one of before counts */
 }
 
 /* ---- a node ------------------------------------------------------------------------------------------------------ */

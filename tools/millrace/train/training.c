@@ -276,7 +276,7 @@ static int work(mr_training *t) {
         status = open_set(t);
     if (!status)
         status = mr_features_make(&t->features, &t->set, &t->extraction, t->folder, &t->told);
-    mr_extraction_release(&t->extraction);
+    mr_extraction_release(&t->extraction, status);
     if (!status && !params->skip_near)
         status = mr_near_find(&t->near, &t->set, &t->extraction, t->folder, params->fit.threads, &t->told);
     if (!status)
