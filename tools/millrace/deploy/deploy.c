@@ -44,9 +44,9 @@ static const mr_usage usage = {
             "  --output FOLDER    where files go; without it the working directory\n"
             "  --image IMAGE      kubernetes: the container image that holds millrace; millrace:VERSION unless said\n"
             "  --command PATH     slurm, systemd: millrace on the machines where it will run; this one unless said\n"
-            "  --train            slurm, kubernetes: the nodes train a classifier (millrace train) in place of running\n"
-            "                     the pipeline; what stands behind \"--\" are options of train. All nodes find --data\n"
-            "                     and --cache under the same path\n"
+            "  --train            slurm, kubernetes: the nodes train a classifier (millrace train) instead of a run;\n"
+            "                     what stands behind \"--\" are options of train. All nodes find --data and --cache\n"
+            "                     under the same path\n"
             "  --volume CLAIM=PATH  kubernetes: a PersistentVolumeClaim that all nodes share, and where they find it;\n"
             "                     for --train, which keeps data, vectors and the head there\n"
             MR_OVERRIDE_INPUTS_HELP,
