@@ -100,7 +100,7 @@ static int show(shown_list *to) {
     return MR_OK;
 }
 
-static int read_list(shown_list *to, const char *path) {
+static int read_list(shown_list *to, const char *path, bool vectors) {
     mr_input_kind kind;
     int status = mr_input_look(path, &kind);
     if (status)
@@ -108,17 +108,28 @@ static int read_list(shown_list *to, const char *path) {
     if (kind != MR_INPUT_FOLDER && kind != MR_INPUT_LIST)
         return mr_fail(MR_ERROR_DATA,
                        "%s: is neither a folder that holds a folder for each class, nor a list (*.csv, *.jsonl)", path);
-    status = mr_image_list_make(&to->list, path, kind, kind == MR_INPUT_FOLDER, 0);
+    if (vectors && kind != MR_INPUT_LIST)
+        return mr_fail(MR_ERROR_DATA, "%s: is not a list (*.csv, *.jsonl) with a row for each vector", path);
+    status = vectors ? mr_image_list_make_rows(&to->list, path)
+                     : mr_image_list_make(&to->list, path, kind, kind == MR_INPUT_FOLDER, 0);
     return status ? status : show(to);
 }
 
-int mr_file_list_open(mr_file_list **list, const char *path) {
+static int open_list(mr_file_list **list, const char *path, bool vectors) {
     shown_list *made = mr_calloc(1, sizeof *made);
-    int status = made ? read_list(made, path) : mr_fail(MR_ERROR_MEMORY, "out of memory");
+    int status = made ? read_list(made, path, vectors) : mr_fail(MR_ERROR_MEMORY, "out of memory");
     *list = made ? &made->shown : NULL;
     if (status)
         mr_file_list_close(list);
     return status;
+}
+
+int mr_file_list_open(mr_file_list **list, const char *path) {
+    return open_list(list, path, false);
+}
+
+int mr_file_list_open_rows(mr_file_list **list, const char *path) {
+    return open_list(list, path, true);
 }
 
 void mr_file_list_close(mr_file_list **list) {

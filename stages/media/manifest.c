@@ -19,6 +19,7 @@ static const char *const names[FIELDS] = {"path", "label", "group", "split", "st
 /* A list while it is read. */
 typedef struct manifest {
     const char *path;
+    bool vectors;  /* rows need no path */
     size_t folder; /* bytes of the path up to its last slash */
     size_t line;
     int (*take)(void *context, const mr_manifest_row *row);
@@ -92,7 +93,7 @@ static int read_range(const manifest *list, const char *const field[FIELDS], mr_
         return status;
     if (ends && row->end_ns <= row->start_ns)
         return REFUSE(list, "the range ends at %s s, not after its start", end);
-    if (mr_image_codec_by_name(field[PATH]))
+    if (field[PATH] && mr_image_codec_by_name(field[PATH]))
         return REFUSE(list, "start and end are a range of a video, and %s is a picture", field[PATH]);
     return MR_OK;
 }
@@ -102,8 +103,8 @@ static const char *unless_empty(const char *text) {
 }
 
 static int give(const manifest *list, const char *const field[FIELDS]) {
-    const bool absolute = field[PATH][0] == '/';
-    const size_t folder = absolute ? 0 : list->folder, bytes = strlen(field[PATH]) + 1;
+    const char *file = field[PATH] ? field[PATH] : "";
+    const size_t folder = !*file || *file == '/' ? 0 : list->folder, bytes = strlen(file) + 1;
     mr_manifest_row row = {
         .label = unless_empty(field[LABEL]), .group = unless_empty(field[GROUP]), .line = list->line};
     int status = read_split(list, field[SPLIT], &row.split);
@@ -113,7 +114,7 @@ static int give(const manifest *list, const char *const field[FIELDS]) {
     if (!path)
         return status ? status : mr_fail(MR_ERROR_MEMORY, "out of memory");
     memcpy(path, list->path, folder);
-    memcpy(path + folder, field[PATH], bytes);
+    memcpy(path + folder, file, bytes);
     row.path = path;
     status = list->take(list->context, &row);
     mr_free(path);
@@ -121,7 +122,7 @@ static int give(const manifest *list, const char *const field[FIELDS]) {
 }
 
 static int take_row(const manifest *list, const char *const field[FIELDS]) {
-    if (!field[PATH] || !*field[PATH])
+    if (!list->vectors && (!field[PATH] || !*field[PATH]))
         return REFUSE(list, "the row has no path");
     for (int i = 0; i < FIELDS; i++) {
         int status = field[i] ? check_text(list, names[i], field[i]) : MR_OK;
@@ -186,8 +187,9 @@ static int take_header(manifest *list, char *const field[MOST_COLUMNS], size_t c
             return REFUSE(list, "two columns are called %s", names[column[i]]);
         seen[column[i]] = true;
     }
-    return seen[PATH] ? MR_OK
-                      : REFUSE(list, "no column is called path: the first row names the columns, such as path,label");
+    return seen[PATH] || list->vectors
+               ? MR_OK
+               : REFUSE(list, "no column is called path: the first row names the columns, such as path,label");
 }
 
 static int read_csv(manifest *list, char *text) {
@@ -333,10 +335,12 @@ static int read_lines(manifest *list, const char *text) {
     return status;
 }
 
-int mr_manifest_read(const char *path, int (*take)(void *context, const mr_manifest_row *row), void *context) {
+int mr_manifest_read(const char *path, bool vectors, int (*take)(void *context, const mr_manifest_row *row),
+                     void *context) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     manifest list = {
-        .path = path, .folder = slash ? (size_t)(slash - path) + 1 : 0, .line = 1, .take = take, .context = context};
+        .path = path, .vectors = vectors, .folder = slash ? (size_t)(slash - path) + 1 : 0, .line = 1, .take = take,
+        .context = context};
     mr_file_bytes file;
     int status = mr_file_read("the list", path, MR_MANIFEST_MAX_BYTES, 0, &file);
     if (status)

@@ -32,6 +32,8 @@ typedef struct mr_manifest_row {
 /* Whether a file of that name is taken for a list. */
 bool mr_is_manifest_by_name(const char *path);
 /* Calls `take` for each row; its status other than 0 ends the reading. */
-int mr_manifest_read(const char *path, int (*take)(void *context, const mr_manifest_row *row), void *context);
+/* `vectors`: rows are for vectors that are kept elsewhere, and need no path; without one it is "". */
+int mr_manifest_read(const char *path, bool vectors, int (*take)(void *context, const mr_manifest_row *row),
+                     void *context);
 
 #endif

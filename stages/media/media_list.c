@@ -325,9 +325,9 @@ static int order_labels(classes *known) {
     return MR_OK;
 }
 
-static int add_manifest(mr_image_list *list, const char *path) {
+static int add_manifest(mr_image_list *list, const char *path, bool vectors) {
     classes known = {.list = list};
-    int status = mr_manifest_read(path, add_row, &known);
+    int status = mr_manifest_read(path, vectors, add_row, &known);
     if (!status && list->label_count)
         status = order_labels(&known);
     mr_arena_fini(&known.arena);
@@ -357,7 +357,7 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
     } else if (kind == MR_INPUT_NUMBERED) {
         status = add_numbered(list, path, start_number);
     } else if (kind == MR_INPUT_LIST) {
-        status = add_manifest(list, path);
+        status = add_manifest(list, path, false);
     } else {
         status = labels ? add_labelled(list, path) : add_folder(list, path, -1, is_image_by_name);
     }
@@ -370,6 +370,16 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
     if (kind != MR_INPUT_NUMBERED && kind != MR_INPUT_LIST)
         qsort(list->file, list->count, sizeof *list->file, compare_files);
     return MR_OK;
+}
+
+int mr_image_list_make_rows(mr_image_list *list, const char *path) {
+    *list = (mr_image_list){0};
+    int status = add_manifest(list, path, true);
+    if (!status && list->count == 0)
+        status = say_empty(path, MR_INPUT_LIST, false);
+    if (status)
+        mr_image_list_fini(list);
+    return status;
 }
 
 bool mr_image_list_names_images(const mr_image_list *list) {

@@ -39,6 +39,8 @@ typedef struct mr_image_list {
 /* `start_number` is for numbered patterns. MR_ERROR_NO_INPUT (nothing matches), MR_ERROR_DATA (no images),
  * MR_ERROR_PERMISSION, MR_ERROR_MEMORY. */
 int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind, bool labels, int start_number);
+/* Of a manifest whose rows are for vectors (manifest.h). */
+int mr_image_list_make_rows(mr_image_list *list, const char *path);
 void mr_image_list_fini(mr_image_list *list);
 /* Whether one of the first files has an image's extension. */
 bool mr_image_list_names_images(const mr_image_list *list);

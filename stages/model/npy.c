@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "millrace/dataset.h"
 #include "millrace/status.h"
 
 enum { PREFIX = 8, MAX_HEADER = 65535, PIECE = 4096 };
@@ -25,6 +27,7 @@ typedef struct header {
     bool fortran;
     int rank;
     size_t dims[2];
+    size_t most; /* bytes as f8 that are allowed */
 } header;
 
 static int refuse(const char *path, const char *why) {
@@ -88,7 +91,7 @@ static bool parse_shape(const char *at, header *h) {
         char *end;
         errno = 0;
         unsigned long long size = strtoull(at, &end, 10);
-        if (errno || size > MR_NPY_MAX_BYTES)
+        if (errno || size > h->most)
             return false;
         if (h->rank < 2)
             h->dims[h->rank] = (size_t)size;
@@ -110,8 +113,8 @@ static int parse_header(const char *path, const char *text, header *h) {
         return refuse(path, "it is in Fortran order; save numpy.ascontiguousarray(array)");
     if (h->rank != 2 || h->dims[0] == 0 || h->dims[1] == 0)
         return mr_fail(MR_ERROR_DATA, "%s has %d dimensions or is empty; a matrix is needed", path, h->rank);
-    if (h->dims[1] > MR_NPY_MAX_BYTES / 8 / h->dims[0])
-        return mr_fail(MR_ERROR_DATA, "%s is larger than %d MiB", path, MR_NPY_MAX_BYTES >> 20);
+    if (h->dims[1] > h->most / 8 / h->dims[0])
+        return mr_fail(MR_ERROR_DATA, "%s is larger than %zu MiB", path, h->most >> 20);
     return MR_OK;
 }
 
@@ -194,26 +197,85 @@ static int check_size(int file, const char *path, const struct stat *facts, cons
     return there > wanted ? refuse(path, "the file is longer than its header declares") : MR_OK;
 }
 
-static int read_file(const char *path, mr_matrix_f32 *matrix, bool with_data) {
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+/* Opens the file, behind its header if that is as it should be; it is closed by the caller, also on failure: -1, it is
+ * not open. */
+static int open_file(const char *path, header *h, int *to) {
+    int file = *to = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read %s: %s", path,
                        strerror(errno));
     struct stat facts;
-    header h = {0};
     int status = fstat(file, &facts) || !S_ISREG(facts.st_mode) ? refuse(path, "it is not a file") : MR_OK;
     if (!status)
-        status = read_header(file, path, &h);
-    if (!status)
-        status = check_size(file, path, &facts, &h);
+        status = read_header(file, path, h);
+    return status ? status : check_size(file, path, &facts, h);
+}
+
+static void close_file(int file) {
+    if (file >= 0)
+        close(file);
+}
+
+static int read_file(const char *path, mr_matrix_f32 *matrix, bool with_data) {
+    int file;
+    header h = {.most = MR_NPY_MAX_BYTES};
+    int status = open_file(path, &h, &file);
     if (!status && with_data)
         status = read_data(file, path, &h, matrix);
     else if (!status)
         status = read_numbers(file, path, &h, NULL);
     if (!status && !with_data)
         *matrix = (mr_matrix_f32){.rows = h.dims[0], .columns = h.dims[1]};
-    close(file);
+    close_file(file);
     return status;
+}
+
+/* ---- mapped ---------------------------------------------------------------------------------------------------- */
+
+typedef struct mapped_file {
+    mr_vector_file shown; /* first: the caller has its address */
+    void *mapped;
+    size_t bytes;
+} mapped_file;
+
+static int map(mapped_file *to, int file, const char *path, const header *h) {
+    const off_t at = lseek(file, 0, SEEK_CUR);
+    if (h->bytes != (int)sizeof(float))
+        return refuse(path, "its numbers are f8; save array.astype('<f4')");
+    if (at < 0 || at % (off_t)sizeof(float))
+        return refuse(path, "its numbers do not begin at a multiple of 4 bytes; save it anew with numpy.save");
+    to->bytes = (size_t)at + h->dims[0] * h->dims[1] * sizeof(float);
+    void *mapped = mmap(NULL, to->bytes, PROT_READ, MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED)
+        return mr_fail(MR_ERROR_IO, "cannot map %s: %s", path, strerror(errno));
+    to->mapped = mapped;
+    to->shown = (mr_vector_file){
+        .rows = h->dims[0], .width = h->dims[1], .data = (const float *)(const void *)((const char *)mapped + at)};
+    return MR_OK;
+}
+
+int mr_vector_file_open(mr_vector_file **result, const char *path) {
+    int file = -1;
+    header h = {.most = SIZE_MAX};
+    mapped_file *made = mr_calloc(1, sizeof *made);
+    int status = made ? open_file(path, &h, &file) : mr_fail(MR_ERROR_MEMORY, "no memory for %s", path);
+    if (!status)
+        status = map(made, file, path, &h);
+    if (!status)
+        status = read_numbers(file, path, &h, NULL);
+    close_file(file);
+    *result = made ? &made->shown : NULL;
+    if (status)
+        mr_vector_file_close(result);
+    return status;
+}
+
+void mr_vector_file_close(mr_vector_file **file) {
+    mapped_file *gone = (mapped_file *)(void *)*file;
+    if (gone && gone->mapped)
+        munmap(gone->mapped, gone->bytes);
+    mr_free(gone);
+    *file = NULL;
 }
 
 int mr_npy_look(const char *path, mr_matrix_f32 *matrix) {

@@ -70,8 +70,23 @@ typedef struct mr_file_list {
  * is opened. MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA, with file and line,
  * if a row is wrong, and if there are no files. */
 MR_API int mr_file_list_open(mr_file_list **list, const char *path);
+/* The same of a list whose rows are, in their order, for those of a file of vectors: a row needs no path, which is then
+ * "". */
+MR_API int mr_file_list_open_rows(mr_file_list **list, const char *path);
 /* Sets *list to NULL; NULL is allowed. */
 MR_API void mr_file_list_close(mr_file_list **list);
+
+/* Vectors that are kept in a NumPy file (.npy): a matrix of f4 in C order, little-endian, with a vector in each row.
+ * The file is mapped, so that there may be more of them than fit into memory; it must not be cut off meanwhile. */
+typedef struct mr_vector_file {
+    size_t rows, width;
+    const float *data;
+} mr_vector_file;
+/* Looks at each number once: MR_ERROR_DATA, with row and column, for one that is not finite, and for any other kind of
+ * file, with what to do. MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY. */
+MR_API int mr_vector_file_open(mr_vector_file **file, const char *path);
+/* Sets *file to NULL; NULL is allowed. */
+MR_API void mr_vector_file_close(mr_vector_file **file);
 
 #ifdef __cplusplus
 }

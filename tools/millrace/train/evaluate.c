@@ -5,10 +5,11 @@
 #include "tools/millrace/train/evaluation.h"
 #include "tools/millrace/train/stop.h"
 
-enum { DATA = 256, PART, PAGE, SCORES, STAGE, SEED, THREADS, JSON };
+enum { DATA = 256, VECTORS, PART, PAGE, SCORES, STAGE, SEED, THREADS, JSON };
 
 static const struct option options[] = {
     {"data", required_argument, NULL, DATA},
+    {"vectors", required_argument, NULL, VECTORS},
     {"part", required_argument, NULL, PART},
     {"page", required_argument, NULL, PAGE},
     {"scores", required_argument, NULL, SCORES},
@@ -27,8 +28,9 @@ static const char *const examples[] = {"pipelines/digits.yaml --data build/digit
 
 static const mr_usage usage = {
     .verb = "evaluate",
-    .synopsis = "PIPELINE.yaml --data FOLDER|LIST [--part PART] [--page FILE.html] [--scores FILE.jsonl]\n"
-                "                         [--stage ID] [--seed N] [--threads N] [--set KEY=VALUE]...\n"
+    .synopsis = "PIPELINE.yaml --data FOLDER|LIST [--vectors FILE.npy] [--part PART]\n"
+                "                         [--page FILE.html] [--scores FILE.jsonl] [--stage ID] [--seed N]\n"
+                "                         [--threads N] [--set KEY=VALUE]...\n"
                 "                         [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Runs the pipeline over pictures whose classes are known and compares what its `classify` tells of them: any\n"
@@ -38,6 +40,8 @@ static const mr_usage usage = {
         "as they are right, and the figures with it are told beside those that the pipeline gives.\n\n"
         "  --data PATH        a folder that holds a folder of pictures for each class, or a list (*.csv, *.jsonl), as\n"
         "                     `millrace train` takes them; classes are matched by name\n"
+        "  --vectors FILE     vectors that are there already, as `millrace train` takes them; the head is then asked,\n"
+        "                     not the pipeline\n"
         "  --part PART        train, validation or test: only that part of the data that the head was trained with;\n"
         "                     by default all. Only test says how good it is on pictures that it has not seen\n"
         "  --page FILE.html   writes one page with the figures, curves, and the pictures that are most surely\n"
@@ -88,6 +92,9 @@ static int take_option(void *given, int option) {
     switch (option) {
     case DATA:
         to->params.data = optarg;
+        return 0;
+    case VECTORS:
+        to->params.vectors = optarg;
         return 0;
     case PART:
         return take_part(&to->params);

@@ -114,6 +114,22 @@ static int grow(mr_evaluation *e) {
     return MR_OK;
 }
 
+static bool is_behind(const mr_evaluation *e, size_t at, size_t row, int64_t at_ns) {
+    return e->row[at] > row || (e->row[at] == row && e->at_ns[at] > at_ns);
+}
+
+/* Where a picture belongs in the order; pictures come nearly in it, and those behind it move up. */
+static size_t make_place(mr_evaluation *e, size_t row, int64_t at_ns) {
+    const size_t classes = e->class_count;
+    size_t at = e->count;
+    while (at > 0 && is_behind(e, at - 1, row, at_ns))
+        at--;
+    memmove(e->row + at + 1, e->row + at, (e->count - at) * sizeof *e->row);
+    memmove(e->at_ns + at + 1, e->at_ns + at, (e->count - at) * sizeof *e->at_ns);
+    memmove(e->scores + (at + 1) * classes, e->scores + at * classes, (e->count - at) * classes * sizeof *e->scores);
+    return at;
+}
+
 static int take(void *user, const mr_taken *from, const mr_class *classes, size_t count) {
     mr_evaluation *e = user;
     int status = e->class_count ? MR_OK : begin_scores(e, classes, count);
@@ -124,13 +140,15 @@ static int take(void *user, const mr_taken *from, const mr_class *classes, size_
         status = grow(e);
     if (status)
         return status;
-    double *to = e->scores + e->count * count;
+    size_t at = make_place(e, e->wanted[from->file], from->at_ns);
+    double *to = e->scores + at * count;
     memset(to, 0, count * sizeof *to);
     for (size_t i = 0; i < count; i++)
         if (classes[i].index >= 0 && (size_t)classes[i].index < count)
             to[classes[i].index] = (double)classes[i].score;
-    e->row[e->count] = e->wanted[from->file];
-    e->at_ns[e->count++] = from->at_ns;
+    e->row[at] = e->wanted[from->file];
+    e->at_ns[at] = from->at_ns;
+    e->count++;
     return MR_OK;
 }
 
@@ -143,6 +161,54 @@ static int run(mr_evaluation *e) {
     if (!status)
         status = mr_extraction_run(&e->extraction, &job, &e->told);
     free(file);
+    return status;
+}
+
+/* ---- vectors that are there ------------------------------------------------------------------------------------ */
+
+static int check_head(const mr_evaluation *e, const mr_classifier_card *card) {
+    if (card->width != e->vectors->width)
+        return mr_fail(MR_ERROR_DATA, "%s: its vectors have %zu numbers, and the head takes %zu", e->params->vectors,
+                       e->vectors->width, card->width);
+    if (strcmp(card->digest, e->extraction.digest) != 0)
+        return mr_fail(MR_ERROR_DATA, "the head was trained behind other stages than those of %s: %s",
+                       e->extraction.plan->file, card->stages);
+    return MR_OK;
+}
+
+/* The head's answers, by way of the same function as those of the pipeline. */
+static int score_vectors(mr_evaluation *e, const mr_classifier *classifier) {
+    const mr_classifier_card *card = mr_classifier_card_of(classifier);
+    const size_t width = card->width;
+    float *scores = calloc(card->class_count, sizeof *scores);
+    mr_class *classes = calloc(card->class_count, sizeof *classes);
+    int status = scores && classes ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
+    for (size_t i = 0; i < e->wanted_count && !status; i++) {
+        status = mr_stop_asked() ? mr_fail(MR_ERROR_CANCELLED, "interrupted")
+                                 : mr_classifier_scores(classifier, e->vectors->data + e->wanted[i] * width, 1, width,
+                                                        scores);
+        for (size_t j = 0; j < card->class_count && !status; j++)
+            classes[j] = (mr_class){.index = (int32_t)j, .label = card->class_names[j], .score = scores[j]};
+        if (!status)
+            status = take(e, &(mr_taken){.file = i}, classes, card->class_count);
+    }
+    free(scores);
+    free(classes);
+    return status;
+}
+
+static int ask_head(mr_evaluation *e) {
+    const char *head = head_of(e->extraction.classify);
+    mr_classifier *classifier = NULL;
+    if (!head)
+        return mr_fail(MR_ERROR_USAGE, "--vectors: %s has no head, which would take them", e->extraction.classify->id);
+    e->told = mr_extraction_trace(&e->extraction) != 0;
+    int status = e->told ? MR_ERROR_CONFIG : mr_classifier_open(&classifier, head);
+    if (!status)
+        status = check_head(e, mr_classifier_card_of(classifier));
+    if (!status)
+        status = score_vectors(e, classifier);
+    mr_classifier_destroy(&classifier);
     return status;
 }
 
@@ -361,12 +427,15 @@ static int work(mr_evaluation *e) {
         params.shares = (mr_split_shares){0};
         status = MR_OK;
     }
+    if (!status && e->params->vectors)
+        status = mr_vector_file_open(&e->vectors, e->params->vectors);
+    params.vectors = e->vectors;
     if (!status)
         status = mr_set_open(&e->set, &params);
     if (!status)
         status = select_rows(e);
     if (!status)
-        status = run(e);
+        status = e->vectors ? ask_head(e) : run(e);
     if (!status)
         status = judge(e);
     if (!status && e->params->scores)
@@ -380,6 +449,7 @@ static void fini(mr_evaluation *e) {
     mr_judgement_fini(&e->judgement);
     mr_extraction_fini(&e->extraction);
     mr_set_close(&e->set);
+    mr_vector_file_close(&e->vectors);
     for (size_t i = 0; i < e->class_count && e->names; i++)
         free(e->names[i]);
     void *const memory[] = {e->wanted, e->row, e->at_ns, e->names, e->scores,

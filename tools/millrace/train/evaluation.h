@@ -9,6 +9,7 @@
 
 typedef struct mr_evaluation_params {
     const char *pipeline, *data;
+    const char *vectors; /* NULL: the pipeline makes them */
     const mr_overrides *overrides;
     const char *stage, *page, *scores; /* NULL: not given */
     const char *part;                  /* "all", "train", "validation", "test" */
@@ -18,6 +19,7 @@ typedef struct mr_evaluation_params {
 
 typedef struct mr_evaluation {
     const mr_evaluation_params *params;
+    mr_vector_file *vectors;
     mr_set set;
     mr_extraction extraction;
     size_t *wanted; /* rows of the set to be scored, in their order: of the part, and for validation */

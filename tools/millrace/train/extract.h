@@ -113,7 +113,7 @@ typedef struct mr_extraction {
 int mr_extraction_prepare(mr_extraction *extraction);
 /* Finds the lineage of the vectors; needed before vectors are taken. As _prepare. */
 int mr_extraction_trace(mr_extraction *extraction);
-/* Runs it over these files: vectors if `take_vector` is given, else classes. The pictures of a video come in their
+/* Runs it over these files: vectors if `take_vector` is given, else classes. They may come in any
  * order. A file of which nothing comes was damaged or dropped. MR_ERROR_DATA for a name that is not a text. MR_OK;
  * MR_ERROR_CANCELLED if mr_stop_asked; *told: the error has been printed. */
 typedef struct mr_extraction_job {

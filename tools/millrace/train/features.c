@@ -140,21 +140,33 @@ static int make_missing(mr_features *features, const mr_set *set, mr_extraction 
 
 /* ---- gathering --------------------------------------------------------------------------------------------------- */
 
+/* Pictures come nearly in their order: those [first, last) are moved to where their times belong. */
+static void order_by_time(const mr_cache *cache, size_t *slot, size_t first, size_t last) {
+    for (size_t i = first + 1; i < last; i++) {
+        const size_t moved = slot[i];
+        size_t at = i;
+        for (; at > first && cache->records[slot[at - 1]].made > cache->records[moved].made; at--)
+            slot[at] = slot[at - 1];
+        slot[at] = moved;
+    }
+}
+
 /* The slots of the rows that have vectors, in their order; true if one lies behind the other. */
 static bool find_slots(mr_features *features, const mr_set *set, const mr_picture_choice *choice, size_t *slot) {
     const mr_cache *cache = &features->cache;
     bool in_order = true;
     for (size_t row = 0; row < set->count; row++) {
+        const size_t first = features->count;
         const size_t count = set->row[row].fate == MR_FATE_TAKEN ? count_in(cache, set, row, choice) : 0;
         for (size_t i = 0; i < count; i++) {
-            size_t found = slot_in(cache, set, row, choice, i), at = features->count;
-            if (found == SIZE_MAX)
-                continue;
-            slot[at] = found;
-            in_order = in_order && found == slot[0] + at;
+            slot[features->count] = slot_in(cache, set, row, choice, i);
+            features->count += slot[features->count] != SIZE_MAX;
+        }
+        order_by_time(cache, slot, first, features->count);
+        for (size_t at = first; at < features->count; at++) {
+            in_order = in_order && slot[at] == slot[0] + at;
             features->row[at] = row;
-            features->at_ns[at] = (int64_t)(cache->records[found].made - 1);
-            features->count++;
+            features->at_ns[at] = (int64_t)(cache->records[slot[at]].made - 1);
         }
     }
     return in_order;
@@ -194,6 +206,23 @@ static int take_room(mr_features *features) {
                  : MR_OK;
 }
 
+/* Vectors that do not lie one behind the other are copied. */
+static int bring_together(mr_features *features, const float *from, const size_t *slot, bool in_order) {
+    const size_t width = features->width;
+    if (in_order) {
+        features->data = from + slot[0] * width;
+        return MR_OK;
+    }
+    int status = take_room(features);
+    if (status)
+        return status;
+    float *to = features->mapped;
+    for (size_t i = 0; i < features->count; i++)
+        memcpy(to + i * width, from + slot[i] * width, width * sizeof *to);
+    features->data = to;
+    return MR_OK;
+}
+
 static int gather(mr_features *features, mr_set *set, const mr_picture_choice *choice) {
     const mr_cache *cache = &features->cache;
     const size_t most = count_all(cache, set, choice);
@@ -209,14 +238,8 @@ static int gather(mr_features *features, mr_set *set, const mr_picture_choice *c
     int status = features->count ? MR_OK
                                  : mr_fail(MR_ERROR_NO_INPUT, "%s: the pipeline made no vector of any of the files",
                                            set->params.path);
-    if (!status && in_order) {
-        features->data = cache->vectors + slot[0] * cache->width;
-    } else if (!status && !(status = take_room(features))) {
-        float *to = features->mapped;
-        for (size_t i = 0; i < features->count; i++)
-            memcpy(to + i * cache->width, cache->vectors + slot[i] * cache->width, cache->width * sizeof *to);
-        features->data = to;
-    }
+    if (!status)
+        status = bring_together(features, cache->vectors, slot, in_order);
     free(slot);
     return status;
 }
@@ -228,6 +251,21 @@ int mr_features_make(mr_features *features, mr_set *set, mr_extraction *extracti
     if (!status)
         status = make_missing(features, set, extraction, told);
     return status ? status : gather(features, set, &extraction->choice);
+}
+
+int mr_features_take(mr_features *features, const mr_set *set, const char *folder) {
+    const mr_vector_file *vectors = set->params.vectors;
+    *features = (mr_features){.width = vectors->width};
+    snprintf(features->cache.folder, sizeof features->cache.folder, "%s", folder);
+    features->row = calloc(set->count + 1, sizeof *features->row);
+    features->at_ns = calloc(set->count + 1, sizeof *features->at_ns);
+    if (!features->row || !features->at_ns)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
+    for (size_t i = 0; i < set->count; i++)
+        if (set->row[i].fate == MR_FATE_TAKEN)
+            features->row[features->count++] = i;
+    return bring_together(features, vectors->data, features->row,
+                          features->row[features->count - 1] == features->row[0] + features->count - 1);
 }
 
 void mr_features_fini(mr_features *features) {

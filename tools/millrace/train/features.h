@@ -22,6 +22,8 @@ typedef struct mr_features {
  * MR_FATE_DAMAGED. Vectors that were made are kept in the cache; if the run was interrupted, those of pictures. Errors
  * of mr_extraction_run, and of mr_cache_*; *told: the error has been printed. Finish it in any case. */
 int mr_features_make(mr_features *features, mr_set *set, mr_extraction *extraction, const char *folder, bool *told);
+/* Those of a set whose rows are for vectors that are kept in a file: the file's own, unless rows are left out. */
+int mr_features_take(mr_features *features, const mr_set *set, const char *folder);
 void mr_features_fini(mr_features *features);
 
 #endif

@@ -352,14 +352,17 @@ static void put_wrong(FILE *page, const mr_evaluation *e) {
         const mr_wrong_row *wrong = &e->judgement.wrong[i];
         const char *path = e->set.list->files[e->row[wrong->row]].path;
         fputs("<figure>", page);
-        if (!e->set.list->files[e->row[wrong->row]].video)
+        if (!e->set.list->files[e->row[wrong->row]].video && !e->vectors)
             put_picture(page, path);
         fputs("<figcaption>", page);
         put_text(page, e->names[e->truth[wrong->row]]);
         fputs(" taken for <strong>", page);
         put_text(page, e->names[wrong->first]);
         fprintf(page, "</strong>, %.3f<br><small>", wrong->score);
-        put_text(page, path);
+        if (*path)
+            put_text(page, path);
+        else
+            fprintf(page, "line %zu", e->set.list->files[e->row[wrong->row]].line);
         if (e->set.list->files[e->row[wrong->row]].video)
             fprintf(page, " at %.3f s", (double)e->at_ns[wrong->row] / 1e9);
         fputs("</small></figcaption></figure>\n", page);

@@ -36,7 +36,10 @@ static void tell_data(const mr_training *t, FILE *stream) {
 static void tell_vectors(const mr_training *t, FILE *stream) {
     const mr_features *features = &t->features;
     mr_print(stream, "  vectors    %zu numbers of %s; ", features->width, t->extraction.stages);
-    if (!features->made)
+    if (t->vectors)
+        mr_print(stream, "from %s: that they are those of %s is taken on trust\n", t->params->vectors,
+                 t->extraction.plan->file);
+    else if (!features->made)
         mr_print(stream, "all from the cache\n");
     else if (features->made < features->count)
         mr_print(stream, "%zu made in %.1f s, the others from the cache\n", features->made, features->seconds);
@@ -115,6 +118,8 @@ static void put_split(const mr_training *t, yajl_gen json) {
     mr_json_exact(json, "validation", params->shares.validation);
     mr_json_exact(json, "test", params->shares.test);
     mr_json_integer(json, "named", (int64_t)t->set.named_parts);
+    if (t->vectors)
+        mr_json_text(json, "stored_vectors", t->params->vectors);
 }
 
 static void put_noise(const mr_training *t, yajl_gen json) {
@@ -138,7 +143,8 @@ static void put_vectors(const mr_training *t, yajl_gen json) {
     mr_json_integer(json, "width", (int64_t)t->features.width);
     mr_json_text(json, "stages", t->extraction.stages);
     mr_json_text(json, "digest", t->extraction.digest);
-    mr_json_text(json, "cache", t->features.cache.path);
+    mr_json_text(json, "stored", t->params->vectors);
+    mr_json_text(json, "cache", t->vectors ? NULL : t->features.cache.path);
     mr_json_integer(json, "made", (int64_t)t->features.made);
     mr_json_number(json, "seconds", t->features.seconds);
     yajl_gen_map_close(json);

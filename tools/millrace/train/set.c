@@ -20,20 +20,25 @@ size_t mr_set_print_row(const mr_set *set, size_t row, char *text, size_t room) 
         snprintf(range, sizeof range, " from %.9g s to %s", (double)file->start_ns / 1e9, end);
     if (!file->line)
         return mr_print_into(text, room, "%s", file->path);
+    if (!*file->path)
+        return mr_print_into(text, room, "%s:%zu", set->params.path, file->line);
     return mr_print_into(text, room, "%s:%zu: %s%s", set->params.path, file->line, file->path, range);
 }
 
 size_t mr_set_print_picture(const mr_set *set, size_t row, int64_t at_ns, char *text, size_t room) {
     const mr_listed_file *file = &set->list->files[row];
-    if (!file->video)
+    if (!file->video || set->params.vectors)
         return mr_set_print_row(set, row, text, room);
     return mr_print_into(text, room, "%s:%zu: %s at %.3f s", set->params.path, file->line, file->path,
                          (double)at_ns / 1e9);
 }
 
 void mr_set_put_picture(const mr_set *set, size_t row, int64_t at_ns, const char *file, const char *at, yajl_gen json) {
-    mr_json_text(json, file, set->list->files[row].path);
-    if (set->list->files[row].video)
+    const mr_listed_file *of = &set->list->files[row];
+    mr_json_text(json, file, *of->path ? of->path : NULL);
+    if (set->params.vectors)
+        mr_json_integer(json, "line", (int64_t)of->line);
+    if (of->video && !set->params.vectors)
         mr_json_exact(json, at, (double)at_ns / 1e9);
 }
 
@@ -92,6 +97,13 @@ typedef struct known_rows {
 /* A video of many ranges is read once. */
 static int read_content(mr_set *set, size_t at, known_rows *videos) {
     const mr_listed_file *file = &set->list->files[at];
+    const mr_vector_file *vectors = set->params.vectors;
+    if (vectors) {
+        const mr_content_key none = {0};
+        set->row[at].key =
+            mr_content_key_join(&none, vectors->data + at * vectors->width, vectors->width * sizeof *vectors->data);
+        return MR_OK;
+    }
     size_t known = file->video ? (size_t)(uintptr_t)mr_index_get(&videos->index, file->path) : 0;
     if (known) {
         set->row[at].key = set->row[known - 1].key;
@@ -254,7 +266,7 @@ static int number_groups(mr_set *set, known_rows *known, size_t *namer) {
         set->named_groups = set->named_groups || file->group;
         if (file->group) {
             status = join_group(set, known, file->group, i, namer);
-        } else if (file->video && set->row[i].fate != MR_FATE_UNREADABLE) {
+        } else if (file->video && !set->params.vectors && set->row[i].fate != MR_FATE_UNREADABLE) {
             status = join_video(set, known, i, namer);
         } else {
             set->row[i].group = set->group_count++;
@@ -277,9 +289,21 @@ static int split(mr_set *set) {
     return status;
 }
 
+static int open_list(mr_set *set) {
+    const mr_set_params *params = &set->params;
+    if (!params->vectors)
+        return mr_file_list_open(&set->list, params->path);
+    int status = mr_file_list_open_rows(&set->list, params->path);
+    if (!status && set->list->count != params->vectors->rows)
+        status =
+            mr_fail(MR_ERROR_DATA, "%s: has %zu rows, and there are %zu vectors: each row is for one, in their order",
+                    params->path, set->list->count, params->vectors->rows);
+    return status;
+}
+
 int mr_set_open(mr_set *set, const mr_set_params *params) {
     *set = (mr_set){.params = *params};
-    int status = mr_file_list_open(&set->list, params->path);
+    int status = open_list(set);
     if (!status) {
         set->count = set->list->count;
         set->row = calloc(set->count, sizeof *set->row);
@@ -371,15 +395,17 @@ void mr_set_put_left_out(const mr_set *set, yajl_gen json) {
         if (row->fate == MR_FATE_TAKEN)
             continue;
         mr_json_open_map(json, NULL);
-        mr_json_text(json, "file", set->list->files[i].path);
+        const char *path = set->list->files[i].path;
+        mr_json_text(json, "file", *path ? path : NULL);
         if (set->list->files[i].line)
             mr_json_integer(json, "line", (int64_t)set->list->files[i].line);
         mr_json_text(json, "reason", fates[row->fate].name);
         mr_set_put_range(&set->list->files[i], json);
         if (is_like_other(row)) {
-            mr_json_text(json, "as", set->list->files[row->like].path);
-            if (set->list->files[row->like].video)
-                mr_json_integer(json, "as_line", (int64_t)set->list->files[row->like].line);
+            const mr_listed_file *like = &set->list->files[row->like];
+            mr_json_text(json, "as", *like->path ? like->path : NULL);
+            if (like->video || set->params.vectors)
+                mr_json_integer(json, "as_line", (int64_t)like->line);
         }
         yajl_gen_map_close(json);
     }

@@ -6,6 +6,8 @@
  * no group are one group. Rows that are left out are counted and listed with their reason; they stay in the set, so
  * that a row's index is that of the list.
  *
+ * A row may be for a vector that is kept in a file, too: its content is then its vector.
+ *
  * One thread at a time. */
 #ifndef MILLRACE_TOOLS_TRAIN_SET_H
 #define MILLRACE_TOOLS_TRAIN_SET_H
@@ -37,6 +39,7 @@ typedef struct mr_set_row {
 
 typedef struct mr_set_params {
     const char *path;
+    const mr_vector_file *vectors; /* the rows are for these, in their order; NULL: they are for files */
     uint64_t seed;
     mr_split_shares shares;
     bool lonely;           /* one class is enough: it is told apart from others already */

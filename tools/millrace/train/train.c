@@ -18,6 +18,7 @@
 
 enum {
     DATA = 256,
+    VECTORS,
     HEAD,
     MODEL,
     PENALTY,
@@ -45,6 +46,7 @@ enum {
 
 static const struct option options[] = {
     {"data", required_argument, NULL, DATA},
+    {"vectors", required_argument, NULL, VECTORS},
     {"output", required_argument, NULL, HEAD},
     {"model", required_argument, NULL, MODEL},
     {"penalty", required_argument, NULL, PENALTY},
@@ -80,7 +82,7 @@ static const char *const examples[] = {"pipelines/digits.yaml --data digits --ou
 
 static const mr_usage usage = {
     .verb = "train",
-    .synopsis = "PIPELINE.yaml --data FOLDER|LIST --output HEAD [--model KIND] [--penalty C,...]\n"
+    .synopsis = "PIPELINE.yaml --data FOLDER|LIST --output HEAD [--vectors FILE.npy] [--model KIND] [--penalty C,...]\n"
                 "                      [--class-weights none|balanced] [--hidden N,...] [--neighbors K] [--doubles]\n"
                 "                      [--seed N] [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
                 "                      [--device NAME]... [--resume] [--cache FOLDER] [--no-look-alikes]\n"
@@ -96,6 +98,8 @@ static const mr_usage usage = {
         "                     row names the columns path and label, and may name group and split; or *.jsonl, an\n"
         "                     object a line with those keys. Pictures of one group (a person, a camera, a day) stay\n"
         "                     in one part. A row of a video stands for its pictures from start to end (seconds)\n"
+        "  --vectors FILE     a .npy of f4 that has the vectors of the list's rows, in order, in place of files;\n"
+        "                     that they are those of the pipeline is taken on trust\n"
         "  --output HEAD      the folder that is written; a head that is there is replaced\n"
         "  --model KIND       softmax (the default), logistic, squared-hinge, prototypes, neighbors or perceptron\n"
         "  --penalty C,...    strengths to try, 1e-6 to 1e6, small is strong; the best on validation is taken\n"
@@ -247,6 +251,9 @@ static int take_option(void *given, int option) {
     switch (option) {
     case DATA:
         params->data = optarg;
+        return 0;
+    case VECTORS:
+        params->vectors = optarg;
         return 0;
     case HEAD:
         params->head = optarg;

@@ -232,14 +232,15 @@ static int list_files(const mr_training *t, const mr_listed_file ***files, size_
 static int export_head(mr_training *t, const char *head) {
     const mr_listed_file **files = NULL;
     mr_classifier *saved;
-    size_t count;
+    size_t count = 0;
     int status = mr_classifier_open(&saved, head);
-    if (!status)
+    if (!status && !t->vectors)
         status = list_files(t, &files, &count);
     if (!status) {
         snprintf(t->model, sizeof t->model, "%s/model.onnx", t->params->head);
         t->extraction.head = head;
-        t->exporting = (mr_exporting){.output = t->model, .classifier = saved, .extraction = &t->extraction,
+        t->exporting = (mr_exporting){.output = t->model, .classifier = saved,
+                                      .extraction = t->vectors ? NULL : &t->extraction,
                                       .file_count = count, .files = files};
         status = mr_export(&t->exporting, &t->told);
         t->extraction.head = NULL;
@@ -262,8 +263,12 @@ static int export(mr_training *t) {
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 static int open_set(mr_training *t) {
+    int status = t->params->vectors ? mr_vector_file_open(&t->vectors, t->params->vectors) : MR_OK;
+    if (status)
+        return status;
     const mr_set_params params = {
-        .path = t->params->data, .seed = t->params->seed, .shares = t->params->shares, .stopped = mr_stop_asked};
+        .path = t->params->data, .vectors = t->vectors, .seed = t->params->seed, .shares = t->params->shares,
+        .stopped = mr_stop_asked};
     return mr_set_open(&t->set, &params);
 }
 
@@ -275,9 +280,10 @@ static int work(mr_training *t) {
     if (!status)
         status = open_set(t);
     if (!status)
-        status = mr_features_make(&t->features, &t->set, &t->extraction, t->folder, &t->told);
+        status = t->vectors ? mr_features_take(&t->features, &t->set, t->folder)
+                            : mr_features_make(&t->features, &t->set, &t->extraction, t->folder, &t->told);
     mr_extraction_release(&t->extraction, status);
-    if (!status && !params->skip_near)
+    if (!status && !params->skip_near && !t->vectors)
         status = mr_near_find(&t->near, &t->set, &t->extraction, t->folder, params->fit.threads, &t->told);
     if (!status)
         status = make_rows(t);
@@ -303,6 +309,7 @@ static void fini(mr_training *t) {
     mr_features_fini(&t->features);
     mr_extraction_fini(&t->extraction);
     mr_set_close(&t->set);
+    mr_vector_file_close(&t->vectors);
     void *const memory[] = {t->classes, t->groups, t->parts, t->noisy, t->scores, t->truth, t->test_group, t->test_row};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         free(memory[i]);

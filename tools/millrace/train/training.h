@@ -9,6 +9,7 @@
 
 typedef struct mr_training_params {
     const char *pipeline, *data, *head;
+    const char *vectors; /* a file of them, for the rows of data; NULL: the pipeline makes them */
     const mr_overrides *overrides;
     const char *stage, *cache; /* NULL: not given */
     mr_fit_params fit;
@@ -24,6 +25,7 @@ typedef struct mr_training_params {
 typedef struct mr_training {
     const mr_training_params *params;
     char folder[MR_CACHE_PATH]; /* of the cache */
+    mr_vector_file *vectors;
     mr_set set;
     mr_extraction extraction;
     mr_features features;
