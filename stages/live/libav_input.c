@@ -225,8 +225,9 @@ static char *translate(mr_libav_input *input, AVIOContext *io, const char *url, 
     char *playlist = NULL;
     if (av_opt_get(io, "location", AV_OPT_SEARCH_CHILDREN, &location) < 0)
         location = NULL;
-    const mr_dash_params params = {.url = location ? (const char *)location : url, .date_ns = mr_clock_date_ns(),
-                                   .max_pixels = from->media.max_pixels, .stream = from->media.stream};
+    const mr_dash_params params = {.url = location ? (const char *)location : url, .name = from->url,
+                                   .date_ns = mr_clock_date_ns(), .max_pixels = from->media.max_pixels,
+                                   .stream = from->media.stream};
     input->refusal = mr_dash_to_hls(&input->dash, &params, text, bytes, &playlist);
     av_free(location);
     return playlist;

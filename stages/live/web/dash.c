@@ -15,6 +15,8 @@
 
 enum {
     MOST_SEGMENTS = 100000,
+    MOST_ELEMENTS = 250000,
+    MOST_ATTRIBUTES = 4000,  /* of an element: until 2.12 libxml2 compares each with all others of it */
     LIVE_SEGMENTS = 60,      /* of a live stream only the newest are of use */
     FIRST_NUMBER = 1 << 20,  /* so that a list may still begin earlier than the one before */
 };
@@ -234,7 +236,7 @@ static int64_t to_ns(const way *of, int64_t time) {
 
 static int add(manifest *m, const segment *one) {
     if (m->count == MOST_SEGMENTS)
-        return mr_fail(MR_ERROR_DATA, "%s: the manifest has more than %d segments", m->params->url, MOST_SEGMENTS);
+        return mr_fail(MR_ERROR_DATA, "%s: the manifest has more than %d segments", m->params->name, MOST_SEGMENTS);
     if (m->count == m->room) {
         const size_t room = 2 * m->room + 64;
         segment *wider = mr_realloc(m->segments, room * sizeof *wider);
@@ -248,11 +250,11 @@ static int add(manifest *m, const segment *one) {
 }
 
 static int refuse_url(const manifest *m) {
-    return mr_fail(MR_ERROR_DATA, "%s: the manifest has a number or a URL that makes no sense", m->params->url);
+    return mr_fail(MR_ERROR_DATA, "%s: the manifest has a number or a URL that makes no sense", m->params->name);
 }
 
 static int refuse_times(const manifest *m) {
-    return mr_fail(MR_ERROR_DATA, "%s: the manifest has times that make no sense", m->params->url);
+    return mr_fail(MR_ERROR_DATA, "%s: the manifest has times that make no sense", m->params->name);
 }
 
 static int add_timed(manifest *m, const way *of, int64_t index, int64_t time, int64_t duration, const xmlNode *named) {
@@ -267,7 +269,8 @@ static int add_timed(manifest *m, const way *of, int64_t index, int64_t time, in
 static int64_t limit_of(const manifest *m, const way *of) {
     int64_t end_ns = m->live && m->date_ns - m->began_ns < of->end_ns ? m->date_ns - m->began_ns : of->end_ns;
     end_ns = end_ns == INT64_MAX || end_ns < of->begin_ns ? of->begin_ns : end_ns;
-    return of->offset + av_rescale(end_ns - of->begin_ns, of->scale, second_ns);
+    const int64_t units = av_rescale(end_ns - of->begin_ns, of->scale, second_ns);
+    return of->offset + (units < MOST_UNITS ? units : MOST_UNITS);
 }
 
 /* The URL of a segment of a list, the next one behind each. */
@@ -305,7 +308,9 @@ static int add_timeline(manifest *m, const way *of, const xmlNode *timeline, con
         const int64_t duration = number_of(run, "d", 0);
         time = number_of(run, "t", time);
         const int64_t count = count_run(m, of, run, time, duration);
-        int status = count < 0 ? refuse_times(m) : add_run(m, of, index, time, duration, count, &named);
+        if (count < 0 || count > MOST_UNITS - index)
+            return refuse_times(m);
+        int status = add_run(m, of, index, time, duration, count, &named);
         if (status)
             return status;
         time += count * duration;
@@ -337,13 +342,15 @@ static int add_segments(manifest *m, const way *of) {
     const xmlNode *timed = described(of, kind, NULL, "SegmentTimeline");
     const xmlNode *named = child(described(of, kind, NULL, "SegmentURL"), "SegmentURL");
     const int64_t duration = described_number(of, kind, "duration", 0);
+    if (strcmp(kind, "SegmentBase") == 0 && of->end_ns < of->begin_ns)
+        return refuse_times(m);
     if (strcmp(kind, "SegmentBase") == 0)
         return add(m, &(segment){.begin_ns = of->begin_ns,
                                  .duration_ns = of->end_ns == INT64_MAX ? second_ns : of->end_ns - of->begin_ns});
     if (timed)
         return add_timeline(m, of, child(timed, "SegmentTimeline"), named);
     if (duration <= 0 || duration > MOST_UNITS / MOST_SEGMENTS)
-        return mr_fail(MR_ERROR_DATA, "%s: the manifest does not say how long segments are", m->params->url);
+        return mr_fail(MR_ERROR_DATA, "%s: the manifest does not say how long segments are", m->params->name);
     return add_even(m, of, duration, named);
 }
 
@@ -387,10 +394,10 @@ static int choose(const manifest *m, const xmlNode *period, const xmlNode *best[
                 memcpy(best, pair, sizeof pair);
         }
     if (!best[0])
-        return mr_fail(MR_ERROR_DATA, "%s: the manifest has no%s video", m->params->url,
+        return mr_fail(MR_ERROR_DATA, "%s: the manifest has no%s video", m->params->name,
                        m->params->stream >= 0 ? " such" : "");
     if (child(best[0], "ContentProtection") || child(best[1], "ContentProtection"))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: its video is encrypted (ContentProtection)", m->params->url);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: its video is encrypted (ContentProtection)", m->params->name);
     return MR_OK;
 }
 
@@ -413,7 +420,7 @@ static void find_times(const manifest *m, way *of, const xmlNode *period, int64_
     const int64_t start = duration_of(period, "start"), duration = duration_of(period, "duration");
     const int64_t next = duration_of(find(period->next, "Period"), "start");
     const int64_t whole = duration_of(m->root, "mediaPresentationDuration");
-    of->begin_ns = start >= 0 ? start : begin_ns;
+    of->begin_ns = start >= 0 ? start : begin_ns < MOST_NS ? begin_ns : MOST_NS;
     of->end_ns = duration >= 0 ? of->begin_ns + duration : next >= 0 ? next : whole >= 0 ? whole : INT64_MAX;
 }
 
@@ -536,7 +543,7 @@ static int find_header(const manifest *m, mr_dash *dash, const char **header) {
     else
         mr_free(now);
     return !now    ? refuse_url(m)
-           : other ? mr_fail(MR_ERROR_IO, "%s: the manifest's video has another header now", m->params->url)
+           : other ? mr_fail(MR_ERROR_IO, "%s: the manifest's video has another header now", m->params->name)
                    : MR_OK;
 }
 
@@ -596,16 +603,27 @@ static int read_manifest(manifest *m) {
     int status = period ? read_period(m, period) : MR_OK;
     if (status || m->count)
         return status;
-    return m->live ? mr_fail(MR_ERROR_IO, "%s: the manifest has no segment yet", m->params->url)
-                   : mr_fail(MR_ERROR_DATA, "%s: the manifest has no segments", m->params->url);
+    return m->live ? mr_fail(MR_ERROR_IO, "%s: the manifest has no segment yet", m->params->name)
+                   : mr_fail(MR_ERROR_DATA, "%s: the manifest has no segments", m->params->name);
 }
 
+/* What libxml2 could only read in minutes, or in hundreds of megabytes, is not a manifest. */
+static bool is_moderate(const char *text, size_t bytes) {
+    size_t elements = 0, attributes = 0;
+    for (size_t i = 0; i < bytes && elements <= MOST_ELEMENTS && attributes <= MOST_ATTRIBUTES; i++) {
+        elements += text[i] == '<';
+        attributes = text[i] == '<' ? 0 : attributes + (text[i] == '=');
+    }
+    return bytes <= MR_DASH_MOST_BYTES && elements <= MOST_ELEMENTS && attributes <= MOST_ATTRIBUTES;
+}
+
+/* As UTF-8, whatever it says itself: in other encodings the signs that are counted could be others. Entities stay as
+ * they are. */
 static xmlDoc *parse(const char *text, size_t bytes) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const int how = XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING;
     pthread_once(&once, xmlInitParser);
-    return bytes > MR_DASH_MOST_BYTES
-               ? NULL
-               : xmlReadMemory(text, (int)bytes, NULL, NULL, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+    return is_moderate(text, bytes) ? xmlReadMemory(text, (int)bytes, NULL, "UTF-8", how) : NULL;
 }
 
 int mr_dash_to_hls(mr_dash *dash, const mr_dash_params *params, const char *text, size_t bytes, char **playlist) {

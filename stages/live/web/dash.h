@@ -3,7 +3,8 @@
  * file. libavformat's own reader of manifests is not used: it opens segments without asking for leave, asks for those
  * that are still to come without a pause, and takes down tables of libxml2 (xmlCleanupParser) that other threads use.
  *
- * Nothing in a manifest is trusted. One thread uses an mr_dash. */
+ * Nothing in a manifest is trusted. A document of more than MR_DASH_MOST_BYTES, 250,000 elements, or 4,000 attributes
+ * of one of them is not taken for a manifest. One thread uses an mr_dash. */
 #ifndef MILLRACE_STAGES_LIVE_WEB_DASH_H
 #define MILLRACE_STAGES_LIVE_WEB_DASH_H
 
@@ -22,7 +23,8 @@ typedef struct mr_dash {
 } mr_dash;
 
 typedef struct mr_dash_params {
-    const char *url;    /* of the manifest: most of those in it are relative to that */
+    const char *url;    /* of the manifest, maybe with user and password: most of those in it are relative to that */
+    const char *name;   /* the same without them, for messages */
     int64_t date_ns;    /* now, since 1970 */
     int64_t max_pixels; /* of several videos the one of the highest rate is taken that has no more */
     int stream;         /* the video of that number; -1: as above */

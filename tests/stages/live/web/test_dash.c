@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -30,8 +31,8 @@
 static const int64_t now_ns = INT64_C(1000000000) * 1000000; /* 1970-01-12T13:46:40Z */
 
 static int translate(mr_dash *dash, const char *text, size_t bytes, int stream, char **playlist) {
-    const mr_dash_params params = {.url = "http://a/b/x.mpd?k=v", .date_ns = now_ns, .max_pixels = 1280 * 720,
-                                   .stream = stream};
+    const mr_dash_params params = {.url = "http://a/b/x.mpd?k=v", .name = "source", .date_ns = now_ns,
+                                   .max_pixels = 1280 * 720, .stream = stream};
     return mr_dash_to_hls(dash, &params, text, bytes, playlist);
 }
 
@@ -195,6 +196,26 @@ static void long_windows(void **state) {
     mr_dash_fini(&dash);
 }
 
+/* Sums of times that are each within bounds. */
+#define LONG "<Period duration='PT999999999S'><AdaptationSet contentType='video'>" VIDEO("<BaseURL>x</BaseURL>") \
+             "</AdaptationSet></Period>"
+#define ENDLESS "<S t='0' d='1' r='2305843009213693000'/>"
+
+static void far_times(void **state) {
+    (void)state;
+    expect(NULL, MPD("static", ">" LONG LONG LONG LONG LONG LONG LONG LONG LONG LONG LONG LONG),
+           HEAD("999999999", FIRST) PART("999999999.000000", "x") END);
+    static const char future[] = MPD("dynamic", "availabilityStartTime='1970-01-01T00:00:00Z'><UTCTiming "
+        "schemeIdUri='urn:mpeg:dash:utc:direct:2014' value='2262-01-01T00:00:00Z'/>" SET("<SegmentTemplate "
+        "timescale='1000000000' presentationTimeOffset='1000000000000000000' duration='1000000000' media='$Number$'/>"
+        VIDEO("")));
+    mr_dash dash = {0};
+    char *playlist;
+    assert_int_equal(translate(&dash, future, sizeof future - 1, -1, &playlist), MR_ERROR_DATA);
+    assert_non_null(strstr(mr_message(), "times that make no sense"));
+    assert_null(playlist);
+}
+
 /* ---- refused ----------------------------------------------------------------------------------------------------- */
 
 static void what_is_refused(void **state) {
@@ -220,6 +241,9 @@ static void what_is_refused(void **state) {
         {WINDOW("9223372036854775807", ""), "times that make no sense", MR_ERROR_DATA},
         {WINDOW("0", "<S d='9223372036854775807'/>"), "times that make no sense", MR_ERROR_DATA},
         {WINDOW("0", "<S d='2' r='9223372036854775807'/>"), "times that make no sense", MR_ERROR_DATA},
+        {WINDOW("0", ENDLESS ENDLESS ENDLESS ENDLESS ENDLESS), "times that make no sense", MR_ERROR_DATA},
+        {STATIC("<Period start='PT20S'><AdaptationSet contentType='video'>" VIDEO("") "</AdaptationSet></Period>"),
+         "times that make no sense", MR_ERROR_DATA},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mr_dash dash = {0};
@@ -244,6 +268,41 @@ static void what_is_no_manifest(void **state) {
     assert_false(mr_dash_may_be((const uint8_t *)"\xff\xd8", 2));
     assert_false(mr_dash_may_be((const uint8_t *)"\0<", 2));
     assert_false(mr_dash_may_be((const uint8_t *)"  ", 2));
+}
+
+/* libxml2 would take minutes for the one, and hundreds of megabytes for the other. */
+static void what_is_too_much(void **state) {
+    (void)state;
+    enum { BYTES = 3 << 20 };
+    char *text = malloc(BYTES), *playlist;
+    assert_non_null(text);
+    for (int many = 0; many < 2; many++) {
+        mr_dash dash = {0};
+        int bytes = snprintf(text, BYTES, many ? "<MPD>" : "<MPD ");
+        for (int i = 0; bytes < BYTES - 64; i++)
+            bytes += snprintf(text + bytes, 32, many ? "<a/>" : "a%d='' ", i);
+        bytes += snprintf(text + bytes, 32, many ? "</MPD>" : "/>");
+        assert_int_equal(translate(&dash, text, (size_t)bytes, -1, &playlist), MR_OK);
+        assert_null(playlist);
+    }
+    free(text);
+}
+
+/* The playlist leads to where the manifest is, with the password; messages do not tell it. */
+static void passwords_are_not_told(void **state) {
+    (void)state;
+    const mr_dash_params params = {.url = "http://me:secret@a/x.mpd", .name = "http://a/x.mpd", .date_ns = now_ns,
+                                   .max_pixels = 1280 * 720, .stream = -1};
+    static const char good[] = "\xef\xbb\xbf" STATIC(SET("<SegmentTemplate duration='10' media='y'/>" VIDEO(""))),
+                      empty[] = STATIC("<Period/>");
+    mr_dash dash = {0};
+    char *playlist;
+    assert_int_equal(mr_dash_to_hls(&dash, &params, good, sizeof good - 1, &playlist), MR_OK);
+    assert_non_null(strstr(playlist, "\nhttp://me:secret@a/y\n"));
+    mr_free(playlist);
+    assert_int_equal(mr_dash_to_hls(&dash, &params, empty, sizeof empty - 1, &playlist), MR_ERROR_DATA);
+    assert_string_equal(mr_message(), "http://a/x.mpd: the manifest has no video");
+    mr_dash_fini(&dash);
 }
 
 static void entities_are_not_followed(void **state) {
@@ -296,8 +355,11 @@ int main(void) {
         cmocka_unit_test(windows),
         cmocka_unit_test(by_the_clock),
         cmocka_unit_test(long_windows),
+        cmocka_unit_test(far_times),
         cmocka_unit_test(what_is_refused),
         cmocka_unit_test(what_is_no_manifest),
+        cmocka_unit_test(what_is_too_much),
+        cmocka_unit_test(passwords_are_not_told),
         cmocka_unit_test(entities_are_not_followed),
         cmocka_unit_test(damaged),
     };
