@@ -14,8 +14,8 @@ typedef struct line {
 
 static line line_at(const char *at) {
     line found = {.at = at, .length = (int)strcspn(at, "\n")};
-    const char *sign = strstr(at, " = ");
-    found.name = sign && sign < at + found.length ? (int)(sign - at) : found.length;
+    const char *sign = memmem(at, (size_t)found.length, " = ", 3); /* of this line: a text may have millions */
+    found.name = sign ? (int)(sign - at) : found.length;
     return found;
 }
 

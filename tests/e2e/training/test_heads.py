@@ -114,6 +114,8 @@ class Heads(harness.Case):
         (told,) = json.loads(call([MILLRACE, "inspect", self.head, "--json"]).stdout)
         self.assertEqual(told["rows"], {"train": 0, "validation": 0, "test": 0})
         self.assertEqual(told["penalties"][0]["steps"], 2 ** 31 - 1)
+        self.save(digest="0" * 64, stages="a\n" * 2 ** 20)  # compared in time that grows with its length alone
+        self.assertIn("; and ", self.run_head(code=78).err)
 
     def test_inspect_shows_the_card(self):
         self.save(pipeline="heads", seed="18446744073709551615", figures={"accuracy": 0.875}, split="by hand",

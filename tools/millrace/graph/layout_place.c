@@ -220,8 +220,7 @@ static void sweep(placer *p, bool down, bool nearest) {
         place_layer(p, down ? i : layers - 1 - i, down, nearest);
 }
 
-/* ---- choosing -----------------------------------------------------------------------------------------------------
- */
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
 /* The number of taps of a wire with none opposite at the same x, and then its width: less is better. */
 static int64_t badness_of(const mr_layout_work *w, const mr_layout_wire *wire) {

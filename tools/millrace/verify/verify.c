@@ -73,8 +73,7 @@ typedef struct arguments {
     bool json;
 } arguments;
 
-/* ---- the command line -------------------------------------------------------------------------------------------
- */
+/* ---- the command line -------------------------------------------------------------------------------------------- */
 
 static int take_tolerance(arguments *to) {
     char *end;
@@ -142,8 +141,7 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     return 0;
 }
 
-/* ---- one side ---------------------------------------------------------------------------------------------------
- */
+/* ---- one side ---------------------------------------------------------------------------------------------------- */
 
 /* A GPU's decoder lays out its pictures differently from software, so they cannot be compared directly: both sides
  * decode by software, unless the command line says otherwise. */
@@ -229,8 +227,7 @@ static int open_side(mr_pipeline **pipeline, const arguments *from, mr_verify *v
     return status;
 }
 
-/* ---- both -------------------------------------------------------------------------------------------------------
- */
+/* ---- both -------------------------------------------------------------------------------------------------------- */
 
 /* Waits for both; as soon as one has ended the other waits for it no more. The first failure counts. */
 static int await_both(mr_verify *verify, mr_pipeline *const pipeline[MR_SIDES]) {
