@@ -56,11 +56,26 @@ static void draw_rows(reference *r, uint64_t seed) {
     }
 }
 
-/* The k nearest rows of other groups vote. `near`: the product with each of the reference; it is used up. */
+/* The k largest products, the largest first, of equal ones the first; returns how many there are. */
+static size_t find_nearest(const reference *r, const float *near, uint32_t *best) {
+    size_t found = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        if (!(near[i] > (found < r->k ? -INFINITY : near[best[found - 1]])))
+            continue;
+        size_t at = found < r->k ? found++ : found - 1;
+        for (; at > 0 && near[i] > near[best[at - 1]]; at--)
+            best[at] = best[at - 1];
+        best[at] = (uint32_t)i;
+    }
+    return found;
+}
+
+/* The k nearest rows of other groups vote. `near`: the product with each of the reference; it is used up. `votes` has
+ * room for the classes, and k behind them. */
 static void vote(const reference *r, uint32_t row, float *near, uint32_t *votes, mr_noisy_row *noisy) {
     const mr_training *t = r->training;
     const uint64_t own = group_of(t, row);
-    size_t found = 0;
+    uint32_t *best = votes + t->given.class_count;
     int32_t most = 0;
     bool others = false; /* of its class, elsewhere: else nothing could agree with it */
     memset(votes, 0, t->given.class_count * sizeof *votes);
@@ -70,15 +85,9 @@ static void vote(const reference *r, uint32_t row, float *near, uint32_t *votes,
         else
             others = others || t->given.classes[r->row[i]] == t->given.classes[row];
     }
-    for (; found < r->k; found++) {
-        size_t best = 0;
-        for (size_t i = 1; i < r->count; i++)
-            best = near[i] > near[best] ? i : best;
-        if (!(near[best] > -INFINITY))
-            break;
-        near[best] = -INFINITY;
-        votes[t->given.classes[r->row[best]]]++;
-    }
+    const size_t found = find_nearest(r, near, best);
+    for (size_t i = 0; i < found; i++)
+        votes[t->given.classes[r->row[best[i]]]]++;
     for (size_t j = 1; j < t->given.class_count; j++)
         most = votes[j] > votes[most] ? (int32_t)j : most;
     const double share = found ? (double)votes[most] / (double)found : 0.0;
@@ -89,7 +98,8 @@ static void vote(const reference *r, uint32_t row, float *near, uint32_t *votes,
 
 static size_t scratch_bytes(const reference *r) {
     const mr_training *t = r->training;
-    return (TOGETHER * (t->given.width + r->count)) * sizeof(float) + t->given.class_count * sizeof(uint32_t);
+    const size_t best = r->k < r->count ? r->k : r->count;
+    return TOGETHER * (t->given.width + r->count) * sizeof(float) + (t->given.class_count + best) * sizeof(uint32_t);
 }
 
 static void look_at_chunk(void *context, size_t chunk, void *scratch, double *sum) {
