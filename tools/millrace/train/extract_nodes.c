@@ -390,13 +390,16 @@ static int supervise(mr_extraction *extraction, const mr_plan_view *plan) {
     return signal ? 0 : code;
 }
 
-static int watch(mr_extraction *extraction, bool *told) {
-    const mr_plan_view *plan = NULL;
+static int open_wrapped(mr_extraction *extraction, const mr_plan_view **plan, bool *told) {
     int status = mr_extraction_wrap(extraction, true);
     if (!status)
         status = mr_extraction_open(extraction, told);
-    if (!status)
-        status = mr_pipeline_view(extraction->pipeline, &plan);
+    return status ? status : mr_pipeline_view(extraction->pipeline, plan);
+}
+
+static int watch(mr_extraction *extraction, bool *told) {
+    const mr_plan_view *plan = NULL;
+    int status = open_wrapped(extraction, &plan, told);
     if (!status)
         status = check_all_here(plan);
     if (!status)
@@ -416,11 +419,7 @@ static int stay_home(mr_extraction *extraction, mr_spool *spool, bool *told) {
     const mr_plan_view *plan = NULL;
     extraction->take_vector = into_spool;
     extraction->user = spool;
-    int status = mr_extraction_wrap(extraction, true);
-    if (!status)
-        status = mr_extraction_open(extraction, told);
-    if (!status)
-        status = mr_pipeline_view(extraction->pipeline, &plan);
+    int status = open_wrapped(extraction, &plan, told);
     if (!status)
         status = mr_run_audit_open(extraction->spread->run.audit);
     if (!status) {
