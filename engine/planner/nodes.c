@@ -94,11 +94,12 @@ static void follow_readers(const assignment *a, int v) {
 
 static void refuse_ownerless(const assignment *a, int v) {
     const mr_spec_vertex *spec = a->b->vertex[v];
-    if (!spec->is_source) {
+    if (!spec->is_source && a->b->params.cuts) {
         mr_plan_error(a->b, spec->place, "name it under `stages` of a node", "stages.%s: it is in no node", spec->id);
         return;
     }
-    /* A source without readers, which is reported elsewhere, runs in the first node. */
+    /* A source without readers, which is reported elsewhere, runs in the first node. In one process it does not matter,
+     * and programs add stages of their own that no node names. */
     a->owner[v] = 0;
 }
 
@@ -247,7 +248,7 @@ int mr_plan_assign_nodes(mr_plan_builder *b) {
         return MR_OK;
     if (take_all(&a))
         return MR_ERROR_MEMORY;
-    /* Errors in nodes are reported in any case, and ignored if one process runs all. */
+    /* Errors in nodes, but for stages that none names, are reported even if one process runs all. */
     if (!b->params.cuts)
         return MR_OK;
     if (make_nodes(b))

@@ -68,6 +68,17 @@ class Evaluation(Case):
         self.assertEqual(done.returncode, code, done.stderr)
         return done
 
+    def test_a_pipeline_with_nodes(self):
+        """It is run in one process, and the same is said of it."""
+        nodes = "nodes: {reader: {sources: [pictures], stages: [decode]}, center: {stages: [hog, classify, results]}}\n"
+        path = self.folder / "nodes.yaml"
+        path.write_text(pathlib.Path(digits.PIPELINE).read_text().replace("stages:\n", nodes + "stages:\n"))
+        one = [json.loads(self.evaluate("--json").stdout),
+               json.loads(call([MILLRACE, "evaluate", path, "--data", self.list, "--json"],
+                               environment={"HEAD": str(self.head)}).stdout)]
+        self.assertEqual(one[0]["log_loss"], one[1]["log_loss"])
+        self.assertEqual(one[0]["right"], one[1]["right"])
+
     def test_what_is_forced_is_said(self):
         """In every summary: of run (test_heads), as text and JSON, on the page, and beside an exported file."""
         other = ("--set", "stages.hog.gamma=false")
