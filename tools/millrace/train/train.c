@@ -82,9 +82,10 @@ static const char *const examples[] = {"pipelines/digits.yaml --data digits --ou
 
 static const mr_usage usage = {
     .verb = "train",
-    .synopsis = "PIPELINE.yaml --data FOLDER|LIST --output HEAD [--vectors FILE.npy] [--model KIND] [--penalty C,...]\n"
-                "                      [--class-weights none|balanced] [--hidden N,...] [--neighbors K] [--doubles]\n"
-                "                      [--seed N] [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
+    .synopsis = "PIPELINE.yaml --data FOLDER|LIST --output HEAD [--vectors FILE.npy]\n"
+                "                      [--model KIND] [--penalty C,...] [--class-weights none|balanced]\n"
+                "                      [--hidden N,...] [--neighbors K] [--doubles] [--seed N]\n"
+                "                      [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
                 "                      [--device NAME]... [--resume] [--cache FOLDER] [--no-look-alikes]\n"
                 "                      [--export onnx] [--sign KEYFILE]\n"
                 "                      [--node NAME [--replica N] | --one-process] [--audit FILE]\n"
