@@ -227,7 +227,7 @@ static int lose_decoder(mr_stage *self, mr_io *io, const mr_frame *frame, int st
 static int start_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t number, int *error) {
     mr_decode_state *state = self->state;
     mr_decode_close(state);
-    /* What was logged of the packet was of a decoder that did not start. */
+    /* The lines that were logged of the packet are of a decoder that did not start. */
     mr_heard_forget(mr_decode_heard(state), number);
     int status = mr_decode_open(self, io, frame, 0);
     if (!status) {
