@@ -1,0 +1,319 @@
+/* Classifiers that are kept in a folder: opened again, damaged, on a full disk; and used by `classify`. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "millrace/classifier.h"
+#include "millrace/status.h"
+#include "tests/support/blobs.h"
+#include "tests/support/models.h"
+
+/* ---- the folder -------------------------------------------------------------------------------------------------- */
+
+static void what_is_opened_is_what_was_saved(void **state) {
+    (void)state;
+    static float before[BLOB_ROWS * BLOB_CLASSES], after[BLOB_ROWS * BLOB_CLASSES];
+    char folder[256];
+    blob_folder("head", folder);
+    for (int kind = 0; kind < BLOB_KINDS; kind++) {
+        const mr_labelled_rows rows = blob_rows();
+        const mr_fit_params params = blob_params((mr_classifier_kind)kind);
+        const mr_head_notes notes = {.pipeline = "zoo", .stages = "decode <- source.out at in\nhog.bins = 9\n",
+                                     .digest = "abc", .split = "by \"group\"", .figures = "{\"accuracy\": 0.125}"};
+        mr_classifier *made = blob_fit(&rows, &params), *opened;
+        if (mr_classifier_save(made, folder, &notes) || mr_classifier_open(&opened, folder))
+            fail_msg("%s", mr_message());
+        blob_scores(made, before);
+        blob_scores(opened, after);
+        assert_memory_equal(before, after, sizeof before);
+        const mr_classifier_card *card = mr_classifier_card_of(made), *read = mr_classifier_card_of(opened);
+        assert_int_equal(read->kind, kind);
+        assert_string_equal(read->pipeline, "zoo");
+        assert_string_equal(read->stages, notes.stages);
+        assert_string_equal(read->split, notes.split);
+        assert_string_equal(read->figures, "{\"accuracy\":0.125}");
+        assert_string_equal(read->class_names[3], "dog");
+        assert_int_equal(read->seed, 3);
+        assert_int_equal(read->train_rows, card->train_rows);
+        assert_int_equal(read->warning_count, card->warning_count);
+        if (card->warning_count)
+            assert_string_equal(read->warnings[0], card->warnings[0]);
+        assert_int_equal(read->tried_count, card->tried_count);
+        assert_int_equal(read->chosen, card->chosen);
+        for (size_t i = 0; i < card->tried_count; i++)
+            assert_true(read->tried[i].objective == card->tried[i].objective && read->tried[i].c == card->tried[i].c);
+        mr_classifier_destroy(&made);
+        mr_classifier_destroy(&opened);
+    }
+    blob_remove(folder);
+}
+
+static int count_entries(const char *folder) {
+    char command[600];
+    int count = -1;
+    snprintf(command, sizeof command, "ls -A '%s' | wc -l", folder);
+    FILE *out = popen(command, "r");
+    assert_non_null(out);
+    assert_int_equal(fscanf(out, "%d", &count), 1);
+    pclose(out);
+    return count;
+}
+
+static void only_a_classifier_is_written_over(void **state) {
+    (void)state;
+    char home[256], path[600], file[700];
+    blob_folder("home", home);
+    snprintf(path, sizeof path, "%s/head/", home);
+    const mr_labelled_rows rows = blob_rows();
+    const mr_fit_params params = blob_params(MR_CLASSIFIER_PROTOTYPES);
+    mr_classifier *made = blob_fit(&rows, &params);
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO); /* no folder to put it into */
+    assert_int_equal(mkdir(home, 0700), 0);
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
+    assert_int_equal(count_entries(home), 1);
+    assert_int_equal(count_entries(path), 3);
+    const mr_head_notes wrong = {.figures = "{\"accuracy\": "};
+    assert_int_equal(mr_classifier_save(made, path, &wrong), MR_ERROR_USAGE);
+    snprintf(file, sizeof file, "%s/head.json", path);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "neither empty nor the folder of a classifier"));
+    snprintf(path, sizeof path, "%s/file", home);
+    FILE *plain = fopen(path, "w");
+    assert_non_null(plain);
+    fclose(plain);
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "is not a folder"));
+    assert_int_equal(count_entries(home), 2);
+    mr_classifier_destroy(&made);
+    blob_remove(home);
+}
+
+/* Files may have so many bytes from here on, as on a disk that fills. */
+static void allow(rlim_t bytes) {
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_full_disk_leaves_nothing_half_written(void **state) {
+    (void)state;
+    static float before[BLOB_ROWS * BLOB_CLASSES], after[BLOB_ROWS * BLOB_CLASSES];
+    char home[256], path[600], file[600];
+    blob_folder("full", home);
+    snprintf(path, sizeof path, "%s/head", home);
+    snprintf(file, sizeof file, "%s/state", home);
+    assert_int_equal(mkdir(home, 0700), 0);
+    const mr_labelled_rows rows = blob_rows();
+    mr_fit_params params = blob_params(MR_CLASSIFIER_PERCEPTRON);
+    mr_classifier *made = blob_fit(&rows, &params), *opened, *none;
+    allow(2000);
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO);
+    allow(RLIM_INFINITY);
+    assert_non_null(strstr(mr_message(), "layer-1.npy"));
+    assert_int_equal(count_entries(home), 0);
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
+    blob_scores(made, before);
+    allow(2000);
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO); /* the one that is there stays */
+    blob_stopping s = {.after = 2};
+    params.state = file;
+    params.progress = blob_stop;
+    params.user = &s;
+    params.warning = NULL;
+    assert_int_equal(mr_classifier_fit(&none, &rows, &params), MR_ERROR_IO);
+    allow(RLIM_INFINITY);
+    assert_int_equal(count_entries(home), 1);
+    assert_int_equal(mr_classifier_open(&opened, path), MR_OK);
+    blob_scores(opened, after);
+    assert_memory_equal(before, after, sizeof before);
+    mr_classifier_destroy(&opened);
+    mr_classifier_destroy(&made);
+    blob_remove(home);
+}
+
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void refuse_folder(const char *folder, int status, const char *why) {
+    mr_classifier *opened;
+    assert_int_equal(mr_classifier_open(&opened, folder), status);
+    assert_null(opened);
+    if (!strstr(mr_message(), why))
+        fail_msg("\"%s\" is not in: %s", why, mr_message());
+}
+
+static void damaged_folders_are_refused(void **state) {
+    (void)state;
+    char folder[256], path[600];
+    blob_folder("damaged", folder);
+    refuse_folder(folder, MR_ERROR_NO_INPUT, "head.json");
+    const mr_labelled_rows rows = blob_rows();
+    const mr_fit_params params = blob_params(MR_CLASSIFIER_NEIGHBORS);
+    mr_classifier *made = blob_fit(&rows, &params);
+    assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
+    write_text(folder, "labels.txt", "ant\nbee\ndog\ncat\n");
+    refuse_folder(folder, MR_ERROR_DATA, "labels.txt is not the file that head.json was written with");
+    assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
+    snprintf(path, sizeof path, "%s/vectors.npy", folder);
+    assert_int_equal(truncate(path, 4000), 0);
+    refuse_folder(folder, MR_ERROR_DATA, "vectors.npy is not the file");
+    assert_int_equal(unlink(path), 0);
+    refuse_folder(folder, MR_ERROR_NO_INPUT, "vectors.npy");
+    write_text(folder, "head.json", "{\"format\": 2}");
+    refuse_folder(folder, MR_ERROR_DATA, "is of format 2, and this millrace reads 1");
+    write_text(folder, "head.json", "{\"format\": 1, \"kind\": \"oracle\"}");
+    refuse_folder(folder, MR_ERROR_DATA, "there is no classifier \"oracle\"");
+    write_text(folder, "head.json", "{\"format\": 1, \"kind\": \"softmax\", \"width\": 12, \"classes\": 99999999}");
+    refuse_folder(folder, MR_ERROR_DATA, "\"width\" and \"classes\"");
+    write_text(folder, "head.json", "{\"format\": 1, \"kind\": \"softmax\", \"width\": 12, \"classes\": 4}");
+    refuse_folder(folder, MR_ERROR_DATA, "has no digest of labels.txt");
+    write_text(folder, "head.json", "[1, 2");
+    refuse_folder(folder, MR_ERROR_DATA, "is not the card of a classifier");
+    mr_classifier_destroy(&made);
+    blob_remove(folder);
+}
+
+/* ---- classify ---------------------------------------------------------------------------------------------------- */
+
+static void compare_classes(const arrived *got, const float *scores) {
+    assert_int_equal(got->frames, MODELS_FRAMES);
+    for (size_t frame = 0; frame < MODELS_FRAMES; frame++) {
+        assert_int_equal(got->class_count[frame], BLOB_CLASSES);
+        for (size_t i = 0; i < BLOB_CLASSES; i++) {
+            const mr_class *class = &got->classes[frame][i];
+            assert_true(class->score == scores[frame * BLOB_CLASSES + (size_t)class->index]);
+            assert_true(i == 0 || class->score <= got->classes[frame][i - 1].score);
+        }
+    }
+}
+
+static void classify_gives_the_same_bits(void **state) {
+    (void)state;
+    static const char *const devices[] = {"cpu", "sim:0"};
+    static float scores[BLOB_ROWS * BLOB_CLASSES];
+    char folder[256], stages[600];
+    blob_folder("served", folder);
+    for (int kind = 0; kind < BLOB_KINDS; kind++) {
+        const mr_labelled_rows rows = blob_rows();
+        const mr_fit_params params = blob_params((mr_classifier_kind)kind);
+        mr_classifier *made = blob_fit(&rows, &params);
+        blob_scores(made, scores);
+        assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
+        for (size_t device = 0; device < 2; device++)
+            for (models_workers = 1; models_workers <= 16; models_workers *= 4) {
+                arrived got = {.look = look_at_classes};
+                snprintf(stages, sizeof stages, "  classify: {input: in, head: \"%s\", top_k: 10, device: \"%s\"}\n"
+                                                "  sink: {type: callback, input: classify}\n", folder, devices[device]);
+                if (models_run("f32 12", blob_features, stages, &got))
+                    fail_msg("%s: %s", mr_classifier_kind_name((mr_classifier_kind)kind), mr_message());
+                compare_classes(&got, scores);
+            }
+        mr_classifier_destroy(&made);
+    }
+    models_workers = 0;
+    blob_remove(folder);
+}
+
+/* A batch's product may round in another order; the other kinds have none. */
+static void batches_are_within_rounding(void **state) {
+    (void)state;
+    static float scores[BLOB_ROWS * BLOB_CLASSES];
+    char folder[256], stages[600];
+    blob_folder("batches", folder);
+    for (int kind = 0; kind < BLOB_KINDS; kind++) {
+        const mr_labelled_rows rows = blob_rows();
+        const mr_fit_params params = blob_params((mr_classifier_kind)kind);
+        const bool exact = kind == MR_CLASSIFIER_NEIGHBORS || kind == MR_CLASSIFIER_PERCEPTRON;
+        mr_classifier *made = blob_fit(&rows, &params);
+        blob_scores(made, scores);
+        assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
+        arrived got = {.look = look_at_classes};
+        snprintf(stages, sizeof stages, "  classify: {input: in, head: \"%s\", top_k: 10, batch: 4}\n"
+                                        "  sink: {type: callback, input: classify}\n", folder);
+        if (models_run("f32 12", blob_features, stages, &got))
+            fail_msg("%s", mr_message());
+        for (size_t frame = 0; frame < MODELS_FRAMES; frame++)
+            for (size_t i = 0; i < BLOB_CLASSES; i++) {
+                const mr_class *class = &got.classes[frame][i];
+                float wanted = scores[frame * BLOB_CLASSES + (size_t)class->index];
+                assert_true(exact ? class->score == wanted : fabsf(class->score - wanted) < 2e-4f);
+            }
+        mr_classifier_destroy(&made);
+    }
+    blob_remove(folder);
+}
+
+static void refuse_head(const char *folder, const char *format, const char *options, const char *why) {
+    char stages[700], message[2000];
+    snprintf(stages, sizeof stages,
+             "  classify: {input: in, head: \"%s\"%s}\n  sink: {type: callback, input: classify}\n", folder, options);
+    assert_int_not_equal(models_refused(format, stages, message, sizeof message), MR_OK);
+    if (!strstr(message, why))
+        fail_msg("\"%s\" is not in: %s", why, message);
+}
+
+static void classify_refuses_what_differs(void **state) {
+    (void)state;
+    char folder[256], stages[700];
+    blob_folder("refused", folder);
+    const mr_labelled_rows rows = blob_rows();
+    const mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
+    mr_classifier *made = blob_fit(&rows, &params);
+    const mr_head_notes notes = {.digest = "0123",
+                                 .stages = "hog <- source.out at in\nhog.bins = 12\nvector <- hog.out at in\n"};
+    assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
+    refuse_head(folder, "f32 13", "", "takes vectors of 12 numbers, but in gives 13");
+    refuse_head(folder, "f32 12", ", activation: none", "a head brings its own activation");
+    refuse_head(folder, "f32 12", ", weights: x.npy", "x.npy");
+    assert_int_equal(mr_classifier_save(made, folder, &notes), MR_OK);
+    refuse_head(folder, "f32 12", "",
+                "trained on vectors of another pipeline: only the pipeline here has \"vector <- "
+                "source.out at in\"; only the pipeline of the classifier has \"hog <- source.out");
+    refuse_head(folder, "f32 12", ", tensor: hidden", "no vector called \"hidden\"");
+    snprintf(stages, sizeof stages, "  classify: {input: in, head: \"%s\", top_k: 10, force: true}\n"
+                                    "  sink: {type: callback, input: classify}\n", folder);
+    arrived got = {.look = look_at_classes};
+    if (models_run("f32 12", blob_features, stages, &got))
+        fail_msg("%s", mr_message());
+    assert_int_equal(got.frames, MODELS_FRAMES);
+    write_text(folder, "labels.txt", "ant\nbee\ndog\ncat\n");
+    refuse_head(folder, "f32 12", ", force: true", "labels.txt is not the file that head.json was written with");
+    mr_classifier_destroy(&made);
+    blob_remove(folder);
+    refuse_head(folder, "f32 12", "", "refused");
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, blob_setup)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_opened_is_what_was_saved),
+        TEST(only_a_classifier_is_written_over),
+        TEST(a_full_disk_leaves_nothing_half_written),
+        TEST(damaged_folders_are_refused),
+        TEST(classify_gives_the_same_bits),
+        TEST(batches_are_within_rounding),
+        TEST(classify_refuses_what_differs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
