@@ -262,12 +262,21 @@ void mr_lbfgs_save(const mr_lbfgs *search, void *state) {
     }
 }
 
+/* Steps and pairs are indices. */
+static bool can_be(const counters *count) {
+    return count->step >= 0 && count->evaluations >= 0 && count->slow >= 0 && count->pairs >= 0 &&
+           count->pairs <= MR_LBFGS_PAIRS && count->pairs <= count->step && count->end >= MR_LBFGS_RUNNING &&
+           count->end <= MR_LBFGS_STEPS;
+}
+
 int mr_lbfgs_load(mr_lbfgs *search, const mr_lbfgs_params *params, const void *state) {
     counters count;
     double *list[2 + 2 * MR_LBFGS_PAIRS];
     size_t bytes = params->length * sizeof(double);
     const char *from = (const char *)state + sizeof count;
     memcpy(&count, state, sizeof count);
+    if (!can_be(&count))
+        return mr_fail(MR_ERROR_DATA, "the state of the search is not one");
     *search = (mr_lbfgs){.params = *params, .value = count.value, .step = count.step, .pairs = count.pairs,
                          .evaluations = count.evaluations, .slow = count.slow};
     search->end = (mr_lbfgs_end)count.end;

@@ -58,7 +58,7 @@ void mr_lbfgs_fini(mr_lbfgs *search);
 int mr_lbfgs_step(mr_lbfgs *search);
 
 /* The state in bytes: how many there are, and both ways. A state that is read must come from a search of the same
- * length; `params` are given anew. */
+ * length; `params` are given anew. MR_ERROR_DATA if its counters cannot be those of a search. */
 size_t mr_lbfgs_state_bytes(size_t length);
 void mr_lbfgs_save(const mr_lbfgs *search, void *state);
 int mr_lbfgs_load(mr_lbfgs *search, const mr_lbfgs_params *params, const void *state);

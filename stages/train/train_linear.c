@@ -91,6 +91,13 @@ static void note(linear_fit *f, size_t penalty, bool *better) {
                                                .end = end_name(f->count.tried[penalty].end)}, better);
 }
 
+static int warn_of_steps(linear_fit *f, size_t penalty) {
+    if (f->count.tried[penalty].end != MR_LBFGS_STEPS)
+        return MR_OK;
+    return mr_training_warn(f->training, "the fit of penalty C = %g ended after %d steps, before it had converged",
+                            f->count.tried[penalty].c, (int)f->count.tried[penalty].steps);
+}
+
 /* Takes up the fit where its file of state left it; *found: there was one. */
 static int read_state(linear_fit *f, bool *found) {
     mr_state_piece pieces[PIECES];
@@ -99,13 +106,18 @@ static int read_state(linear_fit *f, bool *found) {
     int status = mr_state_read(f->training, pieces, PIECES, found);
     if (status || !*found)
         return status;
-    if (f->count.penalty >= f->training->params.penalty_count)
-        return mr_fail(MR_ERROR_DATA, "%s is damaged: remove it to begin anew", f->training->params.state);
-    for (size_t i = 0; i < f->count.penalty; i++)
+    bool whole = f->count.penalty < f->training->params.penalty_count;
+    for (size_t i = 0; i < f->count.penalty && whole && !status; i++) {
         note(f, i, &better);
-    f->c = f->penalties[f->count.penalty];
+        status = warn_of_steps(f, i);
+    }
     const mr_lbfgs_params params = search_params(f);
-    return mr_lbfgs_load(&f->search, &params, f->search_state);
+    f->c = whole ? f->penalties[f->count.penalty] : 0.0;
+    if (whole && !status)
+        status = mr_lbfgs_load(&f->search, &params, f->search_state);
+    if (!whole || status == MR_ERROR_DATA)
+        return mr_fail(MR_ERROR_DATA, "%s is damaged: remove it to begin anew", f->training->params.state);
+    return status;
 }
 
 /* ---- one penalty ------------------------------------------------------------------------------------------------- */
@@ -176,12 +188,18 @@ static int finish_penalty(linear_fit *f) {
         memcpy(f->best, f->search.x, f->length * sizeof *f->best);
         f->count.temperature = temperature;
     }
-    if (f->search.end == MR_LBFGS_STEPS)
-        status =
-            mr_training_warn(f->training, "the fit of penalty C = %g ended after %d steps, before it had converged",
-                             f->c, f->search.step);
     f->count.penalty++;
-    return status;
+    return warn_of_steps(f, at);
+}
+
+/* A search that begins so would end at once, and call its zeros converged. */
+static int check_start(const linear_fit *f) {
+    bool finite = isfinite(f->search.value);
+    for (size_t i = 0; i < f->length && finite; i++)
+        finite = isfinite(f->search.gradient[i]);
+    return finite ? MR_OK
+                  : mr_fail(MR_ERROR_DATA, "the features are so large that sums of them are not finite: let them be "
+                                           "standardised");
 }
 
 static int begin_penalty(linear_fit *f, double *start) {
@@ -191,7 +209,8 @@ static int begin_penalty(linear_fit *f, double *start) {
         memcpy(start, f->search.x, f->length * sizeof *start);
     mr_lbfgs_fini(&f->search);
     const mr_lbfgs_params params = search_params(f);
-    return mr_lbfgs_init(&f->search, &params, start);
+    int status = mr_lbfgs_init(&f->search, &params, start);
+    return status ? status : check_start(f);
 }
 
 static int fit_path(linear_fit *f) {

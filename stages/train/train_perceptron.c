@@ -246,11 +246,13 @@ static void shape(perceptron_fit *f) {
 
 static int take_memory(perceptron_fit *f, size_t chunks) {
     mr_training *t = f->training;
+    /* The last minibatch may have fewer chunks, and make more blocks of them: 65 make 33, and 64 make 64. */
+    const size_t blocks = chunks < MR_FIT_BLOCKS ? chunks : MR_FIT_BLOCKS;
     double **const vectors[] = {&f->parameters, &f->best, &f->adam.mean, &f->adam.square};
     bool got = true;
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         got = (*vectors[i] = mr_calloc(f->length, sizeof(double))) && got;
-    f->nodes = mr_alloc(mr_fit_block_count(chunks) * (f->length + 1) * sizeof *f->nodes);
+    f->nodes = mr_alloc(blocks * (f->length + 1) * sizeof *f->nodes);
     f->weights = mr_alloc_aligned(64, mr_aligned_bytes(f->length * sizeof *f->weights));
     f->order = mr_alloc(t->train_count * sizeof *f->order);
     f->units = mr_arena_array(&t->made->arena, f->net.layers, sizeof *f->units);

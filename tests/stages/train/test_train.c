@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "millrace/classifier.h"
 #include "millrace/status.h"
@@ -218,6 +219,36 @@ static void a_perceptron_stops_early(void **state) {
     mr_classifier_destroy(&made);
 }
 
+/* Two minibatches, of which the second has fewer chunks of rows, and more blocks of them. */
+static void the_last_minibatch_may_be_smaller(void **state) {
+    (void)state;
+    enum { ROWS = 129 * 256, WIDTH = 2 };
+    float *features = malloc(ROWS * WIDTH * sizeof *features);
+    int32_t *classes = malloc(ROWS * sizeof *classes);
+    assert_non_null(features);
+    assert_non_null(classes);
+    for (int row = 0; row < ROWS; row++) {
+        classes[row] = row % 2;
+        features[row * WIDTH] = (float)(row % 2) + 0.25f * (float)(row % 3);
+        features[row * WIDTH + 1] = (float)(row % 7);
+    }
+    const mr_labelled_rows rows = {.features = features, .rows = ROWS, .width = WIDTH, .classes = classes,
+                                   .class_count = 2, .class_names = blob_names};
+    const size_t hidden = 3;
+    mr_fit_params params = blob_params(MR_CLASSIFIER_PERCEPTRON);
+    params.hidden = &hidden;
+    params.hidden_count = 1;
+    params.minibatch = 65 * 256;
+    params.rate = 0.05;
+    mr_classifier *made = blob_fit(&rows, &params);
+    float scores[2 * WIDTH];
+    assert_int_equal(mr_classifier_scores(made, features, 2, WIDTH, scores), MR_OK);
+    assert_true(scores[0] > 0.5f && scores[3] > 0.5f);
+    mr_classifier_destroy(&made);
+    free(features);
+    free(classes);
+}
+
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
 /* Cancels after each so many steps and goes on, until it is done. */
@@ -271,6 +302,26 @@ static void a_fit_that_goes_on_makes_the_same_bits(void **state) {
             mr_classifier_destroy(&one);
             mr_classifier_destroy(&other);
         }
+}
+
+static void a_fit_that_goes_on_has_the_same_warnings(void **state) {
+    (void)state;
+    char path[256];
+    blob_folder("warned", path);
+    const double two[] = {0.01, 1.0};
+    const mr_labelled_rows rows = blob_rows();
+    mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
+    params.penalties = two;
+    params.penalty_count = 2;
+    params.steps = 3;
+    mr_classifier *one = blob_fit(&rows, &params), *other = fit_in_pieces(&rows, &params, path, 4);
+    const mr_classifier_card *card = mr_classifier_card_of(one), *same = mr_classifier_card_of(other);
+    assert_int_equal(card->warning_count, 3); /* of both penalties, and of a constant feature */
+    assert_int_equal(same->warning_count, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(card->warnings[i], same->warnings[i]);
+    mr_classifier_destroy(&one);
+    mr_classifier_destroy(&other);
 }
 
 static int die(void *user, const mr_fit_progress *progress) {
@@ -360,6 +411,42 @@ static void the_state_of_another_fit_is_refused(void **state) {
     mr_classifier_destroy(&made);
 }
 
+/* The checksum is right, but numbers that are taken for indices are not. */
+static void a_state_with_wrong_counters_is_refused(void **state) {
+    (void)state;
+    enum { BYTES = 1 << 20, LENGTH = BLOB_CLASSES * (BLOB_WIDTH + 1) };
+    static char bytes[BYTES];
+    char path[256];
+    blob_folder("counters", path);
+    blob_stopping s = {.after = 3};
+    const mr_labelled_rows rows = blob_rows();
+    mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
+    params.state = path;
+    params.resume = true;
+    params.progress = blob_stop;
+    params.user = &s;
+    mr_classifier *made;
+    assert_int_equal(mr_classifier_fit(&made, &rows, &params), MR_ERROR_CANCELLED);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    const size_t found = fread(bytes, 1, BYTES, file);
+    /* Behind the vectors is the checksum, before them value, end, step, evaluations, pairs, ... */
+    char *end = bytes + found - 8 - 22 * LENGTH * sizeof(double) - 10 * 8 - 6 * 4;
+    int32_t at;
+    memcpy(&at, end + 4, sizeof at);
+    assert_in_range(at, 1, 10);
+    at = -1000000000;
+    memcpy(end + 4, &at, sizeof at);
+    const uint64_t sum = XXH3_64bits(bytes, found - 8);
+    memcpy(bytes + found - 8, &sum, sizeof sum);
+    rewind(file);
+    assert_int_equal(fwrite(bytes, 1, found, file), found);
+    fclose(file);
+    s = (blob_stopping){.after = 100000};
+    refuse_state(path, &rows, &params, "damaged");
+    unlink(path);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static void refuse(const mr_labelled_rows *rows, const mr_fit_params *params, int status, const char *why) {
@@ -405,6 +492,20 @@ static void rows_that_cannot_be_fitted_to_are_refused(void **state) {
     refuse(&rows, &params, MR_ERROR_DATA, "all 12 features are the same");
     rows.rows = 0;
     refuse(&rows, &params, MR_ERROR_DATA, "there are no rows");
+}
+
+/* Not standardised, sums of such features are beyond floats. */
+static void features_that_are_too_large_are_refused(void **state) {
+    (void)state;
+    const mr_labelled_rows rows = blob_rows();
+    mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
+    for (size_t i = 0; i < BLOB_ROWS * BLOB_WIDTH; i++)
+        blob_features[i] *= 2e36f;
+    params.scaling = MR_SCALING_NONE;
+    refuse(&rows, &params, MR_ERROR_DATA, "so large that sums");
+    params.scaling = MR_SCALING_STANDARD;
+    mr_classifier *made = blob_fit(&rows, &params);
+    mr_classifier_destroy(&made);
 }
 
 static void parameters_that_cannot_be_are_refused(void **state) {
@@ -530,10 +631,14 @@ int main(void) {
         TEST(balanced_weights_help_the_rare_class),
         TEST(of_equal_penalties_the_strongest_is_taken),
         TEST(a_perceptron_stops_early),
+        TEST(the_last_minibatch_may_be_smaller),
         TEST(a_fit_that_goes_on_makes_the_same_bits),
+        TEST(a_fit_that_goes_on_has_the_same_warnings),
+        TEST(a_state_with_wrong_counters_is_refused),
         TEST(a_fit_that_was_killed_makes_the_same_bits),
         TEST(the_state_of_another_fit_is_refused),
         TEST(rows_that_cannot_be_fitted_to_are_refused),
+        TEST(features_that_are_too_large_are_refused),
         TEST(parameters_that_cannot_be_are_refused),
         TEST(what_is_doubtful_is_warned_of),
         TEST(rows_with_wrong_labels_are_found),
