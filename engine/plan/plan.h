@@ -310,6 +310,7 @@ typedef struct mr_plan_params {
     const char *added;
     bool offline;
     bool connect;              /* to streams, for what they tell of themselves */
+    bool force;                     /* mr_negotiation.force */
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
     size_t assume_count;            /* plan for hardware that need not be present: "cuda:8x80GiB", "sim:2",
                                        "cuda:2xH100", "cuda:1xH100x40GiB" */

@@ -227,10 +227,10 @@ static int check_given(mr_negotiation *n, const options *o) {
 
 /* The classifier was fitted to vectors that other stages made: refused, or, if that is overruled, remarked. */
 static int differ(mr_negotiation *n, const options *o, const char *what) {
-    if (!o->force)
+    if (!o->force && !n->force)
         return mr_refuse(n, "head",
                          "the classifier in %s was trained on vectors of another pipeline: %s; train it with this "
-                         "one, or overrule it by force: true",
+                         "one, or overrule it by force: true, or --force",
                          o->head, what);
     mr_remark(n, "forced: the classifier in %s was trained on vectors of another pipeline: %s", o->head, what);
     n->forced = true;
@@ -557,7 +557,7 @@ static const mr_option table[] = {
          "the folder of a classifier that was trained: it has weights, labels and the way to scores, and is refused "
          "behind other stages than it was trained with"},
     {FIELD(force), .kind = MR_OPTION_BOOL, .fallback = "false", .neutral = true,
-     .help = "take the head though it was trained with other stages; each summary says so"},
+     .help = "take the head though it was trained with other stages, as --force does; each summary says so"},
     {FIELD(key), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .neutral = true, .example = "keys/approved.pub",
      .help = "a public key: a head is refused unless it is as it was signed with the private one (train --sign)"},
     {FIELD(weights), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-head.npy",

@@ -117,6 +117,8 @@ typedef struct mr_pipeline_params {
                                 (tests) */
     bool connect;            /* the plan connects to streams of cameras and servers, for what they tell of themselves;
                                 it holds without that */
+    bool force;              /* overrules what a stage refuses and may be overruled, such as a classifier that was
+                                trained behind other stages: as if the stage had `force: true` */
 } mr_pipeline_params;
 
 /* mr_pipeline_open for callers that give the size of their mr_pipeline_params themselves, such as bindings of other

@@ -244,6 +244,7 @@ struct mr_negotiation {
     mr_planned_work work;      /* on a GPU */
     void *planner;             /* private */
     bool forced; /* the remark is of a difference that the author has overruled: each summary repeats it */
+    bool force;  /* given: all that may be overruled is (mr_pipeline_params.force), without an option of the stage */
 };
 
 /* Refuses the pipeline (printf style, one sentence) at the place of `option` in the YAML, or of the stage if that is

@@ -121,6 +121,14 @@ class Deploy(Case):
         words = call(["bash", "-c", line]).stdout.splitlines()
         self.assertEqual(words[-2:], ["--set", "pipeline=it's $HOME"])
 
+    def test_force_reaches_the_run(self):
+        for target in ("slurm", "systemd"):
+            written = self.deploy(self.pipeline(replicas=2), target, "--force")
+            self.assertTrue(all("--force" in path.read_text() for name, path in written.items()
+                                if name.endswith((".sbatch", ".service"))), written)
+        self.assertIn("a training makes one",
+                      self.deploy(self.pipeline(), "slurm", "--force", *self.TRAINING, code=64))
+
     TRAINING = ("--train", "--", "--data", "photo's", "--output", "/data/head", "--cache", "/data/cache", "--penalty=1")
 
     def test_a_batch_script_that_trains(self):

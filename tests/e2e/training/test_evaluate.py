@@ -84,11 +84,13 @@ class Evaluation(Case):
         other = ("--set", "stages.hog.gamma=false")
         self.assertIn("hog.gamma is false, and was true", self.evaluate(*other, code=78).stderr)
         self.assertNotIn("forced", json.loads(self.evaluate("--json").stdout))
-        page, force = self.folder / "page.html", (*other, "--set", "stages.classify.force=true")
+        page, force = self.folder / "page.html", (*other, "--force")
         told = self.evaluate(*force, "--page", page).stdout
         self.assertRegex(told, "forced     classify: forced: the classifier in .* hog.gamma is false, and was true")
         self.assertIn("hog.gamma is false, and was true", Page(page.read_text()).text)
-        self.assertIn("hog.gamma is false", json.loads(self.evaluate(*force, "--json").stdout)["forced"])
+        for given in (force, (*other, "--set", "stages.classify.force=true")):
+            self.assertIn("hog.gamma is false", json.loads(self.evaluate(*given, "--json").stdout)["forced"])
+        self.assertNotIn("forced", json.loads(self.evaluate("--force", "--json").stdout))
         done = call([MILLRACE, "export", digits.PIPELINE, "--data", self.list, "--output", self.folder / "x.onnx",
                      *force], environment={"HEAD": str(self.head)})
         if "ONNX Runtime" not in done.stderr:

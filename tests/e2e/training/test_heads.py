@@ -86,6 +86,37 @@ class Heads(harness.Case):
         plan = call([MILLRACE, "plan", self.folder / "pipeline.yaml"])
         self.assertIn("forced: the classifier in", plan.stdout)
 
+    def test_force_on_the_command_line(self):
+        """The same as the option, of every verb that takes a head, and in each process of several nodes."""
+        self.save(digest="0" * 64, stages="decode <- source.out at in\nhistogram <- decode.out at in\nhistogram.bins "
+                                          "= 16\n")
+        self.run_head(code=78)
+        path, why = self.folder / "pipeline.yaml", "histogram.bins is 8, and was 16"
+        out = ("--output", self.folder / "results.jsonl")
+        done = call([MILLRACE, "run", path, "--force", "--json", *out])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (forced,) = json.loads(done.stdout)["forced"]
+        self.assertIn(why, forced["why"])
+        self.assertIn(why, call([MILLRACE, "plan", path, "--force"]).stdout)
+        self.assertEqual(call([MILLRACE, "plan", path]).returncode, 78)
+        nodes = ("nodes: {reader: {sources: [pictures], stages: [decode]}, "
+                 "center: {stages: [histogram, classify, results]}}\n")
+        path.write_text(path.read_text().replace("stages:\n", nodes + "stages:\n"))
+        self.assertEqual(call([MILLRACE, "run", path, *out]).returncode, 78)
+        done = call([MILLRACE, "run", path, "--force", *out])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(why, done.stderr)
+        self.assertEqual(len((self.folder / "results.jsonl").read_text().splitlines()), 12)
+
+    def test_what_force_does_not_overrule(self):
+        """Files that are not those of the card."""
+        self.save()
+        (self.head / "labels.txt").write_text("a\nb\n")
+        self.run_head(code=65)
+        done = call([MILLRACE, "run", self.folder / "pipeline.yaml", "--force"])
+        self.assertEqual(done.returncode, 65)
+        self.assertIn("labels.txt is not the file", done.stderr)
+
     def test_what_was_changed_is_refused(self):
         self.save()
         weights = np.load(self.head / "weights.npy")

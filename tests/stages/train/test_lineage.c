@@ -42,7 +42,7 @@ static const mr_stage_type tap = {.name = "tap", .summary = "remembers", .help =
 static const mr_stage_type *const own[] = {&tap, NULL};
 
 /* The status of opening a pipeline of these stages; messages into `message`. */
-static int open_with(const char *sources, const char *yaml, char *message) {
+static int open_forced(const char *sources, const char *yaml, bool force, char *message) {
     char text[BYTES];
     mr_type_list types = {0};
     mr_pipeline *pipeline = NULL;
@@ -50,7 +50,7 @@ static int open_with(const char *sources, const char *yaml, char *message) {
     snprintf(text, sizeof text, "version: 1\npipeline: test\nsources:\n%sstages:\n%s", sources, yaml);
     assert_int_equal(mr_type_list_add(&types, mr_stage_types(), false), MR_OK);
     assert_int_equal(mr_type_list_add(&types, own, true), MR_OK);
-    const mr_pipeline_params params = {.types = types.item, .path = "lineage.yaml", .text = text};
+    const mr_pipeline_params params = {.types = types.item, .path = "lineage.yaml", .text = text, .force = force};
     int status = mr_pipeline_open(&pipeline, &params, &wrong);
     message[0] = 0;
     for (size_t i = 0; i < wrong.count; i++)
@@ -59,6 +59,10 @@ static int open_with(const char *sources, const char *yaml, char *message) {
     mr_pipeline_destroy(&pipeline);
     mr_type_list_fini(&types);
     return status;
+}
+
+static int open_with(const char *sources, const char *yaml, char *message) {
+    return open_forced(sources, yaml, false, message);
 }
 
 #define ONE "  in: {type: push, format: GRAY8 40x40}\n"
@@ -183,6 +187,13 @@ static void classify_takes_its_own_lineage_alone(void **state) {
         fail_msg("%s", message);
     snprintf(yaml, sizeof yaml, form, "in", "0.25", folder, ", force: true");
     assert_int_equal(open_with(ONE, yaml, message), MR_OK);
+    snprintf(yaml, sizeof yaml, form, "in", "0.25", folder, "");
+    assert_int_equal(open_forced(ONE, yaml, true, message), MR_OK);
+    assert_non_null(strstr(message, "classify: forced: "));
+    assert_non_null(strstr(message, "hog.clip is 0.25, and was 0.2"));
+    snprintf(yaml, sizeof yaml, form, "in", "0.2", folder, "");
+    assert_int_equal(open_forced(ONE, yaml, true, message), MR_OK);
+    assert_string_equal(message, "");
     snprintf(command, sizeof command, "rm -r '%s'", folder);
     assert_int_equal(system(command), 0);
 }

@@ -67,6 +67,9 @@ bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int optio
     case MR_USAGE_NO_PLUGINS:
         overrides->no_plugins = true;
         return true;
+    case MR_OVERRIDE_FORCE:
+        overrides->force = true;
+        return true;
     case MR_OVERRIDE_WORKERS:
         *code = take_number(usage, "workers", MOST_WORKERS, &overrides->workers);
         return true;
@@ -86,6 +89,7 @@ void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *param
     params->input_count = overrides->input_count;
     params->inputs = overrides->input;
     params->output = overrides->output;
+    params->force = overrides->force;
     params->workers = overrides->workers;
     params->jobs = overrides->jobs;
     params->assume_count = overrides->assume_count;

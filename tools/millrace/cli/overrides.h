@@ -1,6 +1,7 @@
-/* Options that change a pipeline, the same for run and check: --set, --input, --plugin and --output; graph, whose
- * --output is its own, has the first three; for verbs that only plan, --assume; for those that place stages as a run
- * does, --costs; and for those that run or plan threads, --workers and --jobs. */
+/* Options that change a pipeline, the same for run and check: --set, --input, --force, --plugin and --output; graph,
+ * whose --output is its own, has the others; for those that take a classifier alone, --force; for verbs that only plan,
+ * --assume; for those that place stages as a run does, --costs; and for those that run or plan threads, --workers and
+ * --jobs. */
 #ifndef MILLRACE_TOOLS_CLI_OVERRIDES_H
 #define MILLRACE_TOOLS_CLI_OVERRIDES_H
 
@@ -9,18 +10,22 @@
 
 enum {
     MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE_ASSUME, MR_OVERRIDE_COSTS,
-    MR_OVERRIDE_WORKERS, MR_OVERRIDE_JOBS
+    MR_OVERRIDE_WORKERS, MR_OVERRIDE_JOBS, MR_OVERRIDE_FORCE
 };
 
 /* For a table of options, and for its help. */
+#define MR_OVERRIDE_FORCING {"force", no_argument, NULL, MR_OVERRIDE_FORCE}
+#define MR_OVERRIDE_FORCING_HELP                                                                                 \
+    "  --force            takes a classifier that was trained behind other stages, as `force: true` of each\n"    \
+    "                     `classify` does; the difference is told at the start and in every summary\n"
 #define MR_OVERRIDE_INPUTS                                                                                       \
     {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT},    \
-        MR_USAGE_PLUGINS, {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS}
+        MR_OVERRIDE_FORCING, MR_USAGE_PLUGINS, {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS}
 #define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, {"output", required_argument, NULL, MR_OVERRIDE_OUTPUT}
 #define MR_OVERRIDE_INPUTS_HELP                                                                                  \
     "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"                    \
     "  --input URI        replaces the uri of the only source; several make one source each\n"     \
-    MR_USAGE_PLUGINS_HELP                                                                                        \
+    MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP                                                               \
     "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
 #define MR_OVERRIDE_HELP                                                                                         \
     MR_OVERRIDE_INPUTS_HELP                                                                                      \
@@ -54,6 +59,7 @@ typedef struct mr_overrides {
     int workers; /* 0: not given */
     int jobs;    /* likewise */
     bool no_plugins; /* the pipeline may name none */
+    bool force;
     mr_costs costs;
 } mr_overrides;
 

@@ -37,7 +37,8 @@ static const mr_usage usage = {
     .verb = "deploy",
     .synopsis = "PIPELINE.yaml --target slurm|kubernetes|systemd [--output FOLDER] [--image IMAGE]\n"
                 "                       [--command PATH] [--volume CLAIM=PATH] [--set KEY=VALUE]... [--input URI]...\n"
-                "                       [--plugin FILE]... [--no-plugins] [--train -- --data PATH --output HEAD ...]",
+                "                       [--force] [--plugin FILE]... [--no-plugins]\n"
+                "                       [--train -- --data PATH --output HEAD ...]",
     .help = "Writes what runs the nodes of a pipeline where others start processes: a batch script for sbatch,\n"
             "manifests for kubectl, or units for systemctl. Nothing is started.\n\n"
             "  --target NAME      slurm, kubernetes or systemd\n"
@@ -113,6 +114,8 @@ int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *f
         failed = function(context, "--plugin") || function(context, path == of->path ? plugin->path : plugin->given);
     for (size_t i = 0; i < overrides->input_count && !failed; i++)
         failed = function(context, "--input") || function(context, overrides->input[i]);
+    if (overrides->force && !failed)
+        failed = function(context, "--force");
     for (char *const *word = of->words; word && *word && !failed; word++)
         failed = function(context, *word);
     return failed ? mr_fail(MR_ERROR_MEMORY, "no memory for a deployment") : MR_OK;
@@ -188,6 +191,8 @@ static int check_training(const arguments *from) {
         return mr_usage_error(&usage, "--train is for --target slurm and kubernetes: a training is no service");
     if (from->overrides.input_count)
         return mr_usage_error(&usage, "--input is what a run reads; a training reads --data, behind \"--\"");
+    if (from->overrides.force)
+        return mr_usage_error(&usage, "--force is about the head that a run takes; a training makes one");
     if (!has_word(of, "--data") || !has_word(of, "--output"))
         return mr_usage_error(&usage, "--train takes options of train behind \"--\", such as -- --data photos "
                                       "--output head");

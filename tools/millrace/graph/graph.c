@@ -32,7 +32,7 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml [--format text|dot|svg] [--output FILE] [--width N] [--ascii]\n"
                 "                      [--workers N] [--jobs N] [--offline | --online] [--set KEY=VALUE]...\n"
                 "                      [--input URI]... [--assume DEVICES]... [--costs FILE]\n"
-                "                      [--plugin FILE]... [--no-plugins]",
+                "                      [--force] [--plugin FILE]... [--no-plugins]",
     .help = "Draws the pipeline as it is planned: stages and what flows between them, by device. Where the width\n"
             "does not suffice for a line, the box that it leads to names what it takes from. Sources that are\n"
             "alike are drawn as one.\n\n"

@@ -41,7 +41,7 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
                 "                     [--workers N] [--jobs N] [--node NAME] [--assume DEVICES]... [--costs FILE]\n"
                 "                     [--offline | --profile [SECONDS]]\n"
-                "                     [--deny-warnings] [--json] [--plugin FILE]... [--no-plugins]",
+                "                     [--deny-warnings] [--force] [--json] [--plugin FILE]... [--no-plugins]",
     .help =
         "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
         "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"

@@ -25,7 +25,7 @@ static const mr_usage usage = {
     .verb = "check",
     .synopsis = "PIPELINE.yaml... [--format text|json|github] [--deny-warnings]\n"
                 "                      [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
-                "                      [--assume DEVICES]... [--plugin FILE]... [--no-plugins]",
+                "                      [--assume DEVICES]... [--force] [--plugin FILE]... [--no-plugins]",
     .help = "Proves each pipeline from its text alone: keys, types, ranges, variables, links, formats. Neither\n"
             "media nor models are opened, so it also proves pipelines of other machines. \"-\" is standard input.\n"
             "Plugins that a pipeline names are loaded, for their options, unless --no-plugins forbids it.\n"

@@ -57,7 +57,7 @@ static const mr_usage usage = {
                 "                    [--workers N] [--jobs N] [--node NAME [--replica N] | --one-process]\n"
                 "                    [--costs FILE] [--trace FILE] [--resume FILE] [--audit FILE] [--log LEVEL]\n"
                 "                    [--control PATH] [--grace DURATION] [--fail-on-loss [N | N%]] [--quiet] [--json]\n"
-                "                    [--deny-warnings] [--plugin FILE]... [--no-plugins]",
+                "                    [--deny-warnings] [--force] [--plugin FILE]... [--no-plugins]",
     .help =
         "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
         "progress and a summary; elsewhere it prints only results, and the summary if it fails. -i, -o and -q stand\n"

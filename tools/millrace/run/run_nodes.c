@@ -60,6 +60,8 @@ void mr_run_command_write(mr_run_command *command, const char *verb, const char 
     }
     for (size_t i = 0; i < overrides->input_count; i++)
         mr_run_command_add(command, "--input", overrides->input[i]);
+    if (overrides->force)
+        mr_run_command_add(command, "--force", NULL);
     if (overrides->no_plugins)
         mr_run_command_add(command, "--no-plugins", NULL);
     for (const mr_types_plugin *plugin = mr_types_plugins(); plugin->given; plugin++)

@@ -17,6 +17,7 @@ static const struct option options[] = {
     {"seed", required_argument, NULL, SEED},
     {"threads", required_argument, NULL, THREADS},
     {"set", required_argument, NULL, MR_OVERRIDE_SET},
+    MR_OVERRIDE_FORCING,
     MR_USAGE_PLUGINS,
     {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
     {"json", no_argument, NULL, JSON},
@@ -30,7 +31,7 @@ static const mr_usage usage = {
     .verb = "evaluate",
     .synopsis = "PIPELINE.yaml --data FOLDER|LIST [--vectors FILE.npy] [--part PART]\n"
                 "                         [--page FILE.html] [--scores FILE.jsonl] [--stage ID] [--seed N]\n"
-                "                         [--threads N] [--set KEY=VALUE]...\n"
+                "                         [--threads N] [--set KEY=VALUE]... [--force]\n"
                 "                         [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Runs the pipeline over pictures whose classes are known and compares what its `classify` tells of them: any\n"
@@ -50,7 +51,8 @@ static const mr_usage usage = {
         "  --stage ID         the stage of type classify, if there are several\n"
         "  --seed N           of the intervals; by default 1\n"
         "  --threads N        that run stages; by default one for each usable core\n"
-        "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n" MR_USAGE_PLUGINS_HELP
+        "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n"
+            MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP
         "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
         "  --json             one JSON object with all figures\n",
     .options = options,

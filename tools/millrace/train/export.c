@@ -19,6 +19,7 @@ static const struct option options[] = {
     {"data", required_argument, NULL, DATA},
     {"stage", required_argument, NULL, STAGE},
     {"set", required_argument, NULL, MR_OVERRIDE_SET},
+    MR_OVERRIDE_FORCING,
     MR_USAGE_PLUGINS,
     {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
     {"json", no_argument, NULL, JSON},
@@ -31,7 +32,7 @@ static const char *const examples[] = {"pipelines/digits.yaml --data build/digit
 static const mr_usage usage = {
     .verb = "export",
     .synopsis = "PIPELINE.yaml|HEAD --output FILE.onnx [--data FOLDER|LIST] [--stage ID]\n"
-                "                       [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins] [--json]",
+                "                       [--set KEY=VALUE]... [--force] [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Writes a trained classifier as one ONNX file, which any program with an ONNX runtime can use. Of a pipeline\n"
         "it is that of its `classify`; if `features` or `infer` comes right before it, the file holds that network,\n"
@@ -43,7 +44,8 @@ static const mr_usage usage = {
         "  --output FILE.onnx the file; one that is there is replaced\n"
         "  --data PATH        pictures to compare on, as `millrace train` takes them; a pipeline needs them\n"
         "  --stage ID         the stage of type classify, if there are several\n"
-        "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n" MR_USAGE_PLUGINS_HELP
+        "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n"
+            MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP
         "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
         "  --json             one JSON object\n",
     .options = options,
@@ -168,8 +170,9 @@ static int check(const arguments *given, bool head) {
         return mr_usage_error(&usage, "name the file to write: --output FILE.onnx");
     if (!head && !given->data)
         return mr_usage_error(&usage, "name pictures to compare on: --data FOLDER, or a list");
-    if (head && (given->data || given->stage || given->overrides.override_count))
-        return mr_usage_error(&usage, "--data, --stage and --set are for a pipeline; %s is a head", given->from);
+    if (head && (given->data || given->stage || given->overrides.override_count || given->overrides.force))
+        return mr_usage_error(&usage, "--data, --stage, --set and --force are for a pipeline; %s is a head",
+                              given->from);
     return 0;
 }
 

@@ -41,7 +41,7 @@ static const mr_usage usage = {
     .verb = "verify",
     .synopsis = "PIPELINE.yaml [--on DEVICE] [--against DEVICE] [--frames N] [--tolerance T]\n"
                 "                       [--set KEY=VALUE]... [--input URI]... [--workers N] [--jobs N] [--json]\n"
-                "                       [--plugin FILE]... [--no-plugins]",
+                "                       [--force] [--plugin FILE]... [--no-plugins]",
     .help =
         "Runs the pipeline on two devices side by side, with every stage that can be there on the one and on the\n"
         "other, whatever the YAML says, and compares what each stage gives, frame by frame: pictures, tensors,\n"
