@@ -161,6 +161,8 @@ int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation inte
         find_taps(&scratch, axis, i, interpolation, antialias);
         round_taps(filter, i, &scratch, axis->horizontal ? filter->begin : 0);
     }
+    if (axis->horizontal && mr_windows_init(&filter->windows, filter))
+        goto fail;
     mr_free(scratch.weight);
     return MR_OK;
 fail:
@@ -173,5 +175,6 @@ void mr_filter_fini(mr_filter *filter) {
     mr_free(filter->first);
     mr_free(filter->length);
     mr_free(filter->weights);
+    mr_windows_fini(&filter->windows);
     memset(filter, 0, sizeof *filter);
 }

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "kernels/pixel.h"
+#include "kernels/preprocess/windows.h"
 
 typedef enum mr_interpolation { MR_NEAREST, MR_BILINEAR, MR_BICUBIC, MR_AREA } mr_interpolation;
 
@@ -34,6 +35,7 @@ typedef struct mr_filter {
     int32_t *first;   /* of each result: its first source sample; horizontal: less `begin`, padded to whole groups */
     int32_t *length;  /* of each result: its number of taps */
     int16_t *weights; /* in the order of mr_filter_weight */
+    mr_windows windows; /* horizontal tables */
 } mr_filter;
 
 /* One axis of one plane to resize. Positions are continuous: sample k covers k..k+1. */

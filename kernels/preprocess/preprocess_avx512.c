@@ -92,77 +92,69 @@ static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride,
         weigh_row(dst, src, stride, weights, taps, 0, width, shift, ahead);
 }
 
-INLINE __m128i load_eight(const int16_t *src) {
-    return _mm_loadu_si128((const void *)src);
+/* The samples of a window in one row. */
+typedef struct window {
+    __m512i front, back;
+} window;
+
+INLINE window load_window(const int16_t *src) {
+    return (window){load(src), load(src + MR_WINDOW_SLOTS)};
 }
 
-/* 8 samples each from four positions. */
-INLINE __m512i load_four(const int16_t *src, int a, int b, int c, int d) {
-    __m256i low = _mm256_set_m128i(load_eight(src + b), load_eight(src + a));
-    __m256i high = _mm256_set_m128i(load_eight(src + d), load_eight(src + c));
-    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+INLINE __m512i weigh_window(__m512i sum, window samples, __m512i places, __m512i weights) {
+    return _mm512_add_epi32(
+        sum, _mm512_madd_epi16(_mm512_permutex2var_epi16(samples.front, places, samples.back), weights));
 }
 
-/* Sums of results j, j + 4, j + 8 and j + 12 in four rows: positions and weights are loaded once for all. */
-typedef struct rows {
-    __m512i row0, row1, row2, row3;
-} rows;
-
-INLINE void weigh_rows(rows *sum, const int16_t *src, ptrdiff_t stride, const int32_t *first,
-                       const int16_t *weights) {
-    const int a = first[0], b = first[4], c = first[8], d = first[12];
-    const int16_t *next = src + 2 * stride;
-    const __m512i weight = load(weights);
-    sum->row0 = _mm512_add_epi32(sum->row0, _mm512_madd_epi16(load_four(src, a, b, c, d), weight));
-    sum->row1 = _mm512_add_epi32(sum->row1, _mm512_madd_epi16(load_four(src + stride, a, b, c, d), weight));
-    sum->row2 = _mm512_add_epi32(sum->row2, _mm512_madd_epi16(load_four(next, a, b, c, d), weight));
-    sum->row3 = _mm512_add_epi32(sum->row3, _mm512_madd_epi16(load_four(next + stride, a, b, c, d), weight));
+/* The sums of two rows: each is in two halves, which are added. */
+INLINE __m512i add_halves(__m512i row0, __m512i row1) {
+    return _mm512_add_epi32(_mm512_shuffle_i64x2(row0, row1, 0x44), _mm512_shuffle_i64x2(row0, row1, 0xee));
 }
 
-static void store_results(int16_t *dst, __m512i sum, const mr_filter *filter, int limit) {
-    const __m512i half = _mm512_set1_epi32(1 << (filter->bits - 1));
+/* Rounded means of a window in four rows. */
+INLINE void store_window(int16_t *dst, ptrdiff_t stride, const __m512i sum[4], const mr_filter *filter, int limit) {
     const __m128i count = _mm_cvtsi32_si128(filter->bits);
-    __m256i row = _mm512_cvtsepi32_epi16(_mm512_sra_epi32(_mm512_add_epi32(sum, half), count));
-    row = _mm256_min_epi16(_mm256_max_epi16(row, _mm256_setzero_si256()), _mm256_set1_epi16((int16_t)limit));
-    _mm256_storeu_si256((void *)dst, row);
+    const __m512i by_row = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    __m512i first = _mm512_sra_epi32(add_halves(sum[0], sum[1]), count);
+    __m512i second = _mm512_sra_epi32(add_halves(sum[2], sum[3]), count);
+    __m512i all = _mm512_max_epi16(_mm512_packs_epi32(first, second), _mm512_setzero_si512());
+    all = _mm512_permutexvar_epi64(by_row, _mm512_min_epi16(all, _mm512_set1_epi16((int16_t)limit)));
+    _mm_storeu_si128((void *)dst, _mm512_castsi512_si128(all));
+    _mm_storeu_si128((void *)(dst + stride), _mm512_extracti32x4_epi32(all, 1));
+    _mm_storeu_si128((void *)(dst + 2 * stride), _mm512_extracti32x4_epi32(all, 2));
+    _mm_storeu_si128((void *)(dst + 3 * stride), _mm512_extracti32x4_epi32(all, 3));
 }
 
-/* Pairwise sums of neighbours, then again: four vectors of partial sums -> 16 results in order. */
-static void store_sixteen(int16_t *dst, __m512i a, __m512i b, __m512i c, __m512i d, const mr_filter *filter,
-                          int limit) {
-    __m512i first = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-    __m512i second = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-    __m512i sum = _mm512_add_epi32(_mm512_unpacklo_epi64(first, second), _mm512_unpackhi_epi64(first, second));
-    store_results(dst, sum, filter, limit);
-}
-
-/* The 16 results of a group in four rows. */
-static void horizontal_group(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t stride,
-                             const mr_filter *filter, int i, int limit) {
-    const __m512i zero = _mm512_setzero_si512();
-    const int16_t *weights = filter->weights + (ptrdiff_t)i * filter->chunks * 8;
-    const int32_t *first = filter->first + i;
-    rows a = {zero, zero, zero, zero}, b = a, c = a, d = a;
-    for (int chunk = 0; chunk < filter->chunks; chunk++, src += 8, weights += 128) {
-        weigh_rows(&a, src, stride, first, weights);
-        weigh_rows(&b, src, stride, first + 1, weights + 32);
-        weigh_rows(&c, src, stride, first + 2, weights + 64);
-        weigh_rows(&d, src, stride, first + 3, weights + 96);
+/* Four rows, for which places and weights are loaded once. */
+static void horizontal_windows(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,
+                               const mr_filter *filter, int limit) {
+    const mr_windows *w = &filter->windows;
+    const __m512i next = _mm512_set1_epi16(MR_WINDOW_TAPS);
+    const __m512i half = _mm512_maskz_set1_epi32(0xff, 1 << (filter->bits - 1));
+    const int16_t *weights = w->weights;
+    for (int k = 0; k < w->count; k++) {
+        const int16_t *from = src + w->from[k];
+        const window row0 = load_window(from), row1 = load_window(from + src_stride);
+        const window row2 = load_window(from + 2 * src_stride), row3 = load_window(from + 3 * src_stride);
+        __m512i places = load(w->places + k * MR_WINDOW_SLOTS), sum[4] = {half, half, half, half};
+        for (int v = 0; v < w->vectors; v++, weights += MR_WINDOW_SLOTS) {
+            const __m512i weight = load(weights);
+            sum[0] = weigh_window(sum[0], row0, places, weight);
+            sum[1] = weigh_window(sum[1], row1, places, weight);
+            sum[2] = weigh_window(sum[2], row2, places, weight);
+            sum[3] = weigh_window(sum[3], row3, places, weight);
+            places = _mm512_add_epi16(places, next);
+        }
+        store_window(dst + w->result[k], dst_stride, sum, filter, limit);
     }
-    store_sixteen(dst, a.row0, b.row0, c.row0, d.row0, filter, limit);
-    store_sixteen(dst + dst_stride, a.row1, b.row1, c.row1, d.row1, filter, limit);
-    store_sixteen(dst + 2 * dst_stride, a.row2, b.row2, c.row2, d.row2, filter, limit);
-    store_sixteen(dst + 3 * dst_stride, a.row3, b.row3, c.row3, d.row3, filter, limit);
 }
 
-/* Four rows at a time; the rest, and results of two taps, by the narrower variant. */
+/* Four rows at a time; the rest, and filters without windows, by the narrower variant. */
 static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int count,
                               const mr_filter *filter, int limit) {
     int r = 0;
-    for (; filter->chunks && r + 4 <= count; r += 4)
-        for (int i = 0; i < filter->count; i += 16)
-            horizontal_group(dst + r * dst_stride + i, dst_stride, src + r * src_stride, src_stride, filter, i,
-                             limit);
+    for (; filter->windows.count && r + 4 <= count; r += 4)
+        horizontal_windows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, filter, limit);
     if (r < count)
         mr_horizontal_avx2(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, count - r, filter,
                            limit);

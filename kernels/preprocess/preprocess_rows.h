@@ -52,8 +52,9 @@ typedef struct mr_preprocess_rows {
     mr_vertical8_function *vertical8;
     mr_vertical16_function *vertical16;
     /* Applies a filter along `rows` rows: filter->count results each, held within 0..limit. Row r begins at src + r *
-     * src_stride and goes to dst + r * dst_stride (strides in samples). Reads up to 8 * chunks samples past the last
-     * one that has a weight. A row of dst has room for a multiple of 16 results. */
+     * src_stride and goes to dst + r * dst_stride (strides in samples). Reads up to
+     * MR_ROW_SLACK + 8 * chunks samples past the last one that has a weight. A row of dst has room for a multiple of 16
+     * results and 8 more. */
     void (*horizontal)(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                        const mr_filter *filter, int limit);
     /* Takes `parts` interleaved components apart: dst[c][x] = src[x * step + offset[c]]. Reads and writes may go up
