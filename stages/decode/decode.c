@@ -50,6 +50,7 @@ static void close_source(const mr_stage *self) {
     mr_decode_state *state = self->state;
     mr_needed_fini(&state->needed);
     mr_decode_close(state);
+    state->x264_build = 0;
     mr_early_close(state->early, self->entries);
     mr_jpeg_decoder_destroy(&state->jpeg);
     av_frame_unref(state->picture);
@@ -442,8 +443,10 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
     }
     if (frame->identity.epoch != state->epoch)
         begin_epoch(state, io, frame->identity.epoch);
-    if (renewed)
+    if (renewed) {
         mr_decode_close(state);
+        state->x264_build = 0;
+    }
     int status = state->codec ? MR_OK : mr_decode_open(self, io, frame, 0);
     if (!status && !state->stretch) {
         const mr_decode_choices *from = self->options;

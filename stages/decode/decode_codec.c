@@ -1,5 +1,6 @@
 #include "stages/decode/decode_codec.h"
 
+#include <libavutil/opt.h>
 #include <libavutil/pixdesc.h>
 #include <string.h>
 
@@ -49,6 +50,9 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
     /* Other decoders mark a picture that they patch up; that of JPEG fails only if it is configured to. */
     if (params->strict && parameters->codec_id == AV_CODEC_ID_MJPEG)
         codec->err_recognition |= AV_EF_EXPLODE;
+    /* Decoders that do not belong to libavcodec have no such option. */
+    if (params->x264_build && decoder->priv_class && parameters->codec_id == AV_CODEC_ID_H264)
+        av_opt_set_int(codec->priv_data, "x264_build", params->x264_build, 0);
     mr_av_log_listen(hear);
     if (params->device)
         mr_decode_device_attach(params->device, codec);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "stages/media/media_input.h"
+#include "stages/media/x264_build.h"
 
 enum { MOST_DRAIN_ERRORS = 256 };
 
@@ -29,6 +30,7 @@ mr_decoder_params mr_decode_params(const mr_stage *self, mr_io *io, const mr_fra
                                .max_pixels = most_pixels(self, packet->media),
                                .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
                                .scale = scale,
+                               .x264_build = state->x264_build ? state->x264_build : packet->media->x264_build,
                                .strict = from->damaged == MR_DAMAGED_DROP,
                                .prompt = (packet->deadline_ns || packet->media->live) &&
                                          strcmp(from->threads, "auto") == 0,
@@ -239,6 +241,14 @@ static int start_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t numbe
     return lose_decoder(self, io, frame, status);
 }
 
+/* What a decoder knows of the stream another one is told when it takes its place. */
+static void note_build(mr_decode_state *state, const mr_frame *packet) {
+    const mr_plane *data = &packet->plane[0];
+    const int32_t build =
+        packet->flags & MR_FRAME_KEY ? mr_x264_build(packet->media->codec, data->data, data->bytes) : 0;
+    state->x264_build = build ? build : state->x264_build;
+}
+
 /* As mr_decoder_send. */
 static int decode(mr_decode_state *state, const mr_frame *frame, int64_t number) {
     state->current = number;
@@ -258,6 +268,7 @@ int mr_decode_send(mr_stage *self, mr_io *io, mr_frame *frame) {
     if (expired)
         mr_decode_close_receipt(self, io, expired, number);
     mr_still_note(&state->stills, self, frame);
+    note_build(state, frame);
     int status = choose_scale(self, io, frame);
     if (status)
         return lose_decoder(self, io, frame, status);

@@ -27,6 +27,7 @@ typedef struct mr_decode_state {
     AVCodecContext *codec;
     AVCodecContext *other[MR_REDUCED_MOST + 1]; /* of the same media, by scale: idle, with nothing in them */
     mr_media *media;           /* that codec was opened for */
+    int32_t x264_build;        /* of its packets so far; 0: they do not tell */
     mr_picture_pool *pool;     /* on the processors */
     mr_decode_device *device;  /* on another device */
     struct SwsContext *scaler;

@@ -16,6 +16,7 @@
 #include "stages/media/media_reader.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
+#include "stages/media/x264_build.h"
 
 /* The supported formats. Formats that open other files or hosts (playlists, concat scripts, session descriptions,
  * manifests) are left out on purpose, and so are those that are recognised by their name alone. Those with sound only
@@ -39,6 +40,8 @@ typedef struct file_reader {
     AVFormatContext *format;
     AVStream *stream;
     AVPacket *packet;
+    bool ahead;      /* packet is the next one, or the error of reading it is ahead_error */
+    int ahead_error;
     mr_media *media;
     int64_t origin;  /* the stream's start, in its time base */
     int64_t packets; /* read in this turn */
@@ -296,6 +299,7 @@ static int describe(file_reader *reader) {
 /* ---- the container as a whole ---------------------------------------------------------------------------------- */
 
 static void close_container(file_reader *reader) {
+    reader->ahead = false;
     avformat_close_input(&reader->format);
     mr_input_close(&reader->input);
     reader->stream = NULL;
@@ -341,27 +345,45 @@ static int64_t to_ns(const file_reader *reader, int64_t time) {
     return av_rescale_q(time - reader->origin, reader->stream->time_base, nanoseconds);
 }
 
-/* The next packet of the chosen stream in reader->packet; MR_END at the end of the file. */
-static int next_packet(file_reader *reader) {
-    for (;;) {
+/* The next packet of the chosen stream in reader->packet. An AVERROR on failure. */
+static int read_packet(file_reader *reader) {
+    int error;
+    do {
         av_packet_unref(reader->packet);
         mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
-        int error = av_read_frame(reader->format, reader->packet);
-        if (error == AVERROR(EAGAIN) && !mr_input_interrupted(&reader->input))
-            continue;
-        if (error == AVERROR_EOF && reader->input.avio->error < 0 && reader->input.avio->error != AVERROR_EOF)
-            error = reader->input.avio->error;
-        if (error == AVERROR_EOF)
-            return MR_END;
-        if (error < 0)
-            return mr_fail(status_of(reader, error), "%s: an error ended reading before the end of the file: %s",
-                           reader->media->path, mr_av_words(error));
-        if (reader->packet->stream_index == reader->stream->index)
-            return MR_OK;
-    }
+        error = av_read_frame(reader->format, reader->packet);
+    } while (error >= 0 ? reader->packet->stream_index != reader->stream->index
+                        : error == AVERROR(EAGAIN) && !mr_input_interrupted(&reader->input));
+    if (error == AVERROR_EOF && reader->input.avio->error < 0)
+        error = reader->input.avio->error;
+    return error;
+}
+
+/* As read_packet; MR_END at the end of the file. */
+static int next_packet(file_reader *reader) {
+    const int error = reader->ahead ? reader->ahead_error : read_packet(reader);
+    reader->ahead = false;
+    if (error == AVERROR_EOF)
+        return MR_END;
+    if (error < 0)
+        return mr_fail(status_of(reader, error), "%s: an error ended reading before the end of the file: %s",
+                       reader->media->path, mr_av_words(error));
+    return MR_OK;
+}
+
+/* Decoders that begin behind the first packet have to be told it. */
+static void find_build(file_reader *reader) {
+    if (reader->params.probe || reader->stream->codecpar->codec_id != AV_CODEC_ID_H264)
+        return;
+    reader->ahead_error = read_packet(reader);
+    reader->ahead = true;
+    if (reader->ahead_error >= 0)
+        reader->media->x264_build =
+            mr_x264_build(reader->media->codec, reader->packet->data, (size_t)reader->packet->size);
 }
 
 static int seek(file_reader *reader, int64_t at) {
+    reader->ahead = false;
     return avformat_seek_file(reader->format, reader->stream->index, INT64_MIN, at, at, 0);
 }
 
@@ -492,6 +514,8 @@ int mr_reader_open_file(mr_reader **result, const mr_reader_params *params) {
     int status = reader->packet ? open_container(reader) : mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (!status)
         status = describe(reader);
+    if (!status)
+        find_build(reader);
     if (!status && params->start_ns > 0 && !params->probe && seek_to_start(reader) < 0)
         status = mr_fail(MR_ERROR_DATA, "%s: cannot be read from the middle: remove start", reader->media->path);
     if (status) {

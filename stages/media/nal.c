@@ -75,6 +75,29 @@ bool mr_nal_next(mr_nals *from, mr_nal *next) {
     return true;
 }
 
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+/* A type or a size: each byte of ones goes on. */
+static unsigned read_long(mr_bits *bits) {
+    unsigned sum = 0, byte;
+    do
+        sum += byte = mr_bits_read(bits, 8);
+    while (byte == 255 && !bits->short_of);
+    return sum;
+}
+
+int64_t mr_nal_find_message(mr_bits *messages, unsigned type) {
+    for (;;) {
+        const unsigned found = read_long(messages), bytes = read_long(messages);
+        if (messages->short_of)
+            return -1;
+        if (found == type)
+            return bytes;
+        for (unsigned i = 0; i < bytes && !messages->short_of; i++)
+            mr_bits_read(messages, 8);
+    }
+}
+
 /* ---- headers of streams ------------------------------------------------------------------------------------------ */
 
 typedef void noting(void *context, mr_nal one);

@@ -42,4 +42,10 @@ bool mr_nal_next(mr_nals *from, mr_nal *next);
 int mr_nal_read_header(bool hevc, const uint8_t *data, size_t bytes, void (*note)(void *context, mr_nal one),
                        void *context);
 
+/* ---- messages (SEI) ---------------------------------------------------------------------------------------------- */
+
+/* From the beginning of a message, which is that behind the header of a unit of messages or the end of another message,
+ * to the payload of the next one of that type (H.264 and HEVC, 7.3.2.3.1). Its bytes; below 0: there is none. */
+int64_t mr_nal_find_message(mr_bits *messages, unsigned type);
+
 #endif

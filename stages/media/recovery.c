@@ -40,27 +40,11 @@ static mr_nals nals_of(const mr_packet *packet, int length_bytes) {
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* A type or a size: each byte of ones goes on (7.3.2.3.1). */
-static unsigned read_long(mr_bits *bits) {
-    unsigned sum = 0, byte;
-    do
-        sum += byte = mr_bits_read(bits, 8);
-    while (byte == 255 && !bits->short_of);
-    return sum;
-}
-
 bool mr_recovery_point_read(mr_recovery_point *point, bool hevc, mr_nal messages) {
     enum { RECOVERY_POINT = 6, MOST_COUNT = 1 << 16 };
     mr_bits bits = bits_of(hevc, messages);
-    for (;;) {
-        const unsigned type = read_long(&bits), size = read_long(&bits);
-        if (bits.short_of)
-            return false;
-        if (type == RECOVERY_POINT)
-            break;
-        for (unsigned i = 0; i < size && !bits.short_of; i++)
-            mr_bits_read(&bits, 8);
-    }
+    if (mr_nal_find_message(&bits, RECOVERY_POINT) < 0)
+        return false;
     const int64_t count = hevc ? mr_bits_signed_golomb(&bits) : (int64_t)mr_bits_golomb(&bits);
     mr_bits_read(&bits, 1); /* exact_match_flag */
     point->broken_link = mr_bits_read(&bits, 1);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CLIP_PATH = 512, CLIP_FRAMES = 256, CLIP_MD5 = 33 };
+enum { CLIP_PATH = 512, CLIP_FRAMES = 288, CLIP_MD5 = 33 };
 
 bool clips_available(void);
 

@@ -87,6 +87,7 @@ typedef struct mr_media {
     void *codec;       /* the reader's own description (AVCodecParameters in stages/media) */
     int32_t rate_num, rate_den;  /* frames a second; 0/0 unknown */
     int64_t frames;    /* number of frames that the container announces; 0 unknown */
+    int32_t x264_build; /* of H.264 by x264: its build, which the first packet tells; 0 unknown */
     int16_t rotation;  /* degrees clockwise for display */
     bool flip;
     /* Selects pictures; applied when they are decoded, since packets depend on each other. */

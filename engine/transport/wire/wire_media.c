@@ -55,6 +55,7 @@ static int pack(mr_wire_writer *writer, const mr_media *from, packed_media *to) 
     media.rate_num = (uint32_t)from->rate_num;
     media.rate_den = (uint32_t)from->rate_den;
     media.frames = from->frames;
+    media.x264_build = (uint32_t)from->x264_build;
     media.rotation = (uint32_t)from->rotation;
     media.flip = from->flip;
     media.start_ns = from->start_ns;
@@ -156,7 +157,7 @@ static const char *find_fault(const Millrace__V1__Media *from) {
         return "a rotation that is not a quarter turn";
     if (!isfinite(from->fps) || from->fps < 0 || from->every < 0)
         return "an invalid rate";
-    if (from->rate_num > INT32_MAX || from->rate_den > INT32_MAX || from->frames < 0)
+    if (from->rate_num > INT32_MAX || from->rate_den > INT32_MAX || from->frames < 0 || from->x264_build > INT32_MAX)
         return "numbers that are too large";
     return NULL;
 }
@@ -172,7 +173,7 @@ static int make(mr_wire_reader *reader, const Millrace__V1__Media *from, mr_medi
                              .rate_num = (int32_t)from->rate_num, .rate_den = (int32_t)from->rate_den,
                              .frames = from->frames, .rotation = (int16_t)from->rotation, .flip = from->flip,
                              .start_ns = from->start_ns, .end_ns = from->end_ns, .every = from->every,
-                             .fps = from->fps, .release = release};
+                             .fps = from->fps, .x264_build = (int32_t)from->x264_build, .release = release};
     mr_references_begin(&made->media.references);
     int status = MR_OK;
     if (!made->media.path || (from->labelled && !made->media.label))

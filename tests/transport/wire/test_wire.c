@@ -394,7 +394,7 @@ static void test_media(void **state) {
     char path[] = "a.mp4", label[] = "", name[] = "h264";
     mr_media media = {.path = path, .is_file = true, .still = true, .live = true, .label = label, .label_index = -1,
                       .codec = name, .rate_num = 30000, .rate_den = 1001, .frames = 280, .rotation = 90, .flip = true,
-                      .start_ns = 1, .end_ns = 2, .every = 3, .fps = 2.5, .release = keep_media};
+                      .start_ns = 1, .end_ns = 2, .every = 3, .fps = 2.5, .x264_build = 142, .release = keep_media};
     media.references = 1;
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
@@ -422,6 +422,7 @@ static void test_media(void **state) {
         assert_int_equal(got->rotation, 90);
         assert_int_equal(got->end_ns, 2);
         assert_int_equal(got->every, 3);
+        assert_int_equal(got->x264_build, 142);
         assert_ptr_equal(got, came.items.item[0].frame->media);
         assert_true(!first || got == first); /* one stream, one media: decoders are opened for it */
         first = got;

@@ -1,0 +1,108 @@
+/* A clip of H.264 4:4:4 that a build of x264 before 151 encoded, which only its first packet tells: decoders that begin
+ * behind it decode it as ffmpeg does from its beginning. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "millrace/millrace.h"
+#include "tests/support/decoded.h"
+#include "tests/support/seeded.h"
+
+#define CLIP "/usr/lib/python3/dist-packages/imageio/resources/images/cockatoo.mp4"
+
+/* The clip has three groups, without pictures that depend on another group. */
+enum { FRAMES = 280, SECOND_GROUP = 76, FROM = 5, FLIPS = 60, STEP_NS = 50000000 };
+static const int threads[] = {1, 2, 3, 4, 6, 8};
+enum { THREADS = sizeof threads / sizeof *threads };
+
+static clip_frames expected;
+static clip_outcome result;
+
+/* Those from `first` on are all given, none of another is given as right. `left`: so many are not wanted. */
+static void expect_pictures(size_t first, size_t left) {
+    bool right[FRAMES] = {0};
+    assert_int_equal(result.status, MR_OK);
+    for (size_t i = 0; i < result.count; i++) {
+        const size_t number = (size_t)((result.pts_ns[i] + STEP_NS / 2) / STEP_NS);
+        assert_in_range(number, left, FRAMES - 1);
+        if (result.marked[i])
+            continue;
+        if (strcmp(result.md5[i], expected.md5[number]) != 0)
+            fail_msg("picture %zu is wrong", number);
+        right[number] = true;
+    }
+    for (size_t i = first; i < FRAMES; i++)
+        if (!right[i])
+            fail_msg("picture %zu is missing", i);
+}
+
+static void from_the_middle(void **state) {
+    (void)state;
+    for (size_t i = 0; i < THREADS; i++) {
+        char decode[32];
+        snprintf(decode, sizeof decode, ", threads: %d", threads[i]);
+        clip_run(&result, CLIP, ", start: 4s", decode);
+        assert_int_equal(result.count, FRAMES - 80);
+        expect_pictures(80, 80);
+    }
+}
+
+/* Bytes in packets of the first group, behind the first ones. */
+static void damage(const char *path) {
+    static long at[FRAMES], bytes[FRAMES];
+    char whole[CLIP_PATH], command[CLIP_PATH + 128];
+    clip_make(whole, "old-build.mp4", "-i " CLIP " -map 0:v -c copy");
+    clip_shell("cp '%s' '%s'", whole, path);
+    snprintf(command, sizeof command,
+             "ffprobe -v quiet -select_streams v:0 -show_entries packet=size,pos -of csv=p=0 '%s'", whole);
+    FILE *answer = popen(command, "r");
+    FILE *file = fopen(path, "r+b");
+    assert_true(answer && file);
+    for (int i = 0; i < SECOND_GROUP; i++)
+        assert_int_equal(fscanf(answer, "%ld,%ld", &bytes[i], &at[i]), 2);
+    for (int i = 0; i < FLIPS; i++) {
+        const int number = between(FROM, SECOND_GROUP - 1);
+        const long place = at[number] + between(0, (int)bytes[number] - 1);
+        assert_int_equal(fseek(file, place, SEEK_SET), 0);
+        const int byte = fgetc(file);
+        assert_int_equal(fseek(file, place, SEEK_SET), 0);
+        fputc(byte ^ between(1, 255), file);
+    }
+    pclose(answer);
+    fclose(file);
+}
+
+static void behind_damage(void **state) {
+    (void)state;
+    char path[CLIP_PATH], name[64], decode[64];
+    snprintf(name, sizeof name, "old-build-%d.mp4", getpid());
+    clip_path(path, name);
+    damage(path);
+    for (size_t i = 0; i < THREADS; i++) {
+        snprintf(decode, sizeof decode, ", threads: %d, damaged: %s", threads[i], i % 2 ? "mark" : "drop");
+        clip_run(&result, path, "", decode);
+        assert_true(result.corrupt > 0 || i % 2);
+        expect_pictures(SECOND_GROUP, 0);
+    }
+    remove(path);
+}
+
+int main(void) {
+    find_seed();
+    if (!clips_available() || access(CLIP, R_OK) != 0) {
+        printf("skipped: there is no ffmpeg, or no " CLIP "\n");
+        return 0;
+    }
+    clip_reference(CLIP, &expected);
+    if (expected.count != FRAMES)
+        return 1;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(from_the_middle), cmocka_unit_test(behind_damage)};
+    return cmocka_run_group_tests_name("old builds", tests, NULL, NULL);
+}
