@@ -1,7 +1,10 @@
 """Videos in the lists of train and evaluate: rows of a range stand for the pictures that ffprobe shows in it, and their
 vectors are those of the same pictures in files of their own."""
+import base64
+import io
 import json
 import pathlib
+import re
 import struct
 import subprocess
 import tempfile
@@ -12,6 +15,7 @@ from harness import MILLRACE, Case, call, main
 
 try:
     import numpy
+    from PIL import Image
     MISSING = None
 except ImportError as error:
     MISSING = str(error)
@@ -205,6 +209,48 @@ class Clips(Case):
                   round(row["other_at"], 3)) for row in told["listed"]}
         for at in of_range(self.kept / "a.mp4", 0, 0.2):
             self.assertIn(("a.mp4", round(at, 3), "small.mp4", round(at, 3)), pairs)
+
+    def small(self, picture):
+        """As the page shows it: whole in a square of 176, white beside it."""
+        scale = 176 / max(picture.size)
+        width, height = (round(side * scale) for side in picture.size)
+        square = Image.new("RGB", (176, 176), "white")
+        square.paste(picture.resize((width, height), Image.BILINEAR), ((176 - width) // 2, (176 - height) // 2))
+        return numpy.asarray(square, dtype=float)
+
+    @unittest.skipIf(MISSING, f"without {MISSING}")
+    def test_the_page_shows_the_pictures_of_videos(self):
+        """That which is shown at the time that stands below it, as ffmpeg decodes it; and pictures that are too
+        large for a page."""
+        self.train(self.list(("a.mp4", "x", 1, 1.3, "train"), ("b.ts", "y", 0.5, 0.8, "train")))
+        noise = numpy.random.default_rng(1).integers(0, 256, (600, 400, 3), dtype=numpy.uint8)
+        noise[:300] //= 4
+        Image.fromarray(noise).save(self.kept / "large.png")
+        page = self.folder / "page.html"
+        for label in "xy":  # one of them is wrong
+            data = self.list(("a.mp4", "y", 1, 1.3), ("b.ts", "x", 0.5, 0.8), ("large.png", label), name="swapped.csv")
+            if any(row["file"].endswith("large.png") for row in self.evaluate(data)[1]["surely_wrong"]):
+                break
+        wrong = {(pathlib.Path(row["file"]).name, row.get("at", 0)): row
+                 for row in self.evaluate(data, "--page", page)[1]["surely_wrong"]}
+        frames = {name: self.decoded(name) for name in ("a.mp4", "b.ts")}
+        frames["large.png"] = [self.small(Image.fromarray(noise))]
+        figures = re.findall(r"<figure>(<img.*?)</figure>", page.read_text(), re.S)
+        self.assertEqual(len(figures), min(24, len(wrong)))
+        self.assertGreaterEqual(len(figures), 10)
+        for figure in figures:
+            name, at = re.search(r"([^/]*?)(?: at ([0-9.]+) s)?</small>", figure).groups()
+            pixels = base64.b64decode(re.search(r'src="data:image/bmp;base64,([^"]*)"', figure).group(1))
+            shown = numpy.asarray(Image.open(io.BytesIO(pixels)).convert("RGB"), dtype=float)
+            off = [abs(shown - one).mean() for one in frames[name]]
+            moments = times(self.kept / name) if at else [0]
+            best = int(numpy.argmin(off))
+            self.assertAlmostEqual(moments[best], float(at or 0), delta=6e-4, msg=name)
+            self.assertLess(off[best], 8, name)  # colours between samples of chroma differ
+
+    def decoded(self, name):
+        ffmpeg("-i", self.kept / name, "-vsync", "0", self.folder / f"{name}-%03d.png")
+        return [self.small(Image.open(path).convert("RGB")) for path in sorted(self.folder.glob(f"{name}-*.png"))]
 
     def test_a_run_reads_such_a_list(self):
         """Each video is an epoch, since its times begin anew."""

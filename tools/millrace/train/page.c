@@ -9,7 +9,9 @@
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
+#include "millrace/log.h"
 #include "tools/millrace/train/evaluation.h"
+#include "tools/millrace/train/thumbnails.h"
 
 enum { PLOT = 320, EDGE = 40, MOST_CURVES = 12, MOST_POINTS = 200, MOST_CELLS = 60, MOST_WRONG = 24 };
 enum { MOST_PICTURE_BYTES = 1 << 19 };
@@ -19,8 +21,10 @@ static const char head[] = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta c
                            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
                            "style-src 'unsafe-inline'\">\n";
 static const char style[] =
-    "<style>\nbody { font: 16px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; }\n"
-    "table { border-collapse: collapse; margin: 1em 0; }\nth, td { padding: .2em .8em; text-align: right; "
+    "<style>\nbody { font: 16px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; "
+    "background: #fff; }\n"
+    "table { border-collapse: collapse; margin: 1em 0; display: block; max-width: 100%; "
+    "overflow-x: auto; }\nth, td { padding: .2em .8em; text-align: right; "
     "border-bottom: 1px solid #ddd; }\n"
     "th:first-child, td:first-child { text-align: left; }\nsvg { max-width: 100%; height: auto; overflow: visible; "
     "font: 12px sans-serif; }\n"
@@ -28,7 +32,8 @@ static const char style[] =
     "14px; max-width: 22em; "
     "overflow-wrap: anywhere; }\n.pictures figure { width: 11em; }\n.pictures img { max-width: 11em; max-height: 11em; "
     "min-width: 5em; "
-    "image-rendering: auto; border: 1px solid #ddd; }\n</style>\n";
+    "image-rendering: auto; border: 1px solid #ddd; }\n.none { width: 11em; height: 6em; line-height: 6em; "
+    "text-align: center; color: #666; background: #f2f2f2; }\n</style>\n";
 /* Colours that people with any kind of colour vision tell apart (Okabe and Ito), then the same again, dashed. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 enum { COLOURS = sizeof colours / sizeof *colours };
@@ -331,10 +336,36 @@ static void put_base64(FILE *page, const uint8_t *data, size_t bytes) {
     }
 }
 
-static void put_picture(FILE *page, const char *path) {
+/* Little-endian. */
+static void put_number_at(uint8_t *at, uint32_t value) {
+    for (int i = 0; i < 4; i++)
+        at[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* A bitmap with its rows from the top, whose height is negative therefore. */
+static void put_thumbnail(FILE *page, const mr_thumbnail *from) {
+    enum { FILE_HEADER = 14, HEADER = 40, BEFORE = FILE_HEADER + HEADER, BITS = 24 };
+    static uint8_t bitmap[BEFORE + MR_THUMBNAIL_BYTES];
+    memset(bitmap, 0, BEFORE);
+    memcpy(bitmap, "BM", 2);
+    put_number_at(bitmap + 2, sizeof bitmap);
+    put_number_at(bitmap + 10, BEFORE);
+    put_number_at(bitmap + FILE_HEADER, HEADER);
+    put_number_at(bitmap + FILE_HEADER + 4, MR_THUMBNAIL_SIDE);
+    put_number_at(bitmap + FILE_HEADER + 8, -(uint32_t)MR_THUMBNAIL_SIDE);
+    bitmap[FILE_HEADER + 12] = 1; /* planes */
+    bitmap[FILE_HEADER + 14] = BITS;
+    memcpy(bitmap + BEFORE, from->pixels, MR_THUMBNAIL_BYTES);
+    fputs("<img alt=\"\" src=\"data:image/bmp;base64,", page);
+    put_base64(page, bitmap, sizeof bitmap);
+    fputs("\">", page);
+}
+
+/* False if browsers do not show the file, or it is large. */
+static bool put_file(FILE *page, const char *path) {
     mr_file_bytes file;
     if (mr_file_read("the picture", path, MOST_PICTURE_BYTES, 0, &file))
-        return;
+        return false;
     const char *type = type_of(&file);
     if (type) {
         fprintf(page, "<img alt=\"\" src=\"data:%s;base64,", type);
@@ -342,37 +373,81 @@ static void put_picture(FILE *page, const char *path) {
         fputs("\">", page);
     }
     mr_free(file.data);
+    return type != NULL;
 }
 
-static void put_wrong(FILE *page, const mr_evaluation *e) {
+static const mr_listed_file *file_of(const mr_evaluation *e, size_t wrong) {
+    return &e->set.list->files[e->row[e->judgement.wrong[wrong].row]];
+}
+
+static size_t count_wrong(const mr_evaluation *e) {
+    return e->judgement.wrong_count < MOST_WRONG ? e->judgement.wrong_count : MOST_WRONG;
+}
+
+/* Whether the page can hold the file as it is. */
+static bool suits(const mr_listed_file *file) {
+    mr_file_bytes bytes;
+    if (file->video || mr_file_read("the picture", file->path, MOST_PICTURE_BYTES, 0, &bytes))
+        return false;
+    bool shown = type_of(&bytes) != NULL;
+    mr_free(bytes.data);
+    return shown;
+}
+
+/* Pictures that cannot be shown as they are. thumbnail[i] is of the wrong row with that number; without
+ * a path it needs none. */
+static int make_thumbnails(const mr_evaluation *e, mr_thumbnail *thumbnail) {
+    size_t count = 0;
+    for (size_t i = 0; i < count_wrong(e) && !e->vectors; i++) {
+        const mr_listed_file *file = file_of(e, i);
+        if (suits(file))
+            continue;
+        thumbnail[i] = (mr_thumbnail){
+            .path = file->path, .video = file->video, .at_ns = e->at_ns[e->judgement.wrong[i].row]};
+        count++;
+    }
+    int status = count ? mr_thumbnails_make(thumbnail, count_wrong(e), e->extraction.choice.stream) : MR_OK;
+    if (!status || status == MR_ERROR_CANCELLED || status == MR_ERROR_MEMORY)
+        return status;
+    mr_log(MR_LOG_WARNING, "the page has no pictures of videos: %s", mr_message());
+    return MR_OK;
+}
+
+static void put_one_wrong(FILE *page, const mr_evaluation *e, size_t number, const mr_thumbnail *thumbnail) {
+    const mr_wrong_row *wrong = &e->judgement.wrong[number];
+    const mr_listed_file *file = file_of(e, number);
+    fputs("<figure>", page);
+    if (thumbnail->pixels)
+        put_thumbnail(page, thumbnail);
+    else if (e->vectors || thumbnail->path || !put_file(page, file->path))
+        fputs("<div class=\"none\">no picture</div>", page);
+    fputs("<figcaption>", page);
+    put_text(page, e->names[e->truth[wrong->row]]);
+    fputs(" taken for <strong>", page);
+    put_text(page, e->names[wrong->first]);
+    fprintf(page, "</strong>, %.3f<br><small>", wrong->score);
+    if (*file->path)
+        put_text(page, file->path);
+    else
+        fprintf(page, "line %zu", file->line);
+    if (file->video)
+        fprintf(page, " at %.3f s", (double)e->at_ns[wrong->row] / 1e9);
+    fputs("</small></figcaption></figure>\n", page);
+}
+
+static void put_wrong(FILE *page, const mr_evaluation *e, const mr_thumbnail *thumbnail) {
     if (!e->judgement.wrong_count)
         return;
-    fputs("<h2>Most surely wrong</h2>\n<div class=\"pictures\">\n", page);
-    for (size_t i = 0; i < e->judgement.wrong_count && i < MOST_WRONG; i++) {
-        const mr_wrong_row *wrong = &e->judgement.wrong[i];
-        const char *path = e->set.list->files[e->row[wrong->row]].path;
-        fputs("<figure>", page);
-        if (!e->set.list->files[e->row[wrong->row]].video && !e->vectors)
-            put_picture(page, path);
-        fputs("<figcaption>", page);
-        put_text(page, e->names[e->truth[wrong->row]]);
-        fputs(" taken for <strong>", page);
-        put_text(page, e->names[wrong->first]);
-        fprintf(page, "</strong>, %.3f<br><small>", wrong->score);
-        if (*path)
-            put_text(page, path);
-        else
-            fprintf(page, "line %zu", e->set.list->files[e->row[wrong->row]].line);
-        if (e->set.list->files[e->row[wrong->row]].video)
-            fprintf(page, " at %.3f s", (double)e->at_ns[wrong->row] / 1e9);
-        fputs("</small></figcaption></figure>\n", page);
-    }
+    fputs("<h2>Most surely wrong</h2>\n<p>The class that was named in the data, what the picture was taken for, and "
+          "the score of that.</p>\n<div class=\"pictures\">\n", page);
+    for (size_t i = 0; i < count_wrong(e); i++)
+        put_one_wrong(page, e, i, &thumbnail[i]);
     fputs("</div>\n", page);
 }
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
-static void put_page(FILE *page, const mr_evaluation *e) {
+static void put_page(FILE *page, const mr_evaluation *e, const mr_thumbnail *thumbnail) {
     fputs(head, page);
     fputs("<title>", page);
     put_text(page, e->extraction.plan->name);
@@ -397,21 +472,31 @@ static void put_page(FILE *page, const mr_evaluation *e) {
     fputs("</div>\n", page);
     put_confusion(page, e);
     put_pairs(page, e);
-    put_wrong(page, e);
+    put_wrong(page, e, thumbnail);
     put_classes(page, e);
     fputs("</body>\n</html>\n", page);
 }
 
-int mr_evaluation_write_page(const mr_evaluation *e, const char *path) {
+static int write_page(const mr_evaluation *e, const char *path, const mr_thumbnail *thumbnail) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *page = open_memstream(&text, &bytes);
     if (!page)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the page");
-    put_page(page, e);
+    put_page(page, e, thumbnail);
     int status = fclose(page) ? mr_fail(MR_ERROR_MEMORY, "no memory for the page") : MR_OK;
     if (!status && mr_file_replace(path, text, bytes))
         status = mr_file_fail("write", path);
     free(text);
+    return status;
+}
+
+int mr_evaluation_write_page(const mr_evaluation *e, const char *path) {
+    mr_thumbnail thumbnail[MOST_WRONG] = {0};
+    int status = make_thumbnails(e, thumbnail);
+    if (!status)
+        status = write_page(e, path, thumbnail);
+    for (size_t i = 0; i < MOST_WRONG; i++)
+        free(thumbnail[i].pixels);
     return status;
 }

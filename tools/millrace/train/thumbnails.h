@@ -1,0 +1,26 @@
+/* Small pictures for a page: of videos, the picture that is shown at a time; of files that are pictures, the picture.
+ * They are decoded by a pipeline of their own. Main thread. */
+#ifndef MILLRACE_TOOLS_TRAIN_THUMBNAILS_H
+#define MILLRACE_TOOLS_TRAIN_THUMBNAILS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MR_THUMBNAIL_SIDE = 176, MR_THUMBNAIL_BYTES = MR_THUMBNAIL_SIDE * MR_THUMBNAIL_SIDE * 3 };
+
+typedef struct mr_thumbnail {
+    /* set by the caller */
+    const char *path; /* NULL: none is wanted */
+    bool video;
+    int64_t at_ns; /* from the start of the video; 0 of a file that is a picture */
+    /* set by mr_thumbnails_make: rows from the top, pixels of blue, green and red, upright; what the picture does not
+     * fill is white. For the caller to free; NULL: the picture cannot be decoded */
+    uint8_t *pixels;
+} mr_thumbnail;
+
+/* `stream`: of the videos, as of a source; -1: the best. MR_OK also if pictures are damaged; MR_ERROR_CANCELLED if
+ * mr_stop_asked; MR_ERROR_IO, MR_ERROR_MEMORY. In any case the caller frees what came. */
+int mr_thumbnails_make(mr_thumbnail *thumbnail, size_t count, int64_t stream);
+
+#endif
