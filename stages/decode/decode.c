@@ -67,6 +67,7 @@ static void close_decode(mr_stage *self) {
     av_frame_free(&state->reduced_picture);
     av_packet_free(&state->packet);
     mr_early_destroy(&state->early, self->entries);
+    mr_media_unref(&state->lost);
     sws_freeContext(state->scaler);
     mr_decode_device_destroy(&state->device);
     mr_pending_fini(&state->pending);
@@ -574,6 +575,19 @@ static int process(mr_stage *self, mr_io *io) {
     return answer;
 }
 
+/* A folder has many files: one of them is named. */
+static int fail_undecoded(const mr_decode_state *state) {
+    const char *why = state->outsized     ? "its pictures are larger than planned for"
+                      : state->last_error ? mr_av_words(state->last_error)
+                                          : "no picture was complete";
+    if (!state->lost)
+        return mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s", why);
+    if (state->packets == 1)
+        return mr_fail(MR_ERROR_DATA, "nothing could be decoded of %s: %s", state->lost->path, why);
+    return mr_fail(MR_ERROR_DATA, "nothing could be decoded of %" PRIu64 " files, such as %s: %s", state->packets,
+                   state->lost->path, why);
+}
+
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     mr_decode_state *state = self->state;
     int answer = mr_io_await_turn(io);
@@ -591,13 +605,8 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
         mr_stage_info(self, "%s: %" PRIu64 " pictures were decoded at 1/8 of their size, %" PRIu64 " at 1/4, %" PRIu64
                       " whole", self->source_id, state->scaled[3], state->scaled[2], state->scaled[0]);
     close_source(self);
-    if (state->packets > 0 && state->pictures == 0 && !state->refused) {
-        mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",
-                state->outsized     ? "its pictures are larger than planned for"
-                : state->last_error ? mr_av_words(state->last_error)
-                                    : "no picture was complete");
-        mr_io_fail_source(io, source, MR_ERROR_DATA);
-    }
+    if (state->packets > 0 && state->pictures == 0 && !state->refused)
+        mr_io_fail_source(io, source, fail_undecoded(state));
     return MR_DONE;
 }
 

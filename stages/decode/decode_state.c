@@ -91,6 +91,10 @@ static bool was_outsized(mr_stage *self, const mr_frame *packet) {
     return (refused && mr_decode_is_outsized(self, packet->media, width, height)) || state->outsized;
 }
 
+static bool is_still_file(const mr_frame *packet) {
+    return packet->media && packet->media->still && packet->media->is_file;
+}
+
 void mr_decode_drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     mr_decode_state *state = self->state;
     void (*say)(const mr_stage *, const char *, ...) = state->reported ? mr_stage_info : mr_stage_warn;
@@ -102,14 +106,17 @@ void mr_decode_drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
     if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
         say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
-            packet->media && packet->media->still && packet->media->is_file ? packet->media->path : "a picture", width,
-            height, (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
-    else if (packet->media && packet->media->still && packet->media->is_file)
+            is_still_file(packet) ? packet->media->path : "a picture", width, height, (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
+    else if (is_still_file(packet))
         say(self, "%s: %s is damaged", self->source_id, packet->media->path);
     else if (packet->pts_ns != MR_NO_TIME)
         say(self, "%s: the picture at %.3f s is damaged", self->source_id, (double)packet->pts_ns / 1e9);
     else
         say(self, "%s: a picture is damaged", self->source_id);
+    if (is_still_file(packet)) {
+        mr_media_unref(&state->lost);
+        state->lost = mr_media_ref(packet->media);
+    }
     state->reported = true;
     mr_io_drop(io, packet, "corrupt");
 }

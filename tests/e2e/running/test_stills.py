@@ -97,7 +97,11 @@ class Stills(harness.Case):
         for index in range(9):
             (self.folder / "stills" / f"{index}.jpg").write_bytes(b"\xff\xd8\xff\xe0 none")
         one = self.expect_the_same(code=65)
-        self.assertIn("nothing could be decoded", one.err)
+        self.assertRegex(one.err, r"nothing could be decoded of 9 files, such as \S*/stills/8\.jpg: ")
+        for index in range(1, 9):
+            (self.folder / "stills" / f"{index}.jpg").unlink()
+        one = self.expect_the_same(code=65)
+        self.assertRegex(one.err, r"nothing could be decoded of \S*/stills/0\.jpg: ")
 
     def test_a_run_that_is_asked_to_end(self):
         text = PIPELINE.format(folder=self.folder / "stills", decode="", source=", loop: true")

@@ -214,12 +214,17 @@ class Sets(Training):
         damaged.write_bytes(pathlib.Path(rows[1][0]).read_bytes()[:60])
         rows += [[copy, "0", "", "test"], [other, "7", "", "test"], [damaged, "0", "", "test"],
                  [self.folder / "nothing.png", "0", "", "test"]]
+        for name, data in (("garbage.jpg", random.Random(1).randbytes(3000)), ("empty.jpg", b"")):
+            (self.folder / name).write_bytes(data)
+            rows.append([self.folder / name, "7", "", "test"])
         told = self.train_json(digits.write_list(self.folder / "some.csv", rows), "--penalty", "0.1")
+        self.assertEqual(len(told["left_out"]), 7)
         self.assertEqual({(pathlib.Path(row["file"]).name, row["reason"]) for row in told["left_out"]},
                          {("copy.png", "copy"), ("other.png", "contradicts"),
                           (pathlib.Path(rows[20][0]).name, "contradicts"),
-                          ("damaged.png", "damaged"), ("nothing.png", "unreadable")})
-        self.assertEqual(told["files"], 124)
+                          ("damaged.png", "damaged"), ("nothing.png", "unreadable"), ("garbage.jpg", "damaged"),
+                          ("empty.jpg", "unreadable")})
+        self.assertEqual(told["files"], 126)
         self.assertEqual(told["vectors"]["rows"], 119)
 
     @unittest.skipIf(MISSING, f"without {MISSING}")
