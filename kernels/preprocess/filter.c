@@ -161,8 +161,11 @@ int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation inte
         find_taps(&scratch, axis, i, interpolation, antialias);
         round_taps(filter, i, &scratch, axis->horizontal ? filter->begin : 0);
     }
-    if (axis->horizontal && mr_windows_init(&filter->windows, filter))
+    if (axis->horizontal && (mr_windows_init(&filter->windows, filter) || mr_column_pairs_init(&filter->pairs, filter)))
         goto fail;
+    filter->blends = filter->taps <= 2;
+    for (size_t i = 0; i < weights; i++)
+        filter->blends &= filter->weights[i] >= 0;
     mr_free(scratch.weight);
     return MR_OK;
 fail:
@@ -176,5 +179,6 @@ void mr_filter_fini(mr_filter *filter) {
     mr_free(filter->length);
     mr_free(filter->weights);
     mr_windows_fini(&filter->windows);
+    mr_column_pairs_fini(&filter->pairs);
     memset(filter, 0, sizeof *filter);
 }

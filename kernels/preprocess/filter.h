@@ -36,6 +36,8 @@ typedef struct mr_filter {
     int32_t *length;  /* of each result: its number of taps */
     int16_t *weights; /* in the order of mr_filter_weight */
     mr_windows windows; /* horizontal tables */
+    mr_column_pairs pairs;
+    bool blends;      /* each result is a mean of at most two samples: no weight is negative */
 } mr_filter;
 
 /* One axis of one plane to resize. Positions are continuous: sample k covers k..k+1. */

@@ -51,6 +51,7 @@ static void fill_c(mr_preprocess_rows *table) {
     table->vertical8 = vertical8_c;
     table->vertical16 = vertical16_c;
     table->horizontal = horizontal_c;
+    table->blend8 = NULL;
     table->split = split_c;
     table->convert = convert_c;
     table->to_u8 = to_u8_c;

@@ -57,6 +57,10 @@ typedef struct mr_preprocess_rows {
      * results and 8 more. */
     void (*horizontal)(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                        const mr_filter *filter, int limit);
+    /* Two rows of bytes, or one (taps), and pairs of columns at once: one row of what vertical8 and `horizontal` give
+     * for filters that blend and have pairs. `shift` is 8 or 9. NULL: this processor has no instruction for it. */
+    void (*blend8)(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int shift,
+                   const mr_filter *filter, int limit, mr_ahead ahead);
     /* Takes `parts` interleaved components apart: dst[c][x] = src[x * step + offset[c]]. Reads and writes may go up
      * to MR_ROW_SLACK samples past the end. */
     void (*split)(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width);

@@ -66,12 +66,33 @@ static void weigh_and_split(const run *r, const plane_plan *plane, int p, int i,
     r->rows->split(part, row, plane->step, plane->offset, plane->parts, x->end - x->begin);
 }
 
+/* Whether both directions of a plane are taken at once. */
+static bool blends(const run *r, const plane_plan *plane) {
+    const mr_filter *x = &r->plan->filter[plane->table][0], *y = &r->plan->filter[plane->table][1];
+    return r->rows->blend8 && plane->sample_bytes == 1 && plane->step == 1 && x->pairs.count && x->blends && y->blends;
+}
+
+/* Row i of the small component of plane p. */
+static void blend_row(const run *r, const plane_plan *plane, int p, int i, int16_t *out) {
+    const mr_preprocess *plan = r->plan;
+    const mr_filter *x = &plan->filter[plane->table][0], *y = &plan->filter[plane->table][1];
+    ptrdiff_t stride = r->source->stride[p];
+    const uint8_t *column = r->source->data[p] + x->begin;
+    r->rows->blend8(out, column + y->first[i] * stride, stride, y->weights + (ptrdiff_t)i * y->taps, y->length[i],
+                    y->bits - MR_SAMPLE_BITS, x, plan->limit, rows_ahead(y, i, column, stride));
+}
+
 /* Rows i, i + 1, ... of the small components, `count` of them. */
 static void resize_rows(const run *r, int i, int count, int16_t *const out[3]) {
     const mr_preprocess *plan = r->plan;
     const scratch_plan *s = &plan->scratch;
     for (int p = 0; p < plan->planes; p++) {
         const plane_plan *plane = &plan->plane[p];
+        if (plane->parts && blends(r, plane)) {
+            for (int k = 0; k < count; k++)
+                blend_row(r, plane, p, i + k, out[plane->component[0]] + (size_t)k * s->line_stride);
+            continue;
+        }
         bool apart = plane->step > 1;
         for (int k = 0; k < count && plane->parts; k++)
             weigh_and_split(r, plane, p, i + k, k);

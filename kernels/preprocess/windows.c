@@ -1,5 +1,6 @@
 #include "kernels/preprocess/windows.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -80,4 +81,53 @@ void mr_windows_fini(mr_windows *w) {
     mr_free(w->places);
     mr_free(w->weights);
     memset(w, 0, sizeof *w);
+}
+
+/* ---- pairs ------------------------------------------------------------------------------------------------------- */
+
+enum { GROUP = 2 * MR_WINDOW_RESULTS };
+
+/* Whether every eight results have their samples within one window. */
+static bool fits_pairs(const mr_filter *filter) {
+    int from;
+    for (int i = 0; i < filter->count; i += MR_WINDOW_RESULTS) {
+        int left = filter->count - i;
+        if (results_within(filter, i, &from) < (left < MR_WINDOW_RESULTS ? left : MR_WINDOW_RESULTS))
+            return false;
+    }
+    return filter->chunks == 0 && filter->end - filter->begin >= MR_WINDOW;
+}
+
+/* The begin of the window of eight results, which may lie behind the last. */
+static int pair_window(const mr_filter *filter, int begin) {
+    int from = 0, last = filter->end - filter->begin - MR_WINDOW;
+    if (begin < filter->count)
+        results_within(filter, begin, &from);
+    return from < last ? from : last;
+}
+
+int mr_column_pairs_init(mr_column_pairs *p, const mr_filter *filter) {
+    if (!fits_pairs(filter))
+        return MR_OK;
+    const size_t count = ((size_t)filter->count + GROUP - 1) / GROUP;
+    p->from = mr_calloc(2 * count, sizeof *p->from);
+    p->places = mr_alloc_aligned(64, count * MR_WINDOW_SLOTS * sizeof(int16_t));
+    if (!p->from || !p->places)
+        return MR_ERROR_MEMORY;
+    memset(p->places, 0, count * MR_WINDOW_SLOTS * sizeof(int16_t));
+    p->count = (int)count;
+    for (int half = 0; half < 2 * p->count; half++)
+        p->from[half] = pair_window(filter, half * MR_WINDOW_RESULTS);
+    for (int i = 0; i < filter->count; i++)
+        for (int tap = 0; tap < filter->length[i]; tap++) {
+            int half = i / MR_WINDOW_RESULTS;
+            p->places[2 * i + tap] = (int16_t)(filter->first[i] + tap - p->from[half] + half % 2 * MR_WINDOW);
+        }
+    return MR_OK;
+}
+
+void mr_column_pairs_fini(mr_column_pairs *p) {
+    mr_free(p->from);
+    mr_free(p->places);
+    memset(p, 0, sizeof *p);
 }

@@ -1,6 +1,7 @@
 /* Windows of a horizontal filter: the samples of up to 8 neighbouring results lie within 64 samples, so that one
- * permutation of two vectors of 32 finds four taps of each of these results. Built once from a finished filter; filters
- * of two taps, and those whose results lie too far apart, have none.
+ * permutation of two vectors of 32 finds four taps of each of these results. Filters of two taps have pairs instead:
+ * windows of bytes, for rows that are not weighed yet. Built once from a finished filter; those whose results lie too
+ * far apart have none.
  *
  * Ownership: a table owns its arrays. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_WINDOWS_H
@@ -22,11 +23,22 @@ typedef struct mr_windows {
     int16_t *weights; /* of each window `vectors` times MR_WINDOW_SLOTS, 0 where there is no tap or no result */
 } mr_windows;
 
+/* Groups of 16 results of two taps each, whose samples lie in two windows of 64: eight results each. */
+typedef struct mr_column_pairs {
+    int count;       /* groups; 0: there are none */
+    int32_t *from;   /* of each group its two windows: their first samples, less the filter's `begin`; none reaches
+                        behind the filter's `end` */
+    int16_t *places; /* of each group 32: the two samples of each result, counted from the first window's; those of the
+                        second window from 64 on */
+} mr_column_pairs;
+
 struct mr_filter;
 
-/* MR_ERROR_MEMORY without a message. `windows` is zeroed. */
+/* MR_ERROR_MEMORY without a message. The table is zeroed. */
 int mr_windows_init(mr_windows *windows, const struct mr_filter *filter);
 /* Accepts a zeroed or half-built table. */
 void mr_windows_fini(mr_windows *windows);
+int mr_column_pairs_init(mr_column_pairs *pairs, const struct mr_filter *filter);
+void mr_column_pairs_fini(mr_column_pairs *pairs);
 
 #endif

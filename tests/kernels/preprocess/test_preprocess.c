@@ -27,6 +27,7 @@ enum {
     GUARD = 0xa5,
     CASES = UNDER_TSAN(40, 800),
     DEVICE_CASES = UNDER_TSAN(30, 300),
+    PLANAR_CASES = UNDER_TSAN(20, 200),
     WIDE_CASES = UNDER_TSAN(4, 40),
     BATCH = 3
 };
@@ -307,6 +308,33 @@ static void random_pictures(void **state) {
            (unsigned long long)seed, CASES, mr_isa_name(mr_isa_detect()), worst);
 }
 
+/* Planar pictures so wide that several results share a window (windows.h), shrunk and enlarged, by each filter. */
+static void wide_pictures(void **state) {
+    (void)state;
+    static const mr_pixel pixels[] = {MR_PIXEL_I420, MR_PIXEL_I422, MR_PIXEL_I444, MR_PIXEL_NV12};
+    finished = false;
+    for (current = 0; current < PLANAR_CASES; current++) {
+        random_state = seed + (uint64_t)current * 32452843;
+        draw();
+        made m;
+        current_format = draw_format();
+        current_format.pixel = pixels[current / 8 % 4];
+        current_format.width = between(60, 700);
+        current_format.height = draw() % 4 ? between(1, 120) : between(1, 4);
+        current_format.reduced = 0;
+        current_params = draw_params(&current_format);
+        current_params.width = between(20, 200);
+        current_params.interpolation = current % 4 ? MR_BILINEAR : MR_AREA;
+        current_params.antialias = current % 4 == 1;
+        if (current % 3)
+            memset(&current_params.roi, 0, sizeof current_params.roi);
+        make_picture(&m, &current_format);
+        check_case(&current_params, &current_format, &m);
+        free_picture(&m);
+    }
+    finished = true;
+}
+
 static int describe_failure(void **state) {
     (void)state;
     if (!finished)
@@ -573,6 +601,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_every_variant_are_equal),
         cmocka_unit_test_teardown(random_pictures, describe_failure),
+        cmocka_unit_test_teardown(wide_pictures, describe_failure),
         {"random_batches on sim:0", random_batches, NULL, describe_failure, "sim:0"},
         {"random_batches on " ON_CUDA, random_batches, NULL, describe_failure, "cuda:0"},
         {"wide_batches on " ON_CUDA, wide_batches, NULL, describe_failure, "cuda:0"},
