@@ -106,7 +106,8 @@ void mr_decode_drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
     if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
         say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
-            is_still_file(packet) ? packet->media->path : "a picture", width, height, (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
+            is_still_file(packet) ? packet->media->path : "a picture", width, height,
+            (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
     else if (is_still_file(packet))
         say(self, "%s: %s is damaged", self->source_id, packet->media->path);
     else if (packet->pts_ns != MR_NO_TIME)
