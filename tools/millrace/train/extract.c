@@ -17,7 +17,7 @@
 
 enum { MOST_ZEROS = 64, KEY_ROOM = MR_ASIDE + 64 };
 static const int64_t LOOK_NS = 50000000;
-static const char source_list[] = "data.jsonl", callback_id[] = "evaluate-classes",
+static const char source_list[] = "data.jsonl", left_out_list[] = "left-out.jsonl", callback_id[] = "evaluate-classes",
                   given_id[] = "evaluate-given";
 
 typedef struct mr_tap_type {
@@ -261,20 +261,6 @@ static int find_classify(mr_extraction *extraction) {
                    plan->file);
 }
 
-static int find_source(mr_extraction *extraction) {
-    const mr_plan_view *plan = extraction->plan;
-    if (plan->most_sources)
-        return mr_fail(MR_ERROR_CONFIG, "%s: sources come and go (sources.max); name one in place of that", plan->file);
-    if (plan->source_count != 1 || extraction->classify->source_count != 1)
-        return mr_fail(MR_ERROR_CONFIG, "%s: has %zu sources; the files of a data set come through one", plan->file,
-                       plan->source_count);
-    extraction->source = &plan->stages[0];
-    if (strcmp(extraction->source->type->name, "media") != 0)
-        return mr_fail(MR_ERROR_CONFIG, "%s: source %s is of type %s; files of a data set are read by media",
-                       plan->file, extraction->source->id, extraction->source->type->name);
-    return MR_OK;
-}
-
 static const void *value_of(const mr_extraction *extraction, const char *name) {
     const mr_option *option = mr_option_find(extraction->source->type->options, name);
     return (const char *)extraction->source->options + option->offset;
@@ -285,15 +271,6 @@ static void find_choice(mr_extraction *extraction) {
     memcpy(&choice->every, value_of(extraction, "every"), sizeof choice->every);
     memcpy(&choice->stream, value_of(extraction, "stream"), sizeof choice->stream);
     memcpy(&choice->fps, value_of(extraction, "fps"), sizeof choice->fps);
-}
-
-/* The stages that lead to `to`. */
-static void mark_before(const mr_plan_view *plan, int to, bool *before) {
-    for (size_t l = 0; l < plan->link_count; l++)
-        if (plan->links[l].to == to && !before[plan->links[l].from]) {
-            before[plan->links[l].from] = true;
-            mark_before(plan, plan->links[l].from, before);
-        }
 }
 
 /* Copies that the planner has put in are passed over. */
@@ -345,7 +322,7 @@ static int name_stages(mr_extraction *extraction) {
     bool *before = calloc(plan->stage_count, sizeof *before);
     if (!before)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the plan");
-    mark_before(plan, (int)(extraction->classify - plan->stages), before);
+    mr_extraction_mark(plan, (int)(extraction->classify - plan->stages), before);
     name_marked(extraction, before);
     free(before);
     return MR_OK;
@@ -364,7 +341,7 @@ int mr_extraction_prepare(mr_extraction *extraction) {
         return mr_status_exit_code(status);
     status = find_classify(extraction);
     if (!status)
-        status = find_source(extraction);
+        status = mr_extraction_find_source(extraction);
     if (!status)
         status = name_stages(extraction);
     if (!status) {
@@ -426,19 +403,20 @@ int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t star
     return kept ? mr_index_put(&index->index, &index->arena, kept, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
 }
 
-/* Writes a line of the list that the source reads, and keeps the file by its path and range. */
-static int write_file(mr_extraction *extraction, const mr_listed_file *row, size_t number, FILE *list) {
-    const char *file = row->path;
-    char here[MR_ASIDE] = "", path[MR_ASIDE];
-    /* A list is a text: other names cannot stand in it. */
+/* A list is a text: other names cannot stand in it. */
+static int print_path(const char *file, const char *before, char path[MR_ASIDE]) {
+    char here[MR_ASIDE] = "";
     if (!mr_printable(file))
         return mr_fail(MR_ERROR_DATA, "%s: the name is not a text in UTF-8: rename the file", file);
     if (*file != '/' && !getcwd(here, sizeof here))
         return mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
-    if (mr_print_into(path, sizeof path, "%s%s%s", here, *here ? "/" : "", file) >= sizeof path)
+    if (mr_print_into(path, MR_ASIDE, "%s%s%s%s", before, here, *here ? "/" : "", file) >= MR_ASIDE)
         return mr_fail(MR_ERROR_DATA, "%s: the path is too long", file);
-    int status = mr_extraction_note(extraction, path, row->start_ns, row->end_ns, number);
-    yajl_gen json = status ? NULL : mr_json_create(false);
+    return MR_OK;
+}
+
+static int write_row(const mr_listed_file *row, const char *path, FILE *list) {
+    yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
     mr_json_open_map(json, NULL);
@@ -448,8 +426,36 @@ static int write_file(mr_extraction *extraction, const mr_listed_file *row, size
     return mr_json_finish(json, list);
 }
 
+/* Writes a line of the list that the source reads, and keeps the file by its path and range. */
+static int write_file(mr_extraction *extraction, const mr_listed_file *row, size_t number, FILE *list) {
+    char path[MR_ASIDE];
+    int status = print_path(row->path, "", path);
+    if (!status)
+        status = mr_extraction_note(extraction, path, row->start_ns, row->end_ns, number);
+    return status ? status : write_row(row, path, list);
+}
+
 void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room) {
     snprintf(path, room, "%s/%s", extraction->folder, source_list);
+}
+
+/* Sources that are left out read one file of the data, so that formats are the same, by another name: what they give is
+ * of none of the files. */
+static int write_left_out(const mr_extraction *extraction, const mr_extraction_job *job) {
+    char path[MR_ASIDE + 32], file[MR_ASIDE];
+    if (extraction->plan->source_count < 2 || !job->count)
+        return MR_OK;
+    snprintf(path, sizeof path, "%s/%s", extraction->folder, left_out_list);
+    FILE *list = fopen(path, "we");
+    int status = list ? print_path(job->files[0]->path, "/.", file) : mr_file_fail("write", path);
+    mr_listed_file row = *job->files[0];
+    if (!status && row.video)
+        row.end_ns = row.start_ns + 1000000000;
+    if (!status)
+        status = write_row(&row, file, list);
+    if (list && fclose(list) && !status)
+        status = mr_file_fail("write", path);
+    return status;
 }
 
 /* Whole or not at all: a node that waits for it reads it at once. */
@@ -457,8 +463,10 @@ int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job 
     char path[MR_ASIDE + 32], part[MR_ASIDE + 64];
     mr_extraction_list(extraction, path, sizeof path);
     snprintf(part, sizeof part, "%s.part", path);
-    FILE *list = fopen(part, "we");
-    int status = list ? MR_OK : mr_file_fail("write", part);
+    int status = write_left_out(extraction, job);
+    FILE *list = status ? NULL : fopen(part, "we");
+    if (!status && !list)
+        status = mr_file_fail("write", part);
     for (size_t i = 0; i < job->count && !status; i++)
         status = write_file(extraction, job->files[i], i, list);
     if (list && fclose(list) && !status)
@@ -535,6 +543,24 @@ static int set_head(mr_settings *to, const mr_extraction *extraction) {
     return status ? status : mr_settings_set(to, path, "stages.", extraction->classify->id, ".head");
 }
 
+/* All sources but the one that reads the data; several may be written as one. */
+static int set_left_out(mr_settings *to, const mr_extraction *extraction) {
+    const mr_plan_view *plan = extraction->plan;
+    char list[MR_ASIDE + 32], quoted[2 * MR_ASIDE], source[2 * MR_ASIDE + 16];
+    snprintf(list, sizeof list, "%s/%s", extraction->folder, left_out_list);
+    int status = quote_into(list, quoted, sizeof quoted);
+    snprintf(source, sizeof source, "{uri: %s}", quoted);
+    const char *last = extraction->source->written;
+    for (size_t s = 0; s < plan->source_count && !status; s++) {
+        const char *written = plan->stages[s].written;
+        if (strcmp(written, extraction->source->written) == 0 || strcmp(written, last) == 0)
+            continue;
+        status = mr_settings_set(to, source, "sources.", written, "");
+        last = written;
+    }
+    return status;
+}
+
 /* Whether this run is one of vectors, on nodes. */
 static bool is_spread(const mr_extraction *extraction) {
     return extraction->nodes && extraction->take_vector;
@@ -550,6 +576,8 @@ int mr_extraction_settings(mr_settings *to, const mr_extraction *extraction) {
         status = print_source(extraction, list, source, sizeof source);
     if (!status)
         status = mr_settings_set(to, source, "sources.", extraction->source->written, "");
+    if (!status && plan->source_count > 1)
+        status = set_left_out(to, extraction);
     if (!status && plan->plugins)
         status = mr_settings_set(to, "[]", "plugins", "", "");
     for (size_t v = 0; v < plan->stage_count && !status; v++)

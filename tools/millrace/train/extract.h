@@ -1,10 +1,11 @@
 /* Runs the user's pipeline over the files of a data set, as it is: its vectors and classes are those that it makes in
  * service.
  *
- * Its one source is replaced by a list of the files, no frame is dropped for being late, and sinks take their frames
- * and write nothing. For `train` the type `classify` is replaced by a tap, which finds the vector as classify does,
- * gives it away and absorbs the frame: so the head need not be there. For `evaluate` classify works with all of its
- * classes, and a callback behind it takes them.
+ * The source that leads to classify, or the first of several that do by the same way, is replaced by a list of the
+ * files; the others read one of these, and what they give counts for nothing. No frame is dropped for being late, and
+ * sinks take their frames and write nothing. For `train` the type `classify` is replaced by a tap, which finds the
+ * vector as classify does, gives it away and absorbs the frame: so the head need not be there. For `evaluate` classify
+ * works with all of its classes, and a callback behind it takes them.
  *
  * Where the pipeline has `nodes`, the vectors are made on them (extract_nodes.c). They are taken on the node that runs
  * classify, or, if that is several processes, on the nearest behind it that is one: that node is home, and classify and

@@ -1,0 +1,81 @@
+/* Of an extraction: the source in whose place the files of a data set come, and those that are left out. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/millrace/train/extract_parts.h"
+
+void mr_extraction_mark(const mr_plan_view *plan, int to, bool *before) {
+    for (size_t l = 0; l < plan->link_count; l++)
+        if (plan->links[l].to == to && !before[plan->links[l].from]) {
+            before[plan->links[l].from] = true;
+            mr_extraction_mark(plan, plan->links[l].from, before);
+        }
+}
+
+/* Whether frames of source `s` and of source `other`, which both lead to classify, go into the same stages there, by
+ * the same inputs: one after the other in place of both then makes the same vectors. */
+static bool enters_as(const mr_plan_view *plan, const bool *before, int s, int other) {
+    for (size_t l = 0; l < plan->link_count; l++) {
+        const mr_view_link *link = &plan->links[l];
+        bool found = link->from != s || !before[link->to];
+        for (size_t i = 0; i < plan->link_count && !found; i++)
+            found = plan->links[i].from == other && plan->links[i].to == link->to &&
+                    plan->links[i].to_port == link->to_port;
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static int refuse_apart(const mr_extraction *extraction, const mr_view_stage *other) {
+    return mr_fail(MR_ERROR_CONFIG,
+                   "%s: the sources %s and %s lead to %s by different ways: the files of a data set come through one, "
+                   "and vectors of the other way may differ; name a pipeline in which one source leads to %s",
+                   extraction->plan->file, extraction->source->id, other->id, extraction->classify->id,
+                   extraction->classify->id);
+}
+
+static int check_source(const mr_extraction *extraction, const mr_view_stage *source) {
+    if (strcmp(source->type->name, "media") == 0)
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG, "%s: source %s is of type %s; files of a data set are read by media%s",
+                   extraction->plan->file, source->id, source->type->name,
+                   source == extraction->source ? "" : ", and only sources of that type are left out: remove it");
+}
+
+/* The data come through the first source that leads to classify, in place of all that do, if they go the same way. */
+static int choose_source(mr_extraction *extraction, const bool *before) {
+    const mr_plan_view *plan = extraction->plan;
+    int status = MR_OK;
+    for (size_t s = 0; s < plan->source_count && !status; s++) {
+        if (!before[s])
+            continue;
+        if (!extraction->source)
+            extraction->source = &plan->stages[s];
+        const int first = (int)(extraction->source - plan->stages);
+        if (!enters_as(plan, before, (int)s, first) || !enters_as(plan, before, first, (int)s))
+            status = refuse_apart(extraction, &plan->stages[s]);
+    }
+    if (!status && !extraction->source)
+        status = mr_fail(MR_ERROR_CONFIG, "%s: no source leads to %s", plan->file, extraction->classify->id);
+    if (!status)
+        status = check_source(extraction, extraction->source);
+    for (size_t s = 0; s < plan->source_count && !status; s++)
+        status = check_source(extraction, &plan->stages[s]);
+    return status;
+}
+
+int mr_extraction_find_source(mr_extraction *extraction) {
+    const mr_plan_view *plan = extraction->plan;
+    if (plan->most_sources)
+        return mr_fail(MR_ERROR_CONFIG, "%s: sources come and go (sources.max); name one in place of that", plan->file);
+    bool *before = calloc(plan->stage_count, sizeof *before);
+    if (!before)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the plan");
+    const int classify = (int)(extraction->classify - plan->stages);
+    before[classify] = true;
+    mr_extraction_mark(plan, classify, before);
+    int status = choose_source(extraction, before);
+    free(before);
+    return status;
+}
