@@ -160,7 +160,7 @@ static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t 
                            limit);
 }
 
-/* ---- two rows and two columns at once: AVX-512 VBMI --------------------------------------------------------------- */
+/* ---- two rows and two columns at once: AVX-512 VBMI ------------------------------------------------------------ */
 
 #define VBMI __attribute__((target("avx512vbmi")))
 
