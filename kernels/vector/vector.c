@@ -87,6 +87,23 @@ void mr_top_k(const mr_top_k_work *work) {
     *work->found = kept;
 }
 
+void mr_rectify(const mr_rectify_work *work) {
+    for (size_t i = 0; i < work->count; i++)
+        work->dst[i] = work->gate[i] > 0.0f ? work->src[i] : 0.0f;
+}
+
+void mr_nearest(const mr_nearest_work *work) {
+    int32_t *index = (int32_t *)(void *)(work->scratch + work->most), found = 0;
+    mr_top_k(&(mr_top_k_work){.logits = work->near, .count = work->count, .most = work->most,
+                              .activation = MR_ACTIVATION_NONE, .threshold = -INFINITY, .index = index,
+                              .score = work->scratch, .found = &found});
+    memset(work->shares, 0, (size_t)work->class_count * sizeof *work->shares);
+    for (int32_t i = 0; i < found; i++)
+        work->shares[work->classes[index[i]]] += 1.0f;
+    for (int j = 0; j < work->class_count && found; j++)
+        work->shares[j] /= (float)found;
+}
+
 void mr_normalize(const mr_normalize_work *work) {
     float factor = mr_unit_factor(mr_vector_rows_get()->sum_of_squares(work->src, work->count));
     for (int i = 0; i < work->count; i++)

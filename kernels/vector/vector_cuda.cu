@@ -7,7 +7,7 @@
 #include "kernels/vector/lanes.h"
 
 enum { PIECE = 32, TOP_K_THREADS = 256, NORMALIZE_THREADS = 128, POOL_CHANNELS = 16, LINEAR_SIDE = 16,
-       BIAS_THREADS = 256 };
+       BIAS_THREADS = 256, RECTIFY_THREADS = 256, RECTIFY_BLOCKS = 64 };
 
 /* ---- scores and best classes ------------------------------------------------------------------------------------- */
 
@@ -27,16 +27,15 @@ __device__ static bool is_better(candidate a, candidate b) {
     return a.logit > b.logit || (a.logit == b.logit && a.index < b.index);
 }
 
-/* The best class behind `last`, known to all threads. */
-__device__ static candidate next_best(const mr_top_k_work *work, candidate last, candidate *room) {
+/* The better of `best` and `here`, if that is behind `last`. */
+__device__ static candidate better_behind(candidate last, candidate here, candidate best) {
+    bool behind = here.logit < last.logit || (here.logit == last.logit && here.index > last.index); /* false for NaN */
+    return behind && is_better(here, best) ? here : best;
+}
+
+/* The best of all threads, known to all. */
+__device__ static candidate best_of_all(candidate best, candidate *room) {
     int32_t thread = (int32_t)threadIdx.x;
-    candidate best = {0.0f, -1};
-    for (int32_t i = thread; i < work->count; i += TOP_K_THREADS) {
-        candidate here = {work->logits[i], i};
-        bool behind = here.logit < last.logit || (here.logit == last.logit && i > last.index); /* false for NaN */
-        if (behind && is_better(here, best))
-            best = here;
-    }
     room[thread] = best;
     __syncthreads();
     for (int32_t half = TOP_K_THREADS / 2; half > 0; half /= 2) {
@@ -47,6 +46,15 @@ __device__ static candidate next_best(const mr_top_k_work *work, candidate last,
     best = room[0];
     __syncthreads();
     return best;
+}
+
+/* The best of the logits first .. end behind `last`, known to all threads. */
+__device__ static candidate next_best(const float *logits, int32_t first, int32_t end, candidate last,
+                                      candidate *room) {
+    candidate best = {0.0f, -1};
+    for (int32_t i = first + (int32_t)threadIdx.x; i < end; i += TOP_K_THREADS)
+        best = better_behind(last, {logits[i], i}, best);
+    return best_of_all(best, room);
 }
 
 __device__ static double exponential(float logit, float largest) {
@@ -86,7 +94,7 @@ __global__ static void top_k(const __grid_constant__ top_k_works table) {
     double sum = 1.0;
     int32_t kept = 0;
     for (int32_t found = 0; found < work->most; found++) {
-        best = next_best(work, best, room);
+        best = next_best(work->logits, 0, work->count, best, room);
         if (best.index < 0)
             break;
         largest = found == 0 ? best.logit : largest;
@@ -114,6 +122,114 @@ int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream) {
         MR_LAUNCH(top_k, (unsigned)some, TOP_K_THREADS, 0, stream, table);
     }
     return mr_launched("the best classes", cudaSuccess);
+}
+
+/* ---- rectified units --------------------------------------------------------------------------------------------- */
+
+typedef struct rectify_works {
+    mr_rectify_work work[PIECE];
+} rectify_works;
+
+/* Row y of the blocks makes work y. */
+__global__ static void rectify(const __grid_constant__ rectify_works table) {
+    const mr_rectify_work *work = &table.work[blockIdx.y];
+    const size_t step = (size_t)gridDim.x * RECTIFY_THREADS;
+    for (size_t i = (size_t)blockIdx.x * RECTIFY_THREADS + threadIdx.x; i < work->count; i += step)
+        work->dst[i] = work->gate[i] > 0.0f ? work->src[i] : 0.0f;
+}
+
+int mr_rectify_cuda(const mr_rectify_work *works, int count, void *stream) {
+    for (int i = 0; i < count; i += PIECE) {
+        rectify_works table;
+        int some = count - i < PIECE ? count - i : PIECE;
+        size_t most = 1;
+        for (int k = 0; k < some; k++) {
+            table.work[k] = works[i + k];
+            most = works[i + k].count > most ? works[i + k].count : most;
+        }
+        const size_t blocks = (most + RECTIFY_THREADS - 1) / RECTIFY_THREADS;
+        const dim3 grid((unsigned)(blocks < RECTIFY_BLOCKS ? blocks : (size_t)RECTIFY_BLOCKS), (unsigned)some);
+        MR_LAUNCH(rectify, grid, RECTIFY_THREADS, 0, stream, table);
+    }
+    return mr_launched("rectified units", cudaSuccess);
+}
+
+/* ---- votes of the nearest ---------------------------------------------------------------------------------------- */
+
+typedef struct nearest_works {
+    mr_nearest_work work[PIECE];
+} nearest_works;
+
+__device__ static int32_t slices_of(const mr_nearest_work *work) {
+    return (work->count + MR_NEAREST_SLICE - 1) / MR_NEAREST_SLICE;
+}
+
+__device__ static int32_t kept_of(const mr_nearest_work *work) {
+    return work->most < MR_NEAREST_SLICE ? work->most : (int32_t)MR_NEAREST_SLICE;
+}
+
+/* Block x of row y keeps the best of slice x of work y, best first, behind them candidates that are none. */
+__global__ static void nearest_of_slices(const __grid_constant__ nearest_works table) {
+    __shared__ candidate room[TOP_K_THREADS];
+    const mr_nearest_work *work = &table.work[blockIdx.y];
+    const int32_t slice = (int32_t)blockIdx.x, first = slice * MR_NEAREST_SLICE, kept = kept_of(work);
+    const int32_t end = work->count - first < MR_NEAREST_SLICE ? work->count : first + MR_NEAREST_SLICE;
+    candidate *to = (candidate *)(void *)work->scratch + (size_t)slice * (size_t)kept, best = {INFINITY, -1};
+    if (slice >= slices_of(work))
+        return;
+    for (int32_t found = 0; found < kept; found++) {
+        if (found == 0 || best.index >= 0)
+            best = next_best(work->near, first, end, best, room);
+        if (threadIdx.x == 0)
+            to[found] = best;
+    }
+}
+
+/* Counts the votes of the best of all slices in `shares`, by one thread; their number, known to all. */
+__device__ static int32_t count_votes(const mr_nearest_work *work, candidate *room) {
+    const candidate *from = (const candidate *)(const void *)work->scratch;
+    const int32_t count = slices_of(work) * kept_of(work);
+    candidate last = {INFINITY, -1};
+    for (int32_t found = 0; found < work->most; found++) {
+        candidate best = {0.0f, -1};
+        for (int32_t i = (int32_t)threadIdx.x; i < count; i += TOP_K_THREADS)
+            if (from[i].index >= 0)
+                best = better_behind(last, from[i], best);
+        last = best_of_all(best, room);
+        if (last.index < 0)
+            return found;
+        if (threadIdx.x == 0)
+            work->shares[work->classes[last.index]] += 1.0f;
+    }
+    return work->most;
+}
+
+/* One block for each work. */
+__global__ static void votes_of_nearest(const __grid_constant__ nearest_works table) {
+    __shared__ candidate room[TOP_K_THREADS];
+    const mr_nearest_work *work = &table.work[blockIdx.x];
+    for (int32_t j = (int32_t)threadIdx.x; j < work->class_count; j += TOP_K_THREADS)
+        work->shares[j] = 0.0f;
+    __syncthreads();
+    const int32_t found = count_votes(work, room);
+    __syncthreads();
+    for (int32_t j = (int32_t)threadIdx.x; j < work->class_count && found; j += TOP_K_THREADS)
+        work->shares[j] /= (float)found;
+}
+
+int mr_nearest_cuda(const mr_nearest_work *works, int count, void *stream) {
+    for (int i = 0; i < count; i += PIECE) {
+        nearest_works table;
+        int some = count - i < PIECE ? count - i : PIECE, slices = 1;
+        for (int k = 0; k < some; k++) {
+            const int its = (works[i + k].count + MR_NEAREST_SLICE - 1) / MR_NEAREST_SLICE;
+            table.work[k] = works[i + k];
+            slices = its > slices ? its : slices;
+        }
+        MR_LAUNCH(nearest_of_slices, dim3((unsigned)slices, (unsigned)some), TOP_K_THREADS, 0, stream, table);
+        MR_LAUNCH(votes_of_nearest, (unsigned)some, TOP_K_THREADS, 0, stream, table);
+    }
+    return mr_launched("votes of neighbors", cudaSuccess);
 }
 
 /* ---- normalising ------------------------------------------------------------------------------------------------- */

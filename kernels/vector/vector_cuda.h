@@ -3,9 +3,9 @@
  * All take a `stream` that is a cudaStream_t of the calling thread's current device, and only launch on it: they do not
  * wait and do not allocate. Pointers in the works are to memory that this device reads. Errors: MR_ERROR_DEVICE.
  *
- * Equal to the processor's bit for bit: the classes of top_k, normalize and pool_mean. Scores are within MR_SCORE_ULPS
- * units in the last place (the device's exponential differs). linear sums in another order, so it is within the
- * rounding of sums of `inputs` products. */
+ * Equal to the processor's bit for bit: the classes of top_k, rectify, nearest, normalize and pool_mean. Scores are
+ * within MR_SCORE_ULPS units in the last place (the device's exponential differs). linear sums in another
+ * order, so it is within the rounding of sums of `inputs` products. */
 #ifndef MILLRACE_KERNELS_VECTOR_VECTOR_CUDA_H
 #define MILLRACE_KERNELS_VECTOR_VECTOR_CUDA_H
 
@@ -22,6 +22,9 @@ int mr_linear_cuda(const mr_linear_work *work, void *stream);
 /* Only the bias, into dst, to which the products are then added. */
 int mr_bias_cuda(const mr_linear_work *work, void *stream);
 int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream);
+int mr_rectify_cuda(const mr_rectify_work *works, int count, void *stream);
+/* Two launches for up to 32 works. */
+int mr_nearest_cuda(const mr_nearest_work *works, int count, void *stream);
 int mr_normalize_cuda(const mr_normalize_work *works, int count, void *stream);
 int mr_pool_mean_cuda(const mr_pool_work *works, int count, void *stream);
 

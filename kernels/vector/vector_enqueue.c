@@ -14,8 +14,8 @@
 
 enum { LAUNCHED = 32 }; /* together */
 
-/* On a CUDA device one launch for many pieces of work; elsewhere work of its own for each. */
-#define ENQUEUE(name, type)                                                                                            \
+/* On a CUDA device one launch, or `calls`, for many pieces of work; elsewhere work of its own for each. */
+#define ENQUEUE(name, type, calls)                                                                                     \
     RUN(name)                                                                                                          \
     typedef struct name##_launch {                                                                                     \
         size_t count;                                                                                                  \
@@ -29,7 +29,7 @@ enum { LAUNCHED = 32 }; /* together */
         name##_launch a = {.count = (size_t)count};                                                                    \
         size_t bytes = (size_t)count * sizeof *works;                                                                  \
         memcpy(a.works, works, bytes);                                                                                 \
-        return mr_cuda_launch(stream, launch_##name, &a, offsetof(name##_launch, works) + bytes, 1);                   \
+        return mr_cuda_launch(stream, launch_##name, &a, offsetof(name##_launch, works) + bytes, calls);               \
     }                                                                                                                  \
     int mr_##name##_enqueue(mr_stream *stream, const type *works, int count) {                                         \
         bool cuda = mr_stream_is_cuda(stream);                                                                         \
@@ -44,9 +44,11 @@ enum { LAUNCHED = 32 }; /* together */
         return status;                                                                                                 \
     }
 
-ENQUEUE(top_k, mr_top_k_work)
-ENQUEUE(normalize, mr_normalize_work)
-ENQUEUE(pool_mean, mr_pool_work)
+ENQUEUE(top_k, mr_top_k_work, 1)
+ENQUEUE(rectify, mr_rectify_work, 1)
+ENQUEUE(nearest, mr_nearest_work, 2)
+ENQUEUE(normalize, mr_normalize_work, 1)
+ENQUEUE(pool_mean, mr_pool_work, 1)
 #undef ENQUEUE
 RUN(linear)
 #undef RUN

@@ -23,6 +23,7 @@ typedef struct options {
 typedef struct state {
     mr_head *head;
     mr_resident *weights; /* of the head, for a device with memory of its own; else NULL */
+    mr_trained_copies copies; /* the same of a classifier that takes more than a product */
     mr_vote *vote; /* over the window; NULL: each frame for itself */
 } state;
 
@@ -191,15 +192,23 @@ static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format
     mr_download_plan(n, best_bytes(length ? j.most : (size_t)o->top_k));
 }
 
-/* On a GPU: the vectors of a batch are gathered by one copy, the product is one call with the bias before it, the best
- * of up to 32 frames are one launch, and all go home by one copy. */
+/* The numbers of all matrices. */
+static size_t numbers_of(const mr_head *head) {
+    const mr_trained *trained = beyond_product(head);
+    return trained ? mr_trained_numbers(trained) : head->weights.rows * head->weights.columns;
+}
+
+/* On a GPU: the vectors of a batch are gathered by one copy, a product is one call with the bias before it, the best of
+ * up to 32 frames are one launch, and all go home by one copy. */
 static void count_work(mr_negotiation *n, const mr_head *head) {
+    const mr_trained *trained = beyond_product(head);
     bool linear = has_weights(n->options);
-    n->work.launches = (n->batch + 31) / 32 + 1 + (linear ? 2 : 0) + (linear && n->batch > 1);
+    n->work.launches = (n->batch + 31) / 32 + 1 + (linear && n->batch > 1) +
+                       (trained ? mr_trained_launches(trained, n->batch) : linear ? 2 : 0);
     if (!linear)
         return;
-    n->work.call_bytes = (double)head->weights.rows * (double)head->weights.columns * sizeof(float);
-    n->work.f32_operations = 2 * (double)head->weights.rows * (double)head->weights.columns;
+    n->work.call_bytes = (double)numbers_of(head) * sizeof(float);
+    n->work.f32_operations = 2 * (double)numbers_of(head);
 }
 
 static void plan_work(mr_negotiation *n, const options *o, const mr_head *head, const mr_format *vector) {
@@ -208,7 +217,8 @@ static void plan_work(mr_negotiation *n, const options *o, const mr_head *head, 
         n->stream_bytes[0] = mr_cublas_workspace_bytes(0);
         n->stream_bytes[1] = mr_cublas_workspace_bytes(90);
     }
-    n->constant_bytes = has_weights(o) ? head->weights.rows * head->weights.columns * sizeof(float) : 0;
+    const mr_trained *trained = beyond_product(head);
+    n->constant_bytes = trained ? mr_trained_bytes(trained) : has_weights(o) ? numbers_of(head) * sizeof(float) : 0;
     count_work(n, head);
 }
 
@@ -274,11 +284,8 @@ static int check_head(mr_negotiation *n, const options *o, const mr_format *vect
     status = check_length_of(n, o, head, vector);
     if (!status)
         status = check_lineage(n, o, mr_classifier_card_of(head->classifier));
-    if (!status) {
+    if (!status)
         plan_work(n, o, head, vector);
-        if (beyond_product(head))
-            mr_leave_uncounted(n, "a classifier that takes more than a product");
-    }
     mr_head_close(&head);
     return status;
 }
@@ -326,28 +333,16 @@ static int negotiate(mr_negotiation *n) {
     return status ? status : mr_promise_result(n, 0, MR_RESULT_CLASSES, NULL, NULL);
 }
 
-/* Perceptrons and neighbors are computed on the processors; a product is, on any device. */
-static int check_device(const void *own, const char *device) {
-    const options *o = own;
-    mr_head *head;
-    if (!o->head || strncmp(device, "cuda", 4) != 0)
-        return MR_OK;
-    int status = open_head(&head, o);
-    if (status)
-        return status;
-    if (beyond_product(head))
-        status = mr_fail(MR_ERROR_CONFIG, "classifiers of the kind %s run on the processors: device: cpu",
-                         mr_classifier_kind_name(head->classifier->trained.kind));
-    mr_head_close(&head);
-    return status;
-}
-
 static int open_stage(mr_stage *self) {
     const options *o = self->options;
     state *s = self->state;
     int status = open_head(&s->head, o);
     const mr_matrix_f32 *weights = status ? NULL : &s->head->weights;
-    if (!status && has_weights(o) && self->device->type->kind == MR_DEVICE_CUDA)
+    const mr_trained *trained = status ? NULL : beyond_product(s->head);
+    const bool copied = has_weights(o) && self->device->type->kind == MR_DEVICE_CUDA;
+    if (trained && copied)
+        status = mr_trained_copies_init(&s->copies, trained);
+    else if (!status && copied)
         status = mr_resident_create(&s->weights, weights->data, weights->rows * weights->columns * sizeof(float));
     if (!status && o->window > 1)
         status = mr_vote_create(&s->vote, (size_t)o->window);
@@ -358,6 +353,7 @@ static void close_stage(mr_stage *self) {
     state *s = self->state;
     mr_vote_destroy(&s->vote);
     mr_resident_destroy(&s->weights);
+    mr_trained_copies_fini(&s->copies);
     mr_head_close(&s->head);
 }
 
@@ -462,7 +458,7 @@ static int gather(const mr_stage *self, mr_io *io, const job *j, float *to) {
 }
 
 static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
-    const state *own = self->state;
+    state *own = self->state;
     const mr_matrix_f32 *matrix = &own->head->weights;
     const void *weights = matrix->data;
     int status = j->batch > 1 ? gather(self, io, j, s->gathered) : MR_OK;
@@ -471,7 +467,8 @@ static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
     if (trained && !status)
         return mr_trained_enqueue(mr_io_stream(io), &(mr_trained_work){.trained = trained, .vectors = src,
                                                                        .stride = j->length, .batch = (int)j->batch,
-                                                                       .scratch = s->work, .logits = s->logits});
+                                                                       .scratch = s->work, .logits = s->logits},
+                                  &own->copies);
     if (!status && own->weights)
         status = mr_resident_get(own->weights, mr_io_stream(io), &weights);
     mr_linear_work work = {.weights = weights,
@@ -592,8 +589,8 @@ const mr_stage_type mr_classify_stage = {
             "squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x (inputs + 1), of a "
             "perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and `classes.npy`, their "
             "classes, of neighbors; `head.sig`, the Ed25519 signature of `head.json`, and `head.pub`, the public key, "
-            "if it is signed. Perceptrons and neighbors run on the processors only. With `batch: 1` a score is bit "
-            "for bit that of `millrace evaluate`.",
+            "if it is signed. All kinds run on all devices. On a processor with `batch: 1` a score is bit for bit "
+            "that of `millrace evaluate`.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,
@@ -604,7 +601,6 @@ const mr_stage_type mr_classify_stage = {
     .gathers = GATHERS,
     .streams = true,
     .cuda = true,
-    .check_device = check_device,
     .negotiate = negotiate,
     .open = open_stage,
     .process = process,

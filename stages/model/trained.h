@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "engine/device/resident.h"
 #include "kernels/vector/vector.h"
 #include "millrace/classifier.h"
 #include "stages/model/npy.h"
@@ -47,7 +48,21 @@ typedef struct mr_trained_work {
 /* Numbers of scratch memory for such a batch. */
 size_t mr_trained_scratch(const mr_trained *trained, size_t batch);
 void mr_trained_logits(const mr_trained_work *work);
-/* The same on a stream, which must not be CUDA's. */
-int mr_trained_enqueue(mr_stream *stream, const mr_trained_work *work);
+
+/* The arrays of a classifier as devices with memory of their own have copies of them. All of it may be NULL. */
+typedef struct mr_trained_copies {
+    mr_resident *layer[MR_TRAINED_LAYERS], *vector_classes;
+} mr_trained_copies;
+/* MR_ERROR_MEMORY; _fini is due then as well. */
+int mr_trained_copies_init(mr_trained_copies *copies, const mr_trained *trained);
+void mr_trained_copies_fini(mr_trained_copies *copies);
+/* Bytes of the copies on one device, the numbers of all matrices, and the launches of a batch on a GPU. */
+size_t mr_trained_bytes(const mr_trained *trained);
+size_t mr_trained_numbers(const mr_trained *trained);
+int mr_trained_launches(const mr_trained *trained, int batch);
+
+/* The logits on a stream. On a CUDA device by `copies`, and the bits of a vector's may depend on the size of the
+ * batch. */
+int mr_trained_enqueue(mr_stream *stream, const mr_trained_work *work, mr_trained_copies *copies);
 
 #endif

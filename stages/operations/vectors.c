@@ -2,7 +2,8 @@
 #include "kernels/vector/vector.h"
 #include "stages/operations/operation.h"
 
-enum { FEATURES = 1280, CLASSES = 1000, BEST = 5, PIECES = 32, POOLED = 8, POSITIONS = 7 * 7 };
+enum { FEATURES = 1280, CLASSES = 1000, BEST = 5, PIECES = 32, POOLED = 8, POSITIONS = 7 * 7,
+       UNITS = 128, VECTORS = 10000, NEAREST = 8 };
 
 static void region(mr_operation_call *call, double floats, mr_noise noise) {
     mr_operation_region(call, MR_MEMORY_DEVICE, (size_t)floats * sizeof(float), noise);
@@ -64,6 +65,49 @@ static int enqueue_top_k(mr_operation_call *call, size_t set) {
     return mr_top_k_enqueue(call->stream, works, PIECES);
 }
 
+/* ---- rectified units and votes of neighbors --------------------------------------------------------------------- */
+
+/* Read and written; a comparison each. */
+static int open_rectify(mr_operation_call *call) {
+    region(call, UNITS * PIECES, MR_NOISE_FLOATS);
+    region(call, UNITS * PIECES, MR_NOISE_NONE);
+    call->bytes = sizeof(float) * 2.0 * UNITS * PIECES;
+    call->flops = UNITS * PIECES;
+    return MR_OK;
+}
+
+static int enqueue_rectify(mr_operation_call *call, size_t set) {
+    const float *src = mr_operation_at(call, set, 0);
+    const mr_rectify_work work = {.gate = src, .src = src, .dst = mr_operation_at(call, set, 1),
+                                  .count = UNITS * PIECES};
+    return mr_rectify_enqueue(call->stream, &work, 1);
+}
+
+/* The classes of vectors have no noise: all are class 0. All values are read, the classes of the nearest, and a share
+ * for each class is written. A value: compared with the nearest so far; a vote: added up; a class: a quotient. */
+static int open_nearest(mr_operation_call *call) {
+    const double scratch = (double)mr_nearest_scratch(VECTORS, BEST);
+    region(call, (double)VECTORS * NEAREST, MR_NOISE_FLOATS);
+    region(call, VECTORS, MR_NOISE_NONE);
+    region(call, scratch * NEAREST, MR_NOISE_NONE);
+    region(call, CLASSES * NEAREST, MR_NOISE_NONE);
+    call->bytes = sizeof(float) * NEAREST * ((double)VECTORS + BEST + CLASSES);
+    call->flops = NEAREST * ((double)VECTORS + BEST + CLASSES);
+    return MR_OK;
+}
+
+static int enqueue_nearest(mr_operation_call *call, size_t set) {
+    const size_t scratch = mr_nearest_scratch(VECTORS, BEST);
+    mr_nearest_work works[NEAREST];
+    const float *near = mr_operation_at(call, set, 0);
+    float *work = mr_operation_at(call, set, 2), *shares = mr_operation_at(call, set, 3);
+    for (size_t i = 0; i < NEAREST; i++)
+        works[i] = (mr_nearest_work){.near = near + i * VECTORS, .classes = mr_operation_at(call, set, 1),
+                                     .scratch = work + i * scratch, .shares = shares + i * CLASSES, .count = VECTORS,
+                                     .most = BEST, .class_count = CLASSES};
+    return mr_nearest_enqueue(call->stream, works, NEAREST);
+}
+
 /* ---- normalising and pooling ------------------------------------------------------------------------------------ */
 
 /* Read and written. A value: squared, added up, multiplied; once: a root, compared with the least, a quotient. */
@@ -117,6 +161,8 @@ const mr_operation_type mr_operation_vectors[] = {
     VECTOR("linear-8", "linear", "1280 features to 1000 classes, 8 items as alone", (&(linear_shape){8, 1}), linear),
     VECTOR("linear-64", "linear", "1280 features to 1000 classes, 64 items", (&(linear_shape){64, 0}), linear),
     VECTOR("top-k", "top_k", "softmax and 5 best of 1000 classes, 32 items", NULL, top_k),
+    VECTOR("rectify", "rectify", "128 units of 32 items", NULL, rectify),
+    VECTOR("nearest", "nearest", "votes of the 5 nearest of 10000 vectors, 8 items", NULL, nearest),
     VECTOR("normalize", "normalize", "1280 floats, 32 items", NULL, normalize),
     VECTOR("pool", "pool_mean", "1280 channels of 7x7, planar, 8 items", &planar, pool),
     VECTOR("pool-nhwc", "pool_mean", "1280 channels of 7x7, interleaved, 8 items", &interleaved, pool),

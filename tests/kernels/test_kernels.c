@@ -322,6 +322,102 @@ static void best_classes_on_a_device(void **state) {
     on_device_close(&d);
 }
 
+static void rectified_units_on_a_device(void **state) {
+    enum { COUNT = 35 };
+    on_device d;
+    ON_DEVICE_OR_SKIP(&d, *state);
+    mr_rectify_work works[COUNT];
+    float *gate[COUNT], *src[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        const size_t count = i == 34 ? 40000 : (size_t)i * 29;
+        gate[i] = draw_logits((int)count + 1, i);
+        src[i] = i % 2 ? gate[i] : draw_many(count + 1);
+        float *kept = on_device_put(&d, gate[i], (count + 1) * sizeof(float));
+        works[i] = (mr_rectify_work){.gate = kept, .src = kept, .dst = put_poison(&d, count + 1), .count = count};
+        if (src[i] != gate[i])
+            works[i].src = on_device_put(&d, src[i], (count + 1) * sizeof(float));
+    }
+    assert_int_equal(mr_rectify_enqueue(d.stream, works, COUNT), MR_OK);
+    on_device_finish(&d);
+    for (int i = 0; i < COUNT; i++) {
+        float *got = take(&d, works[i].dst, works[i].count + 1);
+        for (size_t k = 0; k < works[i].count; k++)
+            assert_true(got[k] == (gate[i][k] > 0 ? src[i][k] : 0.0f));
+        assert_true(isnan(got[works[i].count]));
+        if (works[i].src != works[i].gate) {
+            on_device_free(&d, (void *)(uintptr_t)works[i].src);
+            free(src[i]);
+        }
+        on_device_free(&d, (void *)(uintptr_t)works[i].gate);
+        free(gate[i]);
+        free(got);
+    }
+    on_device_close(&d);
+}
+
+/* The shares by their definition: how many are better than a value decides whether it votes. */
+static void count_shares(const float *near, const int32_t *classes, int count, int most, double *shares) {
+    int votes = 0;
+    for (int i = 0; i < count; i++) {
+        int better = 0;
+        for (int j = 0; j < count; j++)
+            better += near[j] > near[i] || (near[j] == near[i] && j < i);
+        if (isnan(near[i]) || better >= most)
+            continue;
+        shares[classes[i]] += 1;
+        votes++;
+    }
+    for (int c = 0; c < 5; c++)
+        shares[c] /= votes ? votes : 1;
+}
+
+static void check_nearest_on(on_device *d, int count, int most, int kind) {
+    enum { TOGETHER = 3, CLASSES = 5 };
+    const size_t bytes = (size_t)count * sizeof(float);
+    mr_nearest_work works[TOGETHER];
+    float *near[TOGETHER];
+    int32_t *classes = malloc(bytes);
+    for (int i = 0; i < count; i++)
+        classes[i] = i * 7 % CLASSES;
+    int32_t *classes_there = on_device_put(d, classes, bytes);
+    for (int i = 0; i < TOGETHER; i++) {
+        near[i] = draw_logits(count, kind + i);
+        works[i] = (mr_nearest_work){.near = on_device_put(d, near[i], bytes), .classes = classes_there,
+                                     .shares = put_poison(d, CLASSES + 1), .count = count, .most = most,
+                                     .scratch = put_poison(d, mr_nearest_scratch((size_t)count, (size_t)most)),
+                                     .class_count = CLASSES};
+    }
+    assert_int_equal(mr_nearest_enqueue(d->stream, works, TOGETHER), MR_OK);
+    on_device_finish(d);
+    for (int i = 0; i < TOGETHER; i++) {
+        double wanted[CLASSES] = {0};
+        float *got = take(d, works[i].shares, CLASSES + 1);
+        count_shares(near[i], classes, count, most, wanted);
+        for (int c = 0; c < CLASSES; c++)
+            assert_true(got[c] == (float)wanted[c]);
+        assert_true(isnan(got[CLASSES]));
+        on_device_free(d, (void *)(uintptr_t)works[i].near);
+        on_device_free(d, works[i].scratch);
+        free(near[i]);
+        free(got);
+    }
+    on_device_free(d, classes_there);
+    free(classes);
+}
+
+/* One slice, several, the last of them short; as many votes as there are values; ties, infinities and no numbers. */
+static void votes_of_the_nearest_on_a_device(void **state) {
+    on_device d;
+    ON_DEVICE_OR_SKIP(&d, *state);
+    for (int kind = 0; kind < 5; kind++) {
+        check_nearest_on(&d, 1, 1, kind);
+        check_nearest_on(&d, 37, 5, kind);
+        check_nearest_on(&d, 60, 60, kind);
+    }
+    check_nearest_on(&d, MR_NEAREST_SLICE + 300, 9, 4);
+    on_device_close(&d);
+}
+
 /* The kernel for machines without cuBLAS. */
 static int launch_plain(on_device *d, const mr_linear_work *work) {
     void *handle = NULL;
@@ -561,6 +657,10 @@ int main(void) {
         {"means on " ON_CUDA, means_on_a_device, NULL, NULL, "cuda:0"},
         {"best classes on sim:0", best_classes_on_a_device, NULL, NULL, "sim:0"},
         {"best classes on " ON_CUDA, best_classes_on_a_device, NULL, NULL, "cuda:0"},
+        {"rectified units on sim:0", rectified_units_on_a_device, NULL, NULL, "sim:0"},
+        {"rectified units on " ON_CUDA, rectified_units_on_a_device, NULL, NULL, "cuda:0"},
+        {"votes of the nearest on sim:0", votes_of_the_nearest_on_a_device, NULL, NULL, "sim:0"},
+        {"votes of the nearest on " ON_CUDA, votes_of_the_nearest_on_a_device, NULL, NULL, "cuda:0"},
         {"linear layers on sim:0", linear_layers_on_a_device, NULL, NULL, "sim:0"},
         {"linear layers on " ON_CUDA, linear_layers_on_a_device, NULL, NULL, "cuda:0"},
         {"products in graphs on " ON_CUDA, products_are_recorded, NULL, NULL, "cuda:0"},

@@ -12,7 +12,7 @@ from gpu_report import Stopped, last, run, say
 
 TESTS = ["test_device", "test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
          "test_cuda_chain", "test_cuda_trace", "test_cuda_flow", "test_extractors", "test_motion", "test_overlap",
-         "test_ceiling", "test_operations", "test_nvenc_card"]
+         "test_ceiling", "test_operations", "test_classify_head", "test_nvenc_card"]
 # If one of these fails, nothing after them means anything.
 DECISIVE = ("test_device", "test_kernels")
 # Needs clips.

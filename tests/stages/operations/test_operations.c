@@ -99,6 +99,22 @@ static void count_top_k(void) {
     counted *= 32;
 }
 
+static void count_rectify(void) {
+    for (int i = 0; i < 128 * 32; i++)
+        less(0, i);
+}
+
+static void count_votes(void) {
+    double votes = 0;
+    for (int i = 0; i < 10000; i++)
+        less(votes, i);
+    for (int i = 0; i < 5; i++)
+        votes = add(votes, 1);
+    for (int i = 0; i < 1000; i++)
+        divide(i, votes);
+    counted *= 8;
+}
+
 static void count_normalize(void) {
     double sum = 0;
     for (int i = 0; i < 1280; i++)
@@ -380,6 +396,8 @@ static const struct {
     {"linear-8", 4 * (1280 * 1000 + 1000 + 8 * 2280), count_linear_8, true},
     {"linear-64", 4 * (1280 * 1000 + 1000 + 64 * 2280), count_linear_64, true},
     {"top-k", 32 * 4 * (1000 + 5 + 5 + 1), count_top_k, true},
+    {"rectify", 32 * 4 * 2 * 128, count_rectify, true},
+    {"nearest", 8 * 4 * (10000 + 5 + 1000), count_votes, false},
     {"normalize", 32 * 4 * 2 * 1280, count_normalize, true},
     {"pool", 8 * 4 * 1280 * (49 + 1), count_pool, true},
     {"pool-nhwc", 8 * 4 * 1280 * (49 + 1), count_pool, true},
