@@ -60,3 +60,7 @@ void mr_fit_sum_join(double *nodes, size_t length, size_t count) {
         for (size_t i = 0; i + apart < count; i += 2 * apart)
             add(nodes + i * length, nodes + i * length, nodes + (i + apart) * length, length);
 }
+
+void mr_fit_sum_add(double *left, const double *right, size_t length) {
+    add(left, left, right, length);
+}

@@ -61,8 +61,8 @@ stages: engine/base engine/device
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
-stages/train: engine/base engine/device engine/device/open kernels kernels/fit kernels/metrics kernels/vector
-    stages/model
+stages/train: engine/base engine/device engine/device/open engine/transport/zmq kernels kernels/fit kernels/metrics
+    kernels/vector stages/model
 stages/media: engine/base engine/device engine/device/cuda stages
 stages/live/web: engine/base
 stages/live: engine/base stages stages/media stages/live/web

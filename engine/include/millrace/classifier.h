@@ -119,6 +119,9 @@ typedef struct mr_fit_params {
      * for any number of devices of one kind, and, on GPUs, of one model; between kinds the objective is within 1e-6. */
     size_t device_count;
     const char *const *devices;
+    /* Of softmax, logistic and squared hinge without devices: processes that make shares of the sums (fit_helpers.h).
+     * They do not change the result. NULL: none */
+    struct mr_fit_helpers *helpers;
 } mr_fit_params;
 
 typedef struct mr_classifier mr_classifier;

@@ -290,7 +290,7 @@ class ByHand(Nodes):
             self.assertEqual(other.wait(timeout=PATIENCE), 0, self.log("reader0") + self.log("worker0"))
         self.assertEqual(json.loads(out)["vectors"]["made"], 5000)
         self.assert_as_alone(self.all)
-        self.assertEqual([path.stat().st_size for path in self.cache.glob("a1.nodes/*")], [0])
+        self.assertEqual([path.stat().st_size for path in self.cache.glob("a1.nodes/*")], [0, 0])
 
         # Where all vectors are there, the other nodes have nothing to do.
         others = [self.start(pipeline, *which, run="b2") for which in (("reader",), ("worker", 1))]

@@ -16,6 +16,7 @@
 #include "tools/millrace/run/signals.h"
 #include "tools/millrace/run/supervisor.h"
 #include "tools/millrace/train/extract_parts.h"
+#include "tools/millrace/train/helping.h"
 #include "tools/millrace/train/spool.h"
 #include "tools/millrace/train/stop.h"
 
@@ -90,7 +91,7 @@ static mr_extraction_role role_of(const mr_extraction *extraction) {
     return MR_EXTRACTION_HOME;
 }
 
-static int plan_nodes(mr_extraction *extraction) {
+int mr_extraction_plan_nodes(mr_extraction *extraction) {
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {.path = extraction->path, .offline = true};
     mr_overrides_apply(extraction->overrides, &params);
@@ -117,7 +118,7 @@ int mr_extraction_find_nodes(mr_extraction *extraction) {
         return run->node ? mr_command_failed(mr_fail(MR_ERROR_USAGE, "%s has no nodes: --node is for one that has",
                                                      extraction->path))
                          : 0;
-    int code = plan_nodes(extraction);
+    int code = mr_extraction_plan_nodes(extraction);
     if (code)
         return code;
     int status = find_home(extraction);
@@ -194,8 +195,7 @@ int mr_extraction_set_nodes(mr_settings *to, const mr_extraction *extraction) {
 
 /* ---- the folder that all nodes share ----------------------------------------------------------------------------- */
 
-/* Of nodes that others start. */
-static int name_folder(mr_extraction *extraction) {
+int mr_extraction_name_folder(mr_extraction *extraction) {
     const char *run = getenv("MILLRACE_RUN"), *made = getenv(folder_variable);
     if (made) {
         snprintf(extraction->folder, sizeof extraction->folder, "%s", made);
@@ -230,18 +230,23 @@ static int await_list(const mr_extraction *extraction, bool *empty) {
     return MR_OK;
 }
 
-/* Of other failures, such as a full disk, another start may be none. */
-static bool is_final(int status) {
+bool mr_extraction_is_final(int status) {
     return status == MR_OK || status == MR_ERROR_USAGE || status == MR_ERROR_DATA || status == MR_ERROR_CONFIG ||
            status == MR_ERROR_PERMISSION || status == MR_ERROR_NO_INPUT;
 }
 
+int mr_extraction_write_empty(const mr_extraction *extraction) {
+    char list[MR_ASIDE + 32];
+    mr_extraction_list(extraction, list, sizeof list);
+    return mr_file_replace(list, "", 0) ? mr_file_fail("write to", list) : MR_OK;
+}
+
 void mr_extraction_release(mr_extraction *extraction, int status) {
     char list[MR_ASIDE + 32], vectors[MR_ASIDE + 32], message[512];
-    if (extraction->role != MR_EXTRACTION_HOME || !is_final(status))
+    if (extraction->role != MR_EXTRACTION_HOME || !mr_extraction_is_final(status))
         return;
     snprintf(message, sizeof message, "%s", mr_message());
-    if (name_folder(extraction) || mr_file_make_folder(extraction->folder)) {
+    if (mr_extraction_name_folder(extraction) || mr_file_make_folder(extraction->folder)) {
         mr_log(MR_LOG_WARNING, "%s: other nodes may wait for it", mr_message());
     } else {
         mr_extraction_list(extraction, list, sizeof list);
@@ -323,16 +328,32 @@ static int serve_list(mr_extraction *extraction) {
     return code;
 }
 
+/* The list, and then the fit. Nodes of a process that watches end before it: they are started again for the fit. */
+static int serve_all(mr_extraction *extraction) {
+    bool empty = false, again = true;
+    int status = MR_OK, code = 0;
+    while (!status && !code && again) {
+        again = false;
+        status = await_list(extraction, &empty);
+        if (!status && !empty)
+            code = serve_list(extraction);
+        if (status || code || (!empty && getenv(folder_variable)))
+            break;
+        mr_signals_end();
+        status = mr_helping_serve(extraction, &again);
+        if (!status && again)
+            status = mr_signals_begin(extraction->spread->run.grace_ns);
+    }
+    return status ? mr_command_failed(status) : code;
+}
+
 int mr_extraction_serve(mr_extraction *extraction) {
     mr_run_arguments *run = &extraction->spread->run;
-    bool empty = false;
     mr_launch_fini(&run->launch);
     int status = mr_run_enter(run);
     if (!status)
-        status = name_folder(extraction);
-    if (!status)
-        status = await_list(extraction, &empty);
-    int code = status ? mr_command_failed(status) : empty ? 0 : serve_list(extraction);
+        status = mr_extraction_name_folder(extraction);
+    int code = status ? mr_command_failed(status) : serve_all(extraction);
     mr_run_leave(run);
     return code;
 }
@@ -397,6 +418,10 @@ static int open_wrapped(mr_extraction *extraction, const mr_plan_view **plan, bo
     return status ? status : mr_pipeline_view(extraction->pipeline, plan);
 }
 
+int mr_extraction_supervise(mr_extraction *extraction) {
+    return supervise(extraction, extraction->nodes);
+}
+
 static int watch(mr_extraction *extraction, bool *told) {
     const mr_plan_view *plan = NULL;
     int status = open_wrapped(extraction, &plan, told);
@@ -436,7 +461,7 @@ static int stay_home(mr_extraction *extraction, mr_spool *spool, bool *told) {
 static int make_folder(mr_extraction *extraction) {
     int status;
     if (extraction->role == MR_EXTRACTION_HOME) {
-        status = name_folder(extraction);
+        status = mr_extraction_name_folder(extraction);
         return status ? status : mr_file_make_folder(extraction->folder);
     }
     status = mr_aside_make(&extraction->aside, extraction->spread->cache);

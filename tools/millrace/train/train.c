@@ -39,6 +39,7 @@ enum {
     SIGN,
     NODE,
     REPLICA,
+    FIT,
     ONE_PROCESS,
     AUDIT,
     JSON
@@ -67,6 +68,7 @@ static const struct option options[] = {
     {"sign", required_argument, NULL, SIGN},
     {"node", required_argument, NULL, NODE},
     {"replica", required_argument, NULL, REPLICA},
+    {"fit", required_argument, NULL, FIT},
     {"one-process", no_argument, NULL, ONE_PROCESS},
     {"audit", required_argument, NULL, AUDIT},
     {"set", required_argument, NULL, MR_OVERRIDE_SET},
@@ -88,13 +90,14 @@ static const mr_usage usage = {
                 "                      [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
                 "                      [--device NAME]... [--resume] [--cache FOLDER] [--no-look-alikes]\n"
                 "                      [--export onnx] [--sign KEYFILE]\n"
-                "                      [--node NAME [--replica N] | --one-process] [--audit FILE]\n"
+                "                      [--node NAME [--replica N] | --one-process] [--fit nodes|home]\n"
+                "                      [--audit FILE]\n"
                 "                      [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Trains a classifier on pictures of your own. The pipeline makes the vectors, with the stages before its\n"
         "`classify` as they are, so that what is trained on is what it sees in service; `classify` itself need not\n"
-        "have a head yet. Vectors are kept in a cache: another model costs only the fit. The result is a folder that\n"
-        "`classify` takes. A pipeline with nodes makes its vectors on them, as run does; the same come out.\n\n"
+        "have a head yet. Vectors are kept in a cache. The result is a folder that `classify` takes. A pipeline with\n"
+        "nodes makes its vectors on them; the same come out.\n\n"
         "  --data PATH        a folder that holds a folder of pictures for each class, or a list: *.csv, whose first\n"
         "                     row names the columns path and label, and may name group and split; or *.jsonl, an\n"
         "                     object a line with those keys. Pictures of one group (a person, a camera, a day) stay\n"
@@ -129,6 +132,7 @@ static const mr_usage usage = {
         "                     folder of --cache, and the pictures, under the same path\n"
         "  --replica N        which of the node's processes this is: 0, 1, ...\n"
         "  --one-process      runs all stages in this process, whatever `nodes` says\n"
+        "  --fit nodes|home   whether nodes help with the fit; by default those that others start do, if it is large\n"
         "  --audit FILE       of a pipeline with nodes: appends to a log what ran, and who connected or was refused\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n" MR_USAGE_PLUGINS_HELP
         "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
@@ -210,6 +214,13 @@ static int take_weights(mr_fit_params *fit) {
     return 0;
 }
 
+static int take_place(mr_training_params *to) {
+    if (strcmp(optarg, "nodes") != 0 && strcmp(optarg, "home") != 0)
+        return mr_usage_error(&usage, "--fit takes nodes or home, not \"%s\"", optarg);
+    to->place = *optarg == 'n' ? MR_FIT_ON_NODES : MR_FIT_AT_HOME;
+    return 0;
+}
+
 static int take_export(mr_training_params *to) {
     if (strcmp(optarg, "onnx") != 0)
         return mr_usage_error(&usage, "--export takes onnx, not \"%s\"", optarg);
@@ -277,6 +288,8 @@ static int take_option(void *given, int option) {
     case CACHE:
         params->cache = optarg;
         return 0;
+    case FIT:
+        return take_place(params);
     case EXPORT:
         return take_export(params);
     case SIGN:
