@@ -203,6 +203,7 @@ double mr_temperature(const mr_scored *scored) {
 /* Rows by group: those of group g are row[begin[g]] .. row[begin[g + 1]]. */
 typedef struct groups {
     size_t count, *begin, *row, *drawn;
+    size_t room; /* of `drawn`: the rows of the longest resample so far, or some more */
     double *figure;
 } groups;
 
@@ -225,21 +226,28 @@ static void sort_into_groups(groups *g, const int32_t *group, size_t rows) {
     g->begin[g->count] = rows;
 }
 
-static size_t longest_group(const groups *g) {
-    size_t longest = 0;
-    for (size_t k = 0; k < g->count; k++)
-        longest = g->begin[k + 1] - g->begin[k] > longest ? g->begin[k + 1] - g->begin[k] : longest;
-    return longest;
+static bool make_room(groups *g, size_t rows) {
+    if (rows <= g->room)
+        return true;
+    size_t *grown = mr_realloc(g->drawn, 2 * rows * sizeof *grown);
+    if (!grown)
+        return false;
+    g->drawn = grown;
+    g->room = 2 * rows;
+    return true;
 }
 
-static double figure_of_resample(groups *g, uint64_t *state, mr_figure_function *figure, void *user) {
-    size_t count = 0;
+/* Draws as many groups as there are, into `drawn`. False: there is no memory. */
+static bool draw_resample(groups *g, uint64_t *state, size_t *count) {
+    *count = 0;
     for (size_t i = 0; i < g->count; i++) {
         size_t k = mr_draw_below(state, g->count), rows = g->begin[k + 1] - g->begin[k];
-        memcpy(g->drawn + count, g->row + g->begin[k], rows * sizeof *g->drawn);
-        count += rows;
+        if (!make_room(g, *count + rows))
+            return false;
+        memcpy(g->drawn + *count, g->row + g->begin[k], rows * sizeof *g->drawn);
+        *count += rows;
     }
-    return figure(user, g->drawn, count);
+    return true;
 }
 
 static int lower_first(const void *a, const void *b) {
@@ -261,16 +269,18 @@ int mr_bootstrap(const int32_t *group, size_t rows, size_t group_count, size_t r
     g.begin = mr_calloc(group_count + 2, sizeof *g.begin);
     g.row = mr_alloc((rows + 1) * sizeof *g.row);
     g.figure = mr_alloc((resamples + 1) * sizeof *g.figure);
-    if (g.begin && g.row)
+    bool fits = g.begin && g.row && g.figure && make_room(&g, rows + 1);
+    if (fits)
         sort_into_groups(&g, group, rows);
-    if (g.begin && g.row)
-        g.drawn = mr_alloc((group_count * longest_group(&g) + 1) * sizeof *g.drawn);
-    if (!g.drawn || !g.figure)
-        status = mr_fail(MR_ERROR_MEMORY, "no memory for resamples of %zu rows", rows);
-    for (size_t i = 0; !status && i < resamples; i++) {
-        double value = figure_of_resample(&g, &seed, figure, user);
+    for (size_t i = 0, count; fits && i < resamples; i++) {
+        fits = draw_resample(&g, &seed, &count);
+        double value = fits ? figure(user, g.drawn, count) : (double)NAN;
         if (!isnan(value))
             g.figure[found++] = value;
+    }
+    if (!fits) {
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for resamples of %zu rows", rows);
+        found = 0;
     }
     *interval = (mr_interval){NAN, NAN};
     if (found) {

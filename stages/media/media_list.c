@@ -172,6 +172,17 @@ bool mr_is_video_by_name(const char *path) {
     return false;
 }
 
+/* Of labelled folders: `name` in the folder is not used. The first one by name is remembered; takes no failure, since
+ * it is only told. */
+static void ignore(mr_image_list *list, const char *folder, const char *name) {
+    char *path = join(folder, name);
+    const bool first = path && (!list->ignored_first || mr_compare_natural(path, list->ignored_first) < 0);
+    list->ignored++;
+    mr_free(first ? list->ignored_first : path);
+    if (first)
+        list->ignored_first = path;
+}
+
 static bool is_image_by_name(const char *path) {
     return mr_image_codec_by_name(path) != AV_CODEC_ID_NONE;
 }
@@ -183,11 +194,13 @@ static int add_folder(mr_image_list *list, const char *path, int label, bool (*i
     if (status)
         return status;
     for (struct dirent *entry; !status && (entry = readdir(folder));) {
-        if (entry->d_name[0] == '.' || !is_kind(entry->d_name))
+        if (entry->d_name[0] == '.')
             continue;
-        char *file = join(path, entry->d_name);
-        if (file && !is_file(file)) {
+        char *file = is_kind(entry->d_name) ? join(path, entry->d_name) : NULL;
+        if (!is_kind(entry->d_name) || (file && !is_file(file))) {
             mr_free(file);
+            if (label >= 0)
+                ignore(list, path, entry->d_name);
             continue;
         }
         status = add_file(list, file, label);
@@ -205,6 +218,8 @@ static int find_labels(mr_image_list *list, const char *path) {
         char *inner = entry->d_name[0] == '.' ? NULL : join(path, entry->d_name);
         if (inner && has_mode(inner, S_IFDIR))
             status = add_label(list, entry->d_name);
+        else if (inner && is_image_by_name(entry->d_name))
+            ignore(list, path, entry->d_name);
         mr_free(inner);
     }
     closedir(folder);
@@ -334,13 +349,17 @@ static int add_manifest(mr_image_list *list, const char *path, bool vectors) {
     return status;
 }
 
-static int say_empty(const char *path, mr_input_kind kind, bool labels) {
+static int say_empty(const mr_image_list *list, const char *path, mr_input_kind kind, bool labels) {
     if (kind == MR_INPUT_GLOB)
         return mr_fail(MR_ERROR_NO_INPUT, "%s: no file matches", path);
     if (kind == MR_INPUT_LIST)
         return mr_fail(MR_ERROR_DATA, "%s: the list has no rows", path);
+    if (labels && !list->label_count)
+        return mr_fail(MR_ERROR_DATA, "%s: there are no folders in it: put the pictures of each class into one", path);
     if (labels)
-        return mr_fail(MR_ERROR_DATA, "%s: the folders in it hold no images", path);
+        return mr_fail(MR_ERROR_DATA, "%s: the folders in it hold no images%s%s", path,
+                       list->ignored_first ? ", by the names of their files, such as " : "",
+                       list->ignored_first ? list->ignored_first : "");
     return mr_fail(MR_ERROR_DATA,
                    "%s: the folder holds no images and no videos; one that holds a folder for each class needs labels: "
                    "true",
@@ -362,7 +381,7 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
         status = labels ? add_labelled(list, path) : add_folder(list, path, -1, is_image_by_name);
     }
     if (!status && list->count == 0)
-        status = say_empty(path, kind, labels);
+        status = say_empty(list, path, kind, labels);
     if (status) {
         mr_image_list_fini(list);
         return status;
@@ -376,7 +395,7 @@ int mr_image_list_make_rows(mr_image_list *list, const char *path) {
     *list = (mr_image_list){0};
     int status = add_manifest(list, path, true);
     if (!status && list->count == 0)
-        status = say_empty(path, MR_INPUT_LIST, false);
+        status = say_empty(list, path, MR_INPUT_LIST, false);
     if (status)
         mr_image_list_fini(list);
     return status;
@@ -414,6 +433,7 @@ void mr_image_list_fini(mr_image_list *list) {
     for (size_t i = 0; i < list->label_count; i++)
         mr_free(list->label[i]);
     mr_free(list->missing);
+    mr_free(list->ignored_first);
     mr_free(list->file);
     mr_free(list->label);
     *list = (mr_image_list){0};

@@ -33,6 +33,8 @@ typedef struct mr_image_list {
     size_t count;
     char **label;
     size_t label_count;
+    size_t ignored;     /* of labelled folders: entries that are neither hidden nor used; `ignored_first` is one */
+    char *ignored_first;
     char *missing;      /* the file before which a numbered pattern ended although others come behind it; or NULL */
 } mr_image_list;
 

@@ -3,6 +3,7 @@ import html.parser
 import json
 import pathlib
 import re
+import resource
 import tempfile
 import unittest
 import xml.etree.ElementTree
@@ -174,6 +175,35 @@ class Evaluation(Case):
         for svg in drawn:
             xml.etree.ElementTree.fromstring(svg)
         self.assertEqual(page.text.count("nan"), 0)
+
+    def test_scores_are_whole_or_not_there(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+
+        scores = self.folder / "scores.jsonl"
+        done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", self.list, "--scores", scores],
+                    environment={"HEAD": str(self.head)}, preexec_fn=limit)
+        self.assertEqual(done.returncode, 74, done.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+        self.evaluate("--scores", scores)
+        rows = scores.read_text().splitlines()
+        self.assertEqual(len(rows), len(self.rows))
+        self.assertEqual([line for line in self.evaluate("--scores", "/dev/stdout").stdout.splitlines()
+                          if line.startswith("{")], rows)
+
+    def test_a_seed_of_more_than_53_bits(self):
+        seed = 2**53 + 1
+        rows = [[*row[:2], "", ""] for row in self.rows]
+        data, head = digits.write_list(self.folder / "free.csv", rows), self.folder / "seeded"
+        done = call([MILLRACE, "train", digits.PIPELINE, "--data", data, "--output", head, "--penalty", "0.01",
+                     "--cache", self.kept / "cache", "--seed", str(seed), "--json"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        trained = json.loads(done.stdout)["test"]
+        done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", data, "--part", "test", "--json"],
+                    environment={"HEAD": str(head)})
+        told = json.loads(done.stdout)
+        self.assertEqual((told["rows"], told["right"], told["log_loss"]),
+                         (trained["rows"], trained["right"], trained["log_loss"]))
 
     def test_untrained_names_and_refusals(self):
         other = digits.write_list(self.folder / "other.csv", [[self.rows[0][0], "zero", "", ""]])

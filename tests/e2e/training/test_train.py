@@ -290,6 +290,32 @@ class Sets(Training):
         self.refused(empty, "the folders in it hold no images")
         shutil.copy(rows[0][0], empty / "a")
         self.refused(empty, 'the class "b" has no pictures')
+        self.refused(empty / "a", "a: there are no folders in it")
+        (empty / "a" / pathlib.Path(rows[0][0]).name).rename(empty / "b" / "1.heic")
+        self.refused(empty, f"such as {empty}/b/1.heic")
+
+    def test_what_is_not_used_is_said(self):
+        folder = self.folder / "digits"
+        for path, label in digits.files(self.digits, 15):
+            (folder / label).mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder / label / path.name)
+        self.assertEqual(self.train(folder, "--penalty", "0.1").stderr.count("not used"), 0)
+        (folder / "3" / "more").mkdir()
+        for name in ("3/a.heic", "3/more/1.png", "loose.png", "3/.hidden", "README.txt"):
+            shutil.copy(path, folder / name)
+        warned = self.train(folder, "--penalty", "0.1").stderr
+        self.assertIn(f"3 of the files and folders in it are not used, such as {folder}/3/a.heic: ", warned)
+
+    def test_a_class_that_is_left_out_is_explained(self):
+        rows = self.some()
+        path = self.folder / "alone.png"
+        shutil.copy(rows[0][0], path)
+        for row in rows:
+            row[3] = ""
+        said = self.train(digits.write_list(self.folder / "bad.csv", rows + [[path, "alone", "", ""]]), code=65).stderr
+        self.assertIn('there are no training rows of "alone"', said)
+        self.assertIn("2 of the files are the same as ones of other classes", said)
+        self.assertIn(str(path), said)
 
     def test_refused_before_anything_is_done(self):
         some = digits.write_list(self.folder / "some.csv", self.some())

@@ -1,8 +1,11 @@
 #include "tools/millrace/train/evaluation.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <yajl/yajl_tree.h>
 
 #include "engine/base/file.h"
@@ -22,16 +25,25 @@ static double number_in(yajl_val object, const char *key) {
     return YAJL_IS_NUMBER(value) ? strtod(YAJL_GET_NUMBER(value), NULL) : NAN;
 }
 
+/* In full: a number in double precision has 53 bits. */
+static bool read_seed(yajl_val object, uint64_t *seed) {
+    const char *path[] = {"seed", NULL};
+    yajl_val value = object ? yajl_tree_get(object, path, yajl_t_number) : NULL;
+    const char *digits = YAJL_IS_NUMBER(value) ? YAJL_GET_NUMBER(value) : "";
+    errno = 0;
+    *seed = strtoull(digits, NULL, 10);
+    return *digits && strspn(digits, "0123456789") == strlen(digits) && !errno;
+}
+
 /* How the rows were split that the head was trained with. */
 static int read_split(const char *text, mr_set_params *to) {
     yajl_val object = mr_json_parse(text, NULL, 0);
-    double seed = object ? number_in(object, "seed") : NAN;
+    const bool has_seed = read_seed(object, &to->seed);
     to->shares = (mr_split_shares){.validation = object ? number_in(object, "validation") : NAN,
                                    .test = object ? number_in(object, "test") : NAN};
     yajl_tree_free(object);
-    if (!(seed >= 0) || !(to->shares.validation >= 0) || !(to->shares.test >= 0))
+    if (!has_seed || !(to->shares.validation >= 0) || !(to->shares.test >= 0))
         return mr_fail(MR_ERROR_DATA, "the head does not say how its data were split: --part all takes all pictures");
-    to->seed = (uint64_t)seed;
     return MR_OK;
 }
 
@@ -390,11 +402,7 @@ static int put(const mr_evaluation *e, FILE *stream) {
     return mr_json_finish(json, stream);
 }
 
-/* The scores as JSON, a row a line, for tools that make figures of their own. */
-static int write_scores(const mr_evaluation *e) {
-    FILE *stream = fopen(e->params->scores, "we");
-    if (!stream)
-        return mr_file_fail("write", e->params->scores);
+static int write_rows(const mr_evaluation *e, FILE *stream) {
     int status = MR_OK;
     for (size_t i = 0; i < e->count && !status; i++) {
         yajl_gen json = mr_json_create(false);
@@ -412,8 +420,27 @@ static int write_scores(const mr_evaluation *e) {
         yajl_gen_map_close(json);
         status = mr_json_finish(json, stream);
     }
-    if (fclose(stream) && !status)
-        status = mr_file_fail("write", e->params->scores);
+    return status;
+}
+
+/* The scores as JSON, a row a line, for tools that make figures of their own. A file is whole or not there; a device
+ * or a pipe is written to as it is. */
+static int write_scores(const mr_evaluation *e) {
+    const char *path = e->params->scores;
+    char *part = mr_print_new("%s.part", path);
+    struct stat found;
+    const bool aside = stat(path, &found) || S_ISREG(found.st_mode);
+    FILE *stream = part ? fopen(aside ? part : path, "we") : NULL;
+    if (!part)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
+    int status = stream ? write_rows(e, stream) : mr_file_fail("write", path);
+    if (stream && fclose(stream) && !status)
+        status = mr_file_fail("write", path);
+    if (!status && aside && rename(part, path))
+        status = mr_file_fail("write", path);
+    if (status && stream && aside)
+        unlink(part);
+    free(part);
     return status;
 }
 

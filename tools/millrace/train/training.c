@@ -328,8 +328,12 @@ static void fini(mr_training *t) {
 static int finish(mr_training *t, int status) {
     if (status == MR_ERROR_CANCELLED && mr_stop_asked())
         return mr_stop_tell("nothing was written; the same command with --resume goes on");
-    if (status)
-        return t->told ? mr_status_exit_code(status) : mr_command_failed(status);
+    if (status) {
+        const int code = t->told ? mr_status_exit_code(status) : mr_command_failed(status);
+        if (status == MR_ERROR_DATA && t->set.row) /* a class may lack pictures because of those */
+            mr_set_tell_left_out(&t->set, stderr);
+        return code;
+    }
     if (!t->params->json) {
         mr_training_tell(t, stdout);
         return 0;

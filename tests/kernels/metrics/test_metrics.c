@@ -1,0 +1,79 @@
+/* Resamples of figures.h. The figures themselves stand beside scikit-learn's and SciPy's in tests/reference. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "millrace/figures.h"
+#include "millrace/status.h"
+
+/* Rows of group 0, and behind them groups of one row each. */
+enum { LONG = 100000, OTHERS = 99999, ROWS = LONG + OTHERS, GROUPS = OTHERS + 1, RESAMPLES = 40 };
+
+/* What a resample must be: as many draws as there are groups, each with all its rows. */
+static double share_of_long(void *user, const size_t *row, size_t count) {
+    size_t of_long = 0;
+    double *largest = user;
+    for (size_t i = 0; i < count; i++) {
+        assert_in_range(row[i], 0, ROWS - 1);
+        of_long += row[i] < LONG;
+    }
+    assert_int_equal(of_long % LONG, 0);
+    assert_int_equal(of_long / LONG + (count - of_long), GROUPS);
+    *largest = fmax(*largest, (double)(of_long / LONG));
+    return (double)(of_long / LONG);
+}
+
+/* A video among pictures: room for as many groups as long as the longest would be 80 GB. */
+static void one_group_may_be_long_and_groups_many(void **state) {
+    (void)state;
+    int32_t *group = calloc(ROWS, sizeof *group);
+    mr_interval interval;
+    double largest = 0;
+    assert_non_null(group);
+    for (int32_t i = 0; i < OTHERS; i++)
+        group[LONG + i] = i + 1;
+    if (mr_bootstrap(group, ROWS, GROUPS, RESAMPLES, 5, 0.95, share_of_long, &largest, &interval))
+        fail_msg("%s", mr_message());
+    /* How often one of n groups is drawn in n draws has the mean 1, and hardly ever is 7 or more (Poisson: 8e-5). */
+    assert_true(interval.low >= 0 && interval.low <= 1 && interval.high >= 1 && interval.high < 7);
+    assert_true(largest >= 2);
+    free(group);
+}
+
+static double mean_of(void *user, const size_t *row, size_t count) {
+    const double *value = user;
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += value[row[i]];
+    return sum / (double)count;
+}
+
+/* Of n values that are 0 or 1, each its own group, the interval is near to p +- 1.96 sqrt(p (1 - p) / n). */
+static void the_interval_of_a_mean_is_that_of_the_formula(void **state) {
+    (void)state;
+    enum { N = 1000 };
+    int32_t group[N];
+    double value[N];
+    mr_interval interval;
+    for (int i = 0; i < N; i++) {
+        group[i] = i;
+        value[i] = i % 5 == 0;
+    }
+    assert_int_equal(mr_bootstrap(group, N, N, 2000, 1, 0.95, mean_of, value, &interval), MR_OK);
+    const double half = 1.96 * sqrt(0.2 * 0.8 / N);
+    assert_true(fabs(interval.low - (0.2 - half)) < 0.003);
+    assert_true(fabs(interval.high - (0.2 + half)) < 0.003);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_group_may_be_long_and_groups_many),
+        cmocka_unit_test(the_interval_of_a_mean_is_that_of_the_formula),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
