@@ -407,7 +407,7 @@ int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t star
 static int print_path(const char *file, const char *before, char path[MR_ASIDE]) {
     char here[MR_ASIDE] = "";
     if (!mr_printable(file))
-        return mr_fail(MR_ERROR_DATA, "%s: the name is not UTF-8, or has a line break or the like: rename the file", file);
+        return mr_fail(MR_ERROR_DATA, "%s: the name is not UTF-8, or has a line break or the like: rename it", file);
     if (*file != '/' && !getcwd(here, sizeof here))
         return mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
     if (mr_print_into(path, MR_ASIDE, "%s%s%s%s", before, here, *here ? "/" : "", file) >= MR_ASIDE)
