@@ -14,6 +14,7 @@
 #include "stages/model/classifier.h"
 
 enum { KEY = 32, SIGNATURE = 64, PEM_BYTES = 512, MOST_CARD_BYTES = 16 << 20 };
+static const size_t MOST_FILE_BYTES = (size_t)2 << 30; /* of ONNX, by protobuf */
 
 _Static_assert(KEY == crypto_sign_SEEDBYTES && KEY == crypto_sign_PUBLICKEYBYTES && SIGNATURE == crypto_sign_BYTES,
                "sizes of RFC 8032");
@@ -119,39 +120,75 @@ static int set_path(char path[MR_HEAD_PATH], const char *folder, const char *fil
     return mr_fail(MR_ERROR_NO_INPUT, "the path of %s is too long", file);
 }
 
-int mr_signature_write(const char *folder, const void *card, size_t bytes, const char *private_key) {
+/* The two files of a signature. */
+typedef struct signature_paths {
+    char signature[MR_HEAD_PATH], key[MR_HEAD_PATH];
+} signature_paths;
+
+static int paths_of_head(const char *folder, signature_paths *to) {
+    int status = set_path(to->signature, folder, "head.sig");
+    return status ? status : set_path(to->key, folder, "head.pub");
+}
+
+static int paths_of_file(const char *path, signature_paths *to) {
+    if ((size_t)snprintf(to->signature, MR_HEAD_PATH, "%s.sig", path) >= MR_HEAD_PATH)
+        return mr_fail(MR_ERROR_NO_INPUT, "%s: the path is too long", path);
+    snprintf(to->key, MR_HEAD_PATH, "%s.pub", path);
+    return MR_OK;
+}
+
+static int write_signature(const signature_paths *to, const void *data, size_t bytes, const char *private_key) {
     uint8_t seed[KEY], public_key[KEY], secret_key[crypto_sign_SECRETKEYBYTES], signature[SIGNATURE];
-    char path[MR_HEAD_PATH], text[PEM_BYTES];
+    char text[PEM_BYTES];
     int status = read_key(&private_form, private_key, seed);
     if (status)
         return status;
     crypto_sign_seed_keypair(public_key, secret_key, seed);
-    crypto_sign_detached(signature, NULL, card, bytes, secret_key);
+    crypto_sign_detached(signature, NULL, data, bytes, secret_key);
     sodium_memzero(seed, sizeof seed);
     sodium_memzero(secret_key, sizeof secret_key);
     print_pem(&public_form, public_key, text);
-    status = set_path(path, folder, "head.sig");
-    if (!status)
-        status = mr_file_replace(path, signature, sizeof signature);
-    if (!status)
-        status = set_path(path, folder, "head.pub");
-    return status ? status : mr_file_replace(path, text, strlen(text));
+    status = mr_file_replace(to->signature, signature, sizeof signature);
+    return status ? status : mr_file_replace(to->key, text, strlen(text));
 }
 
-/* *there: the folder has a signature. One that is longer or shorter is kept as a signature of nothing. */
-static int read_signature(const char *folder, uint8_t signature[SIGNATURE], bool *there) {
-    char path[MR_HEAD_PATH];
+int mr_signature_write(const char *folder, const void *card, size_t bytes, const char *private_key) {
+    signature_paths to;
+    int status = paths_of_head(folder, &to);
+    return status ? status : write_signature(&to, card, bytes, private_key);
+}
+
+int mr_signature_write_file(const char *path, const char *from, const char *private_key) {
+    signature_paths to;
     mr_file_bytes file = {0};
-    int status = set_path(path, folder, "head.sig");
-    *there = !status && (!access(path, F_OK) || errno != ENOENT);
+    int status = paths_of_file(path, &to);
+    if (!status)
+        status = mr_file_read("a file to sign", from, MOST_FILE_BYTES, 0, &file);
+    if (!status)
+        status = write_signature(&to, file.data, file.bytes, private_key);
+    mr_free(file.data);
+    return status;
+}
+
+/* *there: there is a signature. One that is longer or shorter is kept as a signature of nothing. */
+static int read_signature_at(const char *path, uint8_t signature[SIGNATURE], bool *there) {
+    mr_file_bytes file = {0};
+    *there = !access(path, F_OK) || errno != ENOENT;
     memset(signature, 0, SIGNATURE);
-    if (status || !*there)
-        return status;
-    status = mr_file_read("a signature", path, PEM_BYTES, 0, &file);
+    if (!*there)
+        return MR_OK;
+    int status = mr_file_read("a signature", path, PEM_BYTES, 0, &file);
     if (!status && file.bytes == SIGNATURE)
         memcpy(signature, file.data, SIGNATURE);
     mr_free(file.data);
     return status == MR_ERROR_DATA ? MR_OK : status;
+}
+
+static int read_signature(const char *folder, uint8_t signature[SIGNATURE], bool *there) {
+    char path[MR_HEAD_PATH];
+    *there = false;
+    int status = set_path(path, folder, "head.sig");
+    return status ? status : read_signature_at(path, signature, there);
 }
 
 static bool fits(const uint8_t signature[SIGNATURE], const void *card, size_t bytes, const uint8_t key[KEY]) {
@@ -192,25 +229,38 @@ int mr_signature_check(const char *folder, const void *card, size_t bytes, const
                                   "since", folder, public_key);
 }
 
-int mr_signature_read(const char *folder, mr_signature *to) {
+/* Of the signed file `path`. */
+static int look(const signature_paths *at, const char *what, const char *path, size_t most, mr_signature *to) {
     uint8_t key[KEY], signature[SIGNATURE];
-    char path[MR_HEAD_PATH];
-    mr_file_bytes card = {0};
+    mr_file_bytes file = {0};
     bool there = false;
     *to = (mr_signature){0};
     int status = prepare();
     if (!status)
-        status = read_signature(folder, signature, &there);
+        status = read_signature_at(at->signature, signature, &there);
     if (status || !there)
         return status;
-    status = set_path(path, folder, "head.json");
-    if (!status)
-        status = mr_file_read("the card of a classifier", path, MOST_CARD_BYTES, 0, &card);
+    status = mr_file_read(what, path, most, 0, &file);
     to->state = MR_SIGNATURE_BAD;
-    if (!status && read_own_key(folder, key)) {
+    if (!status && !read_key(&public_form, at->key, key)) {
         print_key(key, to->key);
-        to->state = fits(signature, card.data, card.bytes, key) ? MR_SIGNATURE_GOOD : MR_SIGNATURE_BAD;
+        to->state = fits(signature, file.data, file.bytes, key) ? MR_SIGNATURE_GOOD : MR_SIGNATURE_BAD;
     }
-    mr_free(card.data);
+    mr_free(file.data);
     return status;
+}
+
+int mr_signature_read(const char *folder, mr_signature *to) {
+    char path[MR_HEAD_PATH];
+    signature_paths at;
+    int status = paths_of_head(folder, &at);
+    if (!status)
+        status = set_path(path, folder, "head.json");
+    return status ? status : look(&at, "the card of a classifier", path, MOST_CARD_BYTES, to);
+}
+
+int mr_signature_read_file(const char *path, mr_signature *to) {
+    signature_paths at;
+    int status = paths_of_file(path, &at);
+    return status ? status : look(&at, "a signed file", path, MOST_FILE_BYTES, to);
 }

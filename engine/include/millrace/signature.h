@@ -41,6 +41,13 @@ typedef struct mr_signature {
 /* Looks at the signature of a head's folder. MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO. */
 MR_API int mr_signature_read(const char *folder, mr_signature *signature);
 
+/* Signs any other file, such as an ONNX file that was exported: PATH.sig holds the signature of all its bytes, of 2 GiB
+ * at most, and PATH.pub the public key. `from`: the file that has the bytes now, before it is called PATH. Errors of
+ * mr_signing_key_check, and of files. */
+MR_API int mr_signature_write_file(const char *path, const char *from, const char *private_key);
+/* As mr_signature_read, of such a file. */
+MR_API int mr_signature_read_file(const char *path, mr_signature *signature);
+
 /* mr_classifier_open of a folder that must be signed with the private key that belongs to the public one in that file;
  * with NULL it need not be.
  * MR_ERROR_DATA, with the keys: it is not signed, is signed with another key, or was changed since. */

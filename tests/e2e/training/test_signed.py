@@ -1,6 +1,7 @@
 """Signatures of classifiers, beside OpenSSL's: keys and signatures of either are taken by the other, and a head that is
 not signed, or is not as it was signed, is refused."""
 import json
+import pathlib
 import shutil
 import unittest
 
@@ -68,6 +69,34 @@ class Signed(Case):
                       self.millrace("inspect", self.head).stdout)
         self.run_head()
         self.run_head("evaluate")
+
+    def onnx(self, model):
+        (told,) = json.loads(self.millrace("inspect", model, "--json").stdout)
+        checked = openssl("pkeyutl", "-verify", "-pubin", "-inkey", self.public, "-rawin", "-in", model, "-sigfile",
+                          f"{model}.sig").returncode
+        return told.get("signature"), told.get("signed_with"), checked
+
+    def test_the_onnx_file_is_signed(self):
+        """By train and by export; OpenSSL takes it, and not after a change; without a key no old signature stays."""
+        self.train("--export", "onnx", "--sign", self.private)
+        key, model, other = self.digits_of(self.public), self.head / "model.onnx", self.folder / "other.onnx"
+        self.assertEqual(self.onnx(model), ("good", key, 0))
+        self.assertIn(f"good, with the key {key}", self.millrace("inspect", model).stdout)
+        self.assertEqual(model.with_name("model.onnx.pub").read_text(), self.public.read_text())
+        export = ("export", self.head, "--output", other)
+        done = self.millrace(*export, "--sign", self.private)
+        self.assertIn(f"signed     {other}.sig, with {self.private}", done.stdout)
+        self.assertEqual(self.onnx(other), ("good", key, 0))
+        data = bytearray(other.read_bytes())
+        data[data.index(b"millrace")] ^= 32  # the producer's name: still a model
+        other.write_bytes(data)
+        self.assertEqual(self.onnx(other)[0], "bad")
+        self.assertNotEqual(self.onnx(other)[2], 0)
+        self.assertIn("BAD: the file is not as it was signed", self.millrace("inspect", other).stdout)
+        self.millrace(*export)
+        self.assertEqual(self.onnx(other)[0], None)
+        self.assertFalse(any(pathlib.Path(f"{other}{end}").exists() for end in (".sig", ".pub")))
+        self.millrace(*export, "--sign", self.public, code=77)
 
     def test_ours_takes_openssls(self):
         key, public = self.folder / "theirs.key", self.folder / "theirs.pub"

@@ -75,7 +75,7 @@ static void put_graph(yajl_gen json, const mr_model_view *model) {
     mr_json_text(json, "not_counted", model->uncounted ? model->why : NULL);
 }
 
-static void put_model(yajl_gen json, const char *path, const mr_model_view *model) {
+static void put_model(yajl_gen json, const char *path, const mr_model_view *model, const mr_signature *signature) {
     mr_inspect_use uses[MR_INSPECT_USES];
     char why[MR_INSPECT_WHY] = "";
     char *yaml = mr_inspect_pipeline(model, path, why);
@@ -88,6 +88,10 @@ static void put_model(yajl_gen json, const char *path, const mr_model_view *mode
     mr_json_text(json, "producer", model->producer);
     mr_json_text(json, "producer_version", model->producer_version);
     mr_json_integer(json, "ir_version", model->ir_version);
+    if (signature->state != MR_SIGNATURE_NONE) {
+        mr_json_text(json, "signature", mr_inspect_signatures[signature->state]);
+        mr_json_text(json, "signed_with", *signature->key ? signature->key : NULL);
+    }
     put_graph(json, model);
     put_values(json, "inputs", model->inputs, model->input_count);
     put_values(json, "outputs", model->outputs, model->output_count);
@@ -147,13 +151,15 @@ static void print_graph(const mr_model_view *model) {
         print_work(model);
 }
 
-static void print_model(const char *path, const mr_model_view *model) {
+static void print_model(const char *path, const mr_model_view *model, const mr_signature *signature) {
     mr_inspect_use uses[MR_INSPECT_USES];
     char why[MR_INSPECT_WHY] = "";
     mr_print(stdout, "%s (ONNX model, %" PRIu64 " bytes)\n\n", path, model->bytes);
     mr_print(stdout, "  made by        %s%s%s, IR version %" PRId64 "\n",
              *model->producer ? model->producer : "an unknown tool", *model->producer_version ? " " : "",
              model->producer_version, model->ir_version);
+    if (signature->state != MR_SIGNATURE_NONE)
+        mr_inspect_print_signature(signature, "the file");
     print_graph(model);
     print_values("inputs", model->inputs, model->input_count);
     print_values("outputs", model->outputs, model->output_count);
@@ -200,11 +206,14 @@ int mr_inspect_file(const char *path, yajl_gen json) {
     const mr_model_view *model;
     if (ends_in(path, ".npy"))
         return inspect_array(path, json);
+    mr_signature signature;
     int status = mr_model_view_open(&model, path);
+    if (!status)
+        status = mr_signature_read_file(path, &signature);
     if (!status && json)
-        put_model(json, path, model);
+        put_model(json, path, model, &signature);
     else if (!status)
-        print_model(path, model);
+        print_model(path, model, &signature);
     mr_model_view_close(&model);
     return status;
 }

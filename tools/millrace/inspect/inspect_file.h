@@ -6,11 +6,17 @@
 
 #include "engine/base/json.h"
 #include "millrace/model.h"
+#include "millrace/signature.h"
 
 /* True if a word names a file, not a stage type: it has a slash, or ends in .onnx or .npy. */
 bool mr_inspect_is_file(const char *word);
 /* On standard output as text, or into `json` as an object. Errors of mr_model_view_open and mr_npy_shape. */
 int mr_inspect_file(const char *path, yajl_gen json);
+
+/* inspect_head.c: how a signature is told, in text ("  signature      good, ...") with what is signed, and by one word
+ * in JSON. */
+void mr_inspect_print_signature(const mr_signature *signature, const char *of);
+extern const char *const mr_inspect_signatures[];
 
 /* ---- inspect_use.c: uses of a model ---------------------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include "millrace/classifier.h"
 #include "millrace/signature.h"
 #include "tools/millrace/cli/card.h"
+#include "tools/millrace/inspect/inspect_file.h"
 
 enum { NAMED = 8 };
 
@@ -54,7 +55,7 @@ static void put_fit(yajl_gen json, const mr_classifier_card *card) {
     mr_card_put_fit(json, card);
 }
 
-static const char *const signature_words[] = {"none", "good", "bad"};
+const char *const mr_inspect_signatures[] = {"none", "good", "bad"};
 
 static void put_card(yajl_gen json, const char *path, const mr_classifier_card *card, const mr_signature *signature) {
     const char *const names[] = {"version", "pipeline", "digest", "stages", "tensor", "split"};
@@ -71,7 +72,7 @@ static void put_card(yajl_gen json, const char *path, const mr_classifier_card *
         yajl_gen_number(json, card->figures, strlen(card->figures));
     else
         yajl_gen_null(json);
-    mr_json_text(json, "signature", signature_words[signature->state]);
+    mr_json_text(json, "signature", mr_inspect_signatures[signature->state]);
     mr_json_text(json, "signed_with", *signature->key ? signature->key : NULL);
     yajl_gen_map_close(json);
 }
@@ -166,11 +167,11 @@ static void print_members(const char *title, const char *text) {
     yajl_tree_free(value);
 }
 
-static void print_signature(const mr_signature *signature) {
+void mr_inspect_print_signature(const mr_signature *signature, const char *of) {
     if (signature->state == MR_SIGNATURE_GOOD)
         printf("  signature      good, with the key %s\n", signature->key);
     else if (signature->state == MR_SIGNATURE_BAD)
-        printf("  signature      BAD: head.json is not as it was signed%s%s\n", *signature->key ? " with the key " : "",
+        printf("  signature      BAD: %s is not as it was signed%s%s\n", of, *signature->key ? " with the key " : "",
                signature->key);
     else
         printf("  signature      none\n");
@@ -187,7 +188,7 @@ static void print_card(const char *path, const mr_classifier_card *card, const m
     print_lines("digest", card->digest);
     print_lines("tensor", card->tensor);
     print_members("test", card->figures);
-    print_signature(signature);
+    mr_inspect_print_signature(signature, "head.json");
     printf("\nstages that can use it\n  %-16s head: ", "classify");
     mr_print(stdout, "%s\n", path);
 }

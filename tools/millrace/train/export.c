@@ -5,6 +5,7 @@
 #include "engine/base/file.h"
 #include "engine/base/print.h"
 #include "millrace/describe.h"
+#include "millrace/signature.h"
 #include "tools/millrace/cli/card.h"
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/run/progress.h"
@@ -12,12 +13,13 @@
 #include "tools/millrace/train/set.h"
 #include "tools/millrace/train/stop.h"
 
-enum { OUTPUT = 256, DATA, STAGE, JSON };
+enum { OUTPUT = 256, DATA, STAGE, SIGN, JSON };
 
 static const struct option options[] = {
     {"output", required_argument, NULL, OUTPUT},
     {"data", required_argument, NULL, DATA},
     {"stage", required_argument, NULL, STAGE},
+    {"sign", required_argument, NULL, SIGN},
     {"set", required_argument, NULL, MR_OVERRIDE_SET},
     MR_OVERRIDE_FORCING,
     MR_USAGE_PLUGINS,
@@ -31,7 +33,7 @@ static const char *const examples[] = {"pipelines/digits.yaml --data build/digit
 
 static const mr_usage usage = {
     .verb = "export",
-    .synopsis = "PIPELINE.yaml|HEAD --output FILE.onnx [--data FOLDER|LIST] [--stage ID]\n"
+    .synopsis = "PIPELINE.yaml|HEAD --output FILE.onnx [--data FOLDER|LIST] [--stage ID] [--sign KEYFILE]\n"
                 "                       [--set KEY=VALUE]... [--force] [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Writes a trained classifier as one ONNX file, which any program with an ONNX runtime can use. Of a pipeline\n"
@@ -44,6 +46,8 @@ static const mr_usage usage = {
         "  --output FILE.onnx the file; one that is there is replaced\n"
         "  --data PATH        pictures to compare on, as `millrace train` takes them; a pipeline needs them\n"
         "  --stage ID         the stage of type classify, if there are several\n"
+        "  --sign KEYFILE     signs the file with a private key (`millrace keygen --sign`): FILE.onnx.sig beside it\n"
+        "                     is the signature, FILE.onnx.pub the public key\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n"
             MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP
         "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
@@ -54,7 +58,7 @@ static const mr_usage usage = {
 
 typedef struct arguments {
     mr_overrides overrides;
-    const char *from, *data, *stage, *output;
+    const char *from, *data, *stage, *output, *sign_key;
     bool json;
 } arguments;
 
@@ -72,6 +76,9 @@ static int take_option(void *given, int option) {
         return 0;
     case STAGE:
         to->stage = optarg;
+        return 0;
+    case SIGN:
+        to->sign_key = optarg;
         return 0;
     default:
         to->json = true;
@@ -105,7 +112,7 @@ static int export_head(const arguments *given) {
     mr_classifier *classifier;
     bool told = false;
     int status = mr_classifier_open(&classifier, given->from);
-    mr_exporting e = {.output = given->output, .classifier = classifier};
+    mr_exporting e = {.output = given->output, .sign_key = given->sign_key, .classifier = classifier};
     if (!status)
         status = mr_export(&e, &told);
     int code = finish(given, &e, status, told);
@@ -138,7 +145,7 @@ static int export_own(const arguments *given, mr_extraction *extraction) {
     mr_classifier *classifier = NULL;
     const mr_listed_file **files = NULL;
     bool told = false;
-    mr_exporting e = {.output = given->output, .extraction = extraction};
+    mr_exporting e = {.output = given->output, .sign_key = given->sign_key, .extraction = extraction};
     int status = open_own_head(extraction, &classifier);
     if (!status)
         status = mr_set_open(&set, &(mr_set_params){.path = given->data, .lonely = true, .stopped = mr_stop_asked});
@@ -187,7 +194,8 @@ static int run_verb(int argc, char **argv) {
     goes_on = goes_on && !(code = check(&given, head));
     if (goes_on) {
         mr_stop_begin();
-        code = head ? export_head(&given) : export_pipeline(&given);
+        int status = given.sign_key ? mr_signing_key_check(given.sign_key) : MR_OK;
+        code = status ? mr_command_failed(status) : head ? export_head(&given) : export_pipeline(&given);
     }
     mr_overrides_fini(&given.overrides);
     return !goes_on || code ? code : mr_flush_stdout();

@@ -1,5 +1,6 @@
 #include "tools/millrace/train/exporting.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "engine/base/print.h"
 #include "millrace/describe.h"
 #include "millrace/onnx.h"
+#include "millrace/signature.h"
 
 enum { MOST_PATH = 4096, INPUT_TEXT = 256 };
 
@@ -307,12 +309,28 @@ static int compare(work *w) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
+/* Before the file has its name: it never stands beside a signature that seems to be of it and is not. */
+static int sign(const work *w) {
+    static const char *const ends[] = {".sig", ".pub"};
+    char path[sizeof w->unchecked];
+    if (w->of->sign_key)
+        return mr_signature_write_file(w->of->output, w->unchecked, w->of->sign_key);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        mr_print_into(path, sizeof path, "%s%s", w->of->output, ends[i]);
+        if (unlink(path) && errno != ENOENT)
+            return mr_file_fail("remove", path);
+    }
+    return MR_OK;
+}
+
 static int write_checked(work *w) {
     if ((size_t)snprintf(w->unchecked, sizeof w->unchecked, "%s.unchecked", w->of->output) >= sizeof w->unchecked)
         return mr_fail(MR_ERROR_USAGE, "%s: the path is too long", w->of->output);
     int status = mr_classifier_write_onnx(w->of->classifier, w->unchecked, &w->params);
     if (!status)
         status = compare(w);
+    if (!status)
+        status = sign(w);
     if (!status && rename(w->unchecked, w->of->output))
         status = mr_file_fail("make", w->of->output);
     if (status)
@@ -352,6 +370,8 @@ void mr_exporting_tell(const mr_exporting *e, FILE *stream) {
     if (e->apart)
         mr_print(stream, "; %zu by a vote that rounding decides", e->apart);
     mr_print(stream, "\n");
+    if (e->sign_key)
+        mr_print(stream, "  signed     %s.sig, with %s\n", e->output, e->sign_key);
     if (e->extraction && e->extraction->forced)
         mr_print(stream, "  forced     %s\n", e->extraction->forced);
 }
@@ -365,6 +385,7 @@ void mr_exporting_put(const mr_exporting *e, const char *key, yajl_gen json) {
     mr_json_integer(json, "apart", (int64_t)e->apart);
     mr_json_exact(json, "largest_difference", e->largest);
     mr_json_exact(json, "bound", MR_EXPORT_BOUND);
+    mr_json_bool(json, "signed", e->sign_key != NULL);
     if (e->extraction && e->extraction->forced)
         mr_json_text(json, "forced", e->extraction->forced);
     yajl_gen_map_close(json);

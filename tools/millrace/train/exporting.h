@@ -20,6 +20,7 @@ enum { MR_EXPORT_ROWS = 64 };
 typedef struct mr_exporting {
     /* set by the caller */
     const char *output;
+    const char *sign_key; /* a private key; NULL: it is not signed, and an older signature beside it is removed */
     const mr_classifier *classifier;
     mr_extraction *extraction; /* prepared, and with the head of the classifier; NULL: the classifier alone */
     size_t file_count;         /* of these at most MR_EXPORT_ROWS are run, evenly spread */

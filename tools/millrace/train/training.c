@@ -249,7 +249,7 @@ static int export_head(mr_training *t, const char *head) {
     if (!status) {
         snprintf(t->model, sizeof t->model, "%s/model.onnx", t->params->head);
         t->extraction.head = head;
-        t->exporting = (mr_exporting){.output = t->model, .classifier = saved,
+        t->exporting = (mr_exporting){.output = t->model, .sign_key = t->params->sign_key, .classifier = saved,
                                       .extraction = t->vectors ? NULL : &t->extraction,
                                       .file_count = count, .files = files};
         status = mr_export(&t->exporting, &t->told);
