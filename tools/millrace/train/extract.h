@@ -70,6 +70,8 @@ typedef struct mr_extraction {
     bool show;         /* progress, on a terminal */
     const char *head;  /* that classify takes in place of its own; NULL: its own */
     mr_extraction_nodes *spread; /* how nodes are run; NULL: all stages run in this process */
+    /* Of a node that has its vectors: helps the fit; *again: there are vectors to be made once more (helping.h). */
+    int (*help)(const struct mr_extraction *extraction, bool *again);
     int least_side;    /* vectors of pictures that are smaller on a side, in pixels, are zeros; 0: none are */
     /* set by mr_extraction_prepare */
     const mr_plan_view *plan; /* as it is written */

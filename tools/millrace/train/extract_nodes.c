@@ -16,7 +16,6 @@
 #include "tools/millrace/run/signals.h"
 #include "tools/millrace/run/supervisor.h"
 #include "tools/millrace/train/extract_parts.h"
-#include "tools/millrace/train/helping.h"
 #include "tools/millrace/train/spool.h"
 #include "tools/millrace/train/stop.h"
 
@@ -340,7 +339,7 @@ static int serve_all(mr_extraction *extraction) {
         if (status || code || (!empty && getenv(folder_variable)))
             break;
         mr_signals_end();
-        status = mr_helping_serve(extraction, &again);
+        status = extraction->help(extraction, &again);
         if (!status && again)
             status = mr_signals_begin(extraction->spread->run.grace_ns);
     }

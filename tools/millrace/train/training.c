@@ -357,6 +357,7 @@ int mr_train(const mr_training_params *params) {
                                    .overrides = params->overrides,
                                    .stage = params->stage,
                                    .show = t.shown,
+                                   .help = mr_helping_serve,
                                    .spread = params->spread};
     t.helping = (mr_helping){.extraction = &t.extraction, .place = params->place};
     int status = mr_launch_find(&params->spread->run.launch);
