@@ -605,7 +605,8 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
         mr_stage_info(self, "%s: %" PRIu64 " pictures were decoded at 1/8 of their size, %" PRIu64 " at 1/4, %" PRIu64
                       " whole", self->source_id, state->scaled[3], state->scaled[2], state->scaled[0]);
     close_source(self);
-    if (state->packets > 0 && state->pictures == 0 && !state->refused)
+    /* A source that was asked to end may have had whole pictures still to come. */
+    if (state->packets > 0 && state->pictures == 0 && !state->refused && !state->cut_short)
         mr_io_fail_source(io, source, fail_undecoded(state));
     return MR_DONE;
 }

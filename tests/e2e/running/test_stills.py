@@ -1,5 +1,6 @@
 """Folders of still pictures, which several workers decode at once: results, numbers, outcomes and messages are those of
 one worker, damaged files among them."""
+import json
 import re
 import shutil
 
@@ -115,6 +116,23 @@ class Stills(harness.Case):
         out, _ = running.communicate(timeout=harness.TIMEOUT)
         self.assertEqual(running.returncode, 0)
         self.assertIn('"balanced":true', re.sub(r"\s", "", out))
+
+    def test_a_run_that_is_asked_to_end_before_a_picture_was_complete(self):
+        """Whole ones may have been still to come: what is damaged is counted, and the run did not fail."""
+        (self.folder / "garbage").mkdir()
+        (self.folder / "garbage" / "1.jpg").write_bytes(b"\xff\xd8\xff" + bytes(range(200)))
+        text = PIPELINE.format(folder=self.folder / "garbage", decode="", source=", loop: true")
+        running = harness.start([harness.MILLRACE, "run", str(self.write(text)), "--json",
+                                 "--output", str(self.folder / "none.jsonl")],
+                                stdout=harness.subprocess.PIPE, stderr=harness.subprocess.PIPE, text=True)
+        self.assertIn("1.jpg", running.stderr.readline())
+        running.terminate()
+        out, err = running.communicate(timeout=harness.TIMEOUT)
+        self.assertEqual(running.returncode, 0, err)
+        ledger = json.loads(out)["ledger"]
+        self.assertTrue(ledger["balanced"])
+        self.assertEqual(ledger["delivered"], 0)
+        self.assertNotIn("nothing could be decoded", err)
 
     def test_each_is_as_if_alone(self):
         """One with an aspect ratio and tables of its own leaves nothing to one without them."""
