@@ -12,6 +12,7 @@
 #include "millrace/describe.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/run/progress.h"
+#include "tools/millrace/train/extract_sources.h"
 #include "tools/millrace/train/set.h"
 #include "tools/millrace/train/stop.h"
 
@@ -341,7 +342,7 @@ int mr_extraction_prepare(mr_extraction *extraction) {
         return mr_status_exit_code(status);
     status = find_classify(extraction);
     if (!status)
-        status = mr_extraction_find_source(extraction);
+        status = mr_extraction_find_source(extraction->plan, extraction->classify, &extraction->source);
     if (!status)
         status = name_stages(extraction);
     if (!status) {

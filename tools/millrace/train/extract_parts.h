@@ -28,11 +28,6 @@ int mr_extraction_open(mr_extraction *extraction, bool *told);
 /* Starts it, and awaits its end. */
 int mr_extraction_await(mr_extraction *extraction);
 
-/* extract_sources.c: marks the stages that lead to `to`; `before` is as long as the plan's stages. */
-void mr_extraction_mark(const mr_plan_view *plan, int to, bool *before);
-/* Finds the source in whose place the files come. MR_ERROR_CONFIG, MR_ERROR_MEMORY. */
-int mr_extraction_find_source(mr_extraction *extraction);
-
 /* extract_nodes.c: finds the nodes, the one that is home, and this process's role. Returns an exit code; errors are
  * printed. */
 int mr_extraction_find_nodes(mr_extraction *extraction);

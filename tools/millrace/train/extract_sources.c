@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/millrace/train/extract_parts.h"
+#include "tools/millrace/train/extract_sources.h"
 
 void mr_extraction_mark(const mr_plan_view *plan, int to, bool *before) {
     for (size_t l = 0; l < plan->link_count; l++)
@@ -27,55 +27,54 @@ static bool enters_as(const mr_plan_view *plan, const bool *before, int s, int o
     return true;
 }
 
-static int refuse_apart(const mr_extraction *extraction, const mr_view_stage *other) {
+static int refuse_apart(const mr_plan_view *plan, const mr_view_stage *classify, const mr_view_stage *first,
+                        const mr_view_stage *other) {
     return mr_fail(MR_ERROR_CONFIG,
                    "%s: the sources %s and %s lead to %s by different ways: the files of a data set come through one, "
                    "and vectors of the other way may differ; name a pipeline in which one source leads to %s",
-                   extraction->plan->file, extraction->source->id, other->id, extraction->classify->id,
-                   extraction->classify->id);
+                   plan->file, first->id, other->id, classify->id, classify->id);
 }
 
-static int check_source(const mr_extraction *extraction, const mr_view_stage *source) {
+static int check_source(const mr_plan_view *plan, const mr_view_stage *first, const mr_view_stage *source) {
     if (strcmp(source->type->name, "media") == 0)
         return MR_OK;
     return mr_fail(MR_ERROR_CONFIG, "%s: source %s is of type %s; files of a data set are read by media%s",
-                   extraction->plan->file, source->id, source->type->name,
-                   source == extraction->source ? "" : ", and only sources of that type are left out: remove it");
+                   plan->file, source->id, source->type->name,
+                   source == first ? "" : ", and only sources of that type are left out: remove it");
 }
 
 /* The data come through the first source that leads to classify, in place of all that do, if they go the same way. */
-static int choose_source(mr_extraction *extraction, const bool *before) {
-    const mr_plan_view *plan = extraction->plan;
+static int choose_source(const mr_plan_view *plan, const mr_view_stage *classify, const bool *before,
+                         const mr_view_stage **source) {
     int status = MR_OK;
+    *source = NULL;
     for (size_t s = 0; s < plan->source_count && !status; s++) {
         if (!before[s])
             continue;
-        if (!extraction->source)
-            extraction->source = &plan->stages[s];
-        const int first = (int)(extraction->source - plan->stages);
+        if (!*source)
+            *source = &plan->stages[s];
+        const int first = (int)(*source - plan->stages);
         if (!enters_as(plan, before, (int)s, first) || !enters_as(plan, before, first, (int)s))
-            status = refuse_apart(extraction, &plan->stages[s]);
+            status = refuse_apart(plan, classify, *source, &plan->stages[s]);
     }
-    if (!status && !extraction->source)
-        status = mr_fail(MR_ERROR_CONFIG, "%s: no source leads to %s", plan->file, extraction->classify->id);
+    if (!status && !*source)
+        status = mr_fail(MR_ERROR_CONFIG, "%s: no source leads to %s", plan->file, classify->id);
     if (!status)
-        status = check_source(extraction, extraction->source);
+        status = check_source(plan, *source, *source);
     for (size_t s = 0; s < plan->source_count && !status; s++)
-        status = check_source(extraction, &plan->stages[s]);
+        status = check_source(plan, *source, &plan->stages[s]);
     return status;
 }
 
-int mr_extraction_find_source(mr_extraction *extraction) {
-    const mr_plan_view *plan = extraction->plan;
+int mr_extraction_find_source(const mr_plan_view *plan, const mr_view_stage *classify, const mr_view_stage **source) {
     if (plan->most_sources)
         return mr_fail(MR_ERROR_CONFIG, "%s: sources come and go (sources.max); name one in place of that", plan->file);
     bool *before = calloc(plan->stage_count, sizeof *before);
     if (!before)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the plan");
-    const int classify = (int)(extraction->classify - plan->stages);
-    before[classify] = true;
-    mr_extraction_mark(plan, classify, before);
-    int status = choose_source(extraction, before);
+    before[classify - plan->stages] = true;
+    mr_extraction_mark(plan, (int)(classify - plan->stages), before);
+    int status = choose_source(plan, classify, before, source);
     free(before);
     return status;
 }
