@@ -88,6 +88,16 @@ static int write_state(linear_fit *f) {
     return mr_state_write(f->training, pieces, PIECES);
 }
 
+/* Of a fit that has done all penalties the last search stands there, and is not read again. */
+static void finish_state(linear_fit *f) {
+    mr_state_piece pieces[PIECES];
+    if (!f->training->params.state || !f->search.x)
+        return;
+    mr_lbfgs_save(&f->search, f->search_state);
+    list_pieces(f, pieces);
+    mr_state_finish(f->training, pieces, PIECES);
+}
+
 static void note(linear_fit *f, size_t penalty, bool *better) {
     mr_train_tried(f->training, (mr_fit_tried){.c = f->count.tried[penalty].c,
                                                .objective = f->count.tried[penalty].objective,
@@ -111,14 +121,16 @@ static int read_state(linear_fit *f, bool *found) {
     int status = mr_state_read(f->training, pieces, PIECES, found);
     if (status || !*found)
         return status;
-    bool whole = f->count.penalty < f->training->params.penalty_count;
+    const size_t penalties = f->training->params.penalty_count;
+    bool whole = f->count.penalty <= penalties;
     for (size_t i = 0; i < f->count.penalty && whole && !status; i++) {
         note(f, i, &better);
         status = warn_of_steps(f, i);
     }
+    const bool going = whole && f->count.penalty < penalties;
     const mr_lbfgs_params params = search_params(f);
-    f->c = whole ? f->penalties[f->count.penalty] : 0.0;
-    if (whole && !status)
+    f->c = going ? f->penalties[f->count.penalty] : 0.0;
+    if (going && !status)
         status = mr_lbfgs_load(&f->search, &params, f->search_state);
     if (!whole || status == MR_ERROR_DATA)
         return mr_fail(MR_ERROR_DATA, "%s is damaged: remove it to begin anew", f->training->params.state);
@@ -230,6 +242,8 @@ static int fit_path(linear_fit *f) {
         if (!status)
             status = finish_penalty(f);
     }
+    if (!status)
+        finish_state(f);
     return status;
 }
 

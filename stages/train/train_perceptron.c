@@ -55,6 +55,13 @@ static int write_state(perceptron_fit *f) {
     return mr_state_write(f->training, pieces, PIECES);
 }
 
+static void finish_state(perceptron_fit *f) {
+    mr_state_piece pieces[PIECES];
+    f->count.adam_step = f->adam.step;
+    list_pieces(f, pieces);
+    mr_state_finish(f->training, pieces, PIECES);
+}
+
 static int read_state(perceptron_fit *f) {
     mr_state_piece pieces[PIECES];
     bool found;
@@ -193,6 +200,8 @@ static int fit_epochs(perceptron_fit *f) {
             status = written ? written : status;
         }
     }
+    if (!status)
+        finish_state(f);
     return status;
 }
 

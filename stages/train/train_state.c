@@ -1,6 +1,7 @@
 #include "stages/train/train_state.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -121,7 +122,15 @@ int mr_state_write(mr_training *t, const mr_state_piece *pieces, size_t count) {
     return status;
 }
 
+void mr_state_finish(mr_training *t, const mr_state_piece *pieces, size_t count) {
+    char text[1024];
+    if (!t->params.keep_state || !mr_state_write(t, pieces, count) || !t->params.warning)
+        return;
+    snprintf(text, sizeof text, "the fit is done, but it could not be kept for --resume: %s", mr_message());
+    t->params.warning(t->params.user, text);
+}
+
 void mr_state_remove(const mr_training *t) {
-    if (t->params.state)
+    if (t->params.state && !t->params.keep_state)
         unlink(t->params.state);
 }

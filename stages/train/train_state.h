@@ -20,7 +20,8 @@ int mr_state_read(const mr_training *training, const mr_state_piece *pieces, siz
 /* Whether it is time to write it. */
 bool mr_state_is_due(const mr_training *training);
 int mr_state_write(mr_training *training, const mr_state_piece *pieces, size_t count);
-/* At the end of a fit. */
+/* At the end of a fit. A state that is kept and cannot be written is only told of: the classifier is there. */
+void mr_state_finish(mr_training *training, const mr_state_piece *pieces, size_t count);
 void mr_state_remove(const mr_training *training);
 /* The digest of a fit's rows and parameters, that the file of state must be of. */
 int mr_state_digest(mr_training *training);

@@ -105,7 +105,8 @@ typedef struct mr_fit_params {
     uint64_t seed;           /* of perceptrons: first weights and the order of rows */
     int threads;             /* 1 to 64; 0: one for each usable core. They do not change the result */
     const char *state;       /* not NULL: a file that the state of the fit is written to now and then, and when it is
-                                cancelled, so that it can be resumed. It is removed at the end of a fit */
+                                cancelled, so that it can be resumed. It is removed at the end of a fit, unless
+                                `keep_state` */
     bool resume;             /* continue from `state` if the file is there; MR_ERROR_DATA if it is of other rows or
                                 parameters */
     /* Called on the calling thread after each step; another answer than 0 cancels the fit. NULL: none */
@@ -122,6 +123,10 @@ typedef struct mr_fit_params {
     /* Of softmax, logistic and squared hinge without devices: processes that make shares of the sums (fit_helpers.h).
      * They do not change the result. NULL: none */
     struct mr_fit_helpers *helpers;
+    /* Of softmax, logistic, squared hinge and perceptron: the whole fit is written to `state` at its end, for the caller
+     * to remove once the classifier is saved. A fit that continues from there ends at once, with the same bits. If it
+     * cannot be written, `warning` is told, and the fit does not fail. */
+    bool keep_state;
 } mr_fit_params;
 
 typedef struct mr_classifier mr_classifier;

@@ -365,6 +365,54 @@ class Broken(Training):
         told = self.train_json(self.digits, "--penalty", "0.0001", "--resume")
         self.assertEqual(told["vectors"]["rows"], 5000)
 
+    def interrupt_after_the_fit(self, *arguments):
+        process = start(self.command(self.digits, *arguments), stderr=subprocess.PIPE, text=True)
+        state = self.head.parent / "head.state"
+        while process.poll() is None and not state.exists():
+            pass
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertIn("--resume", errors)
+        self.assertFalse(self.head.exists())
+        return state
+
+    def test_interrupted_after_the_fit(self):
+        for model, arguments in (("softmax", ("--penalty", "0.001")),
+                                 ("perceptron", ("--model", "perceptron", "--hidden", "16", "--output", f"{self.head}/"))):
+            self.train(self.digits, *arguments)
+            expected = [path.read_bytes() for path in sorted(self.head.iterdir())]
+            shutil.rmtree(self.head)
+            state = self.interrupt_after_the_fit(*arguments)
+            self.train(self.digits, *arguments, "--resume")
+            self.assertEqual([path.read_bytes() for path in sorted(self.head.iterdir())], expected, model)
+            self.assertFalse(state.exists())
+            shutil.rmtree(self.head)
+
+    def test_full_disk_at_the_end(self):
+        """There is room for the state of the fit, and none for the head."""
+        self.train(self.digits, "--penalty", "0.001")
+        expected = (self.head / "weights.npy").read_bytes()
+        small = self.folder / "small"
+        small.mkdir()
+        if call(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", small]).returncode:
+            self.skipTest("a file system cannot be mounted here")
+        self.addCleanup(call, ["umount", small])
+        self.head = small / "head"
+        state = self.interrupt_after_the_fit("--penalty", "0.001")
+        pages = -(-state.stat().st_size // 4096) + 3
+        state.unlink()
+        room = os.statvfs(small)
+        (small / "filler").write_bytes(bytes((room.f_bavail * room.f_frsize // 4096 - pages) * 4096))
+        errors = self.train(self.digits, "--penalty", "0.001", code=74).stderr
+        self.assertIn("No space left on device", errors)
+        self.assertIn(f"the fit is kept in {state}: the same command with --resume saves it", errors)
+        self.assertEqual(sorted(path.name for path in small.iterdir()), ["filler", "head.state"])
+        (small / "filler").unlink()
+        self.train(self.digits, "--penalty", "0.001", "--resume")
+        self.assertEqual((self.head / "weights.npy").read_bytes(), expected)
+        self.assertEqual(sorted(path.name for path in small.iterdir()), ["head"])
+
     def test_vectors_of_another_device(self):
         """Those that the processors have made are not taken for those of a card, and the other way round."""
         some = digits.write_list(self.folder / "some.csv", self.some())

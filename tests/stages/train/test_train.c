@@ -324,6 +324,44 @@ static void a_fit_that_goes_on_has_the_same_warnings(void **state) {
     mr_classifier_destroy(&other);
 }
 
+/* Until the caller removes it; to fit again from there takes no step, and makes the same classifier. */
+static void a_whole_fit_can_be_kept(void **state) {
+    (void)state;
+    static float first[BLOB_ROWS * BLOB_CLASSES], second[BLOB_ROWS * BLOB_CLASSES];
+    static const mr_classifier_kind kinds[] = {MR_CLASSIFIER_SOFTMAX, MR_CLASSIFIER_SQUARED_HINGE,
+                                               MR_CLASSIFIER_PERCEPTRON};
+    const double two[] = {0.01, 1.0};
+    char path[256];
+    blob_folder("kept", path);
+    for (size_t i = 0; i < 3; i++) {
+        const mr_labelled_rows rows = blob_rows();
+        blob_stopping s = {.after = 0};
+        mr_fit_params params = blob_params(kinds[i]);
+        params.penalties = two;
+        params.penalty_count = kinds[i] == MR_CLASSIFIER_PERCEPTRON ? 0 : 2;
+        params.state = path;
+        params.keep_state = params.resume = true;
+        mr_classifier *one = blob_fit(&rows, &params);
+        assert_int_equal(access(path, F_OK), 0);
+        params.progress = blob_stop; /* would cancel the first step */
+        params.user = &s;
+        params.warning = NULL;
+        mr_classifier *other = blob_fit(&rows, &params);
+        assert_int_equal(access(path, F_OK), 0);
+        blob_scores(one, first);
+        blob_scores(other, second);
+        assert_memory_equal(first, second, sizeof first);
+        assert_int_equal(mr_classifier_card_of(one)->chosen, mr_classifier_card_of(other)->chosen);
+        assert_int_equal(mr_classifier_card_of(one)->tried_count, mr_classifier_card_of(other)->tried_count);
+        params.keep_state = false;
+        mr_classifier_destroy(&other);
+        other = blob_fit(&rows, &params);
+        assert_int_equal(access(path, F_OK), -1);
+        mr_classifier_destroy(&one);
+        mr_classifier_destroy(&other);
+    }
+}
+
 static int die(void *user, const mr_fit_progress *progress) {
     (void)user;
     return progress->penalty == 1 ? kill(getpid(), SIGKILL) : 0;
@@ -633,6 +671,7 @@ int main(void) {
         TEST(a_perceptron_stops_early),
         TEST(the_last_minibatch_may_be_smaller),
         TEST(a_fit_that_goes_on_makes_the_same_bits),
+        TEST(a_whole_fit_can_be_kept),
         TEST(a_fit_that_goes_on_has_the_same_warnings),
         TEST(a_state_with_wrong_counters_is_refused),
         TEST(a_fit_that_was_killed_makes_the_same_bits),

@@ -77,12 +77,21 @@ static void on_warning(void *user, const char *text) {
     mr_log(MR_LOG_WARNING, "%s", text);
 }
 
+/* Beside the head, also if its name ends in slashes. */
+static void name_state(const char *head, char state[STATE_ROOM]) {
+    size_t length = strlen(head);
+    while (length > 1 && head[length - 1] == '/')
+        length--;
+    snprintf(state, STATE_ROOM, "%.*s.state", (int)length, head);
+}
+
 static int fit_here(mr_training *t, mr_fit_params params) {
     char state[STATE_ROOM];
     const int64_t since_ns = mr_clock_now_ns(mr_clock_real());
-    snprintf(state, sizeof state, "%s.state", t->params->head);
+    name_state(t->params->head, state);
     params.seed = t->params->seed;
     params.state = state;
+    params.keep_state = true;
     params.progress = on_progress;
     params.warning = on_warning;
     params.user = t;
@@ -208,7 +217,7 @@ static int fit_temperature(mr_training *t) {
 
 /* ---- the head ---------------------------------------------------------------------------------------------------- */
 
-static int save(const mr_training *t) {
+static int save_head(const mr_training *t) {
     char *figures = t->has_test ? mr_training_figures(t) : NULL, *split = mr_training_split(t);
     const mr_head_notes notes = {.pipeline = t->extraction.plan->name,
                                  .stages = t->extraction.lineage,
@@ -222,6 +231,21 @@ static int save(const mr_training *t) {
     free(figures);
     free(split);
     return status;
+}
+
+/* The fit's file stays until the head has its name. */
+static int save(const mr_training *t) {
+    char state[STATE_ROOM], why[1024];
+    int status = save_head(t);
+    name_state(t->params->head, state);
+    if (!status) {
+        unlink(state);
+        return MR_OK;
+    }
+    snprintf(why, sizeof why, "%s", mr_message());
+    return access(state, F_OK) ? status
+                               : mr_fail(status, "%s; the fit is kept in %s: the same command with --resume saves it",
+                                         why, state);
 }
 
 /* ---- the head for others ----------------------------------------------------------------------------------------- */
