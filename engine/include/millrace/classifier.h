@@ -123,9 +123,9 @@ typedef struct mr_fit_params {
     /* Of softmax, logistic and squared hinge without devices: processes that make shares of the sums (fit_helpers.h).
      * They do not change the result. NULL: none */
     struct mr_fit_helpers *helpers;
-    /* Of softmax, logistic, squared hinge and perceptron: the whole fit is written to `state` at its end, for the caller
-     * to remove once the classifier is saved. A fit that continues from there ends at once, with the same bits. If it
-     * cannot be written, `warning` is told, and the fit does not fail. */
+    /* Of softmax, logistic, squared hinge and perceptron: the whole fit is written to `state` at its end, for the
+     * caller to remove once the classifier is saved. A fit that continues from there ends at once, with the same
+     * bits. If it cannot be written, `warning` is told, and the fit does not fail. */
     bool keep_state;
 } mr_fit_params;
 

@@ -378,8 +378,9 @@ class Broken(Training):
         return state
 
     def test_interrupted_after_the_fit(self):
+        slashed = ("--output", f"{self.head}/")
         for model, arguments in (("softmax", ("--penalty", "0.001")),
-                                 ("perceptron", ("--model", "perceptron", "--hidden", "16", "--output", f"{self.head}/"))):
+                                 ("perceptron", ("--model", "perceptron", "--hidden", "16", *slashed))):
             self.train(self.digits, *arguments)
             expected = [path.read_bytes() for path in sorted(self.head.iterdir())]
             shutil.rmtree(self.head)

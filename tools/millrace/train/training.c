@@ -19,13 +19,22 @@ enum { NOISY_LISTED = 100, STATE_ROOM = 4096 };
 
 /* ---- before ------------------------------------------------------------------------------------------------------ */
 
+/* Something beside the head, also if its name ends in slashes. */
+static void name_beside(const char *head, const char *end, char path[STATE_ROOM]) {
+    size_t length = strlen(head);
+    while (length > 1 && head[length - 1] == '/')
+        length--;
+    snprintf(path, STATE_ROOM, "%.*s%s", (int)length, head, end);
+}
+
 /* A head that cannot be written at the end is refused at the beginning. */
 static int check_head(const char *head) {
-    char card[STATE_ROOM];
+    char card[STATE_ROOM], bare[STATE_ROOM];
     struct stat found;
+    name_beside(head, "", bare);
     snprintf(card, sizeof card, "%s/head.json", head);
     if (stat(head, &found))
-        return errno == ENOENT ? mr_file_can_make(head) : mr_file_fail("look at", head);
+        return errno == ENOENT ? mr_file_can_make(bare) : mr_file_fail("look at", head);
     if (!S_ISDIR(found.st_mode) || access(card, F_OK))
         return mr_fail(MR_ERROR_USAGE, "%s is there, and is not a head that could be replaced: name another folder",
                        head);
@@ -77,18 +86,10 @@ static void on_warning(void *user, const char *text) {
     mr_log(MR_LOG_WARNING, "%s", text);
 }
 
-/* Beside the head, also if its name ends in slashes. */
-static void name_state(const char *head, char state[STATE_ROOM]) {
-    size_t length = strlen(head);
-    while (length > 1 && head[length - 1] == '/')
-        length--;
-    snprintf(state, STATE_ROOM, "%.*s.state", (int)length, head);
-}
-
 static int fit_here(mr_training *t, mr_fit_params params) {
     char state[STATE_ROOM];
     const int64_t since_ns = mr_clock_now_ns(mr_clock_real());
-    name_state(t->params->head, state);
+    name_beside(t->params->head, ".state", state);
     params.seed = t->params->seed;
     params.state = state;
     params.keep_state = true;
@@ -237,7 +238,7 @@ static int save_head(const mr_training *t) {
 static int save(const mr_training *t) {
     char state[STATE_ROOM], why[1024];
     int status = save_head(t);
-    name_state(t->params->head, state);
+    name_beside(t->params->head, ".state", state);
     if (!status) {
         unlink(state);
         return MR_OK;
