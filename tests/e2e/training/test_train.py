@@ -244,6 +244,7 @@ class Sets(Training):
         told = self.train_json(digits.write_list(self.folder / "photos.csv", rows), "--penalty", "0.1")
         self.assertEqual({(row["file"], row["other"]) for row in told["look_alike"]["listed"]}, pairs)
         self.assertEqual(told["look_alike"]["pairs"], len(pairs))
+        self.assertFalse(told["look_alike"]["cut_short"])
         told = self.train_json(self.folder / "photos.csv", "--penalty", "0.1", "--no-look-alikes")
         self.assertNotIn("look_alike", told)
 

@@ -19,6 +19,9 @@ static const char pipeline[] = "version: 1\n"
 enum { LEAST_SIDE = 48 };
 enum { BITS = 64, BANDS = MR_NEAR_BITS + 1 };
 
+/* A few seconds. A million pictures of one camera that never moves are all alike, and would take hours. */
+#define MOST_COMPARISONS UINT64_C(2000000000)
+
 typedef struct hashed {
     uint64_t hash;
     size_t row;
@@ -65,24 +68,31 @@ static void add_pair(mr_near *near, const hashed *a, const hashed *b, int bits) 
         .a = first->row, .a_ns = first->at_ns, .b = other->row, .b_ns = other->at_ns, .bits = bits};
 }
 
-/* Hashes [first, last) are the same in that band. */
-static void compare_bucket(mr_near *near, const hashed *all, size_t first, size_t last, int band) {
-    for (size_t i = first; i < last; i++)
+/* Hashes [first, last) are the same in that band. `left`: how many comparisons may be made. */
+static void compare_bucket(mr_near *near, const hashed *all, size_t first, size_t last, int band, uint64_t *left) {
+    for (size_t i = first; i < last; i++) {
+        if (*left < last - i) {
+            near->cut_short = true;
+            return;
+        }
+        *left -= last - i;
         for (size_t j = i + 1; j < last; j++) {
             int bits = __builtin_popcountll(all[i].hash ^ all[j].hash);
             if (all[i].part != all[j].part && bits <= MR_NEAR_BITS && !met_before(all[i].hash, all[j].hash, band))
                 add_pair(near, &all[i], &all[j], bits);
         }
+    }
 }
 
 static void compare_all(mr_near *near, hashed *all, size_t count) {
+    uint64_t left = MOST_COMPARISONS;
     for (int band = 0; band < BANDS; band++) {
         sorted_band = band;
         qsort(all, count, sizeof *all, compare_bands);
         for (size_t first = 0, last; first < count; first = last) {
             for (last = first + 1; last < count && band_of(all[last].hash, band) == band_of(all[first].hash, band);)
                 last++;
-            compare_bucket(near, all, first, last, band);
+            compare_bucket(near, all, first, last, band, &left);
         }
     }
     qsort(near->pair, near->listed, sizeof *near->pair, compare_pairs);
@@ -139,8 +149,8 @@ void mr_near_tell(const mr_near *near, const mr_set *set, FILE *stream) {
     enum { MOST = 3 };
     if (!near->count)
         return;
-    mr_print(stream, "  alike      %zu %s of pictures in different parts look alike: name their groups in a list\n",
-             near->count, near->count == 1 ? "pair" : "pairs");
+    mr_print(stream, "  alike      %s%zu %s of pictures in different parts look alike: name their groups in a list\n",
+             near->cut_short ? "at least " : "", near->count, near->count == 1 ? "pair" : "pairs");
     for (size_t i = 0; i < near->listed && i < MOST; i++) {
         const mr_near_pair *pair = &near->pair[i];
         char a[512], b[512];
@@ -156,6 +166,7 @@ void mr_near_put(const mr_near *near, const mr_set *set, yajl_gen json) {
         return;
     mr_json_open_map(json, "look_alike");
     mr_json_integer(json, "pairs", (int64_t)near->count);
+    mr_json_bool(json, "cut_short", near->cut_short);
     mr_json_open_array(json, "listed");
     for (size_t i = 0; i < near->listed; i++) {
         mr_json_open_map(json, NULL);

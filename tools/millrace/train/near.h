@@ -16,9 +16,10 @@ typedef struct mr_near_pair {
 } mr_near_pair;
 
 typedef struct mr_near {
-    bool looked;   /* else it was not asked for */
-    size_t count;  /* pairs */
-    size_t listed; /* of them, at most MR_NEAR_LISTED, those that differ least first */
+    bool looked;    /* else it was not asked for */
+    bool cut_short; /* so many are alike that not all were compared */
+    size_t count;   /* pairs, of those compared */
+    size_t listed;  /* of them the first MR_NEAR_LISTED, those that differ least first */
     mr_near_pair *pair;
 } mr_near;
 
