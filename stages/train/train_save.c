@@ -1,6 +1,7 @@
 /* Writes a classifier's folder (stages/model/classifier.h). */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,54 +183,114 @@ static int write_arrays(saving *s) {
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-/* Removes a folder of plain files. */
+static bool is_own(const char *name) {
+    static const char *const names[] = {"head.json", "labels.txt", "weights.npy", "vectors.npy", "classes.npy",
+                                        "head.sig", "head.pub", "model.onnx", "model.onnx.sig", "model.onnx.pub",
+                                        "model.onnx.unchecked"};
+    int layer = 0, end = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return sscanf(name, "layer-%2d.npy%n", &layer, &end) == 1 && end > 0 && !name[end];
+}
+
+/* Removes a folder with the files of a classifier; others stay, and the folder with them. */
 static void remove_folder(const char *folder) {
     char path[MR_HEAD_PATH + NAME_MAX + 2];
     DIR *dir = opendir(folder);
     const struct dirent *entry;
     while (dir && (entry = readdir(dir))) {
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        unlink(path); /* fails for "." and ".." */
+        if (is_own(entry->d_name))
+            unlink(path);
     }
     if (dir)
         closedir(dir);
     rmdir(folder);
 }
 
-/* Only a head folder is replaced: it has a card. */
-static int check_target(const char *target, bool *there) {
-    char path[MR_HEAD_PATH + NAME];
+/* Looks for an entry that no classifier has: a name that is "" if there is none. */
+static int find_other(const char *folder, bool *card, bool *empty, char other[NAME_MAX + 1]) {
+    char path[MR_HEAD_PATH + NAME_MAX + 2];
     struct stat facts;
+    const struct dirent *entry;
+    DIR *dir = opendir(folder);
+    *card = false;
+    *empty = true;
+    *other = '\0';
+    if (!dir)
+        return mr_file_fail("look into", folder);
+    while ((entry = readdir(dir))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        *empty = false;
+        *card |= strcmp(entry->d_name, "head.json") == 0;
+        if (!*other && (!is_own(entry->d_name) || lstat(path, &facts) || S_ISDIR(facts.st_mode)))
+            snprintf(other, NAME_MAX + 1, "%s", entry->d_name);
+    }
+    closedir(dir);
+    return MR_OK;
+}
+
+/* Only the folder of a classifier is replaced, or an empty one. */
+static int check_target(const char *target, bool *there) {
+    char other[NAME_MAX + 1];
+    struct stat facts;
+    bool card, empty;
     *there = !lstat(target, &facts);
     if (!*there)
         return errno == ENOENT ? MR_OK : mr_file_fail("look at", target);
-    snprintf(path, sizeof path, "%s/head.json", target);
     if (!S_ISDIR(facts.st_mode))
         return mr_fail(MR_ERROR_IO, "%s is there and is not a folder: remove it or take another name", target);
-    if (!access(path, F_OK) || !rmdir(target)) {
-        *there = !access(target, F_OK);
-        return MR_OK;
-    }
-    return mr_fail(MR_ERROR_IO,
-                   "%s is there, and is neither empty nor the folder of a classifier (it has no head.json): "
-                   "take another name",
-                   target);
+    int status = find_other(target, &card, &empty, other);
+    if (status)
+        return status;
+    if (!card && !empty)
+        return mr_fail(MR_ERROR_IO,
+                       "%s is there, and is neither empty nor the folder of a classifier (it has no head.json): "
+                       "take another name",
+                       target);
+    return *other ? mr_fail(MR_ERROR_IO,
+                            "%s holds \"%s\", which is not of a classifier and would be lost when it is replaced: move "
+                            "it elsewhere, or take another name",
+                            target, other)
+                  : MR_OK;
 }
 
-/* Puts the folder into its place. One that is there is moved aside first, and back if that fails. */
-static int put(const saving *s, const char *target) {
-    char aside[MR_HEAD_PATH + OLD];
+int mr_classifier_check_folder(const char *folder) {
     bool there;
+    return check_target(folder, &there);
+}
+
+/* Where a file system cannot exchange names: one that is there is moved aside first, and back if that fails. */
+static int put_aside(const saving *s, const char *target) {
+    char aside[MR_HEAD_PATH + OLD];
     snprintf(aside, sizeof aside, "%s.old", s->folder);
+    if (rename(target, aside))
+        return mr_file_fail("replace", target);
+    if (rename(s->folder, target)) {
+        int status = mr_file_fail("make", target);
+        rename(aside, target);
+        return status;
+    }
+    remove_folder(aside);
+    return MR_OK;
+}
+
+/* Puts the folder into its place; what is there is exchanged for it, so that the name is never without a classifier. */
+static int put(const saving *s, const char *target) {
+    bool there;
     int status = check_target(target, &there);
-    if (!status && there && rename(target, aside))
-        status = mr_file_fail("replace", target);
-    if (!status && rename(s->folder, target)) {
-        status = mr_file_fail("make", target);
-        if (there)
-            rename(aside, target);
-    } else if (!status && there)
-        remove_folder(aside);
+    if (status)
+        return status;
+    if (!there) {
+        status = rename(s->folder, target) ? mr_file_fail("make", target) : MR_OK;
+    } else if (!renameat2(AT_FDCWD, s->folder, AT_FDCWD, target, RENAME_EXCHANGE)) {
+        remove_folder(s->folder);
+    } else {
+        status = errno == EINVAL || errno == ENOSYS ? put_aside(s, target) : mr_file_fail("replace", target);
+    }
     return status ? status : mr_file_sync_folder(target);
 }
 

@@ -213,11 +213,14 @@ MR_API int mr_classifier_save_sized(const mr_classifier *classifier, const char 
  * layer-1.npy, layer-2.npy, ... of a perceptron, or vectors.npy and classes.npy of neighbors; head.sig and head.pub if
  * it is signed. It is made under a
  * temporary name beside the folder, brought to the disk and renamed, so there is never half of one. A head folder of
- * that name is replaced; anything else of that name is refused. `notes` may be NULL. MR_ERROR_USAGE: figures that are
+ * that name is replaced, by exchanging the names where the file system can; anything else of that name is refused, and
+ * so is a head folder that holds other files. `notes` may be NULL. MR_ERROR_USAGE: figures that are
  * not JSON; MR_ERROR_PERMISSION, MR_ERROR_IO; errors of mr_signing_key_check. */
 static inline int mr_classifier_save(const mr_classifier *classifier, const char *folder, const mr_head_notes *notes) {
     return mr_classifier_save_sized(classifier, folder, notes, sizeof *notes);
 }
+/* Whether mr_classifier_save would take that name: MR_ERROR_IO, with an entry of the folder that is in the way. */
+MR_API int mr_classifier_check_folder(const char *folder);
 /* Opens such a folder. On failure *classifier is NULL. MR_ERROR_NO_INPUT; MR_ERROR_DATA: it is not such a folder, is of
  * a later version, or a file is not as it was written, with the file and the reason. */
 MR_API int mr_classifier_open(mr_classifier **classifier, const char *folder);

@@ -391,6 +391,24 @@ class Broken(Training):
             self.assertFalse(state.exists())
             shutil.rmtree(self.head)
 
+    def test_files_of_others(self):
+        """They are refused before the work begins: no vectors are made."""
+        some = digits.write_list(self.folder / "some.csv", self.some())
+        self.train(some, "--penalty", "0.1")
+        shutil.rmtree(self.cache)
+        before = (self.head / "weights.npy").read_bytes()
+        (self.head / "notes").mkdir()
+        (self.head / "notes/mine.txt").write_text("mine")
+        errors = self.train(some, "--penalty", "1", code=74).stderr
+        self.assertIn(f'{self.head} holds "notes", which is not of a classifier', errors)
+        self.assertEqual((self.head / "notes/mine.txt").read_text(), "mine")
+        self.assertEqual((self.head / "weights.npy").read_bytes(), before)
+        self.assertFalse(self.cache.exists() and list(self.cache.iterdir()))
+        shutil.rmtree(self.head / "notes")
+        self.train(some, "--penalty", "1")
+        self.assertNotEqual((self.head / "weights.npy").read_bytes(), before)
+        self.assertEqual(list(self.folder.glob("head?*")), [])
+
     def test_full_disk_at_the_end(self):
         """There is room for the state of the fit, and none for the head."""
         self.train(self.digits, "--penalty", "0.001")

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "millrace/classifier.h"
@@ -69,6 +70,15 @@ static int count_entries(const char *folder) {
     return count;
 }
 
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
 static void only_a_classifier_is_written_over(void **state) {
     (void)state;
     char home[256], path[600], file[700];
@@ -83,6 +93,22 @@ static void only_a_classifier_is_written_over(void **state) {
     assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
     assert_int_equal(count_entries(home), 1);
     assert_int_equal(count_entries(path), 3);
+    write_text(path, "notes.txt", "mine");
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "\"notes.txt\""));
+    assert_int_equal(count_entries(path), 4);
+    assert_int_equal(count_entries(home), 1);
+    snprintf(file, sizeof file, "%s/notes.txt", path);
+    assert_int_equal(unlink(file), 0);
+    snprintf(file, sizeof file, "%s/layer-1.npy", path);
+    assert_int_equal(mkdir(file, 0700), 0); /* a folder by the name of a file */
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "\"layer-1.npy\""));
+    assert_int_equal(rmdir(file), 0);
+    write_text(path, "model.onnx", "of the classifier before");
+    assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
+    assert_int_equal(count_entries(path), 3);
+    assert_int_equal(count_entries(home), 1);
     const mr_head_notes wrong = {.figures = "{\"accuracy\": "};
     assert_int_equal(mr_classifier_save(made, path, &wrong), MR_ERROR_USAGE);
     snprintf(file, sizeof file, "%s/head.json", path);
@@ -98,6 +124,32 @@ static void only_a_classifier_is_written_over(void **state) {
     assert_int_equal(count_entries(home), 2);
     mr_classifier_destroy(&made);
     blob_remove(home);
+}
+
+/* Another process that looks for the card all the time misses it never. */
+static void a_name_is_never_without_a_classifier(void **state) {
+    (void)state;
+    enum { TIMES = 200 };
+    char folder[256], card[300];
+    blob_folder("replaced", folder);
+    snprintf(card, sizeof card, "%s/head.json", folder);
+    const mr_labelled_rows rows = blob_rows();
+    const mr_fit_params params = blob_params(MR_CLASSIFIER_PROTOTYPES);
+    mr_classifier *made = blob_fit(&rows, &params);
+    assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
+    const pid_t child = fork();
+    assert_int_not_equal(child, -1);
+    while (!child)
+        if (access(card, F_OK))
+            _exit(1);
+    for (int i = 0; i < TIMES; i++)
+        assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
+    int how = 0;
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFSIGNALED(how));
+    mr_classifier_destroy(&made);
+    blob_remove(folder);
 }
 
 /* Files may have so many bytes from here on, as on a disk that fills. */
@@ -143,15 +195,6 @@ static void a_full_disk_leaves_nothing_half_written(void **state) {
     mr_classifier_destroy(&opened);
     mr_classifier_destroy(&made);
     blob_remove(home);
-}
-
-static void write_text(const char *folder, const char *name, const char *text) {
-    char path[600];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
 }
 
 static void refuse_folder(const char *folder, int status, const char *why) {
@@ -309,6 +352,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(what_is_opened_is_what_was_saved),
         TEST(only_a_classifier_is_written_over),
+        TEST(a_name_is_never_without_a_classifier),
         TEST(a_full_disk_leaves_nothing_half_written),
         TEST(damaged_folders_are_refused),
         TEST(classify_gives_the_same_bits),

@@ -38,7 +38,7 @@ static int check_head(const char *head) {
     if (!S_ISDIR(found.st_mode) || access(card, F_OK))
         return mr_fail(MR_ERROR_USAGE, "%s is there, and is not a head that could be replaced: name another folder",
                        head);
-    return MR_OK;
+    return mr_classifier_check_folder(bare);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
