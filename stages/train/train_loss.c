@@ -146,7 +146,8 @@ mr_fit_task mr_train_larger(const mr_fit_task *a, const mr_fit_task *b) {
 void mr_train_tried(mr_training *t, mr_fit_tried tried, bool *better) {
     mr_classifier_card *card = &t->made->card;
     mr_fit_tried *list = (mr_fit_tried *)(uintptr_t)card->tried;
-    *better = !card->tried_count || tried.validation < list[card->chosen].validation;
+    *better = !card->tried_count || tried.validation < list[card->chosen].validation ||
+              (isnan(list[card->chosen].validation) && !isnan(tried.validation));
     if (*better)
         card->chosen = card->tried_count;
     list[card->tried_count++] = tried;

@@ -17,6 +17,7 @@
 
 #include "millrace/classifier.h"
 #include "millrace/status.h"
+#include "stages/train/train_loss.h"
 #include "tests/support/blobs.h"
 
 static int first_of(const float *row) {
@@ -199,6 +200,22 @@ static void of_equal_penalties_the_strongest_is_taken(void **state) {
     assert_int_equal(card->chosen, 0);
     assert_true(card->tried[0].c == 1e-301);
     mr_classifier_destroy(&made);
+}
+
+/* A loss that is no number is worse than each that is one, also if it came first. */
+static void a_loss_that_is_no_number_is_replaced(void **state) {
+    (void)state;
+    const double losses[] = {(double)NAN, 0.5, (double)NAN, 0.25, 0.75};
+    const bool expected[] = {true, true, false, true, false};
+    mr_fit_tried list[5];
+    mr_classifier made = {.card.tried = list};
+    mr_training t = {.made = &made};
+    for (size_t i = 0; i < 5; i++) {
+        bool better;
+        mr_train_tried(&t, (mr_fit_tried){.validation = losses[i]}, &better);
+        assert_int_equal(better, expected[i]);
+    }
+    assert_int_equal(made.card.chosen, 3);
 }
 
 static void a_perceptron_stops_early(void **state) {
@@ -668,6 +685,7 @@ int main(void) {
         TEST(the_test_part_is_not_looked_at),
         TEST(balanced_weights_help_the_rare_class),
         TEST(of_equal_penalties_the_strongest_is_taken),
+        TEST(a_loss_that_is_no_number_is_replaced),
         TEST(a_perceptron_stops_early),
         TEST(the_last_minibatch_may_be_smaller),
         TEST(a_fit_that_goes_on_makes_the_same_bits),
