@@ -171,7 +171,8 @@ static double validate(perceptron_fit *f) {
 /* ---- the fit ----------------------------------------------------------------------------------------------------- */
 
 static void keep_best(perceptron_fit *f, double objective, double loss) {
-    if (f->validation.count && f->count.best_epoch && !(loss < f->count.best_loss))
+    const bool better = loss < f->count.best_loss || isnan(f->count.best_loss);
+    if (f->validation.count && f->count.best_epoch && !better)
         return;
     memcpy(f->best, f->parameters, f->length * sizeof *f->best);
     f->count.best_epoch = f->count.epoch;

@@ -72,9 +72,8 @@ static size_t records_at(size_t width, size_t slots) {
 }
 
 static bool is_whole(const header *head, size_t bytes, const char *digest) {
-    enum { MOST_WIDTH = 1 << 24 };
     if (bytes < sizeof *head || memcmp(head->magic, magic, sizeof magic) != 0 || !head->width ||
-        head->width > MOST_WIDTH)
+        head->width > MR_CACHE_MOST_WIDTH)
         return false;
     if (strncmp(head->digest, digest, sizeof head->digest) != 0 || !bytes_of(head->width, head->slots))
         return false;

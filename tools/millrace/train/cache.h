@@ -18,7 +18,7 @@
 
 #include "millrace/dataset.h"
 
-enum { MR_CACHE_PATH = 4096 };
+enum { MR_CACHE_PATH = 4096, MR_CACHE_MOST_WIDTH = 1 << 24 }; /* width: numbers of a vector */
 
 typedef struct mr_cache_record {
     mr_content_key key;

@@ -11,6 +11,7 @@
 
 #include "engine/base/file.h"
 #include "millrace/status.h"
+#include "tools/millrace/train/cache.h"
 
 enum { HEAD = 64 };
 
@@ -78,6 +79,8 @@ static int read_head(mr_spool *spool) {
     if (found.files && found.files != spool->files)
         return mr_fail(MR_ERROR_DATA, "%s is of %zu files, and there are %zu: begin anew, with another MILLRACE_RUN",
                        spool->path, (size_t)found.files, spool->files);
+    if (found.width > MR_CACHE_MOST_WIDTH)
+        return mr_fail(MR_ERROR_DATA, "%s is damaged: begin anew, with another MILLRACE_RUN", spool->path);
     spool->width = found.width;
     spool->records = file.st_size > HEAD ? ((size_t)file.st_size - HEAD) / record_bytes(found.width) : 0;
     return MR_OK;

@@ -1,0 +1,82 @@
+/* The spool of vectors on the home node: what was put is given once, and damaged files are refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "millrace/status.h"
+#include "tests/support/temporary.h"
+#include "tools/millrace/train/spool.h"
+
+enum { FILES = 3 };
+
+/* The folder of a test takes the place of its temporary file. */
+static int make_folder(void **state) {
+    return make_temporary(state) || unlink(temporary_path) || mkdir(temporary_path, 0700);
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/vectors", temporary_path);
+    return unlink(path) || rmdir(temporary_path);
+}
+
+/* A head as another machine, or a disk, might have left it, with a record behind it. */
+static void forge(uint64_t width, uint64_t files) {
+    char path[4096];
+    uint64_t block[32] = {width, files};
+    snprintf(path, sizeof path, "%s/vectors", temporary_path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, block, sizeof block), sizeof block);
+    assert_int_equal(close(fd), 0);
+}
+
+static void a_head_that_makes_no_sense_is_refused(void **state) {
+    (void)state;
+    /* The first makes a record of 0 bytes, since its size is counted in 64 bits; others make records of more than
+     * fits. */
+    const uint64_t widths[] = {(UINT64_C(1) << 62) - 8, (UINT64_C(1) << 62) - 10, UINT64_MAX, (1 << 24) + 1};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        mr_spool spool;
+        forge(widths[i], FILES);
+        assert_int_equal(mr_spool_open(&spool, temporary_path, FILES), MR_ERROR_DATA);
+    }
+}
+
+static void that_of_other_files_is_refused(void **state) {
+    (void)state;
+    mr_spool spool;
+    forge(4, FILES + 1);
+    assert_int_equal(mr_spool_open(&spool, temporary_path, FILES), MR_ERROR_DATA);
+}
+
+static void what_was_put_is_still_there(void **state) {
+    (void)state;
+    const float vector[4] = {1, 2, 3, 4};
+    mr_spool spool;
+    assert_int_equal(mr_spool_open(&spool, temporary_path, FILES), MR_OK);
+    assert_int_equal(mr_spool_put(&spool, &(mr_taken){.file = 1}, vector, 4), MR_OK);
+    assert_int_equal(mr_spool_put(&spool, &(mr_taken){.file = 2}, vector, 3), MR_ERROR_DATA);
+    mr_spool_close(&spool);
+    assert_int_equal(mr_spool_open(&spool, temporary_path, FILES), MR_OK);
+    assert_int_equal(spool.records, 1);
+    assert_int_equal(spool.width, 4);
+    mr_spool_close(&spool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_head_that_makes_no_sense_is_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(that_of_other_files_is_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(what_was_put_is_still_there, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
