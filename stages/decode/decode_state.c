@@ -30,7 +30,7 @@ mr_decoder_params mr_decode_params(const mr_stage *self, mr_io *io, const mr_fra
                                .max_pixels = most_pixels(self, packet->media),
                                .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
                                .scale = scale,
-                               .x264_build = state->x264_build ? state->x264_build : packet->media->x264_build,
+                               .x264_build = packet->media->x264_build,
                                .strict = from->damaged == MR_DAMAGED_DROP,
                                .prompt = (packet->deadline_ns || packet->media->live) &&
                                          strcmp(from->threads, "auto") == 0,
@@ -40,6 +40,7 @@ mr_decoder_params mr_decode_params(const mr_stage *self, mr_io *io, const mr_fra
 int mr_decode_open(mr_stage *self, mr_io *io, const mr_frame *packet, int scale) {
     mr_decode_state *state = self->state;
     mr_decoder_params params = mr_decode_params(self, io, packet, scale);
+    params.x264_build = state->x264_build ? state->x264_build : params.x264_build;
     state->outsized = false;
     state->spoilt_at = INT64_MAX;
     state->entry = 0;

@@ -73,7 +73,8 @@ typedef struct mr_decode_state {
                                   picture */
 } mr_decode_state;
 
-/* With what decoders of the packet's media are opened, at that scale (see mr_decoder_open). */
+/* With what decoders of the packet's media are opened, at that scale (see mr_decoder_open). Reads nothing that calls in
+ * turn change, so that calls beside each other may ask. */
 mr_decoder_params mr_decode_params(const mr_stage *self, mr_io *io, const mr_frame *packet, int scale);
 /* Opens a decoder for the packet's media at that scale; the errors of mr_decoder_open. */
 int mr_decode_open(mr_stage *self, mr_io *io, const mr_frame *packet, int scale);
