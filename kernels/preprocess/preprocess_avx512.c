@@ -19,6 +19,19 @@ static __m512i load(const void *from) {
     return _mm512_loadu_si512(from);
 }
 
+/* Adds the products of int16 to the sums, those of two neighbours to one sum: in two instructions, or in one of AVX-512
+ * VNNI. What is written for both takes one of these, and has it inlined. */
+typedef __m512i add_products_function(__m512i sum, __m512i a, __m512i b);
+#define VNNI __attribute__((target("avx512vnni")))
+
+INLINE __m512i add_products(__m512i sum, __m512i a, __m512i b) {
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
+}
+
+VNNI INLINE __m512i add_products_vnni(__m512i sum, __m512i a, __m512i b) {
+    return _mm512_dpwssd_epi32(sum, a, b);
+}
+
 /* Weights of two rows side by side in every 32 bits; of one row if it is the last. */
 static __m512i weight_pair(const int16_t *weights, int left) {
     int32_t pair = left > 1 ? (int32_t)((uint32_t)(uint16_t)weights[1] << 16 | (uint16_t)weights[0])
@@ -28,21 +41,21 @@ static __m512i weight_pair(const int16_t *weights, int left) {
 
 /* `pairs`: the weights of two rows each, or NULL. */
 INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
-                            const __m512i *pairs, int taps, int shift) {
+                            const __m512i *pairs, int taps, int shift, add_products_function *add) {
     const __m512i zero = _mm512_setzero_si512(), half = _mm512_set1_epi32(1 << (shift - 1));
     const __m128i count = _mm_cvtsi32_si128(shift);
     const __m512i front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
     const __m512i back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
     __m512i sum[4] = {half, half, half, half};
-#pragma GCC unroll 3
+#pragma GCC unroll 6
     for (int t = 0; t < taps; t += 2) {
         __m512i pair = pairs ? pairs[t / 2] : weight_pair(weights + t, taps - t);
         __m512i a = load(src + t * stride), b = load(src + (t + 1 < taps ? t + 1 : t) * stride);
         __m512i low = _mm512_unpacklo_epi8(a, b), high = _mm512_unpackhi_epi8(a, b);
-        sum[0] = _mm512_add_epi32(sum[0], _mm512_madd_epi16(_mm512_unpacklo_epi8(low, zero), pair));
-        sum[1] = _mm512_add_epi32(sum[1], _mm512_madd_epi16(_mm512_unpackhi_epi8(low, zero), pair));
-        sum[2] = _mm512_add_epi32(sum[2], _mm512_madd_epi16(_mm512_unpacklo_epi8(high, zero), pair));
-        sum[3] = _mm512_add_epi32(sum[3], _mm512_madd_epi16(_mm512_unpackhi_epi8(high, zero), pair));
+        sum[0] = add(sum[0], _mm512_unpacklo_epi8(low, zero), pair);
+        sum[1] = add(sum[1], _mm512_unpackhi_epi8(low, zero), pair);
+        sum[2] = add(sum[2], _mm512_unpacklo_epi8(high, zero), pair);
+        sum[3] = add(sum[3], _mm512_unpackhi_epi8(high, zero), pair);
     }
     __m512i first = _mm512_packs_epi32(_mm512_sra_epi32(sum[0], count), _mm512_sra_epi32(sum[1], count));
     __m512i second = _mm512_packs_epi32(_mm512_sra_epi32(sum[2], count), _mm512_sra_epi32(sum[3], count));
@@ -50,46 +63,60 @@ INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
     _mm512_storeu_si512(dst + 32, _mm512_permutex2var_epi64(first, back, second));
 }
 
-enum { MOST_FEW = 6 };
+enum { MOST_FEW = 12 }; /* twice the pairs that the loops unroll */
 
 /* If `few` is not 0, it is a constant, `taps`, and at most MOST_FEW: the weights stay in registers then. */
 INLINE void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int few,
-                      int width, int shift, mr_ahead ahead) {
+                      int width, int shift, mr_ahead ahead, add_products_function *add) {
     __m512i pairs[MOST_FEW / 2];
     const __m512i *given = few ? pairs : NULL;
     const int count = few ? few : taps;
     int x = 0;
-#pragma GCC unroll 3
+#pragma GCC unroll 6
     for (int t = 0; t < few; t += 2)
         pairs[t / 2] = weight_pair(weights + t, few - t);
     for (; x + BLOCK <= width; x += BLOCK) {
         mr_fetch(&ahead);
-        vertical8_block(dst + x, src + x, stride, weights, given, count, shift);
+        vertical8_block(dst + x, src + x, stride, weights, given, count, shift, add);
     }
     if (x < width && width >= BLOCK) {
-        vertical8_block(dst + width - BLOCK, src + width - BLOCK, stride, weights, given, count, shift);
+        vertical8_block(dst + width - BLOCK, src + width - BLOCK, stride, weights, given, count, shift, add);
         return;
     }
     for (; x < width; x++)
         dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
 }
 
-/* Two rows by the narrower variant, which blends them: that is faster than weighing. Area filters of usual sizes have
- * three to six taps. */
+INLINE void weigh_any(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
+                      int shift, mr_ahead ahead, add_products_function *add) {
+    switch (taps) {
+#define FEW(taps)                                                                                                      \
+    case taps:                                                                                                         \
+        weigh_row(dst, src, stride, weights, taps, taps, width, shift, ahead, add);                                    \
+        break;
+        FEW(3) FEW(4) FEW(5) FEW(6) FEW(7) FEW(8) FEW(9) FEW(10) FEW(11) FEW(12)
+#undef FEW
+    default:
+        weigh_row(dst, src, stride, weights, taps, 0, width, shift, ahead, add);
+    }
+}
+
+/* Two rows by the narrower variant, which blends them: that is faster than weighing. For usual sizes, area filters have
+ * three to six taps, and those that antialias up to twelve. */
 static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
                              int width, int shift, mr_ahead ahead) {
     if (taps <= 2)
         mr_vertical8_avx2(dst, src, stride, weights, taps, width, shift, ahead);
-    else if (taps == 3)
-        weigh_row(dst, src, stride, weights, taps, 3, width, shift, ahead);
-    else if (taps == 4)
-        weigh_row(dst, src, stride, weights, taps, 4, width, shift, ahead);
-    else if (taps == 5)
-        weigh_row(dst, src, stride, weights, taps, 5, width, shift, ahead);
-    else if (taps == 6)
-        weigh_row(dst, src, stride, weights, taps, 6, width, shift, ahead);
     else
-        weigh_row(dst, src, stride, weights, taps, 0, width, shift, ahead);
+        weigh_any(dst, src, stride, weights, taps, width, shift, ahead, add_products);
+}
+
+VNNI static void vertical8_vnni(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+                                int width, int shift, mr_ahead ahead) {
+    if (taps <= 2)
+        mr_vertical8_avx2(dst, src, stride, weights, taps, width, shift, ahead);
+    else
+        weigh_any(dst, src, stride, weights, taps, width, shift, ahead, add_products_vnni);
 }
 
 /* The samples of a window in one row. */
@@ -101,9 +128,8 @@ INLINE window load_window(const int16_t *src) {
     return (window){load(src), load(src + MR_WINDOW_SLOTS)};
 }
 
-INLINE __m512i weigh_window(__m512i sum, window samples, __m512i places, __m512i weights) {
-    return _mm512_add_epi32(
-        sum, _mm512_madd_epi16(_mm512_permutex2var_epi16(samples.front, places, samples.back), weights));
+INLINE __m512i find_samples(window samples, __m512i places) {
+    return _mm512_permutex2var_epi16(samples.front, places, samples.back);
 }
 
 /* The sums of two rows: each is in two halves, which are added. */
@@ -126,8 +152,8 @@ INLINE void store_window(int16_t *dst, ptrdiff_t stride, const __m512i sum[4], c
 }
 
 /* Four rows, for which places and weights are loaded once. */
-static void horizontal_windows(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,
-                               const mr_filter *filter, int limit) {
+INLINE void horizontal_windows(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,
+                               const mr_filter *filter, int limit, add_products_function *add) {
     const mr_windows *w = &filter->windows;
     const __m512i next = _mm512_set1_epi16(MR_WINDOW_TAPS);
     const __m512i half = _mm512_maskz_set1_epi32(0xff, 1 << (filter->bits - 1));
@@ -139,10 +165,10 @@ static void horizontal_windows(int16_t *dst, ptrdiff_t dst_stride, const int16_t
         __m512i places = load(w->places + k * MR_WINDOW_SLOTS), sum[4] = {half, half, half, half};
         for (int v = 0; v < w->vectors; v++, weights += MR_WINDOW_SLOTS) {
             const __m512i weight = load(weights);
-            sum[0] = weigh_window(sum[0], row0, places, weight);
-            sum[1] = weigh_window(sum[1], row1, places, weight);
-            sum[2] = weigh_window(sum[2], row2, places, weight);
-            sum[3] = weigh_window(sum[3], row3, places, weight);
+            sum[0] = add(sum[0], find_samples(row0, places), weight);
+            sum[1] = add(sum[1], find_samples(row1, places), weight);
+            sum[2] = add(sum[2], find_samples(row2, places), weight);
+            sum[3] = add(sum[3], find_samples(row3, places), weight);
             places = _mm512_add_epi16(places, next);
         }
         store_window(dst + w->result[k], dst_stride, sum, filter, limit);
@@ -150,14 +176,24 @@ static void horizontal_windows(int16_t *dst, ptrdiff_t dst_stride, const int16_t
 }
 
 /* Four rows at a time; the rest, and filters without windows, by the narrower variant. */
-static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int count,
-                              const mr_filter *filter, int limit) {
+INLINE void horizontal_any(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int count,
+                           const mr_filter *filter, int limit, add_products_function *add) {
     int r = 0;
     for (; filter->windows.count && r + 4 <= count; r += 4)
-        horizontal_windows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, filter, limit);
+        horizontal_windows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, filter, limit, add);
     if (r < count)
         mr_horizontal_avx2(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, count - r, filter,
                            limit);
+}
+
+static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int count,
+                              const mr_filter *filter, int limit) {
+    horizontal_any(dst, dst_stride, src, src_stride, count, filter, limit, add_products);
+}
+
+VNNI static void horizontal_vnni(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,
+                                 int count, const mr_filter *filter, int limit) {
+    horizontal_any(dst, dst_stride, src, src_stride, count, filter, limit, add_products_vnni);
 }
 
 /* ---- two rows and two columns at once: AVX-512 VBMI ------------------------------------------------------------ */
@@ -198,4 +234,11 @@ void mr_preprocess_rows_fill_avx512(mr_preprocess_rows *table) {
     if (__builtin_cpu_supports("avx512vbmi"))
         table->blend8 = blend8_avx512;
     table->convert = convert_wide;
+}
+
+void mr_preprocess_rows_fill_vnni(mr_preprocess_rows *table) {
+    if (!__builtin_cpu_supports("avx512vnni"))
+        return;
+    table->vertical8 = vertical8_vnni;
+    table->horizontal = horizontal_vnni;
 }

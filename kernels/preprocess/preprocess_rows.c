@@ -63,8 +63,10 @@ void mr_preprocess_rows_init(mr_preprocess_rows *table, mr_isa most) {
     fill_c(table);
     if (isa >= MR_ISA_AVX2)
         mr_preprocess_rows_fill_avx2(table);
-    if (isa >= MR_ISA_AVX512)
+    if (isa >= MR_ISA_AVX512) {
         mr_preprocess_rows_fill_avx512(table);
+        mr_preprocess_rows_fill_vnni(table);
+    }
     table->isa = isa;
     for (int step = 0; step < MR_PREPROCESS_STEPS; step++)
         table->step[step] = isa;

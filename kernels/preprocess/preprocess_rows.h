@@ -87,5 +87,7 @@ void mr_preprocess_rows_init(mr_preprocess_rows *table, mr_isa most);
 /* Put a variant's operations into the table; called by mr_preprocess_rows_init. */
 void mr_preprocess_rows_fill_avx2(mr_preprocess_rows *table);
 void mr_preprocess_rows_fill_avx512(mr_preprocess_rows *table);
+/* Those that AVX-512 VNNI improves; nothing on a processor with AVX-512 that lacks it. */
+void mr_preprocess_rows_fill_vnni(mr_preprocess_rows *table);
 
 #endif

@@ -239,11 +239,30 @@ static double check_case(const mr_preprocess_params *p, const mr_format *f, made
 
 /* ---- rows of a plane --------------------------------------------------------------------------------------------- */
 
-enum { WIDEST = 200, MOST_ROWS = 12, ROW_CASES = UNDER_TSAN(400, 4000) };
+enum { WIDEST = 300, MOST_ROWS = 16, ROW_CASES = UNDER_TSAN(400, 4000) };
+
+/* Three or more weights that sum to 1 << 15: one is the greatest that there is, another far below zero. */
+static void draw_extreme_weights(int16_t *weights, int taps) {
+    const int high = between(0, taps - 1), low = (high + between(1, taps - 1)) % taps, below = between(0, 29000);
+    int left = (1 << 15) - INT16_MAX + below, others = taps - 2;
+    for (int t = 0; t < taps; t++) {
+        if (t == high || t == low)
+            continue;
+        weights[t] = (int16_t)(others == 1 ? left : between(0, left / others));
+        left -= weights[t];
+        others--;
+    }
+    weights[high] = INT16_MAX;
+    weights[low] = (int16_t)-below;
+}
 
 /* Weights that sum to 1 << bits: of two rows, as of bilinear pictures, any; of more, some of them negative. */
 static void draw_weights(int16_t *weights, int taps, int bits) {
     int left = 1 << bits, most = left < INT16_MAX ? left : INT16_MAX;
+    if (taps > 2 && bits == 15 && draw() % 2) {
+        draw_extreme_weights(weights, taps);
+        return;
+    }
     if (taps == 2) {
         int first = draw() % 8 ? between(left - most, most) : draw() % 2 ? left - most : most;
         first = bits < 15 && draw() % 8 == 0 ? -between(1, 100) : first;
@@ -258,28 +277,38 @@ static void draw_weights(int16_t *weights, int taps, int bits) {
     weights[taps - 1] = (int16_t)(left > INT16_MAX ? INT16_MAX : left);
 }
 
+/* A table for each set of instructions that this processor has, and one of AVX-512 without VNNI; returns their number. */
+static int draw_up_tables(mr_preprocess_rows kernels[MR_ISA_COUNT + 1]) {
+    int count = 0;
+    for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++)
+        mr_preprocess_rows_init(&kernels[count++], (mr_isa)isa);
+    if (mr_isa_detect() == MR_ISA_AVX512) {
+        mr_preprocess_rows_init(&kernels[count], MR_ISA_AVX512);
+        mr_preprocess_rows_fill_avx512(&kernels[count++]);
+    }
+    return count;
+}
+
 static void rows_of_every_variant_are_equal(void **state) {
     (void)state;
-    mr_preprocess_rows kernels[MR_ISA_COUNT];
-    for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++)
-        mr_preprocess_rows_init(&kernels[isa], (mr_isa)isa);
+    mr_preprocess_rows kernels[MR_ISA_COUNT + 1];
+    const int tables = draw_up_tables(kernels);
     random_state = seed;
     for (int n = 0; n < ROW_CASES; n++) {
         const int taps = n % 2 ? 2 : between(1, MOST_ROWS), width = between(1, WIDEST);
         const int bits = between(12, taps == 1 ? 14 : 15);
-        int16_t weights[MOST_ROWS], dst[MR_ISA_COUNT][WIDEST + 16];
+        int16_t weights[MOST_ROWS], dst[MR_ISA_COUNT + 1][WIDEST + 16];
         uint8_t *src = malloc((size_t)(taps * width)); /* no byte behind the last row */
         for (int i = 0; i < taps * width; i++)
             src[i] = draw() % 3 ? (uint8_t)draw() : draw() % 2 ? 255 : 0;
         draw_weights(weights, taps, bits);
         memset(dst, GUARD, sizeof dst);
-        for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++)
-            kernels[isa].vertical8(dst[isa], src, width, weights, taps, width, bits - 6,
-                                   (mr_ahead){src, width, taps});
-        for (int isa = MR_ISA_AVX2; isa <= (int)mr_isa_detect(); isa++)
-            if (memcmp(dst[isa], dst[MR_ISA_C], sizeof dst[isa]) != 0)
-                fail_msg("%s differs from c in case %d of seed %llu: %d rows of %d, %d bits", mr_isa_name((mr_isa)isa),
-                         n, (unsigned long long)seed, taps, width, bits);
+        for (int k = 0; k < tables; k++)
+            kernels[k].vertical8(dst[k], src, width, weights, taps, width, bits - 6, (mr_ahead){src, width, taps});
+        for (int k = 1; k < tables; k++)
+            if (memcmp(dst[k], dst[0], sizeof dst[k]) != 0)
+                fail_msg("table %d (%s) differs from c in case %d of seed %llu: %d rows of %d, %d bits", k,
+                         mr_isa_name(kernels[k].isa), n, (unsigned long long)seed, taps, width, bits);
         free(src);
     }
 }
