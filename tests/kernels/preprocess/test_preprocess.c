@@ -277,7 +277,7 @@ static void draw_weights(int16_t *weights, int taps, int bits) {
     weights[taps - 1] = (int16_t)(left > INT16_MAX ? INT16_MAX : left);
 }
 
-/* A table for each set of instructions that this processor has, and one of AVX-512 without VNNI; returns their number. */
+/* A table for each set of instructions that this processor has, one of AVX-512 without VNNI; returns how many. */
 static int draw_up_tables(mr_preprocess_rows kernels[MR_ISA_COUNT + 1]) {
     int count = 0;
     for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++)
