@@ -129,6 +129,7 @@ struct mr_graph {
     mr_work_trace *trace;           /* of all devices; set before the start; NULL: not traced */
     void *trace_context;
     bool profiled;                  /* processor time of each stage is measured */
+    bool quiet_sources;             /* a source's failure is not written to the log */
     char *resume_path;              /* NULL: no checkpoint is read or written */
     struct mr_resume *resume;       /* NULL if there is no path; resume.h */
     char *trace_path;               /* NULL: no trace */

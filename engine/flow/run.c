@@ -156,7 +156,8 @@ void mr_graph_fail(mr_graph *graph, int status, const char *message) {
 void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message) {
     const mr_plan_vertex *vertex = &graph->plan->vertices[source];
     mr_source_state *state = &graph->sources[source];
-    mr_log(MR_LOG_ERROR, "%s: %s: %s", vertex->place, vertex->id, message);
+    if (!graph->quiet_sources)
+        mr_log(MR_LOG_ERROR, "%s: %s: %s", vertex->place, vertex->id, message);
     pthread_mutex_lock(&graph->lock);
     if (!state->status) {
         state->status = status;

@@ -78,8 +78,10 @@ static int open_pipeline(mr_pipeline **pipeline, const mr_pipeline_params *param
         status = mr_plan_discard_output(made->plan, params->profile);
     if (!status && !made->offline)
         status = mr_graph_create(&made->graph, made->plan, params->seed);
-    if (!status && made->graph)
+    if (!status && made->graph) {
         made->graph->profiled = params->profile != NULL;
+        made->graph->quiet_sources = params->quiet_sources;
+    }
     if (!status && made->graph && params->trace && !(made->graph->trace_path = mr_strdup(params->trace)))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
     if (!status && made->graph && params->resume && !(made->graph->resume_path = mr_strdup(params->resume)))

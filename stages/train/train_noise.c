@@ -1,6 +1,7 @@
 /* Rows whose neighbours disagree with their class. */
 #include <float.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,8 @@ typedef struct reference {
     uint32_t *row;    /* of each */
     float *vectors;   /* count x (width + 1) */
     mr_noisy_row *noisy; /* of each looked at row, by its place; share 0: nothing is wrong */
+    const mr_noise_params *params;
+    _Atomic bool stopped; /* the rest is left out */
 } reference;
 
 static uint64_t group_of(const mr_training *t, size_t row) {
@@ -102,8 +105,14 @@ static size_t scratch_bytes(const reference *r) {
     return TOGETHER * (t->given.width + r->count) * sizeof(float) + (t->given.class_count + best) * sizeof(uint32_t);
 }
 
+static bool is_stopped(reference *r) {
+    if (!atomic_load(&r->stopped) && r->params->stopped && r->params->stopped(r->params->user))
+        atomic_store(&r->stopped, true);
+    return atomic_load(&r->stopped);
+}
+
 static void look_at_chunk(void *context, size_t chunk, void *scratch, double *sum) {
-    const reference *r = context;
+    reference *r = context;
     const mr_training *t = r->training;
     const size_t width = t->given.width, all = t->train_count + t->validation_count;
     const size_t first = chunk * MR_FIT_CHUNK, end = all - first < MR_FIT_CHUNK ? all : first + MR_FIT_CHUNK;
@@ -111,7 +120,7 @@ static void look_at_chunk(void *context, size_t chunk, void *scratch, double *su
     uint32_t *votes = (uint32_t *)(void *)(near + TOGETHER * r->count);
     double squares;
     *sum = 0.0;
-    for (size_t at = first, some; at < end; at += some) {
+    for (size_t at = first, some; at < end && !is_stopped(r); at += some) {
         some = end - at < TOGETHER ? end - at : TOGETHER;
         for (size_t i = 0; i < some; i++)
             standardise(t, row_at(t, at + i), x + i * width, &squares);
@@ -131,12 +140,12 @@ static int by_surety(const void *a, const void *b) {
     return (one->row > other->row) - (one->row < other->row);
 }
 
-static int look(reference *r, uint64_t seed, mr_noisy_row *noisy, size_t most, size_t *found) {
+static int look(reference *r, mr_noisy_row *noisy, size_t most, size_t *found) {
     const mr_training *t = r->training;
     const size_t all = t->train_count + t->validation_count;
     double nodes[MR_FIT_BLOCKS];
     mr_fit_crew *crew = NULL;
-    draw_rows(r, seed);
+    draw_rows(r, r->params->seed);
     const mr_fit_task task = {.chunks = mr_fit_chunks(all), .length = 1, .scratch_bytes = scratch_bytes(r),
                               .make = look_at_chunk, .context = r};
     int status = mr_fit_crew_create(&crew, &task, t->params.threads);
@@ -144,6 +153,8 @@ static int look(reference *r, uint64_t seed, mr_noisy_row *noisy, size_t most, s
         return status;
     mr_fit_crew_sum(crew, &task, nodes);
     mr_fit_crew_destroy(&crew);
+    if (atomic_load(&r->stopped))
+        return mr_fail(MR_ERROR_CANCELLED, "interrupted");
     qsort(r->noisy, all, sizeof *r->noisy, by_surety);
     for (*found = 0; *found < all && r->noisy[*found].share > 0.0; ++*found)
         if (*found < most)
@@ -153,7 +164,7 @@ static int look(reference *r, uint64_t seed, mr_noisy_row *noisy, size_t most, s
 
 static int prepare(reference *r, const mr_training *t, const mr_noise_params *params) {
     const size_t all = t->train_count + t->validation_count, most = all < MOST_NEAR ? all : MOST_NEAR;
-    *r = (reference){.training = t, .k = params->k ? params->k : USUAL_K,
+    *r = (reference){.training = t, .params = params, .k = params->k ? params->k : USUAL_K,
                      .share = params->share > 0.0 ? params->share : 0.8};
     r->row = mr_alloc(most * sizeof *r->row);
     r->vectors = mr_alloc_aligned(64, mr_aligned_bytes(most * (t->given.width + 1) * sizeof *r->vectors));
@@ -176,7 +187,7 @@ int mr_label_noise_sized(const mr_labelled_rows *rows, size_t rows_bytes, const 
     if (!status)
         status = prepare(&r, &t, params);
     if (!status)
-        status = look(&r, params->seed, noisy, most, found);
+        status = look(&r, noisy, most, found);
     mr_free(r.row);
     mr_free(r.vectors);
     mr_free(r.noisy);

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "millrace/log.h"
 #include "tests/support/flow_run.h"
+#include "tests/support/opened.h"
 #include "tests/support/quiet.h"
 #include "tests/support/worker_counts.h"
 
@@ -274,6 +276,33 @@ static void a_failed_source_does_not_stop_the_others(void **state) {
                    check_failed_source);
 }
 
+static _Atomic int logged;
+
+static void count_lines(void *context, mr_log_level level, const char *line) {
+    (void)context, (void)level;
+    logged += strstr(line, "frame 5 cannot be read") != NULL;
+}
+
+static void a_failed_source_is_logged_unless_that_is_not_wanted(void **state) {
+    static const char text[] = "version: 1\npipeline: sources\n"
+                               "sources: {bad: {type: count, frames: 60, fail_at: 5}}\n"
+                               "stages: {out: {type: collect, input: bad}}\n";
+    for (int quiet = 0; quiet < 2; quiet++) {
+        flow_stages_reset();
+        logged = 0;
+        mr_log_to(count_lines, NULL);
+        mr_pipeline *pipeline = opened(&(mr_pipeline_params){
+            .types = flow_stage_types(), .path = "p.yaml", .text = text, .workers = 1, .quiet_sources = quiet});
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        run result = finish(&pipeline);
+        assert_string_equal(source_of(&result, "bad")->message, "frame 5 cannot be read");
+        assert_int_equal(result.status, MR_ERROR_DATA);
+        close_run(&pipeline, &result);
+        be_quiet(state);
+        assert_int_equal(logged, !quiet);
+    }
+}
+
 static void check_failed_sink(const run *result) {
     assert_int_equal(result->status, MR_ERROR_IO);
     assert_int_equal(collection_count, 10);
@@ -516,6 +545,7 @@ int main(void) {
         cmocka_unit_test(a_frame_that_fails_is_dropped_and_the_run_goes_on),
         cmocka_unit_test(on_error_fail_ends_the_run),
         cmocka_unit_test(a_failed_source_does_not_stop_the_others),
+        cmocka_unit_test(a_failed_source_is_logged_unless_that_is_not_wanted),
         cmocka_unit_test(a_sink_that_cannot_write_ends_the_run_in_order),
         cmocka_unit_test(a_lost_frame_unbalances_the_ledger),
         cmocka_unit_test(device_failures_drop_their_frames_only),

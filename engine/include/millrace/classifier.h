@@ -236,6 +236,9 @@ typedef struct mr_noise_params {
     double share;    /* of them, at least; 0: 0.8 */
     uint64_t seed;
     int threads;     /* as of mr_fit_params */
+    bool (*stopped)(void *user); /* asked on these threads now and then; true ends with MR_ERROR_CANCELLED. NULL: it is
+                                    not asked */
+    void *user;
 } mr_noise_params;
 /* mr_label_noise for callers that give the size of the rows themselves. */
 MR_API int mr_label_noise_sized(const mr_labelled_rows *rows, size_t rows_bytes, const mr_noise_params *params,

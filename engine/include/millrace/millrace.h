@@ -119,6 +119,8 @@ typedef struct mr_pipeline_params {
                                 it holds without that */
     bool force;              /* overrules what a stage refuses and may be overruled, such as a classifier that was
                                 trained behind other stages: as if the stage had `force: true` */
+    bool quiet_sources;      /* a source that fails while it runs is not written to the log: mr_pipeline_wait and
+                                mr_summary have it */
 } mr_pipeline_params;
 
 /* mr_pipeline_open for callers that give the size of their mr_pipeline_params themselves, such as bindings of other

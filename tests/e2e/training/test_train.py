@@ -227,6 +227,15 @@ class Sets(Training):
         self.assertEqual(told["files"], 126)
         self.assertEqual(told["vectors"]["rows"], 119)
 
+        # The others come from the cache, and of all that is read nothing can be decoded: a warning names a file.
+        done = self.train(self.folder / "some.csv", "--penalty", "0.1", "--json")
+        again = json.loads(done.stdout)
+        self.assertEqual((again["vectors"]["made"], again["left_out"]), (0, told["left_out"]))
+        self.assertRegex(done.stderr, rf"millrace: warning: pictures: nothing could be decoded of 2 files, such as "
+                                      rf"{self.folder}/(damaged.png|garbage.jpg): ")
+        self.assertNotIn("error", done.stderr)
+        self.assertNotIn("--set", done.stderr)
+
     @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_look_alikes(self):
         """Photographs for training, and the same ones for the test, smaller and compressed more."""

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -661,6 +662,26 @@ static void rows_with_wrong_labels_are_found(void **state) {
     }
 }
 
+/* Counts how often it is asked, on any thread. */
+static bool stop_at_third(void *user) {
+    return atomic_fetch_add((_Atomic int *)user, 1) >= 2;
+}
+
+static void a_search_for_wrong_labels_ends_if_it_is_asked_to(void **state) {
+    (void)state;
+    const mr_labelled_rows rows = blob_rows();
+    mr_noisy_row noisy[10];
+    for (int threads = 1; threads <= 16; threads *= 4) {
+        _Atomic int asked = 0;
+        size_t found = 99;
+        const mr_noise_params params = {.threads = threads, .stopped = stop_at_third, .user = &asked};
+        assert_int_equal(mr_label_noise(&rows, &params, noisy, 10, &found), MR_ERROR_CANCELLED);
+        assert_int_equal(found, 0);
+        /* Each thread asks at most once more. */
+        assert_in_range(asked, 3, 2 + threads);
+    }
+}
+
 /* Nothing could agree with them: all rows near them, in other groups, are of other classes. */
 static void rows_of_a_class_with_one_group_are_not_judged(void **state) {
     (void)state;
@@ -700,6 +721,7 @@ int main(void) {
         TEST(what_is_doubtful_is_warned_of),
         TEST(rows_with_wrong_labels_are_found),
         TEST(rows_of_a_class_with_one_group_are_not_judged),
+        TEST(a_search_for_wrong_labels_ends_if_it_is_asked_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "engine/base/json.h"
 #include "engine/base/print.h"
 #include "millrace/describe.h"
+#include "millrace/log.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/run/progress.h"
 #include "tools/millrace/train/extract_sources.h"
@@ -613,6 +614,7 @@ int mr_extraction_open(mr_extraction *extraction, bool *told) {
     params.override_count = with.count;
     params.overrides = with.item;
     params.input_count = 0;
+    params.quiet_sources = true; /* files that are damaged are listed; another failure is what the run ends with */
     params.profile = extraction->folder; /* stages that are not sinks write there */
     if (!status) {
         status = mr_pipeline_open(&extraction->pipeline, &params, &wrong);
@@ -690,8 +692,13 @@ int mr_extraction_await(mr_extraction *extraction) {
     char message[512];
     snprintf(message, sizeof message, "%s", mr_message());
     int seen = look_back(extraction, &nothing);
+    if (seen || !status)
+        return seen;
+    if (!nothing)
+        return mr_fail(status, "%s", message);
     /* Of files that are all damaged nothing comes; the caller counts them. */
-    return seen ? seen : status && !nothing ? mr_fail(status, "%s", message) : MR_OK;
+    mr_log(MR_LOG_WARNING, "%s", message);
+    return MR_OK;
 }
 
 static int run_aside(mr_extraction *extraction, const mr_extraction_job *job, bool *told) {

@@ -114,8 +114,14 @@ static int fit(mr_training *t, int status) {
     return status;
 }
 
+static bool is_stopped(void *user) {
+    (void)user;
+    return mr_stop_asked();
+}
+
 static int find_noise(mr_training *t) {
-    const mr_noise_params params = {.seed = t->params->seed, .threads = t->params->fit.threads};
+    const mr_noise_params params = {
+        .seed = t->params->seed, .threads = t->params->fit.threads, .stopped = is_stopped};
     t->noisy = calloc(NOISY_LISTED, sizeof *t->noisy);
     if (!t->noisy)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
