@@ -12,7 +12,7 @@
 #include "millrace/status.h"
 #include "stages/train/training.h"
 
-enum { MOST_NEAR = 20000, TOGETHER = 32, USUAL_K = 10 };
+enum { MOST_NEAR = 20000, TOGETHER = 128, USUAL_K = 10 };
 
 /* The rows among which neighbours are looked for, standardised, with the bias of their distance (train_nearest.c). */
 typedef struct reference {
@@ -20,7 +20,7 @@ typedef struct reference {
     size_t k, count;
     double share;
     uint32_t *row;    /* of each */
-    float *vectors;   /* count x (width + 1) */
+    float *vectors, *bias; /* count x width; count */
     mr_noisy_row *noisy; /* of each looked at row, by its place; share 0: nothing is wrong */
     const mr_noise_params *params;
     _Atomic bool stopped; /* the rest is left out */
@@ -53,9 +53,8 @@ static void draw_rows(reference *r, uint64_t seed) {
             r->row[r->count++] = row_at(t, at);
     for (size_t i = 0; i < r->count; i++) {
         double squares;
-        float *to = r->vectors + i * (t->given.width + 1);
-        standardise(t, r->row[i], to, &squares);
-        to[t->given.width] = (float)(-0.5 * squares);
+        standardise(t, r->row[i], r->vectors + i * t->given.width, &squares);
+        r->bias[i] = (float)(-0.5 * squares);
     }
 }
 
@@ -124,9 +123,9 @@ static void look_at_chunk(void *context, size_t chunk, void *scratch, double *su
         some = end - at < TOGETHER ? end - at : TOGETHER;
         for (size_t i = 0; i < some; i++)
             standardise(t, row_at(t, at + i), x + i * width, &squares);
-        mr_linear(&(mr_linear_work){.weights = r->vectors, .bias = r->vectors + width, .weight_stride = width + 1,
-                                    .bias_stride = width + 1, .outputs = (int)r->count, .inputs = (int)width,
-                                    .batch = (int)some, .alone = 1, .src = x, .src_stride = width, .dst = near,
+        mr_linear(&(mr_linear_work){.weights = r->vectors, .bias = r->bias, .weight_stride = width,
+                                    .bias_stride = 1, .outputs = (int)r->count, .inputs = (int)width,
+                                    .batch = (int)some, .src = x, .src_stride = width, .dst = near,
                                     .dst_stride = r->count});
         for (size_t i = 0; i < some; i++)
             vote(r, row_at(t, at + i), near + i * r->count, votes, &r->noisy[at + i]);
@@ -168,6 +167,7 @@ static int prepare(reference *r, const mr_training *t, const mr_noise_params *pa
                      .share = params->share > 0.0 ? params->share : 0.8};
     r->row = mr_alloc(most * sizeof *r->row);
     r->vectors = mr_alloc_aligned(64, mr_aligned_bytes(most * (t->given.width + 1) * sizeof *r->vectors));
+    r->bias = r->vectors ? r->vectors + most * t->given.width : NULL;
     r->noisy = mr_alloc(all * sizeof *r->noisy);
     return r->row && r->vectors && r->noisy ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for %zu rows", most);
 }
