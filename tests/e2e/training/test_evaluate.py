@@ -79,6 +79,10 @@ class Evaluation(Case):
                                environment={"HEAD": str(self.head)}).stdout)]
         self.assertEqual(one[0]["log_loss"], one[1]["log_loss"])
         self.assertEqual(one[0]["right"], one[1]["right"])
+        note = "all stages ran in this process, and not on the pipeline's nodes"
+        for pipeline, said in ((path, True), (digits.PIPELINE, False)):
+            told = call([MILLRACE, "evaluate", pipeline, "--data", self.list], environment={"HEAD": str(self.head)})
+            self.assertEqual(note in told.stdout, said, told.stdout)
 
     def test_what_is_forced_is_said(self):
         """In every summary: of run (test_heads), as text and JSON, on the page, and beside an exported file."""
