@@ -21,10 +21,12 @@ MORE_NODES = {
             "key: left.key}}, "
             "right: {{stages: [classify, results], key: right.key}}}}",
 }
-LONG = ("--penalty", ",".join(f"{0.0001 * 1.3 ** i:.6g}" for i in range(24)))  # takes some seconds
+LONG = ("--penalty", ",".join(f"{0.0001 * 1.3 ** i:.6g}" for i in range(14)))  # takes some seconds
 
 
 class FitNodes(nodes.Nodes):
+    alone = {}  # weights by the arguments they were made with
+
     def pipeline(self, name, hog=""):
         text = nodes.STAGES % hog + "nodes: " + MORE_NODES[name].format(free_port(), free_port()) + "\n"
         return self.write(text, f"{name}.yaml")
@@ -58,10 +60,12 @@ class FitNodes(nodes.Nodes):
         return found
 
     def weights_alone(self, *arguments):
-        """Of one process without nodes."""
-        head = self.folder / "alone"
-        call(nodes.command(self.write(nodes.STAGES % ""), self.all, head, self.cache, *arguments), check=True)
-        return (head / "weights.npy").read_bytes()
+        """Of one process without nodes, made once."""
+        if arguments not in self.alone:
+            head = self.folder / "alone"
+            call(nodes.command(self.write(nodes.STAGES % ""), self.all, head, self.cache, *arguments), check=True)
+            self.alone[arguments] = (head / "weights.npy").read_bytes()
+        return self.alone[arguments]
 
     def assert_weights(self, expected):
         self.assertEqual((self.head / "weights.npy").read_bytes(), expected)
