@@ -364,8 +364,9 @@ static void tell(const mr_evaluation *e, FILE *stream) {
     if (strcmp(e->params->part, "all") == 0)
         mr_print(stream, "  note       pictures that it was trained on say little: --part test leaves them out\n");
     if (e->extraction.plan->written_nodes && !e->vectors)
-        mr_print(stream, "  note       all stages ran in this process, and not on the pipeline's nodes: the figures are the "
-                         "same\n");
+        mr_print(stream,
+                 "  note       all stages ran in this process, and not on the pipeline's nodes: the figures are the "
+                 "same\n");
     if (e->params->page)
         mr_print(stream, "  written    %s\n", e->params->page);
 }
