@@ -1,5 +1,6 @@
 """millrace train: handwritten digits beside scikit-learn on the same vectors and parts, what data sets may not be, and
 what is left when it is interrupted or the disk is full."""
+import fcntl
 import json
 import os
 import pathlib
@@ -441,6 +442,33 @@ class Broken(Training):
         self.train(self.digits, "--penalty", "0.001", "--resume")
         self.assertEqual((self.head / "weights.npy").read_bytes(), expected)
         self.assertEqual(sorted(path.name for path in small.iterdir()), ["head"])
+
+    def test_two_that_share_a_cache(self):
+        """One makes the vectors, the other one waits and finds them."""
+        self.cache = self.folder / "cache"
+        both = [start([*self.command(self.digits, "--penalty", "0.01", "--json"), "--output", self.folder / name],
+                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for name in ("one", "other")]
+        said = [process.communicate() for process in both]
+        self.assertEqual([process.returncode for process in both], [0, 0], said)
+        self.assertEqual(sorted(json.loads(told)["vectors"]["made"] for told, _ in said), [0, 5000])
+        self.assertEqual(*((self.folder / name / "weights.npy").read_bytes() for name in ("one", "other")))
+
+        # It begins when the lock is given back, and ends while it waits if it is asked to.
+        (vectors,) = (path for path in self.cache.glob("*.vectors") if path.stat().st_size > 5000 * 900 * 4)
+        vectors.unlink()
+        for interrupted in (True, False):
+            with open(f"{vectors}.part", "w") as part:
+                fcntl.flock(part, fcntl.LOCK_EX)
+                process = start(self.command(self.digits, "--penalty", "0.01"), stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True)
+                self.assertIn("another program makes vectors for the same cache: waiting", process.stderr.readline())
+                if interrupted:
+                    process.send_signal(signal.SIGINT)
+                    self.assertEqual(process.wait(), 130)
+            process.communicate()
+            self.assertEqual((process.returncode, vectors.exists()), (130, False) if interrupted else (0, True))
+        self.assertEqual((self.head / "weights.npy").read_bytes(), (self.folder / "one/weights.npy").read_bytes())
+        self.assertEqual(list(self.cache.glob("*.part")), [])
 
     def test_vectors_of_another_device(self):
         """Those that the processors have made are not taken for those of a card, and the other way round."""

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
@@ -186,14 +188,53 @@ static int write_at(const mr_cache_writer *writer, const void *data, size_t byte
     return MR_OK;
 }
 
-int mr_cache_begin(mr_cache_writer *writer, mr_cache *cache, size_t more) {
-    bool regular;
-    *writer = (mr_cache_writer){.cache = cache, .fd = -1, .more = more, .room = more + 1, .width = cache->width};
+/* Whether that is still the file's name: the program that had the lock may have given it another one, or removed it. */
+static bool is_at(const char *path, int fd) {
+    struct stat named, opened;
+    return !stat(path, &named) && !fstat(fd, &opened) && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+}
+
+/* MR_ERROR_AGAIN: another program has it. */
+static int try_lock(mr_cache_writer *writer) {
+    writer->fd = open(writer->part, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (writer->fd < 0)
+        return mr_file_fail("write to", writer->part);
+    if ((!flock(writer->fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && is_at(writer->part, writer->fd))
+        return mr_file_empty(writer->part, writer->fd);
+    close(writer->fd);
+    writer->fd = -1;
+    return MR_ERROR_AGAIN;
+}
+
+int mr_cache_lock(mr_cache_writer *writer, mr_cache *cache, bool (*stopped)(void)) {
+    static const struct timespec pause = {.tv_nsec = 50000000};
+    *writer = (mr_cache_writer){.cache = cache, .fd = -1};
     snprintf(writer->part, sizeof writer->part, "%s.part", cache->path);
+    int status;
+    for (bool told = false; (status = try_lock(writer)) == MR_ERROR_AGAIN; told = true) {
+        if (!told)
+            mr_log(MR_LOG_WARNING, "%s: another program makes vectors for the same cache: waiting until it has them",
+                   cache->path);
+        if (stopped())
+            return mr_fail(MR_ERROR_CANCELLED, "interrupted");
+        nanosleep(&pause, NULL);
+    }
+    if (!status) {
+        mr_cache_close(cache);
+        status = open_file(cache);
+    }
+    if (status)
+        mr_cache_abandon(writer);
+    return status;
+}
+
+int mr_cache_begin(mr_cache_writer *writer, size_t more) {
+    const mr_cache *cache = writer->cache;
+    writer->more = more;
+    writer->room = more + 1;
+    writer->width = cache->width;
     writer->records = calloc(more + 1, sizeof *writer->records);
-    if (!writer->records)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
-    int status = mr_file_take(writer->part, &writer->fd, &regular);
+    int status = writer->records ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
     if (!status && cache->slots)
         status = write_at(writer, cache->vectors, cache->slots * cache->width * sizeof(float), sizeof(header));
     if (status)

@@ -56,8 +56,11 @@ typedef struct mr_cache_writer {
     size_t room;              /* of `records` */
     mr_cache_record *records; /* of the new slots */
 } mr_cache_writer;
-/* MR_ERROR_IO if another program writes it. */
-int mr_cache_begin(mr_cache_writer *writer, mr_cache *cache, size_t more);
+/* Locks the part, and opens the cache anew, to which another program may have added vectors. While another program has
+ * it, this waits, which is logged; MR_ERROR_CANCELLED if `stopped` says so. Abandon the writer after success. */
+int mr_cache_lock(mr_cache_writer *writer, mr_cache *cache, bool (*stopped)(void));
+/* MR_ERROR_IO, MR_ERROR_MEMORY. */
+int mr_cache_begin(mr_cache_writer *writer, size_t more);
 /* Writes the vector of a new slot; MR_CACHE_NEXT: one behind all others. MR_ERROR_DATA if its length is not that of the
  * others; MR_ERROR_IO, MR_ERROR_MEMORY. */
 #define MR_CACHE_NEXT SIZE_MAX

@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "millrace/status.h"
+#include "tools/millrace/train/stop.h"
 
 /* ---- keys of the cache ------------------------------------------------------------------------------------------- */
 
@@ -68,19 +69,22 @@ static int take(void *user, const mr_taken *from, const float *vector, size_t le
     return mr_cache_put(&all->writer, video ? MR_CACHE_NEXT : from->file, &record, vector, length);
 }
 
-static int find_wanted(wanted *all, const mr_cache *cache) {
+static int allocate(wanted *all) {
+    const size_t room = all->set->count + 1;
+    all->row = calloc(room, sizeof *all->row);
+    all->taken = calloc(room, sizeof *all->taken);
+    all->file = calloc(room, sizeof *all->file);
+    return all->row && all->taken && all->file ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
+}
+
+static void find_wanted(wanted *all, const mr_cache *cache) {
     const mr_set *set = all->set;
-    all->row = calloc(set->count + 1, sizeof *all->row);
-    all->taken = calloc(set->count + 1, sizeof *all->taken);
-    all->file = calloc(set->count + 1, sizeof *all->file);
-    if (!all->row || !all->taken || !all->file)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the files");
+    all->count = 0;
     for (size_t i = 0; i < set->count; i++)
         if (set->row[i].fate == MR_FATE_TAKEN && !count_in(cache, set, i, all->choice)) {
             all->row[all->count] = i;
             all->file[all->count++] = &set->list->files[i];
         }
-    return MR_OK;
 }
 
 /* Writes how many pictures there are of each video. Of a run that was interrupted videos are not known to be whole:
@@ -104,32 +108,44 @@ static int end_videos(wanted *all, bool whole) {
     return status;
 }
 
-static int make(wanted *all, mr_cache *cache, mr_extraction *extraction, bool *told) {
-    int status = mr_cache_begin(&all->writer, cache, all->count);
+static int make(wanted *all, mr_extraction *extraction, bool *told) {
+    int status = mr_cache_begin(&all->writer, all->count);
     if (status)
         return status;
     const mr_extraction_job job = {.count = all->count, .files = all->file, .take_vector = take, .user = all};
     status = mr_extraction_run(extraction, &job, told);
     char message[512];
     snprintf(message, sizeof message, "%s", mr_message());
-    if (status && status != MR_ERROR_CANCELLED) {
-        mr_cache_abandon(&all->writer);
+    if (status && status != MR_ERROR_CANCELLED)
         return mr_fail(status, "%s", message);
-    }
     int finished = end_videos(all, !status);
     if (!finished)
         finished = mr_cache_finish(&all->writer);
     /* A message of the writing is the one that counts. */
-    mr_cache_abandon(&all->writer);
     return finished ? finished : status;
+}
+
+/* Of two programs that make the same vectors one waits, and finds them. */
+static int make_wanted(wanted *all, mr_cache *cache, mr_extraction *extraction, bool *told) {
+    find_wanted(all, cache);
+    if (!all->count)
+        return MR_OK;
+    int status = mr_cache_lock(&all->writer, cache, mr_stop_asked);
+    if (status)
+        return status;
+    find_wanted(all, cache);
+    if (all->count)
+        status = make(all, extraction, told);
+    mr_cache_abandon(&all->writer);
+    return status;
 }
 
 static int make_missing(mr_features *features, const mr_set *set, mr_extraction *extraction, bool *told) {
     wanted all = {.set = set, .choice = &extraction->choice, .writer.fd = -1};
+    int status = allocate(&all);
     const int64_t since_ns = mr_clock_now_ns(mr_clock_real());
-    int status = find_wanted(&all, &features->cache);
-    if (!status && all.count)
-        status = make(&all, &features->cache, extraction, told);
+    if (!status)
+        status = make_wanted(&all, &features->cache, extraction, told);
     features->made = all.made;
     features->seconds = (double)(mr_clock_now_ns(mr_clock_real()) - since_ns) / 1e9;
     free(all.file);
