@@ -117,6 +117,9 @@ static int read_list(shown_list *to, const char *path, bool vectors) {
         mr_log(MR_LOG_WARNING, "%s: %zu of the files and folders in it are not used, such as %s: %s", path,
                to->list.ignored, to->list.ignored_first,
                "pictures are files, in the folder of their class, with a picture's ending (png, jpg, webp, ...)");
+    if (!status && to->list.unused_column)
+        mr_log(MR_LOG_WARNING, "%s: the column \"%s\" is not used: those that are have the names path, label, group, "
+                               "split, start and end", path, to->list.unused_column);
     return status ? status : show(to);
 }
 

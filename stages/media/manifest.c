@@ -24,6 +24,7 @@ typedef struct manifest {
     size_t line;
     int (*take)(void *context, const mr_manifest_row *row);
     void *context;
+    char **unused;
 } manifest;
 
 bool mr_is_manifest_by_name(const char *path) {
@@ -40,6 +41,12 @@ static int name_of(const char *text, size_t bytes) {
         if (strlen(names[i]) == bytes && strncasecmp(text, names[i], bytes) == 0)
             return i;
     return OTHER;
+}
+
+/* The first of the names that are not known is kept. A column without a name is none that was meant to be used. */
+static void note_unused(const manifest *list, const char *name, size_t bytes) {
+    if (!*list->unused && bytes > 0 && (*list->unused = mr_alloc(bytes + 1)))
+        snprintf(*list->unused, bytes + 1, "%.*s", (int)bytes, name);
 }
 
 #define REFUSE(list, ...) refuse(list, mr_fail(MR_ERROR_DATA, __VA_ARGS__))
@@ -136,10 +143,12 @@ static int take_row(const manifest *list, const char *const field[FIELDS]) {
 
 enum { MOST_COLUMNS = 64 };
 
-/* Takes a field at *at, without its quotes, and ends it with a zero; *at is moved to the comma, the end of the row, or
- * the end of the text. *last: no comma is behind it. */
+static const char blanks[] = " \t";
+
+/* Takes a field at *at, without its quotes and without blanks around it, and ends it with a zero; *at is moved to the
+ * comma, the end of the row, or the end of the text. *last: no comma is behind it. Blanks inside quotes are kept. */
 static int take_field(manifest *list, char **at, size_t *lines, char **field, bool *last) {
-    char *from = *at, *to = from;
+    char *from = *at + strspn(*at, blanks), *to = *at;
     *field = to;
     if (*from == '"') {
         for (from++; *from && (*from != '"' || from[1] == '"'); *to++ = *from++) {
@@ -148,12 +157,15 @@ static int take_field(manifest *list, char **at, size_t *lines, char **field, bo
         }
         if (!*from++)
             return REFUSE(list, "a quote is not closed");
+        from += strspn(from, blanks);
         if (*from && *from != ',' && *from != '\n' && *from != '\r')
             return REFUSE(list, "text behind a closing quote");
     } else {
         for (; *from && *from != ',' && *from != '\n' && (*from != '\r' || from[1] != '\n'); *to++ = *from++)
             if (*from == '"')
                 return REFUSE(list, "a quote inside a field that has none around it");
+        while (to > *field && strchr(blanks, to[-1]))
+            to--;
     }
     from += *from == '\r';
     *last = *from != ',';
@@ -177,19 +189,26 @@ static int take_fields(manifest *list, char **at, size_t *lines, char *field[MOS
     return status;
 }
 
+static int refuse_header(const manifest *list, const char *first) {
+    const char *other = strpbrk(first, ";\t");
+    if (other)
+        return REFUSE(list, "the columns are separated by %s: a list has commas", *other == ';' ? "\";\"" : "tabs");
+    return REFUSE(list, "no column is called path: the first row names the columns, such as path,label");
+}
+
 static int take_header(manifest *list, char *const field[MOST_COLUMNS], size_t count, int column[MOST_COLUMNS]) {
     bool seen[FIELDS] = {false};
     for (size_t i = 0; i < count; i++) {
         column[i] = name_of(field[i], strlen(field[i]));
-        if (column[i] == OTHER)
+        if (column[i] == OTHER) {
+            note_unused(list, field[i], strlen(field[i]));
             continue;
+        }
         if (seen[column[i]])
             return REFUSE(list, "two columns are called %s", names[column[i]]);
         seen[column[i]] = true;
     }
-    return seen[PATH] || list->vectors
-               ? MR_OK
-               : REFUSE(list, "no column is called path: the first row names the columns, such as path,label");
+    return seen[PATH] || list->vectors ? MR_OK : refuse_header(list, field[0]);
 }
 
 static int read_csv(manifest *list, char *text) {
@@ -285,8 +304,11 @@ static int on_close(void *context) {
 
 static int on_key(void *context, const unsigned char *text, size_t bytes) {
     object *to = context;
-    if (to->depth == 1)
-        to->name = name_of((const char *)text, bytes);
+    if (to->depth != 1)
+        return 1;
+    to->name = name_of((const char *)text, bytes);
+    if (to->name == OTHER)
+        note_unused(to->list, (const char *)text, bytes);
     return 1;
 }
 
@@ -336,11 +358,12 @@ static int read_lines(manifest *list, const char *text) {
 }
 
 int mr_manifest_read(const char *path, bool vectors, int (*take)(void *context, const mr_manifest_row *row),
-                     void *context) {
+                     void *context, char **unused) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     manifest list = {
         .path = path, .vectors = vectors, .folder = slash ? (size_t)(slash - path) + 1 : 0, .line = 1, .take = take,
-        .context = context};
+        .context = context, .unused = unused};
+    *unused = NULL;
     mr_file_bytes file;
     int status = mr_file_read("the list", path, MR_MANIFEST_MAX_BYTES, 0, &file);
     if (status)

@@ -3,10 +3,11 @@
  *     *.csv              RFC 4180; the first row names the columns: path, and any of label, group, split, start and end
  *     *.jsonl, *.ndjson  an object a line, with the same names as keys
  *
- * Other columns are left out. Paths that are not absolute start in the list's folder. A split is train, validation or
- * test; empty: the row has none. `start` and `end` are seconds of a video, from the start of its stream: the row stands
- * for the pictures of [start, end), to the microsecond; empty: from its beginning, to its end. A row that is wrong
- * refuses the list, with file and line: what would be trained on would not be what its author wrote.
+ * Of a CSV, blanks around a field are left out, unless quotes are around them. Other columns are left out. Paths that
+ * are not absolute start in the list's folder. A split is train, validation or test; empty: the row has none. `start`
+ * and `end` are seconds of a video, from the start of its stream: the row stands for the pictures of [start, end), to
+ * the microsecond; empty: from its beginning, to its end. A row that is wrong refuses the list, with file and line:
+ * what would be trained on would not be what its author wrote.
  *
  * Errors: those of mr_file_read; MR_ERROR_DATA. Any thread. */
 #ifndef MILLRACE_STAGES_MEDIA_MANIFEST_H
@@ -31,9 +32,10 @@ typedef struct mr_manifest_row {
 
 /* Whether a file of that name is taken for a list. */
 bool mr_is_manifest_by_name(const char *path);
-/* Calls `take` for each row; its status other than 0 ends the reading. */
-/* `vectors`: rows are for vectors that are kept elsewhere, and need no path; without one it is "". */
+/* Calls `take` for each row; its status other than 0 ends the reading. `vectors`: rows are for vectors that are kept
+ * elsewhere, and need no path; without one it is "". *unused: the first of the columns that are left out, which the
+ * caller frees, on failure too (mr_free); NULL: there are none. */
 int mr_manifest_read(const char *path, bool vectors, int (*take)(void *context, const mr_manifest_row *row),
-                     void *context);
+                     void *context, char **unused);
 
 #endif

@@ -342,7 +342,7 @@ static int order_labels(classes *known) {
 
 static int add_manifest(mr_image_list *list, const char *path, bool vectors) {
     classes known = {.list = list};
-    int status = mr_manifest_read(path, vectors, add_row, &known);
+    int status = mr_manifest_read(path, vectors, add_row, &known, &list->unused_column);
     if (!status && list->label_count)
         status = order_labels(&known);
     mr_arena_fini(&known.arena);
@@ -434,6 +434,7 @@ void mr_image_list_fini(mr_image_list *list) {
         mr_free(list->label[i]);
     mr_free(list->missing);
     mr_free(list->ignored_first);
+    mr_free(list->unused_column);
     mr_free(list->file);
     mr_free(list->label);
     *list = (mr_image_list){0};

@@ -35,6 +35,7 @@ typedef struct mr_image_list {
     size_t label_count;
     size_t ignored;     /* of labelled folders: entries that are neither hidden nor used; `ignored_first` is one */
     char *ignored_first;
+    char *unused_column; /* of manifests: the first that is not known; NULL: all are */
     char *missing;      /* the file before which a numbered pattern ended although others come behind it; or NULL */
 } mr_image_list;
 

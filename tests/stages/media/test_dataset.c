@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "millrace/dataset.h"
+#include "millrace/log.h"
 
 static char folder[] = "/tmp/millrace-dataset-XXXXXX";
 
@@ -66,6 +67,55 @@ static void reads_csv(void **state) {
     assert_null(list);
 }
 
+/* As lists are written by hand: the columns are as RFC 4180 and Python's csv with skipinitialspace have them. */
+static void blanks_around_fields_are_left_out(void **state) {
+    static const char text[] = " path ,\tlabel, group\r\n"
+                               "  one.png, black cat , \" g 1 \" \n"
+                               "\" two.png\",black cat,\n"
+                               "   \n";
+    mr_file_list *list;
+    (void)state;
+    assert_int_equal(mr_file_list_open(&list, write_file("blanks.csv", text, sizeof text - 1)), MR_OK);
+    assert_int_equal(list->count, 2);
+    assert_int_equal(list->label_count, 1);
+    assert_string_equal(list->labels[0], "black cat");
+    assert_string_equal(list->files[0].path + strlen(folder) + 1, "one.png");
+    assert_string_equal(list->files[0].group, " g 1 ");
+    assert_string_equal(list->files[1].path + strlen(folder) + 1, " two.png");
+    assert_null(list->files[1].group);
+    mr_file_list_close(&list);
+}
+
+static char heard[512];
+
+static void hear(void *context, mr_log_level level, const char *line) {
+    (void)context, (void)level;
+    snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
+}
+
+/* A group that is misspelt would be none, and pictures of one person would be in several parts. */
+static void a_column_that_is_not_used_is_named(void **state) {
+    static const struct {
+        const char *name, *text, *column;
+    } lists[] = {{"a.csv", "path,label,groups,note\na.png,a,g,n\n", "groups"},
+                 {"b.csv", ",path,label\n0,a.png,a\n", NULL},
+                 {"c.jsonl", "{\"path\": \"a\", \"label\": {\"x\": 1}}\n", NULL},
+                 {"d.jsonl", "{\"path\": \"a\"}\n{\"Group\": 1, \"class\": \"b\", \"path\": \"b\"}\n", "class"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char words[64];
+        mr_file_list *list;
+        *heard = 0;
+        mr_log_to(hear, NULL);
+        mr_file_list_open(&list, write_file(lists[i].name, lists[i].text, strlen(lists[i].text)));
+        mr_log_to(NULL, NULL);
+        snprintf(words, sizeof words, "the column \"%s\" is not used", lists[i].column ? lists[i].column : "");
+        assert_int_equal(strstr(heard, words) != NULL, lists[i].column != NULL);
+        assert_int_equal(*heard != 0, lists[i].column != NULL);
+        mr_file_list_close(&list);
+    }
+}
+
 static void reads_jsonl(void **state) {
     static const char text[] = "{\"path\": \"one.png\", \"label\": 10, \"more\": {\"path\": [1, {\"label\": 2}]}}\n"
                                " \n"
@@ -112,6 +162,8 @@ static void reads_ranges(void **state) {
 static void refuses_bad_rows(void **state) {
     (void)state;
     REFUSES("bad.csv", "file,label\na.png,a\n", ":1: no column is called path");
+    REFUSES("bad.csv", "path;label\na.png;a\n", ":1: the columns are separated by \";\": a list has commas");
+    REFUSES("bad.csv", "path\tlabel\na.png\ta\n", ":1: the columns are separated by tabs: a list has commas");
     REFUSES("bad.csv", "path,path\na.png,a\n", ":1: two columns are called path");
     REFUSES("bad.csv", "path,label\na.png,a\nb.png\n", ":3: the row has 1 fields, and the first row names 2");
     REFUSES("bad.csv", "path,label\n,a\n", ":2: the row has no path");
@@ -190,6 +242,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_csv),           cmocka_unit_test(reads_jsonl),     cmocka_unit_test(refuses_bad_rows),
         cmocka_unit_test(knows_content_again), cmocka_unit_test(splits_by_group), cmocka_unit_test(reads_ranges),
+        cmocka_unit_test(blanks_around_fields_are_left_out), cmocka_unit_test(a_column_that_is_not_used_is_named),
     };
     return cmocka_run_group_tests(tests, make, clean);
 }
