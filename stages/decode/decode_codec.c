@@ -27,6 +27,11 @@ static void hear(void *object, int level, const char *format) {
         mr_heard_line(heard, codec->reordered_opaque, level, format);
 }
 
+static bool is_ms_mpeg4(enum AVCodecID codec) {
+    return (codec >= AV_CODEC_ID_MSMPEG4V1 && codec <= AV_CODEC_ID_MSMPEG4V3) || codec == AV_CODEC_ID_WMV1 ||
+           codec == AV_CODEC_ID_WMV2;
+}
+
 int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, const mr_media *media) {
     const AVCodecParameters *parameters = media->codec;
     const AVCodec *decoder;
@@ -50,6 +55,9 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
     /* Other decoders mark a picture that they patch up; that of JPEG fails only if it is configured to. */
     if (params->strict && parameters->codec_id == AV_CODEC_ID_MJPEG)
         codec->err_recognition |= AV_EF_EXPLODE;
+    /* Those of MS-MPEG-4 go on behind a sum that no encoder writes, with wrong pictures, unless they are to look. */
+    if (is_ms_mpeg4(parameters->codec_id))
+        codec->err_recognition |= AV_EF_BITSTREAM;
     /* Decoders that do not belong to libavcodec have no such option. */
     if (params->x264_build && decoder->priv_class && parameters->codec_id == AV_CODEC_ID_H264)
         av_opt_set_int(codec->priv_data, "x264_build", params->x264_build, 0);

@@ -40,6 +40,7 @@ static const struct {
     {"refresh.mp4", X264 "-x264-params keyint=24:intra-refresh=1:bframes=0", ZEROS, false, false, true},
     {"mpeg2.mp4", PICTURES "-c:v mpeg2video -bf 2 -g 12 -b:v 1M", NOISE, false, false, false},
     {"mpeg4.mp4", PICTURES "-c:v mpeg4 -bf 2 -g 12 -b:v 1M", NOISE, false, false, false},
+    {"msmpeg4.avi", PICTURES "-c:v msmpeg4 -g 12 -b:v 1M", ZEROS, false, false, false},
     {"mjpeg.avi", PICTURES "-c:v mjpeg -q:v 5", ZEROS, true, true, false},
     {"av1.mp4", PICTURES "-c:v libaom-av1 -cpu-used 8 -usage realtime -g 12 -pix_fmt yuv420p", NOISE, false, true,
      false},
