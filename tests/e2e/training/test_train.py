@@ -205,6 +205,18 @@ class Sets(Training):
         self.assertNotIn("\r", done.stderr)
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["head", "some.csv"])
 
+    def test_classes_that_the_test_part_lacks(self):
+        """Figures of the others are not those of all, and one class alone has no ROC curve."""
+        rows = self.some()
+        for missing, words in ((0, None), (1, 'no picture of "0" was among them'),
+                               (9, 'no pictures of 9 of the 10 classes, such as "0", were among them')):
+            kept = [[*row[:3], "train" if int(row[1]) < missing else row[3]] for row in rows]
+            told = self.train(digits.write_list(self.folder / "some.csv", kept), "--penalty", "0.1").stdout
+            self.assertEqual("among them" in told, missing > 0, told)
+            self.assertIn(words or "ROC area", told)
+            self.assertEqual("ROC area" in told, missing < 9, told)
+            self.assertNotIn("nan", told)
+
     def test_left_out(self):
         rows = self.some()
         copy = self.folder / "copy.png"

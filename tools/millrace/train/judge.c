@@ -182,15 +182,38 @@ double mr_judgement_value(const mr_judgement *judgement, mr_judged_figure figure
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
 
+/* Classes without rows: figures of all are those of the others. */
+static void tell_absent(const mr_judgement *judgement, FILE *stream) {
+    const size_t classes = judgement->of->scored.classes;
+    size_t absent = 0, first = 0;
+    for (size_t j = classes; j-- > 0;)
+        if (!judgement->each[j].rows) {
+            absent++;
+            first = j;
+        }
+    if (absent == 1)
+        mr_print(stream, "             no picture of \"%s\" was among them\n", judgement->of->names[first]);
+    else if (absent)
+        mr_print(stream, "             no pictures of %zu of the %zu classes, such as \"%s\", were among them\n",
+                 absent, classes, judgement->of->names[first]);
+}
+
+/* Of one class alone there is no ROC curve. */
+static const char *print_area(double area, char text[32]) {
+    snprintf(text, 32, isfinite(area) ? ", ROC area %.4f" : "", area);
+    return text;
+}
+
 void mr_judgement_tell(const mr_judgement *judgement, FILE *stream) {
     enum { MOST = 3 };
+    char area[32];
     const mr_interval *accuracy = &judgement->interval[MR_JUDGED_ACCURACY];
     mr_print(stream, "accuracy %.4f (95%%: %.4f to %.4f), %llu of %llu right\n", judgement->all.accuracy, accuracy->low,
              accuracy->high, (unsigned long long)judgement->all.right, (unsigned long long)judgement->all.rows);
-    mr_print(stream,
-             "             balanced accuracy %.4f, F1 %.4f, log loss %.4f, ROC area %.4f, calibration error %.4f\n",
-             judgement->all.balanced_accuracy, judgement->all.f1, judgement->log_loss, judgement->roc_area,
-             judgement->calibration_error);
+    mr_print(stream, "             balanced accuracy %.4f, F1 %.4f, log loss %.4f%s, calibration error %.4f\n",
+             judgement->all.balanced_accuracy, judgement->all.f1, judgement->log_loss,
+             print_area(judgement->roc_area, area), judgement->calibration_error);
+    tell_absent(judgement, stream);
     for (size_t i = 0; i < judgement->pair_count && i < MOST; i++) {
         const mr_mixed_pair *pair = &judgement->pairs[i];
         mr_print(stream, "%s \"%s\" taken for \"%s\": %llu of %llu\n", i ? "            " : "  mixed up  ",
