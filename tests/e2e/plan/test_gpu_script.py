@@ -179,7 +179,7 @@ class Played(Case):
         self.orders.write_text(orders + "\n")
         self.calls.write_text("")
         environment = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", "LD_LIBRARY_PATH": str(self.folder),
-                       "FAKE_CUDA_DEVICES": "1"}
+                       "FAKE_CUDA_DEVICES": "1", "TMPDIR": str(self.folder)}  # a killed one leaves its folder
         return subprocess.run([sys.executable, SCRIPT, "--built", self.bin, "--data", self.folder, "--json",
                                self.report, "--page", self.folder / "README.md", *arguments], capture_output=True,
                               text=True, timeout=120, env=environment)
