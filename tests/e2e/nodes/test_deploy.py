@@ -116,10 +116,18 @@ class Deploy(Case):
         self.assertIn("#SBATCH --ntasks=4\n", text)
         self.assertIn("#SBATCH --cpus-per-task=1\n", text)
         self.assertIn("#   tasks 1 to 2: worker\n", text)
+        # Its nodes listen nowhere: they meet in a folder.
+        self.assertIn("#SBATCH --nodes=1\n", text)
         # What the shell makes of the command's words.
         line = text.splitlines()[-1].replace("exec srun", "printf '%s\\n'", 1)
         words = call(["bash", "-c", line]).stdout.splitlines()
         self.assertEqual(words[-2:], ["--set", "pipeline=it's $HOME"])
+        words = call(["bash", "-c", line, "script", "--json", "a b"]).stdout.splitlines()
+        self.assertEqual(words[-4:], ["--set", "pipeline=it's $HOME", "--json", "a b"])
+        script.unlink()
+        addresses = [f', listen: "tcp://*:700{i}", key: keys/{i}.key' for i in range(2)]
+        away = self.deploy(self.pipeline(camera=addresses[0], worker=addresses[1], center=", key: keys/c.key"), "slurm")
+        self.assertNotIn("--nodes", away["three-nodes.sbatch"].read_text())
 
     def test_force_reaches_the_run(self):
         for target in ("slurm", "systemd"):
@@ -137,6 +145,9 @@ class Deploy(Case):
         words = call(["bash", "-c", line]).stdout.splitlines()
         self.assertEqual(words[words.index("train"):],
                          ["train", str(self.folder / "pipeline.yaml"), "--set", "workers=1", *self.TRAINING[2:]])
+        # Slurm sets this one if it has requeued the job.
+        again = call(["bash", "-c", line], environment={"SLURM_RESTART_COUNT": "1"}).stdout.splitlines()
+        self.assertEqual(again, [*words, "--resume"])
 
     @unittest.skipUnless(kubernetes_validate, "no kubernetes-validate")
     def test_manifests_that_train(self):

@@ -115,8 +115,15 @@ class UnderSlurm(Case):
         done = call([MILLRACE, "deploy", path, "--target", "slurm", "--output", self.folder / "jobs", "--train", "--",
                      "--output", self.folder / "head", *options])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.call("sbatch", "--wait", f"--output={self.folder}/log", done.stdout.strip())
+        script = done.stdout.strip()
+        self.call("sbatch", "--wait", f"--output={self.folder}/log", script)
         self.assertIn("made in", (self.folder / "log").read_text())
+        self.assertEqual(*((self.folder / head / "weights.npy").read_bytes() for head in ("alone", "head")))
+        # Options behind the script are the command's: the fit is spread over the nodes that listen.
+        self.call("sbatch", "--wait", f"--output={self.folder}/log", script, "--fit", "nodes", "--resume")
+        told = (self.folder / "log").read_text()
+        self.assertRegex(told, r"fit +nodes made \d+% of it, as 2 processes")
+        self.assertNotIn("nodes made 0%", told)
         self.assertEqual(*((self.folder / head / "weights.npy").read_bytes() for head in ("alone", "head")))
 
     def step(self, pipeline, node):

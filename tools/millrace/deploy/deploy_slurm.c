@@ -1,5 +1,7 @@
 /* A batch script: one step, with a task for each process. Each task determines which one it is (launch.h). */
 
+#include <string.h>
+
 #include "tools/millrace/deploy/deploy.h"
 
 /* A word for the shell: in single quotes, in which nothing is expanded. */
@@ -40,6 +42,14 @@ static void put_tasks(const mr_plan_view *plan, FILE *file) {
     }
 }
 
+/* Sockets of nodes that listen at no address are files of one machine. */
+static bool is_on_one_machine(const mr_plan_view *plan) {
+    for (size_t n = 0; n < plan->node_count; n++)
+        if (plan->nodes[n].listen && strncmp(plan->nodes[n].listen, "ipc:", 4) == 0)
+            return true;
+    return false;
+}
+
 int mr_deploy_slurm(const mr_deployment *of) {
     const mr_plan_view *plan = of->plan;
     mr_deploy_file script;
@@ -49,8 +59,12 @@ int mr_deploy_slurm(const mr_deployment *of) {
     FILE *file = script.stream;
     fprintf(file, "#!/bin/bash\n"
                   "# Made by \"millrace deploy\" from %s: sbatch %s.sbatch\n", of->path, of->name);
+    if (of->trains)
+        fprintf(file, "# After an interruption: sbatch %s.sbatch --resume\n", of->name);
     put_tasks(plan, file);
     fprintf(file, "#SBATCH --job-name=%s\n#SBATCH --ntasks=%d\n", of->name, count_tasks(plan));
+    if (is_on_one_machine(plan))
+        fputs("#SBATCH --nodes=1\n", file);
     if (plan->asked_workers)
         fprintf(file, "#SBATCH --cpus-per-task=%d\n", plan->asked_workers);
     if (most_gpus(plan))
@@ -64,7 +78,8 @@ int mr_deploy_slurm(const mr_deployment *of) {
           file);
     put_word(file, of->command);
     status = mr_deploy_words(of, of->path, put_word, file);
-    fputc('\n', file);
+    /* What is given to sbatch behind the script. A training that Slurm requeues goes on. */
+    fputs(of->trains ? " \"$@\" ${SLURM_RESTART_COUNT:+--resume}\n" : " \"$@\"\n", file);
     int closed = mr_deploy_close(&script);
     return status ? status : closed;
 }
