@@ -155,20 +155,6 @@ class Killed(FitNodes):
 class ByHand(FitNodes):
     """Nodes that others start, as Slurm and Kubernetes do."""
 
-    def start(self, pipeline, node, *arguments, replica=0, run="c3"):
-        errors = open(self.folder / f"{node}{replica}.log", "a")
-        self.addCleanup(errors.close)
-        process = start([*nodes.command(pipeline, self.all, self.head, self.cache), "--threads", "1", "--node", node,
-                         "--replica", str(replica), *arguments], env={**os.environ, "MILLRACE_RUN": run},
-                        stdout=subprocess.PIPE, stderr=errors, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def log(self, name):
-        return (self.folder / f"{name}.log").read_text()
-
     def logs(self):
         return "\n".join(path.read_text() for path in self.folder.glob("*.log"))
 

@@ -123,6 +123,21 @@ class Nodes(Case):
         self.assertIsNone(process.poll(), "it had ended before")
         self.fail(f"{count} vectors have not come")
 
+    def start(self, pipeline, node, *arguments, replica=0, data=None, run="a1"):
+        """One node by itself, as Slurm and Kubernetes start them; its errors go to NODE0.log."""
+        errors = open(self.folder / f"{node}{replica}.log", "a")
+        self.addCleanup(errors.close)
+        process = start([*command(pipeline, data or self.all, self.head, self.cache), "--threads", "1", "--node", node,
+                         "--replica", str(replica), *arguments], env={**os.environ, "MILLRACE_RUN": run},
+                        stdout=subprocess.PIPE, stderr=errors, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def log(self, name):
+        return (self.folder / f"{name}.log").read_text()
+
 
 class Same(Nodes):
     def test_any_nodes(self):
@@ -260,24 +275,9 @@ class Killed(Nodes):
 class ByHand(Nodes):
     """Nodes that others start, as Slurm and Kubernetes do."""
 
-    def start(self, pipeline, node, replica=0, data=None, run="a1"):
-        errors = open(self.folder / f"{node}{replica}.log", "a")
-        self.addCleanup(errors.close)
-        environment = {**os.environ, "MILLRACE_RUN": run}
-        process = start([*command(pipeline, data or self.all, self.head, self.cache), "--threads", "1",
-                         "--node", node, "--replica", str(replica)], env=environment, stdout=subprocess.PIPE,
-                        stderr=errors, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def log(self, name):
-        return (self.folder / f"{name}.log").read_text()
-
     def test_home_is_killed(self):
         pipeline = self.pipeline("three")
-        others = [self.start(pipeline, *which) for which in (("reader",), ("worker", 0), ("worker", 1))]
+        others = [self.start(pipeline, node, replica=i) for node, i in (("reader", 0), ("worker", 0), ("worker", 1))]
         home = self.start(pipeline, "center")
         self.await_vectors(home, 300)
         home.kill()
@@ -293,7 +293,7 @@ class ByHand(Nodes):
         self.assertEqual([path.stat().st_size for path in self.cache.glob("a1.nodes/*")], [0, 0])
 
         # Where all vectors are there, the other nodes have nothing to do.
-        others = [self.start(pipeline, *which, run="b2") for which in (("reader",), ("worker", 1))]
+        others = [self.start(pipeline, node, replica=i, run="b2") for node, i in (("reader", 0), ("worker", 1))]
         home = self.start(pipeline, "center", run="b2")
         out, _ = home.communicate(timeout=PATIENCE)
         self.assertEqual(json.loads(out)["vectors"]["made"], 0)

@@ -224,39 +224,37 @@ static int put_container(yajl_gen json, const manifests *m, int n) {
     return status;
 }
 
-static void put_volumes(yajl_gen json, const mr_deployment *of, int n, const char *secret) {
-    const mr_view_node *node = &of->plan->nodes[n];
-    mr_json_open_array(json, "volumes");
+static void begin_volume(yajl_gen json, const char *name, const char *kind) {
     mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", "pipeline");
-    mr_json_open_map(json, "configMap");
+    mr_json_text(json, "name", name);
+    mr_json_open_map(json, kind);
+}
+
+static void end_volume(yajl_gen json) {
+    yajl_gen_map_close(json);
+    yajl_gen_map_close(json);
+}
+
+static void put_volumes(yajl_gen json, const mr_deployment *of, int n, const char *secret) {
+    mr_json_open_array(json, "volumes");
+    begin_volume(json, "pipeline", "configMap");
     mr_json_text(json, "name", of->name);
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
-    if (node->key) {
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "name", "keys");
-        mr_json_open_map(json, "secret");
+    end_volume(json);
+    if (of->plan->nodes[n].key) {
+        begin_volume(json, "keys", "secret");
         mr_json_text(json, "secretName", secret);
         mr_json_integer(json, "defaultMode", 0400);
-        yajl_gen_map_close(json);
-        yajl_gen_map_close(json);
+        end_volume(json);
     }
     /* It lives as long as the pod: a container that failed and is started again goes on where it was. */
     if (mr_plan_resumes(of->plan, n)) {
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "name", "state");
-        mr_json_open_map(json, "emptyDir");
-        yajl_gen_map_close(json);
-        yajl_gen_map_close(json);
+        begin_volume(json, "state", "emptyDir");
+        end_volume(json);
     }
     if (of->claim) {
-        mr_json_open_map(json, NULL);
-        mr_json_text(json, "name", "shared");
-        mr_json_open_map(json, "persistentVolumeClaim");
+        begin_volume(json, "shared", "persistentVolumeClaim");
         mr_json_text(json, "claimName", of->claim);
-        yajl_gen_map_close(json);
-        yajl_gen_map_close(json);
+        end_volume(json);
     }
     yajl_gen_array_close(json);
 }
