@@ -134,11 +134,22 @@ int mr_file_make_folder(const char *path) {
     return mkdir(path, 0777) && errno != EEXIST ? mr_file_fail("make", path) : MR_OK;
 }
 
+int mr_file_can_replace(const char *path) {
+    struct stat found;
+    if (stat(path, &found) || S_ISREG(found.st_mode))
+        return MR_OK;
+    errno = S_ISDIR(found.st_mode) ? EISDIR : EEXIST;
+    return mr_fail(MR_ERROR_IO, "%s is not a regular file, and is not replaced by one: name a file", path);
+}
+
 int mr_file_replace(const char *path, const void *content, size_t bytes) {
     char part[PATH_BYTES];
     if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part)
         return mr_fail(MR_ERROR_IO, "%s: the path is too long", path);
-    int status = write_new(part, content, bytes);
+    int status = mr_file_can_replace(path);
+    if (status)
+        return status;
+    status = write_new(part, content, bytes);
     if (!status && rename(part, path))
         status = mr_file_fail("write to", path);
     int error = errno;

@@ -19,10 +19,13 @@ int mr_file_empty(const char *path, int fd);
 int mr_file_can_make(const char *path);
 /* Makes a folder unless it is there; not those above it. */
 int mr_file_make_folder(const char *path);
+/* MR_ERROR_IO, with errno, if something of that name is there, or behind a link of that name, that is not a regular
+ * file: a folder, or a device, which root could put a file in the place of. */
+int mr_file_can_replace(const char *path);
 /* Puts a file with that content in the place of the one of that name, whole or not at all: it is written beside it
  * ("NAME.part"), brought to the disk, renamed, and its folder brought to the disk. A "NAME.part" that was left behind
- * is removed, and a link of that name is not followed. One at a time for each name (mr_file_lock). If it fails errno
- * tells why. */
+ * is removed, and a link of that name is not followed. What mr_file_can_replace refuses is kept. One at a time for each
+ * name (mr_file_lock). If it fails errno tells why. */
 int mr_file_replace(const char *path, const void *content, size_t bytes);
 /* Brings the folder that holds `path` to the disk: a file that was renamed there keeps its new name. */
 int mr_file_sync_folder(const char *path);

@@ -67,6 +67,26 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state) {
     assert_int_equal(unlink(in_scratch("place")), 0);
 }
 
+/* As root, which may rename a file onto a device: a FIFO stands for one. */
+static void what_is_no_file_is_not_replaced(void **state) {
+    (void)state;
+    char place[256];
+    struct stat found;
+    snprintf(place, sizeof place, "%s", in_scratch("place"));
+    assert_int_equal(mkfifo(place, 0600), 0);
+    assert_int_equal(mr_file_replace(place, "new", 3), MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "place is not a regular file"));
+    assert_int_equal(stat(place, &found), 0);
+    assert_true(S_ISFIFO(found.st_mode));
+    assert_false(exists(in_scratch("place.part")));
+    assert_int_equal(symlink(place, in_scratch("link")), 0);
+    assert_int_equal(mr_file_can_replace(in_scratch("link")), MR_ERROR_IO);
+    assert_int_equal(unlink(in_scratch("link")), 0);
+    assert_int_equal(unlink(place), 0);
+    assert_int_equal(mr_file_can_replace(scratch), MR_ERROR_IO);
+    assert_int_equal(mr_file_can_replace(place), MR_OK);
+}
+
 /* Whoever can write into the folder could else have another file of this user emptied. */
 static void what_stands_beside_is_not_written_through(void **state) {
     (void)state;
@@ -233,6 +253,7 @@ static void where_none_can_be_made_it_says_so(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_replaced_whole_or_not_at_all),
+        cmocka_unit_test(what_is_no_file_is_not_replaced),
         cmocka_unit_test(what_stands_beside_is_not_written_through),
         cmocka_unit_test(a_lock_has_one_owner_at_a_time),
         cmocka_unit_test(files_are_read_whole_or_not_at_all),

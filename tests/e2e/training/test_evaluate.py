@@ -1,6 +1,7 @@
 """millrace evaluate: figures beside scikit-learn's on the same scores, and a page that needs nothing else."""
 import html.parser
 import json
+import os
 import pathlib
 import re
 import resource
@@ -189,6 +190,9 @@ class Evaluation(Case):
                     environment={"HEAD": str(self.head)}, preexec_fn=limit)
         self.assertEqual(done.returncode, 74, done.stderr)
         self.assertEqual(list(self.folder.iterdir()), [])
+        os.mkfifo(self.folder / "pipe")
+        self.assertIn("pipe is not a regular file", self.evaluate("--page", self.folder / "pipe", code=74).stderr)
+        self.assertTrue((self.folder / "pipe").is_fifo())
         self.evaluate("--scores", scores)
         rows = scores.read_text().splitlines()
         self.assertEqual(len(rows), len(self.rows))

@@ -1,6 +1,7 @@
 """Classifiers as ONNX files: onnx's own checker, and ONNX Runtime in Python beside the rows that millrace writes."""
 import hashlib
 import json
+import os
 import pathlib
 import tempfile
 import unittest
@@ -141,6 +142,11 @@ class Digits(Exports):
         self.assertIn("No such file", self.millrace("export", self.head, "--output", self.folder / "no/x.onnx",
                                                     code=74).stderr)
         self.assertFalse(output.exists())
+        # Root could put a file in the place of a device.
+        os.mkfifo(self.folder / "pipe")
+        self.assertIn("pipe is not a regular file", self.millrace("export", self.head, "--output", self.folder / "pipe",
+                                                                  code=74).stderr)
+        self.assertTrue((self.folder / "pipe").is_fifo())
 
     def test_not_written_if_it_tells_something_else(self):
         # Logits whose rounding alone decides: another order of summing gives other scores.

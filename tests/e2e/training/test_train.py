@@ -317,6 +317,35 @@ class Sets(Training):
         (empty / "a" / pathlib.Path(rows[0][0]).name).rename(empty / "b" / "1.heic")
         self.refused(empty, f"such as {empty}/b/1.heic")
 
+    def test_the_head_is_no_class(self):
+        """It would be one the next time, and its state lies beside it."""
+        folder = self.folder / "digits"
+        for path, label in digits.files(self.digits, 12):
+            (folder / label).mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder / label / path.name)
+        for self.head in (folder / "head", f"{self.folder}/./digits//head/"):
+            self.assertIn("where each folder is a class: name another folder", self.train(folder, code=64).stderr)
+        self.assertFalse((folder / "head").exists())
+
+    def test_a_pipeline_of_standard_input(self):
+        text = pathlib.Path(digits.PIPELINE).read_text()
+        some = digits.write_list(self.folder / "some.csv", self.some())
+        self.train(some, "--penalty", "0.1")
+        expected = (self.head / "weights.npy").read_bytes()
+        shutil.rmtree(self.head)
+        words = [MILLRACE, "train", "-", *self.command(some, "--penalty", "0.1")[3:]]
+        nodes = "nodes: {one: {stages: decode}, two: {stages: [hog, classify, results]}}\n"
+        for typed, code, said in ((text, 0, ""), ("", 78, "the file is empty"), ("a\0b", 65, "a zero byte"),
+                                  (text + nodes, 64, "save it to a file")):
+            done = subprocess.run(words, input=typed, capture_output=True, text=True)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(said, done.stderr)
+        self.assertEqual((self.head / "weights.npy").read_bytes(), expected)
+        done = subprocess.run([MILLRACE, "evaluate", "-", "--data", some, "--json"], input=text, capture_output=True,
+                              text=True, env={**os.environ, "HEAD": str(self.head)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(json.loads(done.stdout)["accuracy"], 0.9)
+
     def test_what_is_not_used_is_said(self):
         folder = self.folder / "digits"
         for path, label in digits.files(self.digits, 15):

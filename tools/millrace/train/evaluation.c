@@ -452,7 +452,10 @@ static int write_scores(const mr_evaluation *e) {
 
 static int work(mr_evaluation *e) {
     mr_set_params params = {.path = e->params->data, .lonely = true, .stopped = mr_stop_asked};
-    int status = find_split(e, &params);
+    int status = e->params->page ? mr_file_can_replace(e->params->page) : MR_OK;
+    if (status)
+        return status;
+    status = find_split(e, &params);
     /* Of all pictures the split only says which are for validation. */
     if (status && strcmp(e->params->part, "all") == 0) {
         params.shares = (mr_split_shares){0};

@@ -326,7 +326,9 @@ static int sign(const work *w) {
 static int write_checked(work *w) {
     if ((size_t)snprintf(w->unchecked, sizeof w->unchecked, "%s.unchecked", w->of->output) >= sizeof w->unchecked)
         return mr_fail(MR_ERROR_USAGE, "%s: the path is too long", w->of->output);
-    int status = mr_classifier_write_onnx(w->of->classifier, w->unchecked, &w->params);
+    int status = mr_file_can_replace(w->of->output);
+    if (!status)
+        status = mr_classifier_write_onnx(w->of->classifier, w->unchecked, &w->params);
     if (!status)
         status = compare(w);
     if (!status)

@@ -330,17 +330,37 @@ static int name_stages(mr_extraction *extraction) {
     return MR_OK;
 }
 
-int mr_extraction_prepare(mr_extraction *extraction) {
+static int read_typed(mr_extraction *extraction) {
+    size_t room = 0;
+    if (extraction->text || strcmp(extraction->path, "-") != 0)
+        return MR_OK;
+    errno = 0;
+    const ssize_t bytes = getdelim(&extraction->typed, &room, 0, stdin);
+    if (bytes < 0 && errno)
+        return mr_file_fail("read", "standard input");
+    if (bytes > 0 && !extraction->typed[bytes - 1])
+        return mr_fail(MR_ERROR_DATA, "standard input: has a zero byte in it, and is not a pipeline");
+    extraction->text = bytes > 0 ? extraction->typed : "";
+    return MR_OK;
+}
+
+static int plan(mr_extraction *extraction) {
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {.path = extraction->path, .text = extraction->text, .offline = true};
-    pthread_mutex_init(&extraction->lock, NULL);
     mr_overrides_apply(extraction->overrides, &params);
     int status = mr_plan_view_open(&extraction->plan, &params, &wrong);
     if (status)
         mr_complaints_tell(&wrong, status, false);
     mr_diagnostics_fini(&wrong);
-    if (status)
-        return mr_status_exit_code(status);
+    return mr_status_exit_code(status);
+}
+
+int mr_extraction_prepare(mr_extraction *extraction) {
+    pthread_mutex_init(&extraction->lock, NULL);
+    int status = read_typed(extraction);
+    const int code = status ? mr_command_failed(status) : plan(extraction);
+    if (code)
+        return code;
     status = find_classify(extraction);
     if (!status)
         status = mr_extraction_find_source(extraction->plan, extraction->classify, &extraction->source);
@@ -392,6 +412,7 @@ void mr_extraction_fini(mr_extraction *extraction) {
     mr_plan_view_close(&extraction->plan);
     free(extraction->lineage);
     free(extraction->forced);
+    free(extraction->typed);
     pthread_mutex_destroy(&extraction->lock);
 }
 

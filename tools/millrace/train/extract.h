@@ -64,7 +64,7 @@ typedef struct mr_extraction_nodes {
 typedef struct mr_extraction {
     /* set by the caller */
     const char *path; /* of the pipeline */
-    const char *text; /* its text, if it is not in the file */
+    const char *text; /* its text, if it is not in the file; of "-" _prepare reads it, for all plans */
     const mr_overrides *overrides;
     const char *stage; /* id of the classify stage; NULL: the only one */
     bool show;         /* progress, on a terminal */
@@ -92,6 +92,7 @@ typedef struct mr_extraction {
      * none */
     char *forced;
     /* private */
+    char *typed; /* what standard input gave */
     struct mr_tap_type *types;
     const mr_stage_type **list;
     size_t type_count;

@@ -92,7 +92,7 @@ static mr_extraction_role role_of(const mr_extraction *extraction) {
 
 int mr_extraction_plan_nodes(mr_extraction *extraction) {
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = {.path = extraction->path, .offline = true};
+    mr_pipeline_params params = {.path = extraction->path, .text = extraction->text, .offline = true};
     mr_overrides_apply(extraction->overrides, &params);
     mr_run_choose_node(&extraction->spread->run, &params);
     int status = mr_complaints_tell(&wrong, mr_plan_view_open(&extraction->nodes, &params, &wrong), false);
@@ -103,7 +103,7 @@ int mr_extraction_plan_nodes(mr_extraction *extraction) {
 static bool has_nodes(const mr_extraction *extraction) {
     const mr_plan_view *view = NULL;
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = {.path = extraction->path, .offline = true, .cuts = true};
+    mr_pipeline_params params = {.path = extraction->path, .text = extraction->text, .offline = true, .cuts = true};
     mr_overrides_apply(extraction->overrides, &params);
     bool has = mr_plan_view_open(&view, &params, &wrong) != MR_OK || view->node_count > 0;
     mr_plan_view_close(&view);

@@ -27,6 +27,25 @@ static void name_beside(const char *head, const char *end, char path[STATE_ROOM]
     snprintf(path, STATE_ROOM, "%.*s%s", (int)length, head, end);
 }
 
+/* Where each folder is a class the head would be one of them the next time. */
+static int check_apart(const char *data, const char *head) {
+    char bare[STATE_ROOM];
+    struct stat found;
+    if (stat(data, &found) || !S_ISDIR(found.st_mode))
+        return MR_OK;
+    name_beside(head, "", bare);
+    char *slash = strrchr(bare, '/');
+    if (slash)
+        slash[slash == bare] = 0;
+    char *folder = realpath(slash ? bare : ".", NULL), *all = realpath(data, NULL);
+    const bool inside = folder && all && strcmp(folder, all) == 0;
+    free(folder);
+    free(all);
+    if (!inside)
+        return MR_OK;
+    return mr_fail(MR_ERROR_USAGE, "%s is in %s, where each folder is a class: name another folder", head, data);
+}
+
 /* A head that cannot be written at the end is refused at the beginning. */
 static int check_head(const char *head) {
     char card[STATE_ROOM], bare[STATE_ROOM];
@@ -316,6 +335,8 @@ static int open_set(mr_training *t) {
 static int work(mr_training *t) {
     const mr_training_params *params = t->params;
     int status = check_head(params->head);
+    if (!status)
+        status = check_apart(params->data, params->head);
     if (!status && params->sign_key)
         status = mr_signing_key_check(params->sign_key);
     if (!status)
