@@ -320,6 +320,7 @@ static int judge_part(mr_evaluation *e) {
     e->judged.group = e->group;
     e->judged.names = (const char *const *)e->names;
     e->judged.seed = e->params->seed;
+    e->judged.stopped = mr_stop_asked;
     const mr_scored validation = {.rows = e->validation_count,
                                   .classes = e->class_count,
                                   .scores = e->validation_scores,

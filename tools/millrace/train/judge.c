@@ -9,6 +9,11 @@
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
+/* Of a million rows intervals take a minute. */
+static int check_stopped(const mr_judged *of) {
+    return of->stopped && of->stopped() ? mr_fail(MR_ERROR_CANCELLED, "interrupted") : MR_OK;
+}
+
 /* The data of a resample's figure. */
 typedef struct resampled {
     const mr_judgement *judgement;
@@ -16,6 +21,7 @@ typedef struct resampled {
     uint64_t *confusion;
     mr_class_figures *each;
     const double *loss; /* of each row */
+    int status;         /* why the rest is left out */
 } resampled;
 
 static double mean_of(const double *value, const size_t *row, size_t count) {
@@ -26,10 +32,14 @@ static double mean_of(const double *value, const size_t *row, size_t count) {
 }
 
 static double figure_of(void *user, const size_t *row, size_t count) {
-    const resampled *of = user;
+    resampled *of = user;
     const mr_scored *scored = &of->judgement->of->scored;
     const size_t classes = scored->classes;
     mr_figures all;
+    if (!of->status)
+        of->status = check_stopped(of->judgement->of);
+    if (of->status)
+        return NAN;
     if (of->figure == MR_JUDGED_LOG_LOSS)
         return mean_of(of->loss, row, count);
     memset(of->confusion, 0, classes * classes * sizeof *of->confusion);
@@ -60,6 +70,8 @@ static int make_intervals(mr_judgement *made) {
         user.figure = (mr_judged_figure)f;
         status =
             mr_bootstrap(of->group, rows, of->groups, resamples, of->seed, 0.95, figure_of, &user, &made->interval[f]);
+        if (!status)
+            status = user.status;
     }
     free(loss);
     free(user.confusion);
@@ -76,6 +88,9 @@ static int make_curves(mr_judgement *made) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
     for (size_t j = 0; j < scored->classes && !status; j++) {
         mr_curve *curve = &made->curves[j];
+        status = check_stopped(made->of);
+        if (status)
+            break;
         curve->points = calloc(scored->rows + 1, sizeof *curve->points);
         status = curve->points ? mr_curve_make(scored, (int32_t)j, curve)
                                : mr_fail(MR_ERROR_MEMORY, "no memory for the figures");

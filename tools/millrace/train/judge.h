@@ -18,6 +18,7 @@ typedef struct mr_judged {
     size_t groups;
     const char *const *names; /* of the classes */
     uint64_t seed;            /* of the intervals */
+    bool (*stopped)(void);    /* asked now and then; then MR_ERROR_CANCELLED. NULL: it is not asked */
 } mr_judged;
 
 /* Rows of class `truth` whose first class is `first`, another one. */
@@ -58,7 +59,7 @@ typedef struct mr_judgement {
     int32_t *first; /* of each row */
 } mr_judgement;
 
-/* MR_ERROR_MEMORY. Finish it in any case. */
+/* MR_ERROR_MEMORY, MR_ERROR_CANCELLED. Finish it in any case. */
 int mr_judge(mr_judgement *made, const mr_judged *of);
 void mr_judgement_fini(mr_judgement *judgement);
 

@@ -214,6 +214,7 @@ static int judge_test(mr_training *t) {
     t->judged.group = t->test_group;
     t->judged.names = t->rows.class_names;
     t->judged.seed = t->params->seed;
+    t->judged.stopped = mr_stop_asked;
     if (!status)
         status = mr_judge(&t->judgement, &t->judged);
     t->has_test = !status;
