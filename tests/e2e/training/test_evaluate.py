@@ -189,6 +189,7 @@ class Evaluation(Case):
         done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", self.list, "--scores", scores],
                     environment={"HEAD": str(self.head)}, preexec_fn=limit)
         self.assertEqual(done.returncode, 74, done.stderr)
+        self.assertIn(f"cannot write {scores}: File too large", done.stderr)
         self.assertEqual(list(self.folder.iterdir()), [])
         os.mkfifo(self.folder / "pipe")
         self.assertIn("pipe is not a regular file", self.evaluate("--page", self.folder / "pipe", code=74).stderr)

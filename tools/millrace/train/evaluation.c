@@ -439,6 +439,8 @@ static int write_scores(const mr_evaluation *e) {
     if (!part)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the scores");
     int status = stream ? write_rows(e, stream) : mr_file_fail("write", path);
+    if (stream && status == MR_ERROR_IO)
+        status = mr_file_fail("write", path);
     if (stream && fclose(stream) && !status)
         status = mr_file_fail("write", path);
     if (!status && aside && rename(part, path))

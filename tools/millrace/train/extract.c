@@ -492,6 +492,8 @@ int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job 
         status = mr_file_fail("write", part);
     for (size_t i = 0; i < job->count && !status; i++)
         status = write_file(extraction, job->files[i], i, list);
+    if (status == MR_ERROR_IO && list)
+        status = mr_file_fail("write", part);
     if (list && fclose(list) && !status)
         status = mr_file_fail("write", part);
     if (!status && rename(part, path))
