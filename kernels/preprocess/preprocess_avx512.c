@@ -67,7 +67,7 @@ enum { MOST_FEW = 12 }; /* twice the pairs that the loops unroll */
 
 /* If `few` is not 0, it is a constant, `taps`, and at most MOST_FEW: the weights stay in registers then. */
 INLINE void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int few,
-                      int width, int shift, mr_ahead ahead, add_products_function *add) {
+                      int width, int shift, mr_ahead *ahead, add_products_function *add) {
     __m512i pairs[MOST_FEW / 2];
     const __m512i *given = few ? pairs : NULL;
     const int count = few ? few : taps;
@@ -76,7 +76,7 @@ INLINE void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const 
     for (int t = 0; t < few; t += 2)
         pairs[t / 2] = weight_pair(weights + t, few - t);
     for (; x + BLOCK <= width; x += BLOCK) {
-        mr_fetch(&ahead);
+        mr_fetch(ahead, x / BLOCK);
         vertical8_block(dst + x, src + x, stride, weights, given, count, shift, add);
     }
     if (x < width && width >= BLOCK) {
@@ -88,7 +88,7 @@ INLINE void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const 
 }
 
 INLINE void weigh_any(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
-                      int shift, mr_ahead ahead, add_products_function *add) {
+                      int shift, mr_ahead *ahead, add_products_function *add) {
     switch (taps) {
 #define FEW(taps)                                                                                                      \
     case taps:                                                                                                         \
@@ -104,7 +104,7 @@ INLINE void weigh_any(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const 
 /* Two rows by the narrower variant, which blends them: that is faster than weighing. For usual sizes, area filters have
  * three to six taps, and those that antialias up to twelve. */
 static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                             int width, int shift, mr_ahead ahead) {
+                             int width, int shift, mr_ahead *ahead) {
     if (taps <= 2)
         mr_vertical8_avx2(dst, src, stride, weights, taps, width, shift, ahead);
     else
@@ -112,7 +112,7 @@ static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride,
 }
 
 VNNI static void vertical8_vnni(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                                int width, int shift, mr_ahead ahead) {
+                                int width, int shift, mr_ahead *ahead) {
     if (taps <= 2)
         mr_vertical8_avx2(dst, src, stride, weights, taps, width, shift, ahead);
     else
@@ -153,12 +153,13 @@ INLINE void store_window(int16_t *dst, ptrdiff_t stride, const __m512i sum[4], c
 
 /* Four rows, for which places and weights are loaded once. */
 INLINE void horizontal_windows(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,
-                               const mr_filter *filter, int limit, add_products_function *add) {
+                               const mr_filter *filter, int limit, mr_ahead *ahead, add_products_function *add) {
     const mr_windows *w = &filter->windows;
     const __m512i next = _mm512_set1_epi16(MR_WINDOW_TAPS);
     const __m512i half = _mm512_maskz_set1_epi32(0xff, 1 << (filter->bits - 1));
     const int16_t *weights = w->weights;
     for (int k = 0; k < w->count; k++) {
+        mr_fetch(ahead, k);
         const int16_t *from = src + w->from[k];
         const window row0 = load_window(from), row1 = load_window(from + src_stride);
         const window row2 = load_window(from + 2 * src_stride), row3 = load_window(from + 3 * src_stride);
@@ -177,23 +178,25 @@ INLINE void horizontal_windows(int16_t *dst, ptrdiff_t dst_stride, const int16_t
 
 /* Four rows at a time; the rest, and filters without windows, by the narrower variant. */
 INLINE void horizontal_any(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int count,
-                           const mr_filter *filter, int limit, add_products_function *add) {
+                           const mr_filter *filter, int limit, mr_ahead *ahead,
+                           add_products_function *add) {
     int r = 0;
     for (; filter->windows.count && r + 4 <= count; r += 4)
-        horizontal_windows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, filter, limit, add);
+        horizontal_windows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, filter, limit, ahead,
+                           add);
     if (r < count)
         mr_horizontal_avx2(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, count - r, filter,
-                           limit);
+                           limit, ahead);
 }
 
 static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int count,
-                              const mr_filter *filter, int limit) {
-    horizontal_any(dst, dst_stride, src, src_stride, count, filter, limit, add_products);
+                              const mr_filter *filter, int limit, mr_ahead *ahead) {
+    horizontal_any(dst, dst_stride, src, src_stride, count, filter, limit, ahead, add_products);
 }
 
 VNNI static void horizontal_vnni(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,
-                                 int count, const mr_filter *filter, int limit) {
-    horizontal_any(dst, dst_stride, src, src_stride, count, filter, limit, add_products_vnni);
+                                 int count, const mr_filter *filter, int limit, mr_ahead *ahead) {
+    horizontal_any(dst, dst_stride, src, src_stride, count, filter, limit, ahead, add_products_vnni);
 }
 
 /* ---- two rows and two columns at once: AVX-512 VBMI ------------------------------------------------------------ */
@@ -208,7 +211,7 @@ VBMI INLINE __m512i find_pairs(const uint8_t *src, const int32_t *from, __m512i 
 
 /* Blends as blend_sixteen of the narrower variant does, but only the samples that a result needs. */
 VBMI static void blend8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                               int shift, const mr_filter *filter, int limit, mr_ahead ahead) {
+                               int shift, const mr_filter *filter, int limit, mr_rows_ahead ahead) {
     const mr_column_pairs *p = &filter->pairs;
     const uint8_t *second = taps > 1 ? src + stride : src;
     const __m512i weight = _mm512_set1_epi16(weights[0]), half = _mm512_set1_epi32(1 << (filter->bits - 1));
@@ -216,8 +219,8 @@ VBMI static void blend8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t strid
     const __m256i most = _mm256_set1_epi16((int16_t)limit);
     for (int k = 0, fetched = 0; k < p->count; k++) {
         const int32_t *from = p->from + 2 * k;
-        for (; fetched < from[1] + MR_WINDOW; fetched += MR_WINDOW)
-            mr_fetch(&ahead);
+        for (; fetched < from[1] + MR_WINDOW; fetched += MR_AHEAD_LINE)
+            mr_fetch_column(&ahead);
         const __m512i places = load(p->places + k * MR_WINDOW_SLOTS);
         const __m512i a = find_pairs(src, from, places), b = find_pairs(second, from, places);
         const __m512i part = _mm512_mulhrs_epi16(_mm512_sll_epi16(_mm512_sub_epi16(a, b), up), weight);

@@ -10,33 +10,18 @@
 
 #include "kernels/isa.h"
 #include "kernels/pixel.h"
+#include "kernels/preprocess/ahead.h"
 #include "kernels/preprocess/filter.h"
-
-/* Rows that will be needed soon, fetched into the second cache on the way: `rows` of them, `stride` bytes apart. */
-typedef struct mr_ahead {
-    const uint8_t *row; /* what is fetched next of the first */
-    ptrdiff_t stride;
-    int rows;
-} mr_ahead;
-
-/* Fetches the next cache line of each row, so that a call for each line of a row fetches them all. Not into the first
- * cache: it takes few lines at a time, and has lost them again until they are needed. */
-static inline void mr_fetch(mr_ahead *ahead) {
-    enum { LINE = 64, SECOND_CACHE = 2 };
-    const uint8_t *at = ahead->row;
-    for (int i = 0; i < ahead->rows; i++, at += ahead->stride)
-        __builtin_prefetch(at, 0, SECOND_CACHE);
-    ahead->row += LINE;
-}
 
 /* Weighs `taps` source rows into one: dst[x] = (sum over t of weights[t] * row[t][x] + half) >> shift, in int32.
  * src: the first of the rows, `stride` bytes apart; weights: `taps` int16; width: samples; half is
- * 1 << (shift - 1). */
+ * 1 << (shift - 1). A step of `ahead`
+ * for each 64 bytes of a row. */
 typedef void mr_vertical8_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
-                                   int taps, int width, int shift, mr_ahead ahead);
+                                   int taps, int width, int shift, mr_ahead *ahead);
 /* The same from 16-bit words: a sample is ((word >> down) ^ flip) as int16, `offset` is added to the sum. */
 typedef void mr_vertical16_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
-                                    int taps, int width, int shift, mr_word word, mr_ahead ahead);
+                                    int taps, int width, int shift, mr_word word, mr_ahead *ahead);
 
 /* Operations of preprocess for which there may be a choice of variants. */
 typedef enum mr_preprocess_step {
@@ -54,13 +39,14 @@ typedef struct mr_preprocess_rows {
     /* Applies a filter along `rows` rows: filter->count results each, held within 0..limit. Row r begins at src + r *
      * src_stride and goes to dst + r * dst_stride (strides in samples). Reads up to
      * MR_ROW_SLACK + 8 * chunks samples past the last one that has a weight. A row of dst has room for a multiple of 16
-     * results and 8 more. */
+     * results and 8 more. Four rows have a step of `ahead` for about 8 results. */
     void (*horizontal)(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
-                       const mr_filter *filter, int limit);
+                       const mr_filter *filter, int limit, mr_ahead *ahead);
     /* Two rows of bytes, or one (taps), and pairs of columns at once: one row of what vertical8 and `horizontal` give
-     * for filters that blend and have pairs. `shift` is 8 or 9. NULL: this processor has no instruction for it. */
+     * for filters that blend and have pairs. `shift` is 8 or 9; `ahead` is fetched meanwhile. NULL: this processor has
+     * no instruction for it. */
     void (*blend8)(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int shift,
-                   const mr_filter *filter, int limit, mr_ahead ahead);
+                   const mr_filter *filter, int limit, mr_rows_ahead ahead);
     /* Takes `parts` interleaved components apart: dst[c][x] = src[x * step + offset[c]]. Reads and writes may go up
      * to MR_ROW_SLACK samples past the end. */
     void (*split)(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width);
@@ -77,9 +63,9 @@ enum { MR_ROW_SLACK = 64 };
 
 /* The AVX2 variants of `vertical8` and `horizontal`, for the cases that the wider ones leave. */
 void mr_vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
-                       int shift, mr_ahead ahead);
+                       int shift, mr_ahead *ahead);
 void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
-                        const mr_filter *filter, int limit);
+                        const mr_filter *filter, int limit, mr_ahead *ahead);
 
 /* Fills a table with the best variants up to `most` that this processor has. */
 void mr_preprocess_rows_init(mr_preprocess_rows *table, mr_isa most);

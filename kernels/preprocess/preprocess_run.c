@@ -2,12 +2,16 @@
 
 #include "kernels/preprocess/preprocess_plan.h"
 
+_Static_assert(MR_ROWS * MR_MAX_PLANES <= MR_AHEAD_PIECES, "each row of a batch is a piece in each plane");
+
 /* One run: the state that every step needs. */
 typedef struct run {
     const mr_preprocess *plan;
     const mr_preprocess_rows *rows;
     const mr_picture *source;
     uint8_t *dst, *scratch;
+    mr_ahead *ahead; /* rows that the next batch needs */
+    int steps;       /* of a batch, in which they are fetched */
 } run;
 
 static int16_t *samples(const run *r, size_t at) {
@@ -18,19 +22,67 @@ static float *finished_row(const run *r, int c) {
     return (float *)(void *)(r->scratch + r->plan->scratch.finished) + (size_t)c * r->plan->scratch.finished_stride;
 }
 
-/* Rows that small row i + MR_ROWS needs and the one before it does not: fetched a batch ahead, so that they are there
- * in time. */
-static mr_ahead rows_ahead(const mr_filter *y, int i, const uint8_t *column, ptrdiff_t stride) {
-    int later = i + MR_ROWS;
+/* Whether both directions of a plane are taken at once. */
+static bool blends(const run *r, const plane_plan *plane) {
+    const mr_filter *x = &r->plan->filter[plane->table][0], *y = &r->plan->filter[plane->table][1];
+    return r->rows->blend8 && plane->sample_bytes == 1 && plane->step == 1 && x->pairs.count && x->blends && y->blends;
+}
+
+/* The rows of a plane that small row i + MR_ROWS needs and the one before it does not: fetched a batch ahead, so that
+ * they are there in time. */
+static mr_rows_ahead rows_ahead(const run *r, const plane_plan *plane, int p, int i) {
+    const mr_filter *x = &r->plan->filter[plane->table][0], *y = &r->plan->filter[plane->table][1];
+    int later = i + MR_ROWS, pixel_bytes = plane->step * plane->sample_bytes;
     if (later >= y->count)
-        return (mr_ahead){.rows = 0};
+        return (mr_rows_ahead){.rows = 0};
     int from = y->first[later], to = from + y->length[later], before = y->first[later - 1];
     int seen = before + y->length[later - 1];
     if (from >= before)
         from = from > seen ? from : seen;
     else
         to = to < before ? to : before;
-    return (mr_ahead){column + from * stride, stride, to > from ? to - from : 0};
+    ptrdiff_t stride = r->source->stride[p];
+    const uint8_t *row = r->source->data[p] + from * stride + (ptrdiff_t)x->begin * pixel_bytes;
+    return (mr_rows_ahead){row, stride, (x->end - x->begin) * pixel_bytes, to > from ? to - from : 0};
+}
+
+/* Whether a plane's rows are fetched one behind the other, in both passes: if the picture is read for longer than it is
+ * weighed. Area filters have about one product for each sample, wider ones two or more; and if they have few taps, the
+ * large result takes the time. */
+static bool is_spread(const run *r, const plane_plan *plane) {
+    enum { LEAST_TAPS = 4 };
+    const mr_preprocess *plan = r->plan;
+    return plane->parts > 0 && plan->params.interpolation == MR_AREA && plan->filter[0][1].taps >= LEAST_TAPS &&
+           !blends(r, plane);
+}
+
+/* The steps of both passes of MR_ROWS rows of the planes that are fetched so: see preprocess_rows.h. */
+static int count_steps(const run *r) {
+    int steps = 0;
+    for (int p = 0; p < r->plan->planes; p++) {
+        const plane_plan *plane = &r->plan->plane[p];
+        if (!is_spread(r, plane))
+            continue;
+        const mr_filter *x = &r->plan->filter[plane->table][0];
+        int bytes = (x->end - x->begin) * plane->step * plane->sample_bytes;
+        steps += MR_ROWS * (bytes / MR_AHEAD_LINE) + plane->parts * ((x->count + 7) / 8);
+    }
+    return steps;
+}
+
+/* Begins to fetch what the batch of rows behind rows i, i + 1, ... needs. */
+static void look_ahead(const run *r, int i, int count) {
+    mr_ahead *ahead = r->ahead;
+    if (r->steps == 0)
+        return;
+    ahead->pieces = 0;
+    for (int p = 0; p < r->plan->planes; p++)
+        for (int k = 0; k < count && is_spread(r, &r->plan->plane[p]); k++) {
+            mr_rows_ahead rows = rows_ahead(r, &r->plan->plane[p], p, i + k);
+            if (rows.rows > 0)
+                ahead->of[ahead->pieces++] = rows;
+        }
+    mr_ahead_begin(ahead, r->steps);
 }
 
 /* Vertical pass of row i of one plane, over the columns that the horizontal pass will read. */
@@ -43,14 +95,15 @@ static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int1
     const int16_t *weights = y->weights + (ptrdiff_t)i * y->taps;
     /* The last pixel's own samples end the row: an interleaved layout may have nothing behind them. */
     int width = (x->end - x->begin) * plane->step, shift = y->bits + plan->depth - 8 - MR_SAMPLE_BITS;
-    mr_ahead ahead = rows_ahead(y, i, column, stride);
+    if (!is_spread(r, plane))
+        mr_ahead_begin_columns(r->ahead, rows_ahead(r, plane, p, i));
     if (plane->sample_bytes == 1) {
-        r->rows->vertical8(row, first, stride, weights, y->length[i], width, shift, ahead);
+        r->rows->vertical8(row, first, stride, weights, y->length[i], width, shift, r->ahead);
         return;
     }
     mr_word word = plan->word;
     word.offset = word.flip << y->bits;
-    r->rows->vertical16(row, first, stride, weights, y->length[i], width, shift, word, ahead);
+    r->rows->vertical16(row, first, stride, weights, y->length[i], width, shift, word, r->ahead);
 }
 
 /* Weighs row i of one plane and splits its components if they are interleaved. */
@@ -66,12 +119,6 @@ static void weigh_and_split(const run *r, const plane_plan *plane, int p, int i,
     r->rows->split(part, row, plane->step, plane->offset, plane->parts, x->end - x->begin);
 }
 
-/* Whether both directions of a plane are taken at once. */
-static bool blends(const run *r, const plane_plan *plane) {
-    const mr_filter *x = &r->plan->filter[plane->table][0], *y = &r->plan->filter[plane->table][1];
-    return r->rows->blend8 && plane->sample_bytes == 1 && plane->step == 1 && x->pairs.count && x->blends && y->blends;
-}
-
 /* Row i of the small component of plane p. */
 static void blend_row(const run *r, const plane_plan *plane, int p, int i, int16_t *out) {
     const mr_preprocess *plan = r->plan;
@@ -79,7 +126,7 @@ static void blend_row(const run *r, const plane_plan *plane, int p, int i, int16
     ptrdiff_t stride = r->source->stride[p];
     const uint8_t *column = r->source->data[p] + x->begin;
     r->rows->blend8(out, column + y->first[i] * stride, stride, y->weights + (ptrdiff_t)i * y->taps, y->length[i],
-                    y->bits - MR_SAMPLE_BITS, x, plan->limit, rows_ahead(y, i, column, stride));
+                    y->bits - MR_SAMPLE_BITS, x, plan->limit, rows_ahead(r, plane, p, i));
 }
 
 /* Rows i, i + 1, ... of the small components, `count` of them. */
@@ -100,7 +147,7 @@ static void resize_rows(const run *r, int i, int count, int16_t *const out[3]) {
             r->rows->horizontal(out[plane->component[c]], (ptrdiff_t)s->line_stride,
                                 samples(r, apart ? s->part[c] : s->row),
                                 (ptrdiff_t)(apart ? s->part_stride : s->row_stride), count,
-                                &plan->filter[plane->table][0], plan->limit);
+                                &plan->filter[plane->table][0], plan->limit, r->ahead);
     }
 }
 
@@ -124,6 +171,7 @@ static int make_rows(const run *r, int i, int16_t *const out[3]) {
         pick_row(r, i, out);
         return 1;
     }
+    look_ahead(r, i, count);
     resize_rows(r, i, count, out);
     return count;
 }
@@ -268,7 +316,9 @@ static void run_transposed(const run *r) {
 
 void mr_preprocess_run(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source, void *dst,
                        void *scratch) {
-    run r = {.plan = plan, .rows = rows, .source = source, .dst = dst, .scratch = scratch};
+    mr_ahead ahead = {0};
+    run r = {.plan = plan, .rows = rows, .source = source, .dst = dst, .scratch = scratch, .ahead = &ahead};
+    r.steps = plan->params.interpolation == MR_NEAREST ? 0 : count_steps(&r);
     fill_padding(&r, 0, plan->params.width);
     for (int y = 0; y < plan->inner_y; y++)
         store_row(&r, y);

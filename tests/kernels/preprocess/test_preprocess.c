@@ -304,13 +304,48 @@ static void rows_of_every_variant_are_equal(void **state) {
             src[i] = draw() % 3 ? (uint8_t)draw() : draw() % 2 ? 255 : 0;
         draw_weights(weights, taps, bits);
         memset(dst, GUARD, sizeof dst);
-        for (int k = 0; k < table_count; k++)
-            tables[k].vertical8(dst[k], src, width, weights, taps, width, bits - 6, (mr_ahead){src, width, taps});
+        for (int k = 0; k < table_count; k++) {
+            mr_ahead ahead = {.pieces = 1, .of = {{src, width, width, taps}}};
+            mr_ahead_begin(&ahead, between(1, 8));
+            tables[k].vertical8(dst[k], src, width, weights, taps, width, bits - 6, &ahead);
+        }
         for (int k = 1; k < table_count; k++)
             if (memcmp(dst[k], dst[0], sizeof dst[k]) != 0)
                 fail_msg("table %d (%s) differs from c in case %d of seed %llu: %d rows of %d, %d bits", k,
                          mr_isa_name(tables[k].isa), n, (unsigned long long)seed, taps, width, bits);
         free(src);
+    }
+}
+
+/* Every line of every row; and no step behind the last one. */
+static void rows_ahead_are_fetched_whole(void **state) {
+    (void)state;
+    enum { MOST = 8, WIDE = 700 };
+    random_state = seed;
+    for (int n = 0; n < 1000; n++) {
+        uint8_t *plane = calloc(MOST, WIDE);
+        const int bytes = between(1, WIDE), rows = between(1, MOST), second = between(0, rows - 1);
+        mr_ahead ahead = {.pieces = 1, .of = {{plane, WIDE, bytes, rows}}};
+        if (second > 0) /* the rest of the rows, from the last on */
+            ahead = (mr_ahead){.pieces = 2, .of = {{plane, WIDE, bytes, rows - second},
+                                                   {plane + (rows - 1) * WIDE, -WIDE, bytes, second}}};
+        if (n % 2)
+            mr_ahead_begin(&ahead, between(2, 200));
+        else
+            mr_ahead_begin_columns(&ahead, (mr_rows_ahead){plane, WIDE, bytes, rows});
+        for (int step = 0; ahead.lines > 0; step++) {
+            for (int i = 0; i < ahead.lines && !(step & ahead.skip); i++) {
+                ptrdiff_t from = ahead.at + i * ahead.apart - plane, column = from % WIDE;
+                for (ptrdiff_t x = column; x < column + MR_AHEAD_LINE && x < bytes; x++)
+                    plane[from / WIDE * WIDE + x]++;
+                if (ahead.at + i * ahead.apart + ahead.apart >= ahead.end && n % 2)
+                    break; /* the rest of the step is behind the row */
+            }
+            mr_fetch(&ahead, step);
+        }
+        for (int i = 0; i < MOST * WIDE; i++)
+            assert_int_equal(plane[i], i % WIDE < bytes && i / WIDE < rows);
+        free(plane);
     }
 }
 
@@ -630,6 +665,7 @@ int main(void) {
     find_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_every_variant_are_equal),
+        cmocka_unit_test(rows_ahead_are_fetched_whole),
         cmocka_unit_test_teardown(random_pictures, describe_failure),
         cmocka_unit_test_teardown(wide_pictures, describe_failure),
         {"random_batches on sim:0", random_batches, NULL, describe_failure, "sim:0"},

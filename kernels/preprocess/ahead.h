@@ -1,0 +1,97 @@
+/* Rows that are needed soon, fetched into the second cache while others are computed. Not into the first: it takes few
+ * lines at a time, and has lost them again until they are needed.
+ *
+ * Where fetching takes longer than computing, the memory has to work in all of the time: the rows that a batch of
+ * results needs are fetched one behind the other, a few cache lines in each step of both passes. Else the rows that one
+ * result needs are fetched side by side while another one's are weighed, which takes fewer instructions.
+ *
+ * Ownership: these point to rows of a picture and own nothing. Threads: one at a time. */
+#ifndef MILLRACE_KERNELS_PREPROCESS_AHEAD_H
+#define MILLRACE_KERNELS_PREPROCESS_AHEAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MR_AHEAD_LINE = 64, MR_AHEAD_PIECES = 16, MR_AHEAD_SECOND_CACHE = 2 };
+
+/* Neighbouring rows of a plane. */
+typedef struct mr_rows_ahead {
+    const uint8_t *row; /* what is fetched next of the first */
+    ptrdiff_t stride;   /* bytes */
+    int bytes, rows;    /* of each row, and how many there are */
+} mr_rows_ahead;
+
+/* Zeroed: nothing is fetched. */
+typedef struct mr_ahead {
+    const uint8_t *at, *end;  /* the next line, and the end of its row */
+    ptrdiff_t apart, onward;  /* from line to line of a step, and from step to step */
+    int lines;                /* in a step; 0 if all is fetched */
+    int skip;                 /* 1: steps with odd numbers fetch nothing */
+    int piece, pieces;        /* the next one, and how many there are */
+    mr_rows_ahead of[MR_AHEAD_PIECES]; /* none without rows */
+} mr_ahead;
+
+/* Fetches the next cache line of each row, so that a call for each line of a row fetches them all. */
+static inline void mr_fetch_column(mr_rows_ahead *ahead) {
+    const uint8_t *at = ahead->row;
+    for (int i = 0; i < ahead->rows; i++, at += ahead->stride)
+        __builtin_prefetch(at, 0, MR_AHEAD_SECOND_CACHE);
+    ahead->row += MR_AHEAD_LINE;
+}
+
+/* Goes on with the next row; what a step fetched behind the end of the last one does no harm. */
+static inline void mr_ahead_next_row(mr_ahead *ahead) {
+    if (ahead->piece == ahead->pieces) {
+        ahead->lines = 0;
+        return;
+    }
+    mr_rows_ahead *of = &ahead->of[ahead->piece];
+    ahead->at = of->row;
+    ahead->end = of->row + of->bytes;
+    of->row += of->stride;
+    of->rows--;
+    ahead->piece += of->rows == 0;
+}
+
+/* Begins to fetch the pieces, one row behind the other, within about `steps` steps, of which every other one is
+ * used. */
+static inline void mr_ahead_begin(mr_ahead *ahead, int steps) {
+    int lines = 0, used = steps / 2;
+    for (int i = 0; i < ahead->pieces; i++)
+        lines += ahead->of[i].rows * ((ahead->of[i].bytes + MR_AHEAD_LINE - 1) / MR_AHEAD_LINE);
+    ahead->piece = 0;
+    ahead->lines = used > 0 ? (lines + used - 1) / used : 0;
+    ahead->skip = 1;
+    ahead->apart = MR_AHEAD_LINE;
+    ahead->onward = (ptrdiff_t)MR_AHEAD_LINE * ahead->lines;
+    if (ahead->lines > 0)
+        mr_ahead_next_row(ahead);
+}
+
+/* Begins to fetch rows side by side: a line of each in every step. */
+static inline void mr_ahead_begin_columns(mr_ahead *ahead, mr_rows_ahead rows) {
+    ahead->at = rows.row;
+    ahead->end = rows.row + rows.bytes;
+    ahead->apart = rows.stride;
+    ahead->onward = MR_AHEAD_LINE;
+    ahead->lines = rows.rows;
+    ahead->skip = ahead->piece = ahead->pieces = 0;
+}
+
+/* Fetches the lines of step `number` of a row. */
+static inline void mr_fetch(mr_ahead *ahead, int number) {
+    int lines = ahead->lines;
+    if (lines == 0 || (number & ahead->skip))
+        return;
+    const uint8_t *at = ahead->at;
+    const ptrdiff_t apart = ahead->apart;
+    do {
+        __builtin_prefetch(at, 0, MR_AHEAD_SECOND_CACHE);
+        at += apart;
+    } while (--lines > 0);
+    ahead->at += ahead->onward;
+    if (ahead->at >= ahead->end)
+        mr_ahead_next_row(ahead);
+}
+
+#endif
