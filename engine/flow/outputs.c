@@ -95,7 +95,8 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
         status = mr_fail(MR_ERROR_DEVICE, "%s: inputs could not be copied", self->device->name);
     if (status) {
         mr_event_unref(&event);
-        if (entry->streams[slot->device_number]->unrecorded || (staging && staging->unrecorded))
+        /* What was staged has events of its own, which nobody waits for now. */
+        if (slot->staged || entry->streams[slot->device_number]->unrecorded || (staging && staging->unrecorded))
             abandon(entry->instance, slot);
         return status;
     }

@@ -174,8 +174,10 @@ static int do_wrong(sim_device *self, sim_item *work) {
 
 /* Without the lock; only one thread at a time does work. */
 static int perform(sim_device *self, sim_item *work, bool fails) {
-    int status = fails ? mr_fail(MR_ERROR_DEVICE, "%s: simulated failure", self->device.name)
-                       : mr_sim_check_touched(work);
+    /* Work that fails may have begun, so its memory must be there as well. */
+    int status = mr_sim_check_touched(work);
+    if (!status && fails)
+        status = mr_fail(MR_ERROR_DEVICE, "%s: simulated failure", self->device.name);
     bool corrupts = self->params.corrupt && !self->corrupted && !work->copied_bytes &&
                     work->frame.seq + 1 == (uint64_t)self->params.corrupt;
     if (!status)
