@@ -3,8 +3,9 @@
  *   a_0 = x;  a_l = max(0, W_l a_(l-1) + b_l);  z = W_L a_(L-1) + b_L;  loss = -log softmax(z)_y
  *
  * Parameters are one vector: W_1 row by row (units x inputs), b_1, W_2, ... A chunk's sum is the gradient of the
- * unscaled loss in the same order, and behind it the loss. Products are in floats, sums in doubles; the gradient of a
- * chunk is that of its rows alone, so minibatches are runs of chunks. Bits as in fit_linear.h.
+ * unscaled loss in the same order, and behind it the loss. Products are in floats (or doubles, if `doubles`), sums in
+ * doubles; the gradient of a chunk is that of its rows alone, so minibatches are runs of chunks. Bits as in
+ * fit_linear.h.
  *
  * Adam (Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 1) follows the gradient of a
  * minibatch, in double precision.
@@ -19,15 +20,16 @@ enum { MR_PERCEPTRON_LAYERS = 8 };
 
 typedef struct mr_perceptron {
     const mr_fit_rows *rows;
-    size_t layers;                           /* of weights; at least 1 */
-    size_t units[MR_PERCEPTRON_LAYERS];      /* of each layer; those of the last are the classes */
+    size_t layers;                      /* of weights; at least 1 */
+    size_t units[MR_PERCEPTRON_LAYERS]; /* of each layer; those of the last are the classes */
+    bool doubles;
 } mr_perceptron;
 
 typedef struct mr_perceptron_point {
     const mr_perceptron *perceptron;
     const double *parameters;
-    float *weights; /* all W, one behind the other; room for all parameters is enough */
-    size_t first;   /* chunk of the rows at which the task begins */
+    void *weights; /* all W, one behind the other, floats or doubles; room for all parameters as doubles is enough */
+    size_t first;  /* chunk of the rows at which the task begins */
 } mr_perceptron_point;
 
 size_t mr_perceptron_parameters(const mr_perceptron *perceptron);
@@ -39,7 +41,7 @@ void mr_perceptron_point_set(mr_perceptron_point *point, const double *parameter
 /* The sum over `chunks` chunks from point->first on. */
 mr_fit_task mr_perceptron_task(mr_perceptron_point *point, size_t chunks);
 /* Logits of a chunk, MR_FIT_CHUNK x classes; `scratch` as the task says. */
-void mr_perceptron_logits(const mr_perceptron_point *point, size_t chunk, void *scratch, float *logits);
+void mr_perceptron_logits(const mr_perceptron_point *point, size_t chunk, void *scratch, double *logits);
 
 typedef struct mr_adam {
     size_t length;

@@ -31,7 +31,7 @@ typedef struct perceptron_fit {
     size_t *units;        /* of each layer, for the card */
     uint32_t *order;      /* the training rows as this epoch takes them */
     double *parameters, *best, *nodes;
-    float *weights;
+    void *weights;
     double c;
 } perceptron_fit;
 
@@ -137,24 +137,19 @@ static double run_epoch(perceptron_fit *f) {
 static void judge_chunk(void *context, size_t chunk, void *scratch, double *sum) {
     const perceptron_fit *f = context;
     const size_t classes = f->training->given.class_count, rows = mr_fit_rows_of(&f->validation, chunk);
-    double *row = scratch;
-    float *logits = (float *)(void *)((char *)scratch + mr_aligned_bytes(classes * sizeof(double)));
-    void *rest = (char *)logits + mr_aligned_bytes(MR_FIT_CHUNK * classes * sizeof(float));
+    double *logits = scratch;
+    void *rest = (char *)scratch + mr_aligned_bytes(MR_FIT_CHUNK * classes * sizeof *logits);
     mr_perceptron_logits(&f->judged_point, chunk, rest, logits);
     *sum = 0.0;
-    for (size_t i = 0; i < rows; i++) {
-        for (size_t j = 0; j < classes; j++)
-            row[j] = (double)logits[i * classes + j];
-        *sum += mr_fit_softmax(row, classes,
+    for (size_t i = 0; i < rows; i++)
+        *sum += mr_fit_softmax(logits + i * classes, classes,
                                (size_t)f->validation.classes[f->validation.order[chunk * MR_FIT_CHUNK + i]]);
-    }
 }
 
 static mr_fit_task judging(perceptron_fit *f) {
     const size_t classes = f->training->given.class_count;
     return (mr_fit_task){.chunks = mr_fit_chunks(f->validation.count), .length = 1, .make = judge_chunk, .context = f,
-                         .scratch_bytes = mr_aligned_bytes(classes * sizeof(double)) +
-                                          mr_aligned_bytes(MR_FIT_CHUNK * classes * sizeof(float)) +
+                         .scratch_bytes = mr_aligned_bytes(MR_FIT_CHUNK * classes * sizeof(double)) +
                                           mr_perceptron_task(&f->judged_point, 1).scratch_bytes};
 }
 
@@ -241,6 +236,7 @@ static void shape(perceptron_fit *f) {
     f->rows = mr_training_rows(t, false);
     f->validation = mr_training_rows(t, true);
     f->net.rows = &f->rows;
+    f->net.doubles = t->params.doubles;
     for (size_t l = 0; l < t->params.hidden_count; l++)
         f->net.units[l] = t->params.hidden[l];
     f->net.units[t->params.hidden_count] = t->given.class_count;
@@ -263,7 +259,7 @@ static int take_memory(perceptron_fit *f, size_t chunks) {
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         got = (*vectors[i] = mr_calloc(f->length, sizeof(double))) && got;
     f->nodes = mr_alloc(blocks * (f->length + 1) * sizeof *f->nodes);
-    f->weights = mr_alloc_aligned(64, mr_aligned_bytes(f->length * sizeof *f->weights));
+    f->weights = mr_alloc_aligned(64, mr_aligned_bytes(f->length * sizeof(double)));
     f->order = mr_alloc(t->train_count * sizeof *f->order);
     f->units = mr_arena_array(&t->made->arena, f->net.layers, sizeof *f->units);
     t->made->card.tried = mr_arena_array(&t->made->arena, 1, sizeof *t->made->card.tried);

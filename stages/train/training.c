@@ -129,6 +129,9 @@ static int check_params(const mr_fit_params *p) {
                        MR_TRAIN_THREADS);
     if (!(p->gradient >= 0.0) || p->steps < 0 || !(p->rate >= 0.0) || p->patience < 0 || p->k > INT32_MAX)
         return mr_fail(MR_ERROR_USAGE, "gradient, steps, rate, patience and k of a fit must not be negative");
+    if (p->doubles && (p->kind == MR_CLASSIFIER_PROTOTYPES || p->kind == MR_CLASSIFIER_NEIGHBORS))
+        return mr_fail(MR_ERROR_USAGE, "a classifier of kind %s has no products that could be in double precision",
+                       mr_classifier_kind_name(p->kind));
     int status = check_penalties(p);
     if (!status)
         status = check_layers(p);

@@ -101,8 +101,9 @@ def check_perceptron(x, y, parts):
     z, train = standardised(x, parts), parts == TRAIN
     theirs = MLPClassifier((64, 32), random_state=1, max_iter=150).fit(z[train], y[train])
     ahead = theirs.score(z[parts == TEST], y[parts == TEST])
-    found = share(ours(x, y, parts, "perceptron", HIDDEN="64,32"), y, parts)
-    assert found > ahead - 0.03, (found, ahead)
+    for given in ({}, {"DOUBLES": "1"}):
+        found = share(ours(x, y, parts, "perceptron", HIDDEN="64,32", **given), y, parts)
+        assert found > ahead - 0.03, (given, found, ahead)
 
 
 def check_files(x, y, parts):

@@ -89,7 +89,8 @@ typedef struct mr_fit_params {
     mr_classifier_kind kind;
     mr_class_weights class_weights; /* not of prototypes and neighbors */
     mr_scaling scaling;
-    bool doubles;            /* products in double precision; else in single, which is twice as fast */
+    bool doubles;            /* products in double precision, which take twice as long; not of prototypes and
+                                neighbors, which have none */
     size_t penalty_count;    /* of several penalties the one with the smallest log loss of the validation rows is taken,
                                 of equal ones the strongest; without validation rows there may be one only */
     const double *penalties; /* C: the objective is mean loss + |W|^2 / (2 C n), n the sum of the rows' weights. Count

@@ -28,7 +28,7 @@ typedef struct net {
     mr_fit_crew *crew;
 } net;
 
-static void make(net *n, size_t layers, const size_t *units, int threads) {
+static void make(net *n, size_t layers, const size_t *units, bool doubles, int threads) {
     n->features = draw_many((size_t)ROWS * WIDTH);
     for (size_t i = 0; i < ROWS; i++) {
         n->classes[i] = (int32_t)(i % CLASSES);
@@ -37,12 +37,12 @@ static void make(net *n, size_t layers, const size_t *units, int threads) {
     }
     n->rows = (mr_fit_rows){.features = n->features, .stride = WIDTH, .width = WIDTH, .count = ROWS, .order = n->order,
                             .classes = n->classes, .weights = n->weights};
-    n->perceptron = (mr_perceptron){.rows = &n->rows, .layers = layers};
+    n->perceptron = (mr_perceptron){.rows = &n->rows, .layers = layers, .doubles = doubles};
     memcpy(n->perceptron.units, units, layers * sizeof *units);
     const size_t count = mr_perceptron_parameters(&n->perceptron);
     n->parameters = malloc(count * sizeof(double));
     mr_perceptron_draw(&n->perceptron, 42, n->parameters);
-    n->point = (mr_perceptron_point){.perceptron = &n->perceptron, .weights = malloc(count * sizeof(float))};
+    n->point = (mr_perceptron_point){.perceptron = &n->perceptron, .weights = malloc(count * sizeof(double))};
     n->task = mr_perceptron_task(&n->point, mr_fit_chunks(ROWS));
     n->nodes = malloc(mr_fit_block_count(n->task.chunks) * n->task.length * sizeof(double));
     assert_int_equal(mr_fit_crew_create(&n->crew, &n->task, threads), 0);
@@ -92,39 +92,42 @@ static double loss_of(const net *n) {
     return loss;
 }
 
+static void compare_gradients(size_t layers, const size_t *units, bool doubles) {
+    net n;
+    make(&n, layers, units, doubles, 3);
+    const size_t count = mr_perceptron_parameters(&n.perceptron);
+    double *gradient = malloc((count + 1) * sizeof *gradient);
+    memcpy(gradient, sum_of(&n), (count + 1) * sizeof *gradient);
+    assert_true(fabs(gradient[count] - loss_of(&n)) < (doubles ? 1e-10 : 1e-3));
+    for (size_t i = 0; i < count; i++) {
+        const double at = n.parameters[i], apart = doubles ? 1e-7 : 1e-6;
+        n.parameters[i] = at + apart;
+        double above = loss_of(&n);
+        n.parameters[i] = at - apart;
+        double below = loss_of(&n);
+        n.parameters[i] = at;
+        /* A unit whose input crosses zero between the two bends the difference a little. */
+        assert_true(fabs(gradient[i] - (above - below) / (2.0 * apart)) < (doubles ? 1e-4 : 2e-2));
+    }
+    free(gradient);
+    drop(&n);
+}
+
 static void gradients_are_those_of_the_formulas(void **state) {
     const size_t shapes[][3] = {{CLASSES}, {9, CLASSES}, {16, 5, CLASSES}};
     (void)state;
-    for (size_t layers = 1; layers <= 3; layers++) {
-        net n;
-        make(&n, layers, shapes[layers - 1], 3);
-        const size_t count = mr_perceptron_parameters(&n.perceptron);
-        double *gradient = malloc((count + 1) * sizeof *gradient);
-        memcpy(gradient, sum_of(&n), (count + 1) * sizeof *gradient);
-        assert_true(fabs(gradient[count] - loss_of(&n)) < 1e-3);
-        for (size_t i = 0; i < count; i++) {
-            const double at = n.parameters[i], apart = 1e-6;
-            n.parameters[i] = at + apart;
-            double above = loss_of(&n);
-            n.parameters[i] = at - apart;
-            double below = loss_of(&n);
-            n.parameters[i] = at;
-            /* A unit whose input crosses zero between the two bends the difference a little. */
-            assert_true(fabs(gradient[i] - (above - below) / (2.0 * apart)) < 2e-2);
-        }
-        free(gradient);
-        drop(&n);
-    }
+    for (size_t layers = 1; layers <= 3; layers++)
+        for (int doubles = 0; doubles < 2; doubles++)
+            compare_gradients(layers, shapes[layers - 1], doubles);
 }
 
-static void bits_are_those_of_one_thread(void **state) {
+static void compare_threads(bool doubles) {
     const size_t units[] = {16, 5, CLASSES};
     double *one = NULL;
-    (void)state;
     for (int threads = 1; threads <= 16; threads += threads < 4 ? 1 : 4) {
         net n;
         random_state = 1;
-        make(&n, 3, units, threads);
+        make(&n, 3, units, doubles, threads);
         const double *sum = sum_of(&n);
         if (!one) {
             one = malloc(n.task.length * sizeof *one);
@@ -136,12 +139,18 @@ static void bits_are_those_of_one_thread(void **state) {
     free(one);
 }
 
+static void bits_are_those_of_one_thread(void **state) {
+    (void)state;
+    compare_threads(false);
+    compare_threads(true);
+}
+
 /* The classes are rings around the middle. */
 static void rings_are_learned(void **state) {
     const size_t units[] = {24, 16, CLASSES};
     net n;
     (void)state;
-    make(&n, 3, units, 2);
+    make(&n, 3, units, false, 2);
     for (size_t i = 0; i < ROWS; i++) {
         float *x = n.features + i * WIDTH, length = sqrtf(x[0] * x[0] + x[1] * x[1]);
         n.classes[i] = length < 0.5f ? 0 : length < 0.8f ? 1 : 2;

@@ -87,6 +87,10 @@ static void scores_add_up(void **state) {
     }
 }
 
+static bool has_products(mr_classifier_kind kind) {
+    return kind != MR_CLASSIFIER_PROTOTYPES && kind != MR_CLASSIFIER_NEIGHBORS;
+}
+
 static void threads_change_no_bit(void **state) {
     (void)state;
     static float one[BLOB_ROWS * BLOB_CLASSES], more[BLOB_ROWS * BLOB_CLASSES];
@@ -94,7 +98,7 @@ static void threads_change_no_bit(void **state) {
         for (int doubles = 0; doubles < 2; doubles++) {
             const mr_labelled_rows rows = blob_rows();
             mr_fit_params params = blob_params((mr_classifier_kind)kind);
-            params.doubles = doubles;
+            params.doubles = doubles && has_products(params.kind);
             params.class_weights = MR_CLASS_WEIGHTS_BALANCED;
             for (int threads = 1; threads <= 16; threads = threads < 3 ? threads + 1 : threads * 4 + 4) {
                 params.threads = threads;
@@ -591,6 +595,9 @@ static void parameters_that_cannot_be_are_refused(void **state) {
     refuse(&rows, &params, MR_ERROR_USAGE, "fewer than k = 1000");
     params = blob_params((mr_classifier_kind)17);
     refuse(&rows, &params, MR_ERROR_USAGE, "no classifier of kind 17");
+    params = blob_params(MR_CLASSIFIER_NEIGHBORS);
+    params.doubles = true;
+    refuse(&rows, &params, MR_ERROR_USAGE, "kind neighbors has no products");
     params = blob_params(MR_CLASSIFIER_SOFTMAX);
     params.threads = 65;
     refuse(&rows, &params, MR_ERROR_USAGE, "65 threads");

@@ -354,6 +354,8 @@ static int check(const mr_training_params *params) {
         return mr_usage_error(&usage, "--node runs some stages, --one-process all: choose one");
     if (fit->hidden_count && fit->kind != MR_CLASSIFIER_PERCEPTRON)
         return mr_usage_error(&usage, "--hidden is for --model perceptron");
+    if (fit->doubles && (fit->kind == MR_CLASSIFIER_PROTOTYPES || fit->kind == MR_CLASSIFIER_NEIGHBORS))
+        return mr_usage_error(&usage, "--doubles is not for --model prototypes and neighbors, which have no products");
     if (fit->k && fit->kind != MR_CLASSIFIER_NEIGHBORS)
         return mr_usage_error(&usage, "--neighbors is for --model neighbors");
     return check_devices(fit);
