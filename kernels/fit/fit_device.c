@@ -38,26 +38,17 @@ typedef struct kept {
 } kept;
 
 struct mr_fit_devices {
-    const mr_fit_rows *rows;
+    const mr_fit_rows *rows; /* of a linear fit */
     size_t outputs, count, chunks;
+    size_t features_bytes, logits_bytes, weights_bytes; /* of a lane; logits: 0 if matrices are brought along, which
+                                                          then stand in place of the features, and products in place of
+                                                          the gradient */
     part parts[MR_FIT_DEVICES];
     kept *kept;
     pthread_mutex_t lock;
     int status;
     char message[256];
 };
-
-static size_t features_bytes(const mr_fit_devices *all) {
-    return MR_FIT_CHUNK * all->rows->width * sizeof(float);
-}
-
-static size_t logits_bytes(const mr_fit_devices *all) {
-    return MR_FIT_CHUNK * all->outputs * sizeof(float);
-}
-
-static size_t weights_bytes(const mr_fit_devices *all) {
-    return all->outputs * all->rows->width * sizeof(float);
-}
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
@@ -88,8 +79,8 @@ typedef struct piece {
 enum { PIECES = 9 };
 
 static void list_pieces(mr_fit_lane *lane, piece pieces[PIECES]) {
-    const size_t features = features_bytes(lane->all), logits = logits_bytes(lane->all);
-    const size_t weights = weights_bytes(lane->all);
+    const size_t features = lane->all->features_bytes, logits = lane->all->logits_bytes;
+    const size_t weights = lane->all->weights_bytes;
     const piece all[PIECES] = {
         {&lane->logits, MR_MEMORY_DEVICE, logits},           {&lane->residuals, MR_MEMORY_DEVICE, logits},
         {&lane->gradient, MR_MEMORY_DEVICE, weights},        {&lane->features, MR_MEMORY_DEVICE, features},
@@ -129,7 +120,8 @@ static int create_lane(mr_fit_devices *all, size_t device, mr_fit_lane **lane) {
     list_pieces(made, pieces);
     int status = mr_stream_create(all->parts[device].device, &made->stream);
     for (int i = 0; i < PIECES && !status; i++)
-        status = allocate(all->parts[device].device, pieces[i].memory, pieces[i].bytes, pieces[i].at);
+        if (pieces[i].bytes)
+            status = allocate(all->parts[device].device, pieces[i].memory, pieces[i].bytes, pieces[i].at);
     if (status)
         destroy_lane(made);
     else
@@ -181,7 +173,7 @@ static void transpose(float *to, const float *from, size_t rows, size_t columns)
 
 /* Memory for a chunk that is kept; none once half of the device's memory is taken, or the device has no more. */
 static void find_room(mr_fit_devices *all, part *its, kept *chunk) {
-    const size_t bytes = features_bytes(all);
+    const size_t bytes = all->features_bytes;
     pthread_mutex_lock(&all->lock);
     const bool fits = its->left >= 2 * bytes;
     its->left -= fits ? 2 * bytes : 0;
@@ -203,7 +195,7 @@ static void find_room(mr_fit_devices *all, part *its, kept *chunk) {
 
 static int upload(mr_fit_lane *lane, size_t chunk, float *features, float *transposed) {
     const mr_fit_rows *rows = lane->all->rows;
-    const size_t bytes = features_bytes(lane->all);
+    const size_t bytes = lane->all->features_bytes;
     float *turned = lane->host_features + MR_FIT_CHUNK * rows->width;
     mr_fit_take_floats(rows, chunk, lane->host_features);
     transpose(turned, lane->host_features, MR_FIT_CHUNK, rows->width);
@@ -241,7 +233,7 @@ static int multiply(mr_fit_lane *lane, size_t chunk) {
     if (!status)
         status = mr_linear_enqueue(lane->stream, &work);
     if (!status)
-        status = mr_stream_copy(lane->stream, lane->host_logits, lane->logits, logits_bytes(all));
+        status = mr_stream_copy(lane->stream, lane->host_logits, lane->logits, all->logits_bytes);
     const int finished = finish(&all->parts[lane->device], lane->stream);
     return status ? status : finished;
 }
@@ -267,11 +259,11 @@ static int multiply_back(mr_fit_lane *lane) {
                                  .src = lane->residuals, .src_stride = MR_FIT_CHUNK, .dst = lane->gradient,
                                  .dst_stride = width};
     transpose(lane->host_residuals, lane->host_logits, MR_FIT_CHUNK, outputs);
-    int status = mr_stream_copy(lane->stream, lane->residuals, lane->host_residuals, logits_bytes(all));
+    int status = mr_stream_copy(lane->stream, lane->residuals, lane->host_residuals, all->logits_bytes);
     if (!status)
         status = mr_linear_enqueue(lane->stream, &work);
     if (!status)
-        status = mr_stream_copy(lane->stream, lane->host_gradient, lane->gradient, weights_bytes(all));
+        status = mr_stream_copy(lane->stream, lane->host_gradient, lane->gradient, all->weights_bytes);
     const int finished = finish(&all->parts[lane->device], lane->stream);
     return status ? status : finished;
 }
@@ -284,7 +276,7 @@ const float *mr_fit_devices_multiply_back(mr_fit_lane *lane) {
 }
 
 static int bring_weights(const mr_fit_devices *all, part *its, const float *weights) {
-    const size_t bytes = weights_bytes(all);
+    const size_t bytes = all->weights_bytes;
     memcpy(its->host_weights, weights, bytes);
     const int status = mr_stream_copy(its->uploads, its->weights, its->host_weights, bytes);
     const int finished = finish(its, its->uploads);
@@ -299,6 +291,51 @@ void mr_fit_devices_set(mr_fit_devices *all, const float *weights) {
     }
 }
 
+/* ---- products of matrices that are brought along ----------------------------------------------------------------- */
+
+/* rows x columns; `turned`: from columns x rows. */
+static void copy_matrix(float *to, const float *from, size_t rows, size_t columns, bool turned) {
+    if (turned)
+        transpose(to, from, columns, rows);
+    else
+        memcpy(to, from, rows * columns * sizeof *to);
+}
+
+static int make_product(mr_fit_lane *lane, const mr_fit_product *p) {
+    const size_t a_bytes = p->rows * p->inner * sizeof(float), b_bytes = p->columns * p->inner * sizeof(float);
+    float *b = lane->host_features + lane->all->features_bytes / sizeof *b;
+    const mr_linear_work work = {.weights = lane->transposed, .weight_stride = p->inner, .outputs = (int)p->columns,
+                                 .inputs = (int)p->inner, .batch = (int)p->rows, .src = lane->features,
+                                 .src_stride = p->inner, .dst = lane->gradient, .dst_stride = p->columns};
+    copy_matrix(lane->host_features, p->a, p->rows, p->inner, p->turned_a);
+    copy_matrix(b, p->b, p->columns, p->inner, !p->turned_b);
+    int status = mr_stream_copy(lane->stream, lane->features, lane->host_features, a_bytes);
+    if (!status)
+        status = mr_stream_copy(lane->stream, lane->transposed, b, b_bytes);
+    if (!status)
+        status = mr_linear_enqueue(lane->stream, &work);
+    if (!status)
+        status = mr_stream_copy(lane->stream, lane->host_gradient, lane->gradient,
+                                p->rows * p->columns * sizeof(float));
+    const int finished = finish(&lane->all->parts[lane->device], lane->stream);
+    return status ? status : finished;
+}
+
+void mr_fit_devices_product(mr_fit_devices *all, size_t chunk, const mr_fit_product *product, float *to) {
+    const size_t bytes = product->rows * product->columns * sizeof *to;
+    mr_fit_lane *lane;
+    int status = take_lane(all, chunk % all->count, &lane);
+    if (!status)
+        status = make_product(lane, product);
+    if (status) {
+        keep_failure(all, status);
+        memset(to, 0, bytes);
+    } else {
+        memcpy(to, lane->host_gradient, bytes);
+    }
+    mr_fit_devices_leave(lane);
+}
+
 /* ---- begin and end ----------------------------------------------------------------------------------------------- */
 
 /* What chunks may take of a device's memory: half of a card's; of others as much as there is. */
@@ -310,9 +347,11 @@ static size_t most_kept(const mr_device *device) {
 }
 
 static int open_part(const mr_fit_devices *all, part *made, mr_device *device) {
-    const size_t bytes = weights_bytes(all);
+    const size_t bytes = all->weights_bytes;
     *made = (part){.device = device, .left = most_kept(device)};
     pthread_mutex_init(&made->time, NULL);
+    if (!all->rows)
+        return MR_OK;
     int status = mr_stream_create(device, &made->uploads);
     if (!status)
         status = allocate(device, MR_MEMORY_DEVICE, bytes, &made->weights);
@@ -333,16 +372,14 @@ static void close_part(part *its) {
     pthread_mutex_destroy(&its->time);
 }
 
-int mr_fit_devices_create(mr_fit_devices **devices, const mr_fit_rows *rows, size_t outputs, mr_device *const *list,
-                          size_t count) {
+/* `sizes`: all that does not follow from the devices. */
+static int create(mr_fit_devices **devices, const mr_fit_devices *sizes, mr_device *const *list, size_t count) {
     mr_fit_devices *made = mr_calloc(1, sizeof *made);
     *devices = NULL;
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a fit on devices");
+    *made = *sizes;
     pthread_mutex_init(&made->lock, NULL);
-    made->rows = rows;
-    made->outputs = outputs;
-    made->chunks = mr_fit_chunks(rows->count);
     made->kept = mr_calloc(made->chunks + 1, sizeof *made->kept);
     int status = made->kept ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for %zu chunks", made->chunks);
     for (size_t i = 0; i < count && !status; i++) {
@@ -353,6 +390,22 @@ int mr_fit_devices_create(mr_fit_devices **devices, const mr_fit_rows *rows, siz
         mr_fit_devices_destroy(&made);
     *devices = made;
     return status;
+}
+
+int mr_fit_devices_create(mr_fit_devices **devices, const mr_fit_rows *rows, size_t outputs, mr_device *const *list,
+                          size_t count) {
+    const mr_fit_devices sizes = {.rows = rows, .outputs = outputs, .chunks = mr_fit_chunks(rows->count),
+                                  .features_bytes = MR_FIT_CHUNK * rows->width * sizeof(float),
+                                  .logits_bytes = MR_FIT_CHUNK * outputs * sizeof(float),
+                                  .weights_bytes = outputs * rows->width * sizeof(float)};
+    return create(devices, &sizes, list, count);
+}
+
+int mr_fit_devices_create_for(mr_fit_devices **devices, size_t factor, size_t product, mr_device *const *list,
+                              size_t count) {
+    const mr_fit_devices sizes = {.features_bytes = mr_aligned_bytes(factor * sizeof(float)),
+                                  .weights_bytes = product * sizeof(float)};
+    return create(devices, &sizes, list, count);
 }
 
 static void free_chunk(const mr_fit_devices *all, size_t chunk) {

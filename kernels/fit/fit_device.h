@@ -1,9 +1,9 @@
-/* The products of linear fits on devices: logits of a chunk of rows, and the gradient of their residuals, in floats.
- * Losses, residuals and all sums stay with the processors.
+/* The products of fits on devices, in floats: of linear ones the logits of a chunk of rows, and the gradient of their
+ * residuals; of perceptrons any that are brought along. Losses, residuals and all sums stay with the processors.
  *
- * A device keeps the chunks that it has been given once, each also transposed, in at most half of its memory; others
- * are uploaded each time. Which device has a chunk depends on the chunk's block alone. On devices of one kind the bits
- * of a chunk's products are the same on each of them; other kinds sum in another order.
+ * For a linear fit a device keeps the chunks that it has been given once, each also transposed, in at most half of its
+ * memory; others are uploaded each time. Which device has a chunk depends on the chunk's block alone. On devices of one
+ * kind the bits of a chunk's products are the same on each of them; other kinds sum in another order.
  *
  * Ownership: it owns memory and streams on the devices, which are the caller's and outlive it. Threads: any, each with
  * a lane of its own. Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE. The first failure is kept, and all that follows fails
@@ -22,6 +22,9 @@ typedef struct mr_fit_lane mr_fit_lane;
 /* For `outputs` classes. `rows` is the caller's, and stays as it is. */
 int mr_fit_devices_create(mr_fit_devices **devices, const mr_fit_rows *rows, size_t outputs, mr_device *const *list,
                           size_t count);
+/* For matrices that are brought along, of at most so many numbers: factors and product. */
+int mr_fit_devices_create_for(mr_fit_devices **devices, size_t factor, size_t product, mr_device *const *list,
+                              size_t count);
 /* Accepts NULL; sets it to NULL. */
 void mr_fit_devices_destroy(mr_fit_devices **devices);
 /* Brings W, outputs x width, to all devices. No lane is in use. A failure is kept. */
@@ -35,6 +38,15 @@ float *mr_fit_devices_multiply(mr_fit_devices *devices, size_t chunk, mr_fit_lan
 const float *mr_fit_devices_multiply_back(mr_fit_lane *lane);
 /* Gives the lane back, with its logits and its gradient. Accepts NULL. */
 void mr_fit_devices_leave(mr_fit_lane *lane);
+
+/* a times b, rows x columns, with `inner` products for each number. `turned`: that one is given transposed. */
+typedef struct mr_fit_product {
+    const float *a, *b;
+    size_t rows, columns, inner;
+    bool turned_a, turned_b;
+} mr_fit_product;
+/* Puts the product in `to`; zeros if it failed. The chunk chooses the device. */
+void mr_fit_devices_product(mr_fit_devices *devices, size_t chunk, const mr_fit_product *product, float *to);
 
 /* 0, or the first failure. */
 int mr_fit_devices_status(mr_fit_devices *devices);

@@ -4,16 +4,14 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/device/open/open.h"
 #include "kernels/fit/fit_linear.h"
 #include "kernels/fit/lbfgs.h"
 #include "millrace/status.h"
 #include "stages/train/helpers.h"
+#include "stages/train/train_devices.h"
 #include "stages/train/train_kinds.h"
 #include "stages/train/train_loss.h"
 #include "stages/train/train_state.h"
-
-enum { DEVICE_SEED = 1 }; /* of simulated devices */
 
 /* The head of the state, before the vectors. */
 typedef struct counters {
@@ -270,20 +268,16 @@ static int take_memory(linear_fit *f) {
 }
 
 static int open_devices(linear_fit *f) {
-    const mr_fit_params *p = &f->training->params;
-    int status = MR_OK;
-    for (size_t i = 0; i < p->device_count && !status; i++)
-        status = mr_device_open(&f->devices[i], p->devices[i], DEVICE_SEED, true);
-    if (!status && p->device_count)
-        status = mr_fit_devices_create(&f->point.devices, &f->rows, f->linear.outputs, f->devices, p->device_count);
-    return status;
+    const size_t count = f->training->params.device_count;
+    const int status = mr_train_open_devices(f->training, f->devices);
+    return status || !count
+               ? status
+               : mr_fit_devices_create(&f->point.devices, &f->rows, f->linear.outputs, f->devices, count);
 }
 
 static void close_devices(linear_fit *f) {
     mr_fit_devices_destroy(&f->point.devices);
-    for (size_t i = 0; i < f->training->params.device_count; i++)
-        if (f->devices[i])
-            mr_device_destroy(&f->devices[i]);
+    mr_train_close_devices(f->devices);
 }
 
 static int begin(linear_fit *f) {

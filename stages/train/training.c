@@ -98,12 +98,14 @@ static int check_layers(const mr_fit_params *p) {
     return MR_OK;
 }
 
+static bool has_products(const mr_fit_params *p) {
+    return p->kind != MR_CLASSIFIER_PROTOTYPES && p->kind != MR_CLASSIFIER_NEIGHBORS;
+}
+
 /* Bits depend on the kind of device, so there is one. */
 static int check_devices(const mr_fit_params *p) {
-    const bool linear = p->kind == MR_CLASSIFIER_SOFTMAX || p->kind == MR_CLASSIFIER_LOGISTIC ||
-                        p->kind == MR_CLASSIFIER_SQUARED_HINGE;
     int status = MR_OK;
-    if (p->device_count && !linear)
+    if (p->device_count && !has_products(p))
         return mr_fail(MR_ERROR_USAGE, "a classifier of kind %s is fitted on the processors: name no device",
                        mr_classifier_kind_name(p->kind));
     if (p->device_count && p->doubles)
@@ -129,7 +131,7 @@ static int check_params(const mr_fit_params *p) {
                        MR_TRAIN_THREADS);
     if (!(p->gradient >= 0.0) || p->steps < 0 || !(p->rate >= 0.0) || p->patience < 0 || p->k > INT32_MAX)
         return mr_fail(MR_ERROR_USAGE, "gradient, steps, rate, patience and k of a fit must not be negative");
-    if (p->doubles && (p->kind == MR_CLASSIFIER_PROTOTYPES || p->kind == MR_CLASSIFIER_NEIGHBORS))
+    if (p->doubles && !has_products(p))
         return mr_fail(MR_ERROR_USAGE, "a classifier of kind %s has no products that could be in double precision",
                        mr_classifier_kind_name(p->kind));
     int status = check_penalties(p);

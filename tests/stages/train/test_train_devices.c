@@ -62,6 +62,14 @@ static mr_fit_params on(mr_classifier_kind kind, const char *const *devices, siz
                            .steps = STEPS, .devices = devices, .device_count = count};
 }
 
+static const size_t hidden[] = {16, 9};
+
+/* Two epochs of minibatches of two chunks. */
+static mr_fit_params perceptron_on(const char *const *devices, size_t count, int threads) {
+    return (mr_fit_params){.kind = MR_CLASSIFIER_PERCEPTRON, .hidden = hidden, .hidden_count = 2, .minibatch = 512,
+                           .threads = threads, .steps = 2, .seed = 3, .devices = devices, .device_count = count};
+}
+
 static int fit(mr_classifier **made, const mr_fit_params *params) {
     const mr_labelled_rows rows = {.features = features, .rows = ROWS, .width = WIDTH, .classes = classes,
                                    .parts = parts, .class_count = CLASSES, .class_names = names};
@@ -74,7 +82,7 @@ static double fit_well(const mr_fit_params *params, float *to) {
     if (fit(&made, params))
         fail_msg("%s", mr_message());
     assert_int_equal(mr_classifier_scores(made, features, ROWS, 0, to), MR_OK);
-    const double objective = mr_classifier_card_of(made)->tried[1].objective;
+    const double objective = mr_classifier_card_of(made)->tried[params->penalty_count ? 1 : 0].objective;
     mr_classifier_destroy(&made);
     return objective;
 }
@@ -105,32 +113,60 @@ static void a_device_finds_what_the_processors_find(void **state) {
     }
 }
 
-static void expect_bits(const char *const *devices, size_t count, int threads) {
-    const mr_fit_params params = on(MR_CLASSIFIER_SOFTMAX, devices, count, threads);
+/* What adds up in a few steps is a multiple of the rounding of one. */
+static void a_device_makes_a_perceptron_near_that_of_the_processors(void **state) {
+    (void)state;
+    const mr_fit_params here = perceptron_on(NULL, 0, 2), there = perceptron_on(one, 1, 2);
+    const double objective = fit_well(&here, wanted), found = fit_well(&there, scores);
+    if (!(fabs(found - objective) <= 1e-6 * objective))
+        fail_msg("%.12g and %.12g", found, objective);
+    for (size_t i = 0; i < ROWS * CLASSES; i++)
+        assert_true(fabsf(scores[i] - wanted[i]) < 1e-4f);
+}
+
+typedef mr_fit_params params_function(const char *const *devices, size_t count, int threads);
+
+static mr_fit_params softmax_on(const char *const *devices, size_t count, int threads) {
+    return on(MR_CLASSIFIER_SOFTMAX, devices, count, threads);
+}
+
+static params_function *const fits[] = {softmax_on, perceptron_on};
+enum { FITS = sizeof fits / sizeof fits[0] };
+
+static void want(int fit, const char *const *devices) {
+    const mr_fit_params params = fits[fit](devices, 1, 1);
+    fit_well(&params, wanted);
+}
+
+static void expect_bits(int fit, const char *const *devices, size_t count, int threads) {
+    const mr_fit_params params = fits[fit](devices, count, threads);
     fit_well(&params, scores);
     if (memcmp(scores, wanted, sizeof wanted) != 0)
-        fail_msg("%zu devices, %s first, %d threads", count, devices[0], threads);
+        fail_msg("%s: %zu devices, %s first, %d threads", mr_classifier_kind_name(params.kind), count, devices[0],
+                 threads);
 }
 
 #ifdef MILLRACE_CUDA_HOST
 static void threads_change_no_bit(void **state) {
     (void)state;
-    const mr_fit_params params = on(MR_CLASSIFIER_SOFTMAX, one, 1, 1);
-    fit_well(&params, wanted);
-    expect_bits(one, 1, 2);
-    expect_bits(one, 1, 6);
+    for (int fit = 0; fit < FITS; fit++) {
+        want(fit, one);
+        expect_bits(fit, one, 1, 2);
+        expect_bits(fit, one, 1, 6);
+    }
 }
 #else
 /* 12 chunks: some devices have one block more than others. */
 static void devices_and_threads_change_no_bit(void **state) {
     static const char *const five[] = {"sim:0", "sim:1", "sim:2", "sim:3", "sim:4"};
     (void)state;
-    const mr_fit_params params = on(MR_CLASSIFIER_SOFTMAX, one, 1, 1);
-    fit_well(&params, wanted);
-    for (int threads = 1; threads <= 16; threads *= 2) {
-        expect_bits(one, 1, threads);
-        expect_bits(five, 2, threads);
-        expect_bits(five, 5, threads);
+    for (int fit = 0; fit < FITS; fit++) {
+        want(fit, one);
+        for (int threads = 1; threads <= 16; threads *= 2) {
+            expect_bits(fit, one, 1, threads);
+            expect_bits(fit, five, 2, threads);
+            expect_bits(fit, five, 5, threads);
+        }
     }
 }
 
@@ -138,26 +174,22 @@ static void devices_and_threads_change_no_bit(void **state) {
 static void a_small_device_changes_no_bit(void **state) {
     static const char *const small[] = {"sim:0?memory=200KiB"};
     (void)state;
-    const mr_fit_params params = on(MR_CLASSIFIER_SOFTMAX, one, 1, 1);
-    fit_well(&params, wanted);
-    expect_bits(small, 1, 1);
+    want(0, one);
+    expect_bits(0, small, 1, 1);
 }
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
 static int cancel(void *user, const mr_fit_progress *progress) {
-    return progress->penalty == 1 && progress->step == *(const int *)user;
+    return progress->penalty + 1 == progress->penalties && progress->step == *(const int *)user;
 }
 
 /* Cancelled in the middle on one device, it goes on with two; not on the processors, which have other bits. */
-static void a_fit_goes_on_with_other_devices_of_its_kind(void **state) {
+static void go_on(mr_fit_params params, int step) {
     static const char *const two[] = {"sim:0", "sim:1"};
     char path[PATH];
-    int step = 3;
     mr_classifier *made;
-    (void)state;
     snprintf(path, sizeof path, "%s/train-devices-%ld", P_tmpdir, (long)getpid());
-    mr_fit_params params = on(MR_CLASSIFIER_SOFTMAX, one, 1, 2);
     fit_well(&params, wanted);
     params.state = path;
     params.progress = cancel;
@@ -174,12 +206,17 @@ static void a_fit_goes_on_with_other_devices_of_its_kind(void **state) {
     assert_int_equal(access(path, F_OK), -1);
 }
 
+static void a_fit_goes_on_with_other_devices_of_its_kind(void **state) {
+    (void)state;
+    go_on(softmax_on(one, 1, 2), 3);
+    go_on(perceptron_on(one, 1, 2), 1);
+}
+
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 /* The fit ends with the device's failure, or, where only a chunk finds no room, with the same bits; until so many calls
  * that nothing fails any more. */
-static void fail_at_each(const char *what, int step) {
-    mr_fit_params params = on(MR_CLASSIFIER_SOFTMAX, one, 1, 1);
+static void fail_at_each(mr_fit_params params, const char *what, int step) {
     params.steps = 2;
     fit_well(&params, wanted);
     int failed = 0;
@@ -209,10 +246,12 @@ static void fail_at_each(const char *what, int step) {
 
 static void a_device_that_fails_ends_the_fit(void **state) {
     (void)state;
-    fail_at_each("fail_allocation", 1);
-    fail_at_each("fail_call", 7);
-    fail_at_each("fail_after", 13);
-    fail_at_each("lose_after", 17);
+    for (int fit = 0; fit < FITS; fit++) {
+        fail_at_each(fits[fit](one, 1, 1), "fail_allocation", 1);
+        fail_at_each(fits[fit](one, 1, 1), "fail_call", 7);
+        fail_at_each(fits[fit](one, 1, 1), "fail_after", 13);
+        fail_at_each(fits[fit](one, 1, 1), "lose_after", 17);
+    }
 }
 
 static void refuse(mr_fit_params params, int status, const char *why) {
@@ -235,7 +274,7 @@ static void what_no_device_can_fit_is_refused(void **state) {
     refuse(on(MR_CLASSIFIER_SOFTMAX, processor, 1, 1), MR_ERROR_USAGE, "no device is named");
     refuse(on(MR_CLASSIFIER_SOFTMAX, many, 17, 1), MR_ERROR_USAGE, "at most 16");
     refuse(on(MR_CLASSIFIER_SOFTMAX, absent, 1, 1), MR_ERROR_UNAVAILABLE, "");
-    refuse(on(MR_CLASSIFIER_PERCEPTRON, one, 1, 1), MR_ERROR_USAGE, "perceptron");
+    refuse(on(MR_CLASSIFIER_PROTOTYPES, one, 1, 1), MR_ERROR_USAGE, "prototypes");
     mr_fit_params doubles = on(MR_CLASSIFIER_SOFTMAX, one, 1, 1);
     doubles.doubles = true;
     refuse(doubles, MR_ERROR_USAGE, "double precision");
@@ -248,6 +287,7 @@ int main(void) {
 #endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_device_finds_what_the_processors_find, prepare),
+        cmocka_unit_test_setup(a_device_makes_a_perceptron_near_that_of_the_processors, prepare),
 #ifdef MILLRACE_CUDA_HOST
         cmocka_unit_test_setup(threads_change_no_bit, prepare),
 #else

@@ -118,7 +118,7 @@ static const mr_usage usage = {
         "  --stage ID         the stage of type classify, if there are several\n"
         "  --threads N        by default one for each usable core; the result does not depend on it\n"
         "  --device NAME      multiplies matrices for the fit: cuda:N or sim:N; may be given several times; the\n"
-        "                     result does not depend on how many. For softmax, logistic, squared-hinge. The pipeline\n"
+        "                     result does not depend on how many. Not for prototypes and neighbors. The pipeline\n"
         "                     names the devices that make the vectors\n"
         "  --resume           continues a fit that was interrupted or killed\n"
         "  --cache FOLDER     where vectors are kept; by default $XDG_CACHE_HOME/millrace/features\n"
@@ -324,13 +324,15 @@ static int take_option(void *given, int option) {
     }
 }
 
+static bool is_nearest(const mr_fit_params *fit) {
+    return fit->kind == MR_CLASSIFIER_PROTOTYPES || fit->kind == MR_CLASSIFIER_NEIGHBORS;
+}
+
 /* A device that is not there is refused before vectors are made. */
 static int check_devices(const mr_fit_params *fit) {
-    const bool linear = fit->kind == MR_CLASSIFIER_SOFTMAX || fit->kind == MR_CLASSIFIER_LOGISTIC ||
-                        fit->kind == MR_CLASSIFIER_SQUARED_HINGE;
     uint64_t memory_bytes;
-    if (fit->device_count && !linear)
-        return mr_usage_error(&usage, "--device is for --model softmax, logistic and squared-hinge");
+    if (fit->device_count && is_nearest(fit))
+        return mr_usage_error(&usage, "--device is not for --model prototypes and neighbors, which have no products");
     if (fit->device_count && fit->doubles)
         return mr_usage_error(&usage, "--doubles are multiplied by the processors: leave out --device");
     for (size_t i = 0; i < fit->device_count; i++) {
@@ -354,7 +356,7 @@ static int check(const mr_training_params *params) {
         return mr_usage_error(&usage, "--node runs some stages, --one-process all: choose one");
     if (fit->hidden_count && fit->kind != MR_CLASSIFIER_PERCEPTRON)
         return mr_usage_error(&usage, "--hidden is for --model perceptron");
-    if (fit->doubles && (fit->kind == MR_CLASSIFIER_PROTOTYPES || fit->kind == MR_CLASSIFIER_NEIGHBORS))
+    if (fit->doubles && is_nearest(fit))
         return mr_usage_error(&usage, "--doubles is not for --model prototypes and neighbors, which have no products");
     if (fit->k && fit->kind != MR_CLASSIFIER_NEIGHBORS)
         return mr_usage_error(&usage, "--neighbors is for --model neighbors");
