@@ -378,8 +378,8 @@ class Sets(Training):
         shutil.rmtree(self.head)
         for arguments, words in ((("--model", "svm"), "softmax"), (("--penalty", "0"), "--penalty takes"),
                                  (("--test", "1"), "--test takes"), (("--hidden", "9"), "is for --model perceptron"),
-                                 (("--device", "sim:0", "--model", "neighbors"), "--device is not for --model prototypes"),
-                                 (("--doubles", "--model", "prototypes"), "--doubles is not for --model prototypes"),
+                                 (("--device", "sim:0", "--model", "neighbors"), "--device is not for --model"),
+                                 (("--doubles", "--model", "prototypes"), "--doubles is not for --model"),
                                  (("--device", "sim:0", "--doubles"), "leave out --device"),
                                  (("--device", "tpu:0"), "tpu:0")):
             self.assertIn(words, self.train(some, *arguments, code=64).stderr)
