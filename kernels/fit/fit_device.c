@@ -16,17 +16,17 @@ struct mr_fit_lane {
     size_t device;
     mr_fit_lane *next; /* of those that are free */
     mr_stream *stream;
-    float *features, *transposed;          /* of the device: a chunk that it does not keep */
-    float *logits, *residuals, *gradient;  /* of the device */
-    float *host_features, *host_logits, *host_residuals, *host_gradient; /* pinned */
-    const float *chunk_transposed;
+    void *features, *transposed;         /* of the device: a chunk that it does not keep */
+    void *logits, *residuals, *gradient; /* of the device */
+    void *host_features, *host_logits, *host_residuals, *host_gradient; /* pinned */
+    const void *chunk_transposed;
 };
 
 typedef struct part {
     mr_device *device;
     mr_fit_lane *free; /* guarded */
     mr_stream *uploads; /* of weights */
-    float *weights, *host_weights;
+    void *weights, *host_weights;
     size_t left;       /* bytes for chunks that are kept; guarded */
     pthread_mutex_t time;
     int64_t now_ns;    /* of a simulated device; guarded by `time` */
@@ -34,11 +34,12 @@ typedef struct part {
 
 /* A chunk that its device keeps; set once, by the thread that works on the chunk. */
 typedef struct kept {
-    float *features, *transposed;
+    void *features, *transposed;
 } kept;
 
 struct mr_fit_devices {
     const mr_fit_rows *rows; /* of a linear fit */
+    bool doubles;
     size_t outputs, count, chunks;
     size_t features_bytes, logits_bytes, weights_bytes; /* of a lane; logits: 0 if matrices are brought along, which
                                                           then stand in place of the features, and products in place of
@@ -71,7 +72,7 @@ int mr_fit_devices_status(mr_fit_devices *all) {
 /* ---- lanes ------------------------------------------------------------------------------------------------------- */
 
 typedef struct piece {
-    float **at;
+    void **at;
     mr_memory memory;
     size_t bytes;
 } piece;
@@ -89,13 +90,6 @@ static void list_pieces(mr_fit_lane *lane, piece pieces[PIECES]) {
         {&lane->host_gradient, MR_MEMORY_PINNED, weights},
     };
     memcpy(pieces, all, sizeof all);
-}
-
-static int allocate(mr_device *device, mr_memory memory, size_t bytes, float **data) {
-    void *made = NULL;
-    const int status = mr_device_allocate(device, memory, bytes, &made);
-    *data = made;
-    return status;
 }
 
 static void destroy_lane(mr_fit_lane *lane) {
@@ -121,7 +115,7 @@ static int create_lane(mr_fit_devices *all, size_t device, mr_fit_lane **lane) {
     int status = mr_stream_create(all->parts[device].device, &made->stream);
     for (int i = 0; i < PIECES && !status; i++)
         if (pieces[i].bytes)
-            status = allocate(all->parts[device].device, pieces[i].memory, pieces[i].bytes, pieces[i].at);
+            status = mr_device_allocate(all->parts[device].device, pieces[i].memory, pieces[i].bytes, pieces[i].at);
     if (status)
         destroy_lane(made);
     else
@@ -162,13 +156,28 @@ static int finish(part *its, mr_stream *stream) {
 
 /* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
-static void transpose(float *to, const float *from, size_t rows, size_t columns) {
-    enum { TILE = 16 };
-    for (size_t top = 0; top < rows; top += TILE)
-        for (size_t left = 0; left < columns; left += TILE)
-            for (size_t row = top; row < top + TILE && row < rows; row++)
-                for (size_t column = left; column < left + TILE && column < columns; column++)
-                    to[column * rows + row] = from[row * columns + column];
+static size_t number_bytes(const mr_fit_devices *all) {
+    return all->doubles ? sizeof(double) : sizeof(float);
+}
+
+#define TRANSPOSE(name, number)                                                                                        \
+    static void name(number *to, const number *from, size_t rows, size_t columns) {                                    \
+        enum { TILE = 16 };                                                                                            \
+        for (size_t top = 0; top < rows; top += TILE)                                                                  \
+            for (size_t left = 0; left < columns; left += TILE)                                                        \
+                for (size_t row = top; row < top + TILE && row < rows; row++)                                          \
+                    for (size_t column = left; column < left + TILE && column < columns; column++)                     \
+                        to[column * rows + row] = from[row * columns + column];                                        \
+    }
+TRANSPOSE(transpose_floats, float)
+TRANSPOSE(transpose_doubles, double)
+#undef TRANSPOSE
+
+static void transpose(const mr_fit_devices *all, void *to, const void *from, size_t rows, size_t columns) {
+    if (all->doubles)
+        transpose_doubles(to, from, rows, columns);
+    else
+        transpose_floats(to, from, rows, columns);
 }
 
 /* Memory for a chunk that is kept; none once half of the device's memory is taken, or the device has no more. */
@@ -180,9 +189,9 @@ static void find_room(mr_fit_devices *all, part *its, kept *chunk) {
     pthread_mutex_unlock(&all->lock);
     if (!fits)
         return;
-    int status = allocate(its->device, MR_MEMORY_DEVICE, bytes, &chunk->features);
+    int status = mr_device_allocate(its->device, MR_MEMORY_DEVICE, bytes, &chunk->features);
     if (!status)
-        status = allocate(its->device, MR_MEMORY_DEVICE, bytes, &chunk->transposed);
+        status = mr_device_allocate(its->device, MR_MEMORY_DEVICE, bytes, &chunk->transposed);
     if (!status)
         return;
     if (chunk->features)
@@ -193,26 +202,29 @@ static void find_room(mr_fit_devices *all, part *its, kept *chunk) {
     pthread_mutex_unlock(&all->lock);
 }
 
-static int upload(mr_fit_lane *lane, size_t chunk, float *features, float *transposed) {
+static int upload(mr_fit_lane *lane, size_t chunk, void *features, void *transposed) {
     const mr_fit_rows *rows = lane->all->rows;
     const size_t bytes = lane->all->features_bytes;
-    float *turned = lane->host_features + MR_FIT_CHUNK * rows->width;
-    mr_fit_take_floats(rows, chunk, lane->host_features);
-    transpose(turned, lane->host_features, MR_FIT_CHUNK, rows->width);
+    void *turned = (char *)lane->host_features + bytes;
+    if (lane->all->doubles)
+        mr_fit_take_doubles(rows, chunk, lane->host_features);
+    else
+        mr_fit_take_floats(rows, chunk, lane->host_features);
+    transpose(lane->all, turned, lane->host_features, MR_FIT_CHUNK, rows->width);
     int status = mr_stream_copy(lane->stream, features, lane->host_features, bytes);
     return status ? status : mr_stream_copy(lane->stream, transposed, turned, bytes);
 }
 
 /* The chunk's features on the device; the lane remembers them transposed. */
-static int bring(mr_fit_lane *lane, size_t chunk, const float **features) {
+static int bring(mr_fit_lane *lane, size_t chunk, const void **features) {
     mr_fit_devices *all = lane->all;
     kept *its = &all->kept[chunk];
     int status = MR_OK;
     const bool here = its->features != NULL;
     if (!here)
         find_room(all, &all->parts[lane->device], its);
-    float *to = its->features ? its->features : lane->features;
-    float *turned = its->features ? its->transposed : lane->transposed;
+    void *to = its->features ? its->features : lane->features;
+    void *turned = its->features ? its->transposed : lane->transposed;
     if (!here)
         status = upload(lane, chunk, to, turned);
     *features = to;
@@ -222,23 +234,42 @@ static int bring(mr_fit_lane *lane, size_t chunk, const float **features) {
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
+/* dst[n][o] = sum over i of weights[o][i] src[n][i], of dense matrices on the device. */
+typedef struct factors {
+    const void *weights, *src;
+    size_t outputs, inputs, batch;
+} factors;
+
+static int enqueue(mr_fit_lane *lane, factors f, void *dst) {
+    if (lane->all->doubles)
+        return mr_linear_f64_enqueue(lane->stream,
+                                     &(mr_linear_f64_work){.weights = f.weights, .weight_stride = f.inputs,
+                                                           .outputs = (int)f.outputs, .inputs = (int)f.inputs,
+                                                           .batch = (int)f.batch, .src = f.src,
+                                                           .src_stride = f.inputs, .dst = dst,
+                                                           .dst_stride = f.outputs});
+    return mr_linear_enqueue(lane->stream,
+                             &(mr_linear_work){.weights = f.weights, .weight_stride = f.inputs,
+                                               .outputs = (int)f.outputs, .inputs = (int)f.inputs,
+                                               .batch = (int)f.batch, .src = f.src, .src_stride = f.inputs,
+                                               .dst = dst, .dst_stride = f.outputs});
+}
+
 static int multiply(mr_fit_lane *lane, size_t chunk) {
     mr_fit_devices *all = lane->all;
     const size_t width = all->rows->width, outputs = all->outputs;
-    const float *features;
+    const void *features;
     int status = bring(lane, chunk, &features);
-    const mr_linear_work work = {.weights = all->parts[lane->device].weights, .weight_stride = width,
-                                 .outputs = (int)outputs, .inputs = (int)width, .batch = MR_FIT_CHUNK, .src = features,
-                                 .src_stride = width, .dst = lane->logits, .dst_stride = outputs};
+    const factors both = {all->parts[lane->device].weights, features, outputs, width, MR_FIT_CHUNK};
     if (!status)
-        status = mr_linear_enqueue(lane->stream, &work);
+        status = enqueue(lane, both, lane->logits);
     if (!status)
         status = mr_stream_copy(lane->stream, lane->host_logits, lane->logits, all->logits_bytes);
     const int finished = finish(&all->parts[lane->device], lane->stream);
     return status ? status : finished;
 }
 
-float *mr_fit_devices_multiply(mr_fit_devices *all, size_t chunk, mr_fit_lane **lane) {
+void *mr_fit_devices_multiply(mr_fit_devices *all, size_t chunk, mr_fit_lane **lane) {
     const size_t block = chunk / mr_fit_block_chunks(all->chunks);
     int status = take_lane(all, block % all->count, lane);
     if (!status)
@@ -254,28 +285,25 @@ float *mr_fit_devices_multiply(mr_fit_devices *all, size_t chunk, mr_fit_lane **
 static int multiply_back(mr_fit_lane *lane) {
     mr_fit_devices *all = lane->all;
     const size_t width = all->rows->width, outputs = all->outputs;
-    const mr_linear_work work = {.weights = lane->chunk_transposed, .weight_stride = MR_FIT_CHUNK,
-                                 .outputs = (int)width, .inputs = MR_FIT_CHUNK, .batch = (int)outputs,
-                                 .src = lane->residuals, .src_stride = MR_FIT_CHUNK, .dst = lane->gradient,
-                                 .dst_stride = width};
-    transpose(lane->host_residuals, lane->host_logits, MR_FIT_CHUNK, outputs);
+    const factors both = {lane->chunk_transposed, lane->residuals, width, MR_FIT_CHUNK, outputs};
+    transpose(all, lane->host_residuals, lane->host_logits, MR_FIT_CHUNK, outputs);
     int status = mr_stream_copy(lane->stream, lane->residuals, lane->host_residuals, all->logits_bytes);
     if (!status)
-        status = mr_linear_enqueue(lane->stream, &work);
+        status = enqueue(lane, both, lane->gradient);
     if (!status)
         status = mr_stream_copy(lane->stream, lane->host_gradient, lane->gradient, all->weights_bytes);
     const int finished = finish(&all->parts[lane->device], lane->stream);
     return status ? status : finished;
 }
 
-const float *mr_fit_devices_multiply_back(mr_fit_lane *lane) {
+const void *mr_fit_devices_multiply_back(mr_fit_lane *lane) {
     const int status = multiply_back(lane);
     if (status)
         keep_failure(lane->all, status);
     return status ? NULL : lane->host_gradient;
 }
 
-static int bring_weights(const mr_fit_devices *all, part *its, const float *weights) {
+static int bring_weights(const mr_fit_devices *all, part *its, const void *weights) {
     const size_t bytes = all->weights_bytes;
     memcpy(its->host_weights, weights, bytes);
     const int status = mr_stream_copy(its->uploads, its->weights, its->host_weights, bytes);
@@ -283,7 +311,7 @@ static int bring_weights(const mr_fit_devices *all, part *its, const float *weig
     return status ? status : finished;
 }
 
-void mr_fit_devices_set(mr_fit_devices *all, const float *weights) {
+void mr_fit_devices_set(mr_fit_devices *all, const void *weights) {
     for (size_t i = 0; i < all->count; i++) {
         const int status = bring_weights(all, &all->parts[i], weights);
         if (status)
@@ -294,35 +322,34 @@ void mr_fit_devices_set(mr_fit_devices *all, const float *weights) {
 /* ---- products of matrices that are brought along ----------------------------------------------------------------- */
 
 /* rows x columns; `turned`: from columns x rows. */
-static void copy_matrix(float *to, const float *from, size_t rows, size_t columns, bool turned) {
+static void copy_matrix(const mr_fit_devices *all, void *to, const void *from, size_t rows, size_t columns,
+                        bool turned) {
     if (turned)
-        transpose(to, from, columns, rows);
+        transpose(all, to, from, columns, rows);
     else
-        memcpy(to, from, rows * columns * sizeof *to);
+        memcpy(to, from, rows * columns * number_bytes(all));
 }
 
 static int make_product(mr_fit_lane *lane, const mr_fit_product *p) {
-    const size_t a_bytes = p->rows * p->inner * sizeof(float), b_bytes = p->columns * p->inner * sizeof(float);
-    float *b = lane->host_features + lane->all->features_bytes / sizeof *b;
-    const mr_linear_work work = {.weights = lane->transposed, .weight_stride = p->inner, .outputs = (int)p->columns,
-                                 .inputs = (int)p->inner, .batch = (int)p->rows, .src = lane->features,
-                                 .src_stride = p->inner, .dst = lane->gradient, .dst_stride = p->columns};
-    copy_matrix(lane->host_features, p->a, p->rows, p->inner, p->turned_a);
-    copy_matrix(b, p->b, p->columns, p->inner, !p->turned_b);
-    int status = mr_stream_copy(lane->stream, lane->features, lane->host_features, a_bytes);
+    const mr_fit_devices *all = lane->all;
+    const size_t number = number_bytes(all);
+    const factors both = {lane->transposed, lane->features, p->columns, p->inner, p->rows};
+    void *b = (char *)lane->host_features + all->features_bytes;
+    copy_matrix(all, lane->host_features, p->a, p->rows, p->inner, p->turned_a);
+    copy_matrix(all, b, p->b, p->columns, p->inner, !p->turned_b);
+    int status = mr_stream_copy(lane->stream, lane->features, lane->host_features, p->rows * p->inner * number);
     if (!status)
-        status = mr_stream_copy(lane->stream, lane->transposed, b, b_bytes);
+        status = mr_stream_copy(lane->stream, lane->transposed, b, p->columns * p->inner * number);
     if (!status)
-        status = mr_linear_enqueue(lane->stream, &work);
+        status = enqueue(lane, both, lane->gradient);
     if (!status)
-        status = mr_stream_copy(lane->stream, lane->host_gradient, lane->gradient,
-                                p->rows * p->columns * sizeof(float));
+        status = mr_stream_copy(lane->stream, lane->host_gradient, lane->gradient, p->rows * p->columns * number);
     const int finished = finish(&lane->all->parts[lane->device], lane->stream);
     return status ? status : finished;
 }
 
-void mr_fit_devices_product(mr_fit_devices *all, size_t chunk, const mr_fit_product *product, float *to) {
-    const size_t bytes = product->rows * product->columns * sizeof *to;
+void mr_fit_devices_product(mr_fit_devices *all, size_t chunk, const mr_fit_product *product, void *to) {
+    const size_t bytes = product->rows * product->columns * number_bytes(all);
     mr_fit_lane *lane;
     int status = take_lane(all, chunk % all->count, &lane);
     if (!status)
@@ -354,8 +381,8 @@ static int open_part(const mr_fit_devices *all, part *made, mr_device *device) {
         return MR_OK;
     int status = mr_stream_create(device, &made->uploads);
     if (!status)
-        status = allocate(device, MR_MEMORY_DEVICE, bytes, &made->weights);
-    return status ? status : allocate(device, MR_MEMORY_PINNED, bytes, &made->host_weights);
+        status = mr_device_allocate(device, MR_MEMORY_DEVICE, bytes, &made->weights);
+    return status ? status : mr_device_allocate(device, MR_MEMORY_PINNED, bytes, &made->host_weights);
 }
 
 static void close_part(part *its) {
@@ -392,19 +419,22 @@ static int create(mr_fit_devices **devices, const mr_fit_devices *sizes, mr_devi
     return status;
 }
 
-int mr_fit_devices_create(mr_fit_devices **devices, const mr_fit_rows *rows, size_t outputs, mr_device *const *list,
-                          size_t count) {
-    const mr_fit_devices sizes = {.rows = rows, .outputs = outputs, .chunks = mr_fit_chunks(rows->count),
-                                  .features_bytes = MR_FIT_CHUNK * rows->width * sizeof(float),
-                                  .logits_bytes = MR_FIT_CHUNK * outputs * sizeof(float),
-                                  .weights_bytes = outputs * rows->width * sizeof(float)};
+int mr_fit_devices_create(mr_fit_devices **devices, const mr_fit_rows *rows, size_t outputs, bool doubles,
+                          mr_device *const *list, size_t count) {
+    const size_t number = doubles ? sizeof(double) : sizeof(float);
+    const mr_fit_devices sizes = {.rows = rows, .outputs = outputs, .doubles = doubles,
+                                  .chunks = mr_fit_chunks(rows->count),
+                                  .features_bytes = MR_FIT_CHUNK * rows->width * number,
+                                  .logits_bytes = MR_FIT_CHUNK * outputs * number,
+                                  .weights_bytes = outputs * rows->width * number};
     return create(devices, &sizes, list, count);
 }
 
-int mr_fit_devices_create_for(mr_fit_devices **devices, size_t factor, size_t product, mr_device *const *list,
-                              size_t count) {
-    const mr_fit_devices sizes = {.features_bytes = mr_aligned_bytes(factor * sizeof(float)),
-                                  .weights_bytes = product * sizeof(float)};
+int mr_fit_devices_create_for(mr_fit_devices **devices, size_t factor, size_t product, bool doubles,
+                              mr_device *const *list, size_t count) {
+    const size_t number = doubles ? sizeof(double) : sizeof(float);
+    const mr_fit_devices sizes = {.doubles = doubles, .features_bytes = mr_aligned_bytes(factor * number),
+                                  .weights_bytes = product * number};
     return create(devices, &sizes, list, count);
 }
 

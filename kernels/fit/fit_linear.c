@@ -36,7 +36,7 @@ void mr_fit_point_set(mr_fit_point *point, const double *parameters) {
     for (size_t i = 0; !point->linear->doubles && i < count; i++)
         narrow[i] = (float)parameters[i];
     if (point->devices)
-        mr_fit_devices_set(point->devices, narrow);
+        mr_fit_devices_set(point->devices, point->weights);
 }
 
 /* logits = features times W, transposed: MR_FIT_CHUNK x outputs. */
@@ -101,9 +101,13 @@ static void finish_rows(const mr_fit_point *point, size_t chunk, void *logits, d
     sum[products + outputs] = loss;
 }
 
-static void widen(double *to, const float *from, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        to[i] = (double)from[i];
+/* From floats or doubles. */
+static void widen(const mr_fit_linear *linear, double *to, const void *from, size_t count) {
+    const float *narrow = from;
+    if (linear->doubles)
+        memcpy(to, from, count * sizeof *to);
+    for (size_t i = 0; !linear->doubles && i < count; i++)
+        to[i] = (double)narrow[i];
 }
 
 static void make_chunk(void *context, size_t chunk, void *memory, double *sum) {
@@ -118,10 +122,7 @@ static void make_chunk(void *context, size_t chunk, void *memory, double *sum) {
     multiply(linear, point->weights, &s);
     finish_rows(point, chunk, s.logits, sum);
     multiply_back(linear, &s);
-    if (linear->doubles)
-        memcpy(sum, s.gradient, products * sizeof(double));
-    else
-        widen(sum, s.gradient, products);
+    widen(linear, sum, s.gradient, products);
 }
 
 /* After a failure, which the devices keep, the sum is undefined. */
@@ -129,13 +130,13 @@ static void make_chunk_on_device(void *context, size_t chunk, void *memory, doub
     (void)memory;
     const mr_fit_point *point = context;
     mr_fit_lane *lane;
-    float *logits = mr_fit_devices_multiply(point->devices, chunk, &lane);
+    void *logits = mr_fit_devices_multiply(point->devices, chunk, &lane);
     if (!logits)
         return;
     finish_rows(point, chunk, logits, sum);
-    const float *gradient = mr_fit_devices_multiply_back(lane);
+    const void *gradient = mr_fit_devices_multiply_back(lane);
     if (gradient)
-        widen(sum, gradient, point->linear->outputs * point->linear->rows->width);
+        widen(point->linear, sum, gradient, point->linear->outputs * point->linear->rows->width);
     mr_fit_devices_leave(lane);
 }
 

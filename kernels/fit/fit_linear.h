@@ -39,7 +39,7 @@ typedef struct mr_fit_point {
     const mr_fit_linear *linear;
     const double *parameters;
     void *weights; /* floats or doubles, outputs x width; room for doubles is enough */
-    mr_fit_devices *devices; /* where products are made, in floats; NULL: on the processors */
+    mr_fit_devices *devices; /* where products are made; NULL: on the processors */
 } mr_fit_point;
 
 /* Puts the parameters in; once for all chunks. */

@@ -82,7 +82,7 @@ int mr_perceptron_devices(const mr_perceptron *p, mr_device *const *list, size_t
         most = weights > most ? weights : most;
         most = outputs > most ? outputs : most;
     }
-    return mr_fit_devices_create_for(devices, most, most, list, count);
+    return mr_fit_devices_create_for(devices, most, most, p->doubles, list, count);
 }
 
 void mr_perceptron_point_set(mr_perceptron_point *point, const double *parameters) {

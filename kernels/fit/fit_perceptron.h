@@ -31,7 +31,7 @@ typedef struct mr_perceptron_point {
     const double *parameters;
     void *weights; /* all W, one behind the other, floats or doubles; room for all parameters as doubles is enough */
     size_t first;  /* chunk of the rows at which the task begins */
-    mr_fit_devices *devices; /* where products are made, in floats; NULL: on the processors */
+    mr_fit_devices *devices; /* where products are made; NULL: on the processors */
 } mr_perceptron_point;
 
 size_t mr_perceptron_parameters(const mr_perceptron *perceptron);

@@ -22,6 +22,8 @@ static struct {
     int (*set_math_mode)(handle, int mode);
     int (*sgemm)(handle, int transpose_a, int transpose_b, int m, int n, int k, const float *alpha, const float *a,
                  int a_stride, const float *b, int b_stride, const float *beta, float *c, int c_stride);
+    int (*dgemm)(handle, int transpose_a, int transpose_b, int m, int n, int k, const double *alpha, const double *a,
+                 int a_stride, const double *b, int b_stride, const double *beta, double *c, int c_stride);
 } cublas;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -39,6 +41,7 @@ static bool take_functions(void *library) {
         {"cublasSetWorkspace_v2", &cublas.set_workspace},
         {"cublasSetMathMode", &cublas.set_math_mode},
         {"cublasSgemm_v2", &cublas.sgemm},
+        {"cublasDgemm_v2", &cublas.dgemm},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
         if (!(*(void **)wanted[i].function = dlsym(library, wanted[i].name)))
@@ -99,29 +102,47 @@ static int handle_of(int device, handle *its) {
     return MR_OK;
 }
 
-/* cuBLAS has columns for our rows: dst transposed = weights times src transposed, each read as columns. */
-static int multiply(handle its, const mr_linear_work *work, float keep, void *workspace,
-                    size_t workspace_bytes, void *stream) {
-    const float one = 1.0f;
-    int error = cublas.set_stream(its, stream);
-    if (error == SUCCESS)
-        error = cublas.set_workspace(its, workspace, workspace_bytes);
-    if (error == SUCCESS)
-        error = cublas.sgemm(its, TRANSPOSE, NO_TRANSPOSE, work->outputs, work->batch, work->inputs, &one,
-                             work->weights, (int)work->weight_stride, work->src, (int)work->src_stride, &keep,
-                             work->dst, (int)work->dst_stride);
-    return error;
+/* Takes the lock and the device's handle, which then works on the stream. */
+static int begin(int device, void *workspace, size_t workspace_bytes, void *stream, handle *its) {
+    pthread_mutex_lock(&lock);
+    int status = handle_of(device, its);
+    int error = status ? SUCCESS : cublas.set_stream(*its, stream);
+    if (!status && error == SUCCESS)
+        error = cublas.set_workspace(*its, workspace, workspace_bytes);
+    if (!status && error != SUCCESS)
+        status = mr_fail(MR_ERROR_DEVICE, "cuda:%d: cuBLAS cannot use its stream: its error %d", device, error);
+    return status;
 }
 
-int mr_cublas_linear(const mr_linear_work *work, float keep, int device, void *workspace, size_t workspace_bytes,
-                     void *stream) {
-    handle its = NULL;
-    pthread_mutex_lock(&lock);
-    int status = handle_of(device, &its);
-    int error = status ? SUCCESS : multiply(its, work, keep, workspace, workspace_bytes, stream);
+static int end(int device, int status, int error, int outputs, int inputs, int batch) {
     pthread_mutex_unlock(&lock);
     if (!status && error != SUCCESS)
         status = mr_fail(MR_ERROR_DEVICE, "cuda:%d: cuBLAS cannot multiply %d x %d by %d: its error %d", device,
-                         work->outputs, work->inputs, work->batch, error);
+                         outputs, inputs, batch, error);
     return status;
+}
+
+/* cuBLAS has columns for our rows: dst transposed = weights times src transposed, each read as columns. */
+int mr_cublas_linear(const mr_linear_work *work, float keep, int device, void *workspace, size_t workspace_bytes,
+                     void *stream) {
+    const float one = 1.0f;
+    handle its = NULL;
+    int error = SUCCESS, status = begin(device, workspace, workspace_bytes, stream, &its);
+    if (!status)
+        error = cublas.sgemm(its, TRANSPOSE, NO_TRANSPOSE, work->outputs, work->batch, work->inputs, &one,
+                             work->weights, (int)work->weight_stride, work->src, (int)work->src_stride, &keep,
+                             work->dst, (int)work->dst_stride);
+    return end(device, status, error, work->outputs, work->inputs, work->batch);
+}
+
+int mr_cublas_linear_f64(const mr_linear_f64_work *work, int device, void *workspace, size_t workspace_bytes,
+                         void *stream) {
+    const double one = 1.0, zero = 0.0;
+    handle its = NULL;
+    int error = SUCCESS, status = begin(device, workspace, workspace_bytes, stream, &its);
+    if (!status)
+        error = cublas.dgemm(its, TRANSPOSE, NO_TRANSPOSE, work->outputs, work->batch, work->inputs, &one,
+                             work->weights, (int)work->weight_stride, work->src, (int)work->src_stride, &zero,
+                             work->dst, (int)work->dst_stride);
+    return end(device, status, error, work->outputs, work->inputs, work->batch);
 }

@@ -51,6 +51,7 @@ ENQUEUE(normalize, mr_normalize_work, 1)
 ENQUEUE(pool_mean, mr_pool_work, 1)
 #undef ENQUEUE
 RUN(linear)
+RUN(linear_f64)
 #undef RUN
 
 /* workspace: NULL without cuBLAS, which works in memory of the stream, so that products on several streams do not
@@ -71,12 +72,35 @@ static int launch_linear(const void *arguments, void *handle) {
                                      a->workspace_bytes, handle);
 }
 
+static int find_workspace(mr_stream *stream, void **workspace, size_t *bytes) {
+    *bytes = mr_cublas_found() ? mr_cublas_workspace_bytes(mr_cuda_about(stream->device).capability) : 0;
+    return *bytes ? mr_cuda_scratch(stream, *bytes, workspace) : MR_OK;
+}
+
 int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work) {
     if (!mr_stream_is_cuda(stream))
         return mr_stream_submit(stream, run_linear, work, sizeof *work);
     linear_launch a = {.work = *work, .device = (size_t)stream->device->index};
-    bool found = mr_cublas_found();
-    a.workspace_bytes = found ? mr_cublas_workspace_bytes(mr_cuda_about(stream->device).capability) : 0;
-    int status = found ? mr_cuda_scratch(stream, a.workspace_bytes, &a.workspace) : MR_OK;
-    return status ? status : mr_cuda_launch(stream, launch_linear, &a, sizeof a, found && work->bias ? 2 : 1);
+    int status = find_workspace(stream, &a.workspace, &a.workspace_bytes);
+    return status ? status : mr_cuda_launch(stream, launch_linear, &a, sizeof a, a.workspace && work->bias ? 2 : 1);
+}
+
+typedef struct linear_f64_launch {
+    mr_linear_f64_work work;
+    void *workspace;
+    size_t workspace_bytes, device;
+} linear_f64_launch;
+
+static int launch_linear_f64(const void *arguments, void *handle) {
+    const linear_f64_launch *a = arguments;
+    return a->workspace ? mr_cublas_linear_f64(&a->work, (int)a->device, a->workspace, a->workspace_bytes, handle)
+                        : mr_linear_f64_cuda(&a->work, handle);
+}
+
+int mr_linear_f64_enqueue(mr_stream *stream, const mr_linear_f64_work *work) {
+    if (!mr_stream_is_cuda(stream))
+        return mr_stream_submit(stream, run_linear_f64, work, sizeof *work);
+    linear_f64_launch a = {.work = *work, .device = (size_t)stream->device->index};
+    int status = find_workspace(stream, &a.workspace, &a.workspace_bytes);
+    return status ? status : mr_cuda_launch(stream, launch_linear_f64, &a, sizeof a, 1);
 }

@@ -272,7 +272,8 @@ static int open_devices(linear_fit *f) {
     const int status = mr_train_open_devices(f->training, f->devices);
     return status || !count
                ? status
-               : mr_fit_devices_create(&f->point.devices, &f->rows, f->linear.outputs, f->devices, count);
+               : mr_fit_devices_create(&f->point.devices, &f->rows, f->linear.outputs, f->linear.doubles, f->devices,
+                                     count);
 }
 
 static void close_devices(linear_fit *f) {

@@ -108,8 +108,6 @@ static int check_devices(const mr_fit_params *p) {
     if (p->device_count && !has_products(p))
         return mr_fail(MR_ERROR_USAGE, "a classifier of kind %s is fitted on the processors: name no device",
                        mr_classifier_kind_name(p->kind));
-    if (p->device_count && p->doubles)
-        return mr_fail(MR_ERROR_USAGE, "products in double precision are made on the processors: name no device");
     if (p->device_count > MR_FIT_DEVICES)
         return mr_fail(MR_ERROR_USAGE, "%zu devices are too many: at most %d fit", p->device_count, MR_FIT_DEVICES);
     for (size_t i = 0; i < p->device_count && !status; i++) {

@@ -19,6 +19,9 @@ int cublasSetMathMode(handle *its, int mode);
 int cublasSgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, int k, const float *alpha,
                    const float *a, int a_stride, const float *b, int b_stride, const float *beta, float *c,
                    int c_stride);
+int cublasDgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, int k, const double *alpha,
+                   const double *a, int a_stride, const double *b, int b_stride, const double *beta, double *c,
+                   int c_stride);
 
 size_t cublas_host_workspace(void);
 
@@ -51,40 +54,55 @@ int cublasSetMathMode(handle *its, int mode) {
     return SUCCESS;
 }
 
-static float element(const float *matrix, int transposed, int stride, int row, int column) {
-    return transposed ? matrix[(size_t)row * (size_t)stride + (size_t)column]
-                      : matrix[(size_t)column * (size_t)stride + (size_t)row];
-}
-
 typedef struct product {
     int transpose_a, transpose_b, m, n, k, a_stride, b_stride, c_stride;
-    float alpha, beta;
-    const float *a, *b;
-    float *c;
+    double alpha, beta;
+    const void *a, *b;
+    void *c;
 } product;
 
-static void multiply(const void *arguments) {
-    const product *p = arguments;
-    for (int column = 0; column < p->n; column++)
-        for (int row = 0; row < p->m; row++) {
-            float *to = &p->c[(size_t)column * (size_t)p->c_stride + (size_t)row], sum = 0.0f;
-            for (int i = 0; i < p->k; i++)
-                sum += element(p->a, p->transpose_a, p->a_stride, row, i) *
-                       element(p->b, p->transpose_b, p->b_stride, i, column);
-            *to = p->alpha * sum + (p->beta != 0.0f ? p->beta * *to : 0.0f);
-        }
+static size_t element(int transposed, int stride, int row, int column) {
+    return transposed ? (size_t)row * (size_t)stride + (size_t)column : (size_t)column * (size_t)stride + (size_t)row;
 }
 
+#define MULTIPLY(name, number)                                                                                         \
+    static void name(const void *arguments) {                                                                          \
+        const product *p = arguments;                                                                                  \
+        const number *a = p->a, *b = p->b, alpha = (number)p->alpha, beta = (number)p->beta;                           \
+        for (int column = 0; column < p->n; column++)                                                                  \
+            for (int row = 0; row < p->m; row++) {                                                                     \
+                number *to = (number *)p->c + (size_t)column * (size_t)p->c_stride + (size_t)row, sum = 0;             \
+                for (int i = 0; i < p->k; i++)                                                                         \
+                    sum += a[element(p->transpose_a, p->a_stride, row, i)] *                                           \
+                           b[element(p->transpose_b, p->b_stride, i, column)];                                         \
+                *to = alpha * sum + (p->beta != 0.0 ? beta * *to : 0);                                                 \
+            }                                                                                                          \
+    }
+MULTIPLY(multiply_floats, float)
+MULTIPLY(multiply_doubles, double)
+
 /* Given to the stream, so that it is recorded where a graph is: the program has the runtime (cuda_host.cpp). */
+static int give(handle *its, void (*function)(const void *), const product *p) {
+    void (*to_stream)(void *, void (*)(const void *), const void *, size_t);
+    *(void **)&to_stream = dlsym(RTLD_DEFAULT, "mr_host_do_c");
+    if (!to_stream || !its->workspace || its->mode != PEDANTIC_MATH || p->a_stride < (p->transpose_a ? p->k : p->m) ||
+        p->b_stride < (p->transpose_b ? p->n : p->k) || p->c_stride < p->m)
+        return INVALID_VALUE;
+    to_stream(its->stream, function, p, sizeof *p);
+    return SUCCESS;
+}
+
 int cublasSgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, int k, const float *alpha,
                    const float *a, int a_stride, const float *b, int b_stride, const float *beta, float *c,
                    int c_stride) {
-    void (*give)(void *, void (*)(const void *), const void *, size_t);
-    *(void **)&give = dlsym(RTLD_DEFAULT, "mr_host_do_c");
-    if (!give || !its->workspace || its->mode != PEDANTIC_MATH || a_stride < (transpose_a ? k : m) ||
-        b_stride < (transpose_b ? n : k) || c_stride < m)
-        return INVALID_VALUE;
-    const product work = {transpose_a, transpose_b, m, n, k, a_stride, b_stride, c_stride, *alpha, *beta, a, b, c};
-    give(its->stream, multiply, &work, sizeof work);
-    return SUCCESS;
+    const product p = {transpose_a, transpose_b, m, n, k, a_stride, b_stride, c_stride, (double)*alpha, (double)*beta,
+                       a, b, c};
+    return give(its, multiply_floats, &p);
+}
+
+int cublasDgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, int k, const double *alpha,
+                   const double *a, int a_stride, const double *b, int b_stride, const double *beta, double *c,
+                   int c_stride) {
+    const product p = {transpose_a, transpose_b, m, n, k, a_stride, b_stride, c_stride, *alpha, *beta, a, b, c};
+    return give(its, multiply_doubles, &p);
 }

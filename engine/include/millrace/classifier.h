@@ -116,7 +116,7 @@ typedef struct mr_fit_params {
      * are in the card as well. NULL: none */
     void (*warning)(void *user, const char *text);
     void *user;
-    /* Devices that make the products, in single precision, by their names (devices.h), at most 16 of one kind; without
+    /* Devices that make the products by their names (devices.h), at most 16 of one kind; without
      * any the processors. Not of prototypes and neighbors. The bits are the same for any number of devices of one kind,
      * and, on GPUs, of one model; between kinds the objective of linear classifiers is within 1e-6, and perceptrons,
      * whose steps add up what differs, come near each other. */

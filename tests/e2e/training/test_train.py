@@ -380,7 +380,6 @@ class Sets(Training):
                                  (("--test", "1"), "--test takes"), (("--hidden", "9"), "is for --model perceptron"),
                                  (("--device", "sim:0", "--model", "neighbors"), "--device is not for --model"),
                                  (("--doubles", "--model", "prototypes"), "--doubles is not for --model"),
-                                 (("--device", "sim:0", "--doubles"), "leave out --device"),
                                  (("--device", "tpu:0"), "tpu:0")):
             self.assertIn(words, self.train(some, *arguments, code=64).stderr)
         self.assertIn("cuda:63", self.train(some, "--device", "cuda:63", code=69).stderr)

@@ -124,13 +124,34 @@ static void a_device_makes_a_perceptron_near_that_of_the_processors(void **state
         assert_true(fabsf(scores[i] - wanted[i]) < 1e-4f);
 }
 
+/* In double precision the ways are the same, whoever makes the products. */
+static void doubles_of_a_device_are_those_of_the_processors(void **state) {
+    (void)state;
+    for (int kind = 0; kind <= KINDS; kind++) {
+        mr_fit_params here = kind < KINDS ? on(kinds[kind], NULL, 0, 2) : perceptron_on(NULL, 0, 2);
+        mr_fit_params there = kind < KINDS ? on(kinds[kind], one, 1, 2) : perceptron_on(one, 1, 2);
+        here.doubles = there.doubles = true;
+        const double objective = fit_well(&here, wanted), found = fit_well(&there, scores);
+        if (!(fabs(found - objective) <= 1e-11 * objective))
+            fail_msg("%s: %.17g and %.17g", mr_classifier_kind_name(here.kind), found, objective);
+        for (size_t i = 0; i < ROWS * CLASSES; i++)
+            assert_true(fabsf(scores[i] - wanted[i]) < 1e-6f);
+    }
+}
+
 typedef mr_fit_params params_function(const char *const *devices, size_t count, int threads);
 
 static mr_fit_params softmax_on(const char *const *devices, size_t count, int threads) {
     return on(MR_CLASSIFIER_SOFTMAX, devices, count, threads);
 }
 
-static params_function *const fits[] = {softmax_on, perceptron_on};
+static mr_fit_params doubles_on(const char *const *devices, size_t count, int threads) {
+    mr_fit_params params = softmax_on(devices, count, threads);
+    params.doubles = true;
+    return params;
+}
+
+static params_function *const fits[] = {softmax_on, perceptron_on, doubles_on};
 enum { FITS = sizeof fits / sizeof fits[0] };
 
 static void want(int fit, const char *const *devices) {
@@ -275,9 +296,6 @@ static void what_no_device_can_fit_is_refused(void **state) {
     refuse(on(MR_CLASSIFIER_SOFTMAX, many, 17, 1), MR_ERROR_USAGE, "at most 16");
     refuse(on(MR_CLASSIFIER_SOFTMAX, absent, 1, 1), MR_ERROR_UNAVAILABLE, "");
     refuse(on(MR_CLASSIFIER_PROTOTYPES, one, 1, 1), MR_ERROR_USAGE, "prototypes");
-    mr_fit_params doubles = on(MR_CLASSIFIER_SOFTMAX, one, 1, 1);
-    doubles.doubles = true;
-    refuse(doubles, MR_ERROR_USAGE, "double precision");
 }
 #endif
 
@@ -288,6 +306,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_device_finds_what_the_processors_find, prepare),
         cmocka_unit_test_setup(a_device_makes_a_perceptron_near_that_of_the_processors, prepare),
+        cmocka_unit_test_setup(doubles_of_a_device_are_those_of_the_processors, prepare),
 #ifdef MILLRACE_CUDA_HOST
         cmocka_unit_test_setup(threads_change_no_bit, prepare),
 #else

@@ -333,8 +333,6 @@ static int check_devices(const mr_fit_params *fit) {
     uint64_t memory_bytes;
     if (fit->device_count && is_nearest(fit))
         return mr_usage_error(&usage, "--device is not for --model prototypes and neighbors, which have no products");
-    if (fit->device_count && fit->doubles)
-        return mr_usage_error(&usage, "--doubles are multiplied by the processors: leave out --device");
     for (size_t i = 0; i < fit->device_count; i++) {
         int status = mr_device_probe(fit->devices[i], &memory_bytes);
         if (status)
