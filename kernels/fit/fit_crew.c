@@ -16,12 +16,14 @@ typedef struct worker {
     bool runs;
 } worker;
 
-/* The blocks that are being made. */
+/* The blocks that are being made. Two nodes are joined by the thread that makes the later one: `met` has, for each node
+ * that is a right child, by its first block, how many of the two are there. */
 typedef struct work {
     const mr_fit_task *task;
     size_t first, count;
     double *nodes;
     atomic_size_t taken;
+    atomic_int met[MR_FIT_BLOCKS];
 } work;
 
 struct mr_fit_crew {
@@ -49,6 +51,10 @@ size_t mr_fit_block_count(size_t chunks) {
 
 static void make_block(worker *w, const mr_fit_task *task, size_t block, double *node) {
     const size_t each = mr_fit_block_chunks(task->chunks);
+    if (each == 1) {
+        task->make(task->context, block, w->scratch, node);
+        return;
+    }
     w->sum.length = task->length;
     mr_fit_sum_clear(&w->sum);
     for (size_t chunk = block * each; chunk < (block + 1) * each && chunk < task->chunks; chunk++) {
@@ -58,10 +64,29 @@ static void make_block(worker *w, const mr_fit_task *task, size_t block, double 
     mr_fit_sum_finish(&w->sum, node);
 }
 
+/* Joins a block that was made with its neighbour if that is there, then the two with the next two, and so on, as far as
+ * all blocks below a node are among those that are being made. */
+static void join_upwards(work *now, size_t block) {
+    const size_t blocks = mr_fit_block_count(now->task->chunks), length = now->task->length;
+    for (size_t width = 1; width < blocks; width *= 2) {
+        const size_t left = block / (2 * width) * (2 * width), right = left + width;
+        const size_t end = right + width < blocks ? right + width : blocks;
+        if (left < now->first || end > now->first + now->count)
+            return;
+        if (right >= blocks)
+            continue; /* a node without a right child is its left one */
+        if (atomic_fetch_add(&now->met[right], 1) == 0)
+            return;
+        mr_fit_sum_add(now->nodes + (left - now->first) * length, now->nodes + (right - now->first) * length, length);
+    }
+}
+
 static void make_blocks(worker *w) {
     work *now = &w->crew->work;
-    for (size_t at; (at = atomic_fetch_add(&now->taken, 1)) < now->count;)
+    for (size_t at; (at = atomic_fetch_add(&now->taken, 1)) < now->count;) {
         make_block(w, now->task, now->first + at, now->nodes + at * now->task->length);
+        join_upwards(now, now->first + at);
+    }
 }
 
 static void *run_worker(void *context) {
@@ -149,6 +174,8 @@ void mr_fit_crew_blocks(mr_fit_crew *crew, const mr_fit_task *task, size_t first
     crew->work.count = count;
     crew->work.nodes = nodes;
     atomic_store(&crew->work.taken, 0);
+    for (size_t i = 0; i < MR_FIT_BLOCKS; i++)
+        atomic_store(&crew->work.met[i], 0);
     crew->busy = crew->threads - 1;
     crew->turn++;
     pthread_cond_broadcast(&crew->begun);
@@ -161,7 +188,5 @@ void mr_fit_crew_blocks(mr_fit_crew *crew, const mr_fit_task *task, size_t first
 }
 
 void mr_fit_crew_sum(mr_fit_crew *crew, const mr_fit_task *task, double *nodes) {
-    size_t blocks = mr_fit_block_count(task->chunks);
-    mr_fit_crew_blocks(crew, task, 0, blocks, nodes);
-    mr_fit_sum_join(nodes, task->length, blocks);
+    mr_fit_crew_blocks(crew, task, 0, mr_fit_block_count(task->chunks), nodes);
 }

@@ -12,28 +12,40 @@ static const float *row_at(const mr_fit_rows *rows, size_t at) {
     return rows->features + mr_fit_row(rows, at) * rows->stride;
 }
 
-static double standard(const mr_fit_rows *rows, float value, size_t k) {
-    return rows->mean ? ((double)value - rows->mean[k]) * rows->factor[k] : (double)value;
+static void standardise_floats(const mr_fit_rows *rows, const float *restrict from, float *restrict to) {
+    const double *restrict mean = rows->mean, *restrict factor = rows->factor;
+    for (size_t k = 0; k < rows->width; k++)
+        to[k] = (float)(((double)from[k] - mean[k]) * factor[k]);
+}
+
+static void standardise_doubles(const mr_fit_rows *rows, const float *restrict from, double *restrict to) {
+    const double *restrict mean = rows->mean, *restrict factor = rows->factor;
+    for (size_t k = 0; k < rows->width; k++)
+        to[k] = ((double)from[k] - mean[k]) * factor[k];
 }
 
 void mr_fit_take_floats(const mr_fit_rows *rows, size_t chunk, float *to) {
     const size_t count = mr_fit_rows_of(rows, chunk), width = rows->width;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++, to += width) {
         const float *from = row_at(rows, chunk * MR_FIT_CHUNK + i);
-        for (size_t k = 0; k < width; k++)
-            to[i * width + k] = (float)standard(rows, from[k], k);
+        if (rows->mean)
+            standardise_floats(rows, from, to);
+        else
+            memcpy(to, from, width * sizeof *to);
     }
-    memset(to + count * width, 0, (MR_FIT_CHUNK - count) * width * sizeof *to);
+    memset(to, 0, (MR_FIT_CHUNK - count) * width * sizeof *to);
 }
 
 void mr_fit_take_doubles(const mr_fit_rows *rows, size_t chunk, double *to) {
     const size_t count = mr_fit_rows_of(rows, chunk), width = rows->width;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++, to += width) {
         const float *from = row_at(rows, chunk * MR_FIT_CHUNK + i);
-        for (size_t k = 0; k < width; k++)
-            to[i * width + k] = standard(rows, from[k], k);
+        if (rows->mean)
+            standardise_doubles(rows, from, to);
+        for (size_t k = 0; !rows->mean && k < width; k++)
+            to[k] = (double)from[k];
     }
-    memset(to + count * width, 0, (MR_FIT_CHUNK - count) * width * sizeof *to);
+    memset(to, 0, (MR_FIT_CHUNK - count) * width * sizeof *to);
 }
 
 double mr_fit_softmax(double *logit, size_t outputs, size_t own) {

@@ -55,12 +55,6 @@ void mr_fit_sum_finish(const mr_fit_sum *sum, double *to) {
         add(to, sum->partial + (count - 1) * sum->length, to, sum->length);
 }
 
-void mr_fit_sum_join(double *nodes, size_t length, size_t count) {
-    for (size_t apart = 1; apart < count; apart *= 2)
-        for (size_t i = 0; i + apart < count; i += 2 * apart)
-            add(nodes + i * length, nodes + i * length, nodes + (i + apart) * length, length);
-}
-
 void mr_fit_sum_add(double *left, const double *right, size_t length) {
     add(left, left, right, length);
 }

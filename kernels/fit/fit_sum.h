@@ -32,8 +32,6 @@ void mr_fit_sum_added(mr_fit_sum *sum);
 /* The node: the sum of all leaves since the beginning, at least one, in `to`. */
 void mr_fit_sum_finish(const mr_fit_sum *sum, double *to);
 
-/* Joins `count` nodes of one level, side by side in memory, into the first of them; the others are destroyed. */
-void mr_fit_sum_join(double *nodes, size_t length, size_t count);
 /* left += right, as the tree adds them. */
 void mr_fit_sum_add(double *left, const double *right, size_t length);
 

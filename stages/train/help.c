@@ -5,7 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "kernels/fit/fit_sum.h"
+#include "kernels/fit/fit_share.h"
 #include "millrace/fit_helpers.h"
 #include "millrace/status.h"
 #include "stages/train/helper_message.h"
@@ -70,7 +70,6 @@ static void sum_up(helping *h) {
     mr_fit_span left = h->head.span;
     for (size_t count; (count = mr_fit_widest(left, blocks)) > 0; left.first += count, left.count -= count) {
         mr_fit_crew_blocks(h->crew, &h->task, left.first, count, h->nodes);
-        mr_fit_sum_join(h->nodes, length, count);
         answer(h, MR_HELPER_NODE, (mr_fit_span){left.first, count}, h->nodes, length * sizeof *h->nodes);
     }
 }

@@ -6,7 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "kernels/fit/fit_sum.h"
+#include "kernels/fit/fit_share.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
 #include "stages/train/helper_message.h"
@@ -176,25 +176,20 @@ typedef struct making {
 
 /* The widest node that begins with the span. */
 static void make_node(mr_helpers *h, const making *m, mr_fit_span span) {
-    double *node = h->nodes + span.first * h->length;
     span.count = mr_fit_widest(span, h->blocks);
-    mr_fit_crew_blocks(m->crew, m->task, span.first, span.count, node);
-    mr_fit_sum_join(node, h->length, span.count);
+    mr_fit_crew_blocks(m->crew, m->task, span.first, span.count, h->nodes + span.first * h->length);
     cover(h, span);
 }
 
 static void make_own(mr_helpers *h, const making *m) {
     const mr_fit_span own = h->spans[0];
     const int64_t since_ns = now_ns();
-    double *first = h->nodes + own.first * h->length;
     mr_fit_span left = own;
     if (!own.count)
         return;
-    mr_fit_crew_blocks(m->crew, m->task, own.first, own.count, first);
-    for (size_t count; (count = mr_fit_widest(left, h->blocks)) > 0; left.first += count, left.count -= count) {
-        mr_fit_sum_join(h->nodes + left.first * h->length, h->length, count);
+    mr_fit_crew_blocks(m->crew, m->task, own.first, own.count, h->nodes + own.first * h->length);
+    for (size_t count; (count = mr_fit_widest(left, h->blocks)) > 0; left.first += count, left.count -= count)
         cover(h, (mr_fit_span){left.first, count});
-    }
     note_rate(&h->own_rate, own.count, now_ns() - since_ns);
 }
 

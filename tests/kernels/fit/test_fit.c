@@ -12,6 +12,7 @@
 
 #include "kernels/fit/fit_linear.h"
 #include "kernels/fit/fit_scaler.h"
+#include "kernels/fit/fit_share.h"
 #include "kernels/fit/fit_sum.h"
 #include "kernels/fit/lbfgs.h"
 #include "millrace/status.h"
@@ -60,10 +61,12 @@ static void sums_have_one_shape(void **state) {
         double want = whole(leaf, 0, count);
         assert_true(node_of(&sum, leaf, count) == want);
         for (size_t each = 1; each <= 64; each *= 2) {
-            size_t made = 0;
-            for (size_t at = 0; at < count; at += each)
-                nodes[made++] = node_of(&sum, leaf + at, count - at < each ? count - at : each);
-            mr_fit_sum_join(nodes, 1, made);
+            size_t made = 0, has[MOST];
+            for (size_t at = 0; at < count; at += each, made++) {
+                nodes[made] = node_of(&sum, leaf + at, count - at < each ? count - at : each);
+                has[made] = 1;
+            }
+            mr_fit_join_nodes(nodes, 1, made, has);
             assert_true(nodes[0] == want);
         }
     }
