@@ -39,26 +39,33 @@ static __m512i weight_pair(const int16_t *weights, int left) {
     return _mm512_set1_epi32(pair);
 }
 
-/* `pairs`: the weights of two rows each, or NULL. */
+/* The upper half of each 32 bits of `odd` and the lower one of `even`, of which `shift` bits are rounded away: 16 at
+ * most, as vertical filters of bytes have. */
+INLINE __m512i narrow(__m512i even, __m512i odd, int shift) {
+    const __mmask32 upper_words = 0xaaaaaaaa;
+    const __m512i low = _mm512_srl_epi32(even, _mm_cvtsi32_si128(shift));
+    return _mm512_mask_blend_epi16(upper_words, low, _mm512_sll_epi32(odd, _mm_cvtsi32_si128(16 - shift)));
+}
+
+/* `pairs`: the weights of two rows each, or NULL. Rows are paired by words, so that one of even columns and one of odd
+ * columns come of each: fewer shuffles than bytes that are paired and widened. */
 INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
                             const __m512i *pairs, int taps, int shift, add_products_function *add) {
-    const __m512i zero = _mm512_setzero_si512(), half = _mm512_set1_epi32(1 << (shift - 1));
-    const __m128i count = _mm_cvtsi32_si128(shift);
+    const __m512i byte = _mm512_set1_epi16(0xff), half = _mm512_set1_epi32(1 << (shift - 1));
     const __m512i front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
     const __m512i back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-    __m512i sum[4] = {half, half, half, half};
+    __m512i even[2] = {half, half}, odd[2] = {half, half};
 #pragma GCC unroll 6
     for (int t = 0; t < taps; t += 2) {
         __m512i pair = pairs ? pairs[t / 2] : weight_pair(weights + t, taps - t);
         __m512i a = load(src + t * stride), b = load(src + (t + 1 < taps ? t + 1 : t) * stride);
-        __m512i low = _mm512_unpacklo_epi8(a, b), high = _mm512_unpackhi_epi8(a, b);
-        sum[0] = add(sum[0], _mm512_unpacklo_epi8(low, zero), pair);
-        sum[1] = add(sum[1], _mm512_unpackhi_epi8(low, zero), pair);
-        sum[2] = add(sum[2], _mm512_unpacklo_epi8(high, zero), pair);
-        sum[3] = add(sum[3], _mm512_unpackhi_epi8(high, zero), pair);
+        __m512i low = _mm512_unpacklo_epi16(a, b), high = _mm512_unpackhi_epi16(a, b);
+        even[0] = add(even[0], _mm512_and_si512(low, byte), pair);
+        odd[0] = add(odd[0], _mm512_srli_epi16(low, 8), pair);
+        even[1] = add(even[1], _mm512_and_si512(high, byte), pair);
+        odd[1] = add(odd[1], _mm512_srli_epi16(high, 8), pair);
     }
-    __m512i first = _mm512_packs_epi32(_mm512_sra_epi32(sum[0], count), _mm512_sra_epi32(sum[1], count));
-    __m512i second = _mm512_packs_epi32(_mm512_sra_epi32(sum[2], count), _mm512_sra_epi32(sum[3], count));
+    const __m512i first = narrow(even[0], odd[0], shift), second = narrow(even[1], odd[1], shift);
     _mm512_storeu_si512(dst, _mm512_permutex2var_epi64(first, front, second));
     _mm512_storeu_si512(dst + 32, _mm512_permutex2var_epi64(first, back, second));
 }
@@ -128,8 +135,9 @@ INLINE window load_window(const int16_t *src) {
     return (window){load(src), load(src + MR_WINDOW_SLOTS)};
 }
 
-INLINE __m512i find_samples(window samples, __m512i places) {
-    return _mm512_permutex2var_epi16(samples.front, places, samples.back);
+INLINE __m512i find_samples(window samples, __m512i places, bool even) {
+    return even ? _mm512_permutex2var_epi32(samples.front, places, samples.back)
+                : _mm512_permutex2var_epi16(samples.front, places, samples.back);
 }
 
 /* The sums of two rows: each is in two halves, which are added. */
@@ -153,9 +161,10 @@ INLINE void store_window(int16_t *dst, ptrdiff_t stride, const __m512i sum[4], c
 
 /* Four rows, for which places and weights are loaded once. */
 INLINE void horizontal_windows(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,
-                               const mr_filter *filter, int limit, mr_ahead *ahead, add_products_function *add) {
+                               const mr_filter *filter, bool even, int limit, mr_ahead *ahead,
+                               add_products_function *add) {
     const mr_windows *w = &filter->windows;
-    const __m512i next = _mm512_set1_epi16(MR_WINDOW_TAPS);
+    const __m512i next = even ? _mm512_set1_epi32(MR_WINDOW_TAPS / 2) : _mm512_set1_epi16(MR_WINDOW_TAPS);
     const __m512i half = _mm512_maskz_set1_epi32(0xff, 1 << (filter->bits - 1));
     const int16_t *weights = w->weights;
     for (int k = 0; k < w->count; k++) {
@@ -163,14 +172,15 @@ INLINE void horizontal_windows(int16_t *dst, ptrdiff_t dst_stride, const int16_t
         const int16_t *from = src + w->from[k];
         const window row0 = load_window(from), row1 = load_window(from + src_stride);
         const window row2 = load_window(from + 2 * src_stride), row3 = load_window(from + 3 * src_stride);
-        __m512i places = load(w->places + k * MR_WINDOW_SLOTS), sum[4] = {half, half, half, half};
+        __m512i places = even ? load(w->pairs + k * MR_WINDOW_SLOTS / 2) : load(w->places + k * MR_WINDOW_SLOTS);
+        __m512i sum[4] = {half, half, half, half};
         for (int v = 0; v < w->vectors; v++, weights += MR_WINDOW_SLOTS) {
             const __m512i weight = load(weights);
-            sum[0] = add(sum[0], find_samples(row0, places), weight);
-            sum[1] = add(sum[1], find_samples(row1, places), weight);
-            sum[2] = add(sum[2], find_samples(row2, places), weight);
-            sum[3] = add(sum[3], find_samples(row3, places), weight);
-            places = _mm512_add_epi16(places, next);
+            sum[0] = add(sum[0], find_samples(row0, places, even), weight);
+            sum[1] = add(sum[1], find_samples(row1, places, even), weight);
+            sum[2] = add(sum[2], find_samples(row2, places, even), weight);
+            sum[3] = add(sum[3], find_samples(row3, places, even), weight);
+            places = even ? _mm512_add_epi32(places, next) : _mm512_add_epi16(places, next);
         }
         store_window(dst + w->result[k], dst_stride, sum, filter, limit);
     }
@@ -182,8 +192,12 @@ INLINE void horizontal_any(int16_t *dst, ptrdiff_t dst_stride, const int16_t *sr
                            add_products_function *add) {
     int r = 0;
     for (; filter->windows.count && r + 4 <= count; r += 4)
-        horizontal_windows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, filter, limit, ahead,
-                           add);
+        if (filter->windows.even)
+            horizontal_windows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, filter, true, limit,
+                               ahead, add);
+        else
+            horizontal_windows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, filter, false,
+                               limit, ahead, add);
     if (r < count)
         mr_horizontal_avx2(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, count - r, filter,
                            limit, ahead);

@@ -12,11 +12,12 @@ enum { LEAST_RESULTS = 4 };
 
 /* The number of results from `begin` on whose samples lie within one window, at most MR_WINDOW_RESULTS; its first
  * sample goes to `from`. */
-static int results_within(const mr_filter *filter, int begin, int *from) {
+static int results_within(const mr_filter *filter, bool even, int begin, int *from) {
     int low = filter->first[begin], high = low + filter->length[begin], count = 0;
     while (count < MR_WINDOW_RESULTS && begin + count < filter->count) {
         int first = filter->first[begin + count], end = first + filter->length[begin + count];
         low = first < low ? first : low;
+        low -= even ? low % 2 : 0;
         high = end > high ? end : high;
         if (high - low > MR_WINDOW)
             break;
@@ -27,49 +28,82 @@ static int results_within(const mr_filter *filter, int begin, int *from) {
 }
 
 /* The number of windows, or 0 if they would hold too few results. */
-static int count_windows(const mr_filter *filter) {
+static int count_windows(const mr_filter *filter, bool even) {
     int count = 0, from;
     for (int i = 0, results; i < filter->count; i += results, count++) {
-        results = results_within(filter, i, &from);
+        results = results_within(filter, even, i, &from);
         if (results == 0)
             return 0;
     }
     return count * LEAST_RESULTS <= filter->count ? count : 0;
 }
 
+/* What stands before the taps of a result, so that they begin at an even sample. */
+static int taps_before(const mr_filter *filter, bool even, int i) {
+    return even ? filter->first[i] % 2 : 0;
+}
+
+static int count_vectors(const mr_filter *filter, bool even) {
+    int most = 0;
+    for (int i = 0; i < filter->count; i++) {
+        int taps = filter->length[i] + taps_before(filter, even, i);
+        most = taps > most ? taps : most;
+    }
+    return (most + MR_WINDOW_TAPS - 1) / MR_WINDOW_TAPS;
+}
+
 /* Window k, of `results` results from `begin` on. */
 static void fill_window(mr_windows *w, int k, const mr_filter *filter, int begin, int results, int from) {
-    int16_t *places = w->places + k * MR_WINDOW_SLOTS, *weights = w->weights + k * w->vectors * MR_WINDOW_SLOTS;
+    int16_t *weights = w->weights + k * w->vectors * MR_WINDOW_SLOTS;
     w->from[k] = from;
     w->result[k] = begin;
     for (int slot = 0; slot < MR_WINDOW_SLOTS; slot++) {
         int i = slot % 16 / 2, tap = slot / 16 * 2 + slot % 2;
         if (i >= results)
             continue;
-        places[slot] = (int16_t)(filter->first[begin + i] - from + tap);
-        for (; tap < filter->length[begin + i]; tap += MR_WINDOW_TAPS)
-            weights[tap / MR_WINDOW_TAPS * MR_WINDOW_SLOTS + slot] =
-                filter->weights[mr_filter_weight(filter, begin + i, tap)];
+        int before = taps_before(filter, w->even, begin + i);
+        int place = filter->first[begin + i] - before - from + tap;
+        if (w->even)
+            w->pairs[(k * MR_WINDOW_SLOTS + slot) / 2] = place / 2;
+        else
+            w->places[k * MR_WINDOW_SLOTS + slot] = (int16_t)place;
+        for (tap -= before; tap < filter->length[begin + i]; tap += MR_WINDOW_TAPS)
+            if (tap >= 0)
+                weights[(tap + before) / MR_WINDOW_TAPS * MR_WINDOW_SLOTS + slot] =
+                    filter->weights[mr_filter_weight(filter, begin + i, tap)];
     }
 }
 
+/* Arrays for `count` windows, zeroed. */
+static int allocate(mr_windows *w, int count) {
+    const size_t windows = (size_t)count, vector = MR_WINDOW_SLOTS * sizeof(int16_t);
+    void *places = mr_alloc_aligned(64, windows * vector);
+    w->places = w->even ? NULL : places;
+    w->pairs = w->even ? places : NULL;
+    w->from = mr_calloc(windows, sizeof *w->from);
+    w->result = mr_calloc(windows, sizeof *w->result);
+    w->weights = mr_alloc_aligned(64, windows * (size_t)w->vectors * vector);
+    if (!w->from || !w->result || !places || !w->weights)
+        return MR_ERROR_MEMORY;
+    memset(places, 0, windows * vector);
+    memset(w->weights, 0, windows * (size_t)w->vectors * vector);
+    return MR_OK;
+}
+
 int mr_windows_init(mr_windows *w, const mr_filter *filter) {
-    const int count = filter->chunks ? count_windows(filter) : 0;
+    if (!filter->chunks)
+        return MR_OK;
+    w->vectors = count_vectors(filter, false);
+    w->even = w->vectors == count_vectors(filter, true) && count_windows(filter, true) > 0;
+    w->vectors = w->even ? w->vectors : count_vectors(filter, false);
+    const int count = count_windows(filter, w->even);
     if (count == 0)
         return MR_OK;
-    const size_t vector = MR_WINDOW_SLOTS * sizeof(int16_t);
-    w->vectors = (filter->taps + MR_WINDOW_TAPS - 1) / MR_WINDOW_TAPS;
-    const size_t weight_bytes = (size_t)count * (size_t)w->vectors * vector;
-    w->from = mr_calloc((size_t)count, sizeof *w->from);
-    w->result = mr_calloc((size_t)count, sizeof *w->result);
-    w->places = mr_alloc_aligned(64, (size_t)count * vector);
-    w->weights = mr_alloc_aligned(64, weight_bytes);
-    if (!w->from || !w->result || !w->places || !w->weights)
-        return MR_ERROR_MEMORY;
-    memset(w->places, 0, (size_t)count * vector);
-    memset(w->weights, 0, weight_bytes);
+    int status = allocate(w, count);
+    if (status)
+        return status;
     for (int i = 0, results, from = 0; i < filter->count; i += results) {
-        results = results_within(filter, i, &from);
+        results = results_within(filter, w->even, i, &from);
         fill_window(w, w->count++, filter, i, results, from);
     }
     return MR_OK;
@@ -79,6 +113,7 @@ void mr_windows_fini(mr_windows *w) {
     mr_free(w->from);
     mr_free(w->result);
     mr_free(w->places);
+    mr_free(w->pairs);
     mr_free(w->weights);
     memset(w, 0, sizeof *w);
 }
@@ -92,7 +127,7 @@ static bool fits_pairs(const mr_filter *filter) {
     int from;
     for (int i = 0; i < filter->count; i += MR_WINDOW_RESULTS) {
         int left = filter->count - i;
-        if (results_within(filter, i, &from) < (left < MR_WINDOW_RESULTS ? left : MR_WINDOW_RESULTS))
+        if (results_within(filter, false, i, &from) < (left < MR_WINDOW_RESULTS ? left : MR_WINDOW_RESULTS))
             return false;
     }
     return filter->chunks == 0 && filter->end - filter->begin >= MR_WINDOW;
@@ -102,7 +137,7 @@ static bool fits_pairs(const mr_filter *filter) {
 static int pair_window(const mr_filter *filter, int begin) {
     int from = 0, last = filter->end - filter->begin - MR_WINDOW;
     if (begin < filter->count)
-        results_within(filter, begin, &from);
+        results_within(filter, false, begin, &from);
     return from < last ? from : last;
 }
 

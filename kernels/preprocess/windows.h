@@ -1,5 +1,7 @@
 /* Windows of a horizontal filter: the samples of up to 8 neighbouring results lie within 64 samples, so that one
- * permutation of two vectors of 32 finds four taps of each of these results. Filters of two taps have pairs instead:
+ * permutation of two vectors of 32 finds four taps of each of these results. It is one of pairs of samples, which some
+ * processors do in a third of the time, if the taps of each result then still fit as many vectors: they have to begin
+ * at an even sample. Filters of two taps have pairs instead:
  * windows of bytes, for rows that are not weighed yet. Built once from a finished filter; those whose results lie too
  * far apart have none.
  *
@@ -7,6 +9,7 @@
 #ifndef MILLRACE_KERNELS_PREPROCESS_WINDOWS_H
 #define MILLRACE_KERNELS_PREPROCESS_WINDOWS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* MR_WINDOW_SLOTS: samples or weights of a vector, four taps of MR_WINDOW_RESULTS results. */
@@ -15,11 +18,13 @@ enum { MR_WINDOW = 64, MR_WINDOW_SLOTS = 32, MR_WINDOW_RESULTS = 8, MR_WINDOW_TA
 typedef struct mr_windows {
     int count;        /* 0: there are none */
     int vectors;      /* of weights for each window: its taps over MR_WINDOW_TAPS, rounded up */
-    int32_t *from;    /* of each window: its first sample, less the filter's `begin` */
+    bool even;        /* taps begin at even samples, and places are pairs of samples */
+    int32_t *from;    /* of each window: its first sample, less the filter's `begin`; even if `even` */
     int32_t *result;  /* its first result; the next window begins at the one behind its last */
     /* Of each window MR_WINDOW_SLOTS samples of the first vector, counted from `from`; those of the next vector lie
      * MR_WINDOW_TAPS further on. Dword k of a vector holds two taps of result k % 8: the first two if k < 8. */
     int16_t *places;
+    int32_t *pairs;   /* if `even`, in their place: half of the first of two samples; a pair for each dword */
     int16_t *weights; /* of each window `vectors` times MR_WINDOW_SLOTS, 0 where there is no tap or no result */
 } mr_windows;
 
