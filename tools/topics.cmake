@@ -51,7 +51,7 @@ function(topic name summary document)
   set(entries "${entries}    {\"${name}\", \"${summary}\", ${id}},\n" PARENT_SCOPE)
 endfunction()
 
-topic(pipeline "what a pipeline file says: keys, stage types, values" pipelines/README.md "The file" "Stage types")
+topic(pipeline "what a pipeline file says: keys, stage types, values, deadlines" pipelines/README.md "The file" "Stage types" "Deadlines")
 topic(formats "pictures, tensors and sizes on links, and what resizing does" pipelines/README.md "Formats")
 topic(sources "sources that come and go while a pipeline runs" pipelines/README.md "Sources that come and go")
 topic(cameras "cameras and network streams: states, times, damage, passwords" stages/live/README.md)
