@@ -135,6 +135,9 @@ static const char *const for_streams[] = {"user",  "password_file", "size", "tra
 int mr_media_check_options(mr_negotiation *negotiation, bool is_stream) {
     const mr_media_options *from = negotiation->options;
     size_t files = sizeof for_files / sizeof for_files[0], streams = sizeof for_streams / sizeof for_streams[0];
+    if (from->camera.given && !(is_stream && mr_live_is_camera(from->uri)))
+        return mr_refuse(negotiation, "camera",
+                         "camera is for cameras of this machine, such as /dev/video0: remove it");
     for (size_t i = 0; is_stream && i < files; i++)
         if (mr_is_given(negotiation, for_files[i]))
             return mr_refuse(negotiation, for_files[i], "%s is for files, and %s is a stream: remove it", for_files[i],
@@ -144,9 +147,6 @@ int mr_media_check_options(mr_negotiation *negotiation, bool is_stream) {
             return mr_refuse(negotiation, for_streams[i],
                              "%s is for streams, such as rtsp://, and %s is a file: remove it",
                              for_streams[i], from->uri);
-    if (is_stream && from->camera.given && !mr_live_is_camera(from->uri))
-        return mr_refuse(negotiation, "camera",
-                         "camera is for cameras of this machine, such as /dev/video0: remove it");
     if (is_stream && from->start > 0)
         return mr_refuse(negotiation, "start", "a stream starts with first or key; a time is for files");
     if (!is_stream && from->start < 0)

@@ -76,6 +76,14 @@ static int container_of(const record_options *given, mr_container *container) {
     return status;
 }
 
+/* False only if planning knows all results. */
+static bool may_carry_classes(const mr_planned_input *input) {
+    const mr_planned_result *one = input->results;
+    while (one && one->kind != MR_RESULT_CLASSES)
+        one = one->next;
+    return one || input->more_results;
+}
+
 static int negotiate(mr_negotiation *negotiation) {
     const record_options *given = negotiation->options;
     const mr_planned_input *input = &negotiation->inputs[0];
@@ -90,6 +98,9 @@ static int negotiate(mr_negotiation *negotiation) {
     if (input->set.payload == MR_PAYLOAD_PICTURE || input->set.payload == MR_PAYLOAD_TENSOR)
         return mr_refuse(negotiation, NULL, "%s gives no packets: its input must name a source of packets, or encode, "
                          "beside the stage that triggers: input: [SOURCE, %s]", input->from, input->from);
+    if (given->classes.count && !may_carry_classes(input))
+        return mr_refuse(negotiation, "classes", "no frame that comes here has classes, so nothing would start a "
+                         "recording: name classify as an input: input: [SOURCE, classify]");
     if (input->set.payload == MR_PAYLOAD_PACKET)
         mr_remark(negotiation, "only packets come here, so that nothing but `millrace ctl trigger` starts a recording");
     return MR_OK;
