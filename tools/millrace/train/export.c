@@ -1,6 +1,7 @@
 /* millrace export: a classifier as an ONNX file, for other programs. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/file.h"
 #include "engine/base/print.h"
@@ -173,9 +174,17 @@ static int export_pipeline(const arguments *given) {
     return code;
 }
 
+static bool is_folder(const char *path) {
+    struct stat found;
+    return !stat(path, &found) && S_ISDIR(found.st_mode);
+}
+
 static int check(const arguments *given, bool head) {
     if (!given->output)
         return mr_usage_error(&usage, "name the file to write: --output FILE.onnx");
+    if (!head && is_folder(given->from))
+        return mr_command_failed(mr_fail(MR_ERROR_DATA, "%s is not the folder of a classifier: it has no head.json",
+                                         given->from));
     if (!head && !given->data)
         return mr_usage_error(&usage, "name pictures to compare on: --data FOLDER, or a list");
     if (head && (given->data || given->stage || given->overrides.override_count || given->overrides.force))
