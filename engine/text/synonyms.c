@@ -229,6 +229,11 @@ static const mr_synonym table[] = {
     CHOICE("hardware", "false no none cpu", "hardware: off"),
     CHOICE("activation", "logits raw false linear", "activation: none"),
     CHOICE("activation", "true", "activation: softmax"),
+    CHOICE("codec", "h265 x265 libx265 265 hvc1 hevc_nvenc", "codec: hevc"),
+    CHOICE("codec", "x264 libx264 264 avc avc1 mp4 h264_nvenc", "codec: h264"),
+    CHOICE("codec", "vp09 libvpx-vp9 webm", "codec: vp9"),
+    CHOICE("codec", "av01 svtav1 libsvtav1 aom libaom-av1 av1_nvenc", "codec: av1"),
+    CHOICE("codec", "jpeg jpg mjpg", "codec: mjpeg"),
     CHOICE("pool", "avg mean gap global true", "pool: average"),
     /* ---- paths and URIs ---- */
     URI("tcp:// mms:// hls:// whep:// webrtc://", NULL,

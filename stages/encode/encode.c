@@ -363,11 +363,11 @@ const mr_stage_type mr_encode_stage = {
     .summary = "encodes pictures into packets",
     .help = "Gives one packet for each picture, with its results and its times, in decode order, from an encoder for "
             "each source. Layouts that the codec takes are encoded as they are; gray and RGB become 4:2:0, layouts "
-            "with more bits than it takes lose them. Colour, aspect ratio and rotation are carried; JPEG is converted "
-            "to its own colour (BT.601, full range). H.264 and HEVC with subsampled chroma need even sizes: an odd "
-            "column or row is repeated. If pictures change their size or format, another stream begins with them. On a "
-            "CUDA device NVENC encodes pictures where they lie; GPUs made for computing alone, such as A100 and H100, "
-            "have none.",
+            "with more bits than it takes lose them. Packets keep colour, aspect ratio and rotation; JPEG is "
+            "converted to its own colour (BT.601, full range). H.264 and HEVC with subsampled chroma need even "
+            "sizes: an odd column or row is repeated. If pictures change their size or format, another stream begins "
+            "with them. On a CUDA device NVENC encodes pictures in the device's memory; GPUs made only for "
+            "computing, such as A100 and H100, have no NVENC.",
     .inputs = inputs,
     .outputs = outputs,
     .options = mr_encode_options,

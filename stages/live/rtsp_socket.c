@@ -52,7 +52,7 @@ static int connect_to(mr_rtsp_socket *made, const mr_rtsp_socket_params *params)
         }
         mr_rtsp_socket_close(made);
     }
-    return mr_fail(MR_ERROR_IO, "%s: cannot connect to port %s: %s: is the server on, and is it this port?",
+    return mr_fail(MR_ERROR_IO, "%s: cannot connect to port %s: %s: does the server run, and is the port right?",
                    params->name, params->port, strerror(error));
 }
 

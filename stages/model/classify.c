@@ -551,12 +551,12 @@ static const char *const activations[] = {"none", "softmax", "sigmoid", NULL};
 static const mr_option table[] = {
     {FIELD(head), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "head",
      .help =
-         "the folder of a classifier that was trained: it has weights, labels and the way to scores, and is refused "
-         "behind other stages than it was trained with"},
+         "the folder of a trained classifier, with its weights, labels and activation; refused behind other stages "
+         "than those that it was trained with"},
     {FIELD(force), .kind = MR_OPTION_BOOL, .fallback = "false", .neutral = true,
-     .help = "take the head though it was trained with other stages, as --force does; each summary says so"},
+     .help = "take the head even if it was trained with other stages, like --force; every summary reports it"},
     {FIELD(key), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .neutral = true, .example = "keys/approved.pub",
-     .help = "a public key: a head is refused unless it is as it was signed with the private one (train --sign)"},
+     .help = "a public key: a head is refused unless its signature by the private key is good (train --sign)"},
     {FIELD(weights), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-head.npy",
      .help = "a .npy matrix of classes x (features + 1), the bias last; without it the input is taken as logits"},
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/imagenet.txt",
@@ -570,7 +570,8 @@ static const mr_option table[] = {
     {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "-1e30", .min = -1e30, .max = 1e30,
      .help = "classes with a lower score are left out"},
     {FIELD(window), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = MR_VOTE_MAX, .unit = "frames",
-     .help = "more than 1: the classes that were first most often in a source's last frames; the score is their share"},
+     .help = "more than 1: over this many of a source's last frames, the classes that were the best one most often; "
+             "the score is their share"},
     MR_OPTIONS_END};
 #undef FIELD
 

@@ -185,26 +185,26 @@ static void close_preview(mr_stage *self) {
 static const mr_option options[] = {
     {.name = "listen", .kind = MR_OPTION_STRING, .file = MR_FILE_SENT, .offset = FIELD(listen),
      .fallback = "127.0.0.1:8090",
-     .help = "address and port; port 0 is any free one, which the log tells; beyond this machine only with a token"},
+     .help = "address and port; port 0 is any free one, which the log names; beyond this machine only with a token"},
     {.name = "token", .kind = MR_OPTION_STRING, .offset = FIELD(token), .example = "${PREVIEW_TOKEN}",
-     .help = "answer only requests with it, as `Authorization: Bearer TOKEN` or `?token=TOKEN`; from a variable, so "
-             "that it does not stand in the file"},
+     .help = "answer only requests that give it, as `Authorization: Bearer TOKEN` or `?token=TOKEN`; best from a "
+             "variable, so that it is not in the file"},
     {.name = "token_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(token_file),
      .example = "preview.token", .help = "the same in a file that only its owner may read"},
     {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "10", .min = 0.01, .max = 1000,
-     .help = "most pictures of one source; between them it shows none"},
+     .help = "pictures of one source that are shown a second, at most"},
     {.name = "width", .kind = MR_OPTION_INT, .offset = FIELD(width), .fallback = "640", .min = 16, .max = 8192,
-     .unit = "px", .help = "larger pictures are made so small"},
+     .unit = "px", .help = "wider pictures are scaled to this width"},
     {.name = "quality", .kind = MR_OPTION_INT, .offset = FIELD(quality), .fallback = "75", .min = 1, .max = 100,
      .help = "of the JPEGs, 100 is best"},
     {.name = "viewers", .kind = MR_OPTION_INT, .offset = FIELD(viewers), .fallback = "8", .min = 1, .max = 1000,
      .help = "streams at once; more are refused"},
     {.name = "most_sources", .kind = MR_OPTION_INT, .offset = FIELD(most_sources), .fallback = "64", .min = 1,
      .max = 1000, .unit = "sources",
-     .help = "sources that have a picture at once; the one that was silent for longest makes room"},
+     .help = "sources whose newest pictures are kept; a further source replaces the one that was silent for longest"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s", .min = 1e9,
-     .max = 3.6e12, .help = "a viewer that takes nothing for so long is disconnected, and so is any other request that "
-                            "lasts so long"},
+     .max = 3.6e12, .help = "a viewer that takes nothing for this long is disconnected; so is any other request that "
+                            "takes longer"},
     MR_OPTIONS_END};
 
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
@@ -215,10 +215,9 @@ const mr_stage_type mr_preview_stage = {
     .summary = "shows the newest pictures of all sources in a browser: MJPEG and stills over HTTP",
     .help = "`/` is a page that shows all sources, `/SOURCE.mjpeg` a stream, `/SOURCE.jpg` the newest picture, "
             "`/SOURCE.json` its record as jsonl writes it (classes, if the frames carry some), `/.json` the sources. "
-            "Pictures are encoded only while somebody looks. The pipeline never waits for a viewer: one that is slow "
-            "is sent fewer pictures, and every frame counts as delivered. A still that is asked for is the next "
-            "picture, or, if none comes within half a second, the last that was kept, at most a second before the "
-            "newest.",
+            "Pictures are encoded only while there is a viewer. The pipeline never waits for viewers: a slow one "
+            "gets fewer pictures, and every frame counts as delivered. A still is the next picture or, if none comes "
+            "within half a second, the last that was kept, at most a second before the newest.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(preview_options),

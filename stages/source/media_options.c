@@ -24,11 +24,11 @@ static const mr_option reconnect_fields[] = {
      .help = "until the first try; then twice as long each time"},
     {.name = "most", .kind = MR_OPTION_DURATION, .offset = FIELD(reconnect.most) - FIELD(reconnect), .fallback = "30s",
      .min = 1e6, .max = LONGEST_NS,
-     .help = "at most so long between two tries, and from the first one on if another is not likely to help (wrong "
-             "password, no such stream)"},
+     .help = "the longest wait between two tries; used from the first try on if another one is not likely to help "
+             "(wrong password, no such stream)"},
     {.name = "give_up", .kind = MR_OPTION_DURATION, .offset = FIELD(reconnect.give_up) - FIELD(reconnect),
      .fallback = "never", .choices = never, .min = 1e6, .max = LONGEST_NS,
-     .help = "the source fails if it has been away for so long"},
+     .help = "if it has been away for this long the source fails"},
     MR_OPTIONS_END};
 
 static const mr_option camera_fields[] = {
@@ -49,8 +49,8 @@ const mr_option mr_media_option_table[] = {
              "rtp://, http://, https:// (MJPEG, HLS, DASH, files), a session description (*.sdp); or a camera of "
              "this machine: /dev/video0"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
-     .help = "the folder holds one folder for each class; each image carries its class, as those of a list do whose "
-             "rows name one"},
+     .help = "the folder has one folder for each class, and each image has its class; of a list, images have the "
+             "class of their row"},
     {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
      .help = "start again at the end: true for ever, or the number of times to play"},
     {.name = "start", .kind = MR_OPTION_DURATION, .offset = FIELD(start), .fallback = "0s", .choices = start_words,
@@ -85,45 +85,46 @@ const mr_option mr_media_option_table[] = {
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
      .max = 2147483647, .unit = "px", .help = "files and streams whose pictures are larger are refused"},
     {.name = "user", .kind = MR_OPTION_STRING, .offset = FIELD(user),
-     .help = "of a stream; may stand in the URL instead, with the password: rtsp://user:${PASSWORD}@camera/. Neither "
-             "is ever shown"},
+     .help = "the user of a stream; may be in the URL instead, with the password: rtsp://user:${PASSWORD}@camera/. "
+             "Both are never shown"},
     {.name = "password_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(password_file),
      .help = "a file whose first line is the password of the stream; of srt://, its passphrase"},
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(size), .fallback = "1920x1080", .min = 16, .max = 32768,
      .unit = "px",
-     .help = "of streams: the largest pictures that are planned for, whatever a camera gives when it is connected to; "
-             "those of a live one that have more pixels are dropped as \"too large\", and those of a recording take "
-             "more memory than planned"},
+     .help = "of streams: the largest pictures that are planned for, whatever a camera then gives; larger pictures "
+             "of a live stream are dropped as \"too large\", and those of a recording take more memory than planned"},
     {.name = "camera", .kind = MR_OPTION_MAP, .offset = FIELD(camera), .fields = camera_fields,
-     .help = "of a camera of this machine: the mode to set, one of those that it offers"},
+     .help = "the mode of a camera of this machine, one of those that it offers"},
     {.name = "transport", .kind = MR_OPTION_ENUM, .offset = FIELD(transport), .fallback = "auto", .choices = transports,
      .help = "of the packets of rtsp://; auto: UDP if they come that way, else TCP"},
     {.name = "latency", .kind = MR_OPTION_DURATION, .offset = FIELD(latency), .fallback = "200ms", .min = 0,
-     .max = 60e9, .help = "how long packets of the network that are late are waited for; later ones are lost"},
+     .max = 60e9, .help = "how long a late packet of the network is waited for (rtsp:// over UDP, rtp://, srt://); "
+                          "later ones are lost"},
     {.name = "open_timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(open_timeout), .fallback = "10s", .min = 1e8,
      .max = LONGEST_NS, .help = "how long connecting to a stream may take"},
     {.name = "stall", .kind = MR_OPTION_DURATION, .offset = FIELD(stall), .fallback = "5s", .min = 1e8,
      .max = LONGEST_NS,
-     .help = "a stream of which no picture has come for so long is connected to anew, whatever else its server sends"},
+     .help = "if no picture of a stream has come for so long, a new connection is made, whatever else its server "
+             "sends"},
     {.name = "reconnect", .kind = MR_OPTION_MAP, .offset = FIELD(reconnect), .fields = reconnect_fields,
-     .help = "when a stream that is away is tried again; each time is less by a random part of up to half, so that not "
-             "all cameras of a site are called at once, and in the first minutes no more than a tenth of the time that "
-             "it has been away"},
+     .help = "when a stream that is away is tried again; each wait is shortened by a random part of up to half, so "
+             "that not all cameras of a site are called at once, and in the first minutes it is at most a tenth of "
+             "the time that the stream has been away"},
     {.name = "clock", .kind = MR_OPTION_ENUM, .offset = FIELD(clock), .fallback = "stream", .choices = clocks,
-     .help = "the times of a stream's pictures: as the stream has them, or by their arrival; camera: as stream, and "
-             "records have `captured`, the camera's own date and time: of rtsp:// once an RTCP sender report has told "
-             "it, of /dev/video0 as its driver tells. With arrival `captured` is the date and time of arrival"},
+     .help = "the times of a stream's pictures: stream: those in the stream; arrival: when they arrive, and records "
+             "have that date and time as `captured`; camera: as stream, and `captured` is the camera's own date and "
+             "time, from RTCP sender reports of rtsp://, or from the driver of /dev/video0"},
     {.name = "on_away", .kind = MR_OPTION_ENUM, .offset = FIELD(on_away), .fallback = "wait", .choices = away_choices,
-     .help = "a stream that is away: wait for it; or end the source, if it was live; picture: wait, and give a still "
-             "picture meanwhile that says since when it is away, at the stream's rate, or one a second if that is not "
-             "known. Records of it have `away`, and it has no classes"},
+     .help = "while a stream is away: wait for it; or end the source, if it was live; picture: wait, and give a "
+             "still picture that shows since when it is away, at the stream's rate, or one a second if that is not "
+             "known. Records of such pictures have `away` and no classes"},
     {.name = "ca_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(ca_file),
      .help = "certificates (PEM) that servers of rtsps://, rtmps:// and https:// are verified with; default: the "
              "system's"},
     {.name = "allow_hosts", .kind = MR_OPTION_STRINGS, .offset = FIELD(allow_hosts),
      .example = "[\"*.cameras.lan\", \"10.0.*\"]",
-     .help = "the only hosts that are connected to, by name or address as URLs have them, also where a stream, a "
-             "playlist or a redirection leads to others; * stands for any signs; default: all"},
+     .help = "the only hosts to connect to, by name or address as in URLs, also if a stream, a playlist or a "
+             "redirection leads to others; * stands for any characters; default: all"},
     MR_OPTIONS_END};
 
 static const char *const for_files[] = {"labels", "loop",      "duration",     "realtime",
@@ -135,6 +136,9 @@ static const char *const for_streams[] = {"user",  "password_file", "size", "tra
 int mr_media_check_options(mr_negotiation *negotiation, bool is_stream) {
     const mr_media_options *from = negotiation->options;
     size_t files = sizeof for_files / sizeof for_files[0], streams = sizeof for_streams / sizeof for_streams[0];
+    if (from->camera.given && !(is_stream && mr_live_is_camera(from->uri)))
+        return mr_refuse(negotiation, "camera",
+                         "camera is for cameras of this machine, such as /dev/video0: remove it");
     for (size_t i = 0; is_stream && i < files; i++)
         if (mr_is_given(negotiation, for_files[i]))
             return mr_refuse(negotiation, for_files[i], "%s is for files, and %s is a stream: remove it", for_files[i],
@@ -144,9 +148,6 @@ int mr_media_check_options(mr_negotiation *negotiation, bool is_stream) {
             return mr_refuse(negotiation, for_streams[i],
                              "%s is for streams, such as rtsp://, and %s is a file: remove it",
                              for_streams[i], from->uri);
-    if (is_stream && from->camera.given && !mr_live_is_camera(from->uri))
-        return mr_refuse(negotiation, "camera",
-                         "camera is for cameras of this machine, such as /dev/video0: remove it");
     if (is_stream && from->start > 0)
         return mr_refuse(negotiation, "start", "a stream starts with first or key; a time is for files");
     if (!is_stream && from->start < 0)

@@ -39,24 +39,26 @@ static const mr_option options[] = {
      .help = "name of each file, as of video: .mp4, .mkv or .ts; {source}, {number} and {time} (of its first picture, "
              "in UTC) are replaced. Beside it is a file of the same name with .json"},
     {.name = "classes", .kind = MR_OPTION_STRINGS, .offset = FIELD(classes),
-     .help = "labels that trigger a recording if a frame has one of them; none: every frame that comes and is no "
-             "packet does, such as those that motion lets through"},
+     .help = "labels that trigger a recording if a frame has one of them; without labels every frame that is not a "
+             "packet triggers one, such as those that motion lets through"},
     {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = FIELD(score), .fallback = "0.5", .min = -1e9, .max = 1e9,
-     .help = "least score of such a class"},
+     .help = "lowest score of a class that triggers"},
     {.name = "before", .kind = MR_OPTION_DURATION, .offset = FIELD(before), .fallback = "5s", .max = 3600e9,
      .help = "recorded before a trigger, from the key frame before that time on"},
     {.name = "after", .kind = MR_OPTION_DURATION, .offset = FIELD(after), .fallback = "5s", .max = 86400e9,
-     .help = "recorded after a trigger; triggers whose stretches meet share a file"},
+     .help = "recorded after a trigger; if recordings of triggers overlap they share a file"},
     {.name = "keep", .kind = MR_OPTION_DURATION, .offset = FIELD(keep), .fallback = "20s", .max = 7200e9,
-     .help = "how long packets are kept in memory: at least `before`, and as late as a trigger may come beside it"},
+     .help = "how long packets are kept in memory: at least `before` and the delay of triggers behind packets "
+             "together"},
     {.name = "memory", .kind = MR_OPTION_BYTES, .offset = FIELD(memory), .fallback = "64MiB", .min = 65536, .max = 1e12,
      .help = "for the packets of one source, at most"},
     {.name = "longest", .kind = MR_OPTION_DURATION, .offset = FIELD(longest), .fallback = "10m", .min = 1e9,
-     .max = 86400e9, .help = "of a file: then another one goes on, with the next key frame"},
+     .max = 86400e9, .help = "longest time in one file; after it another one begins, with the next key frame"},
     {.name = "keep_for", .kind = MR_OPTION_DURATION, .offset = FIELD(keep_for), .fallback = "0s", .max = 1e18,
-     .help = "whenever a file is finished, remove the source's files that are older than this; 0: none"},
+     .help = "when a file is finished, files of the source that are older than this are removed; 0: none are"},
     {.name = "keep_bytes", .kind = MR_OPTION_BYTES, .offset = FIELD(keep_bytes), .fallback = "0", .max = 1e18,
-     .help = "and its oldest ones, until all together have no more bytes than this; 0: none"},
+     .help = "when a file is finished, the oldest files of the source are removed until all together have at most so "
+             "many bytes; 0: none are"},
     MR_ON_FULL_OPTION(FIELD(on_full)),
     MR_OPTIONS_END};
 
@@ -76,6 +78,14 @@ static int container_of(const record_options *given, mr_container *container) {
     return status;
 }
 
+/* False only if planning knows all results. */
+static bool may_carry_classes(const mr_planned_input *input) {
+    const mr_planned_result *one = input->results;
+    while (one && one->kind != MR_RESULT_CLASSES)
+        one = one->next;
+    return one || input->more_results;
+}
+
 static int negotiate(mr_negotiation *negotiation) {
     const record_options *given = negotiation->options;
     const mr_planned_input *input = &negotiation->inputs[0];
@@ -90,8 +100,11 @@ static int negotiate(mr_negotiation *negotiation) {
     if (input->set.payload == MR_PAYLOAD_PICTURE || input->set.payload == MR_PAYLOAD_TENSOR)
         return mr_refuse(negotiation, NULL, "%s gives no packets: its input must name a source of packets, or encode, "
                          "beside the stage that triggers: input: [SOURCE, %s]", input->from, input->from);
+    if (given->classes.count && !may_carry_classes(input))
+        return mr_refuse(negotiation, "classes", "no frame that comes here has classes, so nothing would start a "
+                         "recording: name classify as an input: input: [SOURCE, classify]");
     if (input->set.payload == MR_PAYLOAD_PACKET)
-        mr_remark(negotiation, "only packets come here, so that nothing but `millrace ctl trigger` starts a recording");
+        mr_remark(negotiation, "only packets come here, so only `millrace ctl trigger` starts a recording");
     return MR_OK;
 }
 

@@ -20,33 +20,36 @@ static const mr_option options[] = {
     {.name = "url", .kind = MR_OPTION_URI, .file = MR_FILE_SENT, .offset = FIELD(url),
      .credentials = FIELD(login),
      .example = "rtsp://127.0.0.1:8554/live",
-     .help = "receiver to send to in place of files: rtsp://, rtmp://, srt:// or udp://; of several sources only "
-             "one can be sent to an address"},
+     .help = "receiver to send to, in place of files: rtsp://, rtmp://, srt:// or udp://; only one source can be "
+             "sent to an address"},
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name), .fallback = "{source}.mp4",
-     .help = "name of each file, whose ending is its container: .mp4 (in fragments), .mkv, .ts, or .m3u8, the playlist "
-             "of HLS, whose files have a number behind the name; {source}, {number} and {time} (when the file was "
-             "begun, in UTC) are replaced. A further file of the same name has -2, -3, ... behind it"},
+     .help = "name of each file; its ending chooses the container: .mp4 (in fragments), .mkv, .ts, or .m3u8, the "
+             "playlist of HLS, whose files have a number behind the name. {source}, {number} and {time} (when the "
+             "file was begun, in UTC) are replaced. If a file of the same name follows, it gets -2, -3, ... behind "
+             "the name"},
     {.name = "segment", .kind = MR_OPTION_DURATION, .offset = FIELD(segment), .fallback = "0s", .max = 86400e9,
      .help = "begin another file at the first key frame after this time; the name then needs {number} or {time}. 0: "
              "one file, of HLS one every six seconds"},
     {.name = "keep_for", .kind = MR_OPTION_DURATION, .offset = FIELD(keep_for), .fallback = "0s", .max = 1e18,
-     .help = "whenever a file is finished, remove the source's files that are older than this; 0: none"},
+     .help = "when a file is finished, files of the source that are older than this are removed; 0: none are"},
     {.name = "keep_bytes", .kind = MR_OPTION_BYTES, .offset = FIELD(keep_bytes), .fallback = "0", .max = 1e18,
-     .help = "and its oldest ones, until all together have no more bytes than this; 0: none"},
+     .help = "when a file is finished, the oldest files of the source are removed until all together have at most so "
+             "many bytes; 0: none are"},
     {.name = "playlist", .kind = MR_OPTION_INT, .offset = FIELD(playlist), .fallback = "6", .min = 0,
      .max = MR_HLS_MOST, .unit = "files",
-     .help = "of HLS: how many files the playlist has; unless keep_for or keep_bytes says otherwise, files are removed "
-             "when three more have come. 0: all, and none is removed"},
+     .help = "of HLS: number of files in the playlist; unless keep_for or keep_bytes is given, a file is removed "
+             "when it has left the playlist and three more have come. 0: all, and none is removed"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
-     .help = "replace a file of the same name; names with {number} or {time} never meet one: their numbers go on"},
+     .help = "replace an existing file of the same name; with {number} or {time} names are always new, and numbers "
+             "go on"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "5s", .min = 1e8,
      .max = 3600e9,
      .help = "how long a receiver may take to answer, or to take a packet, before the connection is given up"},
     {.name = "retry", .kind = MR_OPTION_DURATION, .offset = FIELD(retry_first), .fallback = "500ms", .min = 1e7,
      .max = 3600e9,
-     .help = "how long after a connection was lost another is tried; twice as long after each failure"},
+     .help = "wait before a new connection is tried; it doubles after each failure"},
     {.name = "retry_most", .kind = MR_OPTION_DURATION, .offset = FIELD(retry_most), .fallback = "30s", .min = 1e7,
-     .max = 86400e9, .help = "but never longer than this"},
+     .max = 86400e9, .help = "the longest such wait"},
     MR_ON_FULL_OPTION(FIELD(on_full)),
     MR_OPTIONS_END};
 
@@ -174,13 +177,13 @@ static void close_video(mr_stage *self) {
 const mr_stage_type mr_video_stage = {
     .name = "video",
     .summary = "writes packets to video files or HLS, or sends them to a receiver",
-    .help = "Packets are written as they come, from media without decoding or from encode, from the first key frame "
-            "on; a packet before it is dropped as \"no key frame\". A file of a process that was killed can be read up "
-            "to its last second. If the stream changes its codec or size, or begins anew, another file begins. While a "
-            "receiver cannot be reached packets are dropped as \"no receiver\". Still pictures of on_away: picture are "
-            "left out (\"away\") if they come from media, and are pictures like others if they come from encode. Times "
-            "in a file count from its first picture; a Matroska file has no index. Of an address only scheme and host "
-            "are reported.",
+    .help = "Packets are written as they come, of media without decoding or of encode, from the first key frame on; "
+            "packets before it are dropped as \"no key frame\". If the process is killed, files can be read up to "
+            "their last second. If the stream changes its codec or size, or starts again, another file is begun. "
+            "While a receiver cannot be reached packets are dropped as \"no receiver\". Still pictures of on_away: "
+            "picture are left out (\"away\") if they come from media; from encode they are pictures like others. "
+            "Times in a file count from its first picture; a Matroska file has no index. Messages show only the "
+            "scheme and the host of an address.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(mr_video_options),

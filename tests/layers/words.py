@@ -5,7 +5,8 @@ the code had for itself stay away, and lines have at most WIDEST columns.
     python3 tests/layers/words.py --counts  a table of the counts by folder
 
 Counted for each folder, per 1,000 words of comment: `what` and `who` (with whoever, nobody and the like), which stand
-for the name of a thing, and `if`, which plain conditions have."""
+for the name of a thing, and `if`, which plain conditions have; likewise for each document, and for the help of all
+verbs, where `tell` (told, hears) stands for shows, reports or receives."""
 import collections
 import pathlib
 import re
@@ -22,6 +23,10 @@ FEWEST_WORDS = 400  # of comment: in a smaller folder a word more or less says n
 # Per 1,000 words of comment, for any folder.
 MOST = {"what": 4.0, "who": 1.5}
 LEAST = {"if": 3.0}
+
+# Per 1,000 words of the prose of a document, and of all help (stages/README.md has the help of all options).
+MOST_IN_DOCUMENTS = {**MOST, "tell": 2.0}
+LEAST_IN_DOCUMENTS = {"if": 2.0}
 
 # Words that the code once had for itself, and the field's. They may stand neither in a name nor in a comment.
 RETIRED = {
@@ -58,6 +63,31 @@ def counts():
     return found
 
 
+def documents():
+    return [ROOT / "README.md", *sorted(path for top in ("engine", "pipelines", "stages", "tests", "tools")
+                                        for path in (ROOT / top).rglob("*.md"))]
+
+
+def prose_of(markdown):
+    """Without code: blocks between fences, indented lines, and words between backticks."""
+    text = re.sub(r"^```.*?^```$", "", markdown, flags=re.M | re.S)
+    return re.sub(r"^    .*$|^<!--.*$|`[^`]*`", "", text, flags=re.M)
+
+
+def help_of(source):
+    """The literals of the usages in a C source."""
+    found = re.search(r"const mr_usage usage = \{.*?^\};", source, re.M | re.S)
+    return " ".join(re.findall(r'"((?:[^"\\]|\\.)*)"', found[0])) if found else ""
+
+
+def count_of(text):
+    words = words_of(text)
+    return collections.Counter({
+        "words": len(words), "what": sum(word in ("what", "whatever") for word in words),
+        "who": sum(word in ("who", "whom", "whoever", "nobody", "somebody", "anybody") for word in words),
+        "if": words.count("if"), "tell": sum(word in ("tell", "tells", "told", "hears", "heard") for word in words)})
+
+
 def share(count, word):
     return 1000 * count[word] / count["words"]
 
@@ -86,6 +116,27 @@ class Words(unittest.TestCase):
         self.assertGreater(len(paths), 1000)
         wide = [f"{path.relative_to(ROOT)}:{number}: {len(line)} columns" for path in sorted(paths)
                 for number, line in enumerate(path.read_text().splitlines(), 1) if len(line) > WIDEST]
+        self.assertEqual(wide, [], f"lines of more than {WIDEST} columns")
+
+    def test_documents_are_plain(self):
+        texts = {str(path.relative_to(ROOT)): prose_of(path.read_text()) for path in documents()}
+        texts["help"] = " ".join(help_of(path.read_text()) for path in sorted((ROOT / "tools/millrace").rglob("*.c")))
+        self.assertGreater(len(texts), 10)
+        for name, text in texts.items():
+            count = count_of(text)
+            if count["words"] < FEWEST_WORDS:
+                continue
+            for word, most in MOST_IN_DOCUMENTS.items():
+                self.assertLessEqual(share(count, word), most, f"\"{word}\" per 1,000 words of {name}")
+            for word, least in LEAST_IN_DOCUMENTS.items():
+                self.assertGreaterEqual(share(count, word), least, f"\"{word}\" per 1,000 words of {name}")
+
+    def test_lines_of_documents_are_narrow(self):
+        """But for tables, commands, and the reference, which is generated."""
+        wide = [f"{path.relative_to(ROOT)}:{number}: {len(line)} columns"
+                for path in documents() if path != ROOT / "stages/README.md"
+                for number, line in enumerate(path.read_text().splitlines(), 1)
+                if len(line) > WIDEST and not line.startswith(("|", "    ", "<!--"))]
         self.assertEqual(wide, [], f"lines of more than {WIDEST} columns")
 
     def test_they_are_found(self):

@@ -13,7 +13,8 @@ import time
 
 from harness import MILLRACE, ROOT, TIMEOUT, Case, call, main
 
-TOPICS = ("pipeline", "devices", "nodes", "keys", "resume", "formats", "exit-codes", "environment")
+TOPICS = ("pipeline", "devices", "nodes", "keys", "resume", "formats", "exit-codes", "environment", "sources",
+          "cameras", "video", "training")
 
 
 def verbs():
@@ -64,7 +65,7 @@ class Topics(Case):
             missing = words(bare(markdown)) - words(told.stdout.replace("`", "").replace("|", " "))
             missing.pop("-", None)
             self.assertEqual(missing, {}, topic)
-            self.assertNotRegex(told.stdout, r"\]\(|^#|\| ---", topic)
+            self.assertNotRegex(told.stdout, r"(?m)\]\(|^#|\| ---|^ *---", topic)
 
     def test_paragraphs_are_as_wide_as_80_columns(self):
         for topic in TOPICS:

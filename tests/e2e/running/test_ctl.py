@@ -119,6 +119,8 @@ class Control(harness.Controlled):
         self.assertEqual(answer["status"]["pipeline"], "endless")
         self.assertEqual(self.ctl("log", "debug").stdout, "")
         self.assertIn("error, warning, info", self.ctl("log", "loud", code=64).stderr)
+        self.assertIn('cannot do "statsu": did you mean "status"?', self.ctl("statsu", code=64).stderr)
+        self.assertRegex(self.ctl("dance", code=64).stderr, "it can do status, disable, .*, trigger\n")
         self.ctl("stop")
         self.end_of(child)
 

@@ -123,7 +123,7 @@ class Digits(Exports):
                              f"stages.classify.head={self.head}", "--json")
         self.assertEqual(json.loads(done.stdout)["rows"], 64)
         done = self.millrace("export", self.head, "--output", files[1])
-        self.assertIn("64 vectors that were drawn", done.stdout)
+        self.assertIn("64 random vectors", done.stdout)
         self.assertEqual(files[0].read_bytes(), files[1].read_bytes())
         self.assert_told(self.session(files[0]), *self.results())
 
@@ -141,6 +141,7 @@ class Digits(Exports):
         self.assertIn("classify has no head to export", done.stderr)
         self.assertIn("No such file", self.millrace("export", self.head, "--output", self.folder / "no/x.onnx",
                                                     code=74).stderr)
+        self.assertIn("it has no head.json", self.millrace("export", self.folder, "--output", output, code=65).stderr)
         self.assertFalse(output.exists())
         # Root could put a file in the place of a device.
         os.mkfifo(self.folder / "pipe")

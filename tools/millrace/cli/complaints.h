@@ -10,7 +10,7 @@
 enum { MR_COMPLAINTS_DENY = 640 };
 #define MR_COMPLAINTS_OPTIONS {"deny-warnings", no_argument, NULL, MR_COMPLAINTS_DENY}
 #define MR_COMPLAINTS_HELP                                                                                       \
-    "  --deny-warnings    warnings refuse the pipeline too, with exit code 78\n"
+    "  --deny-warnings    treats warnings as errors, with exit code 78\n"
 
 /* The status of a pipeline that was opened with `status`: MR_ERROR_CONFIG if only warnings refuse it. */
 int mr_complaints_status(const mr_diagnostics *diagnostics, int status, bool deny);

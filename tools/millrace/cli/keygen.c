@@ -17,11 +17,11 @@ static const char *const examples[] = {"camera --output keys", "approved --sign 
 static const mr_usage usage = {
     .verb = "keygen",
     .synopsis = "[NAME] [--output FOLDER] [--sign]",
-    .help = "Makes a pair of CURVE keys for sockets that leave this machine: NAME.key, the private one, which stays\n"
-            "where it is used and which only its owner may read, and NAME.pub, the public one, for those that shall\n"
-            "know it. NAME is \"millrace\" unless said. Files that are there are never written over.\n\n"
-            "  --output FOLDER    where the files go; the working directory unless said. It is made where it is not\n"
-            "                     there\n"
+    .help = "Makes a pair of CURVE keys for connections to other machines: NAME.key, the private key, which stays on\n"
+            "its machine and which only its owner may read, and NAME.pub, the public key, which its peers need. By\n"
+            "default NAME is \"millrace\". Existing files are never overwritten.\n\n"
+            "  --output FOLDER    the folder of the files, by default the working directory; it is made if it\n"
+            "                     does not exist\n"
             "  --sign             makes a pair for signatures of classifiers: `train --sign NAME.key` signs, and\n"
             "                     `classify: {key: NAME.pub}` takes no other head. Ed25519, in OpenSSL's PEM\n\n"
             "The files are ZeroMQ's own certificates, which pyzmq's zmq.auth.load_certificate reads as well. An\n"

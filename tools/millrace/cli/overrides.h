@@ -16,17 +16,17 @@ enum {
 /* For a table of options, and for its help. */
 #define MR_OVERRIDE_FORCING {"force", no_argument, NULL, MR_OVERRIDE_FORCE}
 #define MR_OVERRIDE_FORCING_HELP                                                                                 \
-    "  --force            takes a classifier that was trained behind other stages, as `force: true` of each\n"    \
-    "                     `classify` does; the difference is told at the start and in every summary\n"
+    "  --force            takes a classifier that was trained behind other stages, like `force: true` in each\n" \
+    "                     `classify`; the start and every summary report the difference\n"
 #define MR_OVERRIDE_INPUTS                                                                                       \
     {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT},    \
         MR_OVERRIDE_FORCING, MR_USAGE_PLUGINS, {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS}
 #define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, {"output", required_argument, NULL, MR_OVERRIDE_OUTPUT}
 #define MR_OVERRIDE_INPUTS_HELP                                                                                  \
     "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"                    \
-    "  --input URI        replaces the uri of the only source; several make one source each\n"     \
+    "  --input URI        replaces the uri of the only source; given several times, each is a source\n"          \
     MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP                                                               \
-    "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
+    "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
 #define MR_OVERRIDE_HELP                                                                                         \
     MR_OVERRIDE_INPUTS_HELP                                                                                      \
     "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"
@@ -34,22 +34,22 @@ enum {
 /* For verbs that only plan. */
 #define MR_OVERRIDE_ASSUMPTIONS {"assume", required_argument, NULL, MR_OVERRIDE_ASSUME}
 #define MR_OVERRIDE_ASSUMPTIONS_HELP                                                                             \
-    "  --assume DEVICES   plans for hardware that need not be there: cuda:8x80GiB is eight GPUs with so much\n"   \
-    "                     memory each, sim:2 two simulated ones, cuda:2xH100 (or cuda:2xFILE.json) two cards whose\n" \
-    "                     figures are known, so that `plan` expects a frame rate; may be given several times\n"
+    "  --assume DEVICES   plans for devices that this machine does not have: cuda:8x80GiB is eight GPUs of 80 GiB\n" \
+    "                     each, sim:2 two simulated ones, cuda:2xH100 (or cuda:2xFILE.json) two cards with known\n" \
+    "                     figures, from which `plan` predicts a frame rate; may be given several times\n"
 
 /* For verbs that place stages as a run does. */
 #define MR_OVERRIDE_PLACING {"costs", required_argument, NULL, MR_OVERRIDE_COSTS}
 #define MR_OVERRIDE_PLACING_HELP                                                                                 \
-    "  --costs FILE       balances `device: auto` by what `plan --profile --json` has measured and FILE holds\n"
+    "  --costs FILE       balances `device: auto` by measured costs; FILE is the output of `plan --profile --json`\n"
 
 /* For verbs with threads that run stages. */
 #define MR_OVERRIDE_THREADS                                                                                      \
     {"workers", required_argument, NULL, MR_OVERRIDE_WORKERS}, {"jobs", required_argument, NULL, MR_OVERRIDE_JOBS}
 #define MR_OVERRIDE_THREADS_HELP                                                                                 \
     "  --workers N        threads that run stages; by default one for each usable core\n"                          \
-    "  --jobs N           how many videos are open at a time; the next begins when one is done. By default as\n"    \
-    "                     many of a folder or glob as there are workers, at least 2, and all other sources\n"
+    "  --jobs N           how many videos are open at a time; when one ends the next is opened. By default of a\n" \
+    "                     folder or glob as many as there are workers, at least 2, and all other sources\n"
 
 typedef struct mr_overrides {
     mr_override *override;

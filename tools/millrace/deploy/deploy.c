@@ -39,16 +39,17 @@ static const mr_usage usage = {
                 "                       [--command PATH] [--volume CLAIM=PATH] [--set KEY=VALUE]... [--input URI]...\n"
                 "                       [--force] [--plugin FILE]... [--no-plugins]\n"
                 "                       [--train -- --data PATH --output HEAD ...]",
-    .help = "Writes what runs the nodes of a pipeline where others start processes: a batch script for sbatch,\n"
+    .help = "Writes files with which other programs start the nodes of a pipeline: a batch script for sbatch,\n"
             "manifests for kubectl, or units for systemctl. Nothing is started.\n\n"
             "  --target NAME      slurm, kubernetes or systemd\n"
-            "  --output FOLDER    where files go; without it the working directory\n"
-            "  --image IMAGE      kubernetes: the container image that holds millrace; millrace:VERSION unless said\n"
-            "  --command PATH     slurm, systemd: millrace on the machines where it will run; this one unless said\n"
-            "  --train            slurm, kubernetes: the nodes train a classifier (millrace train) instead of a run;\n"
-            "                     what stands behind \"--\" are options of train. All nodes find --data and --cache\n"
+            "  --output FOLDER    the folder of the files; by default the working directory\n"
+            "  --image IMAGE      kubernetes: the container image with millrace; by default millrace:VERSION\n"
+            "  --command PATH     slurm, systemd: the path of millrace on the machines where it will run; by default\n"
+            "                     that of this command\n"
+            "  --train            slurm, kubernetes: the nodes train a classifier (millrace train) instead of a\n"
+            "                     run; the options of train stand behind \"--\". All nodes find --data and --cache\n"
             "                     under the same path\n"
-            "  --volume CLAIM=PATH  kubernetes: a PersistentVolumeClaim that all nodes share, and where they find it;\n"
+            "  --volume CLAIM=PATH  kubernetes: a PersistentVolumeClaim that all nodes share, and its path in them;\n"
             "                     for --train, which keeps data, vectors and the head there\n"
             MR_OVERRIDE_INPUTS_HELP,
     .options = options,
@@ -299,5 +300,5 @@ static int run_verb(int argc, char **argv) {
     return code || done ? code : mr_flush_stdout();
 }
 
-const mr_verb mr_deploy_verb = {&usage, "write what Slurm, Kubernetes or systemd need to run a pipeline's nodes",
+const mr_verb mr_deploy_verb = {&usage, "write files that start nodes with Slurm, Kubernetes or systemd",
                                 run_verb};

@@ -14,14 +14,15 @@ static const char *const examples[] = {"", "--json", "--models", NULL};
 static const mr_usage usage = {
     .verb = "devices",
     .synopsis = "[--models] [--json]",
-    .help = "Shows what a stage's `device` can name here: the processors, every NVIDIA GPU with its memory, compute\n"
-            "capability, video decoders, load and which other GPUs it reaches, and simulated devices. Where a GPU\n"
-            "cannot be used it says what is wrong and how to mend it. It needs neither a driver nor a GPU, and no\n"
-            "build with CUDA; it answers 0 whatever it finds.\n\n"
-            "  --models           the cards that simulated devices and plans can be like (sim:0?like=NAME,\n"
-            "                     plan --assume cuda:COUNTxNAME), in place of what is here\n"
+    .help = "Shows the devices that `device` of a stage can name on this machine: the processors, every NVIDIA\n"
+            "GPU with its memory, compute capability, video decoders, load and the GPUs that it reaches, and\n"
+            "simulated devices. If a GPU cannot be used it says why, and how to correct that. It needs no driver,\n"
+            "no GPU and no build with CUDA; its exit code is 0 whatever it finds.\n\n"
+            "  --models           lists the cards whose figures simulated devices and plans can take\n"
+            "                     (sim:0?like=NAME, plan --assume cuda:COUNTxNAME), not the devices of this\n"
+            "                     machine\n"
             "  --json             one JSON object: cpu, cuda (with `devices` and `findings`), sim; sizes in bytes,\n"
-            "                     loads in per cent, temperatures in degrees Celsius; null where nothing is known;\n"
+            "                     loads in per cent, temperatures in degrees Celsius; null if a value is unknown;\n"
             "                     with --models `models`, with bytes, bytes and operations a second, and ns\n",
     .options = options,
     .examples = examples,
@@ -79,4 +80,4 @@ static int run_verb(int argc, char **argv) {
     return models ? show_models(json) : show(json);
 }
 
-const mr_verb mr_devices_verb = {&usage, "show what there is to compute on, and what is wrong with it", run_verb};
+const mr_verb mr_devices_verb = {&usage, "show the devices of this machine, and why one cannot be used", run_verb};

@@ -33,16 +33,16 @@ static const mr_usage usage = {
                 "                      [--workers N] [--jobs N] [--offline | --online] [--set KEY=VALUE]...\n"
                 "                      [--input URI]... [--assume DEVICES]... [--costs FILE]\n"
                 "                      [--force] [--plugin FILE]... [--no-plugins]",
-    .help = "Draws the pipeline as it is planned: stages and what flows between them, by device. Where the width\n"
-            "does not suffice for a line, the box that it leads to names what it takes from. Sources that are\n"
-            "alike are drawn as one.\n\n"
+    .help = "Draws the pipeline as it is planned: the stages, by device, and the formats between them. If a line does\n"
+            "not fit into the width, the box that it leads to names its inputs instead. Sources that are alike are\n"
+            "drawn as one.\n\n"
             "  --format FORMAT    text (a drawing for the terminal; the default), svg, or dot, for Graphviz\n"
-            "  --output FILE      writes there and not to standard output; \"-\" is standard output\n"
+            "  --output FILE      writes to FILE, not to standard output; \"-\" is standard output\n"
             "  --width N          columns of the text; by default the terminal's (or COLUMNS), 80 in a pipe\n"
-            "  --ascii            no box characters; the default where the locale is not UTF-8\n"
+            "  --ascii            no box characters; the default if the locale is not UTF-8\n"
             MR_OVERRIDE_THREADS_HELP
-            "  --offline          from the file alone, with the formats that it tells (the default)\n"
-            "  --online           opens media and models as `run` does, for the formats that they tell\n"
+            "  --offline          reads only the pipeline's file, and shows the formats that it names (the default)\n"
+            "  --online           opens media and models as `run` does, and shows their formats, too\n"
             MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP,
     .options = options,
     .examples = examples,

@@ -22,10 +22,10 @@ static const char *const examples[] = {"formats", "run", "--completion bash", NU
 static const mr_usage usage = {
     .verb = "help",
     .synopsis = "[TOPIC | VERB] | --man PAGE | --completion SHELL",
-    .help = "Explains a topic, or lists the options of a verb. Without either it lists both. The texts are those of\n"
-            "the project's documents.\n\n"
+    .help = "Explains a topic, or lists the options of a verb. Without an argument it lists the topics. The texts are\n"
+            "those of the project's documents.\n\n"
             "  --man PAGE         prints the manual page millrace or millrace.yaml, for man(1)\n"
-            "  --completion SHELL  prints what completes words of the command in bash or zsh\n",
+            "  --completion SHELL  prints the script that completes words of the command in bash or zsh\n",
     .options = options,
     .examples = examples,
 };

@@ -74,7 +74,8 @@ static int put_command(FILE *to) {
 }
 
 static int put_pipeline(FILE *to) {
-    static const char *const topics[] = {"pipeline", "formats", "nodes", "zmq", "reference", NULL};
+    static const char *const topics[] = {"pipeline", "formats", "sources",   "cameras", "video",
+                                         "nodes",    "zmq",     "reference", NULL};
     put_title(to, "millrace.yaml", "5", "a pipeline for millrace");
     int status = put_topics(to, topics);
     fputs(".SH SEE ALSO\n.BR millrace (1)\n", to);

@@ -139,6 +139,11 @@ static bool take_row(const char *line, char **cells, size_t *count) {
     return true;
 }
 
+/* The line below the head of a table: "| --- | --- |", also without spaces or with colons. */
+static bool is_rule(const char *line) {
+    return strchr(line, '-') && strspn(line, "|-: ") == strlen(line);
+}
+
 static const char *const *write_table(FILE *to, const char *const *line, const mr_page_style *style) {
     const char *const *end = line;
     size_t rows = 0, columns = 0, filled = 0;
@@ -147,7 +152,7 @@ static const char *const *write_table(FILE *to, const char *const *line, const m
     char **cells = calloc((size_t)(end - line) * MOST_COLUMNS, sizeof *cells);
     bool good = cells;
     for (const char *const *row = line; good && row < end; row++) {
-        if (begins(*row, "| ---"))
+        if (is_rule(*row))
             continue;
         size_t count = 0;
         good = take_row(*row, cells + filled, &count);

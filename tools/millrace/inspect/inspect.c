@@ -28,13 +28,13 @@ static const char *const examples[] = {"preprocess", "null --json", "models/lite
 static const mr_usage usage = {
     .verb = "inspect",
     .synopsis = "TYPE|FILE... [--json] [--plugin FILE]... | --markdown",
-    .help = "Shows stage types: ports with the formats they take, and every option with its type, default, range,\n"
-            "unit and meaning, beside the keys that every source or stage has. A name that stands for a source and\n"
-            "for a stage shows both.\n\n"
+    .help = "Shows stage types: ports with the formats that they take, and every option with its type, default,\n"
+            "range, unit and meaning, besides the keys that every source or stage has. If a source and a stage\n"
+            "have the same name it shows both.\n\n"
             "Of a model (FILE.onnx) it shows inputs, outputs, operators, the stages that can use it, and a pipeline\n"
             "with it; of weights (FILE.npy) their shape; of the folder of a trained classifier its card: classes,\n"
-            "penalties that were tried, the stages that made its vectors, figures and the signature. A word with a\n"
-            "slash, or that ends so, is a file.\n\n"
+            "penalties that were tried, the stages that made its vectors, figures and the signature. A word is a file\n"
+            "if it has a slash, or ends like one.\n\n"
             "  --json             as one JSON array\n"
             "  --markdown         the reference of all types and of all keys of a pipeline (stages/README.md)\n"
             MR_USAGE_PLUGINS_HELP,
@@ -152,4 +152,4 @@ static int run_verb(int argc, char **argv) {
     return code ? code : mr_flush_stdout();
 }
 
-const mr_verb mr_inspect_verb = {&usage, "show a stage type: ports, formats, options", run_verb};
+const mr_verb mr_inspect_verb = {&usage, "show a stage type, an ONNX model or a trained classifier", run_verb};

@@ -12,7 +12,7 @@ static const mr_usage usage = {
     .verb = "schema",
     .synopsis = "[--plugin FILE]...",
     .help = "Prints the JSON Schema (draft-07) of a pipeline, with the options of all stage types. An editor with a\n"
-            "YAML language server completes and checks a pipeline whose first line names the file it is in:\n\n"
+            "YAML language server completes and checks a pipeline if its first line names the file of the schema:\n\n"
             "  # yaml-language-server: $schema=millrace.schema.json\n\n"
             MR_USAGE_PLUGINS_HELP,
     .options = options,

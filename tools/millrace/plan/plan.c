@@ -43,24 +43,23 @@ static const mr_usage usage = {
                 "                     [--offline | --profile [SECONDS]]\n"
                 "                     [--deny-warnings] [--force] [--json] [--plugin FILE]... [--no-plugins]",
     .help =
-        "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
-        "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"
-        "every copy, every thread, every pool with the most memory that it can take and what is likely.\n"
-        "For cards whose figures are known (--assume cuda:1xH100, or sim:0?like=h100) it adds the frame rate that a\n"
-        "model of the card expects, and what limits it.\n"
-        "Media are opened as far as it takes to know their streams, models as far as their inputs and outputs;\n"
-        "nothing is written.\n\n" MR_OVERRIDE_HELP MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP
-            MR_OVERRIDE_THREADS_HELP "  --node NAME        of a pipeline with nodes, only what this one does\n"
-        "  --offline          opens neither media nor models, and connects to no stream: what only they tell stays\n"
-        "                     open\n"
-        "  --profile [SECONDS]  runs the pipeline for so long (5), or to its end, with everything that it\n"
-        "                     writes thrown away, and adds what was measured: the cost of each stage, what\n"
-        "                     libraries take, the bottleneck, what may help, and the frame rate to expect of a\n"
-        "                     run. The processor time of library threads counts for the stages that have\n"
-        "                     them, in proportion to the time spent in these stages\n" MR_COMPLAINTS_HELP
+        "Proves the pipeline and shows what `run` with the same options would do: every source with its rate, every\n"
+        "stage with its device, threads and batch, every link with its format and queue, every copy, every thread,\n"
+        "and for every pool the bytes of memory that it can take at most, and probably will.\n"
+        "For cards with known figures (--assume cuda:1xH100, or sim:0?like=h100) it adds the frame rate that a model\n"
+        "of the card predicts, and what limits it.\n"
+        "Media are opened only to find their streams, models only to find their inputs and outputs; nothing is\n"
+        "written.\n\n" MR_OVERRIDE_HELP MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP
+            MR_OVERRIDE_THREADS_HELP "  --node NAME        of a pipeline with nodes, shows only this one\n"
+        "  --offline          opens no media and no models, and connects to no stream; their formats stay unknown\n"
+        "  --profile [SECONDS]  runs the pipeline for SECONDS (5 by default), or to its end, writes no output, and\n"
+        "                     adds measurements: the cost of each stage, the memory of libraries, the\n"
+        "                     bottleneck, changes that may help, and the frame rate to expect of a run. The\n"
+        "                     processor time of library threads counts for the stages that have them, in\n"
+        "                     proportion to the time spent in these stages\n" MR_COMPLAINTS_HELP
         "  --json             one JSON object: sources, stages, links, copies, processes, devices, memory,\n"
         "                     expected, profile; sizes in bytes, times in nanoseconds or seconds as their names say,\n"
-        "                     rates in frames a second, shares from 0 to 1; null where nothing is known\n",
+        "                     rates in frames a second, shares from 0 to 1; null if a value is unknown\n",
     .options = options,
     .examples = examples,
 };
@@ -274,4 +273,4 @@ static int run_verb(int argc, char **argv) {
     return code || done ? code : mr_flush_stdout();
 }
 
-const mr_verb mr_plan_verb = {&usage, "show what a run would do: stages, links, copies, memory, threads", run_verb};
+const mr_verb mr_plan_verb = {&usage, "show all that a run would do: stages, links, copies, memory, threads", run_verb};

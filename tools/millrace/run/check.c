@@ -26,11 +26,11 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml... [--format text|json|github] [--deny-warnings]\n"
                 "                      [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
                 "                      [--assume DEVICES]... [--force] [--plugin FILE]... [--no-plugins]",
-    .help = "Proves each pipeline from its text alone: keys, types, ranges, variables, links, formats. Neither\n"
-            "media nor models are opened, so it also proves pipelines of other machines. \"-\" is standard input.\n"
-            "Plugins that a pipeline names are loaded, for their options, unless --no-plugins forbids it.\n"
-            "All errors are reported, each with its place and, where there is one, the fix (of more than 100 in one\n"
-            "file the first 100); the exit code is the first error's (78: wrong pipeline, 66: no such file).\n\n"
+    .help = "Proves each pipeline from its text alone: keys, types, ranges, variables, links, formats. It opens\n"
+            "neither media nor models, so it can also check pipelines of other machines. \"-\" is standard input.\n"
+            "Plugins that a pipeline names are loaded, for their options, unless --no-plugins forbids it. All\n"
+            "errors are reported (at most 100 of one file), each with its place and, if there is one, a hint; the\n"
+            "exit code is that of the first error (78: wrong pipeline, 66: no such file).\n\n"
             "  --format FORMAT    text (the default), json: one object for all files on standard output, or\n"
             "                     github: annotations of GitHub's workflows\n"
             MR_COMPLAINTS_HELP

@@ -8,6 +8,7 @@
 #include <yajl/yajl_tree.h>
 
 #include "engine/base/json.h"
+#include "engine/base/nearest.h"
 #include "millrace/audit.h"
 #include "millrace/log.h"
 #include "tools/millrace/run/control.h"
@@ -161,6 +162,18 @@ static const struct deed *find(const char *name) {
     return NULL;
 }
 
+static int unknown(const char *name) {
+    mr_nearest nearest = {.wanted = name};
+    char hint[256], all[256] = "it can do";
+    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; i++) {
+        mr_nearest_offer(&nearest, deeds[i].name);
+        size_t at = strlen(all);
+        snprintf(all + at, sizeof all - at, "%s %s", i ? "," : "", deeds[i].name);
+    }
+    return mr_fail(MR_ERROR_USAGE, "this run cannot do \"%s\": %s", name,
+                   mr_nearest_hint(&nearest, hint, sizeof hint, all));
+}
+
 /* ---- reading a request ----------------------------------------------------------------------------------------- */
 
 static const char *text_of(yajl_val tree, const char *key) {
@@ -213,7 +226,7 @@ static int parse(request *asked, const char *line, const struct deed **deed) {
     asked->argument = text_of(asked->tree, "argument");
     *deed = find(asked->what);
     if (!*deed)
-        return mr_fail(MR_ERROR_USAGE, "this run cannot do \"%s\"", asked->what ? asked->what : "");
+        return unknown(asked->what ? asked->what : "");
     if (!(*deed)->argument != !asked->argument)
         return mr_fail(MR_ERROR_USAGE, "%s takes %s%s", asked->what, (*deed)->argument ? "a " : "no argument",
                        (*deed)->argument ? (*deed)->argument : "");

@@ -31,26 +31,26 @@ static const char *const examples[] = {"status", "--pid 4711 disable cuda:1", "l
 static const mr_usage usage = {
     .verb = "ctl",
     .synopsis = "[--control PATH | --pid PID] [--json] COMMAND",
-    .help = "Asks a run what it does, and changes it while it runs, through its control socket. Without --control and\n"
-            "--pid it is the only run of this user that can be reached.\n\n"
-            "  status             the summary so far, with what each device has done of each stage\n"
-            "  disable DEVICE     gives no more work to a device; the others of its stages take its share over, or\n"
-            "                     the one that `on_device_error` names. Refused where a stage has no other\n"
-            "  enable DEVICE      gives it work again, also where it had failed\n"
-            "  drain              ends the sources and delivers what is in flight, as SIGTERM does\n"
-            "  stop               ends the run at once; what is in flight is dropped and counted\n"
+    .help = "Shows the status of a run, and changes it while it runs, through its control socket. Without\n"
+            "--control and --pid it takes the only run of this user.\n\n"
+            "  status             the summary so far, and for each stage the work that each device did\n"
+            "  disable DEVICE     gives no more work to a device; the other devices of its stages, or those that\n"
+            "                     `on_device_error` names, take over. Refused if a stage has no other device\n"
+            "  enable DEVICE      gives it work again, also after it has failed\n"
+            "  drain              ends the sources and delivers frames in flight, as SIGTERM does\n"
+            "  stop               ends the run at once; frames in flight are dropped and counted\n"
             "  log LEVEL          how much is logged from now on: error, warning, info or debug\n"
             "  add ID KEY=VALUE...\n"
             "                     adds a source to a pipeline with `sources: {max: N}`, with options as in its file;\n"
-            "                     it is proven first, and if anything is wrong, nothing has changed. Paths are the\n"
-            "                     run's: relative ones start in its working directory\n"
+            "                     it is proven first, and if anything is wrong, nothing changes. Relative paths start\n"
+            "                     in the working directory of the run\n"
             "  set ID KEY=VALUE...\n"
             "                     changes options of a source, and keeps the others: it starts again\n"
-            "  remove ID          removes a source; what is in flight of it is delivered\n"
-            "  trigger ID         makes a stage `record` record now: that of this id, or those of this source\n\n"
-            "  --control PATH     the socket, as `run --control PATH` was given it\n"
-            "  --pid PID          of several runs, the one with that process number\n"
-            "  --json             prints the run's answer as it came, one JSON object\n",
+            "  remove ID          removes a source; its frames in flight are delivered\n"
+            "  trigger ID         makes `record` record now: the stage of this id, or all for the source of this id\n\n"
+            "  --control PATH     the socket that `run --control PATH` has named\n"
+            "  --pid PID          the run with this process id\n"
+            "  --json             prints the answer of the run as it is, one JSON object\n",
     .options = options,
     .examples = examples,
 };
@@ -330,4 +330,4 @@ static int run_verb(int argc, char **argv) {
     return code;
 }
 
-const mr_verb mr_ctl_verb = {&usage, "ask a run what it does, and change it while it runs", run_verb};
+const mr_verb mr_ctl_verb = {&usage, "show the status of a run, and change it while it runs", run_verb};

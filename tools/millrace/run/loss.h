@@ -21,7 +21,7 @@ enum { MR_LOSS_OPTION = 1536 };
 #define MR_LOSS_OPTIONS {"fail-on-loss", optional_argument, NULL, MR_LOSS_OPTION}
 #define MR_LOSS_HELP                                                                                              \
     "  --fail-on-loss [N]   exits with 65 if more than N frames, or more than N% of all, were dropped, or not read\n" \
-    "                     since a file ends early; without N if any was. What a stage absorbs is not lost\n"
+    "                     since a file ends early; without N if any was. Absorbed frames are not lost\n"
 
 /* Joins "--fail-on-loss" with a number that follows it as a separate argument, which getopt would leave over. Returns
  * the number of arguments left, or a negative status. *made is freed with mr_loss_forget. */

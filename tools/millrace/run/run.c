@@ -59,36 +59,36 @@ static const mr_usage usage = {
                 "                    [--control PATH] [--grace DURATION] [--fail-on-loss [N | N%]] [--quiet] [--json]\n"
                 "                    [--deny-warnings] [--force] [--plugin FILE]... [--no-plugins]",
     .help =
-        "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
-        "progress and a summary; elsewhere it prints only results, and the summary if it fails. -i, -o and -q stand\n"
-        "for --input, --output and --quiet.\n\n" MR_OVERRIDE_HELP MR_OVERRIDE_PLACING_HELP MR_COMPLAINTS_HELP
+        "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its progress\n"
+        "and a summary; otherwise it prints only results, and the summary if it fails. -i, -o and -q are short for\n"
+        "--input, --output and --quiet.\n\n" MR_OVERRIDE_HELP MR_OVERRIDE_PLACING_HELP MR_COMPLAINTS_HELP
             MR_OVERRIDE_THREADS_HELP
-        "  --node NAME        runs one of the pipeline's nodes; without it all that are on this machine are\n"
-        "                     started and watched over, unless Slurm, an MPI launcher or MILLRACE_NODE says which\n"
-        "                     node this process is\n"
+        "  --node NAME        runs one of the pipeline's nodes; without it all nodes of this machine are started\n"
+        "                     and watched over, unless Slurm, an MPI launcher or MILLRACE_NODE says which node\n"
+        "                     this process is\n"
         "  --replica N        which of the node's processes this is: 0, 1, ...\n"
         "  --one-process      runs all stages in this process, whatever `nodes` says\n"
-        "  --trace FILE       writes what each thread and device did when, for ui.perfetto.dev or\n"
+        "  --trace FILE       writes the work of each thread and device over time, for ui.perfetto.dev or\n"
         "                     chrome://tracing\n"
-        "  --resume FILE      keeps a checkpoint in FILE, and goes on from it where it is there: after a crash\n"
-        "                     no record is written twice and none is missing\n"
-        "  --audit FILE       appends to a log, as lines of JSON, what ran, who connected or was refused, and\n"
-        "                     what was changed\n"
-        "  --control PATH     where `millrace ctl` reaches this run: a socket in a folder of one's own; \"off\" is\n"
-        "                     nowhere. By default $XDG_RUNTIME_DIR/millrace/PID.sock, where there is that folder.\n"
-        "                     Each process of several nodes has its own: PATH.NODE, or PATH.NODE.0 of replicas\n"
-        "  --grace DURATION   how long the run may take once it was asked to end: 10s, unless said; what is in\n"
-        "                     flight when most of it has passed is dropped and counted\n" MR_LOSS_HELP
+        "  --resume FILE      keeps a checkpoint in FILE, and continues from it if it exists: after a crash no\n"
+        "                     record is written twice and none is missing\n"
+        "  --audit FILE       appends events to a log, as lines of JSON: runs, connections that were accepted or\n"
+        "                     refused, changes\n"
+        "  --control PATH     the socket at which `millrace ctl` reaches this run, in a folder that only its user\n"
+        "                     may enter; \"off\" for none. By default $XDG_RUNTIME_DIR/millrace/PID.sock, if the\n"
+        "                     variable names a folder. Each process of several nodes has its own: PATH.NODE, or\n"
+        "                     PATH.NODE.0 of replicas\n"
+        "  --grace DURATION   how long the run may take after it was asked to end, by default 10s; frames that are\n"
+        "                     in flight when most of it has passed are dropped and counted\n" MR_LOSS_HELP
         "  --log LEVEL        error, warning (the default), info or debug\n"
         "  --quiet            no progress and no summary\n"
-        "  --json             prints the summary as one JSON object on standard output, or on standard\n"
-        "                     error where results go to standard output\n\n"
+        "  --json             prints the summary as one JSON object on standard output, or on standard error if\n"
+        "                     results go to standard output\n\n"
         "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal\n"
         "is closed; not under nohup; with sources_from it only reads that list again) end the sources and deliver\n"
-        "what is in flight, with exit code 0; what takes too long is dropped and counted, see --grace. A second\n"
-        "SIGINT or SIGTERM exits at once. If nobody reads standard output any more (`| head`), the run ends\n"
-        "without a word, with exit code 141.\n"
-        "Of several failures the exit code is the first one's.\n",
+        "frames in flight, with exit code 0; frames that take too long are dropped and counted, see --grace. A\n"
+        "second SIGINT or SIGTERM exits at once. If the reader of standard output ends (`| head`), the run ends\n"
+        "without a message, with exit code 141. If several things fail, the first failure gives the exit code.\n",
     .options = options,
     .examples = examples,
 };

@@ -34,28 +34,28 @@ static const mr_usage usage = {
                 "                         [--threads N] [--set KEY=VALUE]... [--force]\n"
                 "                         [--plugin FILE]... [--no-plugins] [--json]",
     .help =
-        "Runs the pipeline over pictures whose classes are known and compares what its `classify` tells of them: any\n"
-        "pipeline, whether millrace trained its head or not. Nothing of its own results is written. Figures are those\n"
-        "of scikit-learn, by its definitions; intervals hold 95% of 1,000 resamples of whole groups. Where the\n"
-        "validation part is known, from the head or the list, a temperature is fitted to it that makes scores as sure\n"
-        "as they are right, and the figures with it are told beside those that the pipeline gives. Of a pipeline with\n"
-        "nodes all stages run in this process; the figures are the same.\n\n"
+        "Runs the pipeline over pictures whose classes are known and compares the answers of `classify` with\n"
+        "them. It takes any pipeline, also with a head that millrace did not train; the pipeline's own\n"
+        "outputs are not written. Figures are defined as in scikit-learn; intervals contain 95% of 1,000\n"
+        "resamples of whole groups. If the validation part is known, from the head or the list, a temperature\n"
+        "is fitted to it, with which scores agree better with the share of right answers, and its figures are\n"
+        "shown beside those of the pipeline. All stages of a pipeline with nodes run in this process; the\n"
+        "figures are the same.\n\n"
         "  --data PATH        a folder that holds a folder of pictures for each class, or a list (*.csv, *.jsonl), as\n"
         "                     `millrace train` takes them; classes are matched by name\n"
-        "  --vectors FILE     vectors that are there already, as `millrace train` takes them; the head is then asked,\n"
-        "                     not the pipeline\n"
+        "  --vectors FILE     existing vectors, as `millrace train` takes them; the head is then evaluated\n"
+        "                     without the stages before it\n"
         "  --part PART        train, validation or test: only that part of the data that the head was trained with;\n"
-        "                     by default all. Only test says how good it is on pictures that it has not seen\n"
-        "  --page FILE.html   writes one page with the figures, curves, and the pictures that are most surely\n"
-        "                     wrong, of videos those of the times that they stand for; it needs no other file and no\n"
-        "                     network\n"
-        "  --scores FILE      writes the scores of each picture, a JSON object a line\n"
+        "                     by default all. Only test shows how good it is on pictures that it has not seen\n"
+        "  --page FILE.html   writes a page with the figures, curves, and the wrong answers with the highest scores,\n"
+        "                     with their pictures (also of videos); it needs no other file and no network\n"
+        "  --scores FILE      writes the scores of each picture, one JSON object a line\n"
         "  --stage ID         the stage of type classify, if there are several\n"
-        "  --seed N           of the intervals; by default 1\n"
-        "  --threads N        that run stages; by default one for each usable core\n"
+        "  --seed N           seed of the resamples for the intervals; by default 1\n"
+        "  --threads N        threads that run stages; by default one for each usable core\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n"
             MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP
-        "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
+        "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
         "  --json             one JSON object with all figures\n",
     .options = options,
     .examples = examples,
@@ -141,5 +141,5 @@ static int run_verb(int argc, char **argv) {
     return !goes_on || code ? code : mr_flush_stdout();
 }
 
-const mr_verb mr_evaluate_verb = {&usage, "tell how well a pipeline classifies pictures whose classes are known",
+const mr_verb mr_evaluate_verb = {&usage, "measure how well a pipeline classifies pictures whose classes are known",
                                   run_verb};

@@ -1,6 +1,7 @@
 /* millrace export: a classifier as an ONNX file, for other programs. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/file.h"
 #include "engine/base/print.h"
@@ -36,21 +37,22 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml|HEAD --output FILE.onnx [--data FOLDER|LIST] [--stage ID] [--sign KEYFILE]\n"
                 "                       [--set KEY=VALUE]... [--force] [--plugin FILE]... [--no-plugins] [--json]",
     .help =
-        "Writes a trained classifier as one ONNX file, which any program with an ONNX runtime can use. Of a pipeline\n"
-        "it is that of its `classify`; if `features` or `infer` comes right before it, the file holds that network,\n"
-        "too, and takes its input. Else, and of a head's folder, it takes vectors.\n"
-        "Outputs are `scores` and `class`; metadata have the labels, the stages, and how pictures are prepared.\n\n"
-        "The file is run with ONNX Runtime and compared with classify before it is there: on 64 pictures of --data,\n"
-        "as the pipeline sees them; of a folder alone on vectors that are drawn. No score may differ by more than\n"
-        "0.0001, or no file is written.\n\n"
-        "  --output FILE.onnx the file; one that is there is replaced\n"
-        "  --data PATH        pictures to compare on, as `millrace train` takes them; a pipeline needs them\n"
+        "Writes a trained classifier as one ONNX file, which any program with an ONNX runtime can use.\n"
+        "PIPELINE.yaml stands for the classifier of its `classify`: if `features` or `infer` comes right\n"
+        "before it, the file contains that network too, and takes its input. Otherwise, and for the folder\n"
+        "HEAD, its input is a vector. Outputs are `scores` and `class`; metadata have the labels, the stages,\n"
+        "and how pictures are prepared.\n\n"
+        "Before the file is written, ONNX Runtime runs it and its scores are compared with those of classify: on 64\n"
+        "pictures of --data, or for HEAD on random vectors. If a score differs by more than 0.0001, no file is\n"
+        "written.\n\n"
+        "  --output FILE.onnx the file to write; one that exists is replaced\n"
+        "  --data PATH        pictures to compare on, as `millrace train` takes them; needed for a pipeline\n"
         "  --stage ID         the stage of type classify, if there are several\n"
         "  --sign KEYFILE     signs the file with a private key (`millrace keygen --sign`): FILE.onnx.sig beside it\n"
         "                     is the signature, FILE.onnx.pub the public key\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n"
             MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP
-        "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
+        "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
         "  --json             one JSON object\n",
     .options = options,
     .examples = examples,
@@ -172,9 +174,17 @@ static int export_pipeline(const arguments *given) {
     return code;
 }
 
+static bool is_folder(const char *path) {
+    struct stat found;
+    return !stat(path, &found) && S_ISDIR(found.st_mode);
+}
+
 static int check(const arguments *given, bool head) {
     if (!given->output)
         return mr_usage_error(&usage, "name the file to write: --output FILE.onnx");
+    if (!head && is_folder(given->from))
+        return mr_command_failed(mr_fail(MR_ERROR_DATA, "%s is not the folder of a classifier: it has no head.json",
+                                         given->from));
     if (!head && !given->data)
         return mr_usage_error(&usage, "name pictures to compare on: --data FOLDER, or a list");
     if (head && (given->data || given->stage || given->overrides.override_count || given->overrides.force))

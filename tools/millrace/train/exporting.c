@@ -151,7 +151,7 @@ static int run_pipeline(work *w, bool *told) {
     return mr_extraction_run(e->extraction, &job, told);
 }
 
-/* Without a pipeline: vectors that are drawn. */
+/* Without a pipeline: random vectors. */
 static int draw_rows(work *w) {
     const size_t width = w->card->width;
     uint64_t state = 1;
@@ -368,7 +368,7 @@ int mr_export(mr_exporting *e, bool *told) {
 void mr_exporting_tell(const mr_exporting *e, FILE *stream) {
     mr_print(stream, "%s, from %s%s to scores; the largest difference from classify is %.1e, of %zu %s", e->output,
              e->begins ? "the input of " : "the vector", e->begins ? e->begins : "", e->largest, e->rows,
-             e->extraction ? "pictures" : "vectors that were drawn");
+             e->extraction ? "pictures" : "random vectors");
     if (e->apart)
         mr_print(stream, "; %zu by a vote that rounding decides", e->apart);
     mr_print(stream, "\n");

@@ -82,8 +82,8 @@ static void tell_noise(const mr_training *t, FILE *stream) {
     enum { MOST = 3 };
     if (!t->noisy_count)
         return;
-    mr_print(stream, "  doubtful   %zu of the pictures to train on %s like another class: named rightly?\n",
-             t->noisy_count, t->noisy_count == 1 ? "looks" : "look");
+    mr_print(stream, "  doubtful   %zu of the pictures to train on %s like another class; check %s labels\n",
+             t->noisy_count, t->noisy_count == 1 ? "looks" : "look", t->noisy_count == 1 ? "its" : "their");
     for (size_t i = 0; i < t->noisy_listed && i < MOST; i++) {
         char text[512];
         const size_t at = t->noisy[i].row;

@@ -43,22 +43,22 @@ static const mr_usage usage = {
                 "                       [--set KEY=VALUE]... [--input URI]... [--workers N] [--jobs N] [--json]\n"
                 "                       [--force] [--plugin FILE]... [--no-plugins]",
     .help =
-        "Runs the pipeline on two devices side by side, with every stage that can be there on the one and on the\n"
-        "other, whatever the YAML says, and compares what each stage gives, frame by frame: pictures, tensors,\n"
-        "classes by their index and score. It tells the largest and the mean error, of floats in units in the\n"
-        "last place (ULP) too, and the first frame that differs. Nothing is written. No frame is dropped for\n"
-        "being late: queues block. Memory does not grow with the length of the input.\n\n"
-        "Both sides decode by software, since the decoder of a GPU lays pictures out in another way; with\n"
-        "--set stages.ID.hardware=auto they do as they can, and what comes behind is compared all the same.\n\n"
-        "  --on DEVICE        the device whose answers are taken as right; by default cpu\n"
-        "  --against DEVICE   the other one; by default the first GPU that can be used, else sim:0\n"
+        "Runs the pipeline on two devices side by side. Every stage that can compute on them does, whatever device\n"
+        "the YAML names, and the outputs of each stage are compared, frame by frame: pictures, tensors, classes by\n"
+        "their index and score. It shows the largest and the mean error, of floats in units in the last place\n"
+        "(ULP) too, and the first frame that differs. Nothing is written. No frame is dropped for being late:\n"
+        "queues block. Memory does not grow with the length of the input.\n\n"
+        "Both sides decode by software, since the decoder of a GPU gives another pixel layout; with\n"
+        "--set stages.ID.hardware=auto each side uses its decoder, and the stages behind are still compared.\n\n"
+        "  --on DEVICE        the device whose outputs are taken as right; by default cpu\n"
+        "  --against DEVICE   the device to compare; by default the first GPU that can be used, else sim:0\n"
         "  --frames N         compares the first N frames that each source gives; by default all\n"
-        "  --tolerance T      how far a value may be off: a whole number by T, a float by T, or by T times its\n"
-        "                     size where that is more than 1; by default 0.001\n" MR_OVERRIDE_INPUTS_HELP
+        "  --tolerance T      by how much a value may differ: a whole number by T, a float by T, or by T times its\n"
+        "                     absolute value if that is more than 1; by default 0.001\n" MR_OVERRIDE_INPUTS_HELP
         "  --workers N        threads that run stages, of each side; by default one for each usable core\n"
         "  --jobs N           how many videos are open at a time, on each side\n"
         "  --json             one JSON object: on, against, tolerance, within, outputs\n\n"
-        "Exit code 0 where all is within the tolerance and every frame came on both sides, 1 where not.\n",
+        "Exit code 0 if all values are within the tolerance and every frame came on both sides, else 1.\n",
     .options = options,
     .examples = examples,
 };
@@ -364,4 +364,4 @@ static int run_verb(int argc, char **argv) {
     return flushed ? flushed : code;
 }
 
-const mr_verb mr_verify_verb = {&usage, "compare what a pipeline gives on two devices", run_verb};
+const mr_verb mr_verify_verb = {&usage, "compare the outputs of a pipeline on two devices", run_verb};
