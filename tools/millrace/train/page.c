@@ -173,12 +173,7 @@ static void put_cell(FILE *page, const mr_evaluation *e, size_t t, size_t p, int
 /* The first characters of a name, for a narrow column. */
 static void put_start(FILE *page, const char *name) {
     char start[5];
-    snprintf(start, sizeof start, "%s", name);
-    /* A character that was cut is left out. */
-    size_t bytes = 0;
-    for (size_t step; (step = mr_utf8_bytes(start + bytes, strlen(start + bytes))) > 0;)
-        bytes += step;
-    start[bytes] = 0;
+    snprintf(start, sizeof start, "%.*s", (int)mr_utf8_fit(name, sizeof start - 1), name);
     put_text(page, start);
 }
 
