@@ -9,6 +9,7 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -558,6 +559,20 @@ class Broken(Training):
             told = self.train_json(some, *arguments, "--set", f"stages.hog.device={on}")
             self.assertEqual(told["vectors"]["made"], made, on)
         self.assertEqual(len(list(self.cache.glob("*.vectors"))), 2)
+
+    def test_vectors_that_are_not_finite(self):
+        """Of each part: the picture is named."""
+        rows = self.some()
+        some = digits.write_list(self.folder / "some.csv", rows)
+        cache = pathlib.Path(self.train_json(some, "--penalty", "0.1")["vectors"]["cache"])
+        whole = cache.read_bytes()
+        width = struct.unpack("<Q", whole[8:16])[0]
+        for part, value in (("train", "nan"), ("test", "inf")):
+            at = next(i for i, row in enumerate(rows) if row[3] == part)
+            place = 64 + 4 * (at * width + 7)
+            cache.write_bytes(whole[:place] + struct.pack("<f", float(value)) + whole[place + 4:])
+            self.assertIn(f"some.csv:{at + 2}: {rows[at][0]}: number 7 of its vector is {value}, and only finite",
+                          self.train(some, code=65).stderr)
 
     def test_cache_that_is_none(self):
         some = digits.write_list(self.folder / "some.csv", self.some())
