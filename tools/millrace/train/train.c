@@ -106,7 +106,7 @@ static const mr_usage usage = {
         "                     that they are those of the pipeline is taken on trust\n"
         "  --output HEAD      the folder that is written; a head that is there is replaced\n"
         "  --model KIND       softmax (the default), logistic, squared-hinge, prototypes, neighbors or perceptron\n"
-        "  --penalty C,...    strengths to try, 1e-6 to 1e6, small is strong; the best on validation is taken\n"
+        "  --penalty C,...    strengths to try, 1e-12 to 1e12, small is strong; the best on validation is taken\n"
         "  --class-weights W  balanced: rare classes count as much as frequent ones; by default none\n"
         "  --hidden N,...     units of the hidden layers of a perceptron; by default 128,64\n"
         "  --neighbors K      of neighbors; by default 5\n"
