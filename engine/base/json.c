@@ -6,6 +6,7 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
+#include "engine/base/utf8.h"
 #include "millrace/status.h"
 
 yajl_gen mr_json_create(bool pretty) {
@@ -51,12 +52,16 @@ static void put_plain(yajl_gen json, const char *text) {
     free(plain);
 }
 
+/* yajl takes overlong forms and surrogates for UTF-8, which readers of JSON refuse. */
 void mr_json_text(yajl_gen json, const char *key, const char *text) {
+    const size_t bytes = text ? strlen(text) : 0;
     mr_json_key(json, key);
     if (!text)
         yajl_gen_null(json);
-    else if (yajl_gen_string(json, (const unsigned char *)text, strlen(text)) == yajl_gen_invalid_string)
+    else if (mr_utf8_fit(text, bytes) < bytes)
         put_plain(json, text);
+    else
+        yajl_gen_string(json, (const unsigned char *)text, bytes);
 }
 
 void mr_json_integer(yajl_gen json, const char *key, int64_t value) {

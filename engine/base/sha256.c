@@ -14,7 +14,7 @@
 
 enum { BITS = 256, PIECE = 16384 };
 
-static int begin(struct AVSHA **sum) {
+int mr_sha256_begin(mr_sha256 **sum) {
     *sum = av_sha_alloc();
     if (*sum && !av_sha_init(*sum, BITS))
         return MR_OK;
@@ -22,30 +22,36 @@ static int begin(struct AVSHA **sum) {
     return mr_fail(MR_ERROR_MEMORY, "no memory for a digest");
 }
 
-static void finish(struct AVSHA *sum, char text[MR_SHA256_TEXT]) {
+void mr_sha256_add(mr_sha256 *sum, const void *bytes, size_t count) {
+    av_sha_update(sum, bytes, count);
+}
+
+void mr_sha256_finish(mr_sha256 **sum, char text[MR_SHA256_TEXT]) {
     uint8_t digest[BITS / 8];
-    av_sha_final(sum, digest);
-    av_free(sum);
-    for (size_t i = 0; i < sizeof digest; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    if (text) {
+        av_sha_final(*sum, digest);
+        for (size_t i = 0; i < sizeof digest; i++)
+            snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    }
+    av_freep(sum);
 }
 
 int mr_sha256_bytes(const void *bytes, size_t count, char text[MR_SHA256_TEXT]) {
-    struct AVSHA *sum;
-    int status = begin(&sum);
+    mr_sha256 *sum;
+    int status = mr_sha256_begin(&sum);
     if (status)
         return status;
-    av_sha_update(sum, bytes, count);
-    finish(sum, text);
+    mr_sha256_add(sum, bytes, count);
+    mr_sha256_finish(&sum, text);
     return MR_OK;
 }
 
-static int read_pieces(const char *path, int file, struct AVSHA *sum) {
+static int read_pieces(const char *path, int file, mr_sha256 *sum) {
     uint8_t piece[PIECE];
     for (;;) {
         ssize_t got = read(file, piece, sizeof piece);
         if (got > 0)
-            av_sha_update(sum, piece, (size_t)got);
+            mr_sha256_add(sum, piece, (size_t)got);
         else if (!got)
             return MR_OK;
         else if (errno != EINTR)
@@ -54,20 +60,17 @@ static int read_pieces(const char *path, int file, struct AVSHA *sum) {
 }
 
 int mr_sha256_file(const char *path, char text[MR_SHA256_TEXT]) {
-    struct AVSHA *sum = NULL;
+    mr_sha256 *sum = NULL;
     struct stat facts;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read %s: %s", path,
                        strerror(errno));
     int status = fstat(file, &facts) || !S_ISREG(facts.st_mode) ? mr_fail(MR_ERROR_DATA, "%s is not a file", path)
-                                                                : begin(&sum);
+                                                                : mr_sha256_begin(&sum);
     if (!status)
         status = read_pieces(path, file, sum);
     close(file);
-    if (!status)
-        finish(sum, text);
-    else
-        av_free(sum);
+    mr_sha256_finish(&sum, status ? NULL : text);
     return status;
 }

@@ -1,6 +1,9 @@
 #include "engine/base/utf8.h"
 
+#include <locale.h>
+#include <pthread.h>
 #include <string.h>
+#include <wctype.h>
 
 size_t mr_utf8_bytes(const char *at, size_t left) {
     static const struct {
@@ -35,4 +38,47 @@ uint32_t mr_utf8_code(const char *at, size_t bytes) {
     for (size_t i = 1; i < bytes; i++)
         code = code << 6 | ((unsigned char)at[i] & 0x3f);
     return code;
+}
+
+size_t mr_utf8_fit(const char *text, size_t most) {
+    size_t bytes = 0;
+    for (size_t step; (step = mr_utf8_bytes(text + bytes, strnlen(text + bytes, most - bytes))) > 0;)
+        bytes += step;
+    return bytes;
+}
+
+/* ---- letters ----------------------------------------------------------------------------------------------------- */
+
+/* Kept until the process ends; 0: there is none. */
+static locale_t letters;
+
+static void find_letters(void) {
+    letters = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!letters)
+        letters = newlocale(LC_CTYPE_MASK, "C", (locale_t)0);
+}
+
+/* The next character as a small letter, and behind all characters a byte that is none; 0: the text ends. */
+static uint32_t next_small(const char **text) {
+    enum { SIGMA = 0x3c3, FINAL_SIGMA = 0x3c2, NO_CHARACTER = 0x110000 };
+    const size_t bytes = mr_utf8_bytes(*text, strnlen(*text, 4));
+    if (!bytes)
+        return **text ? NO_CHARACTER + (unsigned char)*(*text)++ : 0;
+    const uint32_t code = mr_utf8_code(*text, bytes);
+    *text += bytes;
+    /* The only small letter with two forms: both have one capital letter, and the place in the word decides. */
+    if (code == FINAL_SIGMA)
+        return SIGMA;
+    return letters ? (uint32_t)towlower_l((wint_t)code, letters) : code;
+}
+
+int mr_utf8_compare_case(const char *a, const char *b) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    uint32_t left, right;
+    pthread_once(&once, find_letters);
+    do {
+        left = next_small(&a);
+        right = next_small(&b);
+    } while (left && left == right);
+    return (left > right) - (left < right);
 }

@@ -236,29 +236,46 @@ static int read_card(opening *o) {
 
 /* ---- the other files -------------------------------------------------------------------------------------------- */
 
-/* Sets o->path, and compares the file with the digest that the card has of it. */
-static int check_file(opening *o, const char *name) {
-    char found[MR_SHA256_TEXT];
+/* Of the file at o->path, whose digest is `found`. */
+static int compare_digest(const opening *o, const char *name, const char *found) {
     const char *said = YAJL_GET_STRING(member(member(o->card, "files", yajl_t_object), name, yajl_t_string));
-    int status = set_path(o, name);
     if (!said)
         return mr_fail(MR_ERROR_DATA, "%s/head.json has no digest of %s", o->folder, name);
-    if (!status)
-        status = mr_sha256_file(o->path, found);
-    if (!status && strcmp(found, said) != 0)
+    if (strcmp(found, said) != 0)
         return mr_fail(MR_ERROR_DATA,
                        "%s is not the file that head.json was written with: its SHA-256 is %.16s..., and "
                        "%.16s... is expected",
                        o->path, found, said);
-    return status;
+    return MR_OK;
+}
+
+/* After a file was read, once, so that what is used has the digest `found`. Of one that is damaged it tells that it is
+ * not the card's, if it is not, and else what is wrong with it. */
+static int check_read(const opening *o, const char *name, int status, const char *found) {
+    char damage[512], whole[MR_SHA256_TEXT];
+    if (status != MR_ERROR_DATA)
+        return status ? status : compare_digest(o, name, found);
+    snprintf(damage, sizeof damage, "%s", mr_message());
+    status = mr_sha256_file(o->path, whole);
+    if (!status)
+        status = compare_digest(o, name, whole);
+    return status == MR_ERROR_DATA ? status : mr_fail(MR_ERROR_DATA, "%s", damage);
+}
+
+/* Sets o->path. */
+static int read_array(opening *o, const char *name, mr_matrix_f32 *matrix) {
+    char found[MR_SHA256_TEXT];
+    int status = set_path(o, name);
+    return status ? status : check_read(o, name, mr_npy_read_digest(o->path, matrix, found), found);
 }
 
 static int read_labels(opening *o) {
     mr_labels labels = {0};
     mr_classifier_card *card = &o->made->card;
-    int status = check_file(o, "labels.txt");
+    char found[MR_SHA256_TEXT];
+    int status = set_path(o, "labels.txt");
     if (!status)
-        status = mr_labels_read(o->path, &labels);
+        status = check_read(o, "labels.txt", mr_labels_read_digest(o->path, &labels, found), found);
     if (!status && labels.count != card->class_count)
         status = mr_fail(MR_ERROR_DATA, "%s has %zu labels, and head.json says %zu classes", o->path, labels.count,
                          card->class_count);
@@ -291,9 +308,7 @@ static int read_layers(opening *o) {
                         : YAJL_IS_INTEGER(said) && YAJL_GET_INTEGER(said) > 0 ? (size_t)YAJL_GET_INTEGER(said) : 0;
         if (!units[l])
             return refuse_card(o, "\"units\" must be numbers of units");
-        status = check_file(o, mr_classifier_file(t, l, name));
-        if (!status)
-            status = mr_npy_read(o->path, &t->layer[l]);
+        status = read_array(o, mr_classifier_file(t, l, name), &t->layer[l]);
         if (!status)
             status = check_shape(o, &t->layer[l], t->kind == MR_CLASSIFIER_NEIGHBORS ? 0 : units[l], inputs + 1);
         inputs = units[l];
@@ -307,9 +322,7 @@ static int read_vector_classes(opening *o) {
     mr_trained *t = &o->made->trained;
     mr_matrix_f32 classes = {0};
     const size_t vectors = t->layer[0].rows;
-    int status = check_file(o, "classes.npy");
-    if (!status)
-        status = mr_npy_read(o->path, &classes);
+    int status = read_array(o, "classes.npy", &classes);
     if (!status)
         status = check_shape(o, &classes, vectors, 1);
     if (!status && t->k > vectors)

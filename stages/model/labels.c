@@ -47,16 +47,12 @@ static int split(const char *path, mr_labels *labels, char *text) {
     return MR_OK;
 }
 
-int mr_labels_read(const char *path, mr_labels *labels) {
-    mr_labels made = {0};
-    mr_file_bytes file;
-    int status = mr_file_read("the labels", path, MR_LABELS_MAX_BYTES, 0, &file);
-    if (status)
-        return status;
-    made.text = (char *)file.data;
-    status = check_text(path, made.text, file.bytes);
-    size_t skipped = mr_utf8_mark(made.text, file.bytes);
-    made.count = count_lines(made.text + skipped, file.bytes - skipped);
+/* Takes the file's bytes over, also on failure. */
+static int take(const char *path, const mr_file_bytes *file, mr_labels *labels) {
+    mr_labels made = {.text = (char *)file->data};
+    int status = check_text(path, made.text, file->bytes);
+    size_t skipped = mr_utf8_mark(made.text, file->bytes);
+    made.count = count_lines(made.text + skipped, file->bytes - skipped);
     made.item = status ? NULL : mr_calloc(made.count, sizeof *made.item);
     if (!status && !made.item)
         status = mr_fail(MR_ERROR_MEMORY, "no memory for the labels %s", path);
@@ -67,6 +63,26 @@ int mr_labels_read(const char *path, mr_labels *labels) {
     else
         *labels = made;
     return status;
+}
+
+static int read_labels(const char *path, mr_labels *labels, char *digest) {
+    mr_file_bytes file;
+    int status = mr_file_read("the labels", path, MR_LABELS_MAX_BYTES, 0, &file);
+    if (status)
+        return status;
+    status = digest ? mr_sha256_bytes(file.data, file.bytes, digest) : MR_OK;
+    if (!status)
+        return take(path, &file, labels);
+    mr_free(file.data);
+    return status;
+}
+
+int mr_labels_read(const char *path, mr_labels *labels) {
+    return read_labels(path, labels, NULL);
+}
+
+int mr_labels_read_digest(const char *path, mr_labels *labels, char digest[MR_SHA256_TEXT]) {
+    return read_labels(path, labels, digest);
 }
 
 void mr_labels_free(mr_labels *labels) {

@@ -8,6 +8,8 @@
 
 #include <stddef.h>
 
+#include "engine/base/sha256.h"
+
 enum { MR_LABELS_MAX_BYTES = 16 << 20, MR_LABEL_MAX_BYTES = 4096 };
 
 typedef struct mr_labels {
@@ -17,6 +19,8 @@ typedef struct mr_labels {
 } mr_labels;
 
 int mr_labels_read(const char *path, mr_labels *labels);
+/* The same, with the digest of the bytes that were read, which are all of the file. */
+int mr_labels_read_digest(const char *path, mr_labels *labels, char digest[MR_SHA256_TEXT]);
 void mr_labels_free(mr_labels *labels);
 
 #endif

@@ -34,17 +34,26 @@ static int refuse(const char *path, const char *why) {
     return mr_fail(MR_ERROR_DATA, "%s: %s", path, why);
 }
 
-static int read_all(int file, const char *path, void *to, size_t bytes) {
+/* An open file; -1: it is not open. */
+typedef struct source {
+    const char *path;
+    int file;
+    mr_sha256 *sum; /* of what was read; NULL: none is wanted */
+} source;
+
+static int read_all(const source *from, void *to, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
-        ssize_t got = read(file, (uint8_t *)to + done, bytes - done);
+        ssize_t got = read(from->file, (uint8_t *)to + done, bytes - done);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return mr_fail(MR_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
+            return mr_fail(MR_ERROR_IO, "cannot read %s: %s", from->path, strerror(errno));
         if (got == 0)
-            return refuse(path, "the file is cut off");
+            return refuse(from->path, "the file is cut off");
         done += (size_t)got;
     }
+    if (from->sum)
+        mr_sha256_add(from->sum, to, bytes);
     return MR_OK;
 }
 
@@ -118,23 +127,24 @@ static int parse_header(const char *path, const char *text, header *h) {
     return MR_OK;
 }
 
-static int read_header(int file, const char *path, header *h) {
+static int read_header(const source *from, header *h) {
+    const char *path = from->path;
     uint8_t prefix[PREFIX + 4];
-    int status = read_all(file, path, prefix, PREFIX);
+    int status = read_all(from, prefix, PREFIX);
     if (!status && memcmp(prefix, "\x93NUMPY", 6) != 0)
         return refuse(path, "it is not a .npy file");
     if (!status && prefix[6] != 1 && prefix[6] != 2)
         return mr_fail(MR_ERROR_DATA, "%s: version %d of the .npy format is not known", path, prefix[6]);
     size_t length_bytes = prefix[6] == 1 ? 2 : 4, length = 0;
     if (!status)
-        status = read_all(file, path, prefix + PREFIX, length_bytes);
+        status = read_all(from, prefix + PREFIX, length_bytes);
     for (size_t i = 0; i < length_bytes && !status; i++)
         length |= (size_t)prefix[PREFIX + i] << 8 * i;
     if (!status && length > MAX_HEADER)
         return refuse(path, "the header of the .npy file is too long");
     char *text = status ? NULL : mr_calloc(length + 1, 1);
     if (!status)
-        status = text ? read_all(file, path, text, length) : mr_fail(MR_ERROR_MEMORY, "no memory for %s", path);
+        status = text ? read_all(from, text, length) : mr_fail(MR_ERROR_MEMORY, "no memory for %s", path);
     if (!status)
         status = parse_header(path, text, h);
     mr_free(text);
@@ -151,7 +161,7 @@ static int refuse_number(const char *path, const header *h, size_t at, double va
 }
 
 /* Reads the numbers piece by piece: `to` takes them rounded to f4; NULL: they are only checked. */
-static int read_numbers(int file, const char *path, const header *h, float *to) {
+static int read_numbers(const source *from, const header *h, float *to) {
     union {
         float narrow[PIECE];
         double wide[PIECE];
@@ -159,13 +169,13 @@ static int read_numbers(int file, const char *path, const header *h, float *to) 
     size_t count = h->dims[0] * h->dims[1];
     for (size_t at = 0, here; at < count; at += here) {
         here = count - at < PIECE ? count - at : PIECE;
-        int status = read_all(file, path, &piece, here * (size_t)h->bytes);
+        int status = read_all(from, &piece, here * (size_t)h->bytes);
         if (status)
             return status;
         for (size_t i = 0; i < here; i++) {
             double value = h->bytes == 8 ? piece.wide[i] : (double)piece.narrow[i];
             if (!isfinite((float)value))
-                return refuse_number(path, h, at + i, value);
+                return refuse_number(from->path, h, at + i, value);
             if (to)
                 to[at + i] = (float)value;
         }
@@ -173,12 +183,12 @@ static int read_numbers(int file, const char *path, const header *h, float *to) 
     return MR_OK;
 }
 
-static int read_data(int file, const char *path, const header *h, mr_matrix_f32 *matrix) {
+static int read_data(const source *from, const header *h, mr_matrix_f32 *matrix) {
     size_t count = h->dims[0] * h->dims[1];
     float *data = mr_alloc_aligned(64, (count * sizeof *data + 63) / 64 * 64);
     if (!data)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for %s", path);
-    int status = read_numbers(file, path, h, data);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for %s", from->path);
+    int status = read_numbers(from, h, data);
     if (status)
         mr_free(data);
     else
@@ -187,46 +197,44 @@ static int read_data(int file, const char *path, const header *h, mr_matrix_f32 
 }
 
 /* Whether the file has as many bytes behind the header, its current position, as the header declares. */
-static int check_size(int file, const char *path, const struct stat *facts, const header *h) {
-    off_t at = lseek(file, 0, SEEK_CUR);
+static int check_size(const source *from, const struct stat *facts, const header *h) {
+    off_t at = lseek(from->file, 0, SEEK_CUR);
     if (at < 0)
-        return mr_fail(MR_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
+        return mr_fail(MR_ERROR_IO, "cannot read %s: %s", from->path, strerror(errno));
     off_t wanted = (off_t)(h->dims[0] * h->dims[1] * (size_t)h->bytes), there = facts->st_size - at;
     if (there < wanted)
-        return refuse(path, "the file is cut off");
-    return there > wanted ? refuse(path, "the file is longer than its header declares") : MR_OK;
+        return refuse(from->path, "the file is cut off");
+    return there > wanted ? refuse(from->path, "the file is longer than its header declares") : MR_OK;
 }
 
-/* Opens the file, behind its header if that is as it should be; it is closed by the caller, also on failure: -1, it is
- * not open. */
-static int open_file(const char *path, header *h, int *to) {
-    int file = *to = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0)
-        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read %s: %s", path,
-                       strerror(errno));
+/* Opens the file, behind its header if that is as it should be; it is closed by the caller, also on failure. */
+static int open_file(source *from, header *h) {
     struct stat facts;
-    int status = fstat(file, &facts) || !S_ISREG(facts.st_mode) ? refuse(path, "it is not a file") : MR_OK;
+    from->file = open(from->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (from->file < 0)
+        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read %s: %s", from->path,
+                       strerror(errno));
+    int status = fstat(from->file, &facts) || !S_ISREG(facts.st_mode) ? refuse(from->path, "it is not a file") : MR_OK;
     if (!status)
-        status = read_header(file, path, h);
-    return status ? status : check_size(file, path, &facts, h);
+        status = read_header(from, h);
+    return status ? status : check_size(from, &facts, h);
 }
 
-static void close_file(int file) {
-    if (file >= 0)
-        close(file);
+static void close_file(const source *from) {
+    if (from->file >= 0)
+        close(from->file);
 }
 
-static int read_file(const char *path, mr_matrix_f32 *matrix, bool with_data) {
-    int file;
+static int read_file(source *from, mr_matrix_f32 *matrix, bool with_data) {
     header h = {.most = MR_NPY_MAX_BYTES};
-    int status = open_file(path, &h, &file);
+    int status = open_file(from, &h);
     if (!status && with_data)
-        status = read_data(file, path, &h, matrix);
+        status = read_data(from, &h, matrix);
     else if (!status)
-        status = read_numbers(file, path, &h, NULL);
+        status = read_numbers(from, &h, NULL);
     if (!status && !with_data)
         *matrix = (mr_matrix_f32){.rows = h.dims[0], .columns = h.dims[1]};
-    close_file(file);
+    close_file(from);
     return status;
 }
 
@@ -238,14 +246,15 @@ typedef struct mapped_file {
     size_t bytes;
 } mapped_file;
 
-static int map(mapped_file *to, int file, const char *path, const header *h) {
-    const off_t at = lseek(file, 0, SEEK_CUR);
+static int map(mapped_file *to, const source *from, const header *h) {
+    const char *path = from->path;
+    const off_t at = lseek(from->file, 0, SEEK_CUR);
     if (h->bytes != (int)sizeof(float))
         return refuse(path, "its numbers are f8; save array.astype('<f4')");
     if (at < 0 || at % (off_t)sizeof(float))
         return refuse(path, "its numbers do not begin at a multiple of 4 bytes; save it anew with numpy.save");
     to->bytes = (size_t)at + h->dims[0] * h->dims[1] * sizeof(float);
-    void *mapped = mmap(NULL, to->bytes, PROT_READ, MAP_SHARED, file, 0);
+    void *mapped = mmap(NULL, to->bytes, PROT_READ, MAP_SHARED, from->file, 0);
     if (mapped == MAP_FAILED)
         return mr_fail(MR_ERROR_IO, "cannot map %s: %s", path, strerror(errno));
     to->mapped = mapped;
@@ -255,15 +264,15 @@ static int map(mapped_file *to, int file, const char *path, const header *h) {
 }
 
 int mr_vector_file_open(mr_vector_file **result, const char *path) {
-    int file = -1;
+    source from = {.path = path, .file = -1};
     header h = {.most = SIZE_MAX};
     mapped_file *made = mr_calloc(1, sizeof *made);
-    int status = made ? open_file(path, &h, &file) : mr_fail(MR_ERROR_MEMORY, "no memory for %s", path);
+    int status = made ? open_file(&from, &h) : mr_fail(MR_ERROR_MEMORY, "no memory for %s", path);
     if (!status)
-        status = map(made, file, path, &h);
+        status = map(made, &from, &h);
     if (!status)
-        status = read_numbers(file, path, &h, NULL);
-    close_file(file);
+        status = read_numbers(&from, &h, NULL);
+    close_file(&from);
     *result = made ? &made->shown : NULL;
     if (status)
         mr_vector_file_close(result);
@@ -279,11 +288,20 @@ void mr_vector_file_close(mr_vector_file **file) {
 }
 
 int mr_npy_look(const char *path, mr_matrix_f32 *matrix) {
-    return read_file(path, matrix, false);
+    return read_file(&(source){.path = path}, matrix, false);
 }
 
 int mr_npy_read(const char *path, mr_matrix_f32 *matrix) {
-    return read_file(path, matrix, true);
+    return read_file(&(source){.path = path}, matrix, true);
+}
+
+int mr_npy_read_digest(const char *path, mr_matrix_f32 *matrix, char digest[MR_SHA256_TEXT]) {
+    source from = {.path = path};
+    int status = mr_sha256_begin(&from.sum);
+    if (!status)
+        status = read_file(&from, matrix, true);
+    mr_sha256_finish(&from.sum, status ? NULL : digest);
+    return status;
 }
 
 void mr_npy_free(mr_matrix_f32 *matrix) {

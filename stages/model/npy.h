@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 
+#include "engine/base/sha256.h"
+
 typedef struct mr_matrix_f32 {
     size_t rows, columns;
     float *data; /* rows x columns, dense, 64-byte aligned */
@@ -16,6 +18,8 @@ typedef struct mr_matrix_f32 {
  * or too large for f4 is refused, with its row and column. */
 enum { MR_NPY_MAX_BYTES = 1 << 30 };
 int mr_npy_read(const char *path, mr_matrix_f32 *matrix);
+/* The same, with the digest of the bytes that were read, which are all of the file. */
+int mr_npy_read_digest(const char *path, mr_matrix_f32 *matrix, char digest[MR_SHA256_TEXT]);
 /* The same checks, but the numbers are not kept. */
 int mr_npy_look(const char *path, mr_matrix_f32 *matrix);
 void mr_npy_free(mr_matrix_f32 *matrix);

@@ -4,6 +4,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/base/utf8.h"
 #include "stages/sink/output.h"
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
@@ -65,12 +66,15 @@ static void put_broken_text(mr_record *at, const char *text, size_t bytes) {
     yajl_gen_string(at->json, at->clean, bytes);
 }
 
+/* yajl takes overlong forms and surrogates for UTF-8, which readers of JSON refuse. */
 static void put_text(mr_record *at, const char *text) {
     size_t bytes = text ? strlen(text) : 0;
     if (!text)
         yajl_gen_null(at->json);
-    else if (yajl_gen_string(at->json, (const unsigned char *)text, bytes) == yajl_gen_invalid_string)
+    else if (mr_utf8_fit(text, bytes) < bytes)
         put_broken_text(at, text, bytes);
+    else
+        yajl_gen_string(at->json, (const unsigned char *)text, bytes);
 }
 
 static void put_key(mr_record *at, const char *key) {

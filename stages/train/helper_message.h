@@ -27,7 +27,7 @@ typedef struct mr_helper_head {
 } mr_helper_head;
 
 /* Version, pipeline and kind of processor, as a text: two processes make the same bits if it is the same. The kind is a
- * digest of a sum that this processor's instructions make. MR_ERROR_MEMORY. */
+ * digest of a sum that this processor's instructions make, and of the C library's functions. MR_ERROR_MEMORY. */
 int mr_helper_self(const char *pipeline, char text[MR_HELPER_SELF]);
 /* Bytes of a POINT, and of the products' weights in it. */
 size_t mr_helper_weight_bytes(const mr_fit_linear *linear);

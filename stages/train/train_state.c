@@ -103,13 +103,14 @@ bool mr_state_is_due(const mr_training *t) {
 
 int mr_state_write(mr_training *t, const mr_state_piece *pieces, size_t count) {
     const size_t bytes = state_bytes(pieces, count);
-    uint8_t *all = t->params.state ? mr_alloc(bytes) : NULL, *at = all + MAGIC + DIGEST;
     if (!t->params.state)
         return MR_OK;
+    uint8_t *all = mr_alloc(bytes);
     if (!all)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the state of a fit");
     memcpy(all, magic, MAGIC);
     memcpy(all + MAGIC, t->problem, DIGEST);
+    uint8_t *at = all + MAGIC + DIGEST;
     for (size_t i = 0; i < count; i++) {
         memcpy(at, pieces[i].data, pieces[i].bytes);
         at += pieces[i].bytes;

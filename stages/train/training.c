@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
@@ -15,7 +14,7 @@
 #include "millrace/status.h"
 #include "stages/model/labels.h"
 
-enum { MOST_CLASSES = 1 << 20, NAMED = 5, LIST_BYTES = 400 };
+enum { MOST_CLASSES = 1 << 20, NAMED = 5, LIST_BYTES = 400, NAME_SHOWN = 60 };
 
 /* ---- warnings and progress --------------------------------------------------------------------------------------- */
 
@@ -58,11 +57,16 @@ typedef struct naming {
     size_t count, used;
 } naming;
 
+/* Bytes of a name that messages show: of a long one the beginning, without a character that is cut. */
+static int shown(const char *name) {
+    return (int)mr_utf8_fit(name, NAME_SHOWN);
+}
+
 static void name_class(naming *names, const mr_training *t, size_t class) {
     size_t room = sizeof names->text - names->used;
     if (names->count++ < NAMED && room > 1) {
-        int more = snprintf(names->text + names->used, room, "%s\"%.60s\"", names->used ? ", " : "",
-                            t->given.class_names[class]);
+        const char *name = t->given.class_names[class];
+        int more = snprintf(names->text + names->used, room, "%s\"%.*s\"", names->used ? ", " : "", shown(name), name);
         names->used += (size_t)more < room ? (size_t)more : room - 1;
     }
 }
@@ -195,7 +199,7 @@ static int check_name(const char *name, size_t class) {
 
 static int by_name(const void *a, const void *b) {
     const char *const *one = a, *const *other = b;
-    int order = strcasecmp(*one, *other);
+    int order = mr_utf8_compare_case(*one, *other);
     return order ? order : strcmp(*one, *other);
 }
 
@@ -209,11 +213,12 @@ static int compare_names(mr_training *t) {
     if (sorted)
         qsort(sorted, count, sizeof *sorted, by_name);
     for (size_t i = 1; i < count && !status; i++) {
-        if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            status = mr_fail(MR_ERROR_DATA, "two classes are called \"%.60s\"", sorted[i]);
-        else if (strcasecmp(sorted[i - 1], sorted[i]) == 0)
-            status = mr_training_warn(t, "the classes \"%.60s\" and \"%.60s\" differ by case only: are they the same?",
-                                      sorted[i - 1], sorted[i]);
+        const char *one = sorted[i - 1], *other = sorted[i];
+        if (strcmp(one, other) == 0)
+            status = mr_fail(MR_ERROR_DATA, "two classes are called \"%.*s\"", shown(one), one);
+        else if (mr_utf8_compare_case(one, other) == 0)
+            status = mr_training_warn(t, "the classes \"%.*s\" and \"%.*s\" differ by case only: are they the same?",
+                                      shown(one), one, shown(other), other);
     }
     mr_free(sorted);
     return status;

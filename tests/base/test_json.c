@@ -58,8 +58,28 @@ static void other_errors_are_yajls(void **state) {
     yajl_tree_free(tree);
 }
 
+/* RFC 8259: JSON is UTF-8 (RFC 3629), without overlong forms, surrogates and numbers above U+10FFFF. */
+static void names_that_are_not_utf8_are_written_as_ascii(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"a\xc3\xa4", "\"a\xc3\xa4\""}, {"a\xff" "b", "\"a?b\""}, {"\xc3\xa4\xff", "\"???\""},
+        {"\xc0\xaf", "\"??\""}, {"a\xed\xa0\x80", "\"a???\""}, {"\xf4\x90\x80\x80", "\"????\""},
+        {"\xe2\x82", "\"??\""}, {"\xf0\x9f\x90\x88", "\"\xf0\x9f\x90\x88\""}, {"", "\"\""}, {NULL, "null"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const unsigned char *text = NULL;
+        size_t bytes = 0;
+        yajl_gen json = mr_json_create(false);
+        assert_non_null(json);
+        mr_json_text(json, NULL, cases[i][0]);
+        yajl_gen_get_buf(json, &text, &bytes);
+        assert_string_equal((const char *)text, cases[i][1]);
+        yajl_gen_free(json);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_that_are_not_utf8_are_written_as_ascii),
         cmocka_unit_test(texts_are_nested_to_a_limit),
         cmocka_unit_test(other_errors_are_yajls),
     };

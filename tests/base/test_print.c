@@ -143,6 +143,36 @@ static void no_character_is_cut(void **state) {
     assert_int_equal(mr_print_into(NULL, 0, "%s", "abc"), 3);
 }
 
+static void texts_end_with_a_whole_character(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t most, bytes;
+    } cases[] = {{"", 3, 0}, {"abc", 0, 0}, {"abc", 2, 2}, {"abc", 9, 3}, {"\xc3\x84pfel", 1, 0},
+                 {"\xc3\x84pfel", 2, 2}, {"a\xe2\x82\xac", 3, 1}, {"a\xe2\x82\xac", 4, 4}, {"ab\xff" "c", 9, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(mr_utf8_fit(cases[i].text, cases[i].most), cases[i].bytes);
+}
+
+/* As Unicode's CaseFolding.txt has them (simple folding, without that of Turkish). */
+static void letters_of_all_scripts_have_a_case(void **state) {
+    (void)state;
+    static const char *const same[][2] = {
+        {"Cat", "cAT"}, {"\xc3\x84pfel", "\xc3\xa4pfel"}, {"\xc3\x85NGSTR\xc3\x96M", "\xc3\xa5ngstr\xc3\xb6m"},
+        {"\xd0\xa9\xd0\xa3\xd0\x9a\xd0\x90", "\xd1\x89\xd1\x83\xd0\xba\xd0\xb0"}, /* Cyrillic: a pike */
+        {"\xce\x93\xce\x86\xce\xa4\xce\x9f\xce\xa3", "\xce\xb3\xce\xac\xcf\x84\xce\xbf\xcf\x82"}, /* Greek: a cat */
+        {"\xc4\x8c" "ESK\xc3\x9d", "\xc4\x8d" "esk\xc3\xbd"}, {"\xe1\xba\x9e", "\xc3\x9f"}, {"\xff", "\xff"}, {"", ""}};
+    static const char *const less[][2] = {
+        {"a", "b"}, {"a", "\xc3\xa4"}, {"sicak", "s\xc4\xb1" "cak"}, /* a dotless i is another letter */
+        {"a", "aa"}, {"\xc3\xbf", "\xff"}, {"ss", "\xc3\x9f"}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        assert_int_equal(mr_utf8_compare_case(same[i][0], same[i][1]), 0);
+    for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
+        assert_true(mr_utf8_compare_case(less[i][0], less[i][1]) < 0);
+        assert_true(mr_utf8_compare_case(less[i][1], less[i][0]) > 0);
+    }
+}
+
 static void long_texts_are_whole(void **state) {
     (void)state;
     enum { LONG = 100000 };
@@ -202,6 +232,8 @@ int main(void) {
         cmocka_unit_test(numbers_and_texts_are_those_of_printf),
         cmocka_unit_test(widths_count_columns),
         cmocka_unit_test(no_character_is_cut),
+        cmocka_unit_test(texts_end_with_a_whole_character),
+        cmocka_unit_test(letters_of_all_scripts_have_a_case),
         cmocka_unit_test(long_texts_are_whole),
         cmocka_unit_test(log_lines_are_one_line),
         cmocka_unit_test(diagnostics_keep_to_their_lines),

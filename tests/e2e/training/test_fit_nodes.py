@@ -137,6 +137,19 @@ class Killed(FitNodes):
         self.assert_weights(expected)
         self.assert_nothing_left()
 
+    def test_an_end_that_cannot_be_written(self):
+        """The nodes are told the end by a file: where it cannot be made, as on a disk without room, they are ended."""
+        process = start(nodes.command(self.pipeline("two"), self.all, self.head, self.cache, *LONG, "--fit", "nodes"),
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        self.await_file("cache/*/fit", process, "the rows are not there")
+        (rows,) = self.folder.glob("cache/*/fit")
+        rows.with_name("fit.part").mkdir()
+        errors = process.communicate(timeout=PATIENCE)[1]
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("fit cannot be written", errors)
+        self.assert_weights(self.weights_alone(*LONG))
+
     def test_interrupted(self):
         process = start(nodes.command(self.pipeline("two"), self.all, self.head, self.cache, *LONG, "--fit", "nodes"),
                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -36,13 +36,14 @@ class Heads(harness.Case):
             Image.fromarray(picture).save(self.pictures / f"{i:02}.png")
         self.weights = rng.normal(size=(3, 25)).astype("f4")
 
-    def save(self, **card):
+    def save(self, labels=LABELS, **card):
         self.head.mkdir(exist_ok=True)
         np.save(self.head / "weights.npy", self.weights)
-        (self.head / "labels.txt").write_text("\n".join(LABELS) + "\n")
-        files = {name: hashlib.sha256((self.head / name).read_bytes()).hexdigest()
-                 for name in ("weights.npy", "labels.txt")}
-        card = {"format": 1, "version": "0.1.0", "kind": "softmax", "width": 24, "classes": 3, "files": files, **card}
+        (self.head / "labels.txt").write_text("\n".join(labels) + "\n")
+        files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+                 for path in self.head.iterdir() if path.name != "head.json"}
+        card = {"format": 1, "version": "0.1.0", "kind": "softmax", "width": 24, "classes": len(labels),
+                "files": files, **card}
         (self.head / "head.json").write_text(json.dumps(card))
 
     def run_head(self, more="", code=0):
@@ -67,6 +68,34 @@ class Heads(harness.Case):
         self.assert_scores(self.run_head(), lambda z: np.exp(z) / np.exp(z).sum())
         self.save(kind="logistic")
         self.assert_scores(self.run_head(), lambda z: 1 / (1 + np.exp(-z)))
+
+    def test_more_classes_than_are_evaluated(self):
+        """classify tells the best 1,000 of 1,001: of the first picture those without the last class, and of the second
+        with it. The figures would be of other classes than the pipeline's."""
+        self.weights = np.zeros((1001, 25), "f4")
+        self.weights[1000, 0], self.weights[1000, -1] = 100, -1  # dark red, which the first picture has not
+        self.save([f"c{i:04}" for i in range(1001)])
+        data = self.folder / "data.csv"
+        data.write_text(f"path,label\n{self.pictures}/00.png,c0000\n{self.pictures}/01.png,c0001\n")
+        path = self.write(PIPELINE.format(pictures=self.pictures, head=self.head, more=""))
+        done = call([MILLRACE, "evaluate", path, "--data", data])
+        self.assertEqual(done.returncode, 65, done.stdout)
+        self.assertIn("classify has more than 1000 classes; so many are evaluated", done.stderr)
+
+    def test_scores_that_are_not_numbers(self):
+        """A unit that overflows, and counts for nothing behind it: no class can be told of the first picture."""
+        first = np.zeros((1, 25), "f4")
+        first[0, 5:8] = first[0, -1] = 3.4e38  # bright red
+        self.head.mkdir()
+        np.save(self.head / "layer-1.npy", first)
+        np.save(self.head / "layer-2.npy", np.zeros((3, 2), "f4"))
+        self.save(kind="perceptron", units=[1, 3])
+        data = self.folder / "data.csv"
+        data.write_text("path,label\n" + "".join(f"{self.pictures}/{i:02}.png,red\n" for i in range(12)))
+        path = self.write(PIPELINE.format(pictures=self.pictures, head=self.head, more=""))
+        done = call([MILLRACE, "evaluate", path, "--data", data])
+        self.assertEqual(done.returncode, 65, done.stderr)
+        self.assertRegex(done.stderr, r"classify tells no class of .*/0[0369].png: its scores are not numbers")
 
     def test_another_pipeline_is_refused_unless_it_is_overruled(self):
         self.save(digest="0" * 64, stages="decode <- source.out at in\nhistogram <- decode.out at in\nhistogram.bins "

@@ -9,6 +9,7 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -249,6 +250,42 @@ class Sets(Training):
         self.assertNotIn("error", done.stderr)
         self.assertNotIn("--set", done.stderr)
 
+    def test_names_that_are_not_text(self):
+        """The list that the pipeline reads is a text: such files are left out, and the others are trained on."""
+        folder = self.folder / "digits"
+        strange = (b"\xff.png", b"\xed\xa0\x80.png", b"\xc0\xaf.png", b"two\nlines.png")
+        for path, label in digits.files(self.digits, 15):
+            (folder / label).mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder / label / path.name)
+        for name, path in zip(strange, sorted((self.digits / "3").iterdir())[20:]):
+            shutil.copy(path, os.fsencode(folder / "3") + b"/" + name)
+        told = self.train_json(folder, "--penalty", "0.1")
+        self.assertEqual((told["files"], told["vectors"]["rows"]), (154, 150))
+        self.assertEqual({(row["file"], row["reason"]) for row in told["left_out"]},
+                         {(f"{folder}/3/{name}", "name") for name in ("?.png", "??.png", "???.png", "two\nlines.png")})
+        said = self.train(folder, "--penalty", "0.1").stdout
+        self.assertIn("left out   4 of the files have names that are not UTF-8, or line breaks or the like in them", said)
+        self.assertIn(f"{folder}/3/\\xed\\xa0\\x80.png", said)
+        done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", folder, "--json"],
+                    environment={"HEAD": str(self.head)})
+        self.assertEqual((done.returncode, json.loads(done.stdout)["left_out"]), (0, told["left_out"]), done.stderr)
+        # The pipeline itself reads files of any name, and its records are JSON.
+        records = self.folder / "records.jsonl"
+        done = call([MILLRACE, "run", digits.PIPELINE, "--input", folder / "3", "--output", records],
+                    environment={"HEAD": str(self.head)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = {json.loads(line)["file"] for line in records.read_bytes().decode().splitlines()}
+        self.assertLess({row["file"] for row in told["left_out"]}, names)
+
+        alone = self.folder / "alone"
+        for name, label in zip(strange, "ab"):
+            (alone / label).mkdir(parents=True)
+            shutil.copy(path, os.fsencode(alone / label) + b"/" + name)
+        shutil.rmtree(self.head)
+        self.refused(alone, "none of the 2 files can be used: the first has a name that is not UTF-8", code=66)
+        shutil.copytree(folder / "3", folder / os.fsdecode(b"\xff"))
+        self.refused(folder, 'the name of the class "\\xff" is not UTF-8: rename its folder')
+
     @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_look_alikes(self):
         """Photographs for training, and the same ones for the test, smaller and compressed more."""
@@ -302,6 +339,9 @@ class Sets(Training):
         self.refused(write(self.some() + [[rows[0][0], "", "", ""]]), "bad.csv:122: the row has no label")
         self.refused(write([[row[0], {"1": "cat", "2": "Cat"}.get(row[1], row[1]), "", row[3]] for row in rows]),
                      'the classes "Cat" and "cat" differ by case alone')
+        for one, other in (("Äpfel", "äpfel"), ("ΓΆΤΟΣ", "γάτος"), ("Щука", "щука")):
+            self.refused(write([[row[0], {"1": one, "2": other}.get(row[1], row[1]), "", row[3]] for row in rows]),
+                         f'the classes "{one}" and "{other}" differ by case alone')
         self.refused(write([[*rows[0][:2], "a", "train"], [*rows[20][:2], "a", "test"]]),
                      'the group "a" is for train in line 2, and for test in line 3')
         self.refused(write([[*row[:3], "training"] for row in rows]), "bad.csv:2: split is train, validation or test")
@@ -519,6 +559,20 @@ class Broken(Training):
             told = self.train_json(some, *arguments, "--set", f"stages.hog.device={on}")
             self.assertEqual(told["vectors"]["made"], made, on)
         self.assertEqual(len(list(self.cache.glob("*.vectors"))), 2)
+
+    def test_vectors_that_are_not_finite(self):
+        """Of each part: the picture is named."""
+        rows = self.some()
+        some = digits.write_list(self.folder / "some.csv", rows)
+        cache = pathlib.Path(self.train_json(some, "--penalty", "0.1")["vectors"]["cache"])
+        whole = cache.read_bytes()
+        width = struct.unpack("<Q", whole[8:16])[0]
+        for part, value in (("train", "nan"), ("test", "inf")):
+            at = next(i for i, row in enumerate(rows) if row[3] == part)
+            place = 64 + 4 * (at * width + 7)
+            cache.write_bytes(whole[:place] + struct.pack("<f", float(value)) + whole[place + 4:])
+            self.assertIn(f"some.csv:{at + 2}: {rows[at][0]}: number 7 of its vector is {value}, and only finite",
+                          self.train(some, code=65).stderr)
 
     def test_cache_that_is_none(self):
         some = digits.write_list(self.folder / "some.csv", self.some())

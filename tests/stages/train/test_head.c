@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -124,6 +125,38 @@ static void only_a_classifier_is_written_over(void **state) {
     assert_int_equal(count_entries(home), 2);
     mr_classifier_destroy(&made);
     blob_remove(home);
+}
+
+/* What is compared with the digest is what is used: a file that is exchanged between two readings would not be. */
+static void each_file_is_read_once(void **state) {
+    (void)state;
+    char folder[256];
+    _Alignas(struct inotify_event) char events[8192];
+    blob_folder("once", folder);
+    const mr_labelled_rows rows = blob_rows();
+    static const mr_classifier_kind kinds[] = {MR_CLASSIFIER_SOFTMAX, MR_CLASSIFIER_NEIGHBORS,
+                                               MR_CLASSIFIER_PERCEPTRON};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const mr_fit_params params = blob_params(kinds[i]);
+        mr_classifier *made = blob_fit(&rows, &params), *opened;
+        size_t reads = 0;
+        assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
+        int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+        /* Two equal events, one behind the other, would be told as one. */
+        assert_true(watch >= 0 && inotify_add_watch(watch, folder, IN_OPEN | IN_CLOSE_NOWRITE) >= 0);
+        assert_int_equal(mr_classifier_open(&opened, folder), MR_OK);
+        const ssize_t got = read(watch, events, sizeof events);
+        for (ssize_t at = 0; at < got;) {
+            const struct inotify_event *event = (const void *)(events + at);
+            reads += event->mask & IN_OPEN ? 1 : 0;
+            at += (ssize_t)(sizeof *event + event->len);
+        }
+        assert_int_equal(reads, count_entries(folder));
+        close(watch);
+        mr_classifier_destroy(&opened);
+        mr_classifier_destroy(&made);
+    }
+    blob_remove(folder);
 }
 
 /* Another process that looks for the card all the time misses it never. */
@@ -352,6 +385,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(what_is_opened_is_what_was_saved),
         TEST(only_a_classifier_is_written_over),
+        TEST(each_file_is_read_once),
         TEST(a_name_is_never_without_a_classifier),
         TEST(a_full_disk_leaves_nothing_half_written),
         TEST(damaged_folders_are_refused),

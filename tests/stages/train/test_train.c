@@ -616,17 +616,28 @@ static void expect_warning(const mr_labelled_rows *rows, const char *text) {
     mr_classifier_destroy(&made);
 }
 
+#define A_DOZEN                                                                                                        \
+    "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
+
 static void what_is_doubtful_is_warned_of(void **state) {
     (void)state;
     static const char *const alike[] = {"ant", "Bee", "bee", "dog"};
     mr_labelled_rows rows = blob_rows();
     rows.class_names = alike;
     expect_warning(&rows, "the classes \"Bee\" and \"bee\" differ by case only");
+    static const char *const beyond[] = {"\xc3\x84pfel", "Bee", "\xc3\xa4pfel", "dog"};
+    rows.class_names = beyond;
+    expect_warning(&rows, "the classes \"\xc3\x84pfel\" and \"\xc3\xa4pfel\" differ by case only");
     rows = blob_rows();
     for (size_t row = 0; row < BLOB_ROWS; row++)
         if (blob_classes[row] == 3 && blob_parts[row] == MR_ROW_VALIDATION)
             blob_parts[row] = MR_ROW_NONE;
     expect_warning(&rows, "there are no validation rows of \"dog\"");
+    /* Of a long name the beginning, in whole characters. */
+    static const char *const wide[] = {"ant", "bee", "cat", "x" A_DOZEN A_DOZEN A_DOZEN};
+    rows.class_names = wide;
+    expect_warning(&rows, "there are no validation rows of \"x" A_DOZEN A_DOZEN "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\",");
+    rows = blob_rows();
     for (size_t row = 0; row < BLOB_ROWS; row++)
         blob_groups[row] = blob_classes[row] == 1 && blob_parts[row] == MR_ROW_TRAIN ? 77777 : row;
     for (size_t row = 0; row < BLOB_ROWS; row++)

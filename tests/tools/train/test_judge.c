@@ -1,4 +1,4 @@
-/* Figures end when they are asked to; the figures themselves are compared with scikit-learn's (reference_metrics). */
+/* Figures end when they are asked to, and curves are bounded; the figures themselves are compared with scikit-learn's (reference_metrics). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,41 @@ static void it_ends_at_each_question(void **state) {
     }
 }
 
+/* Of many points of a curve some are kept for plots, the first and the last among them; its figures are those of all. */
+static void curves_are_bounded(void **state) {
+    enum { MANY = 5003, TWELVE = 12 };
+    static const char *const names[TWELVE] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
+    static double scores[MANY * TWELVE];
+    static int32_t truth[MANY], group[MANY];
+    static mr_curve_point points[MANY];
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        truth[i] = i * i % 11;
+        group[i] = i;
+        for (int j = 0; j < TWELVE; j++)
+            scores[i * TWELVE + j] = (double)((i * 37 + j * 1009) % MANY) / MANY + (j == truth[i] ? 0.3 : 0.0);
+    }
+    const mr_judged of = {.scored = {.rows = MANY, .classes = TWELVE, .scores = scores, .truth = truth},
+                          .group = group, .groups = MANY, .names = names, .seed = 1};
+    mr_judgement made;
+    assert_int_equal(mr_judge(&made, &of), MR_OK);
+    for (int32_t j = 0; j < TWELVE; j++) {
+        mr_curve whole = {.points = points};
+        const mr_curve *kept = &made.curves[j];
+        assert_int_equal(mr_curve_make(&of.scored, j, &whole), MR_OK);
+        assert_true(whole.count > 4000);
+        assert_in_range(kept->count, MR_JUDGE_POINTS / 2, MR_JUDGE_POINTS + 1);
+        assert_memory_equal(&kept->points[0], &points[0], sizeof *points);
+        assert_memory_equal(&kept->points[kept->count - 1], &points[whole.count - 1], sizeof *points);
+        assert_memory_equal(&kept->roc_area, &whole.roc_area, sizeof whole.roc_area);
+        assert_memory_equal(&kept->average_precision, &whole.average_precision, sizeof whole.average_precision);
+        assert_true(kept->positives == whole.positives && kept->negatives == whole.negatives);
+    }
+    mr_judgement_fini(&made);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(it_ends_at_each_question)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(curves_are_bounded),
+                                       cmocka_unit_test(it_ends_at_each_question)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,24 @@ static int select_rows(mr_evaluation *e) {
 
 /* ---- scores ------------------------------------------------------------------------------------------------------ */
 
+static bool is_class(const mr_class *one, size_t count) {
+    return one->index >= 0 && (size_t)one->index < count;
+}
+
+/* The answers then have others than the first one. */
+static int refuse_many(const mr_evaluation *e) {
+    return mr_fail(MR_ERROR_DATA, "%s has more than %d classes; so many are evaluated", e->extraction.classify->id,
+                   MOST_CLASSES);
+}
+
+/* Classes whose scores are not numbers are not told. */
+static int refuse_none(const mr_evaluation *e, const mr_taken *from) {
+    char text[512];
+    mr_set_print_picture(&e->set, e->wanted[from->file], from->at_ns, text, sizeof text);
+    return mr_fail(MR_ERROR_DATA, "%s tells no class of %s: its scores are not numbers", e->extraction.classify->id,
+                   text);
+}
+
 /* The classes of the pipeline are those of its first answer, which has all of them. */
 static int begin_scores(mr_evaluation *e, const mr_class *classes, size_t count) {
     e->names = calloc(count + 1, sizeof *e->names);
@@ -99,9 +117,8 @@ static int begin_scores(mr_evaluation *e, const mr_class *classes, size_t count)
     e->class_count = count;
     for (size_t i = 0; i < count; i++) {
         const mr_class *one = &classes[i];
-        if (one->index < 0 || (size_t)one->index >= count || e->names[one->index])
-            return mr_fail(MR_ERROR_DATA, "%s has more than %d classes; so many are evaluated",
-                           e->extraction.classify->id, MOST_CLASSES);
+        if (!is_class(one, count) || e->names[one->index])
+            return refuse_many(e);
         e->names[one->index] = one->label ? strdup(one->label) : mr_print_new("%d", one->index);
         if (!e->names[one->index])
             return mr_fail(MR_ERROR_MEMORY, "no memory for the classes");
@@ -144,10 +161,14 @@ static size_t make_place(mr_evaluation *e, size_t row, int64_t at_ns) {
 
 static int take(void *user, const mr_taken *from, const mr_class *classes, size_t count) {
     mr_evaluation *e = user;
-    int status = e->class_count ? MR_OK : begin_scores(e, classes, count);
+    int status = count ? MR_OK : refuse_none(e, from);
+    if (!status && !e->class_count)
+        status = begin_scores(e, classes, count);
     if (!status && count != e->class_count)
         status = mr_fail(MR_ERROR_DATA, "%s gives %zu classes of one picture, and %zu of another",
                          e->extraction.classify->id, count, e->class_count);
+    for (size_t i = 0; i < count && !status; i++)
+        status = is_class(&classes[i], count) ? MR_OK : refuse_many(e);
     if (!status)
         status = grow(e);
     if (status)
@@ -156,8 +177,7 @@ static int take(void *user, const mr_taken *from, const mr_class *classes, size_
     double *to = e->scores + at * count;
     memset(to, 0, count * sizeof *to);
     for (size_t i = 0; i < count; i++)
-        if (classes[i].index >= 0 && (size_t)classes[i].index < count)
-            to[classes[i].index] = (double)classes[i].score;
+        to[classes[i].index] = (double)classes[i].score;
     e->row[at] = e->wanted[from->file];
     e->at_ns[at] = from->at_ns;
     e->count++;

@@ -426,13 +426,14 @@ int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t star
     return kept ? mr_index_put(&index->index, &index->arena, kept, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
 }
 
-/* A list is a text: other names cannot stand in it. */
+/* A list is a text: other names cannot stand in it. The set has none of a file, but the folder may have one. */
 static int print_path(const char *file, const char *before, char path[MR_ASIDE]) {
     char here[MR_ASIDE] = "";
-    if (!mr_printable(file))
-        return mr_fail(MR_ERROR_DATA, "%s: the name is not UTF-8, or has a line break or the like: rename it", file);
     if (*file != '/' && !getcwd(here, sizeof here))
         return mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
+    if (!mr_printable(file) || !mr_printable(here))
+        return mr_fail(MR_ERROR_DATA, "%s: the name is not UTF-8, or has a line break or the like: rename it",
+                       mr_printable(file) ? here : file);
     if (mr_print_into(path, MR_ASIDE, "%s%s%s%s", before, here, *here ? "/" : "", file) >= MR_ASIDE)
         return mr_fail(MR_ERROR_DATA, "%s: the path is too long", file);
     return MR_OK;

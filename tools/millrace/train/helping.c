@@ -131,10 +131,13 @@ static void name_rows(const mr_extraction *extraction, char *path, size_t room) 
     snprintf(path, room, "%s/fit", extraction->folder);
 }
 
-static void close_rows(mr_helping *h) {
-    if (mr_file_replace(h->rows, "", 0))
-        mr_log(MR_LOG_WARNING, "%s cannot be written (%s): nodes that wait for it must be ended", h->rows,
-               strerror(errno));
+/* False: it failed, which is told. */
+static bool close_rows(const mr_helping *h) {
+    if (!mr_file_replace(h->rows, "", 0))
+        return true;
+    mr_log(MR_LOG_WARNING, "%s cannot be written (%s): nodes that wait for it must be ended", h->rows,
+           strerror(errno));
+    return false;
 }
 
 static int choose(mr_helping *h, const mr_fit_params *fit, const mr_labelled_rows *rows) {
@@ -177,7 +180,8 @@ void mr_helping_end(mr_helping *h, int status) {
         close_rows(h);
     }
     if (h->supervisor) {
-        close_rows(h);
+        if (!close_rows(h))
+            kill(h->supervisor, SIGTERM);
         while (waitpid(h->supervisor, NULL, 0) < 0 && errno == EINTR)
             ;
         h->supervisor = 0;

@@ -79,36 +79,92 @@ static int make_intervals(mr_judgement *made) {
     return status;
 }
 
-static int make_curves(mr_judgement *made) {
+/* In place of all points those that a plot shows: every so many, and the last. */
+static int keep_points(mr_curve *curve) {
+    const size_t step = curve->count / MR_JUDGE_POINTS + 1;
+    const mr_curve_point *all = curve->points;
+    size_t kept = 0;
+    curve->points = calloc(curve->count / step + 2, sizeof *curve->points);
+    if (!curve->points)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
+    for (size_t i = 0; i < curve->count; i += step)
+        curve->points[kept++] = all[i];
+    if (curve->count % step != 1 % step)
+        curve->points[kept++] = all[curve->count - 1];
+    curve->count = kept;
+    return MR_OK;
+}
+
+/* What the curves of some classes are made of, one class after the other. */
+enum { TOGETHER = 8 }; /* numbers of a line of the cache */
+typedef struct curve_work {
+    double *columns;        /* TOGETHER x rows: scores of these classes */
+    int32_t *own;           /* of each row, 0: it is of the class */
+    mr_curve_point *points; /* room for those of a whole curve */
+} curve_work;
+
+static void gather(const mr_scored *scored, size_t first, double *columns) {
+    const size_t classes = scored->classes, some = classes - first < TOGETHER ? classes - first : TOGETHER;
+    for (size_t i = 0; i < scored->rows; i++)
+        for (size_t k = 0; k < some; k++)
+            columns[k * scored->rows + i] = scored->scores[i * classes + first + k];
+}
+
+static int make_curve(mr_judgement *made, size_t class, const curve_work *work) {
     const mr_scored *scored = &made->of->scored;
+    mr_curve *curve = &made->curves[class];
+    int status = check_stopped(made->of);
+    if (status)
+        return status;
+    if (class % TOGETHER == 0)
+        gather(scored, class, work->columns);
+    for (size_t i = 0; i < scored->rows; i++)
+        work->own[i] = scored->truth[i] != (int32_t)class;
+    const double *column = work->columns + class % TOGETHER * scored->rows;
+    curve->points = work->points;
+    status = mr_curve_make(&(mr_scored){.rows = scored->rows, .classes = 1, .scores = column, .truth = work->own}, 0,
+                           curve);
+    if (!status)
+        return keep_points(curve);
+    curve->points = NULL;
+    return status;
+}
+
+static double mean_of_known(double sum, size_t count) {
+    return count ? sum / (double)count : NAN;
+}
+
+static int make_all_curves(mr_judgement *made, const curve_work *work) {
     size_t areas = 0, precisions = 0;
     int status = MR_OK;
-    made->curves = calloc(scored->classes, sizeof *made->curves);
-    if (!made->curves)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
-    for (size_t j = 0; j < scored->classes && !status; j++) {
-        mr_curve *curve = &made->curves[j];
-        status = check_stopped(made->of);
-        if (status)
-            break;
-        curve->points = calloc(scored->rows + 1, sizeof *curve->points);
-        status = curve->points ? mr_curve_make(scored, (int32_t)j, curve)
-                               : mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
-        if (status)
-            break;
-        mr_curve_point *less = realloc(curve->points, (curve->count + 1) * sizeof *less);
-        curve->points = less ? less : curve->points;
-        if (isfinite(curve->roc_area)) {
+    for (size_t j = 0; j < made->of->scored.classes && !status; j++) {
+        const mr_curve *curve = &made->curves[j];
+        status = make_curve(made, j, work);
+        if (!status && isfinite(curve->roc_area)) {
             made->roc_area += curve->roc_area;
             areas++;
         }
-        if (isfinite(curve->average_precision)) {
+        if (!status && isfinite(curve->average_precision)) {
             made->average_precision += curve->average_precision;
             precisions++;
         }
     }
-    made->roc_area = areas ? made->roc_area / (double)areas : NAN;
-    made->average_precision = precisions ? made->average_precision / (double)precisions : NAN;
+    made->roc_area = mean_of_known(made->roc_area, areas);
+    made->average_precision = mean_of_known(made->average_precision, precisions);
+    return status;
+}
+
+static int make_curves(mr_judgement *made) {
+    const size_t rows = made->of->scored.rows + 1;
+    const curve_work work = {.columns = calloc(rows * TOGETHER, sizeof *work.columns),
+                             .own = calloc(rows, sizeof *work.own), .points = calloc(rows, sizeof *work.points)};
+    made->curves = calloc(made->of->scored.classes, sizeof *made->curves);
+    int status = work.columns && work.own && work.points && made->curves
+                     ? make_all_curves(made, &work)
+                     : mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
+    free(work.columns);
+    free(work.own);
+    free(work.points);
     return status;
 }
 

@@ -9,7 +9,7 @@
 #include "engine/base/json.h"
 #include "millrace/figures.h"
 
-enum { MR_JUDGE_BINS = 15 };
+enum { MR_JUDGE_BINS = 15, MR_JUDGE_POINTS = 200 };
 
 /* The rows; all memory is the caller's, and lives on. */
 typedef struct mr_judged {
@@ -48,7 +48,7 @@ typedef struct mr_judgement {
     mr_figures all;
     double log_loss;
     mr_interval interval[MR_JUDGED_FIGURES]; /* 95% of resamples of groups */
-    mr_curve *curves;                        /* one for each class */
+    mr_curve *curves;                        /* one for each class; of its points some MR_JUDGE_POINTS */
     double roc_area, average_precision;      /* means over the classes that have one */
     mr_calibration_bin bins[MR_JUDGE_BINS];
     double calibration_error;

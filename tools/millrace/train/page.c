@@ -13,7 +13,7 @@
 #include "tools/millrace/train/evaluation.h"
 #include "tools/millrace/train/thumbnails.h"
 
-enum { PLOT = 320, EDGE = 40, MOST_CURVES = 12, MOST_POINTS = 200, MOST_CELLS = 60, MOST_WRONG = 24 };
+enum { PLOT = 320, EDGE = 40, MOST_CURVES = 12, MOST_CELLS = 60, MOST_WRONG = 24 };
 enum { MOST_PICTURE_BYTES = 1 << 19 };
 
 static const char head[] = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -173,12 +173,7 @@ static void put_cell(FILE *page, const mr_evaluation *e, size_t t, size_t p, int
 /* The first characters of a name, for a narrow column. */
 static void put_start(FILE *page, const char *name) {
     char start[5];
-    snprintf(start, sizeof start, "%s", name);
-    /* A character that was cut is left out. */
-    size_t bytes = 0;
-    for (size_t step; (step = mr_utf8_bytes(start + bytes, strlen(start + bytes))) > 0;)
-        bytes += step;
-    start[bytes] = 0;
+    snprintf(start, sizeof start, "%.*s", (int)mr_utf8_fit(name, sizeof start - 1), name);
     put_text(page, start);
 }
 
@@ -249,13 +244,11 @@ static size_t choose_curves(const mr_evaluation *e, size_t chosen[MOST_CURVES]) 
 }
 
 static void put_curve(FILE *page, const mr_curve *curve, size_t number, bool precision) {
-    const size_t step = curve->count / MOST_POINTS + 1;
     fprintf(page, "<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"%s\"%s points=\"", colours[number % COLOURS],
             number >= COLOURS ? " stroke-dasharray=\"5 3\"" : "");
     if (!precision)
         fprintf(page, "%.1f,%.1f ", across_of(0), up_of(0));
-    for (size_t i = 0; i < curve->count;
-         i += i + step < curve->count || i + 1 == curve->count ? step : curve->count - 1 - i) {
+    for (size_t i = 0; i < curve->count; i++) {
         const mr_curve_point *point = &curve->points[i];
         double recall = (double)point->true_positives / (double)curve->positives;
         double first = (double)(point->true_positives + point->false_positives);

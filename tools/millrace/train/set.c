@@ -3,11 +3,24 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "engine/base/arena.h"
 #include "engine/base/print.h"
+#include "engine/base/utf8.h"
 #include "millrace/log.h"
+
+static const struct {
+    const char *name, *one, *many;
+} fates[MR_FATES] = {
+    [MR_FATE_COPY] = {"copy", "is a copy of another", "are copies of others"},
+    [MR_FATE_CONTRADICTS] = {"contradicts", "is the same as one of another class",
+                             "are the same as ones of other classes"},
+    [MR_FATE_OVERLAPS] = {"overlaps", "overlaps a range of the same class", "overlap ranges of the same class"},
+    [MR_FATE_NAME] = {"name", "has a name that is not UTF-8, or a line break or the like in it",
+                      "have names that are not UTF-8, or line breaks or the like in them"},
+    [MR_FATE_UNREADABLE] = {"unreadable", "cannot be read", "cannot be read"},
+    [MR_FATE_DAMAGED] = {"damaged", "gave no vector", "gave no vectors"},
+};
 
 /* ---- refusals --------------------------------------------------------------------------------------------- */
 
@@ -43,7 +56,7 @@ void mr_set_put_picture(const mr_set *set, size_t row, int64_t at_ns, const char
 }
 
 static int compare_case(const void *a, const void *b) {
-    return strcasecmp(*(const char *const *)a, *(const char *const *)b);
+    return mr_utf8_compare_case(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* "Cat" and "cat" are nearly always one class that was written in two ways. */
@@ -56,7 +69,7 @@ static int check_case(const mr_set *set) {
     qsort(sorted, list->label_count, sizeof *sorted, compare_case);
     int status = MR_OK;
     for (size_t i = 1; i < list->label_count && !status; i++)
-        if (strcasecmp(sorted[i - 1], sorted[i]) == 0)
+        if (mr_utf8_compare_case(sorted[i - 1], sorted[i]) == 0)
             status =
                 mr_fail(MR_ERROR_DATA, "%s: the classes \"%s\" and \"%s\" differ by case alone: give them one name",
                         set->params.path, sorted[i - 1], sorted[i]);
@@ -75,10 +88,15 @@ static int check_labels(const mr_set *set) {
             seen[list->files[i].label] = true;
         else
             status = mr_fail(MR_ERROR_DATA, "%s:%zu: the row has no label", set->params.path, list->files[i].line);
-    for (size_t i = 0; i < list->label_count && !status; i++)
+    for (size_t i = 0; i < list->label_count && !status; i++) {
+        const char *label = list->labels[i];
         if (!seen[i])
             status = mr_fail(MR_ERROR_DATA, "%s: the class \"%s\" has no pictures: remove its folder", set->params.path,
-                             list->labels[i]);
+                             label);
+        else if (mr_utf8_fit(label, strlen(label)) < strlen(label))
+            status = mr_fail(MR_ERROR_DATA, "%s: the name of the class \"%s\" is not UTF-8: rename its folder",
+                             set->params.path, label);
+    }
     free(seen);
     if (!status && list->label_count < 2 && !set->params.lonely)
         status = mr_fail(MR_ERROR_DATA, "%s: has one class, \"%s\"; a classifier tells at least two apart",
@@ -94,6 +112,11 @@ typedef struct known_rows {
     mr_index index;
 } known_rows;
 
+/* Of files that are left out before they are read nothing is known. */
+static bool has_content(const mr_set_row *row) {
+    return row->fate != MR_FATE_NAME && row->fate != MR_FATE_UNREADABLE;
+}
+
 /* A video of many ranges is read once. */
 static int read_content(mr_set *set, size_t at, known_rows *videos) {
     const mr_listed_file *file = &set->list->files[at];
@@ -102,6 +125,10 @@ static int read_content(mr_set *set, size_t at, known_rows *videos) {
         const mr_content_key none = {0};
         set->row[at].key =
             mr_content_key_join(&none, vectors->data + at * vectors->width, vectors->width * sizeof *vectors->data);
+        return MR_OK;
+    }
+    if (!mr_printable(file->path)) { /* the list that the pipeline reads is a text: other names cannot stand in it */
+        set->row[at].fate = MR_FATE_NAME;
         return MR_OK;
     }
     size_t known = file->video ? (size_t)(uintptr_t)mr_index_get(&videos->index, file->path) : 0;
@@ -266,7 +293,7 @@ static int number_groups(mr_set *set, known_rows *known, size_t *namer) {
         set->named_groups = set->named_groups || file->group;
         if (file->group) {
             status = join_group(set, known, file->group, i, namer);
-        } else if (file->video && !set->params.vectors && set->row[i].fate != MR_FATE_UNREADABLE) {
+        } else if (file->video && !set->params.vectors && has_content(&set->row[i])) {
             status = join_video(set, known, i, namer);
         } else {
             set->row[i].group = set->group_count++;
@@ -318,7 +345,8 @@ int mr_set_open(mr_set *set, const mr_set_params *params) {
     if (!status)
         status = split(set);
     if (!status && mr_set_count(set, MR_FATE_TAKEN) == 0)
-        status = mr_fail(MR_ERROR_NO_INPUT, "%s: none of the %zu files can be used", params->path, set->count);
+        status = mr_fail(MR_ERROR_NO_INPUT, "%s: none of the %zu files can be used: the first %s", params->path,
+                         set->count, fates[set->row[0].fate].one);
     if (status)
         mr_set_close(set);
     return status;
@@ -338,17 +366,6 @@ size_t mr_set_count(const mr_set *set, mr_row_fate fate) {
         count += set->row[i].fate == fate;
     return count;
 }
-
-static const struct {
-    const char *name, *one, *many;
-} fates[MR_FATES] = {
-    [MR_FATE_COPY] = {"copy", "is a copy of another", "are copies of others"},
-    [MR_FATE_CONTRADICTS] = {"contradicts", "is the same as one of another class",
-                             "are the same as ones of other classes"},
-    [MR_FATE_OVERLAPS] = {"overlaps", "overlaps a range of the same class", "overlap ranges of the same class"},
-    [MR_FATE_UNREADABLE] = {"unreadable", "cannot be read", "cannot be read"},
-    [MR_FATE_DAMAGED] = {"damaged", "gave no vector", "gave no vectors"},
-};
 
 static bool is_like_other(const mr_set_row *row) {
     return row->fate == MR_FATE_COPY || row->fate == MR_FATE_CONTRADICTS || row->fate == MR_FATE_OVERLAPS;

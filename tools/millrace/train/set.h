@@ -24,6 +24,7 @@ typedef enum mr_row_fate {
     MR_FATE_COPY,        /* another row has its content */
     MR_FATE_CONTRADICTS, /* another row has its content, and another class */
     MR_FATE_OVERLAPS,    /* another row, before it, has a part of its range of one video, and its class */
+    MR_FATE_NAME,        /* the file's name is not UTF-8, or has a line break or the like */
     MR_FATE_UNREADABLE,  /* the file cannot be read */
     MR_FATE_DAMAGED,     /* the pipeline made no vector of it */
     MR_FATES

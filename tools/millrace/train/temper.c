@@ -28,12 +28,10 @@ static double logit_of(double score) {
     return log(score > (double)FLT_TRUE_MIN ? score : (double)FLT_TRUE_MIN);
 }
 
-static double *logits_of(const mr_scored *scored) {
-    const size_t count = scored->rows * scored->classes;
-    double *logits = malloc((count + 1) * sizeof *logits);
-    for (size_t i = 0; i < count && logits; i++)
-        logits[i] = logit_of(scored->scores[i]);
-    return logits;
+/* As logits, in place. */
+static void take_logits(double *row, const double *scores, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        row[i] = logit_of(scores[i]);
 }
 
 /* Divides a row's logits and makes scores of them. */
@@ -48,10 +46,12 @@ static void temper_row(double *row, size_t classes, double temperature) {
 }
 
 static int fit(mr_tempered *made, const mr_scored *validation) {
+    const size_t count = validation->rows * validation->classes;
     mr_scored logits = *validation;
-    double *own = logits_of(validation);
+    double *own = malloc((count + 1) * sizeof *own);
     if (!own)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the temperature");
+    take_logits(own, validation->scores, count);
     logits.scores = own;
     made->temperature = mr_temperature(&logits);
     made->rows = validation->rows;
@@ -59,23 +59,45 @@ static int fit(mr_tempered *made, const mr_scored *validation) {
     return MR_OK;
 }
 
-int mr_temper(mr_tempered *made, const mr_scored *validation, const mr_scored *judged) {
+/* What log loss and calibration take of a row of scores: those of its class and of its first class, in their order. */
+static int32_t shorten(const double *row, size_t classes, int32_t truth, double two[2]) {
+    const int32_t first = mr_first_class(row, classes);
+    two[truth < first] = row[first];
+    two[first < truth] = row[truth];
+    if (first == truth)
+        two[1] = 0;
+    return first < truth;
+}
+
+/* The figures of tempered scores, of which two a row are kept. */
+static int judge_tempered(mr_tempered *made, const mr_scored *judged) {
+    const size_t classes = judged->classes;
     mr_calibration_bin bins[MR_JUDGE_BINS];
+    double *row = malloc(classes * sizeof *row), *two = malloc((judged->rows + 1) * 2 * sizeof *two);
+    int32_t *truth = malloc((judged->rows + 1) * sizeof *truth);
+    int status = row && two && truth ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the temperature");
+    for (size_t i = 0; i < judged->rows && !status; i++) {
+        take_logits(row, judged->scores + i * classes, classes);
+        temper_row(row, classes, made->temperature);
+        truth[i] = shorten(row, classes, judged->truth[i], two + 2 * i);
+    }
+    if (!status) {
+        const mr_scored tempered = {.rows = judged->rows, .classes = 2, .scores = two, .truth = truth};
+        made->log_loss = mr_log_loss(&tempered);
+        made->calibration_error = mr_calibrate(&tempered, MR_JUDGE_BINS, bins);
+    }
+    free(row);
+    free(two);
+    free(truth);
+    return status;
+}
+
+int mr_temper(mr_tempered *made, const mr_scored *validation, const mr_scored *judged) {
     *made = (mr_tempered){0};
     if (!validation->rows || !are_probabilities(validation) || !are_probabilities(judged))
         return MR_OK;
     int status = fit(made, validation);
-    double *scores = status ? NULL : logits_of(judged);
-    if (!scores)
-        return status ? status : mr_fail(MR_ERROR_MEMORY, "no memory for the temperature");
-    for (size_t i = 0; i < judged->rows; i++)
-        temper_row(scores + i * judged->classes, judged->classes, made->temperature);
-    mr_scored tempered = *judged;
-    tempered.scores = scores;
-    made->log_loss = mr_log_loss(&tempered);
-    made->calibration_error = mr_calibrate(&tempered, MR_JUDGE_BINS, bins);
-    free(scores);
-    return MR_OK;
+    return status ? status : judge_tempered(made, judged);
 }
 
 void mr_tempered_put(const mr_tempered *tempered, yajl_gen json) {

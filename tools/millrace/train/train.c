@@ -106,7 +106,7 @@ static const mr_usage usage = {
         "                     read. That the pipeline makes such vectors is not checked\n"
         "  --output HEAD      the folder to write; a head that exists there is replaced\n"
         "  --model KIND       softmax (the default), logistic, squared-hinge, prototypes, neighbors or perceptron\n"
-        "  --penalty C,...    penalties to try, from 1e-6 (strong) to 1e6 (weak); the best on validation is taken\n"
+        "  --penalty C,...    penalties to try, from 1e-12 (strong) to 1e12 (weak); the best on validation is taken\n"
         "  --class-weights W  balanced: rare classes count as much as frequent ones; by default none\n"
         "  --hidden N,...     units of the hidden layers of a perceptron; by default 128,64\n"
         "  --neighbors K      how many neighbors vote, with --model neighbors; by default 5\n"

@@ -64,15 +64,31 @@ static int check_head(const char *head) {
 
 static const uint8_t part_of[MR_SPLITS] = {MR_ROW_NONE, MR_ROW_TRAIN, MR_ROW_VALIDATION, MR_ROW_TEST};
 
+/* The fit knows rows by their number only. */
+static int check_finite(const mr_training *t, size_t row) {
+    const mr_features *features = &t->features;
+    const float *x = features->data + row * features->width;
+    char text[512];
+    for (size_t k = 0; k < features->width; k++)
+        if (!isfinite(x[k])) {
+            mr_set_print_picture(&t->set, features->row[row], features->at_ns[row], text, sizeof text);
+            return mr_fail(MR_ERROR_DATA, "%s: number %zu of its vector is %g, and only finite ones can be trained on",
+                           text, k, (double)x[k]);
+        }
+    return MR_OK;
+}
+
 static int make_rows(mr_training *t) {
     const mr_features *features = &t->features;
+    int status = MR_OK;
     t->classes = calloc(features->count + 1, sizeof *t->classes);
     t->groups = calloc(features->count + 1, sizeof *t->groups);
     t->parts = calloc(features->count + 1, sizeof *t->parts);
     if (!t->classes || !t->groups || !t->parts)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
-    for (size_t i = 0; i < features->count; i++) {
+    for (size_t i = 0; i < features->count && !status; i++) {
         const mr_set_row *row = &t->set.row[features->row[i]];
+        status = check_finite(t, i);
         t->classes[i] = t->set.list->files[features->row[i]].label;
         t->groups[i] = row->group;
         t->parts[i] = part_of[row->part];
@@ -85,7 +101,7 @@ static int make_rows(mr_training *t) {
                                  .parts = t->parts,
                                  .class_count = t->set.list->label_count,
                                  .class_names = t->set.list->labels};
-    return MR_OK;
+    return status;
 }
 
 /* ---- the fit ----------------------------------------------------------------------------------------------------- */
