@@ -529,7 +529,30 @@ class Broken(Training):
         done = self.train(some, "--penalty", "0.1", "--json")
         self.assertIn("is not a cache of these vectors", done.stderr)
         self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 120)
+        self.assertEqual(done.stderr.count("is not a cache"), 1)
         self.assertEqual((self.head / "weights.npy").read_bytes(), before)
+        cache.unlink()
+        cache.mkdir()
+        self.assertIn(f"{cache} is not a file: remove it", self.train(some, code=74).stderr)
+
+    def test_cache_that_was_damaged(self):
+        """A bit of a vector, or of what belongs to it, that has changed on the disk."""
+        some = digits.write_list(self.folder / "some.csv", self.some())
+        arguments = ("--penalty", "0.1", "--no-look-alikes", "--json")
+        told = self.train_json(some, *arguments)
+        before = (self.head / "weights.npy").read_bytes()
+        cache = pathlib.Path(told["vectors"]["cache"])
+        for place in (5000, -12, -4):
+            damaged = bytearray(cache.read_bytes())
+            damaged[place] ^= 1
+            cache.write_bytes(damaged)
+            done = self.train(some, *arguments)
+            self.assertEqual(done.stderr.count(f"{cache}: the file was damaged"), 1, place)
+            self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 1, place)
+            self.assertEqual((self.head / "weights.npy").read_bytes(), before, place)
+            done = self.train(some, *arguments)
+            self.assertNotIn("damaged", done.stderr)
+            self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 0, place)
 
 
 if __name__ == "__main__":
