@@ -369,6 +369,29 @@ class Sets(Training):
         self.assertIn("2 of the files are the same as ones of other classes", said)
         self.assertIn(str(path), said)
 
+    def test_a_class_of_other_parts_is_explained(self):
+        """All rows of a class were drawn for validation or the test."""
+        rows = [[path, label, f"writer {label}", ""] for path, label, _, _ in self.some(4)]
+        said = self.train(digits.write_list(self.folder / "bad.csv", rows), "--seed", "5", "--validation", "0.5",
+                          code=65).stderr
+        self.assertIn("there are no training rows of ", said)
+        self.assertRegex(said, r'  parts      "\d": (4 for validation and 0|0 for validation and 4) for the test, none')
+        self.assertIn("they were drawn by group, seed 5: more groups, a split in the list", said)
+        rows = [[*row[:2], "", "test" if row[1] == "4" else "train"] for row in rows]
+        said = self.train(digits.write_list(self.folder / "bad.csv", rows), code=65).stderr
+        self.assertIn('"4": 0 for validation and 4 for the test', said)
+        self.assertNotIn("drawn", said)
+
+    def test_nothing_that_can_be_used(self):
+        """The message says why; of files that are not there it is another exit code."""
+        path = self.some()[0][0]
+        bad = digits.write_list(self.folder / "bad.csv", [[path, "a", "", ""], [path, "b", "", ""]])
+        said = self.train(bad, code=65).stderr
+        self.assertIn(f"none of the 2 files can be used: 2 are the same as ones of other classes, such as {bad}:2: "
+                      f"{path}, as {bad}:3: {path}", said)
+        bad = digits.write_list(self.folder / "bad.csv", [["no.png", "a", "", ""], ["none.png", "b", "", ""]])
+        self.assertIn(f"2 cannot be read, such as {bad}:2: ", self.train(bad, code=66).stderr)
+
     def test_refused_before_anything_is_done(self):
         some = digits.write_list(self.folder / "some.csv", self.some())
         self.head.mkdir()
@@ -510,6 +533,20 @@ class Broken(Training):
             self.assertEqual((process.returncode, vectors.exists()), (130, False) if interrupted else (0, True))
         self.assertEqual((self.head / "weights.npy").read_bytes(), (self.folder / "one/weights.npy").read_bytes())
         self.assertEqual(list(self.cache.glob("*.part")), [])
+
+    def test_two_that_make_one_head(self):
+        """The second is refused at once, and does the first no harm; what a killed one has left is taken over."""
+        some = digits.write_list(self.folder / "some.csv", self.some())
+        with open(self.folder / "head.lock", "w") as lock:
+            lock.write("4711\n")
+            lock.flush()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for output in (self.head, f"{self.head}/"):
+                said = self.train(some, "--penalty", "0.1", "--output", output, code=74).stderr
+                self.assertIn(f"{self.head} is in use by another run (process 4711)", said)
+            self.assertFalse(self.cache.exists() and list(self.cache.iterdir()))
+        self.train(some, "--penalty", "0.1")
+        self.assertEqual(sorted(path.name for path in self.folder.glob("head*")), ["head"])
 
     def test_vectors_of_another_device(self):
         """Those that the processors have made are not taken for those of a card, and the other way round."""

@@ -60,6 +60,20 @@ static int check_head(const char *head) {
     return mr_classifier_check_folder(bare);
 }
 
+/* The head, and the fit's file beside it, are of one training at a time. */
+static int lock_head(mr_training *t) {
+    char bare[STATE_ROOM];
+    name_beside(t->params->head, "", bare);
+    return mr_file_lock(bare, &t->lock);
+}
+
+static void unlock_head(mr_training *t) {
+    char bare[STATE_ROOM];
+    name_beside(t->params->head, "", bare);
+    mr_file_unlock(bare, t->lock);
+    t->lock = -1;
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static const uint8_t part_of[MR_SPLITS] = {MR_ROW_NONE, MR_ROW_TRAIN, MR_ROW_VALIDATION, MR_ROW_TEST};
@@ -338,6 +352,8 @@ static int work(mr_training *t) {
     int status = check_head(params->head);
     if (!status)
         status = check_apart(params->data, params->head);
+    if (!status)
+        status = lock_head(t);
     if (!status && params->sign_key)
         status = mr_signing_key_check(params->sign_key);
     if (!status)
@@ -365,6 +381,7 @@ static int work(mr_training *t) {
 }
 
 static void fini(mr_training *t) {
+    unlock_head(t);
     mr_judgement_fini(&t->judgement);
     mr_classifier_destroy(&t->classifier);
     mr_near_fini(&t->near);
@@ -385,6 +402,8 @@ static int finish(mr_training *t, int status) {
         const int code = t->told ? mr_status_exit_code(status) : mr_command_failed(status);
         if (status == MR_ERROR_DATA && t->set.row) /* a class may lack pictures because of those */
             mr_set_tell_left_out(&t->set, stderr);
+        if (status == MR_ERROR_DATA && t->parts)
+            mr_training_tell_untrained(t, stderr);
         return code;
     }
     if (!t->params->json) {
@@ -405,7 +424,7 @@ static int train(mr_training *t) {
 }
 
 int mr_train(const mr_training_params *params) {
-    mr_training t = {.params = params, .shown = mr_progress_suits_terminal()};
+    mr_training t = {.params = params, .lock = -1, .shown = mr_progress_suits_terminal()};
     t.extraction = (mr_extraction){.path = params->pipeline,
                                    .overrides = params->overrides,
                                    .stage = params->stage,
