@@ -671,9 +671,10 @@ static int await_end(mr_extraction *extraction) {
 
 static int note_forced(mr_extraction *extraction, const mr_summary *summary) {
     for (size_t i = 0; i < summary->forced_count; i++) {
-        const char *before = extraction->forced ? extraction->forced : "";
-        char *more = mr_print_new("%s%s%s: %s", before, *before ? "; " : "", summary->forced[i].stage,
-                                  summary->forced[i].why);
+        static const char word[] = "forced: "; /* which is said where it is shown */
+        const char *before = extraction->forced ? extraction->forced : "", *why = summary->forced[i].why;
+        why += strncmp(why, word, sizeof word - 1) == 0 ? sizeof word - 1 : 0;
+        char *more = mr_print_new("%s%s%s: %s", before, *before ? "; " : "", summary->forced[i].stage, why);
         if (!more)
             return mr_fail(MR_ERROR_MEMORY, "no memory for the summary");
         free(extraction->forced);
