@@ -227,17 +227,20 @@ class Sets(Training):
         damaged.write_bytes(pathlib.Path(rows[1][0]).read_bytes()[:60])
         rows += [[copy, "0", "", "test"], [other, "7", "", "test"], [damaged, "0", "", "test"],
                  [self.folder / "nothing.png", "0", "", "test"]]
+        rows.append([self.folder, "0", "", "test"])
         for name, data in (("garbage.jpg", random.Random(1).randbytes(3000)), ("empty.jpg", b"")):
             (self.folder / name).write_bytes(data)
             rows.append([self.folder / name, "7", "", "test"])
-        told = self.train_json(digits.write_list(self.folder / "some.csv", rows), "--penalty", "0.1")
-        self.assertEqual(len(told["left_out"]), 7)
+        done = self.train(digits.write_list(self.folder / "some.csv", rows), "--penalty", "0.1", "--json")
+        told = json.loads(done.stdout)
+        self.assertIn(f"{self.folder}: is a folder, and a file is needed", done.stderr)
+        self.assertEqual(len(told["left_out"]), 8)
         self.assertEqual({(pathlib.Path(row["file"]).name, row["reason"]) for row in told["left_out"]},
                          {("copy.png", "copy"), ("other.png", "contradicts"),
                           (pathlib.Path(rows[20][0]).name, "contradicts"),
                           ("damaged.png", "damaged"), ("nothing.png", "unreadable"), ("garbage.jpg", "damaged"),
-                          ("empty.jpg", "unreadable")})
-        self.assertEqual(told["files"], 126)
+                          ("empty.jpg", "unreadable"), (self.folder.name, "unreadable")})
+        self.assertEqual(told["files"], 127)
         self.assertEqual(told["vectors"]["rows"], 119)
 
         # The others come from the cache, and of all that is read nothing can be decoded: a warning names a file.
@@ -275,6 +278,8 @@ class Sets(Training):
         told = self.train_json(digits.write_list(self.folder / "some.csv", rows), "--penalty", "0.1", "--seed", "3")
         split = told["split"]
         self.assertEqual((split["by"], split["seed"], split["named"]), ("group", 3, 0))
+        split = self.train_json(digits.write_list(self.folder / "some.csv", self.some()), "--penalty", "0.1")["split"]
+        self.assertEqual((split["by"], split["named"]), ("list", 120))
         # 40 groups of 5 pictures: each part holds whole ones.
         for part in ("train", "validation", "test"):
             self.assertEqual(sum(row[part] for row in told["classes"]) % 5, 0)
@@ -400,6 +405,7 @@ class Sets(Training):
         self.assertEqual((self.head / "mine").read_text(), "mine")
         shutil.rmtree(self.head)
         for arguments, words in ((("--model", "svm"), "softmax"), (("--penalty", "0"), "--penalty takes"),
+                                 (("--data", some), "--data can be given once"),
                                  (("--test", "1"), "--test takes"), (("--hidden", "9"), "is for --model perceptron"),
                                  (("--device", "sim:0", "--model", "neighbors"), "--device is not for --model"),
                                  (("--doubles", "--model", "prototypes"), "--doubles is not for --model"),

@@ -161,7 +161,7 @@ static void put_parts(const mr_training *t, yajl_gen json) {
 
 static void put_split(const mr_training *t, yajl_gen json) {
     const mr_training_params *params = t->params;
-    mr_json_text(json, "by", t->set.named_groups ? "group" : "content");
+    mr_json_text(json, "by", t->set.named_parts == t->set.count ? "list" : t->set.named_groups ? "group" : "content");
     mr_json_integer(json, "seed", (int64_t)params->seed);
     mr_json_exact(json, "validation", params->shares.validation);
     mr_json_exact(json, "test", params->shares.test);

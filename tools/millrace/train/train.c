@@ -106,7 +106,7 @@ static const mr_usage usage = {
         "                     that they are those of the pipeline is taken on trust\n"
         "  --output HEAD      the folder that is written; a head that is there is replaced\n"
         "  --model KIND       softmax (the default), logistic, squared-hinge, prototypes, neighbors or perceptron\n"
-        "  --penalty C,...    strengths to try, 1e-6 to 1e6, small is strong; the best on validation is taken\n"
+        "  --penalty C,...    strengths to try, 1e-12 to 1e12, small is strong; the best on validation is taken\n"
         "  --class-weights W  balanced: rare classes count as much as frequent ones; by default none\n"
         "  --hidden N,...     units of the hidden layers of a perceptron; by default 128,64\n"
         "  --neighbors K      of neighbors; by default 5\n"
@@ -171,7 +171,7 @@ static int take_penalties(arguments *to) {
             return mr_usage_error(&usage, "--penalty takes at most %d numbers", MOST_PENALTIES);
         double c = strtod(at, &end);
         if (end == at || (*end && *end != ',') || !(c >= 1e-12 && c <= 1e12))
-            return mr_usage_error(&usage, "--penalty takes numbers above 0, such as 0.01,0.1,1, not \"%s\"", optarg);
+            return mr_usage_error(&usage, "--penalty takes numbers from 1e-12 to 1e12, such as 0.01,0.1,1, not \"%s\"", optarg);
         to->penalties[count] = c;
         at = *end ? end + 1 : NULL;
     }
@@ -262,6 +262,8 @@ static int take_option(void *given, int option) {
         return code;
     switch (option) {
     case DATA:
+        if (params->data)
+            return mr_usage_error(&usage, MR_SET_ONE_DATA);
         params->data = optarg;
         return 0;
     case VECTORS:
