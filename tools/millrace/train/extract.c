@@ -549,23 +549,51 @@ static int set_classes(mr_settings *to, const mr_extraction *extraction) {
     return status ? status : mr_settings_set(to, text, "stages.", callback_id, "");
 }
 
+/* "ID", or "ID.PORT" if it has several outputs. */
+static const char *print_output(const mr_view_stage *stage, int port, char *text, size_t room) {
+    const bool one = stage->output_count < 2;
+    snprintf(text, room, "%s%s%s", stage->id, one ? "" : ".", one ? "" : stage->type->outputs[port].name);
+    return text;
+}
+
 /* A callback behind the stage before the one whose frames are taken. */
 static int set_given(mr_settings *to, const mr_extraction *extraction) {
-    char text[256];
+    char text[320], output[256];
     int port = 0;
     const mr_view_stage *before = mr_extraction_before(extraction, extraction->given_to, &port);
     if (!before)
         return mr_fail(MR_ERROR_CONFIG, "%s has several inputs", extraction->given_to->id);
-    const bool one = before->output_count < 2;
-    snprintf(text, sizeof text, "{type: callback, input: \"%s%s%s\"}", before->id, one ? "" : ".",
-             one ? "" : before->type->outputs[port].name);
+    snprintf(text, sizeof text, "{type: callback, input: \"%s\"}", print_output(before, port, output, sizeof output));
     return mr_settings_set(to, text, "stages.", given_id, "");
 }
 
-static int set_head(mr_settings *to, const mr_extraction *extraction) {
+/* Of several inputs the stage is kept as it is written, but for the head. */
+static int set_only_head(mr_settings *to, const mr_extraction *extraction) {
     char path[2 * MR_ASIDE];
     int status = quote_into(extraction->head, path, sizeof path);
     return status ? status : mr_settings_set(to, path, "stages.", extraction->classify->id, ".head");
+}
+
+/* A classify in place of the one that is written, which may have labels, weights or an activation: a head brings
+ * them. */
+static int set_head(mr_settings *to, const mr_extraction *extraction) {
+    char text[4 * MR_ASIDE], output[256];
+    int port = 0;
+    const mr_view_stage *classify = extraction->classify, *before = mr_extraction_before(extraction, classify, &port);
+    if (!before)
+        return set_only_head(to, extraction);
+    yajl_gen json = mr_json_create(false);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "type", classify->type->name);
+    mr_json_text(json, "input", print_output(before, port, output, sizeof output));
+    mr_json_text(json, "head", extraction->head);
+    if (extraction->tensor)
+        mr_json_text(json, "tensor", extraction->tensor);
+    yajl_gen_map_close(json);
+    int status = give_text(json, extraction->head, text, sizeof text);
+    return status ? status : mr_settings_set(to, text, "stages.", classify->id, "");
 }
 
 /* All sources but the one that reads the data; several may be written as one. */
