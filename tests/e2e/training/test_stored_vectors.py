@@ -123,6 +123,8 @@ class Stored(Case):
         good = self.kept / "vectors.npy"
         self.refused(good, "is not a list (*.csv, *.jsonl) with a row for each vector", data=self.kept / "digits")
         numpy.save(bad, x[:, :-1])
+        self.refused(bad, f"its vectors have {x.shape[1] - 1} numbers, and those of decode, hog in {digits.PIPELINE} "
+                          f"have {x.shape[1]}")
         self.refused(bad, f"its vectors have {x.shape[1] - 1} numbers, and the head takes {x.shape[1]}",
                      verb=("evaluate",))
         done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", self.list, "--vectors", good, "--set",

@@ -142,7 +142,12 @@ static int negotiate_tap(mr_negotiation *n) {
     n->offline = true;
     int status = planned_classify->negotiate(n);
     n->offline = offline;
-    if (!status && !planned->lineage && strcmp(n->id, planned->classify->id) == 0)
+    if (status || strcmp(n->id, planned->classify->id) != 0)
+        return status;
+    mr_format vector;
+    if (mr_planned_find_vector(&n->inputs[0], planned->tensor, &vector) == MR_PLANNED_FOUND)
+        planned->length = mr_vector_length(&vector);
+    if (!planned->lineage)
         status = note_lineage(planned, n);
     return status;
 }

@@ -337,8 +337,19 @@ static int export(mr_training *t) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
+/* That vectors are those of the pipeline is taken on trust, but not against what is known of those. */
+static int open_vectors(mr_training *t) {
+    const mr_extraction *extraction = &t->extraction;
+    int status = mr_vector_file_open(&t->vectors, t->params->vectors);
+    if (!status && extraction->length && extraction->length != t->vectors->width)
+        status = mr_fail(MR_ERROR_DATA, "%s: its vectors have %zu numbers, and those of %s in %s have %zu",
+                         t->params->vectors, t->vectors->width, extraction->stages, extraction->plan->file,
+                         extraction->length);
+    return status;
+}
+
 static int open_set(mr_training *t) {
-    int status = t->params->vectors ? mr_vector_file_open(&t->vectors, t->params->vectors) : MR_OK;
+    int status = t->params->vectors ? open_vectors(t) : MR_OK;
     if (status)
         return status;
     const mr_set_params params = {
