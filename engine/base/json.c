@@ -142,8 +142,12 @@ static bool is_too_deep(const char *text) {
 }
 
 yajl_val mr_json_parse(const char *text, char *wrong, size_t bytes) {
-    if (!is_too_deep(text))
-        return yajl_tree_parse(text, wrong, bytes);
+    if (!is_too_deep(text)) {
+        yajl_val tree = yajl_tree_parse(text, wrong, bytes);
+        if (!tree && wrong) /* the lines after it show the place, under the text */
+            wrong[strcspn(wrong, "\n")] = '\0';
+        return tree;
+    }
     if (wrong)
         snprintf(wrong, bytes, "its values are nested more than %d deep", MR_JSON_DEPTH);
     return NULL;

@@ -34,7 +34,7 @@ void mr_json_open_array(yajl_gen json, const char *key);
 
 /* yajl_tree_parse of a text whose objects and arrays lie at most MR_JSON_DEPTH deep in each other: yajl_tree_free calls
  * itself for each level, and ends the process if the text has a million of them. NULL: it is not JSON, or nested
- * deeper, with the reason in `wrong`, which may be NULL. */
+ * deeper, with the reason in `wrong`, one line, which may be NULL. */
 enum { MR_JSON_DEPTH = 64 };
 yajl_val mr_json_parse(const char *text, char *wrong, size_t bytes);
 

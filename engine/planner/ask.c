@@ -160,6 +160,27 @@ int mr_planned_lineage(mr_negotiation *negotiation, size_t input, mr_lineage *li
     return status;
 }
 
+static mr_planned_finding judge(const mr_format_set *set) {
+    const mr_format common = mr_format_set_common(set);
+    bool open = set->payload == MR_PAYLOAD_ANY || (set->payload == MR_PAYLOAD_TENSOR && !mr_tensor_count(&common));
+    return mr_vector_length(&common) ? MR_PLANNED_FOUND : open ? MR_PLANNED_UNKNOWN : MR_PLANNED_NONE;
+}
+
+mr_planned_finding mr_planned_find_vector(const mr_planned_input *input, const char *tensor, mr_format *vector) {
+    mr_planned_finding of = tensor ? MR_PLANNED_NONE : judge(&input->set);
+    const mr_format_set *set = &input->set;
+    const mr_planned_result *result = of == MR_PLANNED_NONE ? input->results : NULL;
+    if (of == MR_PLANNED_NONE && input->more_results)
+        return MR_PLANNED_UNKNOWN;
+    for (; result && of == MR_PLANNED_NONE; result = result->next)
+        if (result->kind == MR_RESULT_TENSOR && (!tensor || strcmp(result->name, tensor) == 0)) {
+            set = &result->set;
+            of = judge(set);
+        }
+    *vector = mr_format_set_common(set);
+    return of;
+}
+
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...) {

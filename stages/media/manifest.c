@@ -224,7 +224,8 @@ static int read_csv(manifest *list, char *text) {
             columns = count;
             status = take_header(list, field, count, column);
         } else if (count != columns) {
-            status = REFUSE(list, "the row has %zu fields, and the first row names %zu", count, columns);
+            status = REFUSE(list, "the row has %zu field%s, and the first row names %zu", count, count == 1 ? "" : "s",
+                            columns);
         } else {
             const char *of[FIELDS] = {NULL};
             for (size_t i = 0; i < count; i++)
@@ -357,6 +358,11 @@ static int read_lines(manifest *list, const char *text) {
     return status;
 }
 
+/* What spreadsheets call Unicode text. */
+static bool is_utf16(const mr_file_bytes *file) {
+    return file->bytes >= 2 && (memcmp(file->data, "\xff\xfe", 2) == 0 || memcmp(file->data, "\xfe\xff", 2) == 0);
+}
+
 int mr_manifest_read(const char *path, bool vectors, int (*take)(void *context, const mr_manifest_row *row),
                      void *context, char **unused) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
@@ -371,7 +377,9 @@ int mr_manifest_read(const char *path, bool vectors, int (*take)(void *context, 
     char *text = (char *)file.data;
     text += mr_utf8_mark(text, file.bytes);
     const char *zero = memchr(file.data, 0, file.bytes);
-    if (zero)
+    if (is_utf16(&file))
+        status = mr_fail(MR_ERROR_DATA, "%s: is UTF-16; save it as UTF-8", path);
+    else if (zero)
         status = mr_fail(MR_ERROR_DATA, "%s: is not a text: it has a zero byte in it", path);
     else
         status = dot && strcasecmp(dot, ".csv") == 0 ? read_csv(&list, text) : read_lines(&list, text);

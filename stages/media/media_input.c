@@ -114,6 +114,8 @@ static int fail_errno(const char *path, int error) {
 }
 
 static int refuse_special(const char *path, mode_t mode) {
+    if (S_ISDIR(mode)) /* of the rows of a list */
+        return mr_fail(MR_ERROR_DATA, "%s: is a folder, and a file is needed", path);
     const char *what = S_ISFIFO(mode) ? "a FIFO" : S_ISSOCK(mode) ? "a socket" : "a device";
     return mr_fail(MR_ERROR_DATA, "%s: is %s; only files and folders are read", path, what);
 }

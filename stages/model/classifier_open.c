@@ -201,8 +201,6 @@ static int read_shape(opening *o) {
 static int parse_card(opening *o, const char *text) {
     char wrong[256] = "";
     o->card = mr_json_parse(text, wrong, sizeof wrong);
-    for (char *at = wrong; *at; at++)
-        *at = *at == '\n' ? ' ' : *at;
     if (!o->card)
         return refuse_card(o, *wrong ? wrong : "it is empty");
     size_t format = count_of(o->card, "format", 1 << 20);

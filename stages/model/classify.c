@@ -109,30 +109,6 @@ static int check_length(const options *o, const mr_head *head, size_t length, co
     return MR_OK;
 }
 
-/* The vector as far as planning knows it: the one that find_vector below will find. */
-typedef enum finding { NOTHING, UNKNOWN, FOUND } finding;
-
-static finding judge(const mr_format_set *set) {
-    const mr_format common = mr_format_set_common(set);
-    bool open = set->payload == MR_PAYLOAD_ANY || (set->payload == MR_PAYLOAD_TENSOR && !mr_tensor_count(&common));
-    return mr_vector_length(&common) ? FOUND : open ? UNKNOWN : NOTHING;
-}
-
-static finding foresee_vector(const options *o, const mr_planned_input *input, mr_format *vector) {
-    finding of = o->tensor ? NOTHING : judge(&input->set);
-    const mr_format_set *set = &input->set;
-    const mr_planned_result *result = of == NOTHING ? input->results : NULL;
-    if (of == NOTHING && input->more_results)
-        return UNKNOWN;
-    for (; result && of == NOTHING; result = result->next)
-        if (result->kind == MR_RESULT_TENSOR && (!o->tensor || strcmp(result->name, o->tensor) == 0)) {
-            set = &result->set;
-            of = judge(set);
-        }
-    *vector = mr_format_set_common(set);
-    return of;
-}
-
 static const char *list_results(const mr_planned_input *input, char *text, size_t bytes) {
     char one[MR_FORMAT_SET_TEXT];
     size_t used = 0;
@@ -317,16 +293,16 @@ static int negotiate(mr_negotiation *n) {
     if (o->window > 1 && n->batch > 1)
         return mr_refuse(n, "window",
                          "window counts the frames of one source, batch mixes those of several; keep one of them");
-    finding of = foresee_vector(o, &n->inputs[0], &vector);
+    mr_planned_finding of = mr_planned_find_vector(&n->inputs[0], o->tensor, &vector);
     /* What several frames share is the weights. A frame that cannot be classified must not take others with it. */
     if (!has_weights(o) || o->window > 1 || !mr_vector_length(&vector))
         n->gathers = 1;
-    if (of == NOTHING)
+    if (of == MR_PLANNED_NONE)
         return refuse_nothing(n, o);
-    if (of == FOUND && vector.dtype && vector.dtype != MR_DTYPE_F32)
+    if (of == MR_PLANNED_FOUND && vector.dtype && vector.dtype != MR_DTYPE_F32)
         return mr_refuse(n, o->tensor ? "tensor" : NULL, "%s gives a %s, but only f32 can be classified",
                          n->inputs[0].from, mr_format_print(&vector, text, sizeof text));
-    const mr_format *length = of == FOUND ? &vector : &(mr_format){0};
+    const mr_format *length = of == MR_PLANNED_FOUND ? &vector : &(mr_format){0};
     int status = check_given(n, o);
     if (!status && !n->offline)
         status = o->head ? check_head(n, o, length) : check_files(n, o, length);

@@ -114,14 +114,16 @@ static int parse_header(const char *path, const char *text, header *h) {
         return refuse(path, "the header of the .npy file cannot be read");
     if (h->kind != 'f' || (h->bytes != 4 && h->bytes != 8))
         return mr_fail(MR_ERROR_DATA,
-                       "%s holds numbers of the type %c%d; f4 or f8 is needed, such as array.astype('<f4')", path,
+                       "%s: its numbers are of the type %c%d; save array.astype('<f4')", path,
                        h->kind, h->bytes);
     if (h->big)
         return refuse(path, "its numbers are big-endian; save array.astype('<f4')");
     if (h->fortran)
         return refuse(path, "it is in Fortran order; save numpy.ascontiguousarray(array)");
-    if (h->rank != 2 || h->dims[0] == 0 || h->dims[1] == 0)
-        return mr_fail(MR_ERROR_DATA, "%s has %d dimensions or is empty; a matrix is needed", path, h->rank);
+    if (h->rank != 2)
+        return mr_fail(MR_ERROR_DATA, "%s has %d dimension%s; a matrix has 2", path, h->rank, h->rank == 1 ? "" : "s");
+    if (h->dims[0] == 0 || h->dims[1] == 0)
+        return mr_fail(MR_ERROR_DATA, "%s is a matrix of %zux%zu: it is empty", path, h->dims[0], h->dims[1]);
     if (h->dims[1] > h->most / 8 / h->dims[0])
         return mr_fail(MR_ERROR_DATA, "%s is larger than %zu MiB", path, h->most >> 20);
     return MR_OK;

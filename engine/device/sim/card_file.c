@@ -129,7 +129,7 @@ int mr_card_read(const char *path, mr_card *card) {
     yajl_val tree = mr_json_parse((const char *)file.data, why, sizeof why);
     mr_free(file.data);
     if (!tree)
-        return mr_fail(MR_ERROR_DATA, "%s is not JSON: %.*s", path, (int)strcspn(why, "\n"), why);
+        return mr_fail(MR_ERROR_DATA, "%s is not JSON: %s", path, why);
     status = take_all(path, tree, card);
     yajl_tree_free(tree);
     return status;

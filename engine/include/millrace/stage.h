@@ -266,6 +266,10 @@ typedef struct mr_lineage {
 /* Both texts live as long as the plan. Reads the files that the stages read, so it is not cheap. MR_ERROR_MEMORY, or
  * those of reading a file. */
 MR_API int mr_planned_lineage(mr_negotiation *negotiation, size_t input, mr_lineage *lineage);
+/* The vector that mr_frame_find_vector (frame.h) will find in frames of that input, as far as planning knows it: none,
+ * one of which little is known, or one of *vector, whose length is known. */
+typedef enum mr_planned_finding { MR_PLANNED_NONE, MR_PLANNED_UNKNOWN, MR_PLANNED_FOUND } mr_planned_finding;
+MR_API mr_planned_finding mr_planned_find_vector(const mr_planned_input *input, const char *tensor, mr_format *vector);
 /* Describes the formats that an input accepts, and the reason, in a few words (printf style) for messages: the input
  * "images" of a.onnx. */
 MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)

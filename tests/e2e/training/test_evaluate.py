@@ -92,7 +92,7 @@ class Evaluation(Case):
         self.assertNotIn("forced", json.loads(self.evaluate("--json").stdout))
         page, force = self.folder / "page.html", (*other, "--force")
         told = self.evaluate(*force, "--page", page).stdout
-        self.assertRegex(told, "forced     classify: forced: the classifier in .* hog.gamma is false, and was true")
+        self.assertRegex(told, "forced     classify: the classifier in .* hog.gamma is false, and was true")
         self.assertIn("hog.gamma is false, and was true", Page(page.read_text()).text)
         for given in (force, (*other, "--set", "stages.classify.force=true")):
             self.assertIn("hog.gamma is false", json.loads(self.evaluate(*given, "--json").stdout)["forced"])
@@ -177,8 +177,14 @@ class Evaluation(Case):
         self.assertIn("log loss at temperature", page.text)
         drawn = re.findall(r"<svg.*?</svg>", text, re.S)
         self.assertEqual(len(drawn), 4)
-        for svg in drawn:
-            xml.etree.ElementTree.fromstring(svg)
+        shapes = [xml.etree.ElementTree.fromstring(svg) for svg in drawn]
+        # The names of the confusion's rows and columns are whole.
+        names = [text.text for text in shapes[3].iter("text")]
+        for label in [*"012345678", STRANGE]:
+            self.assertGreaterEqual(names.count(label), 2, label)
+        self.assertIn("say little: --part test leaves them out", page.text)
+        self.evaluate("--page", path, "--part", "test")
+        self.assertNotIn("say little", Page(path.read_text()).text)
         self.assertEqual(page.text.count("nan"), 0)
 
     def test_scores_are_whole_or_not_there(self):

@@ -115,6 +115,16 @@ class Digits(Exports):
                 self.assert_told(session, *self.results())
                 self.millrace("inspect", self.head, model)  # the folder is still one of a classifier
 
+    def test_a_classify_that_has_labels(self):
+        """As that of a network's own classes: they are replaced, and so are weights."""
+        labels, weights = self.folder / "labels.txt", self.folder / "weights.npy"
+        labels.write_text("this\nthat\n")
+        np.save(weights, np.zeros((2, 901), np.float32))
+        classify = f"{{type: classify, input: hog, labels: {labels}, weights: {weights}, activation: none}}"
+        told = self.train("--export", "onnx", "--set", f"stages.classify={classify}", "--penalty", "0.1")
+        self.assertLessEqual(told["onnx"]["largest_difference"], 1e-5)
+        self.assert_told(self.session(self.head / "model.onnx"), *self.results())
+
     def test_a_head_that_is_there(self):
         self.train("--model", "perceptron", "--hidden", "16,8")
         self.assertFalse((self.head / "model.onnx").exists())

@@ -102,10 +102,10 @@ class Stored(Case):
 
         x = self.vectors
         refused(x.astype("f8"), "its numbers are f8; save array.astype('<f4')")
-        refused(x.astype("i4"), "holds numbers of the type i4")
+        refused(x.astype("i4"), "its numbers are of the type i4")
         refused(x.astype(">f4"), "its numbers are big-endian")
         refused(numpy.asfortranarray(x), "it is in Fortran order")
-        refused(x[0], "has 1 dimensions")
+        refused(x[0], "has 1 dimension;")
         refused(x[:, :, None], "has 3 dimensions")
         refused(x[:0], "is empty")
         refused(x[:-1], f"has {len(x)} rows, and there are {len(x) - 1} vectors")
@@ -123,6 +123,8 @@ class Stored(Case):
         good = self.kept / "vectors.npy"
         self.refused(good, "is not a list (*.csv, *.jsonl) with a row for each vector", data=self.kept / "digits")
         numpy.save(bad, x[:, :-1])
+        self.refused(bad, f"its vectors have {x.shape[1] - 1} numbers, and those of decode, hog in {digits.PIPELINE} "
+                          f"have {x.shape[1]}")
         self.refused(bad, f"its vectors have {x.shape[1] - 1} numbers, and the head takes {x.shape[1]}",
                      verb=("evaluate",))
         done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", self.list, "--vectors", good, "--set",

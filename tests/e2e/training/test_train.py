@@ -228,17 +228,20 @@ class Sets(Training):
         damaged.write_bytes(pathlib.Path(rows[1][0]).read_bytes()[:60])
         rows += [[copy, "0", "", "test"], [other, "7", "", "test"], [damaged, "0", "", "test"],
                  [self.folder / "nothing.png", "0", "", "test"]]
+        rows.append([self.folder, "0", "", "test"])
         for name, data in (("garbage.jpg", random.Random(1).randbytes(3000)), ("empty.jpg", b"")):
             (self.folder / name).write_bytes(data)
             rows.append([self.folder / name, "7", "", "test"])
-        told = self.train_json(digits.write_list(self.folder / "some.csv", rows), "--penalty", "0.1")
-        self.assertEqual(len(told["left_out"]), 7)
+        done = self.train(digits.write_list(self.folder / "some.csv", rows), "--penalty", "0.1", "--json")
+        told = json.loads(done.stdout)
+        self.assertIn(f"{self.folder}: is a folder, and a file is needed", done.stderr)
+        self.assertEqual(len(told["left_out"]), 8)
         self.assertEqual({(pathlib.Path(row["file"]).name, row["reason"]) for row in told["left_out"]},
                          {("copy.png", "copy"), ("other.png", "contradicts"),
                           (pathlib.Path(rows[20][0]).name, "contradicts"),
                           ("damaged.png", "damaged"), ("nothing.png", "unreadable"), ("garbage.jpg", "damaged"),
-                          ("empty.jpg", "unreadable")})
-        self.assertEqual(told["files"], 126)
+                          ("empty.jpg", "unreadable"), (self.folder.name, "unreadable")})
+        self.assertEqual(told["files"], 127)
         self.assertEqual(told["vectors"]["rows"], 119)
 
         # The others come from the cache, and of all that is read nothing can be decoded: a warning names a file.
@@ -312,6 +315,8 @@ class Sets(Training):
         told = self.train_json(digits.write_list(self.folder / "some.csv", rows), "--penalty", "0.1", "--seed", "3")
         split = told["split"]
         self.assertEqual((split["by"], split["seed"], split["named"]), ("group", 3, 0))
+        split = self.train_json(digits.write_list(self.folder / "some.csv", self.some()), "--penalty", "0.1")["split"]
+        self.assertEqual((split["by"], split["named"]), ("list", 120))
         # 40 groups of 5 pictures: each part holds whole ones.
         for part in ("train", "validation", "test"):
             self.assertEqual(sum(row[part] for row in told["classes"]) % 5, 0)
@@ -409,6 +414,29 @@ class Sets(Training):
         self.assertIn("2 of the files are the same as ones of other classes", said)
         self.assertIn(str(path), said)
 
+    def test_a_class_of_other_parts_is_explained(self):
+        """All rows of a class were drawn for validation or the test."""
+        rows = [[path, label, f"writer {label}", ""] for path, label, _, _ in self.some(4)]
+        said = self.train(digits.write_list(self.folder / "bad.csv", rows), "--seed", "5", "--validation", "0.5",
+                          code=65).stderr
+        self.assertIn("there are no training rows of ", said)
+        self.assertRegex(said, r'  parts      "\d": (4 for validation and 0|0 for validation and 4) for the test, none')
+        self.assertIn("they were drawn by group, seed 5: more groups, a split in the list", said)
+        rows = [[*row[:2], "", "test" if row[1] == "4" else "train"] for row in rows]
+        said = self.train(digits.write_list(self.folder / "bad.csv", rows), code=65).stderr
+        self.assertIn('"4": 0 for validation and 4 for the test', said)
+        self.assertNotIn("drawn", said)
+
+    def test_nothing_that_can_be_used(self):
+        """The message says why; of files that are not there it is another exit code."""
+        path = self.some()[0][0]
+        bad = digits.write_list(self.folder / "bad.csv", [[path, "a", "", ""], [path, "b", "", ""]])
+        said = self.train(bad, code=65).stderr
+        self.assertIn(f"none of the 2 files can be used: 2 are the same as ones of other classes, such as {bad}:2: "
+                      f"{path}, as {bad}:3: {path}", said)
+        bad = digits.write_list(self.folder / "bad.csv", [["no.png", "a", "", ""], ["none.png", "b", "", ""]])
+        self.assertIn(f"2 cannot be read, such as {bad}:2: ", self.train(bad, code=66).stderr)
+
     def test_refused_before_anything_is_done(self):
         some = digits.write_list(self.folder / "some.csv", self.some())
         self.head.mkdir()
@@ -417,6 +445,7 @@ class Sets(Training):
         self.assertEqual((self.head / "mine").read_text(), "mine")
         shutil.rmtree(self.head)
         for arguments, words in ((("--model", "svm"), "softmax"), (("--penalty", "0"), "--penalty takes"),
+                                 (("--data", some), "--data can be given once"),
                                  (("--test", "1"), "--test takes"), (("--hidden", "9"), "is for --model perceptron"),
                                  (("--device", "sim:0", "--model", "neighbors"), "--device is not for --model"),
                                  (("--doubles", "--model", "prototypes"), "--doubles is not for --model"),
@@ -551,6 +580,20 @@ class Broken(Training):
         self.assertEqual((self.head / "weights.npy").read_bytes(), (self.folder / "one/weights.npy").read_bytes())
         self.assertEqual(list(self.cache.glob("*.part")), [])
 
+    def test_two_that_make_one_head(self):
+        """The second is refused at once, and does the first no harm; what a killed one has left is taken over."""
+        some = digits.write_list(self.folder / "some.csv", self.some())
+        with open(self.folder / "head.lock", "w") as lock:
+            lock.write("4711\n")
+            lock.flush()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for output in (self.head, f"{self.head}/"):
+                said = self.train(some, "--penalty", "0.1", "--output", output, code=74).stderr
+                self.assertIn(f"{self.head} is in use by another run (process 4711)", said)
+            self.assertFalse(self.cache.exists() and list(self.cache.iterdir()))
+        self.train(some, "--penalty", "0.1")
+        self.assertEqual(sorted(path.name for path in self.folder.glob("head*")), ["head"])
+
     def test_vectors_of_another_device(self):
         """Those that the processors have made are not taken for those of a card, and the other way round."""
         some = digits.write_list(self.folder / "some.csv", self.some())
@@ -583,7 +626,30 @@ class Broken(Training):
         done = self.train(some, "--penalty", "0.1", "--json")
         self.assertIn("is not a cache of these vectors", done.stderr)
         self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 120)
+        self.assertEqual(done.stderr.count("is not a cache"), 1)
         self.assertEqual((self.head / "weights.npy").read_bytes(), before)
+        cache.unlink()
+        cache.mkdir()
+        self.assertIn(f"{cache} is not a file: remove it", self.train(some, code=74).stderr)
+
+    def test_cache_that_was_damaged(self):
+        """A bit of a vector, or of what belongs to it, that has changed on the disk."""
+        some = digits.write_list(self.folder / "some.csv", self.some())
+        arguments = ("--penalty", "0.1", "--no-look-alikes", "--json")
+        told = self.train_json(some, *arguments)
+        before = (self.head / "weights.npy").read_bytes()
+        cache = pathlib.Path(told["vectors"]["cache"])
+        for place in (5000, -12, -4):
+            damaged = bytearray(cache.read_bytes())
+            damaged[place] ^= 1
+            cache.write_bytes(damaged)
+            done = self.train(some, *arguments)
+            self.assertEqual(done.stderr.count(f"{cache}: the file was damaged"), 1, place)
+            self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 1, place)
+            self.assertEqual((self.head / "weights.npy").read_bytes(), before, place)
+            done = self.train(some, *arguments)
+            self.assertNotIn("damaged", done.stderr)
+            self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 0, place)
 
 
 if __name__ == "__main__":

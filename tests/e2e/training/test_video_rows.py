@@ -46,7 +46,7 @@ def made_at(path):
     data = pathlib.Path(path).read_bytes()
     width, slots = struct.unpack("<QQ", data[8:24])
     at = 64 + (width * slots * 4 + 7) // 8 * 8
-    records = [struct.unpack("<QQQ", data[at + 24 * i:at + 24 * i + 24])[2] for i in range(slots)]
+    records = [struct.unpack("<QQQQ", data[at + 32 * i:at + 32 * i + 32])[2] for i in range(slots)]
     return [(made - 1) / 1e9 for made in records], numpy.frombuffer(data, numpy.float32, width * slots,
                                                                     64).reshape(slots, width)
 

@@ -165,7 +165,7 @@ static void refuses_bad_rows(void **state) {
     REFUSES("bad.csv", "path;label\na.png;a\n", ":1: the columns are separated by \";\": a list has commas");
     REFUSES("bad.csv", "path\tlabel\na.png\ta\n", ":1: the columns are separated by tabs: a list has commas");
     REFUSES("bad.csv", "path,path\na.png,a\n", ":1: two columns are called path");
-    REFUSES("bad.csv", "path,label\na.png,a\nb.png\n", ":3: the row has 1 fields, and the first row names 2");
+    REFUSES("bad.csv", "path,label\na.png,a\nb.png\n", ":3: the row has 1 field, and the first row names 2");
     REFUSES("bad.csv", "path,label\n,a\n", ":2: the row has no path");
     REFUSES("bad.csv", "path,label\n\"a.png,a\n", ":2: a quote is not closed");
     REFUSES("bad.csv", "path,label\n\"a\"b,a\n", ":2: text behind a closing quote");
@@ -182,6 +182,8 @@ static void refuses_bad_rows(void **state) {
     REFUSES("bad.csv", "path,label\n\"a\nb.png\",c\n", ":2: the path has a control character in it");
     REFUSES("bad.csv", "path,label\n", ": the list has no rows");
     REFUSES("bad.csv", "path\0label\n", ": is not a text: it has a zero byte in it");
+    REFUSES("bad.csv", "\xff\xfep\0a\0t\0h\0", ": is UTF-16; save it as UTF-8");
+    REFUSES("bad.csv", "\xfe\xff\0p\0a\0t\0h", ": is UTF-16; save it as UTF-8");
     REFUSES("bad.jsonl", "{\"path\": \"a\"}\n{\"path\": \"b\"\n", ":2: not a JSON object");
     REFUSES("bad.jsonl", "[{\"path\": \"a\"}]\n", ":1: not a JSON object");
     REFUSES("bad.jsonl", "{\"path\": \"a\"} {}\n", ":1: not a JSON object");

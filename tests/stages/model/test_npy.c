@@ -91,15 +91,15 @@ static void other_arrays_are_refused(void **state) {
     write_npy(1, HEADER("<f4", "True", "(2, 3)"), six, sizeof six);
     refused("Fortran");
     write_npy(1, HEADER("<i4", "False", "(2, 3)"), six, sizeof six);
-    refused("i4");
+    refused("its numbers are of the type i4; save array.astype('<f4')");
     write_npy(1, HEADER("<f2", "False", "(2, 3)"), six, sizeof six);
     refused("f2");
     write_npy(1, HEADER("<f4", "False", "(6,)"), six, sizeof six);
-    refused("1 dimensions");
+    refused("has 1 dimension;");
     write_npy(1, HEADER("<f4", "False", "(1, 2, 3)"), six, sizeof six);
-    refused("3 dimensions");
+    refused("has 3 dimensions;");
     write_npy(1, HEADER("<f4", "False", "(0, 3)"), six, 0);
-    refused("empty");
+    refused("is a matrix of 0x3: it is empty");
     write_npy(3, HEADER("<f4", "False", "(2, 3)"), six, sizeof six);
     refused("version 3");
 }

@@ -502,7 +502,7 @@ static void all_on_the_processors(void **state) {
             assert_string_not_equal(view->list[i].name, view->list[before].name);
     }
     const mr_operations_clocks *clocks = mr_operations_read_clocks(ops);
-    assert_true(clocks->core_mhz > 10 && clocks->core_mhz < 20000 && clocks->memory_mhz == 0);
+    assert_true(clocks->core_mhz > 10 && clocks->core_mhz < 10000 && clocks->memory_mhz == 0);
     mr_operations_close(&ops);
     assert_null(ops);
 }

@@ -83,8 +83,7 @@ int mr_costs_read(mr_costs *costs, const char *path) {
     yajl_val tree = mr_json_parse(text, why, sizeof why);
     free(text);
     if (!tree)
-        return mr_fail(MR_ERROR_DATA, "%s is not JSON as `millrace plan --profile --json` prints it: %.*s", path,
-                       (int)strcspn(why, "\n"), why);
+        return mr_fail(MR_ERROR_DATA, "%s is not JSON as `millrace plan --profile --json` prints it: %s", path, why);
     costs->text = tree;
     status = take_all(costs, tree, path);
     if (status)

@@ -20,7 +20,7 @@ typedef struct header {
     char digest[40];
 } header;
 
-static const char magic[8] = "MRVECT01";
+static const char magic[8] = "MRVECT02";
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
@@ -90,7 +90,8 @@ static int index_slots(mr_cache *cache) {
     for (cache->buckets = 16; cache->buckets < 2 * cache->slots; cache->buckets *= 2)
         ;
     cache->bucket = calloc(cache->buckets, sizeof *cache->bucket);
-    if (!cache->bucket)
+    cache->looked = calloc(cache->slots + 1, sizeof *cache->looked);
+    if (!cache->bucket || !cache->looked)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
     for (size_t i = 0; i < cache->slots; i++) {
         if (!cache->records[i].made)
@@ -103,14 +104,37 @@ static int index_slots(mr_cache *cache) {
     return MR_OK;
 }
 
-size_t mr_cache_find(const mr_cache *cache, const mr_content_key *key) {
+static uint64_t sum_of(const mr_cache_record *record, const float *vector, size_t width) {
+    const mr_content_key sum = mr_content_key_join(&record->key, vector, width * sizeof *vector);
+    return mr_content_key_join(&sum, &record->made, sizeof record->made).low;
+}
+
+static bool is_good(mr_cache *cache, size_t slot) {
+    const mr_cache_record *record = &cache->records[slot];
+    if (!cache->looked[slot])
+        cache->looked[slot] = record->sum == sum_of(record, cache->vectors + slot * cache->width, cache->width)
+                                  ? MR_CACHE_GOOD
+                                  : MR_CACHE_DAMAGED;
+    return cache->looked[slot] == MR_CACHE_GOOD;
+}
+
+/* Behind a slot that is damaged the same content may have another one, which was made since. */
+size_t mr_cache_find(mr_cache *cache, const mr_content_key *key) {
+    bool damaged = false;
     if (!cache->bucket)
         return SIZE_MAX;
     for (size_t at = bucket_of(cache, key); cache->bucket[at]; at = (at + 1) & (cache->buckets - 1)) {
-        const mr_content_key *other = &cache->records[cache->bucket[at] - 1].key;
-        if (other->low == key->low && other->high == key->high)
-            return cache->bucket[at] - 1;
+        const size_t slot = cache->bucket[at] - 1;
+        const mr_content_key *other = &cache->records[slot].key;
+        if (other->low != key->low || other->high != key->high)
+            continue;
+        if (is_good(cache, slot))
+            return slot;
+        damaged = true;
     }
+    if (damaged && !cache->told_damaged)
+        mr_log(MR_LOG_WARNING, "%s: the file was damaged; what is not as it was written is made anew", cache->path);
+    cache->told_damaged = cache->told_damaged || damaged;
     return SIZE_MAX;
 }
 
@@ -118,13 +142,17 @@ static int map(mr_cache *cache, int fd) {
     struct stat found;
     if (fstat(fd, &found))
         return mr_file_fail("look at", cache->path);
+    if (!S_ISREG(found.st_mode))
+        return mr_fail(MR_ERROR_IO, "%s is not a file: remove it, or name another folder with --cache", cache->path);
     size_t bytes = (size_t)found.st_size;
     void *mapped = bytes ? mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (mapped == MAP_FAILED && bytes)
         return mr_file_fail("map", cache->path);
     const header *head = mapped;
     if (!bytes || !is_whole(head, bytes, cache->digest)) {
-        mr_log(MR_LOG_WARNING, "%s: is not a cache of these vectors; they are made anew", cache->path);
+        if (!cache->told_none)
+            mr_log(MR_LOG_WARNING, "%s: is not a cache of these vectors; they are made anew", cache->path);
+        cache->told_none = true;
         if (bytes)
             munmap(mapped, bytes);
         return MR_OK;
@@ -164,8 +192,10 @@ void mr_cache_close(mr_cache *cache) {
     if (cache->mapped)
         munmap(cache->mapped, cache->mapped_bytes);
     free(cache->bucket);
+    free(cache->looked);
     cache->mapped = NULL;
     cache->bucket = NULL;
+    cache->looked = NULL;
     cache->vectors = NULL;
     cache->records = NULL;
     cache->slots = cache->width = 0;
@@ -265,8 +295,10 @@ int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_cache_record *re
     int status = slot == MR_CACHE_NEXT ? add_slot(writer, &slot) : MR_OK;
     if (!status)
         status = write_at(writer, vector, bytes, sizeof(header) + (writer->cache->slots + slot) * bytes);
-    if (!status)
+    if (!status) {
         writer->records[slot] = *record;
+        writer->records[slot].sum = sum_of(record, vector, length);
+    }
     return status;
 }
 

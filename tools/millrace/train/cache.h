@@ -1,12 +1,14 @@
 /* Vectors of files that were made before: one file for each way to make them, FOLDER/KEY.vectors, where KEY begins with
  * the digest of the stages (mr_extraction.cache_key).
  *
- *     64 bytes   "MRVECT01", width, slots (uint64 each); then the first 40 characters of the key
+ *     64 bytes   "MRVECT02", width, slots (uint64 each); then the first 40 characters of the key
  *     vectors    slots x width floats
- *     records    slots x { content key (2 x uint64), 1 + time of the picture in ns (uint64); 0: there is no vector }
+ *     records    slots x { content key (2 x uint64), 1 + time of the picture in ns (uint64; 0: there is no vector),
+ *                sum of the vector and the record (uint64) }
  *
  * A vector is found by the content of its file, so files may be moved and renamed, and data sets share the vectors that
- * they have in common. New vectors are appended in a file beside it (".part", locked while it is written), which takes
+ * they have in common. A vector whose sum is wrong, as on a disk that changes bits, is not found, and so is made anew.
+ * New vectors are appended in a file beside it (".part", locked while it is written), which takes
  * its place whole: readers see the old one or the new one, and a disk that fills leaves the old one.
  *
  * Numbers are the machine's own, as the vectors are. One thread at a time, but for _put, which is for any, one at a
@@ -18,11 +20,13 @@
 
 #include "millrace/dataset.h"
 
+enum { MR_CACHE_GOOD = 1, MR_CACHE_DAMAGED };
 enum { MR_CACHE_PATH = 4096, MR_CACHE_MOST_WIDTH = 1 << 24 }; /* width: numbers of a vector */
 
 typedef struct mr_cache_record {
     mr_content_key key;
     uint64_t made; /* 1: there is a vector; of a picture of a video its time is added, in ns */
+    uint64_t sum;  /* _put makes it */
 } mr_cache_record;
 
 typedef struct mr_cache {
@@ -35,6 +39,8 @@ typedef struct mr_cache {
     size_t mapped_bytes;
     size_t *bucket; /* slots + 1 by key, hashed */
     size_t buckets;
+    uint8_t *looked; /* of each slot: 0, its sum was not looked at; else MR_CACHE_GOOD, MR_CACHE_DAMAGED */
+    bool told_none, told_damaged;
 } mr_cache;
 
 /* $XDG_CACHE_HOME/millrace/features, or ~/.cache/millrace/features; `given` if it is not NULL. Makes the folder.
@@ -44,8 +50,8 @@ int mr_cache_folder(const char *given, char folder[MR_CACHE_PATH]);
  * none. `digest` lives on. */
 int mr_cache_open(mr_cache *cache, const char *folder, const char *digest);
 void mr_cache_close(mr_cache *cache);
-/* The slot of a content with a vector; SIZE_MAX: none. */
-size_t mr_cache_find(const mr_cache *cache, const mr_content_key *key);
+/* The slot of a content with a vector that is as it was written; SIZE_MAX: none. The first that is not is warned of. */
+size_t mr_cache_find(mr_cache *cache, const mr_content_key *key);
 
 /* A cache that is written: the old slots, and `more` behind them, which may become more. */
 typedef struct mr_cache_writer {

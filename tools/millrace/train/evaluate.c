@@ -95,6 +95,8 @@ static int take_option(void *given, int option) {
         return code;
     switch (option) {
     case DATA:
+        if (to->params.data)
+            return mr_usage_error(&usage, MR_SET_ONE_DATA);
         to->params.data = optarg;
         return 0;
     case VECTORS:

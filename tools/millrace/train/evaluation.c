@@ -66,6 +66,10 @@ static int find_split(const mr_evaluation *e, mr_set_params *to) {
     return status;
 }
 
+bool mr_evaluation_has_trained(const mr_evaluation *e) {
+    return e->has_split && strcmp(e->params->part, "all") == 0;
+}
+
 static bool is_in_part(const mr_evaluation *e, size_t row) {
     return strcmp(e->params->part, "all") == 0 || e->set.row[row].part == mr_split_parse(e->params->part);
 }
@@ -382,7 +386,7 @@ static void tell(const mr_evaluation *e, FILE *stream) {
                  "  as sure    as right at temperature %.3f, fitted to %zu validation pictures: log loss %.4f, "
                  "calibration error %.4f\n",
                  e->tempered.temperature, e->tempered.rows, e->tempered.log_loss, e->tempered.calibration_error);
-    if (strcmp(e->params->part, "all") == 0)
+    if (mr_evaluation_has_trained(e))
         mr_print(stream, "  note       pictures that it was trained on say little: --part test leaves them out\n");
     if (e->extraction.plan->written_nodes && !e->vectors)
         mr_print(stream,
@@ -479,6 +483,7 @@ static int work(mr_evaluation *e) {
     if (status)
         return status;
     status = find_split(e, &params);
+    e->has_split = !status;
     /* Of all pictures the split only says which are for validation. */
     if (status && strcmp(e->params->part, "all") == 0) {
         params.shares = (mr_split_shares){0};

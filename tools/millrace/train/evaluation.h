@@ -24,6 +24,7 @@ typedef struct mr_evaluation {
     mr_extraction extraction;
     size_t *wanted; /* rows of the set to be scored, in their order: of the part, and for validation */
     size_t wanted_count, part_count;
+    bool has_split; /* the head says how the data were split that it was trained with */
     /* of the pictures that were, in the order of their rows, those of a video in its own */
     size_t *row;
     int64_t *at_ns;
@@ -41,6 +42,9 @@ typedef struct mr_evaluation {
     mr_judgement judgement;
     bool told;
 } mr_evaluation;
+
+/* Whether pictures that the head was trained on may be among those that are judged. */
+bool mr_evaluation_has_trained(const mr_evaluation *evaluation);
 
 /* Returns an exit code; errors are printed. */
 int mr_evaluate(const mr_evaluation_params *params);

@@ -74,6 +74,8 @@ static int take_option(void *given, int option) {
         to->output = optarg;
         return 0;
     case DATA:
+        if (to->data)
+            return mr_usage_error(&usage, MR_SET_ONE_DATA);
         to->data = optarg;
         return 0;
     case STAGE:

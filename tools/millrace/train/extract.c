@@ -142,7 +142,12 @@ static int negotiate_tap(mr_negotiation *n) {
     n->offline = true;
     int status = planned_classify->negotiate(n);
     n->offline = offline;
-    if (!status && !planned->lineage && strcmp(n->id, planned->classify->id) == 0)
+    if (status || strcmp(n->id, planned->classify->id) != 0)
+        return status;
+    mr_format vector;
+    if (mr_planned_find_vector(&n->inputs[0], planned->tensor, &vector) == MR_PLANNED_FOUND)
+        planned->length = mr_vector_length(&vector);
+    if (!planned->lineage)
         status = note_lineage(planned, n);
     return status;
 }
@@ -550,23 +555,51 @@ static int set_classes(mr_settings *to, const mr_extraction *extraction) {
     return status ? status : mr_settings_set(to, text, "stages.", callback_id, "");
 }
 
+/* "ID", or "ID.PORT" if it has several outputs. */
+static const char *print_output(const mr_view_stage *stage, int port, char *text, size_t room) {
+    const bool one = stage->output_count < 2;
+    snprintf(text, room, "%s%s%s", stage->id, one ? "" : ".", one ? "" : stage->type->outputs[port].name);
+    return text;
+}
+
 /* A callback behind the stage before the one whose frames are taken. */
 static int set_given(mr_settings *to, const mr_extraction *extraction) {
-    char text[256];
+    char text[320], output[256];
     int port = 0;
     const mr_view_stage *before = mr_extraction_before(extraction, extraction->given_to, &port);
     if (!before)
         return mr_fail(MR_ERROR_CONFIG, "%s has several inputs", extraction->given_to->id);
-    const bool one = before->output_count < 2;
-    snprintf(text, sizeof text, "{type: callback, input: \"%s%s%s\"}", before->id, one ? "" : ".",
-             one ? "" : before->type->outputs[port].name);
+    snprintf(text, sizeof text, "{type: callback, input: \"%s\"}", print_output(before, port, output, sizeof output));
     return mr_settings_set(to, text, "stages.", given_id, "");
 }
 
-static int set_head(mr_settings *to, const mr_extraction *extraction) {
+/* Of several inputs the stage is kept as it is written, but for the head. */
+static int set_only_head(mr_settings *to, const mr_extraction *extraction) {
     char path[2 * MR_ASIDE];
     int status = quote_into(extraction->head, path, sizeof path);
     return status ? status : mr_settings_set(to, path, "stages.", extraction->classify->id, ".head");
+}
+
+/* A classify in place of the one that is written, which may have labels, weights or an activation: a head brings
+ * them. */
+static int set_head(mr_settings *to, const mr_extraction *extraction) {
+    char text[4 * MR_ASIDE], output[256];
+    int port = 0;
+    const mr_view_stage *classify = extraction->classify, *before = mr_extraction_before(extraction, classify, &port);
+    if (!before)
+        return set_only_head(to, extraction);
+    yajl_gen json = mr_json_create(false);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "type", classify->type->name);
+    mr_json_text(json, "input", print_output(before, port, output, sizeof output));
+    mr_json_text(json, "head", extraction->head);
+    if (extraction->tensor)
+        mr_json_text(json, "tensor", extraction->tensor);
+    yajl_gen_map_close(json);
+    int status = give_text(json, extraction->head, text, sizeof text);
+    return status ? status : mr_settings_set(to, text, "stages.", classify->id, "");
 }
 
 /* All sources but the one that reads the data; several may be written as one. */
@@ -672,9 +705,10 @@ static int await_end(mr_extraction *extraction) {
 
 static int note_forced(mr_extraction *extraction, const mr_summary *summary) {
     for (size_t i = 0; i < summary->forced_count; i++) {
-        const char *before = extraction->forced ? extraction->forced : "";
-        char *more = mr_print_new("%s%s%s: %s", before, *before ? "; " : "", summary->forced[i].stage,
-                                  summary->forced[i].why);
+        static const char word[] = "forced: "; /* which is said where it is shown */
+        const char *before = extraction->forced ? extraction->forced : "", *why = summary->forced[i].why;
+        why += strncmp(why, word, sizeof word - 1) == 0 ? sizeof word - 1 : 0;
+        char *more = mr_print_new("%s%s%s: %s", before, *before ? "; " : "", summary->forced[i].stage, why);
         if (!more)
             return mr_fail(MR_ERROR_MEMORY, "no memory for the summary");
         free(extraction->forced);

@@ -85,6 +85,7 @@ typedef struct mr_extraction {
     /* set by mr_extraction_trace, as mr_planned_lineage gives them */
     char digest[MR_DIGEST_TEXT];
     char *lineage;
+    size_t length; /* of the vectors; 0: not known */
     /* The digest; if a stage before classify is on another device than the processors, with a digest of their kinds:
      * the last bits of a vector depend on that. */
     char cache_key[MR_CACHE_KEY_TEXT];

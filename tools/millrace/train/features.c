@@ -28,7 +28,7 @@ static mr_content_key key_in(const mr_set *set, size_t row, const mr_picture_cho
 }
 
 /* How many vectors the cache has of a row; 0: it lacks some. */
-static size_t count_in(const mr_cache *cache, const mr_set *set, size_t row, const mr_picture_choice *choice) {
+static size_t count_in(mr_cache *cache, const mr_set *set, size_t row, const mr_picture_choice *choice) {
     if (!set->list->files[row].video)
         return mr_cache_find(cache, &set->row[row].key) != SIZE_MAX;
     mr_content_key key = key_in(set, row, choice, HOW_MANY);
@@ -36,7 +36,7 @@ static size_t count_in(const mr_cache *cache, const mr_set *set, size_t row, con
     return slot == SIZE_MAX ? 0 : (size_t)cache->records[slot].made - 1;
 }
 
-static size_t slot_in(const mr_cache *cache, const mr_set *set, size_t row, const mr_picture_choice *choice, size_t i) {
+static size_t slot_in(mr_cache *cache, const mr_set *set, size_t row, const mr_picture_choice *choice, size_t i) {
     if (!set->list->files[row].video)
         return mr_cache_find(cache, &set->row[row].key);
     mr_content_key key = key_in(set, row, choice, i);
@@ -77,7 +77,7 @@ static int allocate(wanted *all) {
     return all->row && all->taken && all->file ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
 }
 
-static void find_wanted(wanted *all, const mr_cache *cache) {
+static void find_wanted(wanted *all, mr_cache *cache) {
     const mr_set *set = all->set;
     all->count = 0;
     for (size_t i = 0; i < set->count; i++)
@@ -169,7 +169,7 @@ static void order_by_time(const mr_cache *cache, size_t *slot, size_t first, siz
 
 /* The slots of the rows that have vectors, in their order; true if one lies behind the other. */
 static bool find_slots(mr_features *features, const mr_set *set, const mr_picture_choice *choice, size_t *slot) {
-    const mr_cache *cache = &features->cache;
+    mr_cache *cache = &features->cache;
     bool in_order = true;
     for (size_t row = 0; row < set->count; row++) {
         const size_t first = features->count;
@@ -189,7 +189,7 @@ static bool find_slots(mr_features *features, const mr_set *set, const mr_pictur
 }
 
 /* Rows without vectors are damaged; how many vectors the others have. */
-static size_t count_all(const mr_cache *cache, mr_set *set, const mr_picture_choice *choice) {
+static size_t count_all(mr_cache *cache, mr_set *set, const mr_picture_choice *choice) {
     size_t sum = 0;
     for (size_t i = 0; i < set->count; i++) {
         const size_t count = set->row[i].fate == MR_FATE_TAKEN ? count_in(cache, set, i, choice) : 1;
@@ -240,7 +240,7 @@ static int bring_together(mr_features *features, const float *from, const size_t
 }
 
 static int gather(mr_features *features, mr_set *set, const mr_picture_choice *choice) {
-    const mr_cache *cache = &features->cache;
+    mr_cache *cache = &features->cache;
     const size_t most = count_all(cache, set, choice);
     size_t *slot = calloc(most + 1, sizeof *slot);
     features->row = calloc(most + 1, sizeof *features->row);

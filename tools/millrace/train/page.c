@@ -8,12 +8,12 @@
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
-#include "engine/base/utf8.h"
 #include "millrace/log.h"
 #include "tools/millrace/train/evaluation.h"
 #include "tools/millrace/train/thumbnails.h"
 
 enum { PLOT = 320, EDGE = 40, MOST_CURVES = 12, MOST_CELLS = 60, MOST_WRONG = 24 };
+enum { MOST_LETTERS = 18 }; /* of a name beside the confusion */
 enum { MOST_PICTURE_BYTES = 1 << 19 };
 
 static const char head[] = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -151,52 +151,101 @@ static void put_pairs(FILE *page, const mr_evaluation *e) {
 
 /* ---- plots ------------------------------------------------------------------------------------------------------- */
 
+/* Where the cells of the confusion are, in pixels. */
+typedef struct grid {
+    int side, left, top;
+    bool upright; /* the names of columns are written across */
+} grid;
+
+/* How wide a name is, in letters: those of three bytes and more are mostly twice as wide as others. */
+static size_t letters_of(const char *name) {
+    size_t letters = 0;
+    for (size_t left = strlen(name), step; left > 0; left -= step, name += step) {
+        step = mr_utf8_bytes(name, left);
+        letters += step > 2 ? 2 : 1;
+        step += !step;
+    }
+    return letters;
+}
+
+/* As much of a name as has room, with a sign that there is more; a pointer shows the whole. */
+static void put_name(FILE *page, const char *name) {
+    char start[4 * MOST_LETTERS + 4];
+    size_t bytes = 0, letters = 0;
+    if (letters_of(name) <= MOST_LETTERS) {
+        put_text(page, name);
+        return;
+    }
+    for (size_t step; letters < MOST_LETTERS - 2; bytes += step ? step : 1) {
+        step = mr_utf8_bytes(name + bytes, strlen(name + bytes));
+        letters += step > 2 ? 2 : 1;
+    }
+    snprintf(start, sizeof start, "%.*s\xe2\x80\xa6", (int)bytes, name);
+    put_text(page, start);
+    fputs("<title>", page);
+    put_text(page, name);
+    fputs("</title>", page);
+}
+
 /* Columns and rows of the confusion are classes; darker: a larger share of the row. */
-static void put_cell(FILE *page, const mr_evaluation *e, size_t t, size_t p, int side, int left) {
+static void put_cell(FILE *page, const mr_evaluation *e, size_t t, size_t p, const grid *g) {
     uint64_t count = e->judgement.confusion[t * e->class_count + p], rows = e->judgement.each[t].rows;
     double share = rows ? (double)count / (double)rows : 0;
+    const int x = g->left + (int)p * g->side, y = g->top + (int)t * g->side;
     if (!count)
         return;
     const char *colour = t == p ? "0,114,178" : "213,94,0";
-    fprintf(page, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"rgba(%s,%.3f)\"><title>",
-            left + (int)p * side, 30 + (int)t * side, side, side, colour, 0.1 + 0.9 * sqrt(share));
+    fprintf(page, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"rgba(%s,%.3f)\"><title>", x, y, g->side,
+            g->side, colour, 0.1 + 0.9 * sqrt(share));
     put_text(page, e->names[t]);
     fputs(" taken for ", page);
     put_text(page, e->names[p]);
     fprintf(page, ": %llu of %llu</title></rect>", (unsigned long long)count, (unsigned long long)rows);
-    if (side >= 24)
-        fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"%s\">%llu</text>\n",
-                left + (int)p * side + side / 2, 30 + (int)t * side + side / 2 + 4, share > 0.3 ? "#fff" : "#222",
-                (unsigned long long)count);
+    if (g->side >= 24)
+        fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"%s\">%llu</text>\n", x + g->side / 2,
+                y + g->side / 2 + 4, share > 0.3 ? "#fff" : "#222", (unsigned long long)count);
 }
 
-/* The first characters of a name, for a narrow column. */
-static void put_start(FILE *page, const char *name) {
-    char start[5];
-    snprintf(start, sizeof start, "%.*s", (int)mr_utf8_fit(name, sizeof start - 1), name);
-    put_text(page, start);
+/* The names of a class beside its row and above its column. */
+static void put_names(FILE *page, const char *name, int number, const grid *g) {
+    const int size = g->side < 20 ? 9 : 12, middle = number * g->side + g->side / 2;
+    fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" font-size=\"%d\">", g->left - 6, g->top + middle + 4,
+            size);
+    put_name(page, name);
+    if (g->upright)
+        fprintf(page, "</text><text x=\"%d\" y=\"%d\" text-anchor=\"middle\">", g->left + middle, g->top - 6);
+    else
+        fprintf(page, "</text><text font-size=\"%d\" transform=\"translate(%d %d) rotate(-90)\">", size,
+                g->left + middle + 4, g->top - 6);
+    put_name(page, name);
+    fputs("</text>", page);
+}
+
+static grid lay_out(const mr_evaluation *e) {
+    size_t letters = 0;
+    for (size_t j = 0; j < e->class_count; j++)
+        letters = letters_of(e->names[j]) > letters ? letters_of(e->names[j]) : letters;
+    const int most = letters < MOST_LETTERS ? (int)letters : MOST_LETTERS;
+    grid g = {.side = e->class_count <= 20 ? 32 : 12, .left = 20 + 8 * most};
+    g.upright = letters <= 4 && g.side > 20;
+    g.top = g.upright ? 30 : 20 + 8 * most;
+    return g;
 }
 
 static void put_confusion(FILE *page, const mr_evaluation *e) {
-    const int classes = (int)e->class_count, side = classes <= 20 ? 32 : 12, left = 120;
+    const grid g = lay_out(e);
+    const int classes = (int)e->class_count, inside = classes * g.side;
+    const int across = g.left + inside + 10, down = g.top + inside + 10;
     if (classes > MOST_CELLS)
         return;
     fprintf(page,
             "<h2>Confusion</h2>\n<p>Rows are the classes of the pictures, columns what they are taken for.</p>\n"
             "<svg role=\"img\" aria-label=\"confusion\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n",
-            left + classes * side + 10, 40 + classes * side, left + classes * side + 10, 40 + classes * side);
+            across, down, across, down);
     for (int t = 0; t < classes; t++) {
-        fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" font-size=\"%d\">", left - 6,
-                30 + t * side + side / 2 + 4, side < 20 ? 9 : 12);
-        put_text(page, e->names[t]);
-        fputs("</text>", page);
-        if (side >= 24) {
-            fprintf(page, "<text x=\"%d\" y=\"24\" text-anchor=\"middle\">", left + t * side + side / 2);
-            put_start(page, e->names[t]);
-            fputs("</text>", page);
-        }
+        put_names(page, e->names[t], t, &g);
         for (int p = 0; p < classes; p++)
-            put_cell(page, e, (size_t)t, (size_t)p, side, left);
+            put_cell(page, e, (size_t)t, (size_t)p, &g);
     }
     fputs("</svg>\n", page);
 }
@@ -452,6 +501,9 @@ static void put_page(FILE *page, const mr_evaluation *e, const mr_thumbnail *thu
     put_text(page, e->params->data);
     fprintf(page, ", %s%s, by millrace %s</p>\n", strcmp(e->params->part, "all") == 0 ? "" : "part ",
             strcmp(e->params->part, "all") == 0 ? "all pictures" : e->params->part, mr_version());
+    if (mr_evaluation_has_trained(e))
+        fputs("<p>Pictures that it was trained on are among them, if there are any in these data, and say little: "
+              "<code>--part test</code> leaves them out.</p>\n", page);
     if (e->extraction.forced) {
         fputs("<p><b>Forced:</b> ", page);
         put_text(page, e->extraction.forced);

@@ -8,6 +8,14 @@
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/train/training.h"
 
+/* The rows of each class, MR_SPLITS numbers for each; the caller frees. NULL: no memory. */
+static size_t *count_parts(const mr_training *t) {
+    size_t *counts = calloc(t->rows.class_count * MR_SPLITS + 1, sizeof *counts);
+    for (size_t i = 0; counts && i < t->features.count; i++)
+        counts[(size_t)t->classes[i] * MR_SPLITS + t->set.row[t->features.row[i]].part]++;
+    return counts;
+}
+
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 static void sum_parts(const mr_training *t, size_t sums[MR_SPLITS]) {
@@ -31,6 +39,27 @@ static void tell_data(const mr_training *t, FILE *stream) {
              t->set.named_parts ? t->set.named_parts == t->set.count ? ", as the list says" : "; some as the list says"
                                 : "");
     mr_near_tell(&t->near, &t->set, stream);
+}
+
+void mr_training_tell_untrained(const mr_training *t, FILE *stream) {
+    enum { MOST = 5 };
+    size_t *counts = count_parts(t), told = 0;
+    for (size_t j = 0; counts && j < t->rows.class_count; j++) {
+        const size_t *of = &counts[j * MR_SPLITS], others = of[MR_SPLIT_VALIDATION] + of[MR_SPLIT_TEST];
+        if (of[MR_SPLIT_TRAIN] || !others || told++ >= MOST)
+            continue;
+        mr_print(stream, "  parts      \"%s\": %zu for validation and %zu for the test, none to train on\n",
+                 t->rows.class_names[j], of[MR_SPLIT_VALIDATION], of[MR_SPLIT_TEST]);
+    }
+    if (told > MOST)
+        mr_print(stream, "             and %zu more classes\n", told - MOST);
+    if (told && t->set.named_parts < t->set.count)
+        mr_print(stream,
+                 "             they were drawn by %s, seed %" PRIu64 ": %s, a split in the list, another --seed, or a\n"
+                 "             smaller --validation and --test change that\n",
+                 t->set.named_groups ? "group" : "content", t->params->seed,
+                 t->set.named_groups ? "more groups" : "more pictures");
+    free(counts);
 }
 
 static void tell_vectors(const mr_training *t, FILE *stream) {
@@ -115,11 +144,9 @@ void mr_training_tell(const mr_training *t, FILE *stream) {
 
 static void put_parts(const mr_training *t, yajl_gen json) {
     const size_t classes = t->rows.class_count;
-    size_t *counts = calloc(classes * MR_SPLITS + 1, sizeof *counts);
+    size_t *counts = count_parts(t);
     if (!counts)
         return;
-    for (size_t i = 0; i < t->features.count; i++)
-        counts[(size_t)t->classes[i] * MR_SPLITS + t->set.row[t->features.row[i]].part]++;
     mr_json_open_array(json, "classes");
     for (size_t j = 0; j < classes; j++) {
         mr_json_open_map(json, NULL);
@@ -134,7 +161,7 @@ static void put_parts(const mr_training *t, yajl_gen json) {
 
 static void put_split(const mr_training *t, yajl_gen json) {
     const mr_training_params *params = t->params;
-    mr_json_text(json, "by", t->set.named_groups ? "group" : "content");
+    mr_json_text(json, "by", t->set.named_parts == t->set.count ? "list" : t->set.named_groups ? "group" : "content");
     mr_json_integer(json, "seed", (int64_t)params->seed);
     mr_json_exact(json, "validation", params->shares.validation);
     mr_json_exact(json, "test", params->shares.test);

@@ -9,6 +9,8 @@
 #include "engine/base/utf8.h"
 #include "millrace/log.h"
 
+/* ---- words ------------------------------------------------------------------------------------------------------ */
+
 static const struct {
     const char *name, *one, *many;
 } fates[MR_FATES] = {
@@ -21,6 +23,19 @@ static const struct {
     [MR_FATE_UNREADABLE] = {"unreadable", "cannot be read", "cannot be read"},
     [MR_FATE_DAMAGED] = {"damaged", "gave no vector", "gave no vectors"},
 };
+
+static bool is_like_other(const mr_set_row *row) {
+    return row->fate == MR_FATE_COPY || row->fate == MR_FATE_CONTRADICTS || row->fate == MR_FATE_OVERLAPS;
+}
+
+static const char *words_of(mr_row_fate fate, size_t count) {
+    return count == 1 ? fates[fate].one : fates[fate].many;
+}
+
+/* Rows of vectors need not name files. */
+static const char *noun(const mr_set *set) {
+    return set->params.vectors ? "rows" : "files";
+}
 
 /* ---- refusals --------------------------------------------------------------------------------------------- */
 
@@ -328,6 +343,24 @@ static int open_list(mr_set *set) {
     return status;
 }
 
+/* All rows are left out: says why most of them are. */
+static int refuse_useless(const mr_set *set) {
+    char row[512], like[512], all[1100];
+    mr_row_fate most = MR_FATE_COPY;
+    size_t first = 0;
+    for (mr_row_fate fate = MR_FATE_COPY; fate < MR_FATES; fate++)
+        if (mr_set_count(set, fate) > mr_set_count(set, most))
+            most = fate;
+    while (set->row[first].fate != most)
+        first++;
+    mr_set_print_row(set, first, row, sizeof row);
+    mr_set_print_row(set, set->row[first].like, like, sizeof like);
+    snprintf(all, sizeof all, is_like_other(&set->row[first]) ? "%s, as %s" : "%s", row, like);
+    return mr_fail(most == MR_FATE_UNREADABLE ? MR_ERROR_NO_INPUT : MR_ERROR_DATA,
+                   "%s: none of the %zu %s can be used: %zu %s, such as %s", set->params.path, set->count,
+                   noun(set), mr_set_count(set, most), words_of(most, mr_set_count(set, most)), all);
+}
+
 int mr_set_open(mr_set *set, const mr_set_params *params) {
     *set = (mr_set){.params = *params};
     int status = open_list(set);
@@ -345,8 +378,7 @@ int mr_set_open(mr_set *set, const mr_set_params *params) {
     if (!status)
         status = split(set);
     if (!status && mr_set_count(set, MR_FATE_TAKEN) == 0)
-        status = mr_fail(MR_ERROR_NO_INPUT, "%s: none of the %zu files can be used: the first %s", params->path,
-                         set->count, fates[set->row[0].fate].one);
+        status = refuse_useless(set);
     if (status)
         mr_set_close(set);
     return status;
@@ -367,10 +399,6 @@ size_t mr_set_count(const mr_set *set, mr_row_fate fate) {
     return count;
 }
 
-static bool is_like_other(const mr_set_row *row) {
-    return row->fate == MR_FATE_COPY || row->fate == MR_FATE_CONTRADICTS || row->fate == MR_FATE_OVERLAPS;
-}
-
 static void tell_row(const mr_set *set, size_t row, FILE *stream) {
     char text[512], other[512];
     mr_set_print_row(set, row, text, sizeof text);
@@ -387,7 +415,7 @@ void mr_set_tell_left_out(const mr_set *set, FILE *stream) {
         size_t count = mr_set_count(set, fate), told = 0;
         if (!count)
             continue;
-        mr_print(stream, "  left out   %zu of the files %s\n", count, count == 1 ? fates[fate].one : fates[fate].many);
+        mr_print(stream, "  left out   %zu of the %s %s\n", count, noun(set), words_of(fate, count));
         for (size_t i = 0; i < set->count && told < MOST; i++)
             if (set->row[i].fate == fate) {
                 tell_row(set, i, stream);

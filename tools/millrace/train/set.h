@@ -19,6 +19,9 @@
 #include "millrace/classifier.h"
 #include "millrace/dataset.h"
 
+/* What is said of an option that `run` has for several. */
+#define MR_SET_ONE_DATA "--data can be given once: a list can name the files of several folders"
+
 typedef enum mr_row_fate {
     MR_FATE_TAKEN,
     MR_FATE_COPY,        /* another row has its content */

@@ -103,7 +103,7 @@ static const mr_usage usage = {
         "                     a line with those keys. Pictures of one group (a person, a camera, a day) stay in one\n"
         "                     part. A row of a video stands for its pictures from start to end (seconds)\n"
         "  --vectors FILE     a .npy of f4 with the vectors of the list's rows, in the same order; no pictures are\n"
-        "                     read. That the pipeline makes such vectors is not checked\n"
+        "                     read. Of the pipeline only the length of its vectors is checked\n"
         "  --output HEAD      the folder to write; a head that exists there is replaced\n"
         "  --model KIND       softmax (the default), logistic, squared-hinge, prototypes, neighbors or perceptron\n"
         "  --penalty C,...    penalties to try, from 1e-12 (strong) to 1e12 (weak); the best on validation is taken\n"
@@ -171,7 +171,8 @@ static int take_penalties(arguments *to) {
             return mr_usage_error(&usage, "--penalty takes at most %d numbers", MOST_PENALTIES);
         double c = strtod(at, &end);
         if (end == at || (*end && *end != ',') || !(c >= 1e-12 && c <= 1e12))
-            return mr_usage_error(&usage, "--penalty takes numbers above 0, such as 0.01,0.1,1, not \"%s\"", optarg);
+            return mr_usage_error(&usage, "--penalty takes numbers from 1e-12 to 1e12, such as 0.01,0.1,1, not \"%s\"",
+                                  optarg);
         to->penalties[count] = c;
         at = *end ? end + 1 : NULL;
     }
@@ -262,6 +263,8 @@ static int take_option(void *given, int option) {
         return code;
     switch (option) {
     case DATA:
+        if (params->data)
+            return mr_usage_error(&usage, MR_SET_ONE_DATA);
         params->data = optarg;
         return 0;
     case VECTORS:

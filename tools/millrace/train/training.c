@@ -60,6 +60,20 @@ static int check_head(const char *head) {
     return mr_classifier_check_folder(bare);
 }
 
+/* The head, and the fit's file beside it, are of one training at a time. */
+static int lock_head(mr_training *t) {
+    char bare[STATE_ROOM];
+    name_beside(t->params->head, "", bare);
+    return mr_file_lock(bare, &t->lock);
+}
+
+static void unlock_head(mr_training *t) {
+    char bare[STATE_ROOM];
+    name_beside(t->params->head, "", bare);
+    mr_file_unlock(bare, t->lock);
+    t->lock = -1;
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static const uint8_t part_of[MR_SPLITS] = {MR_ROW_NONE, MR_ROW_TRAIN, MR_ROW_VALIDATION, MR_ROW_TEST};
@@ -339,8 +353,19 @@ static int export(mr_training *t) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
+/* That vectors are those of the pipeline is taken on trust, but not against what is known of those. */
+static int open_vectors(mr_training *t) {
+    const mr_extraction *extraction = &t->extraction;
+    int status = mr_vector_file_open(&t->vectors, t->params->vectors);
+    if (!status && extraction->length && extraction->length != t->vectors->width)
+        status = mr_fail(MR_ERROR_DATA, "%s: its vectors have %zu numbers, and those of %s in %s have %zu",
+                         t->params->vectors, t->vectors->width, extraction->stages, extraction->plan->file,
+                         extraction->length);
+    return status;
+}
+
 static int open_set(mr_training *t) {
-    int status = t->params->vectors ? mr_vector_file_open(&t->vectors, t->params->vectors) : MR_OK;
+    int status = t->params->vectors ? open_vectors(t) : MR_OK;
     if (status)
         return status;
     const mr_set_params params = {
@@ -354,6 +379,8 @@ static int work(mr_training *t) {
     int status = check_head(params->head);
     if (!status)
         status = check_apart(params->data, params->head);
+    if (!status)
+        status = lock_head(t);
     if (!status && params->sign_key)
         status = mr_signing_key_check(params->sign_key);
     if (!status)
@@ -381,6 +408,7 @@ static int work(mr_training *t) {
 }
 
 static void fini(mr_training *t) {
+    unlock_head(t);
     mr_judgement_fini(&t->judgement);
     mr_classifier_destroy(&t->classifier);
     mr_near_fini(&t->near);
@@ -401,6 +429,8 @@ static int finish(mr_training *t, int status) {
         const int code = t->told ? mr_status_exit_code(status) : mr_command_failed(status);
         if (status == MR_ERROR_DATA && t->set.row) /* a class may lack pictures because of those */
             mr_set_tell_left_out(&t->set, stderr);
+        if (status == MR_ERROR_DATA && t->parts)
+            mr_training_tell_untrained(t, stderr);
         return code;
     }
     if (!t->params->json) {
@@ -421,7 +451,7 @@ static int train(mr_training *t) {
 }
 
 int mr_train(const mr_training_params *params) {
-    mr_training t = {.params = params, .shown = mr_progress_suits_terminal()};
+    mr_training t = {.params = params, .lock = -1, .shown = mr_progress_suits_terminal()};
     t.extraction = (mr_extraction){.path = params->pipeline,
                                    .overrides = params->overrides,
                                    .stage = params->stage,

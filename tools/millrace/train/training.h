@@ -27,6 +27,7 @@ typedef struct mr_training_params {
 typedef struct mr_training {
     const mr_training_params *params;
     char folder[MR_CACHE_PATH]; /* of the cache */
+    int lock; /* of the head; -1: none */
     mr_vector_file *vectors;
     mr_set set;
     mr_extraction extraction;
@@ -59,6 +60,8 @@ int mr_train(const mr_training_params *params);
 /* report.c: on standard output. */
 void mr_training_tell(const mr_training *training, FILE *stream);
 int mr_training_put(const mr_training *training, FILE *stream);
+/* Classes without rows to train on that have some in other parts, and what helps. */
+void mr_training_tell_untrained(const mr_training *training, FILE *stream);
 /* The share of the fit's sums that nodes have made. */
 double mr_training_helped(const mr_training *training);
 /* The figures of the test part, and how the rows were split, for the card: JSON texts, to be freed; NULL without
