@@ -4,7 +4,11 @@
  * H.264: frame_num is one higher behind each reference picture, and else the same (7.4.3). That of the next packet
  * shows whether there was one between it and the packet before. MPEG-1, MPEG-2 and MPEG-4: a reference picture is shown
  * behind all that were decoded before it, so that the container's times tell it from a B picture. Of HEVC nothing
- * beside the picture's own header tells it: that is believed.
+ * beside the picture's own header tells it: that is believed. Of AV1 nothing does either, and nothing is believed.
+ *
+ * Of a reference picture all others up to the next recovery are taken to be made. Which of them are only macroblocks
+ * tell (ref_idx), which no decoder gives out; and the lists that they choose from follow from the headers before, the
+ * damaged one among them.
  *
  * One thread. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_ALONE_H

@@ -40,7 +40,8 @@ static const mr_usage usage = {
                 "                       [--force] [--plugin FILE]... [--no-plugins]\n"
                 "                       [--train -- --data PATH --output HEAD ...]",
     .help = "Writes what runs the nodes of a pipeline where others start processes: a batch script for sbatch,\n"
-            "manifests for kubectl, or units for systemctl. Nothing is started.\n\n"
+            "manifests for kubectl, or units for systemctl. Nothing is started. Manifests are of one run: for another\n"
+            "one they are written again, and the Jobs of the last are deleted.\n\n"
             "  --target NAME      slurm, kubernetes or systemd\n"
             "  --output FOLDER    where files go; without it the working directory\n"
             "  --image IMAGE      kubernetes: the container image that holds millrace; millrace:VERSION unless said\n"
