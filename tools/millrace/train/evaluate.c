@@ -35,11 +35,12 @@ static const mr_usage usage = {
                 "                         [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Runs the pipeline over pictures whose classes are known and compares what its `classify` tells of them: any\n"
-        "pipeline, whether millrace trained its head or not. Nothing of its own results is written. Figures are those\n"
-        "of scikit-learn, by its definitions; intervals hold 95% of 1,000 resamples of whole groups. Where the\n"
-        "validation part is known, from the head or the list, a temperature is fitted to it that makes scores as sure\n"
-        "as they are right, and the figures with it are told beside those that the pipeline gives. Of a pipeline with\n"
-        "nodes all stages run in this process; the figures are the same.\n\n"
+        "pipeline of at most 1,000 classes, whether millrace trained its head or not. Nothing of its own results is\n"
+        "written. Figures are those of scikit-learn, by its definitions; intervals hold 95% of 1,000 resamples of\n"
+        "whole groups, or of 200 where there are more than 10 million scores. Where the validation part is known,\n"
+        "from the head or the list, a temperature is fitted to it that makes scores as sure as they are right, and\n"
+        "the figures with it are told beside those that the pipeline gives. Of a pipeline with nodes all stages run\n"
+        "in this process; the figures are the same.\n\n"
         "  --data PATH        a folder that holds a folder of pictures for each class, or a list (*.csv, *.jsonl), as\n"
         "                     `millrace train` takes them; classes are matched by name\n"
         "  --vectors FILE     vectors that are there already, as `millrace train` takes them; the head is then asked,\n"
