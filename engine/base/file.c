@@ -69,6 +69,21 @@ int mr_file_continue(const char *path, int *fd) {
     return status;
 }
 
+int mr_file_write_at(const char *path, int fd, const void *data, size_t bytes, int64_t at) {
+    const char *from = data;
+    while (bytes > 0) {
+        ssize_t written = pwrite(fd, from, bytes, (off_t)at);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return mr_file_fail("write", path);
+        from += written;
+        at += written;
+        bytes -= (size_t)written;
+    }
+    return MR_OK;
+}
+
 /* ---- replacing ------------------------------------------------------------------------------------------------- */
 
 enum { PATH_BYTES = 4096 };

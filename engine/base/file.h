@@ -27,6 +27,8 @@ int mr_file_can_replace(const char *path);
  * is removed, and a link of that name is not followed. What mr_file_can_replace refuses is kept. One at a time for each
  * name (mr_file_lock). If it fails errno tells why. */
 int mr_file_replace(const char *path, const void *content, size_t bytes);
+/* Writes all of it at that offset of an open file; `path` is for the message. */
+int mr_file_write_at(const char *path, int fd, const void *data, size_t bytes, int64_t at);
 /* Brings the folder that holds `path` to the disk: a file that was renamed there keeps its new name. */
 int mr_file_sync_folder(const char *path);
 /* Keeps other programs off the file of that name, which may be replaced and need not be there: "NAME.lock" is made and

@@ -17,20 +17,36 @@
 
 /* ---- memory that a device may still use ------------------------------------------------------------------------ */
 
-/* Takes over the references, even if there is no room to note them: memory that is never released does no harm. */
-static void keep(mr_instance *instance, mr_buffer *buffer, mr_result *result) {
-    if (buffer && buffer->pool)
-        mr_pool_replace(buffer->pool);
-    pthread_mutex_lock(&instance->abandoned.lock);
-    if (instance->abandoned.count == instance->abandoned.room) {
-        size_t room = 2 * instance->abandoned.room + 16;
-        mr_abandoned *wider = mr_realloc(instance->abandoned.items, room * sizeof *wider);
-        instance->abandoned.items = wider ? wider : instance->abandoned.items;
-        instance->abandoned.room = wider ? room : instance->abandoned.room;
+static bool is_kept(const mr_abandonment *kept, const mr_buffer *buffer) {
+    for (size_t i = 0; i < kept->count; i++)
+        if (kept->items[i].buffer == buffer)
+            return true;
+    return false;
+}
+
+static void note(mr_abandonment *to, mr_abandoned item) {
+    if (to->count == to->room) {
+        size_t room = 2 * to->room + 16;
+        mr_abandoned *wider = mr_realloc(to->items, room * sizeof *wider);
+        to->items = wider ? wider : to->items;
+        to->room = wider ? room : to->room;
     }
-    if (instance->abandoned.count < instance->abandoned.room)
-        instance->abandoned.items[instance->abandoned.count++] = (mr_abandoned){buffer, result};
+    if (to->count < to->room)
+        to->items[to->count++] = item;
+}
+
+/* Takes over the references, even if there is no room to note them: memory that is never released does no harm. A
+ * buffer that several planes or lists refer to is replaced once. */
+static void keep(mr_instance *instance, mr_buffer *buffer, mr_result *result) {
+    pthread_mutex_lock(&instance->abandoned.lock);
+    const bool again = buffer && is_kept(&instance->abandoned, buffer);
+    if (!again)
+        note(&instance->abandoned, (mr_abandoned){buffer, result});
     pthread_mutex_unlock(&instance->abandoned.lock);
+    if (again)
+        mr_buffer_unref(&buffer);
+    else if (buffer && buffer->pool)
+        mr_pool_replace(buffer->pool);
 }
 
 /* Keeps the frame's memory, but not the frame, whose receipt has to close. */
@@ -42,9 +58,20 @@ static void keep_frame(mr_instance *instance, const mr_frame *frame) {
         keep(instance, NULL, mr_result_ref(frame->results));
 }
 
+/* All work of an entry that has no event yet is of its call. */
+static void forget_work(mr_entry_task *entry) {
+    for (size_t i = 0; i < entry->instance->placement.state_count; i++) {
+        entry->streams[i]->unrecorded = 0;
+        if (entry->staging[i])
+            entry->staging[i]->unrecorded = 0;
+    }
+}
+
 /* If there can be no event, because the device takes no more calls, its use of the memory has no known end: the memory
- * is kept until the streams end. */
-static void abandon(mr_instance *instance, mr_slot *slot) {
+ * is kept until the streams end. That of later calls need not be. */
+static void abandon(mr_entry_task *entry, mr_slot *slot) {
+    mr_instance *instance = entry->instance;
+    forget_work(entry);
     for (size_t i = 0; i < slot->frame_count; i++)
         keep_frame(instance, slot->frames[i]);
     for (size_t i = 0; i < slot->kept_count; i++)
@@ -66,7 +93,7 @@ static void abandon_copies(mr_entry_task *entry, mr_slot *slot) {
     for (size_t i = 0; i < entry->instance->placement.state_count; i++)
         some = some || (entry->staging[i] && entry->staging[i]->unrecorded);
     if (some)
-        abandon(entry->instance, slot);
+        abandon(entry, slot);
 }
 
 /* Work without outputs would not be taken over by any consumer. */
@@ -97,7 +124,7 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
         mr_event_unref(&event);
         /* What was staged has events of its own, which nobody waits for now. */
         if (slot->staged || entry->streams[slot->device_number]->unrecorded || (staging && staging->unrecorded))
-            abandon(entry->instance, slot);
+            abandon(entry, slot);
         return status;
     }
     mr_event_unref(&slot->event);

@@ -430,6 +430,7 @@ static void begin_epoch(mr_decode_state *state, mr_io *io, uint32_t epoch) {
     state->seq = 0;
     mr_selection_begin(&state->selection);
     state->gaps = (mr_gaps){0};
+    state->alone = (mr_alone){0};
     state->latest_pts_ns = INT64_MIN;
 }
 
@@ -447,6 +448,7 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
     if (renewed) {
         mr_decode_close(state);
         state->x264_build = 0;
+        state->alone = (mr_alone){0};
     }
     int status = state->codec ? MR_OK : mr_decode_open(self, io, frame, 0);
     if (!status && !state->stretch) {

@@ -51,8 +51,8 @@ void mr_packet_looks_close(mr_packet_looks *looks);
 mr_packet_use mr_packet_look(mr_packet_looks *looks, const mr_frame *packet);
 
 /* Whether no other picture is wrong if that of the packet is: its codec has no other kind of pictures, no other depends
- * on this one, or the packet holds none, only parameters. By the packet alone, of which a part may be damaged: false if
- * it is not sure. Of MPEG-4 as well; of VP9 never. */
+ * on this one, or the packet holds none, only parameters. By the packet alone, of which a part may be damaged, the one
+ * that says so as well (decode_alone.h). Of MPEG-4, too; of VP9 and AV1 never. */
 bool mr_packet_is_alone(const mr_frame *packet);
 
 #endif

@@ -281,6 +281,8 @@ int mr_decode_send(mr_stage *self, mr_io *io, mr_frame *frame) {
     int status = choose_scale(self, io, frame);
     if (status)
         return lose_decoder(self, io, frame, status);
+    if (!mr_alone_note(&state->alone, frame, state->pending.next))
+        mr_gaps_taint(&state->gaps);
     number = mr_pending_add(&state->pending, frame, mr_gaps_pass(&state->gaps, frame));
     state->packets++;
     int error = decode(state, frame, number);
@@ -388,7 +390,7 @@ static bool taint_leading(mr_decode_state *state, const mr_frame *packet, int64_
 void mr_decode_taint(mr_decode_state *state, int64_t number) {
     const mr_frame *packet = mr_pending_find(&state->pending, number);
     if (packet && !mr_heard_spilt(mr_decode_heard(state), number) &&
-        (mr_packet_is_alone(packet) || taint_leading(state, packet, number)))
+        (mr_alone_is_sure(&state->alone, packet, number) || taint_leading(state, packet, number)))
         return;
     mr_gaps_taint(&state->gaps);
     pass_again(state, number + 1, number);

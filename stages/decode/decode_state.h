@@ -4,6 +4,7 @@
 #ifndef MILLRACE_STAGES_DECODE_DECODE_STATE_H
 #define MILLRACE_STAGES_DECODE_DECODE_STATE_H
 
+#include "stages/decode/decode_alone.h"
 #include "stages/decode/decode_codec.h"
 #include "stages/decode/decode_early.h"
 #include "stages/decode/decode_gaps.h"
@@ -46,6 +47,7 @@ typedef struct mr_decode_state {
     mr_needed needed;          /* packets that are not yet in the decoder */
     mr_pending pending;
     mr_gaps gaps;              /* of this epoch */
+    mr_alone alone;            /* of this epoch and codec */
     int64_t shown_pts_ns; /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
     int64_t latest_pts_ns;     /* of the packets of pictures that have come out in this epoch */
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */

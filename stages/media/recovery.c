@@ -11,6 +11,7 @@ typedef struct picture {
     bool begins;       /* it needs no other */
     bool refers;       /* H.264: its slices need others */
     bool reference;
+    bool field;        /* H.264: of a frame */
     bool has_point;
     mr_recovery_point point;
     unsigned number;   /* frame_num, or the lowest bits of the picture order count */
@@ -94,9 +95,33 @@ static bool has_chroma_format(unsigned profile) {
     return false;
 }
 
-static void keep_sequence(mr_recovery *r, unsigned number, unsigned bits, bool planes, const mr_bits *read) {
-    if (number < sizeof r->sequences / sizeof *r->sequences && bits <= 16 && !read->short_of)
-        r->sequences[number] = (mr_recovery_sequence){(uint8_t)bits, planes};
+static void keep_sequence(mr_recovery *r, unsigned number, mr_recovery_sequence read, const mr_bits *bits) {
+    if (number < sizeof r->sequences / sizeof *r->sequences && read.bits <= 16 && !bits->short_of)
+        r->sequences[number] = read;
+}
+
+/* From pic_order_cnt_type up to frame_mbs_only_flag. */
+static bool read_may_be_fields(mr_bits bits) {
+    const unsigned order = mr_bits_golomb(&bits);
+    if (order == 0) {
+        mr_bits_golomb(&bits);
+    } else if (order == 1) {
+        mr_bits_read(&bits, 1);
+        mr_bits_golomb(&bits); /* signed ones are as long */
+        mr_bits_golomb(&bits);
+        for (unsigned left = mr_bits_golomb(&bits); left > 0 && !bits.short_of; left--)
+            mr_bits_golomb(&bits);
+    }
+    mr_bits_golomb(&bits); /* number of reference frames */
+    mr_bits_read(&bits, 1);
+    mr_bits_golomb(&bits); /* width and height */
+    mr_bits_golomb(&bits);
+    return !mr_bits_read(&bits, 1) || bits.short_of;
+}
+
+/* Of frame_num, or of the picture order count; too many, if that is not one of the standard. */
+static uint8_t bits_of_number(unsigned coded) {
+    return coded > 12 ? UINT8_MAX : (uint8_t)(coded + 4);
 }
 
 static void note_sps(mr_recovery *r, mr_bits bits) {
@@ -113,7 +138,9 @@ static void note_sps(mr_recovery *r, mr_bits bits) {
         if (mr_bits_read(&bits, 1))
             pass_scaling(&bits, chroma == 3 ? 12 : 8);
     }
-    keep_sequence(r, number, mr_bits_golomb(&bits) + 4, planes, &bits);
+    mr_recovery_sequence read = {.bits = bits_of_number(mr_bits_golomb(&bits)), .planes = planes};
+    read.fields = read_may_be_fields(bits);
+    keep_sequence(r, number, read, &bits);
 }
 
 static void pass(mr_bits *bits, unsigned count) {
@@ -145,7 +172,8 @@ static void note_sps_hevc(mr_recovery *r, mr_bits bits) {
             mr_bits_golomb(&bits);
     mr_bits_golomb(&bits); /* depths */
     mr_bits_golomb(&bits);
-    keep_sequence(r, number, mr_bits_golomb(&bits) + 4, planes, &bits);
+    const mr_recovery_sequence read = {.bits = bits_of_number(mr_bits_golomb(&bits)), .planes = planes};
+    keep_sequence(r, number, read, &bits);
 }
 
 static void note_pps(mr_recovery *r, bool hevc, mr_bits bits) {
@@ -203,6 +231,7 @@ static void read_slice(const mr_recovery *r, picture *to, mr_nal one) {
     if (sequence->planes)
         mr_bits_read(&bits, 2);
     to->number = mr_bits_read(&bits, sequence->bits);
+    to->field = sequence->fields && mr_bits_read(&bits, 1);
     to->bits = bits.short_of ? 0 : sequence->bits;
     to->begins = needs_no_other(false, one);
     to->refers = kind != INTRA && kind != SWITCHING_INTRA;
@@ -305,4 +334,14 @@ bool mr_recovery_pass(mr_recovery *r, const mr_packet *packet) {
     }
     r->fresh = r->fresh && !whole;
     return r->tainted || !whole || (r->leads && packet->pts_ns < r->from_ns);
+}
+
+mr_recovery_place mr_recovery_place_of(mr_recovery *r, const mr_packet *packet) {
+    if (!has_nals(packet) || is_hevc(packet))
+        return (mr_recovery_place){0};
+    if (packet->flags & MR_FRAME_KEY || !r->has_sets)
+        read_header(r, packet->media->codec, false);
+    const picture found = look(r, packet, false);
+    return (mr_recovery_place){.known = found.bits && !found.field, .restarts = found.begins,
+                               .reference = found.reference, .number = found.number, .bits = found.bits};
 }

@@ -28,6 +28,7 @@ bool mr_recovery_begins(const mr_packet *packet);
 typedef struct mr_recovery_sequence {
     uint8_t bits;      /* of frame_num, or of the picture order count; 0: not known */
     bool planes;       /* separate_colour_plane_flag */
+    bool fields;       /* pictures may be fields */
 } mr_recovery_sequence;
 
 typedef struct mr_recovery_picture_set {
@@ -57,5 +58,17 @@ void mr_recovery_taint(mr_recovery *recovery);
 /* The next packet in decode order; MR_FRAME_SEAM and MR_FRAME_CORRUPT say what is missing. True: its picture is
  * wrong. */
 bool mr_recovery_pass(mr_recovery *recovery, const mr_packet *packet);
+
+/* The place of a picture of H.264 among those that others refer to. */
+typedef struct mr_recovery_place {
+    bool known;      /* the packet's picture is a frame, whose header has all below */
+    bool restarts;   /* none from it on refers to one before it */
+    bool reference;
+    unsigned number; /* frame_num (7.4.3): behind a reference picture it is one higher, and else the same */
+    unsigned bits;   /* of it */
+} mr_recovery_place;
+
+/* Of the next packet in decode order, for an `mr_recovery` that is used for nothing else. */
+mr_recovery_place mr_recovery_place_of(mr_recovery *recovery, const mr_packet *packet);
 
 #endif

@@ -1,5 +1,6 @@
 #include "stages/train/helpers.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/random.h>
 #include <zmq.h>
@@ -14,7 +15,7 @@
 
 enum { WAITING_MESSAGES = 1000, SPARE_BYTES = 4096, WAIT_MS = 100 };
 static const int64_t HELLO_EVERY_NS = 500000000, NS_PER_MS = 1000000;
-/* Sums that have not come are late after so many times what the own share took, and this. */
+/* Sums that have not come are late after so many times what the own share took, or theirs should, and this. */
 static const int64_t LATE_TIMES = 3, LATE_NS = 100000000;
 static const double NEWEST = 0.5; /* its share in a process's rate */
 
@@ -208,13 +209,21 @@ static void give_up(const mr_helpers *h, helper *late) {
     mr_log(MR_LOG_INFO, "node %s does not answer: its share of the fit is made here", late->given->name);
 }
 
+/* How long the share of a turn should take that takes longest, as far as the rates are known. */
+static int64_t expected_ns(const mr_helpers *h) {
+    double longest = 0.0;
+    for (size_t i = 0; i < h->given->count; i++)
+        if (h->helpers[i].ready && h->helpers[i].rate > 0.0)
+            longest = fmax(longest, (double)h->helpers[i].span.count / h->helpers[i].rate);
+    return (int64_t)(longest * 1e9);
+}
+
 static void await_sums(mr_helpers *h, int64_t until_ns) {
     for (int64_t at_ns; h->missing && any_owes(h) && (at_ns = now_ns()) < until_ns;)
         listen(h, until_ns - at_ns);
     for (size_t i = 0; i < h->given->count && h->missing; i++)
-        if (h->helpers[i].ready && h->helpers[i].owed) {
+        if (h->helpers[i].ready && h->helpers[i].owed)
             give_up(h, &h->helpers[i]);
-        }
 }
 
 /* Blocks that did not come, a node at a time: the rest may come meanwhile. */
@@ -245,8 +254,8 @@ void mr_helpers_sum(mr_helpers *h, mr_fit_crew *crew, const mr_fit_point *point,
     const int64_t since_ns = now_ns();
     ask(h);
     make_own(h, &m);
-    const int64_t own_ns = now_ns() - since_ns;
-    await_sums(h, since_ns + own_ns * (1 + LATE_TIMES) + LATE_NS);
+    const int64_t own_ns = now_ns() - since_ns, longest_ns = expected_ns(h);
+    await_sums(h, since_ns + (own_ns > longest_ns ? own_ns : longest_ns) * (1 + LATE_TIMES) + LATE_NS);
     make_missing(h, &m);
     mr_fit_join_nodes(nodes, h->length, h->blocks, h->has);
     h->given->evaluations++;

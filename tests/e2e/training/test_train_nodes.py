@@ -310,6 +310,23 @@ class ByHand(Nodes):
         self.assertIn('has one class, "0"', self.log("right0"))
         self.assertEqual(other.wait(timeout=PATIENCE), 0)
 
+    def test_another_training_of_the_same_run(self):
+        """The nodes of the first one have ended: they are not waited for."""
+        pipeline = self.pipeline("two")
+        other, home = (self.start(pipeline, node, data=self.some) for node in ("left", "right"))
+        out, _ = home.communicate(timeout=PATIENCE)
+        self.assertEqual((home.returncode, other.wait(timeout=PATIENCE)), (0, 0), self.log("right0"))
+        # Nothing new is to be made of the same data.
+        again = self.start(pipeline, "right", data=self.some)
+        self.assertEqual(json.loads(again.communicate(timeout=PATIENCE)[0])["vectors"]["made"], 0)
+        more = self.start(pipeline, "right", data=self.all)
+        self.assertEqual(more.wait(timeout=PATIENCE), 64, self.log("right0"))
+        self.assertIn("takes another MILLRACE_RUN each time; `millrace deploy` writes one", self.log("right0"))
+        other, home = (self.start(pipeline, node, data=self.all, run="b2") for node in ("left", "right"))
+        out, _ = home.communicate(timeout=PATIENCE)
+        self.assertEqual(json.loads(out)["vectors"]["made"], 4700)
+        self.assertEqual(other.wait(timeout=PATIENCE), 0)
+
     def test_home_that_is_not_there(self):
         other = self.start(self.pipeline("two"), "left")
         end = time.monotonic() + PATIENCE

@@ -165,11 +165,102 @@ static void what_is_made_of_damaged_pictures_is_not_given(void **state) {
         try_stream(i);
 }
 
+/* ---- headers that lie -------------------------------------------------------------------------------------------- */
+
+/* Makes of a packet whose picture others refer to one that says that none does, by bits of one byte. False: it is of
+ * another kind. */
+typedef bool lie_function(uint8_t *packet, long bytes);
+
+static bool lie_h264(uint8_t *packet, long bytes) {
+    enum { SLICE = 1, LENGTH = 4, REFERENCE = 0x60 };
+    for (long at = 0; at + LENGTH < bytes;) {
+        uint8_t *unit = packet + at + LENGTH;
+        if ((*unit & 31) == SLICE && *unit & REFERENCE) {
+            *unit &= (uint8_t)~REFERENCE;
+            return true;
+        }
+        at += LENGTH + ((long)packet[at] << 24 | packet[at + 1] << 16 | packet[at + 2] << 8 | packet[at + 3]);
+    }
+    return false;
+}
+
+/* A P picture is 2, and a B picture 3. */
+static bool lie_mpeg2(uint8_t *packet, long bytes) {
+    static const uint8_t picture[] = {0, 0, 1, 0};
+    uint8_t *unit = memmem(packet, (size_t)bytes, picture, sizeof picture);
+    const bool lies = unit && (unit[5] >> 3 & 7) == 2;
+    if (lies)
+        unit[5] ^= 1 << 3;
+    return lies;
+}
+
+static const struct {
+    size_t stream;
+    lie_function *lie;
+} liars[] = {{1, lie_h264}, {2, lie_h264}, {6, lie_mpeg2}};
+
+static bool copy_with_lie(const char *from, const char *to, const packets *whole, size_t number, lie_function *lie) {
+    uint8_t packet[65536];
+    const long bytes = whole->bytes[number];
+    assert_in_range(bytes, 1, sizeof packet);
+    clip_shell("cp '%s' '%s'", from, to);
+    FILE *file = fopen(to, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, whole->at[number], SEEK_SET), 0);
+    assert_int_equal(fread(packet, 1, (size_t)bytes, file), bytes);
+    const bool lies = lie(packet, bytes);
+    assert_int_equal(fseek(file, whole->at[number], SEEK_SET), 0);
+    assert_int_equal(fwrite(packet, 1, (size_t)bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+    return lies;
+}
+
+/* If its decoder finds the packet damaged, pictures that are made of it are not given. */
+static void expect_no_lie(const char *path, const clip_frames *expected, int count, int *noticed) {
+    static clip_outcome result;
+    bool right[FRAMES];
+    char decode[64];
+    snprintf(decode, sizeof decode, ", threads: %d", count);
+    clip_run(&result, path, "", decode);
+    assert_int_equal(result.status, MR_OK);
+    *noticed += result.corrupt > 0;
+    if (result.corrupt)
+        find_right(&result, expected, true, right);
+}
+
+static void what_a_damaged_header_says_is_not_believed(void **state) {
+    (void)state;
+    static clip_frames expected;
+    static packets whole;
+    char path[CLIP_PATH], lying[CLIP_PATH], name[64];
+    for (size_t i = 0; i < sizeof liars / sizeof *liars; i++) {
+        const size_t stream = liars[i].stream;
+        int lies = 0, noticed = 0;
+        snprintf(name, sizeof name, "whole-%s", streams[stream].name);
+        clip_make(path, name, streams[stream].arguments);
+        clip_reference(path, &expected);
+        find_packets(&whole, path);
+        snprintf(name, sizeof name, "lying-%d-%s", getpid(), streams[stream].name);
+        clip_path(lying, name);
+        for (size_t number = 1; number < FRAMES; number += UNDER_TSAN(7, 1)) {
+            print_message("    %s, packet %zu\n", streams[stream].name, number);
+            if (!copy_with_lie(path, lying, &whole, number, liars[i].lie))
+                continue;
+            lies++;
+            expect_no_lie(lying, &expected, threads[number % THREADS], &noticed);
+        }
+        print_message("    %s: %d of %d were noticed\n", streams[stream].name, noticed, lies);
+        assert_true(lies > 0 && 2 * noticed > lies);
+        remove(lying);
+    }
+}
+
 int main(void) {
     find_seed();
     if (!clips_available())
         return 0;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_damaged_header_says_is_not_believed),
         cmocka_unit_test(what_is_made_of_damaged_pictures_is_not_given),
     };
     return cmocka_run_group_tests_name("damage", tests, NULL, NULL);

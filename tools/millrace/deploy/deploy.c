@@ -40,7 +40,8 @@ static const mr_usage usage = {
                 "                       [--force] [--plugin FILE]... [--no-plugins]\n"
                 "                       [--train -- --data PATH --output HEAD ...]",
     .help = "Writes files with which other programs start the nodes of a pipeline: a batch script for sbatch,\n"
-            "manifests for kubectl, or units for systemctl. Nothing is started.\n\n"
+            "manifests for kubectl, or units for systemctl. Nothing is started. Manifests\n"
+            "are for one run: for another one, write them again, and delete the Jobs of the last.\n\n"
             "  --target NAME      slurm, kubernetes or systemd\n"
             "  --output FOLDER    the folder of the files; by default the working directory\n"
             "  --image IMAGE      kubernetes: the container image with millrace; by default millrace:VERSION\n"

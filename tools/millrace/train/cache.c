@@ -204,18 +204,7 @@ void mr_cache_close(mr_cache *cache) {
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static int write_at(const mr_cache_writer *writer, const void *data, size_t bytes, size_t at) {
-    const char *from = data;
-    while (bytes > 0) {
-        ssize_t written = pwrite(writer->fd, from, bytes, (off_t)at);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return mr_file_fail("write", writer->part);
-        from += written;
-        at += (size_t)written;
-        bytes -= (size_t)written;
-    }
-    return MR_OK;
+    return mr_file_write_at(writer->part, writer->fd, data, bytes, (int64_t)at);
 }
 
 /* Whether that is still the file's name: the program that had the lock may have given it another one, or removed it. */

@@ -35,9 +35,9 @@ static const mr_usage usage = {
                 "                         [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Runs the pipeline over pictures whose classes are known and compares the answers of `classify` with\n"
-        "them. It takes any pipeline, also with a head that millrace did not train; the pipeline's own\n"
-        "outputs are not written. Figures are defined as in scikit-learn; intervals contain 95% of 1,000\n"
-        "resamples of whole groups. If the validation part is known, from the head or the list, a temperature\n"
+        "them. It takes any pipeline of at most 1,000 classes, also with a head that millrace did not train;\n"
+        "the pipeline's own outputs are not written. Figures are defined as in scikit-learn; intervals contain\n"
+        "95% of 1,000 resamples of whole groups (200, if there are more than 10 million scores). If the validation part is known, from the head or the list, a temperature\n"
         "is fitted to it, with which scores agree better with the share of right answers, and its figures are\n"
         "shown beside those of the pipeline. All stages of a pipeline with nodes run in this process; the\n"
         "figures are the same.\n\n"

@@ -468,6 +468,10 @@ void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room
     snprintf(path, room, "%s/%s", extraction->folder, source_list);
 }
 
+void mr_extraction_rows(const mr_extraction *extraction, char *path, size_t room) {
+    snprintf(path, room, "%s/fit", extraction->folder);
+}
+
 /* Sources that are left out read one file of the data, so that formats are the same, by another name: what they give is
  * of none of the files. */
 static int write_left_out(const mr_extraction *extraction, const mr_extraction_job *job) {

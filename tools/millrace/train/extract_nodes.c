@@ -457,13 +457,34 @@ static int stay_home(mr_extraction *extraction, mr_spool *spool, bool *told) {
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
+static bool is_empty(const char *path) {
+    struct stat found;
+    return !stat(path, &found) && found.st_size == 0;
+}
+
+/* Nodes that find nothing more to do end, and would be waited for in vain. */
+static int check_not_over(const mr_extraction *extraction) {
+    char list[MR_ASIDE + 32], rows[MR_ASIDE + 32];
+    mr_extraction_list(extraction, list, sizeof list);
+    mr_extraction_rows(extraction, rows, sizeof rows);
+    if (!is_empty(list) || !is_empty(rows))
+        return MR_OK;
+    return mr_fail(MR_ERROR_USAGE, "the nodes of this MILLRACE_RUN have ended, and there are files without vectors: a "
+                                   "training in nodes that others start takes another MILLRACE_RUN each time; "
+                                   "`millrace deploy` writes one (%s is of the last)", extraction->folder);
+}
+
+static int make_shared_folder(mr_extraction *extraction) {
+    int status = mr_extraction_name_folder(extraction);
+    if (!status)
+        status = check_not_over(extraction);
+    return status ? status : mr_file_make_folder(extraction->folder);
+}
+
 static int make_folder(mr_extraction *extraction) {
-    int status;
-    if (extraction->role == MR_EXTRACTION_HOME) {
-        status = mr_extraction_name_folder(extraction);
-        return status ? status : mr_file_make_folder(extraction->folder);
-    }
-    status = mr_aside_make(&extraction->aside, extraction->spread->cache);
+    if (extraction->role == MR_EXTRACTION_HOME)
+        return make_shared_folder(extraction);
+    int status = mr_aside_make(&extraction->aside, extraction->spread->cache);
     snprintf(extraction->folder, sizeof extraction->folder, "%s", extraction->aside.folder);
     return status;
 }

@@ -127,10 +127,6 @@ static int find_nodes(mr_helping *h) {
 
 /* ---- home -------------------------------------------------------------------------------------------------------- */
 
-static void name_rows(const mr_extraction *extraction, char *path, size_t room) {
-    snprintf(path, room, "%s/fit", extraction->folder);
-}
-
 /* False: it failed, which is told. */
 static bool close_rows(const mr_helping *h) {
     if (!mr_file_replace(h->rows, "", 0))
@@ -160,7 +156,7 @@ int mr_helping_begin(mr_helping *h, mr_fit_params *fit, const mr_labelled_rows *
         status = mr_extraction_name_folder(extraction);
     if (status)
         return status;
-    name_rows(extraction, h->rows, sizeof h->rows);
+    mr_extraction_rows(extraction, h->rows, sizeof h->rows);
     if (!*h->why) {
         h->helpers.count = 0;
         list_helpers(h);
@@ -176,7 +172,7 @@ void mr_helping_end(mr_helping *h, int status) {
     snprintf(message, sizeof message, "%s", mr_message());
     if (h->extraction->role == MR_EXTRACTION_HOME && mr_extraction_is_final(status) &&
         !mr_extraction_name_folder(h->extraction)) {
-        name_rows(h->extraction, h->rows, sizeof h->rows);
+        mr_extraction_rows(h->extraction, h->rows, sizeof h->rows);
         close_rows(h);
     }
     if (h->supervisor) {
@@ -270,7 +266,7 @@ int mr_helping_serve(const mr_extraction *extraction, bool *again) {
     *again = false;
     if (!can_help(extraction, extraction->nodes->node))
         return MR_OK;
-    name_rows(extraction, w.rows, sizeof w.rows);
+    mr_extraction_rows(extraction, w.rows, sizeof w.rows);
     mr_extraction_list(extraction, w.list, sizeof w.list);
     w.has_list = !stat(w.list, &w.list_served);
     take_signals();

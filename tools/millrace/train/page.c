@@ -8,6 +8,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "engine/base/utf8.h"
 #include "millrace/log.h"
 #include "tools/millrace/train/evaluation.h"
 #include "tools/millrace/train/thumbnails.h"

@@ -34,21 +34,6 @@ static off_t record_at(const mr_spool *spool, size_t record) {
     return (off_t)(HEAD + record * record_bytes(spool->width));
 }
 
-static int write_at(const mr_spool *spool, const void *data, size_t bytes, off_t at) {
-    const char *from = data;
-    while (bytes > 0) {
-        ssize_t written = pwrite(spool->fd, from, bytes, at);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return mr_file_fail("write", spool->path);
-        from += written;
-        at += written;
-        bytes -= (size_t)written;
-    }
-    return MR_OK;
-}
-
 /* What lies behind the end of the file, which has not been written, reads as zeros. */
 static int read_at(const mr_spool *spool, void *data, size_t bytes, off_t at) {
     char *to = data;
@@ -100,7 +85,7 @@ static int begin(mr_spool *spool, size_t width) {
     const head begun = {.width = width, .files = spool->files};
     char bytes[HEAD] = {0};
     memcpy(bytes, &begun, sizeof begun);
-    int status = write_at(spool, bytes, sizeof bytes, 0);
+    int status = mr_file_write_at(spool->path, spool->fd, bytes, sizeof bytes, 0);
     spool->width = status ? 0 : width;
     return status;
 }
@@ -116,9 +101,9 @@ int mr_spool_put(mr_spool *spool, const mr_taken *from, const float *vector, siz
         status = mr_fail(MR_ERROR_DATA, "a vector has %zu numbers, and those before it have %zu", length, spool->width);
     const off_t at = record_at(spool, spool->records);
     if (!status)
-        status = write_at(spool, &of, sizeof of, at);
+        status = mr_file_write_at(spool->path, spool->fd, &of, sizeof of, at);
     if (!status)
-        status = write_at(spool, vector, length * sizeof *vector, at + (off_t)sizeof of);
+        status = mr_file_write_at(spool->path, spool->fd, vector, length * sizeof *vector, at + (off_t)sizeof of);
     spool->records += !status;
     return status;
 }

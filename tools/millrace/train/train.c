@@ -103,7 +103,7 @@ static const mr_usage usage = {
         "                     a line with those keys. Pictures of one group (a person, a camera, a day) stay in one\n"
         "                     part. A row of a video stands for its pictures from start to end (seconds)\n"
         "  --vectors FILE     a .npy of f4 with the vectors of the list's rows, in the same order; no pictures are\n"
-        "                     read. Of the pipeline only the length of its vectors is checked\n"
+        "                     read. Only the length of the vectors is checked\n"
         "  --output HEAD      the folder to write; a head that exists there is replaced\n"
         "  --model KIND       softmax (the default), logistic, squared-hinge, prototypes, neighbors or perceptron\n"
         "  --penalty C,...    penalties to try, from 1e-12 (strong) to 1e12 (weak); the best on validation is taken\n"

@@ -1,0 +1,45 @@
+/* Whether others are made of a damaged picture. Its packet says so itself (mr_packet_is_alone), but may be damaged
+ * where it does; so what is not damaged has to agree.
+ *
+ * H.264: frame_num is one higher behind each reference picture, and else the same (7.4.3). That of the next packet
+ * shows whether there was one between it and the packet before. MPEG-1, MPEG-2 and MPEG-4: a reference picture is shown
+ * behind all that were decoded before it, so that the container's times tell it from a B picture. Of HEVC nothing
+ * beside the picture's own header tells it: that is believed. Of AV1 nothing does either, and nothing is believed.
+ *
+ * Of a reference picture all others up to the next recovery are taken to be made. Which of them are only macroblocks
+ * tell (ref_idx), which no decoder gives out; and the lists that they choose from follow from the headers before, the
+ * damaged one among them.
+ *
+ * One thread. */
+#ifndef MILLRACE_STAGES_DECODE_DECODE_ALONE_H
+#define MILLRACE_STAGES_DECODE_DECODE_ALONE_H
+
+#include "stages/decode/decode_pending.h"
+#include "stages/media/recovery.h"
+
+/* A packet as it was sent. */
+typedef struct mr_alone_packet {
+    int64_t number;
+    int64_t latest_ns; /* of the times of those before it */
+    bool damaged;
+    mr_recovery_place place;
+} mr_alone_packet;
+
+/* Zeros: a stream begins, or another one. */
+typedef struct mr_alone {
+    mr_recovery headers;
+    int64_t latest_ns;
+    bool begun;
+    bool waits;             /* the next packet is to show that its frame_num is `expected` */
+    unsigned expected;
+    mr_alone_packet packet[MR_PENDING_WINDOW]; /* by number modulo the window */
+} mr_alone;
+
+/* The next packet that the decoder gets, with its number. False: it shows that one before it, of which
+ * mr_alone_is_sure said that no other picture is made, was a reference picture. */
+bool mr_alone_note(mr_alone *alone, const mr_frame *packet, int64_t number);
+/* The packet of that number is damaged. Whether nothing else is, by what those beside it say; if the next one was not
+ * noted yet, it is asked then. */
+bool mr_alone_is_sure(mr_alone *alone, const mr_frame *packet, int64_t number);
+
+#endif

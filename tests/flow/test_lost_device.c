@@ -1,0 +1,129 @@
+/* A device that fails in the midst of a call: its copies and kernels may still go on, so that nothing they use may be
+ * used again, whichever call fails, in whatever direction the bytes go, and whatever work follows on the same workers.
+ * The device itself checks that (mr_sim_misuses). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "engine/device/device.h"
+#include "engine/device/sim/sim.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/instance/instance.h"
+#include "engine/pipeline/pipeline.h"
+#include "tests/support/flow_run.h"
+#include "tests/support/quiet.h"
+#include "tests/support/sanitized.h"
+
+#define HEAD "version: 1\npipeline: p\nsources: {a: {type: count, frames: 80}}\nstages:\n"
+#define DELAYS "&min_delay=20us&max_delay=200us"
+enum { FRAMES = 80, REFUSED = -1, SEEDS = 2, MOST_CALLS = 160, STRIDE = UNDER_TSAN(29, UNDER_ASAN(19, 7)) };
+
+/* %1$s: what fails, with its number. */
+static const struct {
+    const char *name, *text;
+    uint64_t stages;
+} paths[] = {
+    {"up", HEAD "  make: {type: scale, input: a}\n"
+                "  one: {type: scale, input: make, device: \"sim:0?%1$s" DELAYS "\", on_device_error: cpu}\n"
+                "  out: {type: collect, input: one}\n", 1},
+    {"up in batches", HEAD
+     "  make: {type: scale, input: a}\n"
+     "  one: {type: block, input: make, batch: 4, device: \"sim:0?%1$s" DELAYS "\", on_device_error: sim:1}\n"
+     "  out: {type: collect, input: one}\n", 1},
+    {"home", HEAD "  make: {type: scale, input: a, device: \"sim:0?%1$s" DELAYS "\"}\n"
+                  "  one: {type: scale, input: make, device: \"sim:0?%1$s" DELAYS "\", on_device_error: cpu}\n"
+                  "  out: {type: collect, input: one}\n", 1},
+    {"home in batches", HEAD
+     "  make: {type: scale, input: a, device: \"sim:0?%1$s" DELAYS "\"}\n"
+     "  one: {type: block, input: make, batch: 4, device: \"sim:0?%1$s" DELAYS "\", on_device_error: cpu}\n"
+     "  out: {type: collect, input: one}\n", 1},
+    {"planned copies", HEAD "  make: {type: scale, input: a}\n"
+                            "  one: {type: block, input: make, batch: 4, device: \"sim:0?%1$s" DELAYS "\"}\n"
+                            "  out: {type: collect, input: one}\n", 1},
+    {"one of several", HEAD
+     "  make: {type: scale, input: a}\n"
+     "  one: {type: scale, input: make, device: [\"sim:0?%1$s" DELAYS "\", sim:1], on_device_error: cpu}\n"
+     "  out: {type: collect, input: one}\n", 1},
+    {"from another device", HEAD
+     "  make: {type: scale, input: a, device: sim:1}\n"
+     "  one: {type: scale, input: make, device: \"sim:0?%1$s" DELAYS "\", on_device_error: sim:2}\n"
+     "  two: {type: block, input: one, batch: 3, device: sim:1, on_device_error: cpu}\n"
+     "  out: {type: collect, input: two}\n", 2},
+};
+enum { PATHS = sizeof paths / sizeof *paths };
+static const char *const ways[] = {"fail_call", "lose_call", "lose_after"};
+static const int counts[] = {1, 3, 16}; /* of workers */
+
+static void expect_kept_once(const mr_abandonment *kept) {
+    for (size_t i = 0; i < kept->count; i++)
+        for (size_t other = 0; other < i; other++)
+            assert_true(!kept->items[i].buffer || kept->items[i].buffer != kept->items[other].buffer);
+}
+
+/* Work whose memory is kept is not that of later calls, on a device that is enabled again, or elsewhere. That of
+ * processors is done. */
+static void expect_no_work(const mr_instance *instance, const mr_entry_task *entry) {
+    for (size_t i = 0; i < instance->placement.state_count; i++) {
+        assert_true(instance->placement.states[i].on_host || !entry->streams[i]->unrecorded);
+        assert_true(instance->placement.states[i].on_host || !entry->staging[i] || !entry->staging[i]->unrecorded);
+    }
+}
+
+/* What has become of each call's memory. */
+static void expect_no_rest(const mr_graph *graph) {
+    for (size_t i = 0; i < graph->instance_count; i++) {
+        const mr_instance *instance = graph->instances[i];
+        expect_kept_once(&instance->abandoned);
+        for (size_t e = 0; e < instance->entry_count; e++)
+            expect_no_work(instance, &instance->entries[e]);
+    }
+}
+
+/* Returns how many frames were dropped; REFUSED: the device had failed before all was open. */
+static int run(size_t path, const char *way, int number, uint64_t seed, int workers) {
+    char text[2048], fails[64];
+    int dropped = REFUSED;
+    snprintf(fails, sizeof fails, "%s=%d", way, number);
+    snprintf(text, sizeof text, paths[path].text, fails);
+    mr_pipeline *pipeline = flow_open(text, seed, workers);
+    if (!mr_pipeline_start(pipeline)) {
+        mr_summary *sums = flow_end(pipeline);
+        flow_expect(sums, FRAMES, paths[path].stages);
+        dropped = (int)sums->dropped;
+        mr_summary_destroy(&sums);
+        expect_no_rest(pipeline->graph);
+    }
+    mr_pipeline_destroy(&pipeline);
+    if (mr_sim_misuses())
+        fail_msg("%s, %s, seed %d, %d workers", paths[path].name, fails, (int)seed, workers);
+    return dropped;
+}
+
+static void try_path(size_t path, int number, int *started, int *hit) {
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
+        for (int i = -SEEDS; i < (int)(sizeof counts / sizeof *counts); i++) {
+            const int dropped = i < 0 ? run(path, ways[way], number, (uint64_t)-i, 1)
+                                      : run(path, ways[way], number, 0, counts[i]);
+            *started += dropped != REFUSED;
+            *hit += dropped != REFUSED && dropped > 0;
+        }
+}
+
+static void nothing_is_used_again(void **state) {
+    (void)state;
+    for (size_t path = 0; path < PATHS; path++) {
+        int started = 0, hit = 0;
+        for (int number = 1 + (int)path; number < MOST_CALLS; number += STRIDE)
+            try_path(path, number, &started, &hit);
+        print_message("    %s: %d runs, %d of them lost frames\n", paths[path].name, started, hit);
+        assert_true(started > 0 && hit > 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_used_again)};
+    return cmocka_run_group_tests(tests, be_quiet_but_for_misuse, NULL);
+}
