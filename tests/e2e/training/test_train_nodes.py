@@ -290,7 +290,8 @@ class ByHand(Nodes):
             self.assertEqual(other.wait(timeout=PATIENCE), 0, self.log("reader0") + self.log("worker0"))
         self.assertEqual(json.loads(out)["vectors"]["made"], 5000)
         self.assert_as_alone(self.all)
-        self.assertEqual([path.stat().st_size for path in self.cache.glob("a1.nodes/*")], [0, 0])
+        self.assertEqual({path.name for path in self.cache.glob("a1.nodes/*") if path.stat().st_size}, {"done.jsonl"})
+        self.assertEqual({path.name for path in self.cache.glob("a1.nodes/*")}, {"data.jsonl", "done.jsonl", "fit"})
 
         # Where all vectors are there, the other nodes have nothing to do.
         others = [self.start(pipeline, node, replica=i, run="b2") for node, i in (("reader", 0), ("worker", 1))]
@@ -313,18 +314,23 @@ class ByHand(Nodes):
     def test_another_training_of_the_same_run(self):
         """The nodes of the first one have ended: they are not waited for."""
         pipeline = self.pipeline("two")
-        other, home = (self.start(pipeline, node, data=self.some) for node in ("left", "right"))
+        rows = self.data.rows(30)
+        rows[7][0] = self.folder / "damaged.png"
+        rows[7][0].write_bytes(b"\x89PNG")
+        data = digits.write_list(self.folder / "damaged.csv", rows)
+        other, home = (self.start(pipeline, node, data=data) for node in ("left", "right"))
         out, _ = home.communicate(timeout=PATIENCE)
         self.assertEqual((home.returncode, other.wait(timeout=PATIENCE)), (0, 0), self.log("right0"))
-        # Nothing new is to be made of the same data.
-        again = self.start(pipeline, "right", data=self.some)
-        self.assertEqual(json.loads(again.communicate(timeout=PATIENCE)[0])["vectors"]["made"], 0)
+        # Of the same data nothing is to be made, nor of the file that is damaged.
+        again = self.start(pipeline, "right", data=data)
+        told = json.loads(again.communicate(timeout=PATIENCE)[0])
+        self.assertEqual((told["vectors"]["made"], len(told["left_out"])), (0, 1))
         more = self.start(pipeline, "right", data=self.all)
         self.assertEqual(more.wait(timeout=PATIENCE), 64, self.log("right0"))
         self.assertIn("takes another MILLRACE_RUN each time; `millrace deploy` writes one", self.log("right0"))
         other, home = (self.start(pipeline, node, data=self.all, run="b2") for node in ("left", "right"))
         out, _ = home.communicate(timeout=PATIENCE)
-        self.assertEqual(json.loads(out)["vectors"]["made"], 4700)
+        self.assertEqual(json.loads(out)["vectors"]["made"], 4701)
         self.assertEqual(other.wait(timeout=PATIENCE), 0)
 
     def test_home_that_is_not_there(self):

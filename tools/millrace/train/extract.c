@@ -455,6 +455,12 @@ static int write_row(const mr_listed_file *row, const char *path, FILE *list) {
     return mr_json_finish(json, list);
 }
 
+int mr_extraction_write_row(const mr_listed_file *row, FILE *list) {
+    char path[MR_ASIDE];
+    int status = print_path(row->path, "", path);
+    return status ? status : write_row(row, path, list);
+}
+
 /* Writes a line of the list that the source reads, and keeps the file by its path and range. */
 static int write_file(mr_extraction *extraction, const mr_listed_file *row, size_t number, FILE *list) {
     char path[MR_ASIDE];

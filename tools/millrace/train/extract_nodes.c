@@ -240,6 +240,23 @@ int mr_extraction_write_empty(const mr_extraction *extraction) {
     return mr_file_replace(list, "", 0) ? mr_file_fail("write to", list) : MR_OK;
 }
 
+static bool is_empty(const char *path) {
+    struct stat found;
+    return !stat(path, &found) && found.st_size == 0;
+}
+
+static void name_done(const mr_extraction *extraction, char *path, size_t room) {
+    snprintf(path, room, "%s/done.jsonl", extraction->folder);
+}
+
+/* Of these files those that have no vectors are damaged. That the list is kept saves work, and may fail. */
+static void keep_list(const mr_extraction *extraction, const char *list) {
+    char done[MR_ASIDE + 32];
+    name_done(extraction, done, sizeof done);
+    if (!is_empty(list))
+        rename(list, done);
+}
+
 void mr_extraction_release(mr_extraction *extraction, int status) {
     char list[MR_ASIDE + 32], vectors[MR_ASIDE + 32], message[512];
     if (extraction->role != MR_EXTRACTION_HOME || !mr_extraction_is_final(status))
@@ -250,6 +267,8 @@ void mr_extraction_release(mr_extraction *extraction, int status) {
     } else {
         mr_extraction_list(extraction, list, sizeof list);
         snprintf(vectors, sizeof vectors, "%s/vectors", extraction->folder);
+        if (!status)
+            keep_list(extraction, list);
         if (mr_file_replace(list, "", 0))
             mr_log(MR_LOG_WARNING, "%s cannot be written (%s): nodes that wait for it must be ended", list,
                    strerror(errno));
@@ -457,43 +476,90 @@ static int stay_home(mr_extraction *extraction, mr_spool *spool, bool *told) {
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
-static bool is_empty(const char *path) {
-    struct stat found;
-    return !stat(path, &found) && found.st_size == 0;
+/* Lines in their order; NULL: no memory, or a name that cannot stand in a list. */
+static char *print_wanted(const mr_extraction_job *job) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    int status = to ? MR_OK : MR_ERROR_MEMORY;
+    for (size_t i = 0; i < job->count && !status; i++)
+        status = mr_extraction_write_row(job->files[i], to);
+    if (to && fclose(to))
+        status = MR_ERROR_MEMORY;
+    if (!status)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Whether each line is one of the file's, whose lines have the same order. */
+static bool has_lines(FILE *file, const char *lines) {
+    char *found = NULL;
+    size_t room = 0;
+    ssize_t bytes = 1;
+    while (*lines && bytes > 0) {
+        const size_t wanted = strcspn(lines, "\n") + 1;
+        do
+            bytes = getline(&found, &room, file);
+        while (bytes > 0 && ((size_t)bytes != wanted || memcmp(found, lines, wanted) != 0));
+        lines += bytes > 0 ? wanted : 0;
+    }
+    free(found);
+    return !*lines;
+}
+
+/* Whether all of them were among those that the nodes have made vectors of: the files are damaged. */
+static bool were_done(const mr_extraction *extraction, const mr_extraction_job *job) {
+    char path[MR_ASIDE + 32], *wanted = print_wanted(job);
+    name_done(extraction, path, sizeof path);
+    FILE *file = fopen(path, "re");
+    const bool all = wanted && file && has_lines(file, wanted);
+    if (file)
+        fclose(file);
+    free(wanted);
+    return all;
 }
 
 /* Nodes that find nothing more to do end, and would be waited for in vain. */
-static int check_not_over(const mr_extraction *extraction) {
+static bool are_over(const mr_extraction *extraction) {
     char list[MR_ASIDE + 32], rows[MR_ASIDE + 32];
     mr_extraction_list(extraction, list, sizeof list);
     mr_extraction_rows(extraction, rows, sizeof rows);
-    if (!is_empty(list) || !is_empty(rows))
-        return MR_OK;
-    return mr_fail(MR_ERROR_USAGE, "the nodes of this MILLRACE_RUN have ended, and there are files without vectors: a "
-                                   "training in nodes that others start takes another MILLRACE_RUN each time; "
-                                   "`millrace deploy` writes one (%s is of the last)", extraction->folder);
+    return is_empty(list) && is_empty(rows);
 }
 
-static int make_shared_folder(mr_extraction *extraction) {
-    int status = mr_extraction_name_folder(extraction);
-    if (!status)
-        status = check_not_over(extraction);
-    return status ? status : mr_file_make_folder(extraction->folder);
+/* *done: there is nothing to be made. */
+static int look_back(const mr_extraction *extraction, const mr_extraction_job *job, bool *done) {
+    *done = false;
+    if (extraction->role != MR_EXTRACTION_HOME || !are_over(extraction))
+        return MR_OK;
+    *done = were_done(extraction, job);
+    return *done ? MR_OK
+                 : mr_fail(MR_ERROR_USAGE, "the nodes of this MILLRACE_RUN have ended, and there are other files: a "
+                                           "training in nodes that others start takes another MILLRACE_RUN each time; "
+                                           "`millrace deploy` writes one (%s is of the last)", extraction->folder);
 }
 
 static int make_folder(mr_extraction *extraction) {
-    if (extraction->role == MR_EXTRACTION_HOME)
-        return make_shared_folder(extraction);
-    int status = mr_aside_make(&extraction->aside, extraction->spread->cache);
+    int status;
+    if (extraction->role == MR_EXTRACTION_HOME) {
+        status = mr_extraction_name_folder(extraction);
+        return status ? status : mr_file_make_folder(extraction->folder);
+    }
+    status = mr_aside_make(&extraction->aside, extraction->spread->cache);
     snprintf(extraction->folder, sizeof extraction->folder, "%s", extraction->aside.folder);
     return status;
 }
 
 int mr_extraction_run_nodes(mr_extraction *extraction, const mr_extraction_job *job, bool *told) {
     mr_spool spool = {.fd = -1};
+    bool done = false;
     int status = make_folder(extraction);
     if (!status)
-        status = mr_spool_open(&spool, extraction->folder, job->count);
+        status = look_back(extraction, job, &done);
+    if (status || done)
+        return status;
+    status = mr_spool_open(&spool, extraction->folder, job->count);
     if (!status)
         status = mr_extraction_write_list(extraction, job);
     if (!status)

@@ -18,6 +18,8 @@ int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t star
  * extraction->folder. MR_ERROR_IO, MR_ERROR_DATA, MR_ERROR_MEMORY. */
 int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job *job);
 void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room);
+/* One line of such a list. */
+int mr_extraction_write_row(const mr_listed_file *row, FILE *list);
 /* The file of rows that nodes help to fit, in the folder that all share; it is empty when the fit needs no help. */
 void mr_extraction_rows(const mr_extraction *extraction, char *path, size_t room);
 /* Stage types of the pipeline as it runs here; they are needed for as long as it is open. */
