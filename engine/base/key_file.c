@@ -34,8 +34,8 @@ int mr_key_file_check_private(FILE *file, const char *path) {
         return mr_file_fail("look at", path);
     const size_t length = strlen(path);
     if (found.st_mode & 077 && length > 4 && strcmp(path + length - 4, ".pub") == 0)
-        return mr_fail(MR_ERROR_DATA, "%s is the public key of a pair, by its name; what is needed is the secret one "
-                                      "beside it, NAME.key", path);
+        return mr_fail(MR_ERROR_PERMISSION, "%s is the public key of a pair, by its name; what is needed is the secret "
+                                            "one beside it, NAME.key", path);
     if (found.st_mode & 077)
         return mr_fail(MR_ERROR_PERMISSION, "%s holds a secret key, but others may read or change it (mode %03o): "
                                             "restrict it (chmod 600), or make a new pair if others have seen it", path,

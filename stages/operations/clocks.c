@@ -6,9 +6,9 @@
 enum { TRIES = 7, ADDITIONS = 16, ROUNDS = 20000 };
 
 /* Every processor adds in one cycle, and each addition waits for the one before it: so many cycles pass as there are
- * additions. The compiler is told that each sum is needed. What is added is in a register: some processors (Intel's since
- * Alder Lake) put additions of constants together, and make several in a cycle. Systems that show no frequency have one
- * all the same. */
+ * additions. The compiler is told that each sum is needed. What is added is in a register: some processors (Intel's
+ * since Alder Lake) put additions of constants together, and make several in a cycle. Systems that show no frequency
+ * have one all the same. */
 static uint64_t add_on(uint64_t sum) {
     uint64_t step = 3;
     __asm__ volatile("" : "+r"(step));

@@ -96,7 +96,7 @@ class Signed(Case):
         self.millrace(*export)
         self.assertEqual(self.onnx(other)[0], None)
         self.assertFalse(any(pathlib.Path(f"{other}{end}").exists() for end in (".sig", ".pub")))
-        self.assertIn("is the public key of a pair", self.millrace(*export, "--sign", self.public, code=65).stderr)
+        self.assertIn("is the public key of a pair", self.millrace(*export, "--sign", self.public, code=77).stderr)
 
     def test_ours_takes_openssls(self):
         key, public = self.folder / "theirs.key", self.folder / "theirs.pub"

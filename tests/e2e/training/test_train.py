@@ -156,8 +156,10 @@ class Example(Case):
                     shutil.copy(path, self.folder / "photos" / label)
         (shown,) = re.findall(r"^```sh\n(build/millrace train .*?)^```$", (ROOT / "pipelines/README.md").read_text(),
                               flags=re.M | re.S)
-        train, run = shown.replace("\\\n", "").splitlines()
+        train, evaluate, run = shown.replace("\\\n", "").splitlines()
         self.assertIn("numbers of decode, preprocess, network", self.shell(train))
+        self.assertIn("the part for test", self.shell(evaluate))
+        self.assertIn("<svg", (self.folder / "photos.html").read_text())
         rows = [json.loads(line) for line in self.shell(run).splitlines()]
         self.assertEqual(len(rows), sum(1 for path in (self.folder / "photos").rglob("*.png")))
         for row in rows:
