@@ -1,5 +1,5 @@
 /* Whether others are made of a damaged picture. Its packet says so itself (mr_packet_is_alone), but may be damaged
- * where it does; so what is not damaged has to agree.
+ * where it does; so undamaged parts have to agree.
  *
  * H.264: frame_num is one higher behind each reference picture, and else the same (7.4.3). That of the next packet
  * shows whether there was one between it and the packet before. MPEG-1, MPEG-2 and MPEG-4: a reference picture is shown

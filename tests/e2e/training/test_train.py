@@ -269,7 +269,8 @@ class Sets(Training):
         self.assertEqual({(row["file"], row["reason"]) for row in told["left_out"]},
                          {(f"{folder}/3/{name}", "name") for name in ("?.png", "??.png", "???.png", "two\nlines.png")})
         said = self.train(folder, "--penalty", "0.1").stdout
-        self.assertIn("left out   4 of the files have names that are not UTF-8, or line breaks or the like in them", said)
+        self.assertIn("left out   4 of the files have names that are not UTF-8, or line breaks or the like in them",
+                      said)
         self.assertIn(f"{folder}/3/\\xed\\xa0\\x80.png", said)
         done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", folder, "--json"],
                     environment={"HEAD": str(self.head)})
