@@ -16,6 +16,7 @@ import sys
 
 import numpy as np
 from scipy.special import logsumexp
+from sklearn.preprocessing import StandardScaler
 
 import contest
 
@@ -32,7 +33,7 @@ sources:
   pictures: {{uri: "*.png"}}
 stages:
   decode:   {{input: pictures}}
-  hog:      {{input: decode, size: 64x64}}
+  hog:      {{input: decode, size: 72x48, bins: 8}}
   classify: {{input: hog}}
   results:  {{type: jsonl, input: classify, path: "-"}}
 {nodes}"""
@@ -47,15 +48,16 @@ def make_rows(folder):
     x = np.maximum(0, 0.25 * centres[classes] + random.normal(size=(total, WIDTH))).astype("f4")
     y = np.where(random.random(total) < 0.15, random.integers(0, CLASSES, total), classes).astype("i4")
     folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / "x.npy", x[:ROWS])
-    np.save(folder / "y.npy", y[:ROWS])
     np.save(folder / "vectors.npy", x)
-    (folder / "rows").write_bytes(x[:ROWS].tobytes() + y[:ROWS].tobytes() + np.ones(ROWS).tobytes())
+    rows, y_rows = StandardScaler().fit_transform(x[:ROWS].astype("f8")).astype("f4"), y[:ROWS]
+    np.save(folder / "x.npy", rows)
+    np.save(folder / "y.npy", y_rows)
+    (folder / "rows").write_bytes(rows.tobytes() + y_rows.tobytes() + np.ones(ROWS).tobytes())
     parts = ["train"] * ROWS + ["validation"] * OTHERS + ["test"] * OTHERS
     (folder / "vectors.csv").write_text("label,split\n" + "".join(f"{label},{part}\n" for label, part in zip(y, parts)))
     for name, nodes in (("alone", ""), ("nodes", NODES)):
         (folder / f"{name}.yaml").write_text(PIPELINE.format(nodes=nodes))
-    return x[:ROWS].astype("f8"), y[:ROWS]
+    return rows.astype("f8"), y_rows
 
 
 def objective(x, y, w, b):
