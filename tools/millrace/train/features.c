@@ -130,7 +130,8 @@ static int make_wanted(wanted *all, mr_cache *cache, mr_extraction *extraction, 
     find_wanted(all, cache);
     if (!all->count)
         return MR_OK;
-    int status = mr_cache_lock(&all->writer, cache, mr_stop_asked);
+    /* The spool of home is by the numbers of the files that are wanted, which stay the same until it is read whole. */
+    int status = mr_cache_lock(&all->writer, cache, extraction->role == MR_EXTRACTION_HOME, mr_stop_asked);
     if (status)
         return status;
     find_wanted(all, cache);
@@ -141,7 +142,7 @@ static int make_wanted(wanted *all, mr_cache *cache, mr_extraction *extraction, 
 }
 
 static int make_missing(mr_features *features, const mr_set *set, mr_extraction *extraction, bool *told) {
-    wanted all = {.set = set, .choice = &extraction->choice, .writer.fd = -1};
+    wanted all = {.set = set, .choice = &extraction->choice, .writer = {.fd = -1, .list_fd = -1}};
     int status = allocate(&all);
     const int64_t since_ns = mr_clock_now_ns(mr_clock_real());
     if (!status)
