@@ -368,9 +368,8 @@ static int take_left(mr_cache_writer *left, size_t *taken, size_t *lost) {
 static void tell_left(const mr_cache *cache, size_t taken, size_t lost) {
     char rest[80] = "";
     if (lost)
-        snprintf(rest, sizeof rest, "; %zu were not written whole, and are made anew", lost);
-    mr_log(MR_LOG_WARNING, "%s: %zu vectors are kept that a run had made before it was killed%s", cache->path, taken,
-           rest);
+        snprintf(rest, sizeof rest, "; not written whole, and made anew: %zu", lost);
+    mr_log(MR_LOG_WARNING, "%s: a run was killed while it made vectors; kept of it: %zu%s", cache->path, taken, rest);
 }
 
 /* Makes a whole file of what was left, and puts it in place: *placed, and there is no part any more. Else the part is
