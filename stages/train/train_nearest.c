@@ -89,9 +89,10 @@ static int check_size(const mr_training *t, size_t row) {
         squares += scaled * scaled;
     }
     return squares > (double)FLT_MAX / 2
-               ? mr_fail(MR_ERROR_DATA, "the features of row %zu are so large that its distances from others are beyond "
-                                        "single precision: divide all features by one number, let them be "
-                                        "standardised, or take a kind that standardises them, such as softmax", row)
+               ? mr_fail(MR_ERROR_DATA,
+                         "the features of row %zu are so large that its distances from others are beyond single "
+                         "precision: divide all features by one number, let them be standardised, or take a kind that "
+                         "standardises them, such as softmax", row)
                : MR_OK;
 }
 
