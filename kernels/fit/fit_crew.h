@@ -36,9 +36,9 @@ size_t mr_fit_block_count(size_t chunks);
 int mr_fit_crew_create(mr_fit_crew **crew, const mr_fit_task *most, int threads);
 void mr_fit_crew_destroy(mr_fit_crew **crew);
 
-/* Makes blocks first .. first + count of the task, each at its place in `nodes`, task->length numbers, and joins them to
- * the widest whole nodes of the tree (mr_fit_widest tells which): a node lies at the place of its first block, and those
- * of its other blocks are destroyed. */
+/* Makes blocks first .. first + count of the task, each at its place in `nodes`, task->length numbers, and joins them
+ * to the widest whole nodes of the tree (see mr_fit_widest): a node lies at the place of its first block, and the
+ * numbers at those of its other blocks are destroyed. */
 void mr_fit_crew_blocks(mr_fit_crew *crew, const mr_fit_task *task, size_t first, size_t count, double *nodes);
 /* The sum over all chunks, at the begin of `nodes`, which has room for that many blocks. */
 void mr_fit_crew_sum(mr_fit_crew *crew, const mr_fit_task *task, double *nodes);

@@ -1,5 +1,5 @@
-/* Whether others are made of a damaged picture. Its packet says so itself (mr_packet_is_alone), but may be damaged
- * where it does; so what is not damaged has to agree.
+/* Whether other pictures depend on a damaged one. Its packet says so itself (mr_packet_is_alone), but may be damaged in
+ * those bits; so the packets beside it have to agree.
  *
  * H.264: frame_num is one higher behind each reference picture, and else the same (7.4.3). That of the next packet
  * shows whether there was one between it and the packet before. MPEG-1, MPEG-2 and MPEG-4: a reference picture is shown
@@ -38,8 +38,8 @@ typedef struct mr_alone {
 /* The next packet that the decoder gets, with its number. False: it shows that one before it, of which
  * mr_alone_is_sure said that no other picture is made, was a reference picture. */
 bool mr_alone_note(mr_alone *alone, const mr_frame *packet, int64_t number);
-/* The packet of that number is damaged. Whether nothing else is, by what those beside it say; if the next one was not
- * noted yet, it is asked then. */
+/* The packet of that number is damaged: whether no other picture depends on it, by the packets beside it. If the next
+ * one was not noted yet, this is asked again then. */
 bool mr_alone_is_sure(mr_alone *alone, const mr_frame *packet, int64_t number);
 
 #endif

@@ -14,7 +14,7 @@ typedef struct mr_pending {
     int64_t next;                           /* number of the next packet; the first is 1 */
     int64_t oldest;                         /* none below this is in the table */
     mr_frame *packet[MR_PENDING_WINDOW];    /* by number modulo the window; NULL: taken */
-    bool wrong[MR_PENDING_WINDOW];          /* what a packet depends on is missing or wrong */
+    bool wrong[MR_PENDING_WINDOW];          /* a packet that it depends on is missing or wrong */
     bool interlaced[MR_PENDING_WINDOW];     /* a packet taken out had an interlaced picture */
 } mr_pending;
 

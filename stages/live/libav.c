@@ -272,7 +272,7 @@ static int await_open(channel *at) {
         /* The thread keeps the time itself; but a name may take longer to resolve. */
         status = await(at, mr_live_now_ns() + at->params.open_timeout_ns + 1000000000);
         if (status == MR_ERROR_AGAIN)
-            return mr_fail(MR_ERROR_IO, "%s: opening took longer than %.3g s (open_timeout)", at->params.url,
+            return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", at->params.url,
                            (double)at->params.open_timeout_ns / 1e9);
         if (status)
             return status;

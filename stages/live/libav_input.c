@@ -87,10 +87,9 @@ static int fail(mr_libav_input *input, int error, const char *step) {
         return mr_fail(MR_ERROR_CANCELLED, "stopped");
     if (input->refusal)
         return input->refusal;
-    int64_t seconds = input->params->open_timeout_ns / 1000000000;
     if (input->ran_out)
-        return mr_fail(MR_ERROR_IO, "%s: %s took longer than %" PRId64 " s (open_timeout)", input->params->url, step,
-                       seconds);
+        return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", input->params->url,
+                       (double)input->params->open_timeout_ns / 1e9);
     int status = status_of(input, error);
     snprintf(complaint, sizeof complaint, "%s", mr_av_complaint());
     if (strstr(complaint, "Format not on whitelist"))

@@ -198,7 +198,7 @@ static void say_away(const live_reader *reader, mr_link_state phase, const char 
     bool known = reader->report.phase != MR_LINK_LIVE && strcmp(reader->report.why, why) == 0;
     if (!stage || known)
         return;
-    mr_stage_warn(stage, "%s: %s; the next try is in %.1f s", phase == MR_LINK_STALLED ? "stalled" : "away", why,
+    mr_stage_warn(stage, "%s: %s (next try in %.1f s)", phase == MR_LINK_STALLED ? "stalled" : "away", why,
                   (double)(reader->next_ns - mr_live_now_ns()) / 1e9);
 }
 

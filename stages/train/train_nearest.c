@@ -96,7 +96,7 @@ static int check_size(const mr_training *t, size_t row) {
                : MR_OK;
 }
 
-/* Of all parts: a row of the test would be of the first class, whatever it is. */
+/* Of all parts: else rows of the test would be of the first class, each of them. */
 static int check_sizes(const mr_training *t) {
     int status = MR_OK;
     for (size_t row = 0; row < t->given.rows && !status; row++)

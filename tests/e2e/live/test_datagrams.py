@@ -112,6 +112,12 @@ class Datagrams(Live):
             self.assertEqual(state["tries"], 1)
         self.finish(child)
 
+    def test_nobody_sends(self):
+        child = self.begin({"silent": f"uri: 'udp://127.0.0.1:{pair()}', open_timeout: 300ms, {SOON}"})
+        why = self.await_state(child, "silent", "away")["why"]
+        self.assertRegex(why, r"^udp://127\.0\.0\.1:\d+: it was not open within 0\.3 s \(open_timeout\)$")
+        self.finish(child)
+
     def test_lost_packet(self):
         """One picture is lost: those up to the next key frame are made of it. They are marked or dropped, as is asked
         for; and tables have the dates of arrival."""

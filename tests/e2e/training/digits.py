@@ -49,3 +49,22 @@ def read_cache(path):
     magic, width, slots = struct.unpack("<8sQQ", data[:24])
     assert magic == b"MRVECT02", magic
     return numpy.frombuffer(data, numpy.float32, width * slots, 64).reshape(slots, width)
+
+
+def join_key(low, high, part):
+    """mr_content_key_join."""
+    import xxhash
+    added = xxhash.xxh3_128_intdigest(part, low)
+    half = 2**64
+    joined = xxhash.xxh3_128_intdigest(struct.pack("<4Q", added % half, added // half, low, high))
+    return joined % half, joined // half
+
+
+def change_number(data, at, number, value):
+    """The bytes of a cache with another value of one number of vector `at`, as if it had been made so."""
+    width, slots = struct.unpack("<QQ", data[8:24])
+    vector, record, changed = 64 + 4 * width * at, 64 + 4 * width * slots + 32 * at, bytearray(data)
+    struct.pack_into("<f", changed, vector + 4 * number, value)
+    key = join_key(*struct.unpack_from("<QQ", data, record), bytes(changed[vector:vector + 4 * width]))
+    struct.pack_into("<Q", changed, record + 24, join_key(*key, data[record + 16:record + 24])[0])
+    return bytes(changed)

@@ -1,6 +1,7 @@
 """millrace train: handwritten digits beside scikit-learn on the same vectors and parts, what data sets may not be, and
 what is left when it is interrupted or the disk is full."""
 import fcntl
+import importlib.util
 import json
 import os
 import pathlib
@@ -9,7 +10,6 @@ import re
 import resource
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -269,7 +269,8 @@ class Sets(Training):
         self.assertEqual({(row["file"], row["reason"]) for row in told["left_out"]},
                          {(f"{folder}/3/{name}", "name") for name in ("?.png", "??.png", "???.png", "two\nlines.png")})
         said = self.train(folder, "--penalty", "0.1").stdout
-        self.assertIn("left out   4 of the files have names that are not UTF-8, or line breaks or the like in them", said)
+        self.assertIn("left out   4 of the files have names that are not UTF-8, or line breaks or the like in them",
+                      said)
         self.assertIn(f"{folder}/3/\\xed\\xa0\\x80.png", said)
         done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", folder, "--json"],
                     environment={"HEAD": str(self.head)})
@@ -287,7 +288,7 @@ class Sets(Training):
             (alone / label).mkdir(parents=True)
             shutil.copy(path, os.fsencode(alone / label) + b"/" + name)
         shutil.rmtree(self.head)
-        self.refused(alone, "none of the 2 files can be used: the first has a name that is not UTF-8", code=66)
+        self.refused(alone, "none of the 2 files can be used: 2 have names that are not UTF-8", code=65)
         shutil.copytree(folder / "3", folder / os.fsdecode(b"\xff"))
         self.refused(folder, 'the name of the class "\\xff" is not UTF-8: rename its folder')
 
@@ -605,17 +606,16 @@ class Broken(Training):
             self.assertEqual(told["vectors"]["made"], made, on)
         self.assertEqual(len(list(self.cache.glob("*.vectors"))), 2)
 
+    @unittest.skipUnless(importlib.util.find_spec("xxhash"), "no xxhash")
     def test_vectors_that_are_not_finite(self):
         """Of each part: the picture is named."""
         rows = self.some()
         some = digits.write_list(self.folder / "some.csv", rows)
         cache = pathlib.Path(self.train_json(some, "--penalty", "0.1")["vectors"]["cache"])
         whole = cache.read_bytes()
-        width = struct.unpack("<Q", whole[8:16])[0]
         for part, value in (("train", "nan"), ("test", "inf")):
             at = next(i for i, row in enumerate(rows) if row[3] == part)
-            place = 64 + 4 * (at * width + 7)
-            cache.write_bytes(whole[:place] + struct.pack("<f", float(value)) + whole[place + 4:])
+            cache.write_bytes(digits.change_number(whole, at, 7, float(value)))
             self.assertIn(f"some.csv:{at + 2}: {rows[at][0]}: number 7 of its vector is {value}, and only finite",
                           self.train(some, code=65).stderr)
 

@@ -673,7 +673,8 @@ static void what_is_doubtful_is_warned_of(void **state) {
     /* Of a long name the beginning, in whole characters. */
     static const char *const wide[] = {"ant", "bee", "cat", "x" A_DOZEN A_DOZEN A_DOZEN};
     rows.class_names = wide;
-    expect_warning(&rows, "there are no validation rows of \"x" A_DOZEN A_DOZEN "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\",");
+    expect_warning(&rows, "there are no validation rows of \"x" A_DOZEN A_DOZEN
+                          "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\",");
     rows = blob_rows();
     for (size_t row = 0; row < BLOB_ROWS; row++)
         blob_groups[row] = blob_classes[row] == 1 && blob_parts[row] == MR_ROW_TRAIN ? 77777 : row;

@@ -268,7 +268,7 @@ static void fail_at_each(mr_fit_params params, const char *what, int step) {
 static void a_device_that_fails_ends_the_fit(void **state) {
     (void)state;
     for (int fit = 0; fit < FITS; fit++) {
-        fail_at_each(fits[fit](one, 1, 1), "fail_allocation", 1 + fit);
+        fail_at_each(fits[fit](one, 1, 1), "fail_allocation", 1);
         fail_at_each(fits[fit](one, 1, 1), "fail_call", 7 + 16 * fit);
         fail_at_each(fits[fit](one, 1, 1), "fail_after", 13 + 24 * fit);
         fail_at_each(fits[fit](one, 1, 1), "lose_after", 17 + 30 * fit);

@@ -1,4 +1,5 @@
-/* Figures end when they are asked to, and curves are bounded; the figures themselves are compared with scikit-learn's (reference_metrics). */
+/* Figures end when they are asked to, and curves are bounded; the figures themselves are compared with scikit-learn's
+ * (reference_metrics). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +50,8 @@ static void it_ends_at_each_question(void **state) {
     }
 }
 
-/* Of many points of a curve some are kept for plots, the first and the last among them; its figures are those of all. */
+/* Of many points of a curve some are kept for plots, the first and the last among them; its figures are those of
+ * all. */
 static void curves_are_bounded(void **state) {
     enum { MANY = 5003, TWELVE = 12 };
     static const char *const names[TWELVE] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};

@@ -1,5 +1,6 @@
-"""Peer: scikit-learn's multinomial logistic regression on one thread. Called as FOLDER TYPE TOLERANCE C RESULT: x.npy and
-y.npy of the folder are fitted in f4 or f8, and the parameters written to RESULT. Reading and imports are not counted."""
+"""Peer: scikit-learn's multinomial logistic regression on one thread. Called as FOLDER TYPE TOLERANCE C RESULT: x.npy
+and y.npy of the folder are fitted in f4 or f8, and the parameters written to RESULT. Reading and imports are not
+counted."""
 import json
 import os
 import sys

@@ -241,8 +241,8 @@ static int copy_old(const mr_cache_writer *writer) {
     return old->slots ? write_at(writer, old->vectors, old->slots * old->width * sizeof(float), sizeof(header)) : MR_OK;
 }
 
-/* The list goes when the part is on the disk: a whole part without one, too, is known for what it is. It goes before
- * the part has another name, since it is the next program's from then on. */
+/* The list goes when the part is on the disk: a part that is whole needs none. It goes before the part has another name,
+ * since it is the next program's from then on. */
 static int put_in_place(const mr_cache_writer *writer) {
     if (fsync(writer->fd))
         return mr_file_fail("write", writer->part);
@@ -257,7 +257,7 @@ static header header_of(const char *type, size_t width, size_t slots, const char
     return head;
 }
 
-/* What lies behind the records, of vectors that do not count, is cut off. */
+/* Vectors behind the records do not count: they are cut off. */
 static int write_rest(const mr_cache_writer *writer) {
     const mr_cache *old = writer->cache;
     const header head = header_of(magic, writer->width, old->slots + writer->more, old->digest);
@@ -273,7 +273,7 @@ static int write_rest(const mr_cache_writer *writer) {
     return status ? status : put_in_place(writer);
 }
 
-/* ---- what a process that was killed has left --------------------------------------------------------------------- */
+/* ---- a part that a killed process has left ----------------------------------------------------------------------- */
 
 /* False where the file ends before. */
 static bool read_at(int fd, void *data, size_t bytes, size_t at) {
@@ -372,8 +372,8 @@ static void tell_left(const mr_cache *cache, size_t taken, size_t lost) {
     mr_log(MR_LOG_WARNING, "%s: a run was killed while it made vectors; kept of it: %zu%s", cache->path, taken, rest);
 }
 
-/* Makes a whole file of what was left, and puts it in place: *placed, and there is no part any more. Else the part is
- * empty. After a failure it is as it was. */
+/* Makes a whole file of the part that was left, and puts it in place: *placed, and there is no part any more. Else the
+ * part is empty. After a failure it is as it was. */
 static int keep_left(mr_cache_writer *writer, bool *placed) {
     size_t taken = 0, lost = 0;
     int status = MR_OK;

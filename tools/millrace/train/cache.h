@@ -12,7 +12,7 @@
  * its place whole: readers see the old one or the new one, and a disk that fills leaves the old one.
  *
  * Records are written into the part when it is finished. Until then a list beside it (".part.made") has those of
- * vectors that are in the part, so that the next program can keep what a killed one has made:
+ * vectors that are in the part, so that the next program can keep them if this one is killed:
  *
  *     64 bytes   as above, with "MRMADE01", and the slots of the old file
  *     records    { record as above, slot behind the old ones (uint64) }
@@ -72,8 +72,8 @@ typedef struct mr_cache_writer {
     size_t room;              /* of `records` */
     mr_cache_record *records; /* of the new slots */
 } mr_cache_writer;
-/* Locks the part, and opens the cache anew, to which another program may have added vectors. What a killed program has
- * left is put into the cache before, which is logged. While another program has it, this waits, which is logged;
+/* Locks the part, and opens the cache anew, to which another program may have added vectors. The part of a killed
+ * program is put into the cache before, which is logged. While another program has it, this waits, which is logged;
  * MR_ERROR_CANCELLED if `stopped` says so. `elsewhere`: vectors that come are kept elsewhere until the part is
  * finished, and come once more if this process is killed; so they are not listed. Abandon the writer after success. */
 int mr_cache_lock(mr_cache_writer *writer, mr_cache *cache, bool elsewhere, bool (*stopped)(void));

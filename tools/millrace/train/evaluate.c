@@ -35,12 +35,12 @@ static const mr_usage usage = {
                 "                         [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Runs the pipeline over pictures whose classes are known and compares the answers of `classify` with\n"
-        "them. It takes any pipeline of at most 1,000 classes, also with a head that millrace did not train;\n"
-        "the pipeline's own outputs are not written. Figures are defined as in scikit-learn; intervals contain\n"
-        "95% of 1,000 resamples of whole groups (200, if there are more than 10 million scores). If the validation part is known, from the head or the list, a temperature\n"
-        "is fitted to it, with which scores agree better with the share of right answers, and its figures are\n"
-        "shown beside those of the pipeline. All stages of a pipeline with nodes run in this process; the\n"
-        "figures are the same.\n\n"
+        "them. It takes any pipeline of at most 1,000 classes, also with a head that millrace did not train; the\n"
+        "pipeline's own outputs are not written. Figures are defined as in scikit-learn; intervals contain 95% of\n"
+        "1,000 resamples of whole groups (200, if there are more than 10 million scores). If the validation part\n"
+        "is known, from the head or the list, a temperature is fitted to it, with which scores agree better with\n"
+        "the share of right answers, and its figures are shown beside those of the pipeline. All stages of a\n"
+        "pipeline with nodes run in this process; the figures are the same.\n\n"
         "  --data PATH        a folder that holds a folder of pictures for each class, or a list (*.csv, *.jsonl), as\n"
         "                     `millrace train` takes them; classes are matched by name\n"
         "  --vectors FILE     existing vectors, as `millrace train` takes them; the head is then evaluated\n"

@@ -136,7 +136,7 @@ const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const
 
 int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
 /* Of nodes that a process watched, which was killed: gives the vectors that had come home, with their files' keys. Not
- * those of files whose vectors count only together, nor what is damaged. MR_ERROR_MEMORY, errors of `take`. */
+ * those of files whose vectors count only together, nor damaged ones. MR_ERROR_MEMORY, errors of `take`. */
 typedef int mr_take_left(void *user, const mr_content_key *key, int64_t at_ns, const float *vector, size_t length);
 int mr_extraction_take_left(const mr_extraction *extraction, const char *cache, mr_take_left *take, void *user);
 /* Of a node: runs it, for the process that trains, until its frames end. Returns an exit code; errors are printed. */

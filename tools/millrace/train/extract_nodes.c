@@ -474,7 +474,7 @@ static int stay_home(mr_extraction *extraction, mr_spool *spool, bool *told) {
     return status;
 }
 
-/* ---- what is left of a process that watched ---------------------------------------------------------------------- */
+/* ---- vectors that a process has left that watched ---------------------------------------------------------------- */
 
 /* A file beside the spool says whose vectors that has: this, and behind it the key of each file. */
 typedef struct keys_head {
@@ -515,7 +515,7 @@ static int take_left(void *user, const mr_taken *from, const float *vector, size
     return key->low || key->high ? all->take(all->user, key, from->at_ns, vector, length) : MR_OK;
 }
 
-/* What cannot be read, or is of other stages, is left where it is. */
+/* A spool that cannot be read, or is of other stages, is left where it is. */
 static int read_left(left *all, const char *folder, const mr_file_bytes *file) {
     const keys_head *head = (const keys_head *)(const void *)file->data;
     mr_spool spool = {.fd = -1};

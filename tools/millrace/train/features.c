@@ -143,8 +143,8 @@ static int keep_left(void *user, const mr_content_key *key, int64_t at_ns, const
     return status;
 }
 
-/* Locks the cache, and puts into it what had come home to a process that watched nodes, and was killed. The spool of
- * home is by the numbers of the files that are wanted, which stay the same until it is read whole. */
+/* Locks the cache, and puts into it the vectors that had come home when a process that watched nodes was killed. The
+ * spool of home is by the numbers of the files that are wanted, which stay the same until it is read whole. */
 static int lock_cache(wanted *all, mr_cache *cache, const mr_extraction *extraction) {
     const bool is_home = extraction->role == MR_EXTRACTION_HOME;
     int status = mr_cache_lock(&all->writer, cache, is_home, mr_stop_asked);
