@@ -241,8 +241,8 @@ static int copy_old(const mr_cache_writer *writer) {
     return old->slots ? write_at(writer, old->vectors, old->slots * old->width * sizeof(float), sizeof(header)) : MR_OK;
 }
 
-/* The list goes when the part is on the disk: a part that is whole needs none. It goes before the part has another name,
- * since it is the next program's from then on. */
+/* The list goes when the part is on the disk: a part that is whole needs none. It goes before the part has another
+ * name, since it is the next program's from then on. */
 static int put_in_place(const mr_cache_writer *writer) {
     if (fsync(writer->fd))
         return mr_file_fail("write", writer->part);
