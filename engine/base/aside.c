@@ -36,27 +36,36 @@ static bool is_own(const char *folder) {
            !(of.st_mode & (S_IRWXG | S_IRWXO));
 }
 
-/* With the lock: a process that is making this folder at the moment will find it removed. */
-static void remove_left(const char *folder) {
+/* With the lock: nobody else looks at it, or removes it. */
+static int visit_left(const char *folder, int (*use)(void *user, const char *folder), void *user) {
     char path[MR_ASIDE + sizeof mark];
     snprintf(path, sizeof path, "%s/%s", folder, mark);
     int fd = is_own(folder) ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd < 0)
-        return;
-    if (!flock(fd, LOCK_EX | LOCK_NB))
-        remove_all(folder);
+        return MR_OK;
+    int status = flock(fd, LOCK_EX | LOCK_NB) ? MR_OK : use(user, folder);
     close(fd);
+    return status;
 }
 
-static void remove_what_is_left(const char *parent) {
+int mr_aside_visit_left(const char *parent, int (*use)(void *user, const char *folder), void *user) {
     char folder[MR_ASIDE];
     DIR *entries = opendir(parent);
-    for (const struct dirent *entry; entries && (entry = readdir(entries));)
+    int status = MR_OK;
+    for (const struct dirent *entry; !status && entries && (entry = readdir(entries));)
         if (strlen(entry->d_name) == sizeof pattern - 1 && strncmp(entry->d_name, prefix, sizeof prefix - 1) == 0 &&
             (size_t)snprintf(folder, sizeof folder, "%s/%s", parent, entry->d_name) < sizeof folder)
-            remove_left(folder);
+            status = visit_left(folder, use, user);
     if (entries)
         closedir(entries);
+    return status;
+}
+
+/* A process that is making this folder at the moment will find it removed. */
+static int remove_left(void *user, const char *folder) {
+    (void)user;
+    remove_all(folder);
+    return MR_OK;
 }
 
 /* ---- one's own ------------------------------------------------------------------------------------------------- */
@@ -88,7 +97,7 @@ int mr_aside_make(mr_aside *aside, const char *parent) {
     const char *said = getenv("TMPDIR");
     if (!parent)
         parent = said && *said ? said : "/tmp";
-    remove_what_is_left(parent);
+    mr_aside_visit_left(parent, remove_left, NULL);
     for (;;) {
         *aside = (mr_aside){.held = -1};
         if (make_folder(aside, parent) && hold(aside))

@@ -1,6 +1,7 @@
 /* Prototypes and neighbors: classes by distance. Of two vectors the nearer one to x, features scaled by `factor`, is
  * that with the larger sum of x v factor^2 - |v factor|^2 / 2, since |x - v|^2 = |x|^2 - 2 x v + |v|^2. So distances
  * are a matrix's product, and the scaler is folded into it. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -79,6 +80,31 @@ static void keep_rows(mr_training *t, double *vector) {
     }
 }
 
+/* A product of two rows, and so each part of a distance, is at most the larger one's square. */
+static int check_size(const mr_training *t, size_t row) {
+    const float *x = t->given.features + row * t->given.stride;
+    double squares = 0.0;
+    for (size_t k = 0; k < t->given.width; k++) {
+        const double scaled = (double)x[k] * (t->factor ? t->factor[k] : 1.0);
+        squares += scaled * scaled;
+    }
+    return squares > (double)FLT_MAX / 2
+               ? mr_fail(MR_ERROR_DATA,
+                         "the features of row %zu are so large that its distances from others are beyond single "
+                         "precision: divide all features by one number, let them be standardised, or take a kind that "
+                         "standardises them, such as softmax", row)
+               : MR_OK;
+}
+
+/* Of all parts: else rows of the test would be of the first class, each of them. */
+static int check_sizes(const mr_training *t) {
+    int status = MR_OK;
+    for (size_t row = 0; row < t->given.rows && !status; row++)
+        if (!t->given.parts || t->given.parts[row] != MR_ROW_NONE)
+            status = check_size(t, row);
+    return status;
+}
+
 int mr_train_neighbors(mr_training *t) {
     mr_trained *trained = &t->made->trained;
     const size_t width = t->given.width, numbers = t->train_count * (width + 1);
@@ -89,6 +115,9 @@ int mr_train_neighbors(mr_training *t) {
         return mr_fail(MR_ERROR_DATA, "%zu rows of %zu features are too many to keep: neighbors may take %d MiB and %d "
                                       "rows; take fewer rows or another kind", t->train_count, width,
                        MR_NPY_MAX_BYTES >> 20, 1 << 24);
+    int status = check_sizes(t);
+    if (status)
+        return status;
     double *vector = mr_alloc((width + 1) * sizeof *vector);
     trained->layer[0] = (mr_matrix_f32){t->train_count, width + 1,
                                         mr_alloc_aligned(64, mr_aligned_bytes(numbers * sizeof(float)))};

@@ -193,9 +193,17 @@ class Heads(harness.Case):
         self.assertEqual([one["validation"] for one in card["penalties"]], [None, 0.5])
         self.assertEqual((card["pipeline"], card["split"], card["warnings"]), ("heads", "by hand", ["few rows"]))
         text = call([MILLRACE, "inspect", self.head]).stdout
-        for part in ("softmax", "red, green, blue", "7 for training", "C = 2: objective 1.125 after 4 steps",
+        for part in ("softmax", "red, green, blue", "7 for training",
+                     "C = 0.5: objective 1.25 after 3 steps (it is at its minimum)\n",
+                     "C = 2: objective 1.125 after 4 steps (as many steps as were allowed), log loss of validation 0.5",
                      "few rows", "test           accuracy             0.875\n", "head: "):
             self.assertIn(part, text)
+        for end, words in (("progress", "(it hardly fell any more)"),
+                           ("precision", "(no step made it smaller)"),
+                           ("patience", "(several epochs were no better on validation)"),
+                           ("of another version", "(of another version)"), ("", "after 3 steps\n")):
+            self.save(tried=[{"c": 0.5, "objective": 1.25, "validation": None, "steps": 3, "end": end}])
+            self.assertIn(words, call([MILLRACE, "inspect", self.head]).stdout)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ NODES = {
 }
 HOMELESS = ("--set", "stages.results={type: \"null\", input: classify}")  # several processes may share that
 PATIENCE = 120
+RECORD = 48 + 4 * 900  # of a spool
 
 
 def command(pipeline, data, head, cache, *arguments):
@@ -270,6 +271,33 @@ class Killed(Nodes):
         made = json.loads(done.stdout)["vectors"]["made"]
         self.assertTrue(0 < made <= 4950, made)
         self.assertEqual((self.head / "weights.npy").read_bytes(), self.data.alone[self.all][1])
+
+    def test_killed(self):
+        """What had come home is kept, but for what was damaged since; the nodes end with the process that watches."""
+        for changed, at in ((None, 0), ("vectors", 64 + 7 * RECORD + 1000), ("keys", 200)):
+            self.head, self.cache = self.folder / f"{changed}-head", self.folder / f"{changed}-cache"
+            process = start(command(self.pipeline("three"), self.all, self.head, self.cache, "--threads", "1"),
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(process.kill)
+            self.await_vectors(process, 300)
+            nodes = self.children(process)
+            process.kill()
+            process.wait()
+            for number in nodes.values():
+                while pathlib.Path(f"/proc/{number}").exists():
+                    time.sleep(0.01)
+            (spool,) = self.cache.glob("*/vectors")
+            kept = (spool.stat().st_size - 64) // RECORD - (changed == "vectors") if changed != "keys" else 0
+            if changed:
+                data = bytearray((spool.parent / changed).read_bytes())
+                data[at] ^= 4
+                (spool.parent / changed).write_bytes(data)
+            done = call(command(self.pipeline("two"), self.all, self.head, self.cache))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(f"kept of it: {kept}\n" in done.stderr, kept > 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 5000 - kept, changed)
+            self.assertEqual((self.head / "weights.npy").read_bytes(), self.data.alone[self.all][1])
+            self.assert_nothing_left()
 
 
 class ByHand(Nodes):

@@ -568,6 +568,43 @@ static void features_that_are_too_large_are_refused(void **state) {
     mr_classifier_destroy(&made);
 }
 
+/* Their squares are beyond floats, and all distances would be the same. Standardised they are told apart. */
+static void distances_that_are_too_large_are_refused(void **state) {
+    (void)state;
+    const mr_labelled_rows rows = blob_rows();
+    mr_fit_params params = blob_params(MR_CLASSIFIER_NEIGHBORS);
+    params.scaling = MR_SCALING_NONE;
+    for (int part = MR_ROW_TRAIN; part <= MR_ROW_TEST; part++) {
+        size_t row = 0;
+        while (blob_parts[row] != part)
+            row++;
+        const float kept = blob_features[row * BLOB_WIDTH];
+        char why[128];
+        snprintf(why, sizeof why, "the features of row %zu are so large that its distances", row);
+        blob_features[row * BLOB_WIDTH] = 1e37f;
+        refuse(&rows, &params, MR_ERROR_DATA, why);
+        blob_features[row * BLOB_WIDTH] = kept;
+    }
+    mr_classifier *made = blob_fit(&rows, &params);
+    const double share = share_right(made, MR_ROW_TEST);
+    mr_classifier_destroy(&made);
+    for (int large = 0; large < 2; large++) {
+        for (size_t i = 0; i < BLOB_ROWS * BLOB_WIDTH; i++)
+            blob_features[i] *= large ? 1e18f : 1e17f;
+        if (large)
+            refuse(&rows, &params, MR_ERROR_DATA, "divide all features by one number");
+        else {
+            made = blob_fit(&rows, &params);
+            assert_true(share_right(made, MR_ROW_TEST) == share);
+            mr_classifier_destroy(&made);
+        }
+    }
+    params.scaling = MR_SCALING_STANDARD;
+    made = blob_fit(&rows, &params);
+    assert_true(share_right(made, MR_ROW_TEST) >= 0.88);
+    mr_classifier_destroy(&made);
+}
+
 static void parameters_that_cannot_be_are_refused(void **state) {
     (void)state;
     const double none = 0.0, two[] = {1.0, 2.0};
@@ -736,6 +773,7 @@ int main(void) {
         TEST(the_state_of_another_fit_is_refused),
         TEST(rows_that_cannot_be_fitted_to_are_refused),
         TEST(features_that_are_too_large_are_refused),
+        TEST(distances_that_are_too_large_are_refused),
         TEST(parameters_that_cannot_be_are_refused),
         TEST(what_is_doubtful_is_warned_of),
         TEST(rows_with_wrong_labels_are_found),

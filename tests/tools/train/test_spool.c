@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,11 +73,50 @@ static void what_was_put_is_still_there(void **state) {
     mr_spool_close(&spool);
 }
 
+static int count(void *user, const mr_taken *from, const float *vector, size_t length) {
+    assert_int_equal(length, 4);
+    assert_true(vector[0] == (float)from->file && vector[3] == 4.0f);
+    *(unsigned *)user |= 1u << from->file;
+    return MR_OK;
+}
+
+/* Of three records each byte is changed in turn, and each is made zeros, as by a power cut. */
+static void what_is_damaged_is_not_given(void **state) {
+    (void)state;
+    enum { RECORD = 48 + 4 * sizeof(float) };
+    char path[4096], whole[64 + FILES * RECORD];
+    mr_spool spool;
+    assert_int_equal(mr_spool_open(&spool, temporary_path, FILES), MR_OK);
+    for (size_t i = 0; i < FILES; i++)
+        assert_int_equal(mr_spool_put(&spool, &(mr_taken){.file = i}, (float[]){(float)i, 2, 3, 4}, 4), MR_OK);
+    mr_spool_close(&spool);
+    snprintf(path, sizeof path, "%s/vectors", temporary_path);
+    int fd = open(path, O_RDWR);
+    assert_int_equal(read(fd, whole, sizeof whole), sizeof whole);
+    for (size_t i = 0; i <= FILES * RECORD + FILES; i++) {
+        const size_t at = i < FILES * RECORD ? i : (i - FILES * RECORD) * RECORD;
+        const size_t bytes = i < FILES * RECORD ? 1 : i < FILES * RECORD + FILES ? RECORD : 0;
+        char changed[sizeof whole];
+        memcpy(changed, whole, sizeof whole);
+        for (size_t b = 0; b < bytes; b++)
+            changed[64 + at + b] = bytes > 1 ? 0 : (char)(whole[64 + at] ^ 1);
+        unsigned found = 0;
+        assert_int_equal(pwrite(fd, changed, sizeof changed, 0), sizeof changed);
+        assert_int_equal(mr_spool_open(&spool, temporary_path, FILES), MR_OK);
+        assert_int_equal(mr_spool_read(&spool, count, &found), MR_OK);
+        assert_int_equal(found, bytes ? 7u & ~(1u << (at / RECORD)) : 7u);
+        assert_int_equal(spool.damaged, bytes > 0);
+        mr_spool_close(&spool);
+    }
+    close(fd);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_head_that_makes_no_sense_is_refused, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(that_of_other_files_is_refused, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(what_was_put_is_still_there, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(what_is_damaged_is_not_given, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

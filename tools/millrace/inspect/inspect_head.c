@@ -100,13 +100,27 @@ static void print_kind(const mr_classifier_card *card) {
     printf("\n");
 }
 
+/* mr_fit_tried.end in words. */
+static const char *why_ended(const char *end) {
+    static const char *const why[][2] = {{"gradient", "it is at its minimum"},
+                                         {"progress", "it hardly fell any more"},
+                                         {"precision", "no step made it smaller"},
+                                         {"steps", "as many steps as were allowed"},
+                                         {"patience", "several epochs were no better on validation"}};
+    for (size_t i = 0; i < sizeof why / sizeof *why; i++)
+        if (strcmp(end, why[i][0]) == 0)
+            return why[i][1];
+    return end;
+}
+
 static void print_fit(const mr_classifier_card *card) {
     printf("  rows           %" PRIu64 " for training, %" PRIu64 " for validation, %" PRIu64 " for the test%s\n",
            card->train_rows, card->validation_rows, card->test_rows, card->balanced ? "; classes balanced" : "");
     for (size_t i = 0; i < card->tried_count; i++) {
         const mr_fit_tried *tried = &card->tried[i];
-        printf("  %-14s C = %g: objective %.6g after %d steps (%s)", i ? "" : "penalties", tried->c, tried->objective,
-               tried->steps, tried->end);
+        printf("  %-14s C = %g: objective %.6g after %d steps", i ? "" : "penalties", tried->c, tried->objective,
+               tried->steps);
+        mr_print(stdout, *tried->end ? " (%s)" : "%s", why_ended(tried->end));
         if (!isnan(tried->validation))
             printf(", log loss of validation %.6g", tried->validation);
         printf("%s\n", i == card->chosen && card->tried_count > 1 ? "  <- taken" : "");

@@ -20,7 +20,13 @@ typedef struct header {
     char digest[40];
 } header;
 
-static const char magic[8] = "MRVECT02";
+/* Of a vector that was written into the part; of a list of these the header's slots are those of the old file. */
+typedef struct listed {
+    mr_cache_record record;
+    uint64_t slot;
+} listed;
+
+static const char magic[8] = "MRVECT02", list_magic[8] = "MRMADE01";
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
@@ -213,39 +219,234 @@ static bool is_at(const char *path, int fd) {
     return !stat(path, &named) && !fstat(fd, &opened) && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
 }
 
-/* MR_ERROR_AGAIN: another program has it. */
+static void forget_records(mr_cache_writer *writer) {
+    if (writer->list_fd >= 0)
+        close(writer->list_fd);
+    writer->list_fd = -1;
+    free(writer->records);
+    writer->records = NULL;
+    writer->more = writer->room = writer->width = 0;
+}
+
+/* Closes the part, which stays as it is. */
+static void let_go(mr_cache_writer *writer) {
+    forget_records(writer);
+    if (writer->fd >= 0)
+        close(writer->fd);
+    writer->fd = -1;
+}
+
+static int copy_old(const mr_cache_writer *writer) {
+    const mr_cache *old = writer->cache;
+    return old->slots ? write_at(writer, old->vectors, old->slots * old->width * sizeof(float), sizeof(header)) : MR_OK;
+}
+
+/* The list goes when the part is on the disk: a part that is whole needs none. It goes before the part has another
+ * name, since it is the next program's from then on. */
+static int put_in_place(const mr_cache_writer *writer) {
+    if (fsync(writer->fd))
+        return mr_file_fail("write", writer->part);
+    unlink(writer->list);
+    return rename(writer->part, writer->cache->path) ? mr_file_fail("write", writer->cache->path) : MR_OK;
+}
+
+static header header_of(const char *type, size_t width, size_t slots, const char *digest) {
+    header head = {.width = width, .slots = slots};
+    memcpy(head.magic, type, sizeof head.magic);
+    memcpy(head.digest, digest, strnlen(digest, sizeof head.digest));
+    return head;
+}
+
+/* Vectors behind the records do not count: they are cut off. */
+static int write_rest(const mr_cache_writer *writer) {
+    const mr_cache *old = writer->cache;
+    const header head = header_of(magic, writer->width, old->slots + writer->more, old->digest);
+    size_t at = records_at(head.width, head.slots), kept = old->slots * sizeof *old->records,
+           added = writer->more * sizeof *writer->records;
+    int status = old->slots ? write_at(writer, old->records, kept, at) : MR_OK;
+    if (!status)
+        status = write_at(writer, writer->records, added, at + kept);
+    if (!status && ftruncate(writer->fd, (off_t)(at + kept + added)))
+        status = mr_file_fail("write to", writer->part);
+    if (!status)
+        status = write_at(writer, &head, sizeof head, 0);
+    return status ? status : put_in_place(writer);
+}
+
+/* ---- a part that a killed process has left ----------------------------------------------------------------------- */
+
+/* False where the file ends before. */
+static bool read_at(int fd, void *data, size_t bytes, size_t at) {
+    char *to = data;
+    while (bytes > 0) {
+        const ssize_t got = pread(fd, to, bytes, (off_t)at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        to += got;
+        at += (size_t)got;
+        bytes -= (size_t)got;
+    }
+    return true;
+}
+
+/* Whether a slot of the part is as it was written, or at least no worse than the same slot of the old file. */
+static bool is_kept(mr_cache *part, mr_cache *old, size_t slot) {
+    const bool made = part->records[slot].made != 0, good = made && is_good(part, slot);
+    if (slot >= old->slots)
+        return good || !made;
+    return good || !old->records[slot].made || !is_good(old, slot);
+}
+
+/* Whether the part wants nothing but its name; *count: its new vectors. Those of videos are all there, then. */
+static bool is_finished(const mr_cache_writer *writer, size_t *count) {
+    mr_cache *old = writer->cache, part = {.digest = old->digest, .told_none = true};
+    bool finished = !map(&part, writer->fd) && part.slots && part.slots >= old->slots;
+    *count = 0;
+    for (size_t i = 0; i < part.slots && finished; i++) {
+        finished = is_kept(&part, old, i);
+        *count += i >= old->slots && part.records[i].made;
+    }
+    mr_cache_close(&part);
+    return finished;
+}
+
+/* Of a part that is not whole: makes room for the records of its slots, which begin where those of the cache end. The
+ * old file may be gone since; it has not become another one. *first: the slot that the list calls 0. */
+static int open_left(mr_cache_writer *left, size_t *first) {
+    const mr_cache *old = left->cache;
+    header head;
+    struct stat part;
+    left->list_fd = open(left->list, O_RDONLY | O_CLOEXEC);
+    if (left->list_fd < 0 || !read_at(left->list_fd, &head, sizeof head, 0) || fstat(left->fd, &part))
+        return MR_OK;
+    if (memcmp(head.magic, list_magic, sizeof list_magic) != 0 || !head.width || head.width > MR_CACHE_MOST_WIDTH ||
+        strncmp(head.digest, old->digest, sizeof head.digest) != 0)
+        return MR_OK;
+    const size_t slots = ((size_t)part.st_size - sizeof head) / (head.width * sizeof(float));
+    if ((size_t)part.st_size < sizeof head || slots < head.slots || head.slots < old->slots ||
+        (old->slots && old->width != head.width))
+        return MR_OK;
+    *first = head.slots - old->slots;
+    left->width = head.width;
+    left->room = slots - old->slots;
+    left->records = calloc(left->room + 1, sizeof *left->records);
+    return left->records ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
+}
+
+/* Takes the vector that the list names if it lies in its slot as it was written: the sum, which is of the content's key
+ * as well, is right for nothing else, whatever a power cut has made of either file. */
+static bool take_listed(mr_cache_writer *left, const listed *one, size_t first, float *vector) {
+    const size_t bytes = left->width * sizeof *vector;
+    if (!one->record.made || one->slot >= left->room - first)
+        return false;
+    const size_t slot = first + one->slot;
+    if (!read_at(left->fd, vector, bytes, sizeof(header) + (left->cache->slots + slot) * bytes) ||
+        one->record.sum != sum_of(&one->record, vector, left->width))
+        return false;
+    left->records[slot] = one->record;
+    left->more = slot < left->more ? left->more : slot + 1;
+    return true;
+}
+
+/* *lost: of those that are listed. */
+static int take_left(mr_cache_writer *left, size_t *taken, size_t *lost) {
+    size_t first = 0;
+    int status = open_left(left, &first);
+    float *vector = left->width && !status ? calloc(left->width, sizeof *vector) : NULL;
+    *taken = *lost = 0;
+    if (!status && left->width && !vector)
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
+    listed one;
+    for (size_t at = sizeof(header); vector && read_at(left->list_fd, &one, sizeof one, at); at += sizeof one)
+        ++*(take_listed(left, &one, first, vector) ? taken : lost);
+    free(vector);
+    return status;
+}
+
+static void tell_left(const mr_cache *cache, size_t taken, size_t lost) {
+    char rest[80] = "";
+    if (lost)
+        snprintf(rest, sizeof rest, "; not written whole, and made anew: %zu", lost);
+    mr_log(MR_LOG_WARNING, "%s: a run was killed while it made vectors; kept of it: %zu%s", cache->path, taken, rest);
+}
+
+/* Makes a whole file of the part that was left, and puts it in place: *placed, and there is no part any more. Else the
+ * part is empty. After a failure it is as it was. */
+static int keep_left(mr_cache_writer *writer, bool *placed) {
+    size_t taken = 0, lost = 0;
+    int status = MR_OK;
+    const bool finished = writer->locked && !writer->elsewhere && is_finished(writer, &taken);
+    if (writer->locked && !finished)
+        status = take_left(writer, &taken, &lost);
+    *placed = !status && taken;
+    if (*placed && !finished) {
+        status = copy_old(writer);
+        if (!status)
+            status = write_rest(writer);
+    } else if (*placed) {
+        status = put_in_place(writer);
+    } else if (!status) {
+        unlink(writer->list);
+        status = mr_file_empty(writer->part, writer->fd);
+    }
+    forget_records(writer);
+    if (*placed && !status)
+        tell_left(writer->cache, taken, lost);
+    return status;
+}
+
+/* ---- the lock ---------------------------------------------------------------------------------------------------- */
+
+/* MR_ERROR_AGAIN: another program has it. Where the file system has no locks nobody knows whether one does. */
 static int try_lock(mr_cache_writer *writer) {
-    writer->fd = open(writer->part, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    writer->fd = open(writer->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (writer->fd < 0)
         return mr_file_fail("write to", writer->part);
-    if ((!flock(writer->fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && is_at(writer->part, writer->fd))
-        return mr_file_empty(writer->part, writer->fd);
-    close(writer->fd);
-    writer->fd = -1;
+    writer->locked = !flock(writer->fd, LOCK_EX | LOCK_NB);
+    if ((writer->locked || errno != EWOULDBLOCK) && is_at(writer->part, writer->fd))
+        return MR_OK;
+    let_go(writer);
     return MR_ERROR_AGAIN;
 }
 
-int mr_cache_lock(mr_cache_writer *writer, mr_cache *cache, bool (*stopped)(void)) {
+static int await_lock(mr_cache_writer *writer, bool (*stopped)(void)) {
     static const struct timespec pause = {.tv_nsec = 50000000};
-    *writer = (mr_cache_writer){.cache = cache, .fd = -1};
-    snprintf(writer->part, sizeof writer->part, "%s.part", cache->path);
     int status;
     for (bool told = false; (status = try_lock(writer)) == MR_ERROR_AGAIN; told = true) {
         if (!told)
             mr_log(MR_LOG_WARNING, "%s: another program makes vectors for the same cache: waiting until it has them",
-                   cache->path);
+                   writer->cache->path);
         if (stopped())
             return mr_fail(MR_ERROR_CANCELLED, "interrupted");
         nanosleep(&pause, NULL);
     }
-    if (!status) {
-        mr_cache_close(cache);
-        status = open_file(cache);
-    }
-    if (status)
-        mr_cache_abandon(writer);
     return status;
 }
+
+int mr_cache_lock(mr_cache_writer *writer, mr_cache *cache, bool elsewhere, bool (*stopped)(void)) {
+    *writer = (mr_cache_writer){.cache = cache, .fd = -1, .list_fd = -1, .elsewhere = elsewhere};
+    snprintf(writer->part, sizeof writer->part, "%s.part", cache->path);
+    snprintf(writer->list, sizeof writer->list, "%s.made", writer->part);
+    bool placed;
+    int status;
+    do {
+        placed = false;
+        status = await_lock(writer, stopped);
+        if (!status) {
+            mr_cache_close(cache);
+            status = open_file(cache);
+        }
+        if (!status)
+            status = keep_left(writer, &placed);
+        if (status || placed)
+            let_go(writer);
+    } while (!status && placed);
+    return status;
+}
+
+/* ---- vectors that come ------------------------------------------------------------------------------------------- */
 
 int mr_cache_begin(mr_cache_writer *writer, size_t more) {
     const mr_cache *cache = writer->cache;
@@ -253,9 +454,7 @@ int mr_cache_begin(mr_cache_writer *writer, size_t more) {
     writer->room = more + 1;
     writer->width = cache->width;
     writer->records = calloc(more + 1, sizeof *writer->records);
-    int status = writer->records ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
-    if (!status && cache->slots)
-        status = write_at(writer, cache->vectors, cache->slots * cache->width * sizeof(float), sizeof(header));
+    int status = writer->records ? copy_old(writer) : mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
     if (status)
         mr_cache_abandon(writer);
     return status;
@@ -274,37 +473,39 @@ static int add_slot(mr_cache_writer *writer, size_t *slot) {
     return MR_OK;
 }
 
+static int begin_list(mr_cache_writer *writer) {
+    const header head = header_of(list_magic, writer->width, writer->cache->slots, writer->cache->digest);
+    writer->list_fd = open(writer->list, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    writer->list_bytes = sizeof head;
+    return writer->list_fd < 0 ? mr_file_fail("write to", writer->list)
+                               : mr_file_write_at(writer->list, writer->list_fd, &head, sizeof head, 0);
+}
+
+static int list_slot(mr_cache_writer *writer, size_t slot) {
+    const listed one = {.record = writer->records[slot], .slot = slot};
+    int status = writer->list_fd < 0 ? begin_list(writer) : MR_OK;
+    if (!status)
+        status = mr_file_write_at(writer->list, writer->list_fd, &one, sizeof one, (int64_t)writer->list_bytes);
+    writer->list_bytes += sizeof one;
+    return status;
+}
+
 int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_cache_record *record, const float *vector,
                  size_t length) {
     if (!writer->width)
         writer->width = length;
     if (length != writer->width)
         return mr_fail(MR_ERROR_DATA, "a vector has %zu numbers, and those before it have %zu", length, writer->width);
-    size_t bytes = length * sizeof *vector;
-    int status = slot == MR_CACHE_NEXT ? add_slot(writer, &slot) : MR_OK;
+    const size_t bytes = length * sizeof *vector;
+    const bool alone = slot != MR_CACHE_NEXT;
+    int status = alone ? MR_OK : add_slot(writer, &slot);
     if (!status)
         status = write_at(writer, vector, bytes, sizeof(header) + (writer->cache->slots + slot) * bytes);
-    if (!status) {
-        writer->records[slot] = *record;
-        writer->records[slot].sum = sum_of(record, vector, length);
-    }
-    return status;
-}
-
-static int write_rest(const mr_cache_writer *writer) {
-    const mr_cache *old = writer->cache;
-    header head = {.width = writer->width, .slots = old->slots + writer->more};
-    memcpy(head.magic, magic, sizeof magic);
-    memcpy(head.digest, old->digest, strnlen(old->digest, sizeof head.digest));
-    size_t at = records_at(head.width, head.slots), kept = old->slots * sizeof *old->records;
-    int status = old->slots ? write_at(writer, old->records, kept, at) : MR_OK;
-    if (!status)
-        status = write_at(writer, writer->records, writer->more * sizeof *writer->records, at + kept);
-    if (!status)
-        status = write_at(writer, &head, sizeof head, 0);
-    if (!status && (fsync(writer->fd) || rename(writer->part, old->path)))
-        status = mr_file_fail("write", old->path);
-    return status;
+    if (status)
+        return status;
+    writer->records[slot] = *record;
+    writer->records[slot].sum = sum_of(record, vector, length);
+    return alone && !writer->elsewhere ? list_slot(writer, slot) : MR_OK;
 }
 
 int mr_cache_finish(mr_cache_writer *writer) {
@@ -314,20 +515,16 @@ int mr_cache_finish(mr_cache_writer *writer) {
     int status = write_rest(writer);
     if (status)
         return status;
-    close(writer->fd);
-    writer->fd = -1;
-    free(writer->records);
-    writer->records = NULL;
+    let_go(writer);
     mr_cache_close(cache);
     return open_file(cache);
 }
 
+/* The list goes first, while the lock of the part keeps others off it. */
 void mr_cache_abandon(mr_cache_writer *writer) {
     if (writer->fd >= 0) {
+        unlink(writer->list);
         unlink(writer->part);
-        close(writer->fd);
     }
-    writer->fd = -1;
-    free(writer->records);
-    writer->records = NULL;
+    let_go(writer);
 }

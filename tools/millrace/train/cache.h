@@ -11,6 +11,14 @@
  * New vectors are appended in a file beside it (".part", locked while it is written), which takes
  * its place whole: readers see the old one or the new one, and a disk that fills leaves the old one.
  *
+ * Records are written into the part when it is finished. Until then a list beside it (".part.made") has those of
+ * vectors that are in the part, so that the next program can keep them if this one is killed:
+ *
+ *     64 bytes   as above, with "MRMADE01", and the slots of the old file
+ *     records    { record as above, slot behind the old ones (uint64) }
+ *
+ * It takes each vector whose sum is right; where the part is whole, and only its name was not changed yet, the part.
+ *
  * Numbers are the machine's own, as the vectors are. One thread at a time, but for _put, which is for any, one at a
  * time. */
 #ifndef MILLRACE_TOOLS_TRAIN_CACHE_H
@@ -56,18 +64,23 @@ size_t mr_cache_find(mr_cache *cache, const mr_content_key *key);
 /* A cache that is written: the old slots, and `more` behind them, which may become more. */
 typedef struct mr_cache_writer {
     mr_cache *cache;
-    char part[MR_CACHE_PATH + 8];
-    int fd;
+    char part[MR_CACHE_PATH + 8], list[MR_CACHE_PATH + 16];
+    int fd, list_fd; /* list_fd -1: nothing is listed */
+    bool locked, elsewhere;
+    size_t list_bytes;
     size_t more, width;       /* width 0: no vector has come */
     size_t room;              /* of `records` */
     mr_cache_record *records; /* of the new slots */
 } mr_cache_writer;
-/* Locks the part, and opens the cache anew, to which another program may have added vectors. While another program has
- * it, this waits, which is logged; MR_ERROR_CANCELLED if `stopped` says so. Abandon the writer after success. */
-int mr_cache_lock(mr_cache_writer *writer, mr_cache *cache, bool (*stopped)(void));
+/* Locks the part, and opens the cache anew, to which another program may have added vectors. The part of a killed
+ * program is put into the cache before, which is logged. While another program has it, this waits, which is logged;
+ * MR_ERROR_CANCELLED if `stopped` says so. `elsewhere`: vectors that come are kept elsewhere until the part is
+ * finished, and come once more if this process is killed; so they are not listed. Abandon the writer after success. */
+int mr_cache_lock(mr_cache_writer *writer, mr_cache *cache, bool elsewhere, bool (*stopped)(void));
 /* MR_ERROR_IO, MR_ERROR_MEMORY. */
 int mr_cache_begin(mr_cache_writer *writer, size_t more);
-/* Writes the vector of a new slot; MR_CACHE_NEXT: one behind all others. MR_ERROR_DATA if its length is not that of the
+/* Writes the vector of a new slot; MR_CACHE_NEXT: one behind all others, which is of use only together with others, and
+ * so is not kept if this process is killed before the part is finished. MR_ERROR_DATA if its length is not that of the
  * others; MR_ERROR_IO, MR_ERROR_MEMORY. */
 #define MR_CACHE_NEXT SIZE_MAX
 int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_cache_record *record, const float *vector,

@@ -129,11 +129,16 @@ typedef struct mr_extraction_job {
     mr_take_given *take_given;     /* NULL: none; beside take_classes */
     const mr_view_stage *given_to; /* the stage of that, which has one input */
     void *user;
+    const mr_content_key *keys; /* beside take_vector: of each file; zeros of one whose vectors count only together */
 } mr_extraction_job;
 /* The stage or source whose frames that stage is given; NULL if there are several, or none. *port: of its outputs. */
 const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port);
 
 int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
+/* Of nodes that a process watched, which was killed: gives the vectors that had come home, with their files' keys. Not
+ * those of files whose vectors count only together, nor damaged ones. MR_ERROR_MEMORY, errors of `take`. */
+typedef int mr_take_left(void *user, const mr_content_key *key, int64_t at_ns, const float *vector, size_t length);
+int mr_extraction_take_left(const mr_extraction *extraction, const char *cache, mr_take_left *take, void *user);
 /* Of a node: runs it, for the process that trains, until its frames end. Returns an exit code; errors are printed. */
 int mr_extraction_serve(mr_extraction *extraction);
 /* Of home, when it has its vectors, or failed: lets nodes that others start go, unless another try may need them. Does

@@ -474,6 +474,86 @@ static int stay_home(mr_extraction *extraction, mr_spool *spool, bool *told) {
     return status;
 }
 
+/* ---- vectors that a process has left that watched ---------------------------------------------------------------- */
+
+/* A file beside the spool says whose vectors that has: this, and behind it the key of each file. */
+typedef struct keys_head {
+    char cache_key[(MR_CACHE_KEY_TEXT + 7) / 8 * 8];
+    mr_content_key sum;
+} keys_head;
+
+static mr_content_key sum_of(const keys_head *head, const mr_content_key *keys, size_t count) {
+    const mr_content_key name = mr_content_key_join(&(mr_content_key){0}, head->cache_key, sizeof head->cache_key);
+    return mr_content_key_join(&name, keys, count * sizeof *keys);
+}
+
+static int write_keys(const mr_extraction *extraction, const mr_extraction_job *job) {
+    char path[MR_ASIDE + 32];
+    keys_head head = {.cache_key = ""};
+    snprintf(path, sizeof path, "%s/keys", extraction->folder);
+    snprintf(head.cache_key, sizeof head.cache_key, "%s", extraction->cache_key);
+    head.sum = sum_of(&head, job->keys, job->count);
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return mr_file_fail("write", path);
+    bool written = fwrite(&head, sizeof head, 1, file) == 1 &&
+                   fwrite(job->keys, sizeof *job->keys, job->count, file) == job->count;
+    written = !fclose(file) && written;
+    return written ? MR_OK : mr_file_fail("write", path);
+}
+
+typedef struct left {
+    const mr_extraction *extraction;
+    mr_take_left *take;
+    void *user;
+    const mr_content_key *keys; /* of the folder that is looked at */
+} left;
+
+static int take_left(void *user, const mr_taken *from, const float *vector, size_t length) {
+    const left *all = user;
+    const mr_content_key *key = &all->keys[from->file];
+    return key->low || key->high ? all->take(all->user, key, from->at_ns, vector, length) : MR_OK;
+}
+
+/* A spool that cannot be read, or is of other stages, is left where it is. */
+static int read_left(left *all, const char *folder, const mr_file_bytes *file) {
+    const keys_head *head = (const keys_head *)(const void *)file->data;
+    mr_spool spool = {.fd = -1};
+    int status = MR_OK;
+    if (file->bytes < sizeof *head)
+        return MR_OK;
+    const size_t count = (file->bytes - sizeof *head) / sizeof *all->keys;
+    all->keys = (const mr_content_key *)(const void *)(head + 1);
+    const mr_content_key sum = sum_of(head, all->keys, count);
+    if (sum.low != head->sum.low || sum.high != head->sum.high ||
+        strncmp(head->cache_key, all->extraction->cache_key, sizeof head->cache_key) != 0)
+        return MR_OK;
+    if (!mr_spool_open(&spool, folder, count))
+        status = mr_spool_read(&spool, take_left, all);
+    mr_spool_close(&spool);
+    return status;
+}
+
+/* Folders of other programs have no such files. */
+static int visit_left(void *user, const char *folder) {
+    left *all = user;
+    char path[MR_ASIDE + 32];
+    mr_file_bytes keys = {0};
+    snprintf(path, sizeof path, "%s/vectors", folder);
+    if (access(path, F_OK))
+        return MR_OK;
+    snprintf(path, sizeof path, "%s/keys", folder);
+    if (mr_file_read("the keys", path, SIZE_MAX / 2, 0, &keys))
+        return MR_OK;
+    int status = read_left(all, folder, &keys);
+    free(keys.data);
+    return status;
+}
+
+int mr_extraction_take_left(const mr_extraction *extraction, const char *cache, mr_take_left *take, void *user) {
+    return mr_aside_visit_left(cache, visit_left, &(left){.extraction = extraction, .take = take, .user = user});
+}
+
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
 /* Lines in their order; NULL: no memory, or a name that cannot stand in a list. */
@@ -560,6 +640,8 @@ int mr_extraction_run_nodes(mr_extraction *extraction, const mr_extraction_job *
     if (status || done)
         return status;
     status = mr_spool_open(&spool, extraction->folder, job->count);
+    if (!status && extraction->role == MR_EXTRACTION_WATCHES)
+        status = write_keys(extraction, job);
     if (!status)
         status = mr_extraction_write_list(extraction, job);
     if (!status)
@@ -570,6 +652,8 @@ int mr_extraction_run_nodes(mr_extraction *extraction, const mr_extraction_job *
         int taken = mr_spool_read(&spool, job->take_vector, job->user);
         status = taken ? taken : status;
     }
+    if (!status && spool.damaged)
+        status = mr_fail(MR_ERROR_DATA, "%s is damaged: begin anew, with another MILLRACE_RUN", spool.path);
     mr_spool_close(&spool);
     if (!status && mr_stop_asked())
         status = mr_fail(MR_ERROR_CANCELLED, "interrupted");

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 #include "tools/millrace/train/stop.h"
 
@@ -52,9 +53,10 @@ typedef struct wanted {
     size_t count;
     size_t *row;
     uint64_t *taken; /* of each, vectors that have come */
+    mr_content_key *key; /* of each that is a picture; of a video zeros */
     const mr_listed_file **file;
     mr_cache_writer writer;
-    size_t made;
+    size_t made, left; /* left: by nodes of a process that was killed */
 } wanted;
 
 static int take(void *user, const mr_taken *from, const float *vector, size_t length) {
@@ -74,7 +76,9 @@ static int allocate(wanted *all) {
     all->row = calloc(room, sizeof *all->row);
     all->taken = calloc(room, sizeof *all->taken);
     all->file = calloc(room, sizeof *all->file);
-    return all->row && all->taken && all->file ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
+    all->key = calloc(room, sizeof *all->key);
+    return all->row && all->taken && all->file && all->key ? MR_OK
+                                                           : mr_fail(MR_ERROR_MEMORY, "no memory for the files");
 }
 
 static void find_wanted(wanted *all, mr_cache *cache) {
@@ -83,6 +87,7 @@ static void find_wanted(wanted *all, mr_cache *cache) {
     for (size_t i = 0; i < set->count; i++)
         if (set->row[i].fate == MR_FATE_TAKEN && !count_in(cache, set, i, all->choice)) {
             all->row[all->count] = i;
+            all->key[all->count] = set->list->files[i].video ? (mr_content_key){0} : set->row[i].key;
             all->file[all->count++] = &set->list->files[i];
         }
 }
@@ -112,7 +117,8 @@ static int make(wanted *all, mr_extraction *extraction, bool *told) {
     int status = mr_cache_begin(&all->writer, all->count);
     if (status)
         return status;
-    const mr_extraction_job job = {.count = all->count, .files = all->file, .take_vector = take, .user = all};
+    const mr_extraction_job job = {
+        .count = all->count, .files = all->file, .take_vector = take, .user = all, .keys = all->key};
     status = mr_extraction_run(extraction, &job, told);
     char message[512];
     snprintf(message, sizeof message, "%s", mr_message());
@@ -125,14 +131,45 @@ static int make(wanted *all, mr_extraction *extraction, bool *told) {
     return finished ? finished : status;
 }
 
+static int keep_left(void *user, const mr_content_key *key, int64_t at_ns, const float *vector, size_t length) {
+    wanted *all = user;
+    const mr_cache_record record = {.key = *key, .made = 1 + (uint64_t)at_ns};
+    if (mr_cache_find(all->writer.cache, key) != SIZE_MAX)
+        return MR_OK;
+    int status = all->left ? MR_OK : mr_cache_begin(&all->writer, 0);
+    if (!status)
+        status = mr_cache_put(&all->writer, MR_CACHE_NEXT, &record, vector, length);
+    all->left += !status;
+    return status;
+}
+
+/* Locks the cache, and puts into it the vectors that had come home when a process that watched nodes was killed. The
+ * spool of home is by the numbers of the files that are wanted, which stay the same until it is read whole. */
+static int lock_cache(wanted *all, mr_cache *cache, const mr_extraction *extraction) {
+    const bool is_home = extraction->role == MR_EXTRACTION_HOME;
+    int status = mr_cache_lock(&all->writer, cache, is_home, mr_stop_asked);
+    if (!status && !is_home)
+        status = mr_extraction_take_left(extraction, cache->folder, keep_left, all);
+    if (status || !all->left)
+        return status;
+    status = mr_cache_finish(&all->writer);
+    if (status)
+        return status;
+    mr_log(MR_LOG_WARNING, "%s: a run with nodes was killed while they made vectors; kept of it: %zu", cache->path,
+           all->left);
+    return mr_cache_lock(&all->writer, cache, false, mr_stop_asked);
+}
+
 /* Of two programs that make the same vectors one waits, and finds them. */
 static int make_wanted(wanted *all, mr_cache *cache, mr_extraction *extraction, bool *told) {
     find_wanted(all, cache);
     if (!all->count)
         return MR_OK;
-    int status = mr_cache_lock(&all->writer, cache, mr_stop_asked);
-    if (status)
+    int status = lock_cache(all, cache, extraction);
+    if (status) {
+        mr_cache_abandon(&all->writer);
         return status;
+    }
     find_wanted(all, cache);
     if (all->count)
         status = make(all, extraction, told);
@@ -141,13 +178,14 @@ static int make_wanted(wanted *all, mr_cache *cache, mr_extraction *extraction, 
 }
 
 static int make_missing(mr_features *features, const mr_set *set, mr_extraction *extraction, bool *told) {
-    wanted all = {.set = set, .choice = &extraction->choice, .writer.fd = -1};
+    wanted all = {.set = set, .choice = &extraction->choice, .writer = {.fd = -1, .list_fd = -1}};
     int status = allocate(&all);
     const int64_t since_ns = mr_clock_now_ns(mr_clock_real());
     if (!status)
         status = make_wanted(&all, &features->cache, extraction, told);
     features->made = all.made;
     features->seconds = (double)(mr_clock_now_ns(mr_clock_real()) - since_ns) / 1e9;
+    free(all.key);
     free(all.file);
     free(all.taken);
     free(all.row);

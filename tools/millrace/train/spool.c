@@ -24,6 +24,7 @@ typedef struct label {
     uint64_t file;
     int64_t at_ns;
     mr_identity frame;
+    uint64_t sum;
 } label;
 
 static size_t record_bytes(size_t width) {
@@ -81,6 +82,11 @@ int mr_spool_open(mr_spool *spool, const char *folder, size_t files) {
     return status;
 }
 
+static uint64_t sum_of(const label *of, const float *vector, size_t width) {
+    const mr_content_key sum = mr_content_key_join(&(mr_content_key){.low = 1}, of, offsetof(label, sum));
+    return mr_content_key_join(&sum, vector, width * sizeof *vector).low;
+}
+
 static int begin(mr_spool *spool, size_t width) {
     const head begun = {.width = width, .files = spool->files};
     char bytes[HEAD] = {0};
@@ -99,6 +105,7 @@ int mr_spool_put(mr_spool *spool, const mr_taken *from, const float *vector, siz
     int status = spool->width ? MR_OK : begin(spool, length);
     if (!status && length != spool->width)
         status = mr_fail(MR_ERROR_DATA, "a vector has %zu numbers, and those before it have %zu", length, spool->width);
+    of.sum = sum_of(&of, vector, length);
     const off_t at = record_at(spool, spool->records);
     if (!status)
         status = mr_file_write_at(spool->path, spool->fd, &of, sizeof of, at);
@@ -123,17 +130,21 @@ static int compare(const void *a, const void *b) {
     return mr_identity_compare(&x->frame, &y->frame);
 }
 
-static int give(const mr_spool *spool, const found *all, float *vector, mr_take_vector *take, void *user) {
+/* A record that is damaged may seem to be of any frame: it counts for none. */
+static int give(mr_spool *spool, const found *all, float *vector, mr_take_vector *take, void *user) {
     int status = MR_OK;
+    const found *last = NULL;
     for (size_t i = 0; i < spool->records && !status; i++) {
         const label *of = &all[i].of;
-        if (of->file >= spool->files || (i > 0 && compare(&all[i - 1], &all[i]) == 0))
-            continue;
         status = read_at(spool, vector, spool->width * sizeof *vector,
                          record_at(spool, all[i].record) + (off_t)sizeof *of);
         const mr_taken from = {.file = of->file, .at_ns = of->at_ns, .frame = of->frame};
-        if (!status)
+        const bool good = !status && of->file < spool->files && of->sum == sum_of(of, vector, spool->width);
+        spool->damaged += !status && !good;
+        if (good && (!last || compare(last, &all[i]) != 0)) {
+            last = &all[i];
             status = take(user, &from, vector, spool->width);
+        }
     }
     return status;
 }

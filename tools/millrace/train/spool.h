@@ -1,10 +1,12 @@
 /* Vectors on their way from the node that takes them to the process that trains: a file with a record for each.
  *
  *     64 bytes   width (uint64; 0: none has come), files (uint64), zeros
- *     records    { file (uint64), time (int64), identity of the frame (mr_identity), width floats }
+ *     records    { file (uint64), time (int64), identity of the frame (mr_identity), sum of these and of the vector
+ *                (uint64), width floats }
  *
  * Records are appended. What a process that is killed has left unfinished is written over by the one that is started in
- * its place; what that one is sent again stands there twice, and is given once. Numbers are the machine's own. One
+ * its place; what that one is sent again stands there twice, and is given once. A record whose sum is wrong, as after a
+ * power cut, is not given. Numbers are the machine's own. One
  * process at a time writes; one thread at a time. */
 #ifndef MILLRACE_TOOLS_TRAIN_SPOOL_H
 #define MILLRACE_TOOLS_TRAIN_SPOOL_H
@@ -19,6 +21,7 @@ typedef struct mr_spool {
     char path[MR_SPOOL_PATH];
     int fd;
     size_t files, width, records;
+    size_t damaged; /* records that _read has not given */
 } mr_spool;
 
 /* The spool of a folder, of vectors of so many files: makes one, or goes on with the one that is there. MR_ERROR_IO,
