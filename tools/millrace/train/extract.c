@@ -17,10 +17,9 @@
 #include "tools/millrace/train/set.h"
 #include "tools/millrace/train/stop.h"
 
-enum { MOST_ZEROS = 64, KEY_ROOM = MR_ASIDE + 64 };
+enum { MOST_ZEROS = 64 };
 static const int64_t LOOK_NS = 50000000;
-static const char source_list[] = "data.jsonl", left_out_list[] = "left-out.jsonl", callback_id[] = "evaluate-classes",
-                  given_id[] = "evaluate-given";
+static const char callback_id[] = "evaluate-classes", given_id[] = "evaluate-given";
 
 typedef struct mr_tap_type {
     mr_stage_type type; /* first: the type that the engine uses */
@@ -44,18 +43,13 @@ static void note_failure(mr_extraction *extraction, int status) {
     mr_pipeline_stop(extraction->pipeline, true);
 }
 
-/* Rows of one video have its path in common. */
-static void print_key(const char *path, int64_t start_ns, int64_t end_ns, char key[KEY_ROOM]) {
-    snprintf(key, KEY_ROOM, "%" PRId64 " %" PRId64 " %s", start_ns, end_ns, path);
-}
-
 /* The number of the frame's file; false if it is none of them, or something has failed before. */
 static bool find_file(const mr_extraction *extraction, const mr_frame *frame, mr_taken *from) {
     const mr_media *media = frame->media;
-    char key[KEY_ROOM];
+    char key[MR_EXTRACTION_KEY];
     if (!media || !media->path || extraction->status)
         return false;
-    print_key(media->path, media->start_ns, media->end_ns, key);
+    mr_extraction_key(media->path, media->start_ns, media->end_ns, key);
     size_t found = (size_t)(uintptr_t)mr_index_get(&extraction->index->index, key);
     *from = (mr_taken){.file = found - 1,
                        .at_ns = media->still || frame->pts_ns < 0 ? 0 : frame->pts_ns,
@@ -423,100 +417,6 @@ void mr_extraction_fini(mr_extraction *extraction) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t start_ns, int64_t end_ns, size_t number) {
-    mr_file_index *index = extraction->index;
-    char key[KEY_ROOM];
-    print_key(path, start_ns, end_ns, key);
-    const char *kept = mr_arena_print(&index->arena, "%s", key);
-    return kept ? mr_index_put(&index->index, &index->arena, kept, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
-}
-
-/* A list is a text: other names cannot stand in it. The set has none of a file, but the folder may have one. */
-static int print_path(const char *file, const char *before, char path[MR_ASIDE]) {
-    char here[MR_ASIDE] = "";
-    if (*file != '/' && !getcwd(here, sizeof here))
-        return mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
-    if (!mr_printable(file) || !mr_printable(here))
-        return mr_fail(MR_ERROR_DATA, "%s: the name is not UTF-8, or has a line break or the like: rename it",
-                       mr_printable(file) ? here : file);
-    if (mr_print_into(path, MR_ASIDE, "%s%s%s%s", before, here, *here ? "/" : "", file) >= MR_ASIDE)
-        return mr_fail(MR_ERROR_DATA, "%s: the path is too long", file);
-    return MR_OK;
-}
-
-static int write_row(const mr_listed_file *row, const char *path, FILE *list) {
-    yajl_gen json = mr_json_create(false);
-    if (!json)
-        return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "path", path);
-    mr_set_put_range(row, json);
-    yajl_gen_map_close(json);
-    return mr_json_finish(json, list);
-}
-
-int mr_extraction_write_row(const mr_listed_file *row, FILE *list) {
-    char path[MR_ASIDE];
-    int status = print_path(row->path, "", path);
-    return status ? status : write_row(row, path, list);
-}
-
-/* Writes a line of the list that the source reads, and keeps the file by its path and range. */
-static int write_file(mr_extraction *extraction, const mr_listed_file *row, size_t number, FILE *list) {
-    char path[MR_ASIDE];
-    int status = print_path(row->path, "", path);
-    if (!status)
-        status = mr_extraction_note(extraction, path, row->start_ns, row->end_ns, number);
-    return status ? status : write_row(row, path, list);
-}
-
-void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room) {
-    snprintf(path, room, "%s/%s", extraction->folder, source_list);
-}
-
-void mr_extraction_rows(const mr_extraction *extraction, char *path, size_t room) {
-    snprintf(path, room, "%s/fit", extraction->folder);
-}
-
-/* Sources that are left out read one file of the data, so that formats are the same, by another name: what they give is
- * of none of the files. */
-static int write_left_out(const mr_extraction *extraction, const mr_extraction_job *job) {
-    char path[MR_ASIDE + 32], file[MR_ASIDE];
-    if (extraction->plan->source_count < 2 || !job->count)
-        return MR_OK;
-    snprintf(path, sizeof path, "%s/%s", extraction->folder, left_out_list);
-    FILE *list = fopen(path, "we");
-    int status = list ? print_path(job->files[0]->path, "/.", file) : mr_file_fail("write", path);
-    mr_listed_file row = *job->files[0];
-    if (!status && row.video)
-        row.end_ns = row.start_ns + 1000000000;
-    if (!status)
-        status = write_row(&row, file, list);
-    if (list && fclose(list) && !status)
-        status = mr_file_fail("write", path);
-    return status;
-}
-
-/* Whole or not at all: a node that waits for it reads it at once. */
-int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job *job) {
-    char path[MR_ASIDE + 32], part[MR_ASIDE + 64];
-    mr_extraction_list(extraction, path, sizeof path);
-    snprintf(part, sizeof part, "%s.part", path);
-    int status = write_left_out(extraction, job);
-    FILE *list = status ? NULL : fopen(part, "we");
-    if (!status && !list)
-        status = mr_file_fail("write", part);
-    for (size_t i = 0; i < job->count && !status; i++)
-        status = write_file(extraction, job->files[i], i, list);
-    if (status == MR_ERROR_IO && list)
-        status = mr_file_fail("write", part);
-    if (list && fclose(list) && !status)
-        status = mr_file_fail("write", part);
-    if (!status && rename(part, path))
-        status = mr_file_fail("write", path);
-    return status;
-}
-
 static int give_text(yajl_gen json, const char *what, char *text, size_t room) {
     const unsigned char *made;
     size_t bytes;
@@ -616,7 +516,7 @@ static int set_head(mr_settings *to, const mr_extraction *extraction) {
 static int set_left_out(mr_settings *to, const mr_extraction *extraction) {
     const mr_plan_view *plan = extraction->plan;
     char list[MR_ASIDE + 32], quoted[2 * MR_ASIDE], source[2 * MR_ASIDE + 16];
-    snprintf(list, sizeof list, "%s/%s", extraction->folder, left_out_list);
+    mr_extraction_left_out(extraction, list, sizeof list);
     int status = quote_into(list, quoted, sizeof quoted);
     snprintf(source, sizeof source, "{uri: %s}", quoted);
     const char *last = extraction->source->written;

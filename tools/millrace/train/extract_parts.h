@@ -12,17 +12,23 @@ typedef struct mr_file_index {
     mr_index index; /* number + 1 */
 } mr_file_index;
 
-/* extract.c: puts a file into the index. MR_ERROR_MEMORY. */
+/* extract_list.c: by what a file, or a range of a video, stands in the index. */
+enum { MR_EXTRACTION_KEY = MR_ASIDE + 64 };
+void mr_extraction_key(const char *path, int64_t start_ns, int64_t end_ns, char key[MR_EXTRACTION_KEY]);
+/* Puts a file into the index. MR_ERROR_MEMORY. */
 int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t start_ns, int64_t end_ns, size_t number);
 /* Writes the list that the source reads, and puts its files into the index; mr_extraction_list is its path, in
  * extraction->folder. MR_ERROR_IO, MR_ERROR_DATA, MR_ERROR_MEMORY. */
 int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job *job);
 void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room);
+/* The list that sources which are left out read. */
+void mr_extraction_left_out(const mr_extraction *extraction, char *path, size_t room);
 /* One line of such a list. */
 int mr_extraction_write_row(const mr_listed_file *row, FILE *list);
 /* The file of rows that nodes help to fit, in the folder that all share; it is empty when the fit needs no help. */
 void mr_extraction_rows(const mr_extraction *extraction, char *path, size_t room);
-/* Stage types of the pipeline as it runs here; they are needed for as long as it is open. */
+
+/* extract.c: stage types of the pipeline as it runs here; they are needed for as long as it is open. */
 int mr_extraction_wrap(mr_extraction *extraction, bool tapped);
 void mr_extraction_unwrap(mr_extraction *extraction);
 /* The settings that make the pipeline read the list. */
