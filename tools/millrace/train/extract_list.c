@@ -74,8 +74,8 @@ void mr_extraction_rows(const mr_extraction *extraction, char *path, size_t room
     snprintf(path, room, "%s/fit", extraction->folder);
 }
 
-/* Sources that are left out read one file of the data, so that formats are the same, by another name: their frames belong
- * to none of the files. */
+/* Sources that are left out read one file of the data, so that formats are the same, by another name: their frames
+ * belong to none of the files. */
 static int write_left_out(const mr_extraction *extraction, const mr_extraction_job *job) {
     char path[MR_ASIDE + 32], file[MR_ASIDE];
     if (extraction->plan->source_count < 2 || !job->count)
