@@ -122,7 +122,7 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
         status = mr_fail(MR_ERROR_DEVICE, "%s: inputs could not be copied", self->device->name);
     if (status) {
         mr_event_unref(&event);
-        /* What was staged has events of its own, which nobody waits for now. */
+        /* Staged copies have events of their own, which are not waited for any more. */
         if (slot->staged || entry->streams[slot->device_number]->unrecorded || (staging && staging->unrecorded))
             abandon(entry, slot);
         return status;

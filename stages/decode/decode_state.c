@@ -96,6 +96,13 @@ static bool is_still_file(const mr_frame *packet) {
     return packet->media && packet->media->still && packet->media->is_file;
 }
 
+/* A damaged picture of a video may cost all of them up to the next key frame. */
+static const char *consequence(const mr_stage *self) {
+    return ((const mr_decode_choices *)self->options)->damaged == MR_DAMAGED_DROP
+               ? "; those that depend on it are dropped, too (damaged: mark would pass them on)"
+               : "";
+}
+
 void mr_decode_drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     mr_decode_state *state = self->state;
     void (*say)(const mr_stage *, const char *, ...) = state->reported ? mr_stage_info : mr_stage_warn;
@@ -112,9 +119,10 @@ void mr_decode_drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     else if (is_still_file(packet))
         say(self, "%s: %s is damaged", self->source_id, packet->media->path);
     else if (packet->pts_ns != MR_NO_TIME)
-        say(self, "%s: the picture at %.3f s is damaged", self->source_id, (double)packet->pts_ns / 1e9);
+        say(self, "%s: the picture at %.3f s is damaged%s", self->source_id, (double)packet->pts_ns / 1e9,
+            consequence(self));
     else
-        say(self, "%s: a picture is damaged", self->source_id);
+        say(self, "%s: a picture is damaged%s", self->source_id, consequence(self));
     if (is_still_file(packet)) {
         mr_media_unref(&state->lost);
         state->lost = mr_media_ref(packet->media);

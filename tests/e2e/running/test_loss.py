@@ -114,6 +114,7 @@ class Loss(harness.Case):
             self.assertEqual(summary["exit_code"], code)
             self.assertEqual(summary["error"] is None, code == 0)
             self.assertIn(f"LOST {lost} of {of} frames: {lost} dropped by decode (corrupt)\n", done.stderr)
+            self.assertIn("is damaged; those that depend on it are dropped, too (damaged: mark", done.stderr)
         done = self.run_clip("--fail-on-loss", "100%", more=NODES)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.splitlines()[-1],
