@@ -56,15 +56,16 @@ static void report(const mr_diagnostics *wrong) {
         char place[32] = "";
         if (one->place.line)
             snprintf(place, sizeof place, ":%d:%d", one->place.line, one->place.column);
-        mr_log(one->severity == MR_SEVERITY_ERROR ? MR_LOG_ERROR : MR_LOG_WARNING, "%s%s%s%s%s%s",
-               one->place.file ? one->place.file : "", place, one->place.file ? ": " : "", one->message,
-               one->hint ? " - " : "", one->hint ? one->hint : "");
+        /* Each problem is a kind: none of a list is left out, and a list that is written again with them says less. */
+        mr_log_repeating(one->severity == MR_SEVERITY_ERROR ? MR_LOG_ERROR : MR_LOG_WARNING, one->message, "%s%s%s%s%s%s",
+                         one->place.file ? one->place.file : "", place, one->place.file ? ": " : "", one->message,
+                         one->hint ? " - " : "", one->hint ? one->hint : "");
     }
 }
 
 static void enter(const mr_listed *listed, const outcome *came, int status) {
     if (!status)
-        mr_log(MR_LOG_INFO, "%s: sources added: %lld, changed: %lld, removed: %lld, refused: %lld", listed->path,
+        mr_log_repeating(MR_LOG_INFO, listed->path, "%s: sources added: %lld, changed: %lld, removed: %lld, refused: %lld", listed->path,
                (long long)came->added, (long long)came->changed, (long long)came->removed, (long long)came->refused);
     if (mr_audit_wanted())
         mr_audit("sources read", mr_audit_text("pipeline", listed->pipeline->plan->name),
@@ -156,7 +157,7 @@ static void read_list(mr_listed *listed) {
     int status = mr_spec_list_read(&list, listed->pipeline->plan->spec, NULL, NULL, &wrong);
     if (status) {
         report(&wrong);
-        mr_log(MR_LOG_ERROR, "%s: it has errors: no source has changed", listed->path);
+        mr_log_repeating(MR_LOG_ERROR, listed->path, "%s: it has errors: no source has changed", listed->path);
     } else {
         apply(listed, list, &came);
     }
