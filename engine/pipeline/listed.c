@@ -57,15 +57,16 @@ static void report(const mr_diagnostics *wrong) {
         if (one->place.line)
             snprintf(place, sizeof place, ":%d:%d", one->place.line, one->place.column);
         /* Each problem is a kind: none of a list is left out, and a list that is written again with them says less. */
-        mr_log_repeating(one->severity == MR_SEVERITY_ERROR ? MR_LOG_ERROR : MR_LOG_WARNING, one->message, "%s%s%s%s%s%s",
-                         one->place.file ? one->place.file : "", place, one->place.file ? ": " : "", one->message,
-                         one->hint ? " - " : "", one->hint ? one->hint : "");
+        mr_log_level level = one->severity == MR_SEVERITY_ERROR ? MR_LOG_ERROR : MR_LOG_WARNING;
+        mr_log_repeating(level, one->message, "%s%s%s%s%s%s", one->place.file ? one->place.file : "", place,
+                         one->place.file ? ": " : "", one->message, one->hint ? " - " : "",
+                         one->hint ? one->hint : "");
     }
 }
 
 static void enter(const mr_listed *listed, const outcome *came, int status) {
     if (!status)
-        mr_log_repeating(MR_LOG_INFO, listed->path, "%s: sources added: %lld, changed: %lld, removed: %lld, refused: %lld", listed->path,
+        mr_log(MR_LOG_INFO, "%s: sources added: %lld, changed: %lld, removed: %lld, refused: %lld", listed->path,
                (long long)came->added, (long long)came->changed, (long long)came->removed, (long long)came->refused);
     if (mr_audit_wanted())
         mr_audit("sources read", mr_audit_text("pipeline", listed->pipeline->plan->name),

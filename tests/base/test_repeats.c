@@ -128,7 +128,7 @@ static void a_short_span_is_given_in_seconds(void **state) {
     mr_repeats_fini(&repeats);
 }
 
-/* ---- the log ------------------------------------------------------------------------------------------------------ */
+/* ---- the log ---------------------------------------------------------------------------------------------------- */
 
 static _Atomic int lines;
 
@@ -150,6 +150,12 @@ static void whatever_a_peer_repeats_gives_few_lines(void **state) {
     mr_log_to(count_line, NULL);
     mr_log_repeating(MR_LOG_INFO, "s", "a peer: a level that is not wanted");
     assert_int_equal(lines, 0);
+    mr_log_set_level(MR_LOG_INFO);
+    for (int i = 0; i < 100; i++)
+        mr_log_repeating(MR_LOG_INFO, "s", "a peer: information");
+    assert_int_equal(lines, 100);
+    mr_log_set_level(MR_LOG_WARNING);
+    lines = 0;
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, repeat, i % 2 ? "one" : "two"), 0);
     for (int i = 0; i < 4; i++)

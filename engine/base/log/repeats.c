@@ -143,7 +143,7 @@ void mr_repeats_fini(mr_repeats *repeats) {
     *repeats = (mr_repeats){0};
 }
 
-/* ---- the log's table, and a thread while it has entries ------------------------------------------------------------ */
+/* ---- the log's table, and a thread while it has entries ---------------------------------------------------------- */
 
 static struct {
     pthread_mutex_t lock;
@@ -198,6 +198,10 @@ uint64_t mr_log_kind(const char *stage, const char *source, const char *format) 
 }
 
 void mr_log_of_kind(mr_log_level level, uint64_t kind, const char *text) {
+    if (level > MR_LOG_WARNING) {
+        mr_log(level, "%s", text);
+        return;
+    }
     write_due(false);
     pthread_mutex_lock(&log_lines.lock);
     bool now = mr_repeats_take(&log_lines.repeats, mr_clock_now_ns(mr_clock_real()), kind, level, text);

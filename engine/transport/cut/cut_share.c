@@ -165,8 +165,9 @@ bool mr_cut_export_buffer(void *context, mr_buffer *buffer, size_t offset, size_
 /* A full ring is not an error: the consumer is behind, and ZeroMQ queues as much as its credit allows. */
 static void report_crowded(mr_cut_exporter *exporter) {
     if (!exporter->crowded)
-        mr_log_repeating(MR_LOG_INFO, exporter->cut->name, "%s: the ring beside ZeroMQ is full: until it has room messages go through ZeroMQ",
-               exporter->cut->name);
+        mr_log_repeating(MR_LOG_INFO, exporter->cut->name, 
+                         "%s: the ring beside ZeroMQ is full: until it has room messages go through ZeroMQ",
+                         exporter->cut->name);
     exporter->crowded = true;
 }
 
