@@ -36,8 +36,10 @@ static const mr_usage usage = {
     .help =
         "Runs the pipeline over pictures whose classes are known and compares the answers of `classify` with\n"
         "them. It takes any pipeline of at most 1,000 classes, also with a head that millrace did not train; the\n"
-        "pipeline's own outputs are not written. Figures are defined as in scikit-learn; intervals contain 95% of\n"
-        "1,000 resamples of whole groups (200, if there are more than 10 million scores). If the validation part\n"
+        "pipeline's own outputs are not written. Figures are defined as in scikit-learn. The interval of the\n"
+        "accuracy is Wilson's, with a group counted as fewer rows if its rows resemble each other; the other\n"
+        "intervals contain 95% of 1,000 resamples of whole groups (200, if there are more than 10 million scores,\n"
+        "and that of the accuracy if no row is wrong). If the validation part\n"
         "is known, from the head or the list, a temperature is fitted to it, with which scores agree better with\n"
         "the share of right answers, and its figures are shown beside those of the pipeline. All stages of a\n"
         "pipeline with nodes run in this process; the figures are the same.\n\n"
