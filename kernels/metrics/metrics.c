@@ -328,7 +328,8 @@ int mr_share_interval(const int32_t *group, const bool *right, size_t rows, size
         double share = (double)good / (double)rows, n = effective_rows(of, group_count, rows, share);
         double middle = (share + z * z / (2 * n)) / (1 + z * z / n);
         double half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n));
-        *interval = (mr_interval){.low = fmax(0, fmin(share, middle - half)), .high = fmin(1, fmax(share, middle + half))};
+        interval->low = fmax(0, fmin(share, middle - half));
+        interval->high = fmin(1, fmax(share, middle + half));
     }
     mr_free(of);
     return MR_OK;

@@ -235,8 +235,9 @@ void mr_near_fini(mr_near *near) {
 void mr_near_tell(const mr_near *near, const mr_set *set, FILE *stream) {
     enum { MOST = 3 };
     if (near->hashless)
-        mr_print(stream, "  alike      %zu %s under %d pixels, or of one colour: equal vectors were looked for, not similar "
-                         "pictures\n",
+        mr_print(stream,
+                 "  alike      %zu %s under %d pixels, or of one colour: equal vectors were looked for, not similar "
+                 "pictures\n",
                  near->hashless, near->hashless == 1 ? "picture is" : "pictures are", LEAST_SIDE);
     if (!near->count)
         return;
