@@ -1,6 +1,7 @@
 /* Pictures that look alike although they are in different parts: by a perceptual hash (stage phash), which differs in
  * at most MR_NEAR_BITS of 64 bits. A picture that is smaller than 48 pixels on a side, or of one colour, has no hash:
  * it is alike to those with the same vector. A test part that holds pictures that were trained on says nothing. */
+#ifndef MILLRACE_TOOLS_TRAIN_NEAR_H
 #define MILLRACE_TOOLS_TRAIN_NEAR_H
 
 #include "tools/millrace/train/extract.h"
