@@ -46,8 +46,8 @@ static void run(const int *periods, int sources, int frames, const char *stages,
     char text[TEXT];
     int length = snprintf(text, sizeof text, "version: 1\npipeline: p\nsources:\n");
     for (int i = 0; i < sources; i++)
-        length += snprintf(text + length, sizeof text - (size_t)length, "  s%d: {type: count, frames: %d, period: %dus}\n",
-                           i, frames * 100 / periods[i], periods[i]);
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           "  s%d: {type: count, frames: %d, period: %dus}\n", i, frames * 100 / periods[i], periods[i]);
     snprintf(text + length, sizeof text - (size_t)length, "stages:\n%s  out: {type: collect, input: it}\n", stages);
     mr_pipeline *pipeline = flow_open(text, seed, workers);
     mr_summary *summary = flow_run(pipeline);
@@ -146,8 +146,8 @@ static void a_slow_join(void **state) {
                  4, 3);
 }
 
-/* They offer 800, 400, 200 and 100 frames, and the stage takes 800. The slow sources get all; the others share the rest,
- * 500 frames and what is left in their queues at the end, though one offers twice as much as the other. */
+/* They offer 800, 400, 200 and 100 frames, and the stage takes 800. The slow sources get all; the others share the
+ * rest, 500 frames and what is left in their queues at the end, though one offers twice as much as the other. */
 static void sources_of_other_rates(void **state) {
     (void)state;
     static const int periods[] = {100, 200, 400, 800};
