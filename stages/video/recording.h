@@ -10,7 +10,7 @@
 
 #include "stages/video/record_cache.h"
 #include "stages/video/video_file.h"
-#include "stages/video/video_keep.h"
+#include "stages/sink/keep.h"
 
 enum { MR_TRIGGERS_LISTED = 4096 };
 
@@ -27,7 +27,7 @@ typedef struct mr_recording {
     mr_container container;
     int64_t before_ns, after_ns, longest_ns;
     mr_record_cache cache;
-    mr_video_keep keep;
+    mr_keep keep;
     mr_full full;
 
     mr_cached *held;           /* the packet of the call that is to be repeated; it is in the cache */
