@@ -53,7 +53,7 @@ int mr_recording_open(mr_recording *recording);
 int mr_recording_add(mr_recording *recording, const mr_frame *packet);
 /* The same for a trigger. */
 int mr_recording_trigger(mr_recording *recording, const mr_trigger *trigger);
-/* Writes what is waiting. MR_ERROR_AGAIN: the disk is full, and nothing may be added until this is MR_OK. */
+/* Writes the bytes that wait. MR_ERROR_AGAIN: the disk is full, and nothing may be added until this is MR_OK. */
 int mr_recording_put(mr_recording *recording);
 /* The stream ends, or another begins: the file is ended, which mr_recording_put finishes, and the cache is emptied. */
 int mr_recording_end(mr_recording *recording);

@@ -108,7 +108,7 @@ static int end_file(mr_video_files *files, bool goes_on) {
     return stays ? mr_muxer_cut(files->muxer) : mr_muxer_end(files->muxer);
 }
 
-/* MR_ERROR_AGAIN: the disk is full, and it is to be called again. What else is wrong with it is reported. */
+/* MR_ERROR_AGAIN: the disk is full, and it is to be called again. Other failures are reported. */
 static int list_file(mr_video_files *files, const mr_stage *self, bool ended) {
     char name[MR_OUTPUT_NAME], path[MR_OUTPUT_PATH];
     int status = mr_file_name_print(name, files->given->name, self->source_id, 0, 0, 0);
