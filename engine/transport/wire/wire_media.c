@@ -229,8 +229,8 @@ int mr_wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed
     uint64_t hash = XXH3_64bits(packed->data, packed->len);
     for (size_t i = 0; i < reader->known_count; i++) {
         const known_media *known = &reader->known[i];
-        if (known->media && known->hash == hash && known->bytes == packed->len &&
-            packed->len && memcmp(known->data, packed->data, packed->len) == 0) {
+        if (known->media && known->hash == hash && known->bytes == packed->len && packed->len &&
+            memcmp(known->data, packed->data, packed->len) == 0) {
             *media = mr_media_ref(known->media);
             return MR_OK;
         }
