@@ -8,7 +8,9 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/log/repeats.h"
 #include "engine/base/memory.h"
+#include "engine/base/print.h"
 #include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/lifecycle.h"
@@ -489,10 +491,15 @@ void mr_stage_report(const mr_stage *self, const mr_source_report *report) {
                  mr_audit_number("connections", report->connections));
 }
 
-static void say(mr_log_level level, const mr_stage *self, const char *format, va_list arguments) {
-    char text[1024];
-    vsnprintf(text, sizeof text, format, arguments);
-    mr_log(level, "%s: %s", self->id, text);
+static void __attribute__((format(printf, 3, 0))) say(mr_log_level level, const mr_stage *self, const char *format,
+                                                      va_list arguments) {
+    char text[1280];
+    if (level > mr_log_get_level())
+        return;
+    size_t length = mr_print_into(text, sizeof text, "%s: ", self->id);
+    if (length < sizeof text)
+        mr_vprint_into(text + length, sizeof text - length, format, arguments);
+    mr_log_of_kind(level, mr_log_kind(self->id, self->source_id ? self->source_id : "", format), text);
 }
 
 void mr_stage_warn(const mr_stage *self, const char *format, ...) {

@@ -373,12 +373,12 @@ typedef struct mr_source_report {
     uint64_t lost, late;      /* of these packets: they did not come in time; of those: they came later */
     uint64_t stills;          /* frames that said that it was away, in place of its own */
     double jitter_ns;         /* of their arrival (RFC 3550, 6.4.1); 0: not known */
-    char why[MR_REPORT_WHY];  /* why it is not live, or was not last; "": it always was */
+    char why[MR_REPORT_WHY];  /* why it is not live; "": it is, or no reason is known */
 } mr_source_report;
 /* "connecting", "live", "stalled", "away", "failed", "ended"; "" of UNREPORTED. */
 MR_API const char *mr_link_state_name(mr_link_state phase);
 MR_API void mr_stage_report(const mr_stage *self, const mr_source_report *report);
-/* Writes a line to the log, with the stage's id before it. */
+/* Writes a line to the log, with the stage's id before it. Lines that repeat are counted: see mr_log_repeating. */
 MR_API void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 MR_API void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Passes a result to the callback that the program has set for this stage, if any (mr_pipeline_subscribe). */
