@@ -139,7 +139,8 @@ class Plugins(Case):
         """By the option, and by the key at its place, with nothing said of the stages that it would have brought."""
         done = call([MILLRACE, "check", self.write(WITHOUT), "--plugin", plugin])
         self.assertEqual(done.returncode, code, done.stderr)
-        run = self.run_pipeline(PIPELINE.replace("PLUGIN", f'"{plugin}"'), "--plugins", verb="check", rows=False, code=code)
+        text = PIPELINE.replace("PLUGIN", f'"{plugin}"')
+        run = self.run_pipeline(text, "--plugins", verb="check", rows=False, code=code)
         self.assertTrue(run.err.startswith(f"{self.folder}/pipeline.yaml:3:11: error: "), run.err)
         self.assertEqual(run.err.count("error:"), 1, run.err)
         for text in told:
@@ -172,7 +173,8 @@ class Plugins(Case):
         text = PIPELINE.replace("PLUGIN", "pass.so").replace("darkness: {input: decode, below: 40}",
                                                              "darkness: {type: pass, input: decode}")
         text = text.replace(", tensors: true", "")
-        for verb, *arguments in (["check"], ["plan"], ["graph"], ["run", "--no-plugins"], ["deploy", "--target", "slurm"]):
+        for verb, *arguments in (["check"], ["plan"], ["graph"], ["deploy", "--target", "slurm"],
+                                 ["run", "--no-plugins"]):
             run = self.run_pipeline(text, *arguments, verb=verb, rows=False, code=78)
             self.assertIn(":3:1: error: plugins: this command does not load plugins that a pipeline names", run.err)
             self.assertEqual(run.err.count("error:"), 1)
