@@ -460,6 +460,20 @@ const char *mr_stage_source_id(const mr_stage *self, uint32_t source) {
     return instance_of(self)->graph->plan->vertices[source].id;
 }
 
+const char *mr_stage_source_at(const mr_stage *self, uint32_t source) {
+    mr_graph *graph = instance_of(self)->graph;
+    if (source >= graph->plan->source_count)
+        return NULL;
+    pthread_mutex_lock(&graph->lock);
+    const char *id = graph->plan->vertices[source].id;
+    pthread_mutex_unlock(&graph->lock);
+    return id ? id : "";
+}
+
+const char *mr_stage_pipeline(const mr_stage *self) {
+    return instance_of(self)->graph->plan->name;
+}
+
 const char *mr_link_state_name(mr_link_state phase) {
     static const char *const names[] = {
         [MR_LINK_UNREPORTED] = "", [MR_LINK_CONNECTING] = "connecting", [MR_LINK_LIVE] = "live",

@@ -349,6 +349,11 @@ MR_API double mr_stage_shrink(const mr_stage *self, const mr_format *picture);
 /* The name of a source by its position, and the position of a name; MR_SOURCE_NONE if there is none. */
 MR_API uint32_t mr_stage_find_source(const mr_stage *self, const char *id);
 MR_API const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
+/* For walks over all sources of the pipeline, also while some are added and removed: an id that lasts as long as the
+ * run, "" for a position that no source has now, NULL past the last. */
+MR_API const char *mr_stage_source_at(const mr_stage *self, uint32_t source);
+/* The name of the pipeline. */
+MR_API const char *mr_stage_pipeline(const mr_stage *self);
 /* For a source whose stream ended before the frames that it announces: the number of missing frames. They never came
  * in, so the ledger does not have them, but they are lost (mr_source_summary.unread). */
 MR_API void mr_stage_miss_frames(const mr_stage *self, uint64_t frames);
