@@ -47,7 +47,8 @@ static void run(const int *periods, int sources, int frames, const char *stages,
     int length = snprintf(text, sizeof text, "version: 1\npipeline: p\nsources:\n");
     for (int i = 0; i < sources; i++)
         length += snprintf(text + length, sizeof text - (size_t)length,
-                           "  s%d: {type: count, frames: %d, period: %dus}\n", i, frames * 100 / periods[i], periods[i]);
+                           "  s%d: {type: count, frames: %d, period: %dus}\n", i, frames * 100 / periods[i],
+                           periods[i]);
     snprintf(text + length, sizeof text - (size_t)length, "stages:\n%s  out: {type: collect, input: it}\n", stages);
     mr_pipeline *pipeline = flow_open(text, seed, workers);
     mr_summary *summary = flow_run(pipeline);
