@@ -180,6 +180,7 @@ static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_fram
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
     mr_format format;
     mr_format_describe(&format, picture, pixel, mr_decode_context(state), packet->media, untagged);
+    mr_still_turn(&format, packet);
     if (state->device)
         return mr_decode_device_give(state->device, io, picture, converted, &format, packet, frame);
     int status = convert ? mr_io_acquire(io, 0, &format, packet, frame) : mr_io_derive(io, packet, frame);
@@ -584,6 +585,8 @@ static int fail_undecoded(const mr_decode_state *state) {
                                           : "no picture was complete";
     if (!state->lost)
         return mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s", why);
+    if (state->packets == 1 && *state->trouble)
+        return mr_fail(MR_ERROR_DATA, "%s %s", state->lost->path, state->trouble);
     if (state->packets == 1)
         return mr_fail(MR_ERROR_DATA, "nothing could be decoded of %s: %s", state->lost->path, why);
     return mr_fail(MR_ERROR_DATA, "nothing could be decoded of %" PRIu64 " files, such as %s: %s", state->packets,

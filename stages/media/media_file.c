@@ -16,6 +16,7 @@
 #include "stages/media/media_reader.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
+#include "stages/media/still/kinds.h"
 #include "stages/media/x264_build.h"
 
 /* The supported formats. Formats that open other files or hosts (playlists, concat scripts, session descriptions,
