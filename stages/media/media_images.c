@@ -181,7 +181,10 @@ int mr_reader_spread(const char *uri, int (*add)(void *context, const char *uri)
         return MR_OK;
     if (mr_video_list_make(&list, uri, kind) || list.count == 0)
         return MR_OK;
+    char left_out[MR_IMAGE_LIST_TEXT];
     int status = MR_OK;
+    if (kind == MR_INPUT_FOLDER && mr_image_list_says(&list, left_out))
+        mr_log(MR_LOG_WARNING, "%s: %s", uri, left_out);
     if (kind == MR_INPUT_FOLDER || mr_is_video_by_name(list.file[0].path) || other_kind(list.file[0].path, NULL))
         for (size_t i = 0; i < list.count && !status; i++)
             status = add(context, list.file[i].path);
@@ -401,6 +404,7 @@ static int survey_images(mr_reader *base, mr_survey *survey) {
         double end = ceil((double)params->end_ns * params->rate / 1e9);
         to = end < (double)to ? (size_t)end : to;
     }
+    mr_image_list_says(&reader->shelf->list, survey->remark);
     survey->rate = params->rate;
     survey->frames = from < to ? (int64_t)(to - from) : 0;
     survey->stills = !reader->has_videos;
@@ -457,6 +461,9 @@ int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     }
     if (shelf->list.missing && params->stage)
         mr_stage_warn(params->stage, "%s is missing: pictures with higher numbers are not read", shelf->list.missing);
+    char left_out[MR_IMAGE_LIST_TEXT];
+    if (params->stage && mr_image_list_says(&shelf->list, left_out))
+        mr_stage_warn(params->stage, "%s: %s", params->uri, left_out);
     rewind_images(&reader->base);
     if (reader->has_videos)
         reader->at = row_of_epoch(&shelf->list, params->first_epoch);

@@ -388,11 +388,11 @@ static int say_empty(const mr_image_list *list, const char *path, mr_input_kind 
     if (labels)
         return mr_fail(MR_ERROR_DATA, "%s: the folders in it hold no images%s%s", path,
                        *left ? ", but " : "", left);
-    return mr_fail(MR_ERROR_DATA, "%s: the folder holds no images and no videos%s%s%s", path, *left ? ", but " : "",
-                   left,
-                   list->left.folders ? "; what lies in them matches **, as in \"photos/**/*.jpg\", and one folder for "
-                                        "each class needs labels: true"
-                                      : "");
+    if (!list->left.folders)
+        return mr_fail(MR_ERROR_DATA, "%s: the folder holds no images and no videos%s%s", path,
+                       *left ? ", but " : "", left);
+    return mr_fail(MR_ERROR_DATA, "%s: the folder holds no images and no videos, but %s: for pictures in folders within it "
+                                  "write \"%s/**\"; a folder for each class needs labels: true", path, left, path);
 }
 
 int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind, bool labels, int start_number) {
@@ -436,8 +436,9 @@ bool mr_image_list_says(const mr_image_list *list, char text[MR_IMAGE_LIST_TEXT]
     char left[MR_LEFT_OUT_TEXT];
     if (!mr_left_out_any(&list->left))
         return false;
-    snprintf(text, MR_IMAGE_LIST_TEXT, "reads %zu %s and leaves out %s", list->count,
-             list->count == 1 ? "file" : "files", mr_left_out_print(&list->left, left));
+    const char *what = list->count && mr_is_video_by_name(list->file[0].path) ? "video" : "picture";
+    snprintf(text, MR_IMAGE_LIST_TEXT, "reads %zu %s%s and leaves out %s", list->count, what,
+             list->count == 1 ? "" : "s", mr_left_out_print(&list->left, left));
     return true;
 }
 

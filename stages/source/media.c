@@ -83,6 +83,8 @@ static int negotiate(mr_negotiation *negotiation) {
     negotiation->outputs[0].references = known.references;
     negotiation->outputs[0].stills = known.stills;
     negotiation->rate = known.rate;
+    if (*known.remark)
+        mr_remark(negotiation, "%s", known.remark);
     if (known.epochs && loops != 1)
         return mr_refuse(negotiation, "loop", "%s names videos, and such a list is read once: remove loop", from->uri);
     if (loops > 0 && !__builtin_mul_overflow(known.frames, loops, &frames))
