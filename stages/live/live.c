@@ -361,13 +361,12 @@ static void taint(live_reader *reader, mr_packet *packet) {
 static void note_live(live_reader *reader) {
     const mr_stage *stage = reader->params.connection.media.stage;
     if (reader->report.phase != MR_LINK_LIVE) {
-        if (stage && reader->was_live)
-            mr_stage_info(stage, "live again after %.1f s", (double)(mr_live_now_ns() - reader->away_ns) / 1e9);
-        else if (stage && *reader->report.why)
-            mr_stage_info(stage, "live");
+        if (stage && *reader->report.why)
+            mr_stage_warn(stage, "connected%s after %.1f s", reader->was_live ? " again" : "",
+                          (double)(mr_live_now_ns() - reader->away_ns) / 1e9);
         reader->was_live = true;
         reader->away_ns = reader->delay_ns = 0;
-        enter(reader, MR_LINK_LIVE, NULL);
+        enter(reader, MR_LINK_LIVE, "");
     } else if (mr_live_now_ns() - reader->reported_ns >= report_ns) {
         send_report(reader);
     }

@@ -21,6 +21,7 @@ MOST_IN_CIRCLE = 8  # files of one folder that depend on each other
 # links a copy if the library is shared.
 LAYERS = """
 engine/base:
+engine/base/log: engine/base
 engine/text: engine/base
 engine/device/probe: engine/base
 engine/device: engine/base engine/device/probe
@@ -37,8 +38,8 @@ engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
 engine/flow/instance: engine/base engine/data engine/device engine/observe engine/plan engine/flow/executor
     engine/flow/ledger engine/flow/link
-engine/flow: engine/base engine/data engine/device engine/device/open engine/observe engine/text engine/plan
-    engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/instance
+engine/flow: engine/base engine/base/log engine/data engine/device engine/device/open engine/observe engine/text
+    engine/plan engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/instance
 engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
