@@ -126,8 +126,8 @@ static bool is_image_by_name(const char *path) {
     return mr_image_codec_by_name(path) != AV_CODEC_ID_NONE;
 }
 
-/* Hidden entries, and the folder that zip files of a Mac bring along. */
-static bool is_passed_over(const char *name) {
+/* Names that hold nothing a person put there: `__MACOSX` comes with archives from a Mac. */
+static bool is_hidden(const char *name) {
     return name[0] == '.' || strcmp(name, "__MACOSX") == 0;
 }
 
@@ -138,7 +138,7 @@ static int add_folder(mr_image_list *list, const char *path, int label, bool (*i
     if (status)
         return status;
     for (struct dirent *entry; !status && (entry = readdir(folder));) {
-        if (is_passed_over(entry->d_name))
+        if (is_hidden(entry->d_name))
             continue;
         char *file = join(path, entry->d_name);
         const bool inner = file && has_mode(file, S_IFDIR);
@@ -159,7 +159,7 @@ static int find_labels(mr_image_list *list, const char *path) {
     if (status)
         return status;
     for (struct dirent *entry; !status && (entry = readdir(folder));) {
-        char *inner = is_passed_over(entry->d_name) ? NULL : join(path, entry->d_name);
+        char *inner = is_hidden(entry->d_name) ? NULL : join(path, entry->d_name);
         if (inner && has_mode(inner, S_IFDIR))
             status = add_label(list, entry->d_name);
         else if (inner && is_image_by_name(entry->d_name))
@@ -206,7 +206,7 @@ static int add_beneath(mr_image_list *list, const char *path, const char *rest) 
     mr_free(pattern);
     for (struct dirent *entry; folder && !status && (entry = readdir(folder));) {
         struct stat about;
-        char *inner = is_passed_over(entry->d_name) ? NULL : join(path, entry->d_name);
+        char *inner = is_hidden(entry->d_name) ? NULL : join(path, entry->d_name);
         if (inner && lstat(inner, &about) == 0 && S_ISDIR(about.st_mode))
             status = add_beneath(list, inner, rest);
         mr_free(inner);
