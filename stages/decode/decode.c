@@ -623,12 +623,12 @@ const mr_stage_type mr_decode_stage = {
             "each epoch, those that start, duration, every or fps leave out included. A picture keeps the stream's "
             "matrix, range, chroma siting, sample aspect ratio and rotation, which a still picture has in EXIF "
             "(JPEG, PNG, WebP), in TIFF's tag or in HEIF's properties; interlaced pictures are given as they are, "
-            "and the values of HDR are not mapped. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted and that no wanted one depends on "
-            "are not decoded, and counted as \"not selected\" all the same; that they are damaged is not noticed. "
-            "Pictures that are coded as fields, raw streams without times, and sources with a deadline whose pictures "
-            "come out of order are decoded whole. A plan's sizes and memory are those that the container announces: if "
-            "a stream changes to larger pictures, they get new buffers, which is logged once; those of a live source "
-            "are dropped as \"too large\" then.",
+            "and the values of HDR are not mapped. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted "
+            "and that no wanted one depends on are not decoded, and counted as \"not selected\" all the same; that "
+            "they are damaged is not noticed. Pictures that are coded as fields, raw streams without times, and "
+            "sources with a deadline whose pictures come out of order are decoded whole. A plan's sizes and memory "
+            "are those that the container announces: if a stream changes to larger pictures, they get new buffers, "
+            "which is logged once; those of a live source are dropped as \"too large\" then.",
     .inputs = inputs,
     .outputs = outputs,
     .options = mr_decode_options,

@@ -1,6 +1,6 @@
-/* What the bytes of still pictures tell beside the picture: its orientation; that they are no picture; that more follows
- * it in its file: bytes behind its end, or further pictures. Each is decoded as far as it goes; the first of a source
- * is logged as a warning, the others as information, and their count at the end. One thread. */
+/* What the bytes of still pictures tell beside the picture: its orientation; that they are no picture; that more
+ * follows it in its file: bytes behind its end, or further pictures. Each is decoded as far as it goes; the first of a
+ * source is logged as a warning, the others as information, and their count at the end. One thread. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_STILL_H
 #define MILLRACE_STAGES_DECODE_DECODE_STILL_H
 

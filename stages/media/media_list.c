@@ -391,8 +391,10 @@ static int say_empty(const mr_image_list *list, const char *path, mr_input_kind 
     if (!list->left.folders)
         return mr_fail(MR_ERROR_DATA, "%s: the folder holds no images and no videos%s%s", path,
                        *left ? ", but " : "", left);
-    return mr_fail(MR_ERROR_DATA, "%s: the folder holds no images and no videos, but %s: for pictures in folders within it "
-                                  "write \"%s/**\"; a folder for each class needs labels: true", path, left, path);
+    return mr_fail(MR_ERROR_DATA,
+                   "%s: the folder holds no images and no videos, but %s: for pictures in folders within it write "
+                   "\"%s/**\"; a folder for each class needs labels: true",
+                   path, left, path);
 }
 
 int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind, bool labels, int start_number) {

@@ -47,7 +47,8 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
 /* Of a manifest whose rows are for vectors (manifest.h). */
 int mr_image_list_make_rows(mr_image_list *list, const char *path);
 void mr_image_list_fini(mr_image_list *list);
-/* "reads 2 pictures and leaves out 1 video and 3 files of other kinds (.txt)", if it leaves something out; else false. */
+/* "reads 2 pictures and leaves out 1 video and 3 files of other kinds (.txt)", if it leaves something out; else
+ * false. */
 enum { MR_IMAGE_LIST_TEXT = MR_LEFT_OUT_TEXT + 64 };
 bool mr_image_list_says(const mr_image_list *list, char text[MR_IMAGE_LIST_TEXT]);
 /* Whether one of the files has a picture's ending. */

@@ -33,6 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const bool is_heif = mr_heif_read(data, size, &heif);
     expect_upright(heif.upright);
     expect(is_heif || !heif.data);
-    expect(!heif.data || (heif.data >= data && heif.bytes <= size && heif.data - data <= (ptrdiff_t)(size - heif.bytes)));
+    expect(!heif.data ||
+           (heif.data >= data && heif.bytes <= size && heif.data - data <= (ptrdiff_t)(size - heif.bytes)));
     return 0;
 }

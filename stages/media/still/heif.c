@@ -194,7 +194,7 @@ static span find_data(span file, span meta, uint32_t item, bool *one_piece) {
     return (span){0};
 }
 
-/* ---- properties of items (ISO/IEC 23008-12, 6.5 and 9.3) ---------------------------------------------------------- */
+/* ---- properties of items (ISO/IEC 23008-12, 6.5 and 9.3) --------------------------------------------------------- */
 
 /* Quarter turns are anticlockwise. Axis 0 swaps top and bottom, axis 1 left and right. */
 static void read_transform(const box *property, mr_heif *heif) {

@@ -38,8 +38,8 @@ static const struct {
                 {" ras ", AV_CODEC_ID_SUNRAST},
                 {" xbm ", AV_CODEC_ID_XBM}};
 
-static const char videos[] = " mp4 m4v mov mkv webm avi mpg mpeg vob ts mts m2ts m2t flv f4v wmv asf ogv 3gp 3g2 mxf nut "
-                             "y4m mjpeg mjpg h264 264 hevc h265 265 ivf dv ";
+static const char videos[] = " mp4 m4v mov mkv webm avi mpg mpeg vob ts mts m2ts m2t flv f4v wmv asf ogv 3gp 3g2 mxf "
+                             "nut y4m mjpeg mjpg h264 264 hevc h265 265 ivf dv ";
 
 /* Whether a name ends in one of those. */
 static bool ends_in(const char *path, const char *endings) {
@@ -112,7 +112,8 @@ static bool lacks_libheif(const mr_heif *heif, char *text, size_t room) {
 bool mr_still_trouble(const char *path, const uint8_t *data, size_t bytes, char *text, size_t room) {
     mr_heif heif;
     if (mr_webp_is_animated(data, bytes)) {
-        snprintf(text, room, "is an animated WebP, which is not supported: make a GIF, an animated PNG or a video of it");
+        snprintf(text, room,
+                 "is an animated WebP, which is not supported: make a GIF, an animated PNG or a video of it");
         return true;
     }
     if (mr_heif_read(data, bytes, &heif))

@@ -18,8 +18,8 @@ enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes);
  * or its files can point at others (SVG). */
 enum AVCodecID mr_input_image_codec(const AVInputFormat *format);
 
-/* Why a file that is no damaged picture is not read as one: it is a video, say. Writes the rest of a sentence that begins
- * with its name: "is an animated WebP, ...". `path` may be NULL. False: it may well be damaged. */
+/* Why a file that is no damaged picture is not read as one: it is a video, say. Writes the rest of a sentence that
+ * begins with its name: "is an animated WebP, ...". `path` may be NULL. False: it may well be damaged. */
 bool mr_still_trouble(const char *path, const uint8_t *data, size_t bytes, char *text, size_t room);
 
 #endif

@@ -12,7 +12,7 @@
 #include "millrace/log.h"
 #include "millrace/status.h"
 
-/* ---- the library, by its header heif.h of version 1 --------------------------------------------------------------- */
+/* ---- the library, by its header heif.h of version 1 -------------------------------------------------------------- */
 
 typedef struct heif_context heif_context;
 typedef struct heif_image_handle heif_image_handle;
@@ -92,11 +92,12 @@ static int fail(heif_error error) {
 
 /* FFmpeg's name for the layout; AV_PIX_FMT_NONE if there is none. */
 static enum AVPixelFormat layout_of(const heif_image *image) {
-    static const enum AVPixelFormat layouts[][3] = {{AV_PIX_FMT_GRAY8, AV_PIX_FMT_GRAY10LE, AV_PIX_FMT_GRAY12LE},
-                                                    {AV_PIX_FMT_YUV420P, AV_PIX_FMT_YUV420P10LE, AV_PIX_FMT_YUV420P12LE},
-                                                    {AV_PIX_FMT_YUV422P, AV_PIX_FMT_YUV422P10LE, AV_PIX_FMT_YUV422P12LE},
-                                                    {AV_PIX_FMT_YUV444P, AV_PIX_FMT_YUV444P10LE, AV_PIX_FMT_YUV444P12LE},
-                                                    {AV_PIX_FMT_GBRP, AV_PIX_FMT_GBRP10LE, AV_PIX_FMT_GBRP12LE}};
+    static const enum AVPixelFormat layouts[][3] = {
+        {AV_PIX_FMT_GRAY8, AV_PIX_FMT_GRAY10LE, AV_PIX_FMT_GRAY12LE},
+        {AV_PIX_FMT_YUV420P, AV_PIX_FMT_YUV420P10LE, AV_PIX_FMT_YUV420P12LE},
+        {AV_PIX_FMT_YUV422P, AV_PIX_FMT_YUV422P10LE, AV_PIX_FMT_YUV422P12LE},
+        {AV_PIX_FMT_YUV444P, AV_PIX_FMT_YUV444P10LE, AV_PIX_FMT_YUV444P12LE},
+        {AV_PIX_FMT_GBRP, AV_PIX_FMT_GBRP10LE, AV_PIX_FMT_GBRP12LE}};
     const int space = heif.heif_image_get_colorspace(image), chroma = heif.heif_image_get_chroma_format(image);
     const int depth = heif.heif_image_get_bits_per_pixel_range(image, space == HEIF_RGB ? HEIF_R : HEIF_Y);
     const int row = space == HEIF_GRAY ? 0 : space == HEIF_YCBCR ? chroma : chroma == 3 ? 4 : -1;

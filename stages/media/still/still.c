@@ -146,7 +146,7 @@ static size_t end_of_webp(const uint8_t *data, size_t bytes) {
     return size <= bytes ? size : 0;
 }
 
-/* ---- WebP (RFC 9649): a RIFF file, whose chunks are a name, a length and the data, padded to an even length ------- */
+/* ---- WebP (RFC 9649): a RIFF file, whose chunks are a name, a length and the data, padded to an even length ------ */
 
 mr_still_part mr_webp_find_chunk(const uint8_t *data, size_t bytes, const char *name) {
     enum { RIFF = 12, HEAD = 8 };

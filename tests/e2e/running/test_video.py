@@ -128,8 +128,8 @@ class Colours(Videos):
                     self.assertEqual({key: stream.get(key) for key in keys}, {**given, "color_range": "tv"})
 
     def remark(self, path):
-        plan = call([MILLRACE, "plan", self.write(COPY.format(uri=path, video="name: a.mp4", path=self.path, source="")),
-                     "--json"])
+        text = COPY.format(uri=path, video="name: a.mp4", path=self.path, source="")
+        plan = call([MILLRACE, "plan", self.write(text), "--json"])
         self.assertEqual(plan.returncode, 0, plan.stderr)
         return json.loads(plan.stdout)["sources"][0]["note"]
 
@@ -138,7 +138,8 @@ class Colours(Videos):
                          "is HDR (PQ): its values are taken as those of SDR, and not mapped to it")
         self.assertIn("is HDR (HLG)", self.remark(self.hdr("arib-std-b67", "hlg.mkv")))
         fields = "testsrc=size=128x96:rate=20:duration=1,tinterlace=interleave_top,fieldorder=tff,format=yuv420p"
-        for name, *codec in (("i.mp4", "-c:v", "libx264", "-x264-params", "tff=1"), ("i.ts", "-c:v", "mpeg2video", "-top", "1")):
+        for name, *codec in (("i.mp4", "-c:v", "libx264", "-x264-params", "tff=1"),
+                             ("i.ts", "-c:v", "mpeg2video", "-top", "1")):
             interlaced = self.make(name, *codec, "-flags", "+ilme+ildct", source=fields)
             self.assertEqual(self.remark(interlaced), "is interlaced: its pictures are not deinterlaced")
         self.assertIsNone(self.remark(self.make("p.mp4", "-pix_fmt", "yuv420p")))

@@ -424,8 +424,8 @@ class Sets(Training):
         for name in ("3/a.cr2", "3/more/1.png", "loose.png", "3/.hidden", "README.txt"):
             shutil.copy(path, folder / name)
         warned = self.train(folder, "--penalty", "0.1").stderr
-        self.assertIn(f"{folder}: reads 150 pictures and leaves out 1 picture in no folder of a class, 1 file of another "
-                      "kind (.cr2) and 1 folder", warned)
+        self.assertIn(f"{folder}: reads 150 pictures and leaves out 1 picture in no folder of a class, 1 file of "
+                      "another kind (.cr2) and 1 folder", warned)
 
     def test_a_class_that_is_left_out_is_explained(self):
         rows = self.some()

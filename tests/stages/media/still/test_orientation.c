@@ -232,7 +232,8 @@ static made_file avif(const avif_choices *with) {
     end_box(&made, iinf);
     const size_t iloc = begin_box(&made, "iloc");
     put_big(&made, with->wide ? 0x02000000 : 0x01000000, 4), put_big(&made, 0x4400, 2), put_big(&made, 1, wide);
-    put_big(&made, 7, wide), put_big(&made, with->inside, 2), put_big(&made, 0, 2), put_big(&made, (uint64_t)with->pieces, 2);
+    put_big(&made, 7, wide), put_big(&made, with->inside, 2), put_big(&made, 0, 2);
+    put_big(&made, (uint64_t)with->pieces, 2);
     const size_t offset = made.count;
     for (int i = 0; i < with->pieces; i++)
         put_big(&made, 0, 4), put_big(&made, sizeof payload, 4);
