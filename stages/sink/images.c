@@ -43,8 +43,8 @@ static const mr_option options[] = {
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
      .fallback = "{source}-{seq}.png",
      .help = "name of each file, which ends in .png, .jpg, .jpeg or .webp and is of that kind; {source}, {epoch}, "
-             "{seq} and {sub} are replaced, {seq} by six digits, which from the second turn of a loop on have the epoch "
-             "before them if the name has no {epoch}"},
+             "{seq} and {sub} are replaced, {seq} by six digits, which from the second turn of a loop on have the "
+             "epoch before them if the name has no {epoch}"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
      .help = "write into a folder that holds files already, over those of the same name"},
     {.name = "compression", .kind = MR_OPTION_INT, .offset = FIELD(compression), .fallback = "3", .min = 0, .max = 9,
