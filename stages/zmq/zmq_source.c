@@ -7,6 +7,7 @@
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
 #include "stages/media/media_reader.h"
+#include "stages/media/still/kinds.h"
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
