@@ -53,9 +53,10 @@ extern const char *const mr_zmq_payloads[];
     {.name = "tensors", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(tensors), .fallback = "false",             \
      .help = "put the named tensors that stages before gave into the record"},                                         \
     {.name = "end", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(end), .fallback = "true",                      \
-     .help = "send a record with only source and end at the end of each source, to each program that is connected"},                                      \
+     .help = "send a record with only source and end at the end of each source; zmq.push sends one to each program"},  \
     {.name = "linger", .kind = MR_OPTION_DURATION, .offset = MR_ZMQ_SINK_FIELD(linger), .fallback = "3s", .min = 0,    \
-     .max = 86400e9, .help = "how long the end of the run waits for the next message to be sent, if peers take none; messages that "    \
+     .max = 86400e9,                                                                                                   \
+     .help = "how long the end of the run waits for the next message to be sent, if peers take none; messages that "   \
              "are left then are dropped, \"not taken\""}
 
 int mr_zmq_sink_negotiate(mr_negotiation *negotiation);

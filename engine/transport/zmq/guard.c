@@ -178,8 +178,8 @@ static void cut_strangers(mr_zmq_guard *guard) {
 
 /* ---- peers that wait for others to leave ------------------------------------------------------------------------- */
 
-/* A refusal that invites to try again (300) would not do: libzmq then says nothing to the peer, and keeps the connection
- * until the time for a handshake is over. */
+/* A refusal that invites to try again (300) would not do: libzmq then says nothing to the peer, and keeps the
+ * connection until the time for a handshake is over. */
 static void note_waiting(mr_zmq_guard *guard, const waiting *one) {
     mr_log_repeating(MR_LOG_WARNING, guard->id,
                      "%s: a peer%s%s%s waits until another leaves: too many peers (max_peers: %d)", guard->id,
@@ -306,7 +306,8 @@ static int start(mr_zmq_guard *guard, void *context, void *socket) {
     guard->requests = zmq_socket(context, ZMQ_ROUTER);
     guard->events = zmq_socket(context, ZMQ_PAIR);
     if (!guard->requests || !guard->events ||
-        zmq_setsockopt(guard->requests, ZMQ_ROUTER_MANDATORY, &yes, sizeof yes) || zmq_bind(guard->requests, "inproc://zeromq.zap.01") ||
+        zmq_setsockopt(guard->requests, ZMQ_ROUTER_MANDATORY, &yes, sizeof yes) ||
+        zmq_bind(guard->requests, "inproc://zeromq.zap.01") ||
         zmq_socket_monitor(socket, events, EVENTS) || zmq_connect(guard->events, events))
         return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ cannot create sockets: %s", zmq_strerror(errno));
     int error = pthread_create(&guard->thread, NULL, watch, guard);

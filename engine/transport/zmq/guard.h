@@ -5,9 +5,10 @@
  *
  * Any program that can reach the socket can connect without ever completing a handshake; so the limits apply to
  * connections that completed one. The handshake of one too many is not answered until a peer has left, or libzmq closes
- * the connection, since its time is over; the peer then tries again by itself. If the socket's owner learns which peer a connection belongs to, it reports it here,
- * and all others are strangers: they are closed when their time is over, and earlier if there are too many, in random
- * order. So strangers do not keep a known peer out, and delay a new one only until libzmq's next attempt. */
+ * the connection, since its time is over; the peer then tries again by itself. If the socket's owner learns which peer
+ * a connection belongs to, it reports it here, and all others are strangers: they are closed when their time is over,
+ * and earlier if there are too many, in random order. So strangers do not keep a known peer out, and delay a new one
+ * only until libzmq's next attempt. */
 #ifndef MILLRACE_TRANSPORT_ZMQ_GUARD_H
 #define MILLRACE_TRANSPORT_ZMQ_GUARD_H
 
