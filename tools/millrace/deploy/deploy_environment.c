@@ -68,7 +68,7 @@ static int find(variables *all, const mr_deployment *of) {
     return status;
 }
 
-/* As systemd reads a line of an EnvironmentFile: in double quotes, in which \ and " are escaped, and $ and ` by custom. */
+/* As systemd reads a line of an EnvironmentFile: in double quotes, in which \, ", $ and ` are escaped. */
 static void put(const char *name, FILE *file) {
     fprintf(file, "%s=\"", name);
     for (const char *at = getenv(name); *at; at++) {
