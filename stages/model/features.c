@@ -116,8 +116,10 @@ static int negotiate(mr_negotiation *n) {
         n->outputs[0].set = mr_format_set_of(&s.vector);
         n->outputs[0].buffer_bytes = block_bytes(&s, n->options, &raw_at);
         n->scratch_bytes = s.call.gathered_bytes;
-        if (!status)
+        if (!status) {
+            mr_call_warn(&s.call, n);
             count_work(&s, n);
+        }
     }
     mr_model_close(&s.model);
     return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;

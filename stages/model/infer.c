@@ -100,6 +100,7 @@ static int negotiate(mr_negotiation *n) {
     if (planned)
         status = mr_call_plan(&s.call, s.model, known, c.port, n->batch, c.outputs, c.output_count);
     if (planned && !status) {
+        mr_call_warn(&s.call, n);
         mr_call_count(&s.call, n);
         mr_model_plan_work(n, &((const options *)n->options)->device);
     }

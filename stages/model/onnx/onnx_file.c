@@ -21,7 +21,6 @@ enum {
     TRAINING_ALGORITHM = 2,
     GRAPH_NODE = 1,
     GRAPH_INITIALIZER = 5,
-    GRAPH_OUTPUT = 12,
     GRAPH_SPARSE_INITIALIZER = 15,
     FUNCTION_NODE = 7,
     FUNCTION_DEFAULTS = 11,
@@ -38,8 +37,7 @@ enum {
     SPARSE_INDICES = 2,
     TENSOR_NAME = 8,
     TENSOR_EXTERNAL_DATA = 13,
-    TENSOR_DATA_LOCATION = 14,
-    VALUE_NAME = 1
+    TENSOR_DATA_LOCATION = 14
 };
 /* From this version on a model names the operator sets that it is written in. */
 enum { SETS_SINCE = 3 };
@@ -384,29 +382,4 @@ int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_byte
     else
         *model = made;
     return status;
-}
-
-static uint8_t *put_header(uint8_t *to, uint64_t number, size_t bytes) {
-    *to++ = (uint8_t)(number << 3 | MR_PB_BYTES);
-    for (; bytes >= 0x80; bytes >>= 7)
-        *to++ = (uint8_t)(bytes | 0x80);
-    *to++ = (uint8_t)bytes;
-    return to;
-}
-
-static size_t header_bytes(size_t bytes) {
-    size_t count = 2;
-    for (; bytes >= 0x80; bytes >>= 7)
-        count++;
-    return count;
-}
-
-size_t mr_onnx_append_output(uint8_t *end, const char *name) {
-    size_t text = strlen(name);
-    size_t value = header_bytes(text) + text;
-    uint8_t *to = put_header(end, MODEL_GRAPH, header_bytes(value) + value);
-    to = put_header(to, GRAPH_OUTPUT, value);
-    to = put_header(to, VALUE_NAME, text);
-    memcpy(to, name, text);
-    return (size_t)(to + text - end);
 }

@@ -28,9 +28,4 @@ int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_fa
  * finite (onnx_weights.h). */
 int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_bytes *model, bool *has_tensor);
 
-/* Appends bytes to a model that make the tensor `name` an output of its graph: protobuf merges a message that comes
- * twice. Returns how many bytes were written; at most strlen(name) + MR_ONNX_OUTPUT_BYTES. */
-enum { MR_ONNX_OUTPUT_BYTES = 32 };
-size_t mr_onnx_append_output(uint8_t *end, const char *name);
-
 #endif
