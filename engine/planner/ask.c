@@ -343,6 +343,12 @@ int mr_promise_tensor(mr_negotiation *negotiation, size_t port, const char *name
                    &(mr_planned_result){.kind = MR_RESULT_TENSOR, .name = name, .set = *set, .operation = operation});
 }
 
+void mr_name_operation(mr_negotiation *negotiation, size_t port, const char *operation) {
+    const asking *ask = negotiation->planner;
+    /* If memory runs out, it is not known. */
+    negotiation->outputs[port].operation = mr_arena_print(ask->b->arena, "%s", operation);
+}
+
 int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes) {
     const asking *ask = negotiation->planner;
     mr_planned_classes *made = mr_arena_alloc(ask->b->arena, sizeof *made);

@@ -46,7 +46,7 @@ static bool is_of_demo(const char *path) {
     return strstr(path, "build/models/") || (length > 0 && strncmp(path, models, length) == 0);
 }
 
-/* "write "${VIDEO}/a.mp4"" of "$VIDEO/a.mp4"; NULL: there is no such variable in it. */
+/* "write "${VIDEO}/a.mp4", with braces" of "$VIDEO/a.mp4"; NULL: there is no such variable in it. */
 static const char *hint_for_variable(mr_arena *arena, const char *text) {
     const char *dollar = strchr(text, '$'), *name = dollar ? dollar + 1 : NULL;
     size_t length = 0;
@@ -55,7 +55,7 @@ static const char *hint_for_variable(mr_arena *arena, const char *text) {
         length++;
     if (!length)
         return NULL;
-    return mr_arena_print(arena, "a variable is written in braces: \"%.*s${%.*s}%s\"", (int)(dollar - text), text,
+    return mr_arena_print(arena, "write \"%.*s${%.*s}%s\", with braces", (int)(dollar - text), text,
                           (int)length, name, name + length);
 }
 
@@ -69,7 +69,7 @@ const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *opt
     if (braced)
         return braced;
     if (is_of_demo(said->text))
-        return "`tools/demo` of the source tree makes the models that the files in pipelines/ use, in build/models; "
+        return "`tools/demo` makes the models that the files in pipelines/ use, in build/models of the source tree; "
                "beside an installed millrace copy that folder and set MODELS to its absolute path. For a model of "
                "yours `millrace inspect MODEL.onnx` prints a pipeline";
     if (!mr_option_is_relative(option, said->text))

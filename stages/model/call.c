@@ -172,9 +172,8 @@ static int check_output(const mr_call *call, size_t output) {
     char text[MR_SHAPE_TEXT];
     if (tensor->dtype != MR_DTYPE_ANY)
         return MR_OK;
-    return mr_fail(MR_ERROR_CONFIG, "the output \"%s\" of %s is %s, which a frame cannot hold; choose others with "
-                                    "outputs", tensor->name, call->model->file,
-                   describe(tensor, &tensor->shape, text, sizeof text));
+    return mr_fail(MR_ERROR_CONFIG, "the output \"%s\" of %s is %s, which a frame cannot hold", tensor->name,
+                   call->model->file, describe(tensor, &tensor->shape, text, sizeof text));
 }
 
 static int plan_output(mr_call *call, size_t index) {
@@ -224,6 +223,8 @@ int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs,
 
 void mr_call_warn(const mr_call *call, mr_negotiation *n) {
     char text[MR_MODEL_MIXING];
+    if (call->model->prepared)
+        mr_remark(n, "%s was trained with pictures prepared so: %s", call->model->file, call->model->prepared);
     if (call->batch <= 1 || !call->batched || n->batch <= 1 || !*mr_model_mixing(&call->binding, text))
         return;
     mr_warn(n, "batch", "remove batch, unless the network is meant to compare the frames of a batch",

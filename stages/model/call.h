@@ -45,7 +45,7 @@ bool mr_call_foresees(const mr_negotiation *negotiation, mr_planned_input *known
 int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs, const size_t *port, int batch,
                  const size_t *outputs, size_t output_count);
 
-/* Warns of a network that computes across the frames of a batch. */
+/* Warns of a network that computes across the frames of a batch; remarks on the pictures that it was trained with. */
 void mr_call_warn(const mr_call *call, mr_negotiation *negotiation);
 /* Declares the work of a call on a GPU in negotiation->work; for stages on the processors nothing is counted. Copies
  * that gather a batch are not counted: if the frames were made together there are none. */

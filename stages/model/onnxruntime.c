@@ -96,6 +96,8 @@ static void close_model(mr_model *model) {
     mr_engine_cache_close(&m->engines);
     forget_bytes(m);
     mr_free(m->library);
+    mr_free(m->external);
+    mr_free(m->base.prepared);
     mr_free(m->base.path);
     mr_free(m);
 }
@@ -187,7 +189,8 @@ static int fill_model(ort_model *m, const mr_model_params *params) {
     bool inside = false;
     size_t output = params->tensor ? strlen(params->tensor) + MR_ONNX_OUTPUT_BYTES : 0;
     m->room = MR_ORT_CAST_ROOM;
-    int status = mr_onnx_read(params->path, output + m->room, params->tensor, &m->bytes, &inside);
+    int status = mr_onnx_read_parts(params->path, params->external, output + m->room, params->tensor, &m->bytes,
+                                    &inside);
     if (!status && !(params->brief && mr_ort_take_declared(m, params->tensor)))
         status = load_and_ask(m, params, inside);
     if (!status && params->brief)
@@ -200,6 +203,7 @@ static int fill_model(ort_model *m, const mr_model_params *params) {
 static int open_model(mr_model **model, const mr_model_params *params) {
     ort_model *made = mr_calloc(1, sizeof *made);
     if (!made || !(made->base.path = mr_strdup(params->path)) ||
+        (params->external && !(made->external = mr_strdup(params->external))) ||
         (params->runtime && !(made->library = mr_strdup(params->runtime)))) {
         if (made)
             close_model(&made->base);
@@ -290,7 +294,7 @@ static int bytes_of(const ort_model *m, mr_file_bytes *again, const mr_file_byte
     bool inside;
     *again = (mr_file_bytes){0};
     *bytes = m->bytes.data ? &m->bytes : again;
-    return m->bytes.data ? MR_OK : mr_onnx_read(m->base.path, 0, NULL, again, &inside);
+    return m->bytes.data ? MR_OK : mr_onnx_read_parts(m->base.path, m->external, 0, NULL, again, &inside);
 }
 
 static void copy_shapes(const mr_binding *binding, mr_onnx_shape *shapes) {

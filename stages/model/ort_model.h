@@ -23,6 +23,7 @@ typedef struct ort_model {
     size_t room;         /* bytes that may be added behind them */
     const ort_runtime *ort;
     ort_session *session; /* NULL: so far only the file was read */
+    char *external;       /* the file of weights beside base.path; NULL: there is none */
     char *library;        /* the runtime that was asked for; NULL: any */
     const char *input_names[MR_MODEL_MAX_TENSORS];
     char *casts[MR_MODEL_MAX_TENSORS]; /* names of outputs that are cast from these; NULL: they are as they are */

@@ -288,7 +288,7 @@ bool mr_ort_take_declared(ort_model *m, const char *tensor) {
     return false;
 }
 
-/* ---- what only the graph tells ------------------------------------------------------------------------------------ */
+/* ---- what only the graph tells ----------------------------------------------------------------------------------- */
 
 /* A runtime tells neither of a shape that is not declared from one without dimensions. */
 static int find_unshaped(ort_model *m) {
@@ -307,7 +307,10 @@ static int find_unshaped(ort_model *m) {
 int mr_ort_read_graph(ort_model *m) {
     mr_onnx_graph graph;
     char operation[MR_ONNX_OPERATOR_TEXT];
+    const mr_pb_span note = mr_onnx_find_note(m->bytes.data, m->bytes.bytes, MR_ONNX_PREPARED);
     int status = find_unshaped(m);
+    if (!status && note.at < note.end && !(m->base.prepared = copy_text(&note)))
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
     /* A graph that is too large to be read can still be run; then nothing is known of its operators. */
     if (status || mr_onnx_graph_read(&graph, m->bytes.data, m->bytes.bytes)) {
         if (!status)

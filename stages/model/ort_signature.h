@@ -7,8 +7,8 @@
 
 /* Fills them in from the session; errors of mr_ort_check, and MR_ERROR_DATA of a model that has too many. */
 int mr_ort_read_signature(ort_model *model);
-/* The same from the bytes of the file, without a session. False, and nothing done, if they do not have all that planning
- * needs: the output `tensor` (NULL: any) is not declared, or a size is open. */
+/* The same from the bytes of the file, without a session. False, and nothing done, if they do not have all that
+ * planning needs: the output `tensor` (NULL: any) is not declared, or a size is open. */
 bool mr_ort_take_declared(ort_model *model, const char *tensor);
 /* Adds what the bytes of the file tell alone, once inputs and outputs are known: the operators that compute outputs,
  * and inputs without a declared shape. */

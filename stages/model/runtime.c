@@ -216,10 +216,29 @@ static int measure_next(mr_binding *binding, int64_t batch) {
     return status;
 }
 
+/* A runtime refuses memory for an output of another size than the file declares, though it would compute it. */
+static int check_declared(const mr_binding *binding, size_t at) {
+    const mr_model_tensor *output = &binding->model->outputs[binding->output[at]];
+    const mr_shape *given = &binding->output_shape[at];
+    char declared[MR_SHAPE_TEXT], text[MR_SHAPE_TEXT];
+    bool same = output->shape.rank == 0 || output->shape.rank == given->rank;
+    for (int i = 0; i < output->shape.rank && same; i++)
+        same = output->shape.dims[i] < 0 || output->shape.dims[i] == given->dims[i];
+    if (same)
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG,
+                   "the output \"%s\" of %s is declared as %s and is %s; export the network again with a free "
+                   "dimension there (dynamic_axes), or remove the batch",
+                   output->name, binding->model->file, mr_shape_print(&output->shape, declared, sizeof declared),
+                   mr_shape_print(given, text, sizeof text));
+}
+
 static int try_shapes(mr_binding *binding, int64_t batch) {
     const mr_model *model = binding->model;
     const bool free = model->inputs[0].shape.dims[0] < 0;
     int status = measure(binding);
+    for (size_t i = 0; i < binding->output_count && !status; i++)
+        status = check_declared(binding, i);
     for (size_t i = 0; i < binding->output_count && !status; i++)
         binding->per_frame[i] = batch && binding->output_shape[i].rank && binding->output_shape[i].dims[0] == batch;
     return status || batch <= 1 || !free || !model->brief ? status : measure_next(binding, batch);

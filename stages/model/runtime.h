@@ -50,6 +50,7 @@ typedef enum mr_provider { MR_PROVIDER_AUTO, MR_PROVIDER_CPU, MR_PROVIDER_CUDA, 
 
 typedef struct mr_model_params {
     const char *path;    /* of an ONNX file */
+    const char *external; /* of the file that its weights lie in; NULL: it has them itself */
     const char *runtime; /* path of the runtime's library; NULL: looked for */
     bool brief;          /* open it for its description only: faster, and in less memory. If the file alone describes
                             inputs and outputs, no runtime is needed, nor asked whether it can load the file */
@@ -70,6 +71,8 @@ typedef struct mr_model {
     const mr_model_runtime *runtime;
     char *path;
     const char *file; /* the last part of path, for messages */
+    char *prepared;   /* if `brief`: how the input was made of pictures, as the file notes it (onnx_report.h); NULL: it
+                         does not */
     bool brief, cuda_graph; /* as asked for; with cuda_graph all shapes must be known */
     mr_stream *stream; /* runs are enqueued on it; NULL: they are work on the host */
     pthread_mutex_t lock; /* of stream */

@@ -308,6 +308,8 @@ MR_API int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result
 /* The same of a tensor of a network; `operation` is copied, and may be NULL. */
 MR_API int mr_promise_tensor(mr_negotiation *negotiation, size_t port, const char *name, const mr_format_set *set,
                              const char *operation);
+/* Names the operator of a network that computed the payload of that output; copied. */
+MR_API void mr_name_operation(mr_negotiation *negotiation, size_t port, const char *operation);
 /* The same of classes; the labels are copied. `from` is the negotiating stage, whatever is given. */
 MR_API int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
 /* The same of a result that an input's frames carry. */

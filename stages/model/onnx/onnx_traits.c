@@ -166,7 +166,8 @@ static bool mixes(const pair *p, const mr_onnx_node *node) {
     static const char *const softmax[] = {"Softmax", "LogSoftmax", "Hardmax", NULL};
     static const char *const chosen[] = {"ArgMax", "ArgMin", NULL};
     static const char *const last[] = {"TopK", "LpNormalization", NULL};
-    static const char *const layers[] = {"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", NULL};
+    static const char *const layers[] = {"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization",
+                                         NULL};
     static const char *const products[] = {"MatMul", "MatMulInteger", "QLinearMatMul", NULL};
     const mr_pb_span name = node->operation;
     if (is_one_of(name, dynamic))

@@ -118,7 +118,7 @@ class Words(Case):
         video = self.write(SHORT.replace('{type: "null", frames: 100}', "{uri: $VIDEO/a.mp4}"), "variable.yaml")
         told = call([MILLRACE, "plan", video])
         self.assertEqual(told.returncode, 66)
-        self.assertIn('a variable is written in braces: "${VIDEO}/a.mp4"', told.stderr)
+        self.assertIn('write "${VIDEO}/a.mp4", with braces', told.stderr)
 
     def test_a_type_is_described_on_a_screen(self):
         """The keys of every stage are named, and not explained again for each type."""
