@@ -16,6 +16,7 @@
 #include "stages/media/media_reader.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
+#include "stages/media/still/kinds.h"
 #include "stages/media/x264_build.h"
 
 /* The supported formats. Formats that open other files or hosts (playlists, concat scripts, session descriptions,
@@ -483,6 +484,21 @@ static void look_into_packets(file_reader *reader, mr_probe *probe) {
         known = mr_probe_look(probe, reader->packet->data, (size_t)reader->packet->size);
 }
 
+/* If nothing was looked into, the order of fields is in the first packet's headers, which decoders do not tell. */
+static void find_field_order(file_reader *reader, AVCodecContext *codec) {
+    AVCodecParserContext *parser = codec->field_order ? NULL : av_parser_init(codec->codec_id);
+    uint8_t *out;
+    int bytes;
+    if (!parser)
+        return;
+    parser->flags |= PARSER_FLAG_COMPLETE_FRAMES;
+    if (reader->packet->size > 0 || next_packet(reader) == MR_OK)
+        av_parser_parse2(parser, codec, &out, &bytes, reader->packet->data, reader->packet->size, AV_NOPTS_VALUE,
+                         AV_NOPTS_VALUE, 0);
+    codec->field_order = parser->field_order;
+    av_parser_close(parser);
+}
+
 static int survey_file(mr_reader *base, mr_survey *survey) {
     file_reader *reader = (file_reader *)base;
     const mr_media *media = reader->media;
@@ -491,6 +507,7 @@ static int survey_file(mr_reader *base, mr_survey *survey) {
     survey->set.codec = avcodec_get_name(codec->codec_id);
     if (mr_probe_open(&probe, codec, reader->params.max_pixels)) {
         look_into_packets(reader, &probe);
+        find_field_order(reader, probe.codec);
         mr_probe_survey(probe.codec, media, survey);
     }
     mr_probe_close(&probe);

@@ -10,6 +10,7 @@
 #include "engine/base/json.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "stages/media/still/jpeg.h"
 #include "stages/preview/shrink.h"
 #include "stages/sink/record.h"
 
@@ -22,7 +23,7 @@ static const int64_t IDLE_NS = SECOND_NS, PATIENCE_NS = SECOND_NS / 2, AGAIN_NS 
 typedef struct slot {
     uint32_t source;
     char id[ID_BYTES];  /* "": the slot is free */
-    bool ended, failed; /* failed: the last picture could not be made smaller, which is in the log */
+    bool ended;
     /* the stage's thread alone */
     mr_shrinker shrinker;
     AVFrame *spare;
@@ -169,9 +170,8 @@ static void put(mr_gallery *gallery, slot *at, const mr_frame *frame, char *reco
 
 static int shrink(mr_gallery *gallery, slot *at, const mr_frame *frame) {
     int status = mr_shrink(&at->shrinker, frame, gallery->params.width, at->spare);
-    if (status && !at->failed)
+    if (status)
         mr_stage_warn(gallery->params.stage, "%s is not shown: %s", at->id, mr_message());
-    at->failed = status != MR_OK;
     return status;
 }
 
@@ -277,10 +277,11 @@ static slot *next_slot(mr_gallery *gallery, int64_t now) {
 static mr_jpeg *make_jpeg(mr_gallery *gallery, AVFrame *picture, mr_upright upright, uint64_t number) {
     static_assert(sizeof(mr_jpeg) == offsetof(mr_jpeg, data), "the data begins behind the head");
     size_t bytes = 0;
-    uint8_t *block = mr_jpeg_encode(&gallery->encoder, picture, upright, sizeof(mr_jpeg), &bytes);
+    uint8_t *block;
+    if (mr_jpeg_encode(&gallery->encoder, picture, upright, sizeof(mr_jpeg), &block, &bytes))
+        return NULL;
     mr_jpeg *jpeg = (mr_jpeg *)(void *)block;
-    if (jpeg)
-        *jpeg = (mr_jpeg){.number = number, .bytes = bytes, .references = 1};
+    *jpeg = (mr_jpeg){.number = number, .bytes = bytes, .references = 1};
     return jpeg;
 }
 

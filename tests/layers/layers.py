@@ -21,6 +21,7 @@ MOST_IN_CIRCLE = 8  # files of one folder that depend on each other
 # links a copy if the library is shared.
 LAYERS = """
 engine/base:
+engine/base/log: engine/base
 engine/text: engine/base
 engine/device/probe: engine/base
 engine/device: engine/base engine/device/probe
@@ -37,8 +38,8 @@ engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
 engine/flow/instance: engine/base engine/data engine/device engine/observe engine/plan engine/flow/executor
     engine/flow/ledger engine/flow/link
-engine/flow: engine/base engine/data engine/device engine/device/open engine/observe engine/text engine/plan
-    engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/instance
+engine/flow: engine/base engine/base/log engine/data engine/device engine/device/open engine/observe engine/text
+    engine/plan engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/instance
 engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
@@ -63,21 +64,23 @@ stages/model: engine/base engine/device engine/device/cuda kernels/vector stages
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device engine/device/open engine/transport/zmq kernels kernels/fit kernels/metrics
     kernels/vector stages/model
-stages/media: engine/base engine/device engine/device/cuda stages
+stages/media/still: engine/base
+stages/media: engine/base engine/device engine/device/cuda stages stages/media/still
+stages/live/mjpeg: engine/base
 stages/live/web: engine/base
-stages/live: engine/base stages stages/media stages/live/web
+stages/live: engine/base stages stages/media stages/live/mjpeg stages/live/web
 stages/source: engine/base stages stages/media stages/live
 stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
-    kernels/jpeg stages stages/media
+    kernels/jpeg stages stages/media stages/media/still
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
-stages/sink: engine/base engine/data stages stages/media
-stages/preview: engine/base stages stages/media stages/sink
+stages/sink: engine/base engine/data stages stages/media stages/media/still
+stages/preview: engine/base stages stages/media stages/media/still stages/sink
 stages/video: engine/base stages stages/media stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda
     engine/device/sim kernels/preprocess kernels/classical kernels/vector kernels/ceiling stages/model stages/model/onnx
     stages/media stages/encode stages/decode
-stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/sink
+stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/media/still stages/sink
 tools/millrace/cli: engine/base
 tools/millrace/run: engine/base tools/millrace/cli
 tools/millrace/plan: engine/base tools/millrace/cli tools/millrace/run

@@ -47,6 +47,8 @@ class Streams(Live):
         self.assertIsNotNone(why["next_try"])
         server = streams.mjpeg(self, at, size="640x360")
         self.wait_until(lambda: any(row.get("epoch") == 1 for row in self.rows("cam")), child)
+        self.assertIsNone(self.await_state(child, "cam", "live")["why"])
+        self.assertRegex(self.errors.read_text(), r"warning: cam: away: (.*\n)*.*warning: cam: connected again after ")
         server.stop()
         self.wait_until(lambda: "no picture came for 1 s" in self.errors.read_text(), child)
         self.assertIn(self.ask()["cam"]["state"], ("stalled", "connecting", "away"))
@@ -256,7 +258,14 @@ class Web(Live):
                 for word in ("@:/", "%40%3A", "other@", "u:other", "u:"):
                     self.assertNotIn(f"//{word}" if word == "u:" else word, text)
         self.assertEqual(plans[0], plans[1])  # nor can it be tried out on the digest
-        (self.folder / "word.txt").write_text("@:/\n")
+        words = self.folder / "word.txt"
+        words.write_text("@:/\n")
+        words.chmod(0o644)
+        child = self.begin({"cam": f"uri: '{url}/secret.mp4', user: u, password_file: word.txt"})
+        child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 77)
+        self.assertIn("holds a password, but others may read or change it (mode 644)", self.errors.read_text())
+        words.chmod(0o600)
         child = self.begin({"cam": f"uri: '{url}/secret.mp4', user: u, password_file: word.txt"})
         self.summary_of(child)
         self.assertEqual(len(self.rows()), 50)
