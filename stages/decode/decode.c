@@ -32,6 +32,7 @@ static int open_decode(mr_stage *self) {
     mr_selection_begin(&state->selection);
     state->again = INT64_MAX;
     state->latest_pts_ns = INT64_MIN;
+    state->time_ns = MR_NO_TIME;
     state->packet = av_packet_alloc();
     state->picture = av_frame_alloc();
     state->following = av_frame_alloc();
@@ -75,14 +76,31 @@ static void close_decode(mr_stage *self) {
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-/* Presentation time; if the stream has none, the picture's number divided by its rate. */
-static int64_t time_of(const mr_decode_state *state, const AVFrame *picture) {
-    if (picture->best_effort_timestamp != AV_NOPTS_VALUE)
-        return picture->best_effort_timestamp;
-    const mr_media *media = state->media;
-    if (media->rate_num <= 0 || media->rate_den <= 0)
-        return MR_NO_TIME;
-    return av_rescale((int64_t)state->seq, (int64_t)media->rate_den * 1000000000, media->rate_num);
+static int64_t interval_of(const mr_frame *packet) {
+    const mr_media *media = packet->media;
+    if (packet->duration_ns > 0 || media->rate_num <= 0 || media->rate_den <= 0)
+        return packet->duration_ns > 0 ? packet->duration_ns : 0;
+    return av_rescale(1000000000, media->rate_den, media->rate_num);
+}
+
+/* Presentation time of a picture whose packet has none: it follows the last one. The first of an epoch is shown when it
+ * could be decoded at the earliest; MR_NO_TIME: its stream has neither times nor a rate. */
+static int64_t invent_time(const mr_decode_state *state, const mr_frame *packet) {
+    const int64_t interval_ns = interval_of(packet);
+    if (state->time_ns != MR_NO_TIME)
+        return interval_ns ? state->time_ns + interval_ns : MR_NO_TIME;
+    if (packet->dts_ns != MR_NO_TIME)
+        return packet->dts_ns;
+    return interval_ns ? (int64_t)state->seq * interval_ns : MR_NO_TIME;
+}
+
+/* Presentation times rise: those of packets do (stages/media/picture_times.h), unless their order was not known there,
+ * or damage has confused it. */
+static int64_t time_of(const mr_decode_state *state, const mr_frame *packet) {
+    static const int64_t tick_ns = 11112; /* of the clock of MPEG */
+    const int64_t pts_ns = packet->pts_ns != MR_NO_TIME ? packet->pts_ns : invent_time(state, packet);
+    const bool rises = pts_ns == MR_NO_TIME || state->time_ns == MR_NO_TIME || pts_ns > state->time_ns;
+    return rises ? pts_ns : state->time_ns + tick_ns;
 }
 
 /* Gives numbers to the pictures that were left out before one of that time; INT64_MAX: all. */
@@ -93,11 +111,12 @@ static mr_needed_reached reach(mr_decode_state *state, mr_io *io, int64_t pts_ns
     return reached;
 }
 
-static bool is_selected(mr_decode_state *state, mr_io *io, const AVFrame *picture, const mr_frame *packet) {
+static bool is_selected(mr_decode_state *state, mr_io *io, const mr_frame *packet) {
     mr_needed_reached reached = {0};
     if (packet->pts_ns != MR_NO_TIME)
         reached = reach(state, io, packet->pts_ns);
-    int64_t time_ns = time_of(state, picture);
+    const int64_t time_ns = time_of(state, packet);
+    state->time_ns = time_ns;
     state->shown_pts_ns = time_ns == packet->pts_ns ? time_ns : MR_NO_TIME;
     return reached.counted ? reached.wanted : mr_selection_wants(&state->selection, packet->media, time_ns);
 }
@@ -153,7 +172,7 @@ static mr_decode_verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture
     state->outsized = false;
     if (picture->interlaced_frame)
         mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
-    bool selected = is_selected(state, io, picture, packet);
+    bool selected = is_selected(state, io, packet);
     if (damaged && from->damaged == MR_DAMAGED_DROP)
         return MR_VERDICT_DAMAGED;
     state->pictures++;
@@ -213,7 +232,7 @@ static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
     if (status)
         return status;
     frame->identity.seq = state->seq;
-    frame->pts_ns = time_of(state, picture);
+    frame->pts_ns = state->time_ns;
     frame->dts_ns = MR_NO_TIME;
     frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (state->marked ? MR_FRAME_CORRUPT : 0) |
                    (packet->flags & MR_FRAME_AWAY);
@@ -432,6 +451,7 @@ static void begin_epoch(mr_decode_state *state, mr_io *io, uint32_t epoch) {
     state->gaps = (mr_gaps){0};
     state->alone = (mr_alone){0};
     state->latest_pts_ns = INT64_MIN;
+    state->time_ns = MR_NO_TIME;
 }
 
 /* Makes the decoder ready for a packet; its remaining pictures are received first. */

@@ -16,6 +16,7 @@
 #include "stages/media/media_reader.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
+#include "stages/media/picture_times.h"
 #include "stages/media/x264_build.h"
 
 /* The supported formats. Formats that open other files or hosts (playlists, concat scripts, session descriptions,
@@ -46,6 +47,7 @@ typedef struct file_reader {
     int64_t origin;  /* the stream's start, in its time base */
     int64_t packets; /* read in this turn */
     mr_seams seams;
+    mr_picture_times times;
 } file_reader;
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
@@ -334,6 +336,7 @@ static void destroy_file(mr_reader *base) {
     close_container(reader);
     av_packet_free(&reader->packet);
     mr_media_unref(&reader->media);
+    mr_picture_times_fini(&reader->times);
     mr_free(reader);
 }
 
@@ -451,12 +454,16 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     packet->pts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->pts);
     packet->dts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->dts);
     packet->duration_ns = av_rescale_q(reader->packet->duration, reader->stream->time_base, nanoseconds);
-    if (is_past_end(reader, packet))
-        return MR_END;
     status = mr_packet_take(packet, reader->packet, reader->media);
-    if (!status)
-        reader->packets++;
-    return status;
+    if (status)
+        return status;
+    mr_picture_times_pass(&reader->times, packet);
+    if (is_past_end(reader, packet)) {
+        mr_packet_drop(packet);
+        return MR_END;
+    }
+    reader->packets++;
+    return MR_OK;
 }
 
 static int rewind_file(mr_reader *base) {
@@ -466,6 +473,7 @@ static int rewind_file(mr_reader *base) {
     bool seekable = reader->seams.found == 0 || reader->params.start_ns > 0;
     reader->packets = 0;
     mr_seams_begin(&reader->seams);
+    mr_picture_times_begin(&reader->times, false);
     if (seekable && seek_to_start(reader) >= 0)
         return MR_OK;
     /* Elementary streams and some others cannot seek by time: they are opened again. */
@@ -511,6 +519,7 @@ int mr_reader_open_file(mr_reader **result, const mr_reader_params *params) {
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     *reader = (file_reader){.base.type = &file_type, .params = *params, .input.fd = -1, .packet = av_packet_alloc()};
     mr_seams_begin(&reader->seams);
+    mr_picture_times_begin(&reader->times, false);
     int status = reader->packet ? open_container(reader) : mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (!status)
         status = describe(reader);

@@ -119,15 +119,16 @@ static int64_t ticks(int64_t time_ns) {
     return av_rescale_q(time_ns, nanoseconds, (AVRational){1, TICKS});
 }
 
-/* Decoding times rise, and no picture is shown before it is decoded. */
+/* Decoding times rise, and no picture is shown before it is decoded: its source has seen to that (picture_times.h), but
+ * for packets that it knows no time of, and those of epochs that follow each other. Times of pictures stay as they are
+ * as long as there is a time before them at which they can be decoded. */
 static void repair(AVPacket *packet, mr_muxer_times *times) {
     int64_t pts = packet->pts == AV_NOPTS_VALUE ? packet->dts : packet->pts;
     if (!times->begun)
         times->base_ns = pts == AV_NOPTS_VALUE ? 0 : pts;
     pts = pts == AV_NOPTS_VALUE ? times->last_end : ticks(pts - times->base_ns);
     int64_t dts = packet->dts == AV_NOPTS_VALUE ? pts : ticks(packet->dts - times->base_ns);
-    if (packet->dts == AV_NOPTS_VALUE && times->begun && dts <= times->last_dts)
-        dts = times->last_dts + 1;
+    dts = dts < pts ? dts : pts;
     if (times->begun && dts <= times->last_dts)
         dts = times->last_dts + 1;
     packet->dts = dts;
