@@ -390,12 +390,20 @@ static int seek(file_reader *reader, int64_t at) {
     return avformat_seek_file(reader->format, reader->stream->index, INT64_MIN, at, at, 0);
 }
 
-/* Whether the next packet is a picture that needs no other, and is not shown after that time. */
-static bool begins_before(file_reader *reader, int64_t at) {
-    bool good = next_packet(reader) == MR_OK && reader->packet->flags & AV_PKT_FLAG_KEY &&
-                (reader->packet->pts == AV_NOPTS_VALUE || reader->packet->pts <= at);
+/* When the next packet, which must be a picture that needs no other, is shown at the latest; AV_NOPTS_VALUE: it is
+ * another one, or its time is only known if all before it are read. A container may have no presentation times
+ * (picture_times.h). */
+static int64_t shows_first(file_reader *reader) {
+    enum { MOST_REORDERED = 16 };
+    const AVPacket *packet = reader->packet;
+    const enum AVCodecID codec = reader->stream->codecpar->codec_id;
+    const bool key = next_packet(reader) == MR_OK && packet->flags & AV_PKT_FLAG_KEY;
+    int64_t time = key ? packet->pts : AV_NOPTS_VALUE;
+    if (key && time == AV_NOPTS_VALUE && packet->dts != AV_NOPTS_VALUE && codec != AV_CODEC_ID_H264 &&
+        codec != AV_CODEC_ID_HEVC)
+        time = packet->dts + MOST_REORDERED * packet->duration;
     av_packet_unref(reader->packet);
-    return good;
+    return time;
 }
 
 /* Formats without an index find a time, whatever packet is there, and others go by the time of decoding: from further
@@ -405,8 +413,9 @@ static int seek_to_start(file_reader *reader) {
     const int64_t at = reader->origin + av_rescale_q(reader->params.start_ns, nanoseconds, base);
     int64_t from = at, back_ns = 1000000000;
     int error = seek(reader, from);
-    while (error >= 0 && reader->params.start_ns > 0) {
-        if (begins_before(reader, at))
+    while (error >= 0) {
+        const int64_t first = shows_first(reader);
+        if (first != AV_NOPTS_VALUE && first <= at)
             return seek(reader, from);
         if (from <= reader->origin) {
             close_container(reader);

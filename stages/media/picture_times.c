@@ -67,16 +67,11 @@ static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_
     packet->dts_ns = decoded_ns - times->depth * interval_ns;
 }
 
-/* A container that numbers packets begins with the first of them at 0, and libavformat shows pictures later, by as many
- * as may be decoded before. Those that are decoded before others are left to decode: which follow is not known here. */
+/* A container that numbers packets begins with the first of them at 0, and libavformat shows those whose order it knows
+ * later, by as many as may be decoded before one. Others are left to decode, which knows what comes before them. */
 static void advance(const mr_picture_times *times, mr_packet *packet) {
-    const int64_t delay_ns = times->depth * times->interval_ns;
-    if (!times->begun && packet->flags & MR_FRAME_KEY)
-        packet->pts_ns = packet->dts_ns;
-    else if (packet->pts_ns != MR_NO_TIME)
-        packet->pts_ns -= delay_ns;
-    if (packet->dts_ns != MR_NO_TIME)
-        packet->dts_ns -= delay_ns;
+    if (packet->pts_ns != MR_NO_TIME)
+        packet->pts_ns -= times->depth * times->interval_ns;
 }
 
 /* After `lower`, where that picture was expected if the clock went on at half its pace, or, if it stands still, at its
