@@ -47,6 +47,8 @@ class Streams(Live):
         self.assertIsNotNone(why["next_try"])
         server = streams.mjpeg(self, at, size="640x360")
         self.wait_until(lambda: any(row.get("epoch") == 1 for row in self.rows("cam")), child)
+        self.assertIsNone(self.await_state(child, "cam", "live")["why"])
+        self.assertRegex(self.errors.read_text(), r"warning: cam: away: (.*\n)*.*warning: cam: connected again after ")
         server.stop()
         self.wait_until(lambda: "no picture came for 1 s" in self.errors.read_text(), child)
         self.assertIn(self.ask()["cam"]["state"], ("stalled", "connecting", "away"))
