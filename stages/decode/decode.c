@@ -107,8 +107,8 @@ static int64_t invent_time(const mr_decode_state *state, const mr_frame *packet,
     return interval_ns ? (int64_t)state->seq * interval_ns : MR_NO_TIME;
 }
 
-/* Presentation times rise: those of packets do (stages/media/picture_times.h), unless their order was not known there,
- * or damage has confused it. */
+/* Presentation times rise: those of packets do (stages/media/coded/picture_times.h), unless their order was not known
+ * there, or damage has confused it. */
 static int64_t time_of(const mr_decode_state *state, const mr_frame *packet, int64_t number) {
     static const int64_t tick_ns = 11112; /* of the clock of MPEG */
     const int64_t pts_ns = packet->pts_ns != MR_NO_TIME ? packet->pts_ns : invent_time(state, packet, number);
@@ -651,9 +651,8 @@ const mr_stage_type mr_decode_stage = {
     .name = "decode",
     .summary = "decodes packets into pictures",
     .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered from 0 in "
-            "each epoch, those that duration, every or fps leave out included; the first number is of the first picture "
-            "that start lets through, whatever the container. A picture keeps the stream's "
-            "matrix, range, chroma siting, sample aspect ratio and rotation; interlaced pictures are given as they "
+            "each epoch, those that duration, every or fps leave out included; 0 is the first picture that start "
+            "lets through, whatever the container. A picture keeps the stream's matrix, range, chroma siting, sample aspect ratio and rotation; interlaced pictures are given as they "
             "are. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted and that no wanted one depends on "
             "are not decoded, and counted as \"not selected\" all the same; that they are damaged is not noticed. "
             "Pictures that are coded as fields, raw streams without times, and sources with a deadline whose pictures "

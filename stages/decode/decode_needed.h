@@ -36,9 +36,9 @@ typedef struct mr_selection {
 void mr_selection_begin(mr_selection *selection);
 
 /* To be called once for each picture. `time_ns` may be MR_NO_TIME: only `every` applies then. First start and end
- * decide, then every, of what is left the first of so many, then fps: a picture is wanted if at least 1/fps seconds have
- * passed for each one before it, up to rounding and jitter of times, so that none is missing of a source of that rate,
- * or a lower one. */
+ * decide, then every, of what is left the first of so many, then fps: a picture is wanted if at least 1/fps seconds
+ * have passed for each one before it, up to rounding and jitter of times, so that none is missing of a source of that
+ * rate, or a lower one. */
 bool mr_selection_wants(mr_selection *selection, const mr_media *media, int64_t time_ns);
 /* Whether a picture has a number: none before `start` has one, since how many there are depends on where a container
  * lets reading begin. */

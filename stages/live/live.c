@@ -14,8 +14,8 @@
 #include "stages/live/address.h"
 #include "stages/live/live_open.h"
 #include "stages/media/notice.h"
-#include "stages/media/picture_times.h"
-#include "stages/media/recovery.h"
+#include "stages/media/coded/picture_times.h"
+#include "stages/media/coded/recovery.h"
 
 static const int64_t second_ns = 1000000000;
 /* Streams that have no key frames at all begin after so many seconds without one. */

@@ -1,5 +1,5 @@
-/* The clock of one live connection, from 0 at its first packet: without its jumps, or by arrival if it is missing or not
- * wanted. That times then rise in presentation order and in decode order is picture_times.h's part. One thread. */
+/* The clock of one live connection, from 0 at its first packet: without its jumps, or by arrival if it is missing or
+ * not wanted. That times then rise in presentation order and in decode order is picture_times.h's part. One thread. */
 #ifndef MILLRACE_STAGES_LIVE_LIVE_TIMES_H
 #define MILLRACE_STAGES_LIVE_LIVE_TIMES_H
 

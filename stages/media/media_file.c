@@ -16,8 +16,8 @@
 #include "stages/media/media_reader.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
-#include "stages/media/picture_times.h"
-#include "stages/media/x264_build.h"
+#include "stages/media/coded/picture_times.h"
+#include "stages/media/coded/x264_build.h"
 
 /* The supported formats. Formats that open other files or hosts (playlists, concat scripts, session descriptions,
  * manifests) are left out on purpose, and so are those that are recognised by their name alone. Those with sound only

@@ -10,8 +10,6 @@
 #include "engine/base/json.h"
 #include "engine/base/memory.h"
 
-static const int64_t CUT_NS = 1000000000;
-
 int mr_recording_open(mr_recording *recording) {
     recording->triggers = mr_calloc(MR_TRIGGERS_LISTED, sizeof *recording->triggers);
     recording->number = mr_keep_next(&recording->keep, recording->self);
@@ -48,12 +46,15 @@ static void describe(const mr_recording *recording, yajl_gen json, bool complete
     mr_json_bool(json, "complete", complete);
     mr_json_integer(json, "begun_unix_ns", recording->begun_ns);
     mr_json_open_map(json, "packets");
-    mr_json_integer(json, "count", (int64_t)recording->packets);
     mr_json_integer(json, "epoch", recording->first.epoch);
     mr_json_integer(json, "first_seq", (int64_t)recording->first.seq);
-    mr_json_integer(json, "last_seq", (int64_t)recording->last.seq);
     write_time(json, "first_pts_ns", recording->first_ns);
-    write_time(json, "last_pts_ns", recording->last_ns);
+    /* While the file grows, a reader cannot rely on more: the process may be killed before this is written anew. */
+    if (complete) {
+        mr_json_integer(json, "count", (int64_t)recording->packets);
+        mr_json_integer(json, "last_seq", (int64_t)recording->last.seq);
+        write_time(json, "last_pts_ns", recording->last_ns);
+    }
     yajl_gen_map_close(json);
     mr_json_integer(json, "trigger_count", (int64_t)recording->trigger_count);
     mr_json_open_array(json, "triggers");
@@ -112,7 +113,7 @@ static int open_file(mr_recording *recording, const mr_cached *start) {
     recording->packets = recording->trigger_count = 0;
     recording->first = start->frame.identity;
     recording->first_ns = recording->last_ns = start->frame.pts_ns;
-    recording->start_ns = recording->cut_ns = start->time_ns;
+    recording->start_ns = start->time_ns;
     mr_stage_info(recording->self, "%s: records %s", recording->self->source_id, recording->file.path);
     return MR_OK;
 }
@@ -149,9 +150,9 @@ static void list(mr_recording *recording, const mr_trigger *trigger) {
     recording->noted = false;
 }
 
-/* All that was written can be read then, whatever becomes of the process; `stops`: nothing more may come for long. */
-static int bring_out(mr_recording *recording, bool stops) {
-    if (stops || !recording->noted)
+/* All that was written can be read then, whatever becomes of the process. */
+static int bring_out(mr_recording *recording) {
+    if (!recording->noted)
         note(recording, false);
     return mr_muxer_cut(recording->muxer);
 }
@@ -165,10 +166,7 @@ static int write_one(mr_recording *recording, mr_cached *packet) {
     recording->last = packet->frame.identity;
     if (packet->frame.pts_ns > recording->last_ns)
         recording->last_ns = packet->frame.pts_ns;
-    if (packet->time_ns - recording->cut_ns < CUT_NS)
-        return MR_OK;
-    recording->cut_ns = packet->time_ns;
-    return bring_out(recording, false);
+    return mr_muxer_is_due(recording->muxer) ? bring_out(recording) : MR_OK;
 }
 
 /* The file is as long as it may be: the next begins with this key frame. */
@@ -224,7 +222,11 @@ static int write_from(mr_recording *recording, mr_cached *packet) {
             return status;
     }
     recording->writes = !packet;
-    return packet && wrote ? bring_out(recording, true) : MR_OK;
+    if (!packet || !wrote)
+        return MR_OK;
+    /* Nothing more may come for long. */
+    int status = mr_muxer_expect(recording->muxer, &packet->frame);
+    return status ? status : bring_out(recording);
 }
 
 /* No trigger to come reaches back to the end of the file, unless it is later than packets are kept for. */

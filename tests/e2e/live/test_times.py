@@ -1,5 +1,5 @@
-"""Times of cameras: those of pictures are the camera's, in rows and in recordings, if they can be; they never run back in
-the order in which pictures are shown. The cameras here send pictures of libx264 and libx265 with times of the test's
+"""Times of cameras: those of pictures are the camera's, in rows and in recordings, if they can be; they never run back
+in the order in which pictures are shown. The cameras here send pictures of libx264 and libx265 with times of the test's
 choice; the truth is ffprobe's list of the original."""
 import itertools
 import json
@@ -18,9 +18,9 @@ import rtsp_hostile
 
 TICKS, RATE = 90000, 25
 STEP = TICKS // RATE
-CODECS = {"h264": ("libx264", "-x264-params", "bframes={b}:b-adapt=0:keyint=25:scenecut=0", b"\x09"),
-          "hevc": ("libx265", "-x265-params", "log-level=none:bframes={b}:b-adapt=0:keyint=25:scenecut=0",
-                   b"\x46\x01")}
+GROUPS = "bframes={b}:b-adapt=0:keyint=25:scenecut=0"
+CODECS = {"h264": ("libx264", "-x264-params", GROUPS, b"\x09"),
+          "hevc": ("libx265", "-x265-params", "log-level=none:" + GROUPS, b"\x46\x01")}
 
 
 def probed(path, what="packet=pts,dts"):
@@ -42,8 +42,8 @@ class Stream:
     def __init__(self, folder, codec, b, pictures):
         encoder, key, params, delimiter = CODECS[codec]
         self.codec, path = codec, folder / f"{codec}-{b}-{pictures}.mp4"
-        subprocess.run(["ffmpeg", "-y", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size=160x120:rate={RATE}", "-frames:v",
-                        str(pictures), "-pix_fmt", "yuv420p", "-c:v", encoder, key, params.format(b=b), path],
+        subprocess.run(["ffmpeg", "-y", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size=160x120:rate={RATE}",
+                        "-frames:v", str(pictures), "-pix_fmt", "yuv420p", "-c:v", encoder, key, params.format(b=b), path],
                        check=True)
         whole = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-c", "copy", "-bsf:v",
                                 f"{codec}_mp4toannexb,{codec}_metadata=aud=insert", "-f", codec, "-"], check=True,

@@ -1,5 +1,5 @@
-/* Times of packets are made in one place: presentation times rise in presentation order, decoding times in decode order,
- * and those that are right stay. Streams whose pictures are out of order are in tests/e2e/live/test_times.py. */
+/* Times of packets are made in one place: presentation times rise in presentation order, decoding times in decode
+ * order, and those that are right stay. Streams whose pictures are out of order are in tests/e2e/live/test_times.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <libavformat/avformat.h>
 
-#include "stages/media/picture_times.h"
+#include "stages/media/coded/picture_times.h"
 #include "tests/support/decoded.h"
 
 static const int64_t frame_ns = 40000000;

@@ -9,10 +9,10 @@
  * (picture_order.h) is moved between those of its neighbours, or, if it is the latest, behind the last by half the
  * usual distance until the clock has caught up: so a step of the clock spreads over twice its length, and no error
  * adds up. Files whose container gives both times are passed as they are. One thread. All zero needs no fini. */
-#ifndef MILLRACE_STAGES_MEDIA_PICTURE_TIMES_H
-#define MILLRACE_STAGES_MEDIA_PICTURE_TIMES_H
+#ifndef MILLRACE_STAGES_MEDIA_CODED_PICTURE_TIMES_H
+#define MILLRACE_STAGES_MEDIA_CODED_PICTURE_TIMES_H
 
-#include "stages/media/picture_order.h"
+#include "stages/media/coded/picture_order.h"
 
 enum { MR_TIMES_KEPT = 32, MR_TIMES_DEPTH = 16 };
 

@@ -1,4 +1,4 @@
-#include "stages/media/reorder.h"
+#include "stages/media/coded/reorder.h"
 
 enum { MOST = 16 };
 

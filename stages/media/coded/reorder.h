@@ -1,8 +1,8 @@
 /* How many pictures are decoded before one that is shown before them, by a sequence's parameters. Pure functions. */
-#ifndef MILLRACE_STAGES_MEDIA_REORDER_H
-#define MILLRACE_STAGES_MEDIA_REORDER_H
+#ifndef MILLRACE_STAGES_MEDIA_CODED_REORDER_H
+#define MILLRACE_STAGES_MEDIA_CODED_REORDER_H
 
-#include "stages/media/nal.h"
+#include "stages/media/coded/nal.h"
 
 typedef struct mr_reorder {
     uint8_t depth;

@@ -3,12 +3,12 @@
  * Pictures of H.264 and HEVC have a number, the picture order count, which libavcodec's parsers compute. Codecs that
  * cannot reorder pictures show them as they come. Of other codecs (MPEG-2, MPEG-4) the order is not known here. One
  * thread. All zero is closed. */
-#ifndef MILLRACE_STAGES_MEDIA_PICTURE_ORDER_H
-#define MILLRACE_STAGES_MEDIA_PICTURE_ORDER_H
+#ifndef MILLRACE_STAGES_MEDIA_CODED_PICTURE_ORDER_H
+#define MILLRACE_STAGES_MEDIA_CODED_PICTURE_ORDER_H
 
 #include <libavcodec/avcodec.h>
 
-#include "stages/media/media_reader.h"
+#include "stages/media/coded/packet.h"
 
 typedef struct mr_picture_order {
     const AVCodecParameters *codec; /* that it was opened for; borrowed from the packet's media */

@@ -1,9 +1,8 @@
-#include "stages/media/picture_order.h"
+#include "stages/media/coded/picture_order.h"
 
 #include <limits.h>
 
-#include "stages/media/media_input.h"
-#include "stages/media/recovery.h"
+#include "stages/media/coded/recovery.h"
 
 static bool has_counts(enum AVCodecID codec) {
     return codec == AV_CODEC_ID_H264 || codec == AV_CODEC_ID_HEVC;
@@ -49,7 +48,6 @@ static mr_picture_place parse(mr_picture_order *order, const mr_packet *packet) 
     parser->output_picture_number = INT_MIN;
     av_parser_parse2(parser, order->about, &out, &bytes, packet->data, (int)packet->bytes, AV_NOPTS_VALUE,
                      AV_NOPTS_VALUE, 0);
-    mr_av_forget(); /* what a parser says of damage, the decoder says, too */
     const int number = parser->output_picture_number;
     const bool known = number != INT_MIN && !(packet->flags & MR_FRAME_CORRUPT);
     order->unit = known && number % 2 ? 1 : order->unit;

@@ -1,4 +1,4 @@
-#include "stages/media/picture_times.h"
+#include "stages/media/coded/picture_times.h"
 
 #include <string.h>
 
@@ -41,7 +41,8 @@ static void note_interval(mr_picture_times *times, const mr_packet *packet) {
     if (!times->live || !times->interval_ns)
         times->interval_ns = said_ns > 0 ? said_ns : times->interval_ns;
     if (times->live && times->begun && came_ns >= 0 && came_ns < most_ns)
-        times->interval_ns = times->interval_ns ? times->interval_ns + (came_ns - times->interval_ns) / SMOOTH : came_ns;
+        times->interval_ns +=
+            times->interval_ns ? (came_ns - times->interval_ns) / SMOOTH : came_ns;
     times->arrived_ns = packet->arrived_ns;
 }
 
@@ -141,7 +142,9 @@ static void settle_depth(mr_picture_times *times) {
 }
 
 static void show(mr_picture_times *times, mr_packet *packet) {
-    const mr_picture_place place = times->live || times->lacks ? mr_picture_order_next(&times->order, packet) : (mr_picture_place){0};
+    mr_picture_place place = {0};
+    if (times->live || times->lacks)
+        place = mr_picture_order_next(&times->order, packet);
     /* How many pictures are missing is not known. */
     if (packet->flags & MR_FRAME_SEAM)
         forget(times, MR_NO_TIME);

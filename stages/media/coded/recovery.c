@@ -1,4 +1,4 @@
-#include "stages/media/recovery.h"
+#include "stages/media/coded/recovery.h"
 
 #include <libavcodec/codec_par.h>
 

@@ -9,14 +9,14 @@
  * there are wrong without any gap. Of other codecs a key is right, and all behind it.
  *
  * One thread uses an mr_recovery. */
-#ifndef MILLRACE_STAGES_MEDIA_RECOVERY_H
-#define MILLRACE_STAGES_MEDIA_RECOVERY_H
+#ifndef MILLRACE_STAGES_MEDIA_CODED_RECOVERY_H
+#define MILLRACE_STAGES_MEDIA_CODED_RECOVERY_H
 
 #include <libavcodec/codec_par.h>
 
-#include "stages/media/media_reader.h"
-#include "stages/media/nal.h"
-#include "stages/media/reorder.h"
+#include "stages/media/coded/packet.h"
+#include "stages/media/coded/nal.h"
+#include "stages/media/coded/reorder.h"
 
 typedef struct mr_recovery_point {
     int count;        /* of frames, or of picture order counts, from this picture on; 0: this one */
