@@ -213,6 +213,7 @@ static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_fram
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
     mr_format format;
     mr_format_describe(&format, picture, pixel, mr_decode_context(state), packet->media, untagged);
+    mr_still_turn(&format, packet);
     if (state->device)
         return mr_decode_device_give(state->device, io, picture, converted, &format, packet, frame);
     int status = convert ? mr_io_acquire(io, 0, &format, packet, frame) : mr_io_derive(io, packet, frame);
@@ -618,6 +619,8 @@ static int fail_undecoded(const mr_decode_state *state) {
                                           : "no picture was complete";
     if (!state->lost)
         return mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s", why);
+    if (state->packets == 1 && *state->trouble)
+        return mr_fail(MR_ERROR_DATA, "%s %s", state->lost->path, state->trouble);
     if (state->packets == 1)
         return mr_fail(MR_ERROR_DATA, "nothing could be decoded of %s: %s", state->lost->path, why);
     return mr_fail(MR_ERROR_DATA, "nothing could be decoded of %" PRIu64 " files, such as %s: %s", state->packets,
@@ -652,13 +655,15 @@ const mr_stage_type mr_decode_stage = {
     .summary = "decodes packets into pictures",
     .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered from 0 in "
             "each epoch, those that duration, every or fps leave out included; 0 is the first picture that start "
-            "lets through, whatever the container. A picture keeps the stream's matrix, range, chroma siting, sample aspect ratio and rotation; interlaced pictures are given as they "
-            "are. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted and that no wanted one depends on "
-            "are not decoded, and counted as \"not selected\" all the same; that they are damaged is not noticed. "
-            "Pictures that are coded as fields, raw streams without times, and sources with a deadline whose pictures "
-            "come out of order are decoded whole. A plan's sizes and memory are those that the container announces: if "
-            "a stream changes to larger pictures, they get new buffers, which is logged once; those of a live source "
-            "are dropped as \"too large\" then.",
+            "lets through, whatever the container. A picture keeps the stream's matrix, range, chroma siting, sample "
+            "aspect ratio and rotation, which a still picture has in EXIF (JPEG, PNG, WebP), in TIFF's tag or in "
+            "HEIF's properties; interlaced pictures are given as they are, "
+            "and the values of HDR are not mapped. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted "
+            "and that no wanted one depends on are not decoded, and counted as \"not selected\" all the same; that "
+            "they are damaged is not noticed. Pictures that are coded as fields, raw streams without times, and "
+            "sources with a deadline whose pictures come out of order are decoded whole. A plan's sizes and memory "
+            "are those that the container announces: if a stream changes to larger pictures, they get new buffers, "
+            "which is logged once; those of a live source are dropped as \"too large\" then.",
     .inputs = inputs,
     .outputs = outputs,
     .options = mr_decode_options,

@@ -27,7 +27,7 @@ typedef struct mr_decoder_params {
 int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, const mr_media *media);
 
 /* Whether a decoder that has decoded other packets does not suit this one: a still picture that relies on tables of a
- * new one. */
+ * new one, or whose size is that of its stream. */
 bool mr_decoder_is_used_up(const mr_frame *frame);
 /* Sends the packet of `frame`, without copying it if it is padded. Times are in nanoseconds. `number` comes back as
  * reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */

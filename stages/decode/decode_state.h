@@ -55,6 +55,7 @@ typedef struct mr_decode_state {
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
     int64_t last_given;        /* number of the packet whose picture was emitted last */
     bool marked;               /* the picture that is given next is damaged, and says so */
+    char trouble[256];         /* why that file, below, is no picture that is read; "": it is damaged */
     mr_media *lost;            /* of the last still picture of a file that was dropped as damaged; NULL: none was */
     bool damaged, reported;    /* this source has had damage; that a picture was dropped as corrupt */
     int64_t spoilt_at;         /* number of the first damaged packet of this decoder; INT64_MAX: none is known */

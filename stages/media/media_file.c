@@ -10,14 +10,15 @@
 #include <unistd.h>
 
 #include "engine/base/memory.h"
+#include "stages/media/coded/picture_times.h"
+#include "stages/media/coded/x264_build.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
 #include "stages/media/media_reader.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
-#include "stages/media/coded/picture_times.h"
-#include "stages/media/coded/x264_build.h"
+#include "stages/media/still/kinds.h"
 
 /* The supported formats. Formats that open other files or hosts (playlists, concat scripts, session descriptions,
  * manifests) are left out on purpose, and so are those that are recognised by their name alone. Those with sound only
@@ -500,6 +501,21 @@ static void look_into_packets(file_reader *reader, mr_probe *probe) {
         known = mr_probe_look(probe, reader->packet->data, (size_t)reader->packet->size);
 }
 
+/* If nothing was looked into, the order of fields is in the first packet's headers, which decoders do not tell. */
+static void find_field_order(file_reader *reader, AVCodecContext *codec) {
+    AVCodecParserContext *parser = codec->field_order ? NULL : av_parser_init(codec->codec_id);
+    uint8_t *out;
+    int bytes;
+    if (!parser)
+        return;
+    parser->flags |= PARSER_FLAG_COMPLETE_FRAMES;
+    if (reader->packet->size > 0 || next_packet(reader) == MR_OK)
+        av_parser_parse2(parser, codec, &out, &bytes, reader->packet->data, reader->packet->size, AV_NOPTS_VALUE,
+                         AV_NOPTS_VALUE, 0);
+    codec->field_order = parser->field_order;
+    av_parser_close(parser);
+}
+
 static int survey_file(mr_reader *base, mr_survey *survey) {
     file_reader *reader = (file_reader *)base;
     const mr_media *media = reader->media;
@@ -508,6 +524,7 @@ static int survey_file(mr_reader *base, mr_survey *survey) {
     survey->set.codec = avcodec_get_name(codec->codec_id);
     if (mr_probe_open(&probe, codec, reader->params.max_pixels)) {
         look_into_packets(reader, &probe);
+        find_field_order(reader, probe.codec);
         mr_probe_survey(probe.codec, media, survey);
     }
     mr_probe_close(&probe);

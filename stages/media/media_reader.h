@@ -45,17 +45,6 @@ int mr_packet_take(mr_packet *packet, AVPacket *from, mr_media *media);
 /* Drops what it holds; an empty one is allowed. */
 void mr_packet_drop(mr_packet *packet);
 
-/* Facts about a reader's packets before they are read. */
-typedef struct mr_survey {
-    mr_format_set set;  /* packets, with the size and layout of their pictures */
-    double rate;        /* packets a second; 0: not known */
-    int64_t frames;     /* packets of one turn; 0: not known, or without end */
-    int64_t mean_pixels; /* of a picture; 0: not known */
-    int references;     /* pictures that a decoder keeps for those to come; 0: not known */
-    bool stills;        /* each packet is a still picture */
-    bool epochs;        /* one turn has several, one for each video of a list */
-} mr_survey;
-
 typedef struct mr_reader_type {
     int (*survey)(mr_reader *reader, mr_survey *survey);
     int (*read)(mr_reader *reader, mr_packet *packet);

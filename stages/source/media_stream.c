@@ -146,9 +146,9 @@ static void tell(mr_negotiation *negotiation, mr_media_stream *stream, mr_size s
     negotiation->paced = negotiation->endless = !recorded;
     mr_format_set_print(&known.set, text, sizeof text);
     bool outsized = (int64_t)known.set.width.max * known.set.height.max > (int64_t)size.width * size.height;
-    mr_remark(negotiation,
-              outsized && !recorded ? "gives %s now, which is larger than `size`: its pictures will be dropped"
-                                                 : "gives %s now; the plan holds for pictures up to `size`", text);
+    const char *held = outsized && !recorded ? ", which is larger than `size`: its pictures will be dropped"
+                                             : "; the plan holds for pictures up to `size`";
+    mr_remark(negotiation, "gives %s now%s%s%s", text, held, *known.remark ? "; it " : "", known.remark);
 }
 
 /* Cameras have eight bits a sample; other pictures are taken as well, and may need more memory than planned. */

@@ -7,6 +7,7 @@
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
 #include "stages/media/media_reader.h"
+#include "stages/media/still/kinds.h"
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
@@ -242,8 +243,9 @@ static int read_message(mr_stage *self, message *got) {
     const mr_zmq_source *at = self->state;
     int status = mr_zmq_record_read(&got->fields, zmq_msg_data(&got->part[RECORD]), zmq_msg_size(&got->part[RECORD]));
     if (!status && got->count != PARTS && !got->fields.end)
-        status = mr_fail(MR_ERROR_DATA, "a message of %d parts: expected %srecord and payload",
-                         got->count - (at->topics ? TOPIC : RECORD), at->topics ? "topic, " : "");
+        status = mr_fail(MR_ERROR_DATA, "a message has %d part%s: expected %srecord and payload",
+                         got->count - (at->topics ? TOPIC : RECORD),
+                         got->count - (at->topics ? TOPIC : RECORD) == 1 ? "" : "s", at->topics ? "topic, " : "");
     return status;
 }
 

@@ -77,9 +77,8 @@ static const mr_usage usage = {
         "  --audit FILE       appends events to a log, as lines of JSON: runs, connections that were accepted or\n"
         "                     refused, changes\n"
         "  --control PATH     the socket at which `millrace ctl` reaches this run, in a folder that only its user\n"
-        "                     may enter; \"off\" for none. By default $XDG_RUNTIME_DIR/millrace/PID.sock, if the\n"
-        "                     variable names a folder. Each process of several nodes has its own: PATH.NODE, or\n"
-        "                     PATH.NODE.0 of replicas\n"
+        "                     may enter; \"off\" for none. By default PID.sock where `millrace ctl` finds it. Each\n"
+        "                     process of several nodes has its own: PATH.NODE, or PATH.NODE.0 of replicas\n"
         "  --grace DURATION   how long the run may take after it was asked to end, by default 10s; frames that are\n"
         "                     in flight when most of it has passed are dropped and counted\n" MR_LOSS_HELP
         "  --log LEVEL        error, warning (the default), info or debug\n"
