@@ -256,12 +256,14 @@ static bool is_single(const live_reader *reader) {
 static int lose(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     bool stalled = status == MR_ERROR_AGAIN;
-    char why[MR_REPORT_WHY];
+    char why[MR_REPORT_WHY], remark[256] = "";
     if (status == MR_END && reader->connection && reader->connection->recorded && is_single(reader))
         reader->recorded = true;
+    if (stalled && reader->connection && reader->connection->type->remark)
+        reader->connection->type->remark(reader->connection, remark, sizeof remark);
     if (stalled)
-        snprintf(why, sizeof why, "%s: no picture came for %.3g s", params->connection.url,
-                 (double)params->stall_ns / 1e9);
+        snprintf(why, sizeof why, "%s: no picture came for %.3g s%s", params->connection.url,
+                 (double)params->stall_ns / 1e9, remark);
     else
         snprintf(why, sizeof why, "%s%s", status == MR_END ? params->connection.url : mr_message(),
                  status == MR_END ? ": the server has ended the stream" : "");

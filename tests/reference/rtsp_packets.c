@@ -218,6 +218,7 @@ static void read_arguments(reading *at, int count, char **arguments) {
         .ca_file = value_of(count, arguments, "ca", NULL), .allow_hosts = value_of(count, arguments, "hosts", NULL),
         .most_bytes = (size_t)number_of(count, arguments, "most", 8 << 20), .wake = eventfd(0, EFD_NONBLOCK),
         .media = {.uri = arguments[1], .max_pixels = 1 << 26}};
+    at->params.digest_only = number_of(count, arguments, "digest", 0);
     at->most_packets = number_of(count, arguments, "packets", INT64_MAX);
     at->most_ns = number_of(count, arguments, "seconds", 3600) * 1000000000;
     at->stop_ns = number_of(count, arguments, "stop", 0) * 1000000;
