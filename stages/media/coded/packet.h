@@ -1,4 +1,4 @@
-/* What readers give: packets, and facts about them before they are read. */
+/* Packets of readers (media_reader.h), and facts about them before they are read. */
 #ifndef MILLRACE_STAGES_MEDIA_CODED_PACKET_H
 #define MILLRACE_STAGES_MEDIA_CODED_PACKET_H
 

@@ -69,7 +69,7 @@ static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_
 }
 
 /* A container that numbers packets begins with the first of them at 0, and libavformat shows those whose order it knows
- * later, by as many as may be decoded before one. Others are left to decode, which knows what comes before them. */
+ * later, by as many as may be decoded before one. Others are left to decode, which knows their order. */
 static void advance(const mr_picture_times *times, mr_packet *packet) {
     if (packet->pts_ns != MR_NO_TIME)
         packet->pts_ns -= times->depth * times->interval_ns;
@@ -107,7 +107,7 @@ static void insert(mr_picture_times *times, size_t at, struct mr_picture_shown o
     times->shown_count++;
 }
 
-/* What the stream says of a picture, if that is between its neighbours, else a time that is. */
+/* The time that the stream gives a picture if it lies between those of its neighbours, else a time that does. */
 static int64_t fit(mr_picture_times *times, int64_t number, int64_t pts_ns) {
     size_t at = times->shown_count;
     while (at > 0 && times->shown[at - 1].number > number)

@@ -1,9 +1,9 @@
 /* Times of one source's packets, made in one place.
  *
- * What containers, cameras and their clocks say may lack decoding times or presentation times, jitter, step back, or
- * repeat itself. Here presentation times become such that they rise in presentation order, and decoding times such that
- * they rise in decode order and are no later than the picture is shown. Rows, the choice of pictures and recordings all
- * take them from packets.
+ * Containers, cameras and their clocks may give no decoding times or presentation times, or such that jitter, step back
+ * or repeat themselves. Here presentation times become such that they rise in presentation order, and decoding times
+ * such that they rise in decode order and are no later than the picture is shown. Rows, the choice of pictures and
+ * recordings all take them from packets.
  *
  * Times that are right stay as they are, to the nanosecond. A presentation time that contradicts the order of pictures
  * (picture_order.h) is moved between those of its neighbours, or, if it is the latest, behind the last by half the

@@ -43,8 +43,8 @@ class Stream:
         encoder, key, params, delimiter = CODECS[codec]
         self.codec, path = codec, folder / f"{codec}-{b}-{pictures}.mp4"
         subprocess.run(["ffmpeg", "-y", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size=160x120:rate={RATE}",
-                        "-frames:v", str(pictures), "-pix_fmt", "yuv420p", "-c:v", encoder, key, params.format(b=b), path],
-                       check=True)
+                        "-frames:v", str(pictures), "-pix_fmt", "yuv420p", "-c:v", encoder, key, params.format(b=b),
+                        path], check=True)
         whole = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-c", "copy", "-bsf:v",
                                 f"{codec}_mp4toannexb,{codec}_metadata=aud=insert", "-f", codec, "-"], check=True,
                                capture_output=True).stdout
