@@ -166,6 +166,11 @@ void mr_control_close(void) {
     control.fd = 0;
 }
 
+void mr_control_unlink(void) {
+    if (control.fd)
+        unlink(control.path);
+}
+
 /* ---- clients --------------------------------------------------------------------------------------------------- */
 
 static void take_client(int64_t now_ns) {

@@ -88,8 +88,9 @@ static const mr_usage usage = {
         "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal\n"
         "is closed; not under nohup; with sources_from it only reads that list again) end the sources and deliver\n"
         "frames in flight, with exit code 0; frames that take too long are dropped and counted, see --grace. A\n"
-        "second SIGINT or SIGTERM exits at once. If the reader of standard output ends (`| head`), the run ends\n"
-        "without a message, with exit code 141. If several things fail, the first failure gives the exit code.\n",
+        "second SIGINT or SIGTERM, half a second after the first or later, exits at once. If the reader of\n"
+        "standard output ends (`| head`), the run ends without a message, with exit code 141. If several things\n"
+        "fail, the first failure gives the exit code.\n",
     .options = options,
     .examples = examples,
 };
