@@ -1,5 +1,5 @@
-/* Whether two descriptions of a stream are of the same pictures. Some cameras of H.264 send parameter sets that differ in
- * each group of pictures, but only in how their pictures may be used (timing, buffers). Any thread. */
+/* Whether two descriptions of a stream are of the same pictures. Some cameras of H.264 send parameter sets that differ
+ * in each group of pictures, but only in how their pictures may be used (timing, buffers). Any thread. */
 #ifndef MILLRACE_STAGES_MEDIA_CODED_ALIKE_H
 #define MILLRACE_STAGES_MEDIA_CODED_ALIKE_H
 
