@@ -90,6 +90,7 @@ static int put_service(const mr_deployment *of, const mr_view_node *node, FILE *
     int status = put_command(of, file);
     fprintf(file, " --node %s%s", node->id, node->replicas > 1 ? " --replica %i" : "");
     put_checkpoint(of, node, file);
+    fputs("ExecReload=/bin/kill -HUP $MAINPID\n", file);
     fprintf(file, "Environment=MILLRACE_RUN=%s MILLRACE_RUNTIME=%%t/millrace-%s\n"
                   "RuntimeDirectory=millrace-%s\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\n"
                   "Restart=on-failure\nRestartSec=1\nRestartPreventExitStatus=" FINAL_EXITS "\n"
