@@ -57,7 +57,7 @@ typedef struct mr_text_sink {
         {.name = "segment", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_text_options, segment),                  \
          .fallback = "0s", .max = 1e18,                                                                                \
          .help = "begin another file with the first frame after this time; the name then needs {time} or {number}. "   \
-                 "0: one file"},                                                                                          \
+                 "0: one file"}, \
         MR_KEEP_OPTIONS(offsetof(mr_text_options, keep_for), offsetof(mr_text_options, keep_bytes), "stage"),          \
         MR_ON_FULL_OPTION(offsetof(mr_text_options, on_full))
 
