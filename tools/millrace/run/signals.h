@@ -1,7 +1,7 @@
 /* Signals of a run, on a thread of their own: SIGINT and SIGTERM drain, the second of them exits at once, unless it
  * comes with the first (mr_signals_are_one); SIGHUP opens files anew and reads the list of sources, but if the terminal
- * of the run was closed it drains, and never exits; it does nothing if it is ignored, as under nohup. SIGUSR1 prints the
- * summary so far. The same thread serves the control socket, if one was opened before (control.h).
+ * of the run was closed it drains, and never exits; it does nothing if it is ignored, as under nohup. SIGUSR1 prints
+ * the summary so far. The same thread serves the control socket, if one was opened before (control.h).
  *
  * begin is called before any other thread is started, since threads inherit the signal mask; end before the pipeline is
  * destroyed, and leave while it is destroyed, which may take as long as its sinks linger. One run at a time. */
