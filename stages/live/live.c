@@ -14,7 +14,8 @@
 #include "stages/live/address.h"
 #include "stages/live/live_open.h"
 #include "stages/media/notice.h"
-#include "stages/media/recovery.h"
+#include "stages/media/coded/picture_times.h"
+#include "stages/media/coded/recovery.h"
 
 static const int64_t second_ns = 1000000000;
 /* Streams that have no key frames at all begin after so many seconds without one. */
@@ -43,6 +44,7 @@ typedef struct live_reader {
     bool begun;                /* a packet of this connection was given */
     mr_recovery recovery;
     mr_live_times times;
+    mr_picture_times pictures;
 } live_reader;
 
 /* ---- ways to connect ------------------------------------------------------------------------------------------- */
@@ -297,6 +299,7 @@ static int connected(live_reader *reader, int status) {
     reader->opened_ns = mr_live_now_ns();
     reader->due_ns = reader->opened_ns + reader->params.stall_ns;
     mr_live_times_begin(&reader->times, reader->params.clock);
+    mr_picture_times_begin(&reader->pictures, !reader->recorded);
     return MR_OK;
 }
 
@@ -386,6 +389,7 @@ static bool take(live_reader *reader, mr_packet *packet) {
     }
     if (!reader->recorded)
         mr_live_times_pass(&reader->times, packet);
+    mr_picture_times_pass(&reader->pictures, packet);
     /* Each media is set once, before other threads see it. */
     if (packet->media->live == reader->recorded)
         packet->media->live = !reader->recorded;
@@ -454,6 +458,7 @@ static void destroy_live(mr_reader *base) {
     }
     disconnect(reader);
     mr_notice_fini(&reader->notice);
+    mr_picture_times_fini(&reader->pictures);
     if (reader->report.phase && reader->report.phase < MR_LINK_FAILED)
         enter(reader, MR_LINK_ENDED, NULL);
     if (reader->wake >= 0)
