@@ -83,7 +83,8 @@ static bool are_scores(const mr_top_k_work *work) {
         numbers &= work->logits[i] == work->logits[i];
         largest = work->logits[i] > largest ? work->logits[i] : largest;
     }
-    return numbers && (isfinite(largest) || work->count <= 0 || work->most <= 0 || work->activation == MR_ACTIVATION_SIGMOID);
+    const bool scored = isfinite(largest) || work->activation == MR_ACTIVATION_SIGMOID;
+    return numbers && (scored || work->count <= 0 || work->most <= 0);
 }
 
 void mr_top_k(const mr_top_k_work *work) {

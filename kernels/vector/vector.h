@@ -51,8 +51,8 @@ typedef enum mr_activation { MR_ACTIVATION_NONE, MR_ACTIVATION_SOFTMAX, MR_ACTIV
 /* The best `most` of `count` classes, best first; if scores are equal, the lower index first. Classes whose score is
  * below `threshold` are left out. *found is their number; index and score have room for `most`.
  *
- * If one logit is not a number, no score is: *found is MR_TOP_K_NOT_FINITE. So it is, except with SIGMOID, if the largest
- * logit is infinite: softmax gives no number then, and a logit by itself is no score. */
+ * If one logit is not a number, no score is: *found is MR_TOP_K_NOT_FINITE. So it is, except with SIGMOID, if the
+ * largest logit is infinite: softmax gives no number then, and a logit by itself is no score. */
 enum { MR_TOP_K_NOT_FINITE = -1 };
 typedef struct mr_top_k_work {
     const float *logits;

@@ -642,8 +642,8 @@ const mr_stage_type mr_classify_stage = {
     .name = "classify",
     .summary = "names the most likely classes by a linear layer or a trained classifier, or from logits",
     .help = "With weights or a head the input is a feature vector: logits = weights x vector + bias. Without, it "
-            "holds the logits. A frame whose logits are not finite (NaN, or an infinity that softmax has no score for) "
-            "has no classes; the log says how many. On a processor weights are read once for up to 4 frames, if they wait while all "
+            "holds the logits. A frame whose logits are not finite (NaN, or an infinity that softmax has no score "
+            "for) has no classes; the log says how many. On a processor weights are read once for up to 4 frames, if they wait while all "
             "workers are busy; `batch` waits for frames. A head is the folder of a classifier: `head.json`, its "
             "card, with the SHA-256 of each other file and the digest of the stages that made its vectors; "
             "`labels.txt`, a class a line; `weights.npy`, classes x (features + 1), for the kinds softmax, logistic, "
