@@ -2,17 +2,13 @@
 
 #include <inttypes.h>
 #include <libavutil/avstring.h>
-#include <libavutil/opt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/clock.h"
-#include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/live/address.h"
-#include "stages/live/web/sealed.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
 
@@ -24,15 +20,14 @@ static const AVRational nanoseconds = {1, 1000000000};
 
 /* ---- where a scheme may lead to ---------------------------------------------------------------------------------- */
 
-/* Playlists and manifests come over HTTP alone, and lead to HTTP alone. From https nothing leads to http. */
 #define WEB "hls,mpjpeg,mjpeg,mov,mp4,matroska,webm,mpegts,flv,avi,ogg,asf,h264,hevc,ivf,gif,mpeg,mpegvideo,nut," \
             "jpeg_pipe,png_pipe,webp_pipe,aac,webvtt"
 
 static const struct scheme {
     const char *name, *protocols, *formats;
 } schemes[] = {
-    {"http", "http,https,tls,tcp,crypto", WEB},
-    {"https", "https,tls,tcp,crypto", WEB},
+    {"http", "", WEB}, /* web/web.h */
+    {"https", "", WEB},
     {"rtmp", "rtmp,tcp", "flv"},
     {"rtmps", "rtmps,tls,tcp", "flv"},
     {"srt", "srt", "mpegts"},
@@ -47,10 +42,6 @@ static const struct scheme *scheme_of(const char *url) {
         if (mr_url_has_scheme(url, schemes[i].name))
             return &schemes[i];
     return &schemes[count - 1];
-}
-
-static bool is_web(const char *url) {
-    return mr_url_has_scheme(url, "http") || mr_url_has_scheme(url, "https");
 }
 
 /* Their streams end with the connection, and what came of one then may be too little to be understood. */
@@ -83,11 +74,11 @@ static int status_of(const mr_libav_input *input, int error) {
 /* The words of libavformat, and its first complaint, without user and password. */
 static int fail(mr_libav_input *input, int error, const char *step) {
     char text[768], complaint[300];
-    if (atomic_load(input->cancelled))
+    if (atomic_load(input->web.cancelled))
         return mr_fail(MR_ERROR_CANCELLED, "stopped");
-    if (input->refusal)
-        return input->refusal;
-    if (input->ran_out)
+    if (input->web.refusal)
+        return input->web.refusal;
+    if (input->web.ran_out)
         return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", input->params->url,
                        (double)input->params->open_timeout_ns / 1e9);
     int status = status_of(input, error);
@@ -101,25 +92,13 @@ static int fail(mr_libav_input *input, int error, const char *step) {
     return mr_fail(status, "%s", text);
 }
 
-static int interrupted(void *context) {
-    mr_libav_input *input = context;
-    input->ran_out |= input->deadline_ns && mr_live_now_ns() > input->deadline_ns;
-    return input->ran_out || input->refusal || atomic_load(input->cancelled);
-}
-
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-static void set_tls(const mr_connection_params *params, AVDictionary **options) {
-    av_dict_set(options, "tls_verify", "1", 0);
-    if (params->ca_file)
-        av_dict_set(options, "ca_file", params->ca_file, 0);
-}
-
-static void set_protocol(const mr_connection_params *params, AVDictionary **options) {
+static void set_protocol(const mr_libav_input *input, AVDictionary **options) {
+    const mr_connection_params *params = input->params;
     const char *url = params->url;
     int64_t latency_us = params->latency_ns / 1000;
     mr_url parts;
-    set_tls(params, options);
     av_dict_set_int(options, "max_delay", latency_us, 0);
     if (mr_url_has_scheme(url, "srt")) {
         if (mr_url_split(url, &parts) && !mr_url_query(&parts, "latency").text)
@@ -127,13 +106,8 @@ static void set_protocol(const mr_connection_params *params, AVDictionary **opti
         av_dict_set_int(options, "connect_timeout", params->open_timeout_ns / 1000000, 0);
         if (params->password)
             av_dict_set(options, "passphrase", params->password, 0);
-    } else if (is_web(url)) {
-        av_dict_set(options, "reconnect", "1", 0);
-        av_dict_set(options, "reconnect_delay_max", "10", 0);
-        /* What a connection that is kept is led to next comes by nobody who could compare it. */
-        if (params->allow_hosts)
-            av_dict_set(options, "http_persistent", "0", 0);
-    } else {
+    } else if (!mr_web_is_address(url)) {
+        mr_web_set_tls(&input->web, options);
         /* Of UDP: packets that find no room are lost, and the stream goes on. */
         av_dict_set(options, "overrun_nonfatal", "1", 0);
         av_dict_set(options, "buffer_size", "4194304", 0);
@@ -142,162 +116,8 @@ static void set_protocol(const mr_connection_params *params, AVDictionary **opti
 
 /* The URL with user and password, as libavformat takes them. */
 static bool address_of(const mr_connection_params *params, char *text, size_t bytes) {
-    bool plain = mr_url_has_scheme(params->url, "srt");
+    bool plain = mr_url_has_scheme(params->url, "srt") || mr_web_is_address(params->url);
     return mr_url_with_user(params->url, plain ? NULL : params->user, plain ? NULL : params->password, text, bytes);
-}
-
-/* ---- parts, and other places ------------------------------------------------------------------------------------- */
-
-static int refuse_host(mr_libav_input *input, const char *url) {
-    mr_url parts;
-    char host[MR_URL_HOST] = "";
-    if (!input->params->allow_hosts || !mr_url_split(url, &parts))
-        return 0;
-    if (mr_url_decode(parts.host, host, sizeof host) && mr_host_is_allowed(input->params->allow_hosts, host))
-        return 0;
-    input->refusal = mr_fail(MR_ERROR_CONFIG, "%s: it leads to %s, which allow_hosts does not have", input->params->url,
-                             host);
-    return AVERROR(EACCES);
-}
-
-/* The place that HTTP was redirected to. */
-static int check_redirect(mr_libav_input *input, AVIOContext *io) {
-    uint8_t *location = NULL;
-    int error = 0;
-    if (io && av_opt_get(io, "location", AV_OPT_SEARCH_CHILDREN, &location) >= 0 && location)
-        error = refuse_host(input, (const char *)location);
-    av_free(location);
-    return error;
-}
-
-/* Opens it, and follows redirections to hosts that are allowed. */
-static int open_checked(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
-    mr_libav_input *input = format->opaque;
-    int error = refuse_host(input, url);
-    if (!error)
-        error = input->open_default(format, io, url, flags, options);
-    if (error >= 0 && (error = check_redirect(input, *io)) < 0)
-        avio_closep(io);
-    return error;
-}
-
-static const char *value_of(const AVDictionary *options, const char *name) {
-    const AVDictionaryEntry *entry = av_dict_get(options, name, NULL, 0);
-    return entry ? entry->value : NULL;
-}
-
-/* An encrypted part: libavformat's own way does not tell where it was led to. */
-static int open_sealed(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
-    AVIOContext *from = NULL;
-    int error = open_checked(format, &from, url, flags, options);
-    if (error >= 0 && (error = mr_sealed_open(io, from, value_of(*options, "key"), value_of(*options, "iv"))) < 0)
-        avio_close(from);
-    return error;
-}
-
-/* ---- manifests of DASH ------------------------------------------------------------------------------------------- */
-
-/* A document that begins as XML does, to be freed by mr_free; NULL: it is something else, which is still to be read, or
- * too long. */
-static char *read_document(AVIOContext *io, size_t *bytes) {
-    uint8_t first[256];
-    const int count = avio_read_partial(io, first, sizeof first);
-    const bool is_one = count > 0 && mr_dash_may_be(first, (size_t)count);
-    if (count > 0)
-        avio_seek(io, 0, SEEK_SET);
-    size_t room = 0;
-    char *text = NULL;
-    for (*bytes = 0; is_one && *bytes == room && room < MR_DASH_MOST_BYTES;) {
-        room = room ? 2 * room : 65536;
-        char *longer = mr_realloc(text, room + 1);
-        text = longer ? longer : text;
-        const int more = longer ? avio_read(io, (uint8_t *)text + *bytes, (int)(room - *bytes)) : AVERROR(ENOMEM);
-        *bytes += more > 0 ? (size_t)more : 0;
-    }
-    return text;
-}
-
-/* What the manifest says as a playlist; NULL: it is not one, or is refused. */
-static char *translate(mr_libav_input *input, AVIOContext *io, const char *url, const char *text, size_t bytes) {
-    const mr_connection_params *from = input->params;
-    uint8_t *location = NULL;
-    char *playlist = NULL;
-    if (av_opt_get(io, "location", AV_OPT_SEARCH_CHILDREN, &location) < 0)
-        location = NULL;
-    const mr_dash_params params = {.url = location ? (const char *)location : url, .name = from->url,
-                                   .date_ns = mr_clock_date_ns(), .max_pixels = from->media.max_pixels,
-                                   .stream = from->media.stream};
-    input->refusal = mr_dash_to_hls(&input->dash, &params, text, bytes, &playlist);
-    av_free(location);
-    return playlist;
-}
-
-/* For libavformat's HLS: it would take a playlist of ours for a connection that can be kept; it gives up after the
- * third look at a live list without a new part, but that is for `stall` to say; and of names of parts it takes those
- * alone that are common in HLS. Which protocols, hosts and formats they lead to is checked as of any playlist. */
-static void set_playlist(AVDictionary **options) {
-    av_dict_set(options, "http_persistent", "0", 0);
-    av_dict_set(options, "max_reload", "1000000", 0);
-    av_dict_set(options, "extension_picky", "0", 0);
-    av_dict_set(options, "allowed_segment_extensions", "ALL", 0);
-}
-
-/* The manifest's place is taken by its playlist, which libavformat takes from a URL of the kind "data:". */
-static int give_playlist(AVFormatContext *format, AVIOContext **io, const char *playlist, AVDictionary **options) {
-    static const char head[] = "data:application/vnd.apple.mpegurl,";
-    const size_t bytes = sizeof head + strlen(playlist);
-    char *whole = mr_alloc(bytes);
-    if (!whole)
-        return AVERROR(ENOMEM);
-    snprintf(whole, bytes, "%s%s", head, playlist);
-    avio_closep(io);
-    int error = avio_open2(io, whole, AVIO_FLAG_READ, NULL, NULL);
-    mr_free(whole);
-    if (!format->iformat) {
-        format->iformat = av_find_input_format("hls");
-        set_playlist(options);
-    }
-    return error;
-}
-
-/* Of the source's own URL, each time that it is read. */
-static int read_manifest(AVFormatContext *format, AVIOContext **io, const char *url, AVDictionary **options) {
-    mr_libav_input *input = format->opaque;
-    size_t bytes;
-    char *text = read_document(*io, &bytes);
-    char *playlist = text ? translate(input, *io, url, text, bytes) : NULL;
-    mr_free(text);
-    input->is_dash |= playlist != NULL;
-    int error = playlist ? give_playlist(format, io, playlist, options) : text ? AVERROR_INVALIDDATA : 0;
-    if (error < 0 && *io)
-        avio_closep(io);
-    mr_free(playlist);
-    return error;
-}
-
-/* ---- all that is opened ------------------------------------------------------------------------------------------ */
-
-/* Playlists and manifests open their parts here. Their demuxers pass neither options of TLS nor hosts on. */
-static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
-    mr_libav_input *input = format->opaque;
-    AVDictionary *own = NULL;
-    const char *inner;
-    if (flags & AVIO_FLAG_WRITE)
-        return AVERROR(EPERM);
-    if (options)
-        av_dict_copy(&own, *options, 0);
-    set_tls(input->params, &own);
-    bool sealed = input->params->allow_hosts && av_strstart(url, "crypto+", &inner);
-    int error = sealed ? open_sealed(format, io, inner, flags, &own) : open_checked(format, io, url, flags, &own);
-    av_dict_free(&own);
-    if (error >= 0 && is_web(url) && strcmp(url, format->url) == 0)
-        error = read_manifest(format, io, url, options);
-    return error;
-}
-
-static int close_part(AVFormatContext *format, AVIOContext *io) {
-    (void)format;
-    return mr_sealed_close(io) ? 0 : avio_close(io);
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -330,6 +150,21 @@ static int open_description(mr_libav_input *input) {
     return status;
 }
 
+/* Nothing that is read over HTTP may open anything else. */
+static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
+    (void)format, (void)io, (void)url, (void)flags, (void)options;
+    return AVERROR(EPERM);
+}
+
+static int open_address(mr_libav_input *input) {
+    int error = mr_web_open(&input->web, &input->io, input->params->url, NULL);
+    if (error < 0)
+        return fail(input, error, "it cannot be opened");
+    input->format->io_open = open_part;
+    input->format->pb = input->io;
+    return mr_web_is_manifest(input->io) ? mr_web_refuse_manifest(input->params->url) : MR_OK;
+}
+
 static int open_format(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
     const struct scheme *scheme = scheme_of(params->url);
@@ -342,15 +177,13 @@ static int open_format(mr_libav_input *input) {
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (!address_of(params, url, sizeof url))
         return mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", params->url);
-    input->format->interrupt_callback = (AVIOInterruptCB){interrupted, input};
-    input->format->opaque = input;
-    input->open_default = input->format->io_open;
-    input->format->io_open = open_part;
-    input->format->io_close2 = close_part;
+    input->format->interrupt_callback = (AVIOInterruptCB){mr_web_interrupted, &input->web};
     int status = description ? open_description(input) : MR_OK;
+    if (!status && mr_web_is_address(params->url))
+        status = open_address(input);
     if (status)
         return status;
-    set_protocol(params, &options);
+    set_protocol(input, &options);
     av_dict_set(&options, "protocol_whitelist", scheme->protocols, 0);
     av_dict_set(&options, "format_whitelist", scheme->formats, 0);
     av_dict_set(&options, "analyzeduration", analyze_us, 0);
@@ -384,9 +217,9 @@ static int find_streams(mr_libav_input *input) {
     if (status)
         return status;
     int error = avformat_find_stream_info(format, NULL);
-    if (error < 0 || input->ran_out || input->refusal || atomic_load(input->cancelled))
+    if (error < 0 || mr_web_interrupted(&input->web))
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
-    int wanted = input->is_dash ? -1 : input->params->media.stream; /* its playlist has one video */
+    int wanted = input->params->media.stream;
     int best = wanted >= 0 ? wanted : av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
     bool there = best >= 0 && (unsigned)best < format->nb_streams &&
                  format->streams[best]->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
@@ -423,22 +256,22 @@ static int describe(mr_libav_input *input) {
     return MR_OK;
 }
 
-/* The demuxer of joined JPEGs counts 25 pictures a second, however they come. The bytes of a playlist or a manifest are
- * not those of what it lists, which may go on. */
+/* The demuxer of joined JPEGs counts 25 pictures a second, however they come. */
 static void find_kind(mr_libav_input *input) {
     const AVFormatContext *format = input->format;
     bool joined = av_match_name(format->iformat->name, "mpjpeg,mjpeg");
     bool still = strstr(format->iformat->name, "_pipe") != NULL;
-    bool lists = strcmp(format->iformat->name, "hls") == 0;
-    bool sized = !lists && format->pb && avio_size(format->pb) > 0;
+    bool sized = format->pb && avio_size(format->pb) > 0;
     input->timeless = joined;
-    input->recorded = is_web(input->params->url) &&
+    input->recorded = mr_web_is_address(input->params->url) &&
                       (still || sized || (format->duration != AV_NOPTS_VALUE && format->duration > 0));
 }
 
 int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled) {
-    *input = (mr_libav_input){.params = params, .cancelled = cancelled, .file.fd = -1};
-    input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
+    *input = (mr_libav_input){.params = params, .file.fd = -1};
+    input->web = (mr_web){.url = params->url, .user = params->user, .password = params->password,
+                          .ca_file = params->ca_file, .allow_hosts = params->allow_hosts, .cancelled = cancelled,
+                          .deadline_ns = mr_live_now_ns() + params->open_timeout_ns};
     mr_av_forget();
     int status = open_format(input);
     if (!status)
@@ -449,7 +282,7 @@ int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *param
         find_kind(input);
     if (!status)
         status = describe(input);
-    input->deadline_ns = 0;
+    input->web.deadline_ns = 0;
     return status;
 }
 
@@ -465,10 +298,10 @@ void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey) {
 
 void mr_libav_input_close(mr_libav_input *input) {
     avformat_close_input(&input->format);
+    avio_closep(&input->io);
     mr_input_close(&input->file);
     av_packet_free(&input->packet);
     mr_media_unref(&input->media);
-    mr_dash_fini(&input->dash);
 }
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
@@ -483,11 +316,11 @@ static int next(mr_libav_input *input) {
         av_packet_unref(input->packet);
         mr_av_forget();
         int error = av_read_frame(input->format, input->packet);
-        if (atomic_load(input->cancelled))
+        if (atomic_load(input->web.cancelled))
             return mr_fail(MR_ERROR_CANCELLED, "stopped");
         if (error == AVERROR(EAGAIN))
             continue;
-        if (error == AVERROR_EOF && !input->refusal)
+        if (error == AVERROR_EOF && !input->web.refusal)
             return MR_END;
         if (error < 0)
             return fail(input, error, "it broke off");

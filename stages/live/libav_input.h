@@ -1,37 +1,24 @@
-/* A stream of the network, opened and read by libavformat: which protocols and hosts it may go to, TLS, limits of the
- * look at it before it begins, and the meaning of its errors. Calls block until their deadline, or until `cancelled`;
- * one thread. A manifest of DASH is given to it as a playlist of HLS (web/dash.h).
- *
- * libavformat follows redirections of HTTP by itself. The host that one leads to is compared with allow_hosts when it
- * has been connected to, before anything of its answer is used; those of playlists and manifests, and of all that they
- * name, are compared before. */
+/* A stream of the network, opened and read by libavformat: which protocols it may use, limits of the look at it before
+ * it begins, and the meaning of its errors. Over HTTP libavformat gets bytes that were opened by web/web.h, and opens
+ * nothing itself. Calls block until their deadline, or until `cancelled`; one thread. */
 #ifndef MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 #define MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 
 #include <libavformat/avformat.h>
-#include <stdatomic.h>
 
 #include "stages/live/connection.h"
-#include "stages/live/web/dash.h"
+#include "stages/live/web/web.h"
 #include "stages/media/media_input.h"
-
-typedef int mr_io_open_function(AVFormatContext *format, AVIOContext **io, const char *url, int flags,
-                                AVDictionary **options);
 
 typedef struct mr_libav_input {
     const mr_connection_params *params; /* borrowed */
-    const atomic_bool *cancelled;       /* borrowed; any thread may set it */
-    int64_t deadline_ns;                /* CLOCK_MONOTONIC; 0: none */
-    bool ran_out;                       /* a call ended at the deadline */
+    mr_web web;                         /* also of other protocols: when calls are to give up */
+    AVIOContext *io;                    /* over HTTP; else NULL */
     mr_input file;                      /* of a session description; fd -1: none */
     AVFormatContext *format;
     AVStream *stream;
     AVPacket *packet;
     mr_media *media;
-    mr_io_open_function *open_default;
-    int refusal;                        /* not MR_OK: a host or a manifest is refused, as mr_message tells */
-    bool is_dash;
-    mr_dash dash;
     bool recorded;                      /* it has an end */
     bool timeless;                      /* its packets have no times of their own */
     uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */

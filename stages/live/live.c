@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "engine/base/url.h"
 #include "stages/live/address.h"
 #include "stages/live/live_open.h"
+#include "stages/live/web/web.h"
 #include "stages/media/notice.h"
 #include "stages/media/recovery.h"
 
@@ -99,6 +101,12 @@ static int check_host(const mr_connection_params *params, const mr_url *url, boo
                : mr_fail(MR_ERROR_CONFIG, "%s: allow_hosts does not have %s", params->url, host);
 }
 
+/* Of a path: what follows it in the URL is left out. */
+static bool has_ending(mr_url_part rest, const char *ending) {
+    size_t bytes = rest.bytes ? strcspn(rest.text, "?#") : 0, length = strlen(ending);
+    return bytes >= length && strncasecmp(rest.text + bytes - length, ending, length) == 0;
+}
+
 int mr_live_check(const mr_connection_params *params) {
     const char *text = params->url;
     const struct way *way = find_way(text);
@@ -115,6 +123,8 @@ int mr_live_check(const mr_connection_params *params) {
     if (strlen(text) >= MR_URL_BYTES / 2)
         return mr_fail(MR_ERROR_CONFIG, "a URL of %zu bytes is too long; at most %d are taken", strlen(text),
                        MR_URL_BYTES / 2 - 1);
+    if (has_ending(url.rest, ".mpd") && mr_web_is_address(text))
+        return mr_web_refuse_manifest(text);
     return check_host(params, &url, way->hostless);
 }
 

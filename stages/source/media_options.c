@@ -46,7 +46,7 @@ const mr_option mr_media_option_table[] = {
      .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as "
              "frames/%03d.png, a list of images and of ranges of videos (*.csv with a column path, *.jsonl), or lavfi: "
              "and a graph of test patterns; or a stream: rtsp://, rtsps://, rtmp://, rtmps://, srt://, udp://, "
-             "rtp://, http://, https:// (MJPEG, HLS, DASH, files), a session description (*.sdp); or a camera of "
+             "rtp://, http://, https:// (MJPEG, HLS, files), a session description (*.sdp); or a camera of "
              "this machine: /dev/video0"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
      .help = "the folder has one folder for each class, and each image has its class; of a list, images have the "

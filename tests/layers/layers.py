@@ -64,7 +64,7 @@ stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device engine/device/open engine/transport/zmq kernels kernels/fit kernels/metrics
     kernels/vector stages/model
 stages/media: engine/base engine/device engine/device/cuda stages
-stages/live/web: engine/base
+stages/live/web: engine/base stages stages/media
 stages/live: engine/base stages stages/media stages/live/web
 stages/source: engine/base stages stages/media stages/live
 stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
