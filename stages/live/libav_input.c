@@ -16,11 +16,14 @@
  * bytes. */
 static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
+/* Pictures that are further apart do not tell how long one lasts. */
+static const int64_t most_step_ns = INT64_C(10000000000);
+
 static const AVRational nanoseconds = {1, 1000000000};
 
 /* ---- where a scheme may lead to ---------------------------------------------------------------------------------- */
 
-#define WEB "hls,mpjpeg,mjpeg,mov,mp4,matroska,webm,mpegts,flv,avi,ogg,asf,h264,hevc,ivf,gif,mpeg,mpegvideo,nut," \
+#define WEB "mpjpeg,mjpeg,mov,mp4,matroska,webm,mpegts,flv,avi,ogg,asf,h264,hevc,ivf,gif,mpeg,mpegvideo,nut," \
             "jpeg_pipe,png_pipe,webp_pipe,aac,webvtt"
 
 static const struct scheme {
@@ -138,6 +141,10 @@ static int check_ports(const mr_libav_input *input) {
     return MR_OK;
 }
 
+static bool is_description(const char *url) {
+    return !strstr(url, "://");
+}
+
 /* A session description is a file here, whose streams come from the network. */
 static int open_description(mr_libav_input *input) {
     int status = mr_input_open(&input->file, input->params->url, NULL);
@@ -156,40 +163,62 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
     return AVERROR(EPERM);
 }
 
+static int open_list(mr_libav_input *input) {
+    const mr_connection_params *params = input->params;
+    const mr_hls_params hls = {.web = &input->web, .max_pixels = params->media.max_pixels,
+                               .stream = params->media.stream, .place = params->place};
+    int error = mr_hls_open(&input->hls, &hls, input->io);
+    avio_closep(&input->io);
+    if (error)
+        return fail(input, error, "its playlist cannot be read");
+    input->wanted = mr_hls_is_variant(input->hls) ? -1 : input->wanted;
+    return MR_OK;
+}
+
 static int open_address(mr_libav_input *input) {
+    char text[MR_WEB_LOOK];
     int error = mr_web_open(&input->web, &input->io, input->params->url, NULL);
-    if (error < 0)
+    if (error)
         return fail(input, error, "it cannot be opened");
+    size_t bytes = mr_web_look(input->io, text);
+    if (mr_web_is_manifest(text))
+        return mr_web_refuse_manifest(input->params->url);
+    return mr_playlist_may_be(text, bytes) ? open_list(input) : MR_OK;
+}
+
+/* What the demuxer reads, unless it opens the address itself. */
+static int open_bytes(mr_libav_input *input) {
+    if (!input->hls && !input->io)
+        return is_description(input->params->url) ? open_description(input) : MR_OK;
     input->format->io_open = open_part;
     input->format->pb = input->io;
-    return mr_web_is_manifest(input->io) ? mr_web_refuse_manifest(input->params->url) : MR_OK;
+    int error = input->hls ? mr_hls_begin(input->hls, &input->format->pb) : 0;
+    return error == AVERROR_EOF ? MR_END : error ? fail(input, error, "its playlist cannot be read") : MR_OK;
 }
 
 static int open_format(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
     const struct scheme *scheme = scheme_of(params->url);
-    bool description = strcmp(scheme->name, "sdp") == 0;
+    const char *formats = input->hls ? "mpegts,mov" : scheme->formats;
     char url[MR_URL_BYTES];
     AVDictionary *options = NULL;
     input->format = avformat_alloc_context();
-    input->packet = av_packet_alloc();
-    if (!input->format || !input->packet)
+    if (!input->format)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (!address_of(params, url, sizeof url))
         return mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", params->url);
     input->format->interrupt_callback = (AVIOInterruptCB){mr_web_interrupted, &input->web};
-    int status = description ? open_description(input) : MR_OK;
-    if (!status && mr_web_is_address(params->url))
-        status = open_address(input);
+    int status = open_bytes(input);
     if (status)
         return status;
     set_protocol(input, &options);
     av_dict_set(&options, "protocol_whitelist", scheme->protocols, 0);
-    av_dict_set(&options, "format_whitelist", scheme->formats, 0);
+    av_dict_set(&options, "format_whitelist", formats, 0);
     av_dict_set(&options, "analyzeduration", analyze_us, 0);
     av_dict_set(&options, "probesize", probe_bytes, 0);
     av_dict_set(&options, "fpsprobesize", "0", 0);
-    int error = avformat_open_input(&input->format, url, description ? av_find_input_format("sdp") : NULL, &options);
+    int error = avformat_open_input(&input->format, url, is_description(params->url) ? av_find_input_format("sdp") : NULL,
+                                    &options);
     av_dict_free(&options);
     return error < 0 ? fail(input, error, "it cannot be opened") : MR_OK;
 }
@@ -219,7 +248,7 @@ static int find_streams(mr_libav_input *input) {
     int error = avformat_find_stream_info(format, NULL);
     if (error < 0 || mr_web_interrupted(&input->web))
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
-    int wanted = input->params->media.stream;
+    int wanted = input->wanted;
     int best = wanted >= 0 ? wanted : av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
     bool there = best >= 0 && (unsigned)best < format->nb_streams &&
                  format->streams[best]->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
@@ -244,14 +273,28 @@ static int check_size(const mr_libav_input *input) {
                    input->params->url, codec->width, codec->height, most);
 }
 
+static int64_t to_ns(const mr_libav_input *input, int64_t time) {
+    return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME
+                                                     : av_rescale_q(time, input->stream->time_base, nanoseconds);
+}
+
+static bool is_same_codec(const AVCodecParameters *a, const AVCodecParameters *b) {
+    return a->codec_id == b->codec_id && a->codec_tag == b->codec_tag && a->width == b->width &&
+           a->height == b->height && a->extradata_size == b->extradata_size &&
+           (!a->extradata_size || memcmp(a->extradata, b->extradata, (size_t)a->extradata_size) == 0);
+}
+
 static int describe(mr_libav_input *input) {
     AVStream *stream = input->stream;
+    if (input->media && is_same_codec(input->media->codec, stream->codecpar))
+        return MR_OK;
     mr_media *media = mr_reader_describe(&input->params->media, input->params->url, stream->codecpar);
     if (!media)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     AVRational rate = input->timeless ? (AVRational){0, 1} : av_guess_frame_rate(input->format, stream, NULL);
     media->rate_num = rate.num > 0 && rate.den > 0 ? rate.num : 0;
     media->rate_den = media->rate_num ? rate.den : 0;
+    mr_media_unref(&input->media);
     input->media = media;
     return MR_OK;
 }
@@ -263,16 +306,11 @@ static void find_kind(mr_libav_input *input) {
     bool still = strstr(format->iformat->name, "_pipe") != NULL;
     bool sized = format->pb && avio_size(format->pb) > 0;
     input->timeless = joined;
-    input->recorded = mr_web_is_address(input->params->url) &&
+    input->recorded = input->hls ? mr_hls_is_recorded(input->hls) : mr_web_is_address(input->params->url) &&
                       (still || sized || (format->duration != AV_NOPTS_VALUE && format->duration > 0));
 }
 
-int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled) {
-    *input = (mr_libav_input){.params = params, .file.fd = -1};
-    input->web = (mr_web){.url = params->url, .user = params->user, .password = params->password,
-                          .ca_file = params->ca_file, .allow_hosts = params->allow_hosts, .cancelled = cancelled,
-                          .deadline_ns = mr_live_now_ns() + params->open_timeout_ns};
-    mr_av_forget();
+static int open_stream(mr_libav_input *input) {
     int status = open_format(input);
     if (!status)
         status = find_streams(input);
@@ -280,8 +318,23 @@ int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *param
         status = check_size(input);
     if (!status)
         find_kind(input);
+    return status ? status : describe(input);
+}
+
+int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled) {
+    *input = (mr_libav_input){.params = params, .file.fd = -1, .wanted = params->media.stream,
+                              .packet = av_packet_alloc()};
+    input->web = (mr_web){.url = params->url, .user = params->user, .password = params->password,
+                          .ca_file = params->ca_file, .allow_hosts = params->allow_hosts, .cancelled = cancelled,
+                          .deadline_ns = mr_live_now_ns() + params->open_timeout_ns};
+    mr_av_forget();
+    int status = input->packet ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
+    if (!status && mr_web_is_address(params->url))
+        status = open_address(input);
     if (!status)
-        status = describe(input);
+        status = open_stream(input);
+    if (!status && !input->timeless && input->recorded && input->stream->start_time != AV_NOPTS_VALUE)
+        input->times.shift_ns = -to_ns(input, input->stream->start_time); /* a recording begins at 0, as a file does */
     input->web.deadline_ns = 0;
     return status;
 }
@@ -298,6 +351,7 @@ void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey) {
 
 void mr_libav_input_close(mr_libav_input *input) {
     avformat_close_input(&input->format);
+    mr_hls_close(&input->hls);
     avio_closep(&input->io);
     mr_input_close(&input->file);
     av_packet_free(&input->packet);
@@ -305,11 +359,6 @@ void mr_libav_input_close(mr_libav_input *input) {
 }
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
-
-static int64_t to_ns(const mr_libav_input *input, int64_t time) {
-    return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME
-                                                     : av_rescale_q(time, input->stream->time_base, nanoseconds);
-}
 
 static int next(mr_libav_input *input) {
     for (;;) {
@@ -329,20 +378,51 @@ static int next(mr_libav_input *input) {
     }
 }
 
+/* Another run of segments follows, and is read by a demuxer of its own. */
+static int begin_run(mr_libav_input *input) {
+    avformat_close_input(&input->format);
+    int status = open_stream(input);
+    input->times.is_anew = mr_hls_is_anew(input->hls);
+    input->seam = true;
+    return status;
+}
+
+/* The clock of a run that has nothing to do with the one before is set so that times continue. */
+static void continue_times(mr_libav_times *times, mr_packet *packet) {
+    int64_t *given[] = {&packet->dts_ns, &packet->pts_ns};
+    const int64_t now_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : packet->pts_ns;
+    if (now_ns == MR_NO_TIME)
+        return;
+    if (times->is_anew && times->begun)
+        times->shift_ns = times->last_ns + times->step_ns - now_ns;
+    times->is_anew = false;
+    const int64_t shifted_ns = now_ns + times->shift_ns, step_ns = shifted_ns - times->last_ns;
+    if (packet->duration_ns > 0 || (times->begun && step_ns > 0 && step_ns < most_step_ns))
+        times->step_ns = packet->duration_ns > 0 ? packet->duration_ns : step_ns;
+    for (int i = 0; i < 2; i++)
+        *given[i] += *given[i] == MR_NO_TIME ? 0 : times->shift_ns;
+    times->last_ns = shifted_ns;
+    times->begun = true;
+}
+
 int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
     int status = next(input);
+    while (status == MR_END && input->hls && (status = begin_run(input)) == MR_OK)
+        status = next(input);
     if (status)
         return status;
     const AVPacket *from = input->packet;
     *packet = (mr_packet){.captured_ns = MR_NO_TIME, .arrived_ns = mr_live_now_ns()};
     packet->flags = mr_packet_flags(from);
-    if (input->gaps != input->noted || packet->flags & MR_FRAME_CORRUPT)
+    if (input->seam || input->gaps != input->noted || packet->flags & MR_FRAME_CORRUPT)
         packet->flags |= MR_FRAME_SEAM;
     input->noted = input->gaps;
-    /* A recording begins at 0, as a file does. */
-    int64_t origin = input->recorded && input->stream->start_time != AV_NOPTS_VALUE ? input->stream->start_time : 0;
-    packet->pts_ns = to_ns(input, from->pts == AV_NOPTS_VALUE ? from->pts : from->pts - origin);
-    packet->dts_ns = to_ns(input, from->dts == AV_NOPTS_VALUE ? from->dts : from->dts - origin);
+    input->seam = false;
+    packet->pts_ns = to_ns(input, from->pts);
+    packet->dts_ns = to_ns(input, from->dts);
     packet->duration_ns = input->timeless ? 0 : av_rescale_q(from->duration, input->stream->time_base, nanoseconds);
+    continue_times(&input->times, packet);
+    if (input->hls)
+        mr_hls_note_picture(input->hls);
     return mr_packet_take(packet, input->packet, input->media);
 }

@@ -1,19 +1,28 @@
 /* A stream of the network, opened and read by libavformat: which protocols it may use, limits of the look at it before
- * it begins, and the meaning of its errors. Over HTTP libavformat gets bytes that were opened by web/web.h, and opens
- * nothing itself. Calls block until their deadline, or until `cancelled`; one thread. */
+ * it begins, and the meaning of its errors. Over HTTP libavformat gets bytes that were opened by web/web.h, or of the
+ * segments of a playlist (web/hls.h), and opens nothing itself. Calls block until their deadline, or until `cancelled`; one thread. */
 #ifndef MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 #define MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 
 #include <libavformat/avformat.h>
 
 #include "stages/live/connection.h"
-#include "stages/live/web/web.h"
+#include "stages/live/web/hls.h"
 #include "stages/media/media_input.h"
+
+/* How times of a stream's packets continue over the parts of it that have other clocks. */
+typedef struct mr_libav_times {
+    bool begun, is_anew; /* a packet was given; the next one is of another clock */
+    int64_t shift_ns;    /* added to the stream's times */
+    int64_t last_ns, step_ns; /* of the last packet, as given: decoding time, and duration */
+} mr_libav_times;
 
 typedef struct mr_libav_input {
     const mr_connection_params *params; /* borrowed */
     mr_web web;                         /* also of other protocols: when calls are to give up */
     AVIOContext *io;                    /* over HTTP; else NULL */
+    mr_hls *hls;                        /* what it has is a playlist; else NULL */
+    int wanted;                         /* number of the stream; -1: the best */
     mr_input file;                      /* of a session description; fd -1: none */
     AVFormatContext *format;
     AVStream *stream;
@@ -21,6 +30,8 @@ typedef struct mr_libav_input {
     mr_media *media;
     bool recorded;                      /* it has an end */
     bool timeless;                      /* its packets have no times of their own */
+    bool seam;                          /* something is missing before the next packet */
+    mr_libav_times times;
     uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */
 } mr_libav_input;
 

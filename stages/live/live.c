@@ -39,10 +39,12 @@ typedef struct live_reader {
     int64_t next_ns;           /* of the next try */
     int64_t delay_ns;          /* before it; 0: none was yet */
     int64_t opened_ns;
-    int64_t due_ns;            /* the next packet: then the connection counts as stalled */
+    int64_t patience_ns;       /* without a packet for so long, */
+    int64_t due_ns;            /* and from then on, the connection counts as stalled */
     bool was_live;             /* in any connection */
     bool recorded;
     bool begun;                /* a packet of this connection was given */
+    mr_hls_place place;        /* of a playlist: what was given */
     mr_recovery recovery;
     mr_live_times times;
 } live_reader;
@@ -193,6 +195,7 @@ static void disconnect(live_reader *reader) {
     if (reader->connection) {
         reader->connection->type->count(reader->connection, &counts);
         reader->over_tcp = counts.transport == MR_TRANSPORT_TCP;
+        reader->place = counts.place.begun ? counts.place : reader->place;
         reader->connection->type->close(reader->connection);
     }
     reader->connection = NULL;
@@ -247,7 +250,7 @@ static int lose(live_reader *reader, int status) {
     char why[MR_REPORT_WHY];
     if (stalled)
         snprintf(why, sizeof why, "%s: no picture came for %.3g s", params->connection.url,
-                 (double)params->stall_ns / 1e9);
+                 (double)reader->patience_ns / 1e9);
     else
         snprintf(why, sizeof why, "%s%s", status == MR_END ? params->connection.url : mr_message(),
                  status == MR_END ? ": the server has ended the stream" : "");
@@ -281,13 +284,15 @@ static int connected(live_reader *reader, int status) {
     reader->begun = false;
     mr_recovery_begin(&reader->recovery);
     reader->opened_ns = mr_live_now_ns();
-    reader->due_ns = reader->opened_ns + reader->params.stall_ns;
+    reader->patience_ns = reader->params.stall_ns + reader->connection->pause_ns;
+    reader->due_ns = reader->opened_ns + reader->patience_ns;
     mr_live_times_begin(&reader->times, reader->params.clock);
     return MR_OK;
 }
 
 static mr_connection_params params_of_try(live_reader *reader) {
     mr_connection_params params = reader->params.connection;
+    params.place = reader->place;
     /* To find out again that nothing comes over UDP would take seconds. */
     if (params.transport == MR_TRANSPORT_AUTO && reader->over_tcp)
         params.transport = MR_TRANSPORT_TCP;
@@ -365,7 +370,7 @@ static void note_live(live_reader *reader) {
 static bool take(live_reader *reader, mr_packet *packet) {
     bool waits = reader->params.from_key && !reader->begun &&
                  mr_live_now_ns() - reader->opened_ns < KEY_WAIT * second_ns;
-    reader->due_ns = mr_live_now_ns() + reader->params.stall_ns;
+    reader->due_ns = mr_live_now_ns() + reader->patience_ns;
     if (waits && !reader->recorded && !(packet->flags & MR_FRAME_KEY) && !mr_recovery_begins(packet)) {
         note_live(reader);
         mr_packet_drop(packet);

@@ -17,19 +17,6 @@ typedef struct sealed {
     bool holds;                   /* there is such a block behind them */
 } sealed;
 
-static bool read_hex(uint8_t bytes[BLOCK], const char *text) {
-    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-    if (!text || strlen(text) != 2 * (size_t)BLOCK)
-        return false;
-    for (int i = 0; i < 2 * BLOCK; i++) {
-        const char *digit = strchr(digits, text[i]);
-        if (!digit)
-            return false;
-        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (digit - digits) % 16);
-    }
-    return true;
-}
-
 /* The last block: as many bytes of it are padding as each of those says. */
 static int end(sealed *at, int error) {
     const uint8_t *block = at->plain + at->first;
@@ -77,25 +64,21 @@ static void release(sealed *at) {
     av_free(at);
 }
 
-int mr_sealed_open(AVIOContext **io, AVIOContext *from, const char *key, const char *iv) {
-    uint8_t key_bytes[BLOCK] = {0};
+int mr_sealed_open(AVIOContext **io, AVIOContext *from, const uint8_t *key, const uint8_t *iv) {
     sealed *at = av_mallocz(sizeof *at);
     uint8_t *buffer = av_malloc(BUFFER);
-    int error = AVERROR(ENOMEM);
     if (!at || !buffer || !(at->aes = av_aes_alloc()))
         goto fail;
-    error = AVERROR(EINVAL);
-    if (!read_hex(key_bytes, key) || !read_hex(at->iv, iv) || av_aes_init(at->aes, key_bytes, 8 * BLOCK, 1))
-        goto fail;
+    av_aes_init(at->aes, key, 8 * BLOCK, 1);
+    memcpy(at->iv, iv, BLOCK);
     at->from = from;
-    error = AVERROR(ENOMEM);
     *io = avio_alloc_context(buffer, BUFFER, 0, at, read_sealed, NULL, NULL);
     if (*io)
         return 0;
 fail:
     av_free(buffer);
     release(at);
-    return error;
+    return AVERROR(ENOMEM);
 }
 
 bool mr_sealed_close(AVIOContext *io) {

@@ -137,11 +137,15 @@ int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_ran
     return error < 0 ? error : 0;
 }
 
-bool mr_web_is_manifest(AVIOContext *io) {
-    char text[1024];
-    const int bytes = avio_read_partial(io, (unsigned char *)text, sizeof text - 1);
-    text[bytes > 0 ? bytes : 0] = '\0';
+size_t mr_web_look(AVIOContext *io, char text[MR_WEB_LOOK]) {
+    const int bytes = avio_read_partial(io, (unsigned char *)text, MR_WEB_LOOK - 1);
+    const size_t length = bytes > 0 ? (size_t)bytes : 0;
+    text[length] = '\0';
     avio_seek(io, 0, SEEK_SET);
+    return length;
+}
+
+bool mr_web_is_manifest(const char *text) {
     return text[strspn(text, "\xEF\xBB\xBF \t\r\n")] == '<' && strstr(text, "<MPD");
 }
 

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { MR_WEB_LOOK = 1024 };
+
 typedef struct mr_web {
     const char *url;              /* of the source, without user and password; for messages, too */
     const char *user, *password;  /* NULL: none */
@@ -40,8 +42,10 @@ int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_ran
 /* The address that answered, without user and password, after redirections; false if it does not fit. */
 bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t bytes);
 
-/* Whether an answer is a manifest of DASH (MPD). What was looked at can still be read. */
-bool mr_web_is_manifest(AVIOContext *io);
+/* Copies how an answer begins, as text; all of it can still be read. Returns its length. */
+size_t mr_web_look(AVIOContext *io, char text[MR_WEB_LOOK]);
+/* Whether an answer that begins so is a manifest of DASH (MPD). */
+bool mr_web_is_manifest(const char *text);
 /* MR_ERROR_UNAVAILABLE: that DASH is not read, and what to give instead. */
 int mr_web_refuse_manifest(const char *url);
 
