@@ -102,7 +102,7 @@ static int check_address(const parser *at, const char *uri, size_t bytes) {
     for (size_t i = 0; i < bytes; i++)
         if ((unsigned char)uri[i] < ' ' || uri[i] == 127)
             return refuse(at, "an address has signs that cannot be asked for");
-    while (isalpha((unsigned char)*uri) && (isalnum((unsigned char)uri[scheme]) || strchr("+-.", uri[scheme])))
+    while (isalpha((unsigned char)*uri) && (isalnum((unsigned char)uri[scheme]) || memchr("+-.", uri[scheme], 3)))
         scheme++;
     const bool web = strncasecmp(uri, "http://", 7) == 0 || strncasecmp(uri, "https://", 8) == 0;
     return uri[scheme] == ':' && !web ? refuse(at, "it leads to an address that is not of http or https") : MR_OK;
