@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/log/repeats.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/lifecycle.h"
@@ -163,6 +164,7 @@ static int balance(mr_graph *graph) {
 }
 
 static int outcome(mr_graph *graph) {
+    mr_log_settle();
     pthread_mutex_lock(&graph->lock);
     int status = graph->status;
     char message[sizeof graph->message];

@@ -239,7 +239,7 @@ static void note(mr_resume *resume, int status) {
         return;
     resume->said = true;
     snprintf(resume->message, sizeof resume->message, "%s", mr_message());
-    mr_log(MR_LOG_ERROR, "no checkpoint could be written: %s", resume->message);
+    mr_log_repeating(MR_LOG_ERROR, "checkpoint", "no checkpoint could be written: %s", resume->message);
 }
 
 static void *keep(void *context) {

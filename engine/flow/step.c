@@ -76,9 +76,8 @@ static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
 /* ---- calling the stage type ------------------------------------------------------------------------------------ */
 
 static void complain(mr_instance *instance, int status) {
-    bool quiet = atomic_exchange(&instance->complained, true) || status == MR_ERROR_CLOSED;
-    mr_log(quiet ? MR_LOG_DEBUG : MR_LOG_ERROR, "%s: %s: %s", instance->self.place, instance->self.id,
-           *mr_message() ? mr_message() : mr_status_words(status));
+    mr_log_repeating(status == MR_ERROR_CLOSED ? MR_LOG_DEBUG : MR_LOG_ERROR, instance->self.id, "%s: %s: %s",
+                     instance->self.place, instance->self.id, *mr_message() ? mr_message() : mr_status_words(status));
 }
 
 int mr_io_refuse(mr_io *io, int status) {

@@ -56,9 +56,11 @@ static void report(const mr_diagnostics *wrong) {
         char place[32] = "";
         if (one->place.line)
             snprintf(place, sizeof place, ":%d:%d", one->place.line, one->place.column);
-        mr_log(one->severity == MR_SEVERITY_ERROR ? MR_LOG_ERROR : MR_LOG_WARNING, "%s%s%s%s%s%s",
-               one->place.file ? one->place.file : "", place, one->place.file ? ": " : "", one->message,
-               one->hint ? " - " : "", one->hint ? one->hint : "");
+        /* Each problem is a kind: none of a list is left out, and a list that is written again with them says less. */
+        mr_log_level level = one->severity == MR_SEVERITY_ERROR ? MR_LOG_ERROR : MR_LOG_WARNING;
+        mr_log_repeating(level, one->message, "%s%s%s%s%s%s", one->place.file ? one->place.file : "", place,
+                         one->place.file ? ": " : "", one->message, one->hint ? " - " : "",
+                         one->hint ? one->hint : "");
     }
 }
 
@@ -156,7 +158,7 @@ static void read_list(mr_listed *listed) {
     int status = mr_spec_list_read(&list, listed->pipeline->plan->spec, NULL, NULL, &wrong);
     if (status) {
         report(&wrong);
-        mr_log(MR_LOG_ERROR, "%s: it has errors: no source has changed", listed->path);
+        mr_log_repeating(MR_LOG_ERROR, listed->path, "%s: it has errors: no source has changed", listed->path);
     } else {
         apply(listed, list, &came);
     }

@@ -50,7 +50,9 @@ static int take_memory(mr_lbfgs *s) {
 }
 
 static void look_at_gradient(mr_lbfgs *s) {
-    if (largest(s->gradient, s->params.length) <= s->params.gradient)
+    const mr_lbfgs_params *p = &s->params;
+    const double shrunk = p->small > 0.0 ? fmin(1.0, fabs(s->value) / p->small) : 1.0;
+    if (largest(s->gradient, p->length) <= p->gradient * shrunk)
         s->end = MR_LBFGS_GRADIENT;
     else if (s->step >= s->params.steps)
         s->end = MR_LBFGS_STEPS;

@@ -25,6 +25,7 @@ typedef struct mr_lbfgs_params {
     mr_lbfgs_function *evaluate;
     void *user;
     double gradient; /* converged if no component of the gradient is larger */
+    double small;    /* below this value the bound on the gradient shrinks with the value; 0: it does not */
     double progress; /* and once the value has fallen by less than this share of it in each of three steps; 0: not */
     int steps;       /* at most */
 } mr_lbfgs_params;

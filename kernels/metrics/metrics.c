@@ -291,3 +291,46 @@ int mr_bootstrap(const int32_t *group, size_t rows, size_t group_count, size_t r
     free_groups(&g);
     return status;
 }
+
+/* Rows and right rows of a group. */
+typedef struct group_rows {
+    size_t rows, right;
+} group_rows;
+
+/* The number of independent rows that say as much about the share as these do. */
+static double effective_rows(const group_rows *of, size_t group_count, size_t rows, double share) {
+    double squares = 0;
+    size_t seen = 0;
+    for (size_t g = 0; g < group_count; g++) {
+        double off = (double)of[g].right - share * (double)of[g].rows;
+        squares += off * off;
+        seen += of[g].rows > 0;
+    }
+    double independent = share * (1 - share) * (double)rows;
+    if (independent <= 0)
+        return (double)seen;
+    return (double)rows / fmax(1, squares / independent);
+}
+
+int mr_share_interval(const int32_t *group, const bool *right, size_t rows, size_t group_count, mr_interval *interval) {
+    const double z = 1.959963984540054; /* the standard normal distribution has 95% within -z .. z */
+    group_rows *of = mr_calloc(group_count + 1, sizeof *of);
+    size_t good = 0;
+    *interval = (mr_interval){NAN, NAN};
+    if (!of)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for %zu groups of rows", group_count);
+    for (size_t i = 0; i < rows; i++) {
+        of[group[i]].rows++;
+        of[group[i]].right += right[i];
+        good += right[i];
+    }
+    if (rows) {
+        double share = (double)good / (double)rows, n = effective_rows(of, group_count, rows, share);
+        double middle = (share + z * z / (2 * n)) / (1 + z * z / n);
+        double half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n));
+        interval->low = fmax(0, fmin(share, middle - half));
+        interval->high = fmin(1, fmax(share, middle + half));
+    }
+    mr_free(of);
+    return MR_OK;
+}

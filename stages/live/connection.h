@@ -33,6 +33,8 @@ typedef struct mr_connection_params {
     const char *allow_hosts;     /* patterns of hosts that may be connected to, also by redirection, separated by
                                     commas; NULL: all */
     size_t most_bytes;           /* of one packet; larger ones count as damaged, and are not given */
+    int64_t poll_ns;             /* HTTP: a request for each picture, from one to the next; 0: a stream */
+    bool digest_only;            /* RTSP: a password is never sent in clear text */
     int wake;                    /* a descriptor that becomes readable if waiting is to end; -1: none */
     mr_hls_place place;          /* of a playlist: what was read by the connection before */
     mr_camera_wish camera;       /* of cameras of this machine */

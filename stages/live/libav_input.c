@@ -2,13 +2,16 @@
 
 #include <inttypes.h>
 #include <libavutil/avstring.h>
+#include <libavutil/opt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/live/address.h"
+#include "stages/live/rtsp_media.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
 
@@ -16,10 +19,12 @@
  * bytes. */
 static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
-/* Pictures that are further apart do not tell how long one lasts. */
-static const int64_t most_step_ns = INT64_C(10000000000);
-
 static const AVRational nanoseconds = {1, 1000000000};
+
+/* Of RTP, whose bytes are not counted, this many bytes of a picture come between two times that libavformat asks whether
+ * to stop. */
+enum { RTP_BYTES = 512 };
+static const int64_t pause_ns = 20000000;
 
 /* ---- where a scheme may lead to ---------------------------------------------------------------------------------- */
 
@@ -77,14 +82,17 @@ static int status_of(const mr_libav_input *input, int error) {
 /* The words of libavformat, and its first complaint, without user and password. */
 static int fail(mr_libav_input *input, int error, const char *step) {
     char text[768], complaint[300];
-    if (atomic_load(input->web.cancelled))
+    if (atomic_load(input->cancelled))
         return mr_fail(MR_ERROR_CANCELLED, "stopped");
-    if (input->web.refusal)
-        return input->web.refusal;
-    if (input->web.ran_out)
+    if (input->refusal)
+        return input->refusal;
+    if (input->ran_out)
         return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", input->params->url,
                        (double)input->params->open_timeout_ns / 1e9);
     int status = status_of(input, error);
+    /* What was understood so far was cut off. */
+    if (status == MR_ERROR_DATA && input->begun)
+        status = MR_ERROR_IO;
     snprintf(complaint, sizeof complaint, "%s", mr_av_complaint());
     if (strstr(complaint, "Format not on whitelist"))
         return mr_fail(MR_ERROR_DATA, "%s: its format is not read", input->params->url);
@@ -95,13 +103,46 @@ static int fail(mr_libav_input *input, int error, const char *step) {
     return mr_fail(status, "%s", text);
 }
 
+static int refuse_flood(mr_libav_input *input, size_t most_bytes) {
+    const mr_connection_params *from = input->params;
+    input->refusal = mr_fail(MR_ERROR_DATA,
+                             "%s: more than %zu MiB came without a whole picture, the most for max_pixels %" PRId64,
+                             from->url, most_bytes >> 20, from->media.max_pixels);
+    return input->refusal;
+}
+
+static int64_t bytes_read(const mr_libav_input *input) {
+    return input->hls ? mr_hls_bytes(input->hls) : input->io ? input->io->bytes_read : 0;
+}
+
+static void check_flood(mr_libav_input *input) {
+    const size_t most = input->params->most_bytes + MR_LIBAV_MORE;
+    const int64_t now_ns = mr_live_now_ns();
+    if (input->refusal)
+        return;
+    if (bytes_read(input) - input->read_before > (int64_t)most)
+        refuse_flood(input, most);
+    input->calls += input->most_calls && now_ns - input->called_ns < pause_ns;
+    input->called_ns = now_ns;
+    if (input->most_calls && input->calls > input->most_calls)
+        input->refusal = mr_fail(MR_ERROR_DATA, "%s: %s", input->params->url,
+                                 "packets come without end, and none ends a picture");
+}
+
+static int interrupted(void *context) {
+    mr_libav_input *input = context;
+    check_flood(input);
+    input->ran_out |= input->deadline_ns && mr_live_now_ns() > input->deadline_ns;
+    return input->ran_out || input->refusal || atomic_load(input->cancelled);
+}
+
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-static void set_protocol(const mr_libav_input *input, AVDictionary **options) {
-    const mr_connection_params *params = input->params;
+static void set_protocol(const mr_connection_params *params, AVDictionary **options) {
     const char *url = params->url;
     int64_t latency_us = params->latency_ns / 1000;
     mr_url parts;
+    mr_web_set_tls(params->ca_file, options);
     av_dict_set_int(options, "max_delay", latency_us, 0);
     if (mr_url_has_scheme(url, "srt")) {
         if (mr_url_split(url, &parts) && !mr_url_query(&parts, "latency").text)
@@ -110,7 +151,6 @@ static void set_protocol(const mr_libav_input *input, AVDictionary **options) {
         if (params->password)
             av_dict_set(options, "passphrase", params->password, 0);
     } else if (!mr_web_is_address(url)) {
-        mr_web_set_tls(&input->web, options);
         /* Of UDP: packets that find no room are lost, and the stream goes on. */
         av_dict_set(options, "overrun_nonfatal", "1", 0);
         av_dict_set(options, "buffer_size", "4194304", 0);
@@ -142,7 +182,7 @@ static int check_ports(const mr_libav_input *input) {
 }
 
 static bool is_description(const char *url) {
-    return !strstr(url, "://");
+    return strcmp(scheme_of(url)->name, "sdp") == 0;
 }
 
 /* A session description is a file here, whose streams come from the network. */
@@ -157,68 +197,73 @@ static int open_description(mr_libav_input *input) {
     return status;
 }
 
-/* Nothing that is read over HTTP may open anything else. */
+/* Opens the address itself: 0 or an AVERROR. */
+static int open_bytes(void *context, AVIOContext **io) {
+    mr_libav_input *input = context;
+    const mr_connection_params *params = input->params;
+    AVDictionary *options = NULL;
+    char url[MR_URL_BYTES];
+    input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
+    mr_av_forget();
+    if (mr_web_is_address(params->url))
+        return mr_web_open(&input->web, io, params->url, NULL);
+    if (!address_of(params, url, sizeof url)) {
+        input->refusal = mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", params->url);
+        return AVERROR(EINVAL);
+    }
+    set_protocol(params, &options);
+    av_dict_set(&options, "protocol_whitelist", scheme_of(params->url)->protocols, 0);
+    int error = mr_web_open_with(&input->web, io, url, &options);
+    av_dict_free(&options);
+    return error;
+}
+
+static void set_format(const mr_connection_params *params, bool is_list, AVDictionary **options) {
+    const struct scheme *scheme = scheme_of(params->url);
+    set_protocol(params, options);
+    av_dict_set(options, "protocol_whitelist", scheme->protocols, 0);
+    av_dict_set(options, "format_whitelist", is_list ? "mpegts,mov" : scheme->formats, 0);
+    av_dict_set(options, "analyzeduration", analyze_us, 0);
+    av_dict_set(options, "probesize", probe_bytes, 0);
+    av_dict_set(options, "fpsprobesize", "0", 0);
+}
+
+/* What is read over HTTP may not open anything else. */
 static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
     (void)format, (void)io, (void)url, (void)flags, (void)options;
     return AVERROR(EPERM);
 }
 
-static int open_list(mr_libav_input *input) {
-    const mr_connection_params *params = input->params;
-    const mr_hls_params hls = {.web = &input->web, .max_pixels = params->media.max_pixels,
-                               .stream = params->media.stream, .place = params->place};
-    int error = mr_hls_open(&input->hls, &hls, input->io);
-    avio_closep(&input->io);
-    if (error)
-        return fail(input, error, "its playlist cannot be read");
-    input->wanted = mr_hls_is_variant(input->hls) ? -1 : input->wanted;
-    return MR_OK;
-}
-
-static int open_address(mr_libav_input *input) {
-    char text[MR_WEB_LOOK];
-    int error = mr_web_open(&input->web, &input->io, input->params->url, NULL);
-    if (error)
-        return fail(input, error, "it cannot be opened");
-    size_t bytes = mr_web_look(input->io, text);
-    if (mr_web_is_manifest(text))
-        return mr_web_refuse_manifest(input->params->url);
-    return mr_playlist_may_be(text, bytes) ? open_list(input) : MR_OK;
-}
-
-/* What the demuxer reads, unless it opens the address itself. */
-static int open_bytes(mr_libav_input *input) {
-    if (!input->hls && !input->io)
-        return is_description(input->params->url) ? open_description(input) : MR_OK;
-    input->format->io_open = open_part;
+/* What the demuxer reads; `pb` stays NULL if it opens its sockets itself. */
+static int give_bytes(mr_libav_input *input) {
+    if (is_description(input->params->url))
+        return open_description(input);
     input->format->pb = input->io;
     int error = input->hls ? mr_hls_begin(input->hls, &input->format->pb) : 0;
-    return error == AVERROR_EOF ? MR_END : error ? fail(input, error, "its playlist cannot be read") : MR_OK;
+    if (input->format->pb)
+        input->format->io_open = open_part;
+    return error == AVERROR_EOF ? MR_END : error ? fail(input, error, "it broke off") : MR_OK;
 }
 
+/* The demuxer of what was opened: of `io`, of a run of segments, of a session description, or of RTP. */
 static int open_format(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
-    const struct scheme *scheme = scheme_of(params->url);
-    const char *formats = input->hls ? "mpegts,mov" : scheme->formats;
     char url[MR_URL_BYTES];
     AVDictionary *options = NULL;
     input->format = avformat_alloc_context();
-    if (!input->format)
+    input->packet = input->packet ? input->packet : av_packet_alloc();
+    if (!input->format || !input->packet)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (!address_of(params, url, sizeof url))
         return mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", params->url);
-    input->format->interrupt_callback = (AVIOInterruptCB){mr_web_interrupted, &input->web};
-    int status = open_bytes(input);
+    input->format->interrupt_callback = (AVIOInterruptCB){interrupted, input};
+    int status = give_bytes(input);
     if (status)
         return status;
-    set_protocol(input, &options);
-    av_dict_set(&options, "protocol_whitelist", scheme->protocols, 0);
-    av_dict_set(&options, "format_whitelist", formats, 0);
-    av_dict_set(&options, "analyzeduration", analyze_us, 0);
-    av_dict_set(&options, "probesize", probe_bytes, 0);
-    av_dict_set(&options, "fpsprobesize", "0", 0);
-    int error = avformat_open_input(&input->format, url, is_description(params->url) ? av_find_input_format("sdp") : NULL,
-                                    &options);
+    if (!input->format->pb)
+        input->most_calls = params->most_bytes / RTP_BYTES;
+    set_format(params, input->hls, &options);
+    int error = avformat_open_input(&input->format, url, is_description(params->url) ? av_find_input_format("sdp") : NULL, &options);
     av_dict_free(&options);
     return error < 0 ? fail(input, error, "it cannot be opened") : MR_OK;
 }
@@ -246,9 +291,9 @@ static int find_streams(mr_libav_input *input) {
     if (status)
         return status;
     int error = avformat_find_stream_info(format, NULL);
-    if (error < 0 || mr_web_interrupted(&input->web))
+    if (error < 0 || input->ran_out || input->refusal || atomic_load(input->cancelled))
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
-    int wanted = input->wanted;
+    int wanted = input->hls && mr_hls_is_variant(input->hls) ? -1 : input->params->media.stream;
     int best = wanted >= 0 ? wanted : av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
     bool there = best >= 0 && (unsigned)best < format->nb_streams &&
                  format->streams[best]->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
@@ -264,18 +309,12 @@ static int find_streams(mr_libav_input *input) {
     return MR_OK;
 }
 
-static int check_size(const mr_libav_input *input) {
-    const AVCodecParameters *codec = input->stream->codecpar;
-    int64_t most = input->params->media.max_pixels;
-    if ((int64_t)codec->width * codec->height <= most)
+static int check_size(const mr_connection_params *params, int width, int height) {
+    int64_t most = params->media.max_pixels;
+    if ((int64_t)width * height <= most)
         return MR_OK;
-    return mr_fail(MR_ERROR_DATA, "%s: pictures of %dx%d are larger than max_pixels (%" PRId64 ") allows",
-                   input->params->url, codec->width, codec->height, most);
-}
-
-static int64_t to_ns(const mr_libav_input *input, int64_t time) {
-    return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME
-                                                     : av_rescale_q(time, input->stream->time_base, nanoseconds);
+    return mr_fail(MR_ERROR_DATA, "%s: pictures of %dx%d are larger than max_pixels (%" PRId64 ") allows", params->url,
+                   width, height, most);
 }
 
 static bool is_same_codec(const AVCodecParameters *a, const AVCodecParameters *b) {
@@ -299,49 +338,193 @@ static int describe(mr_libav_input *input) {
     return MR_OK;
 }
 
+static int64_t to_ns(const mr_libav_input *input, int64_t time) {
+    return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME
+                                                     : av_rescale_q(time, input->stream->time_base, nanoseconds);
+}
+
 /* The demuxer of joined JPEGs counts 25 pictures a second, however they come. */
 static void find_kind(mr_libav_input *input) {
     const AVFormatContext *format = input->format;
     bool joined = av_match_name(format->iformat->name, "mpjpeg,mjpeg");
     bool still = strstr(format->iformat->name, "_pipe") != NULL;
-    bool sized = format->pb && avio_size(format->pb) > 0;
+    bool sized = !input->hls && format->pb && avio_size(format->pb) > 0;
     input->timeless = joined;
-    input->recorded = input->hls ? mr_hls_is_recorded(input->hls) : mr_web_is_address(input->params->url) &&
-                      (still || sized || (format->duration != AV_NOPTS_VALUE && format->duration > 0));
+    bool ends = still || sized || (format->duration != AV_NOPTS_VALUE && format->duration > 0);
+    input->recorded = input->hls ? mr_hls_is_recorded(input->hls) : ends && mr_web_is_address(input->params->url);
 }
 
-static int open_stream(mr_libav_input *input) {
+static int open_by_format(mr_libav_input *input) {
     int status = open_format(input);
     if (!status)
         status = find_streams(input);
     if (!status)
-        status = check_size(input);
+        status = check_size(input->params, input->stream->codecpar->width, input->stream->codecpar->height);
     if (!status)
         find_kind(input);
     return status ? status : describe(input);
 }
 
-int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled) {
-    *input = (mr_libav_input){.params = params, .file.fd = -1, .wanted = params->media.stream,
-                              .packet = av_packet_alloc()};
-    input->web = (mr_web){.url = params->url, .user = params->user, .password = params->password,
-                          .ca_file = params->ca_file, .allow_hosts = params->allow_hosts, .cancelled = cancelled,
-                          .deadline_ns = mr_live_now_ns() + params->open_timeout_ns};
-    mr_av_forget();
-    int status = input->packet ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
-    if (!status && mr_web_is_address(params->url))
-        status = open_address(input);
+/* ---- JPEGs over HTTP --------------------------------------------------------------------------------------------- */
+
+static bool is_cancelled(void *context) {
+    return atomic_load(((mr_libav_input *)context)->cancelled);
+}
+
+/* A copy, followed by zeros as decoders need them. */
+static int copy_jpeg(const mr_joined_picture *from, mr_packet *packet) {
+    static const uint8_t eoi[] = {0xff, 0xd9};
+    const size_t bytes = from->bytes + (from->open ? sizeof eoi : 0), room = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
+    uint8_t *data = mr_calloc(1, room);
+    *packet = (mr_packet){.buffer = data ? mr_buffer_wrap(data, room, mr_free, data) : NULL, .data = data,
+                          .bytes = bytes, .pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME, .captured_ns = MR_NO_TIME,
+                          .arrived_ns = mr_live_now_ns(),
+                          .flags = MR_FRAME_KEY | (from->damaged ? MR_FRAME_CORRUPT : 0)};
+    if (!packet->buffer) {
+        mr_free(data);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    memcpy(data, from->data, from->bytes);
+    memcpy(data + from->bytes, eoi, from->open ? sizeof eoi : 0);
+    return MR_OK;
+}
+
+/* Describes pictures of another size than before. */
+static int describe_jpeg(mr_libav_input *input, int width, int height) {
+    const mr_rtsp_facts facts = {.codec = MR_RTP_JPEG, .unit = input->jpeg.data, .unit_bytes = input->jpeg.bytes,
+                                 .width = width, .height = height};
+    mr_media *media;
+    if (input->media && width == input->width && height == input->height)
+        return MR_OK;
+    int status = mr_rtsp_describe(&media, &input->survey, &facts, &input->params->media);
+    if (status)
+        return status;
+    mr_media_unref(&input->media);
+    input->media = media;
+    input->width = width;
+    input->height = height;
+    return MR_OK;
+}
+
+static int fail_jpeg(mr_libav_input *input, int error) {
+    const char *type = input->mjpeg.joined ? mr_joined_type(input->mjpeg.joined) : "", *url = input->params->url;
+    if (error == MR_MJPEG_TOO_MUCH && !input->refusal)
+        return refuse_flood(input, input->params->most_bytes);
+    if (error == AVERROR_INVALIDDATA && input->params->poll_ns && !*mr_av_complaint())
+        return mr_fail(MR_ERROR_DATA, "%s: the answer has no JPEG, which `poll` reads%s%s", url,
+                       *type ? "; its type is " : "", type);
+    if (error == AVERROR_EOF && !input->begun && !input->refusal)
+        return mr_fail(*type && !strstr(type, "jp") ? MR_ERROR_DATA : MR_ERROR_IO,
+                       "%s: it ended before its first picture%s%s", url, *type ? "; it has parts of type " : "", type);
+    return fail(input, error, "it broke off");
+}
+
+/* A single picture that is no part of a stream is a recording of one: it has come to its end. */
+static int read_jpeg(mr_libav_input *input) {
+    mr_joined_picture picture;
+    int error = mr_mjpeg_read(&input->mjpeg, &picture);
+    if (atomic_load(input->cancelled))
+        return mr_fail(MR_ERROR_CANCELLED, "stopped");
+    input->gaps += input->mjpeg.broken - input->broken;
+    input->broken = input->mjpeg.broken;
+    if (error == AVERROR_EOF && input->begun && !input->refusal) {
+        input->recorded |= input->bare && input->mjpeg.pictures == 1 && !input->broken;
+        return MR_END;
+    }
+    if (error)
+        return fail_jpeg(input, error);
+    input->deadline_ns = 0;
+    int status = input->media ? MR_OK : check_size(input->params, picture.width, picture.height);
     if (!status)
-        status = open_stream(input);
-    if (!status && !input->timeless && input->recorded && input->stream->start_time != AV_NOPTS_VALUE)
-        input->times.shift_ns = -to_ns(input, input->stream->start_time); /* a recording begins at 0, as a file does */
-    input->web.deadline_ns = 0;
+        status = copy_jpeg(&picture, &input->jpeg);
+    if (status)
+        return status;
+    input->has_jpeg = input->begun = true;
+    return describe_jpeg(input, picture.width, picture.height);
+}
+
+static int give_jpeg(mr_libav_input *input, mr_packet *packet) {
+    int status = input->has_jpeg ? MR_OK : read_jpeg(input);
+    if (status)
+        return status;
+    *packet = input->jpeg;
+    packet->media = mr_media_ref(input->media);
+    if (input->gaps != input->noted || packet->flags & MR_FRAME_CORRUPT)
+        packet->flags |= MR_FRAME_SEAM;
+    input->noted = input->gaps;
+    input->has_jpeg = false;
+    return MR_OK;
+}
+
+/* Whether what was opened is for `mjpeg`, which then has it. */
+static bool take_jpegs(mr_libav_input *input) {
+    const mr_mjpeg_params params = {.open = open_bytes, .is_cancelled = is_cancelled, .context = input,
+                                    .poll_ns = input->params->poll_ns, .most_bytes = input->params->most_bytes};
+    uint8_t *type = NULL;
+    if (!mr_web_is_address(input->params->url))
+        return false;
+    if (av_opt_get(input->io, "mime_type", AV_OPT_SEARCH_CHILDREN, &type) < 0)
+        type = NULL;
+    bool taken = params.poll_ns || mr_mjpeg_is(input->io, (const char *)type);
+    input->bare = !type || !av_stristart((const char *)type, "multipart/", NULL);
+    av_free(type);
+    input->recorded = taken && !params.poll_ns && avio_size(input->io) > 0;
+    if (!taken || mr_mjpeg_begin(&input->mjpeg, &params, input->io))
+        return false;
+    input->io = NULL;
+    return true;
+}
+
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
+
+/* RTP opens its sockets itself. */
+static bool has_bytes(const char *url) {
+    const char *name = scheme_of(url)->name;
+    return strcmp(name, "rtp") != 0 && strcmp(name, "sdp") != 0;
+}
+
+static int open_list(mr_libav_input *input) {
+    const mr_connection_params *params = input->params;
+    const mr_hls_params list = {.web = &input->web, .max_pixels = params->media.max_pixels,
+                                .stream = params->media.stream, .place = params->place};
+    int error = mr_hls_open(&input->hls, &list, input->io);
+    avio_closep(&input->io);
+    return error ? fail(input, error, "its playlist cannot be read") : open_by_format(input);
+}
+
+static int open_answer(mr_libav_input *input) {
+    char text[MR_WEB_LOOK];
+    size_t bytes = mr_web_is_address(input->params->url) ? mr_web_look(input->io, text) : 0;
+    if (bytes && mr_web_is_manifest(text))
+        return mr_web_refuse_manifest(input->params->url);
+    if (mr_playlist_may_be(text, bytes))
+        return open_list(input);
+    return input->io && take_jpegs(input) ? read_jpeg(input) : open_by_format(input);
+}
+
+int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled) {
+    *input = (mr_libav_input){.params = params, .cancelled = cancelled, .file.fd = -1};
+    input->web = (mr_web){.url = params->url, .user = params->user, .password = params->password,
+                          .ca_file = params->ca_file, .allow_hosts = params->allow_hosts,
+                          .interrupt = {interrupted, input}, .refusal = &input->refusal};
+    input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
+    mr_av_forget();
+    int error = has_bytes(params->url) ? open_bytes(input, &input->io) : 0;
+    int status = error ? fail(input, error, "it cannot be opened") : open_answer(input);
+    /* A recording begins at 0, as a file does. */
+    if (!status && input->format && input->recorded && input->stream->start_time != AV_NOPTS_VALUE)
+        input->times.shift_ns = -av_rescale_q(input->stream->start_time, input->stream->time_base, nanoseconds);
+    input->deadline_ns = 0;
     return status;
 }
 
 void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey) {
-    const AVCodecParameters *codec = input->stream->codecpar;
     mr_probe probe;
+    if (!input->format) {
+        *survey = input->survey;
+        return;
+    }
+    const AVCodecParameters *codec = input->stream->codecpar;
     survey->set.codec = avcodec_get_name(codec->codec_id);
     if (mr_probe_open(&probe, codec, input->params->media.max_pixels))
         mr_probe_survey(probe.codec, input->media, survey);
@@ -350,9 +533,14 @@ void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey) {
 }
 
 void mr_libav_input_close(mr_libav_input *input) {
+    AVIOContext *io = input->io;
+    input->io = NULL; /* closing asks whether to stop, too */
     avformat_close_input(&input->format);
     mr_hls_close(&input->hls);
-    avio_closep(&input->io);
+    avio_closep(&io);
+    mr_mjpeg_end(&input->mjpeg);
+    if (input->has_jpeg)
+        mr_packet_drop(&input->jpeg);
     mr_input_close(&input->file);
     av_packet_free(&input->packet);
     mr_media_unref(&input->media);
@@ -365,49 +553,37 @@ static int next(mr_libav_input *input) {
         av_packet_unref(input->packet);
         mr_av_forget();
         int error = av_read_frame(input->format, input->packet);
-        if (atomic_load(input->web.cancelled))
+        if (atomic_load(input->cancelled))
             return mr_fail(MR_ERROR_CANCELLED, "stopped");
         if (error == AVERROR(EAGAIN))
             continue;
-        if (error == AVERROR_EOF && !input->web.refusal)
+        if (error == AVERROR_EOF && !input->refusal)
             return MR_END;
         if (error < 0)
             return fail(input, error, "it broke off");
-        if (input->packet->stream_index == input->stream->index && input->packet->size > 0)
-            return MR_OK;
+        if (input->packet->stream_index != input->stream->index || input->packet->size <= 0)
+            continue;
+        input->read_before = bytes_read(input);
+        input->calls = 0;
+        input->begun = true;
+        return MR_OK;
     }
 }
 
-/* Another run of segments follows, and is read by a demuxer of its own. */
+/* Another run of segments follows, and is read by a demuxer of its own. MR_END: there is none. */
 static int begin_run(mr_libav_input *input) {
     avformat_close_input(&input->format);
-    int status = open_stream(input);
-    input->times.is_anew = mr_hls_is_anew(input->hls);
+    int status = open_by_format(input);
+    input->times.is_anew = !status && mr_hls_is_anew(input->hls);
     input->seam = true;
     return status;
 }
 
-/* The clock of a run that has nothing to do with the one before is set so that times continue. */
-static void continue_times(mr_libav_times *times, mr_packet *packet) {
-    int64_t *given[] = {&packet->dts_ns, &packet->pts_ns};
-    const int64_t now_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : packet->pts_ns;
-    if (now_ns == MR_NO_TIME)
-        return;
-    if (times->is_anew && times->begun)
-        times->shift_ns = times->last_ns + times->step_ns - now_ns;
-    times->is_anew = false;
-    const int64_t shifted_ns = now_ns + times->shift_ns, step_ns = shifted_ns - times->last_ns;
-    if (packet->duration_ns > 0 || (times->begun && step_ns > 0 && step_ns < most_step_ns))
-        times->step_ns = packet->duration_ns > 0 ? packet->duration_ns : step_ns;
-    for (int i = 0; i < 2; i++)
-        *given[i] += *given[i] == MR_NO_TIME ? 0 : times->shift_ns;
-    times->last_ns = shifted_ns;
-    times->begun = true;
-}
-
 int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
+    if (!input->format)
+        return give_jpeg(input, packet);
     int status = next(input);
-    while (status == MR_END && input->hls && (status = begin_run(input)) == MR_OK)
+    while (status == MR_END && input->hls && !(status = begin_run(input)))
         status = next(input);
     if (status)
         return status;
@@ -421,7 +597,7 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
     packet->pts_ns = to_ns(input, from->pts);
     packet->dts_ns = to_ns(input, from->dts);
     packet->duration_ns = input->timeless ? 0 : av_rescale_q(from->duration, input->stream->time_base, nanoseconds);
-    continue_times(&input->times, packet);
+    mr_hls_times_pass(&input->times, packet);
     if (input->hls)
         mr_hls_note_picture(input->hls);
     return mr_packet_take(packet, input->packet, input->media);

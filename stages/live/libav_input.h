@@ -1,37 +1,53 @@
-/* A stream of the network, opened and read by libavformat: which protocols it may use, limits of the look at it before
- * it begins, and the meaning of its errors. Over HTTP libavformat gets bytes that were opened by web/web.h, or of the
- * segments of a playlist (web/hls.h), and opens nothing itself. Calls block until their deadline, or until `cancelled`; one thread. */
+/* A stream of the network, opened and read by libavformat: which protocols it may use, TLS, limits of the look at it
+ * before it begins, and the meaning of its errors. Calls block until their deadline, or until `cancelled`; one thread.
+ * Over HTTP it gets bytes that were opened by web/web.h, or those of the segments of a playlist (web/hls.h), and opens
+ * nothing itself. JPEGs over HTTP are read by our own reader (mjpeg/mjpeg.h), which takes only the bytes from it.
+ *
+ * What a peer sends without a picture is bounded: after params->most_bytes and MR_LIBAV_MORE bytes the connection is
+ * given up, also while it is being opened. libavformat keeps such bytes in memory without a limit. */
 #ifndef MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 #define MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 
 #include <libavformat/avformat.h>
+#include <stdatomic.h>
 
 #include "stages/live/connection.h"
+#include "stages/live/mjpeg/mjpeg.h"
 #include "stages/live/web/hls.h"
+#include "stages/live/web/hls_times.h"
 #include "stages/media/media_input.h"
 
-/* How times of a stream's packets continue over the parts of it that have other clocks. */
-typedef struct mr_libav_times {
-    bool begun, is_anew; /* a packet was given; the next one is of another clock */
-    int64_t shift_ns;    /* added to the stream's times */
-    int64_t last_ns, step_ns; /* of the last packet, as given: decoding time, and duration */
-} mr_libav_times;
+enum { MR_LIBAV_MORE = 64 << 20 };
 
 typedef struct mr_libav_input {
     const mr_connection_params *params; /* borrowed */
-    mr_web web;                         /* also of other protocols: when calls are to give up */
-    AVIOContext *io;                    /* over HTTP; else NULL */
-    mr_hls *hls;                        /* what it has is a playlist; else NULL */
-    int wanted;                         /* number of the stream; -1: the best */
+    const atomic_bool *cancelled;       /* borrowed; any thread may set it */
+    int64_t deadline_ns;                /* CLOCK_MONOTONIC; 0: none */
+    bool ran_out;                       /* a call ended at the deadline */
     mr_input file;                      /* of a session description; fd -1: none */
-    AVFormatContext *format;
+    AVIOContext *io;                    /* NULL: RTP, or `mjpeg` or `hls` reads it */
+    int64_t read_before;                /* bytes up to the last packet */
+    int64_t called_ns;                  /* when libavformat last asked whether to stop, */
+    uint64_t calls, most_calls;         /* and how often without a pause; 0: not counted */
+    AVFormatContext *format;            /* NULL: `mjpeg` reads it */
     AVStream *stream;
     AVPacket *packet;
     mr_media *media;
+    mr_mjpeg mjpeg;
+    mr_packet jpeg;                     /* read, and not given */
+    bool has_jpeg;
+    bool bare;                          /* of `mjpeg`: without parts */
+    uint64_t broken;                    /* pictures of `mjpeg` that are counted in `gaps` */
+    int width, height;                  /* of `mjpeg` */
+    mr_survey survey;                   /* likewise */
+    bool begun;                         /* a packet was given */
+    int refusal;                        /* not MR_OK: a host or an answer is refused, as mr_message tells */
+    mr_web web;
+    mr_hls *hls;                        /* NULL: it is no playlist */
+    mr_hls_times times;
+    bool seam;                          /* something is missing before the next packet */
     bool recorded;                      /* it has an end */
     bool timeless;                      /* its packets have no times of their own */
-    bool seam;                          /* something is missing before the next packet */
-    mr_libav_times times;
     uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */
 } mr_libav_input;
 

@@ -88,6 +88,14 @@ bool mr_live_is_stream(const char *uri) {
     return strstr(uri, "://") || is_session_description(uri) || mr_live_is_camera(uri);
 }
 
+bool mr_live_is_web(const char *uri) {
+    return mr_url_has_scheme(uri, "http") || mr_url_has_scheme(uri, "https");
+}
+
+bool mr_live_is_rtsp(const char *uri) {
+    return mr_url_has_scheme(uri, "rtsp") || mr_url_has_scheme(uri, "rtsps");
+}
+
 static int check_host(const mr_connection_params *params, const mr_url *url, bool hostless) {
     char host[MR_URL_HOST];
     long port = url->port.bytes ? strtol(url->port.text, NULL, 10) : 1;
@@ -243,11 +251,25 @@ static void show_away(live_reader *reader) {
         mr_stage_warn(stage, "on_away: picture: %s", mr_message());
 }
 
+/* Whether an address of HTTP has given one picture in all; that there is no more is known only by its end. */
+static bool is_single(const live_reader *reader) {
+    const mr_stage *stage = reader->params.connection.media.stage;
+    mr_source_report report = reader->report;
+    add_counts(reader, &report);
+    if (report.packets != 1 || !mr_live_is_web(reader->params.connection.url))
+        return false;
+    if (stage)
+        mr_stage_info(stage, "the address gave one picture; with `poll`, such as poll: 1s, it is read again and again");
+    return true;
+}
+
 /* The connection is over, or did not begin: MR_OK: there will be another one; else the answer of reading. */
 static int lose(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     bool stalled = status == MR_ERROR_AGAIN;
     char why[MR_REPORT_WHY];
+    if (status == MR_END && reader->connection && reader->connection->recorded && is_single(reader))
+        reader->recorded = true;
     if (stalled)
         snprintf(why, sizeof why, "%s: no picture came for %.3g s", params->connection.url,
                  (double)reader->patience_ns / 1e9);
@@ -354,13 +376,12 @@ static void taint(live_reader *reader, mr_packet *packet) {
 static void note_live(live_reader *reader) {
     const mr_stage *stage = reader->params.connection.media.stage;
     if (reader->report.phase != MR_LINK_LIVE) {
-        if (stage && reader->was_live)
-            mr_stage_info(stage, "live again after %.1f s", (double)(mr_live_now_ns() - reader->away_ns) / 1e9);
-        else if (stage && *reader->report.why)
-            mr_stage_info(stage, "live");
+        if (stage && *reader->report.why)
+            mr_stage_warn(stage, "connected%s after %.1f s", reader->was_live ? " again" : "",
+                          (double)(mr_live_now_ns() - reader->away_ns) / 1e9);
         reader->was_live = true;
         reader->away_ns = reader->delay_ns = 0;
-        enter(reader, MR_LINK_LIVE, NULL);
+        enter(reader, MR_LINK_LIVE, "");
     } else if (mr_live_now_ns() - reader->reported_ns >= report_ns) {
         send_report(reader);
     }

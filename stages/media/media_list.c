@@ -183,6 +183,11 @@ static void ignore(mr_image_list *list, const char *folder, const char *name) {
         list->ignored_first = path;
 }
 
+/* Names that hold nothing a person put there: `__MACOSX` comes with archives from a Mac. */
+static bool is_hidden(const char *name) {
+    return name[0] == '.' || strcmp(name, "__MACOSX") == 0;
+}
+
 static bool is_image_by_name(const char *path) {
     return mr_image_codec_by_name(path) != AV_CODEC_ID_NONE;
 }
@@ -194,7 +199,7 @@ static int add_folder(mr_image_list *list, const char *path, int label, bool (*i
     if (status)
         return status;
     for (struct dirent *entry; !status && (entry = readdir(folder));) {
-        if (entry->d_name[0] == '.')
+        if (is_hidden(entry->d_name))
             continue;
         char *file = is_kind(entry->d_name) ? join(path, entry->d_name) : NULL;
         if (!is_kind(entry->d_name) || (file && !is_file(file))) {
@@ -215,7 +220,7 @@ static int find_labels(mr_image_list *list, const char *path) {
     if (status)
         return status;
     for (struct dirent *entry; !status && (entry = readdir(folder));) {
-        char *inner = entry->d_name[0] == '.' ? NULL : join(path, entry->d_name);
+        char *inner = is_hidden(entry->d_name) ? NULL : join(path, entry->d_name);
         if (inner && has_mode(inner, S_IFDIR))
             status = add_label(list, entry->d_name);
         else if (inner && is_image_by_name(entry->d_name))

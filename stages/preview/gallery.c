@@ -22,7 +22,7 @@ static const int64_t IDLE_NS = SECOND_NS, PATIENCE_NS = SECOND_NS / 2, AGAIN_NS 
 typedef struct slot {
     uint32_t source;
     char id[ID_BYTES];  /* "": the slot is free */
-    bool ended, failed; /* failed: the last picture could not be made smaller, which is in the log */
+    bool ended;
     /* the stage's thread alone */
     mr_shrinker shrinker;
     AVFrame *spare;
@@ -169,9 +169,8 @@ static void put(mr_gallery *gallery, slot *at, const mr_frame *frame, char *reco
 
 static int shrink(mr_gallery *gallery, slot *at, const mr_frame *frame) {
     int status = mr_shrink(&at->shrinker, frame, gallery->params.width, at->spare);
-    if (status && !at->failed)
+    if (status)
         mr_stage_warn(gallery->params.stage, "%s is not shown: %s", at->id, mr_message());
-    at->failed = status != MR_OK;
     return status;
 }
 

@@ -65,9 +65,16 @@ static int join_hosts(const mr_strings *list, char **text) {
     return MR_OK;
 }
 
+/* What a picture may take: four bytes a pixel of the largest one that is allowed, within bounds. */
+static size_t most_bytes_of(int64_t max_pixels) {
+    enum { LEAST_BYTES = 4 << 20, MOST_BYTES = 64 << 20, PIXEL_BYTES = 4 };
+    return max_pixels < LEAST_BYTES / PIXEL_BYTES  ? LEAST_BYTES
+           : max_pixels > MOST_BYTES / PIXEL_BYTES ? MOST_BYTES
+                                                   : (size_t)max_pixels * PIXEL_BYTES;
+}
+
 int mr_media_stream_init(mr_media_stream *stream, const mr_media_options *from, const mr_reader_params *media,
                          bool offline, const char **option) {
-    enum { MOST_PACKET_BYTES = 64 << 20 };
     *option = "uri";
     *stream = (mr_media_stream){
         .params = {.connection = {.url = from->uri,
@@ -75,12 +82,14 @@ int mr_media_stream_init(mr_media_stream *stream, const mr_media_options *from, 
                                   .latency_ns = from->latency,
                                   .open_timeout_ns = from->open_timeout,
                                   .ca_file = from->ca_file,
-                                  .most_bytes = MOST_PACKET_BYTES,
+                                  .most_bytes = most_bytes_of(from->max_pixels),
+                                  .poll_ns = from->poll,
+                                  .digest_only = from->auth != 0,
                                   .wake = -1,
                                   .camera = {from->camera.size, from->camera.rate,
                                              (mr_camera_format)from->camera.format},
                                   .media = *media},
-                   .stall_ns = from->stall,
+                   .stall_ns = from->stall + from->poll,
                    .first_ns = from->reconnect.first,
                    .most_ns = from->reconnect.most,
                    .give_up_ns = from->reconnect.give_up < 0 ? 0 : from->reconnect.give_up,

@@ -55,7 +55,8 @@ static int64_t now_ns(void) {
 
 static void set_ready(helper *from) {
     if (!from->ready)
-        mr_log(MR_LOG_INFO, "node %s %s the fit", from->given->name, from->was_ready ? "helps again with" : "helps");
+        mr_log_repeating(MR_LOG_INFO, from->given->name, "node %s %s the fit", from->given->name,
+                         from->was_ready ? "helps again with" : "helps");
     from->ready = from->was_ready = true;
 }
 
@@ -206,7 +207,8 @@ static void give_up(const mr_helpers *h, helper *late) {
     late->ready = false;
     late->greeted_ns = now_ns();
     late->rate = (late->rate > 0.0 ? late->rate : h->own_rate) / 2.0;
-    mr_log(MR_LOG_INFO, "node %s does not answer: its share of the fit is made here", late->given->name);
+    mr_log_repeating(MR_LOG_INFO, late->given->name, "node %s does not answer: its share of the fit is made here",
+                     late->given->name);
 }
 
 /* How long the share of a turn should take that takes longest, as far as the rates are known. */

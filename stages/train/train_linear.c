@@ -61,10 +61,12 @@ static int evaluate(void *user, const double *x, double *value, double *gradient
     return MR_OK;
 }
 
+/* Weak penalties of separable rows have a small minimum, around which gradients are small, too. */
 static mr_lbfgs_params search_params(linear_fit *f) {
+    const double small_objective = 0.01;
     const mr_fit_params *p = &f->training->params;
     return (mr_lbfgs_params){.length = f->length, .evaluate = evaluate, .user = f, .gradient = p->gradient,
-                             .progress = p->doubles ? 1e-13 : 1e-8, .steps = p->steps};
+                             .small = small_objective, .progress = p->doubles ? 1e-13 : 1e-8, .steps = p->steps};
 }
 
 /* ---- the state --------------------------------------------------------------------------------------------------- */

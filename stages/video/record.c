@@ -54,11 +54,7 @@ static const mr_option options[] = {
      .help = "for the packets of one source, at most"},
     {.name = "longest", .kind = MR_OPTION_DURATION, .offset = FIELD(longest), .fallback = "10m", .min = 1e9,
      .max = 86400e9, .help = "longest time in one file; after it another one begins, with the next key frame"},
-    {.name = "keep_for", .kind = MR_OPTION_DURATION, .offset = FIELD(keep_for), .fallback = "0s", .max = 1e18,
-     .help = "when a file is finished, files of the source that are older than this are removed; 0: none are"},
-    {.name = "keep_bytes", .kind = MR_OPTION_BYTES, .offset = FIELD(keep_bytes), .fallback = "0", .max = 1e18,
-     .help = "when a file is finished, the oldest files of the source are removed until all together have at most so "
-             "many bytes; 0: none are"},
+    MR_KEEP_OPTIONS(FIELD(keep_for), FIELD(keep_bytes), "source"),
     MR_ON_FULL_OPTION(FIELD(on_full)),
     MR_OPTIONS_END};
 
@@ -73,7 +69,7 @@ static int container_of(const record_options *given, mr_container *container) {
     int status = mr_video_container(&as_video, container, &option);
     if (!status && mr_video_is_hls(&as_video))
         return mr_fail(MR_ERROR_CONFIG, "a recording is one file: name must end with .mp4, .mkv or .ts");
-    if (!status && !mr_video_name_differs(given->name))
+    if (!status && !mr_file_name_differs(given->name))
         return mr_fail(MR_ERROR_CONFIG, "there is a file for each recording: name needs {time} or {number}");
     return status;
 }

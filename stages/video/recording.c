@@ -14,7 +14,7 @@ static const int64_t CUT_NS = 1000000000;
 
 int mr_recording_open(mr_recording *recording) {
     recording->triggers = mr_calloc(MR_TRIGGERS_LISTED, sizeof *recording->triggers);
-    recording->number = mr_video_keep_next(&recording->keep);
+    recording->number = mr_keep_next(&recording->keep, recording->self);
     return recording->triggers ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a list of triggers");
 }
 
@@ -65,11 +65,11 @@ static void describe(const mr_recording *recording, yajl_gen json, bool complete
 
 /* A recording without it is still a recording. MR_ERROR_AGAIN: the disk is full. */
 static int note(mr_recording *recording, bool complete) {
-    char path[MR_VIDEO_PATH + 8], *text = NULL;
+    char path[MR_OUTPUT_PATH + 8], *text = NULL;
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
     yajl_gen json = stream ? mr_json_create(true) : NULL;
-    int stem = (int)(strlen(recording->file.path) - strlen(mr_video_name_ending(recording->file.path)));
+    int stem = (int)(strlen(recording->file.path) - strlen(mr_file_name_ending(recording->file.path)));
     snprintf(path, sizeof path, "%.*s.json", stem, recording->file.path);
     int status = json ? MR_OK : MR_ERROR_MEMORY;
     if (json) {
@@ -136,7 +136,7 @@ int mr_recording_put(mr_recording *recording) {
         return status;
     mr_muxer_close(&recording->muxer);
     status = mr_video_file_close(&recording->file);
-    mr_video_keep_apply(&recording->keep, recording->self, recording->file.name);
+    mr_keep_apply(&recording->keep, recording->self, recording->file.name);
     return status;
 }
 

@@ -29,12 +29,12 @@ int mr_video_files_open(mr_video_files *files, mr_stage *self) {
         return status;
     bool hls = mr_video_is_hls(given);
     /* A pattern of HLS names the playlist: its files are numbered. */
-    int stem = (int)(strlen(given->name) - strlen(mr_video_name_ending(given->name)));
+    int stem = (int)(strlen(given->name) - strlen(mr_file_name_ending(given->name)));
     if (hls)
         snprintf(files->pattern, sizeof files->pattern, "%.*s-{number}.ts", stem, given->name);
     else
         snprintf(files->pattern, sizeof files->pattern, "%s", given->name);
-    files->keep = (mr_video_keep){.names = {given->path, files->pattern, self->source_id},
+    files->keep = (mr_keep){.names = {given->path, files->pattern, self->source_id},
                                   .for_ns = given->keep_for, .bytes = given->keep_bytes};
     if (hls && given->playlist && !given->keep_for && !given->keep_bytes)
         files->keep.files = (size_t)given->playlist + KEPT_BEHIND_PLAYLIST;
@@ -43,9 +43,9 @@ int mr_video_files_open(mr_video_files *files, mr_stage *self) {
 }
 
 static bool exists(const mr_video_files *files, const char *source) {
-    char name[MR_VIDEO_NAME], path[MR_VIDEO_PATH];
+    char name[MR_OUTPUT_NAME], path[MR_OUTPUT_PATH];
     struct stat about;
-    if (mr_video_name_print(name, files->pattern, source, 0, 0, 0))
+    if (mr_file_name_print(name, files->pattern, source, 0, 0, 0))
         return false;
     snprintf(path, sizeof path, "%s/%s", files->given->path, name);
     return lstat(path, &about) == 0;
@@ -59,8 +59,8 @@ static int begin(mr_video_files *files, const mr_stage *self) {
         return MR_OK;
     if (run == MR_RUN_UNKNOWN)
         return MR_ERROR_AGAIN;
-    bool single = !mr_video_name_differs(files->pattern);
-    files->number = mr_video_keep_next(&files->keep);
+    bool single = !mr_file_name_differs(files->pattern);
+    files->number = mr_keep_next(&files->keep, self);
     files->hls.sequence = files->number;
     files->broken = files->number > 0;
     files->replaces = single && files->given->overwrite && run == MR_RUN_BEGINS;
@@ -108,10 +108,10 @@ static int end_file(mr_video_files *files, bool goes_on) {
     return stays ? mr_muxer_cut(files->muxer) : mr_muxer_end(files->muxer);
 }
 
-/* MR_ERROR_AGAIN: the disk is full, and it is to be called again. What else is wrong with it is reported. */
+/* MR_ERROR_AGAIN: the disk is full, and it is to be called again. Other failures are reported. */
 static int list_file(mr_video_files *files, const mr_stage *self, bool ended) {
-    char name[MR_VIDEO_NAME], path[MR_VIDEO_PATH];
-    int status = mr_video_name_print(name, files->given->name, self->source_id, 0, 0, 0);
+    char name[MR_OUTPUT_NAME], path[MR_OUTPUT_PATH];
+    int status = mr_file_name_print(name, files->given->name, self->source_id, 0, 0, 0);
     snprintf(path, sizeof path, "%s/%s", files->given->path, name);
     errno = 0;
     if (!status)
@@ -139,7 +139,7 @@ static int finish_file(mr_video_files *files, const mr_stage *self) {
         if (!status)
             status = list_file(files, self, false);
     }
-    mr_video_keep_apply(&files->keep, self, files->file.name);
+    mr_keep_apply(&files->keep, self, files->file.name);
     return status;
 }
 

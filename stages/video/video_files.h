@@ -4,15 +4,15 @@
 
 #include "stages/video/video_file.h"
 #include "stages/video/video_hls.h"
-#include "stages/video/video_keep.h"
+#include "stages/sink/keep.h"
 #include "stages/video/video_options.h"
 
 /* All zero is closed. */
 typedef struct mr_video_files {
     const mr_video_options *given;
     mr_container container;
-    char pattern[MR_VIDEO_NAME]; /* of its files */
-    mr_video_keep keep;
+    char pattern[MR_OUTPUT_NAME]; /* of its files */
+    mr_keep keep;
     mr_full full;
     mr_hls hls;
     bool begun;               /* it is known whether the run begins, and which files are there */

@@ -132,7 +132,8 @@ static bool connect_to(mr_video_push *push, const mr_frame *key) {
         lose(push, "no connection with", error);
         return false;
     }
-    mr_stage_info(push->self, "%s: sends to %s", push->self->source_id, push->shown);
+    void (*say)(const mr_stage *, const char *, ...) = push->tries ? mr_stage_warn : mr_stage_info;
+    say(push->self, "%s: sends to %s%s", push->self->source_id, push->shown, push->tries ? " again" : "");
     push->media = mr_media_ref(key->media);
     push->epoch = key->identity.epoch;
     push->times = (mr_muxer_times){0};

@@ -249,9 +249,7 @@ static int read_message(mr_stage *self, message *got) {
 
 /* A message that cannot become a frame is counted as a dropped one. */
 static int refuse(mr_stage *self, mr_io *io, mr_frame *frame) {
-    mr_zmq_source *at = self->state;
-    if (at->refused++ == 0)
-        mr_stage_warn(self, "a message was refused, and later ones are only counted: %s", mr_message());
+    mr_stage_warn(self, "a message was refused: %s", mr_message());
     mr_io_drop(io, frame, "bad message");
     mr_frame_unref(&frame);
     return MR_DONE;

@@ -27,7 +27,6 @@ typedef struct mr_zmq_source {
     uint64_t next;        /* number of the next frame */
     int64_t ends;         /* that have come */
     int64_t heard_ns;     /* when something came last, on the pipeline's clock */
-    uint64_t refused;
     mr_media *media;      /* of images of one codec: the last one's */
 } mr_zmq_source;
 

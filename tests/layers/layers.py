@@ -21,6 +21,7 @@ MOST_IN_CIRCLE = 8  # files of one folder that depend on each other
 # links a copy if the library is shared.
 LAYERS = """
 engine/base:
+engine/base/log: engine/base
 engine/text: engine/base
 engine/device/probe: engine/base
 engine/device: engine/base engine/device/probe
@@ -37,8 +38,8 @@ engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
 engine/flow/instance: engine/base engine/data engine/device engine/observe engine/plan engine/flow/executor
     engine/flow/ledger engine/flow/link
-engine/flow: engine/base engine/data engine/device engine/device/open engine/observe engine/text engine/plan
-    engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/instance
+engine/flow: engine/base engine/base/log engine/data engine/device engine/device/open engine/observe engine/text
+    engine/plan engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/instance
 engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
@@ -64,8 +65,9 @@ stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device engine/device/open engine/transport/zmq kernels kernels/fit kernels/metrics
     kernels/vector stages/model
 stages/media: engine/base engine/device engine/device/cuda stages
+stages/live/mjpeg: engine/base
 stages/live/web: engine/base stages stages/media
-stages/live: engine/base stages stages/media stages/live/web
+stages/live: engine/base stages stages/media stages/live/mjpeg stages/live/web
 stages/source: engine/base stages stages/media stages/live
 stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
     kernels/jpeg stages stages/media

@@ -2,13 +2,14 @@
 
 Resamples of groups: each is a union of whole groups, as often as there are groups, so its accuracy must be one that
 such a union can have; the interval is NumPy's percentiles of the resamples, and 95 % of intervals over data sets that
-are drawn anew hold the true accuracy, within what chance allows."""
+are drawn anew hold the true accuracy, within what chance allows. The interval of a share is SciPy's."""
 import subprocess
 import sys
 import warnings
 
 import numpy as np
 import scipy.optimize
+import scipy.stats
 from scipy.special import log_softmax, softmax
 from sklearn import metrics
 
@@ -56,6 +57,10 @@ def check(scores, truth, group):
     same("loss", got["loss"], [metrics.log_loss(truth, scores, labels=labels)])
     same("error", got["error"], [calibration_error(scores, truth)])
     same("interval", got["interval"], np.percentile(got["resample"], [2.5, 97.5]))
+    right = first == truth
+    if len(np.unique(group)) == len(group):
+        wilson = scipy.stats.binomtest(int(right.sum()), len(right)).proportion_ci(method="wilson")
+        same("share", got["share"], [wilson.low, wilson.high])
     return got
 
 
@@ -93,6 +98,18 @@ def check_resamples(rng):
     assert 175 <= held <= 200, held
 
 
+def check_shares(rng):
+    """Of groups whose rows are all alike, each counts once; of rows that are all right, too, and no end is 1 to 1."""
+    alike = np.repeat(rng.random(40) < 0.7, 5)
+    scores, group = np.where(alike[:, None], [0.9, 0.1], [0.1, 0.9]), np.repeat(np.arange(40), 5)
+    got = ours(scores, np.zeros(200, int), group)["share"]
+    wilson = scipy.stats.binomtest(int(alike[::5].sum()), 40).proportion_ci(method="wilson")
+    assert np.abs(got - [wilson.low, wilson.high]).max() < WITHIN, (got, wilson)
+    got = ours(np.tile([0.9, 0.1], (200, 1)), np.zeros(200, int), group)["share"]
+    wilson = scipy.stats.binomtest(40, 40).proportion_ci(method="wilson")
+    assert np.abs(got - [wilson.low, wilson.high]).max() < WITHIN, (got, wilson)
+
+
 def main():
     rng = np.random.default_rng(11)
     for rows, classes, groups in ((1, 2, 1), (2, 2, 1), (50, 3, 7), (400, 10, 40), (3000, 25, 300)):
@@ -107,6 +124,7 @@ def main():
             check(scores, truth, rng.integers(0, groups, rows) if groups < rows else np.arange(rows))
     check_temperature(rng)
     check_resamples(rng)
+    check_shares(rng)
     print("figures are within 1e-12 of scikit-learn's, SciPy's and NumPy's")
 
 

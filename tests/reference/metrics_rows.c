@@ -72,6 +72,13 @@ int main(int argc, char **argv) {
                      &interval))
         return EXIT_FAILURE;
     printf("interval %.17g\ninterval %.17g\n", interval.low, interval.high);
+    bool *right = calloc(rows + 1, sizeof *right);
+    for (size_t i = 0; right && i < rows; i++)
+        right[i] = mr_first_class(scored.scores + i * scored.classes, scored.classes) == scored.truth[i];
+    if (!right || mr_share_interval(group, right, rows, (size_t)atol(argv[3]), &interval))
+        return EXIT_FAILURE;
+    free(right);
+    printf("share %.17g\nshare %.17g\n", interval.low, interval.high);
     free(scores);
     free(truth);
     free(group);

@@ -106,10 +106,16 @@ def python():
     return own if own.exists() else sys.executable
 
 
+def wanted_wheel(name):
+    """"NAME==VERSION" and the digest that tools/requirements-gpu.txt gives it."""
+    listed = (ROOT / "tools/requirements-gpu.txt").read_text()
+    found = re.search(rf"^({name.replace('_', '-')}==\S+) \\\n    --hash=sha256:(\w+)$", listed, re.M)
+    return found[1], found[2]
+
+
 def need_wheel(wheels, name):
     """The wheel of that name; downloaded unless it is there. None, and what to do, where it cannot be had."""
-    wanted = next(line for line in (ROOT / "tools/requirements-gpu.txt").read_text().splitlines()
-                  if line.startswith(name.replace("_", "-") + "=="))
+    wanted, digest = wanted_wheel(name)
     pattern = f"{name}-{wanted.partition('==')[2]}-*.whl"
     if not list(wheels.glob(pattern)):
         say(f"downloading {wanted} into {wheels}")
@@ -121,7 +127,11 @@ def need_wheel(wheels, name):
         if done[0] != 0:
             return None, (f"{wanted} could not be had: {done[2].strip()[-200:]}; try: {' '.join(map(str, words))}, or "
                           "put the wheel there")
-    return next(wheels.glob(pattern)), None
+    wheel = next(wheels.glob(pattern))
+    with open(wheel, "rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+            return None, f"{wheel} is not the file that tools/requirements-gpu.txt names: remove it and try again"
+    return wheel, None
 
 
 def put_wheels(group, wheels, place):

@@ -95,7 +95,8 @@ typedef struct mr_fit_params {
                                 of equal ones the strongest; without validation rows there may be one only */
     const double *penalties; /* C: the objective is mean loss + |W|^2 / (2 C n), n the sum of the rows' weights. Count
                                 0: 0.0001, 0.001, ... 100 with validation rows, else 1; of perceptrons 10000 */
-    double gradient;         /* the fit ends if no component of the gradient is larger; 0: 1e-6, with doubles 1e-8 */
+    double gradient;         /* the fit ends if no component of the gradient is larger; 0: 1e-6, with doubles 1e-8. If
+                                the objective is below 0.01 the bound is this times 100 objectives */
     int steps;               /* at most, for each penalty; of perceptrons epochs. 0: 1000; of perceptrons 200 */
     size_t hidden_count;     /* of perceptrons: hidden layers, at most 7; 0: one of 128 and one of 64 units */
     const size_t *hidden;    /* units of each */

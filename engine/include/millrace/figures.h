@@ -13,13 +13,15 @@
  * share of right rows from its mean score, weighted by its rows (Guo et al., On Calibration of Modern Neural Networks,
  * 2017). Their temperature T makes the log loss of softmax(logits / T) smallest.
  * Intervals: percentiles of the figure over resamples of whole groups with replacement (Efron and Tibshirani, An
- * Introduction to the Bootstrap, 1993, chapter 13), drawn from a seed: the same for the same groups.
+ * Introduction to the Bootstrap, 1993, chapter 13), drawn from a seed: the same for the same groups. Resamples of rows
+ * that are all right are all right, so a share of rows has an interval by a formula instead.
  *
  * Sums go row by row in one order, in double precision. The first class of a row is the one with the largest score, the
  * lower index if two are equal. All memory is the caller's but for work space. Any thread. Errors: MR_ERROR_MEMORY. */
 #ifndef MILLRACE_FIGURES_H
 #define MILLRACE_FIGURES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -93,6 +95,13 @@ typedef double mr_figure_function(void *user, const size_t *row, size_t count);
  * are interpolated linearly, as numpy.percentile does. Both ends are NaN if no resample has the figure. */
 MR_API int mr_bootstrap(const int32_t *group, size_t rows, size_t groups, size_t resamples, uint64_t seed,
                         double share, mr_figure_function *figure, void *user, mr_interval *interval);
+
+/* The 95% interval of a share of rows, such as the accuracy: Wilson's (Probable Inference, 1927), which stays open
+ * where no row is wrong. right[i]: row i counts. Rows of a group may resemble each other, so they count as rows / D. D
+ * is the variance of the share over groups by that of independent rows, at least 1 (Korn and Graubard, 1998). If all
+ * rows are right, or none, D is unknown and each group counts once. Both ends are NaN if there are no rows. */
+MR_API int mr_share_interval(const int32_t *group, const bool *right, size_t rows, size_t groups,
+                             mr_interval *interval);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,12 @@ typedef void mr_log_function(void *context, mr_log_level level, const char *line
 
 /* Writes a line (printf style) if its level is wanted. */
 MR_API void mr_log(mr_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Writes a line that a peer or an input can cause as often as it likes. The first five of a kind are written if each
+ * differs from the one before; later ones are counted, and once a minute one line has the last text and the count.
+ * Lines are of one kind if `source`, such as the id of a source or stage, and `format` are equal; `source` is not
+ * printed. Information is written each time: who asks for it wants all. */
+MR_API void mr_log_repeating(mr_log_level level, const char *source, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Lines above this level are left out. At first it is MR_LOG_WARNING. */
 MR_API void mr_log_set_level(mr_log_level level);
 MR_API mr_log_level mr_log_get_level(void);

@@ -349,6 +349,11 @@ MR_API double mr_stage_shrink(const mr_stage *self, const mr_format *picture);
 /* The name of a source by its position, and the position of a name; MR_SOURCE_NONE if there is none. */
 MR_API uint32_t mr_stage_find_source(const mr_stage *self, const char *id);
 MR_API const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
+/* For walks over all sources of the pipeline, also while some are added and removed: an id that lasts as long as the
+ * run, "" for a position that no source has now, NULL past the last. */
+MR_API const char *mr_stage_source_at(const mr_stage *self, uint32_t source);
+/* The name of the pipeline. */
+MR_API const char *mr_stage_pipeline(const mr_stage *self);
 /* For a source whose stream ended before the frames that it announces: the number of missing frames. They never came
  * in, so the ledger does not have them, but they are lost (mr_source_summary.unread). */
 MR_API void mr_stage_miss_frames(const mr_stage *self, uint64_t frames);
@@ -373,12 +378,12 @@ typedef struct mr_source_report {
     uint64_t lost, late;      /* of these packets: they did not come in time; of those: they came later */
     uint64_t stills;          /* frames that said that it was away, in place of its own */
     double jitter_ns;         /* of their arrival (RFC 3550, 6.4.1); 0: not known */
-    char why[MR_REPORT_WHY];  /* why it is not live, or was not last; "": it always was */
+    char why[MR_REPORT_WHY];  /* why it is not live; "": it is, or no reason is known */
 } mr_source_report;
 /* "connecting", "live", "stalled", "away", "failed", "ended"; "" of UNREPORTED. */
 MR_API const char *mr_link_state_name(mr_link_state phase);
 MR_API void mr_stage_report(const mr_stage *self, const mr_source_report *report);
-/* Writes a line to the log, with the stage's id before it. */
+/* Writes a line to the log, with the stage's id before it. Lines that repeat are counted: see mr_log_repeating. */
 MR_API void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 MR_API void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Passes a result to the callback that the program has set for this stage, if any (mr_pipeline_subscribe). */
@@ -455,6 +460,20 @@ MR_API void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest);
  * number, is not to be guessed: a frame that is dropped as MR_REASON_STOPPED is not settled, and a run that goes on
  * from there brings it again. */
 MR_API bool mr_io_cut_short(const mr_io *io);
+/* Sinks whose output leaves after the call that took the frame, because a library queues it: the frame stays in flight
+ * until the stage calls mr_stage_release. NULL if nothing counts the frame. */
+MR_API mr_receipt *mr_io_hold(mr_io *io, const mr_frame *frame);
+/* Ends that, once, and sets *held to NULL; NULL is allowed. `dropped`: NULL if the output left, so that the outcome of
+ * the call counts; else the reason why it is lost, a string literal of one or two words. Any thread, until `close`
+ * returns. */
+MR_API void mr_stage_release(const mr_stage *self, mr_receipt **held, const char *dropped);
+/* In `flush`, for such sinks: which frames that are held must be released before it returns MR_DONE. */
+typedef enum mr_release {
+    MR_RELEASE_NONE,   /* other sources still give frames */
+    MR_RELEASE_SOURCE, /* those of this source: another takes its place */
+    MR_RELEASE_ALL,    /* nothing comes after this */
+} mr_release;
+MR_API mr_release mr_io_must_release(const mr_io *io);
 
 /* If calls of the instance overlap (mr_negotiation.overlap): MR_OK once all calls with earlier inputs have returned
  * MR_DONE or an error, and until this one does. Before that MR_ERROR_AGAIN: return it from process, or from flush,

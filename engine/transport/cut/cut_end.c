@@ -303,39 +303,38 @@ static const char *unnamed(const mr_cut *cut) {
 void mr_cut_report_peer(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns) {
     bool missed = note_change(reporter, action), stranger = action->of.change == MR_PEER_REJECTED;
     mr_audit_allowance *allowance = stranger ? &reporter->strangers : &reporter->peers;
-    if (!mr_audit_may(allowance, now_ns))
-        return;
     const char *what = changes[action->of.change], *cut = reporter->cut->name;
     bool good = action->of.change == MR_PEER_JOINED || action->of.change == MR_PEER_LEFT;
     const char *name = action->of.name && *action->of.name ? action->of.name : unnamed(reporter->cut);
     const char *text = action->of.text ? action->of.text : "";
-    mr_log(good && !missed ? MR_LOG_INFO : MR_LOG_WARNING, "%s: %s: %s%s%s", cut, name, what, *text ? ": " : "", text);
-    mr_audit("cut peer", mr_audit_text("cut", cut), mr_audit_text("peer", name), mr_audit_text("what", what),
+    mr_log_repeating(good && !missed ? MR_LOG_INFO : MR_LOG_WARNING, what, "%s: %s: %s%s%s", cut, name, what,
+                     *text ? ": " : "", text);
+    if (mr_audit_may(allowance, now_ns))
+        mr_audit("cut peer", mr_audit_text("cut", cut), mr_audit_text("peer", name), mr_audit_text("what", what),
              mr_audit_text("why", text), mr_audit_number("left_out", mr_audit_left_out(allowance)));
 }
 
 void mr_cut_report_suspect(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns) {
     const mr_identity *frame = &action->item.identity;
     char why[512];
-    if (!mr_audit_may(&reporter->peers, now_ns))
-        return;
     snprintf(
         why, sizeof why,
         "like one before it, it had frame %" PRIu64 " of %s (epoch %" PRIu32 ", sub %" PRIu32
         ") first in hand, which may be what they die of: `dead_letters: FOLDER` under `cut` sets such frames aside",
         frame->seq, reporter->cut->source_ids[frame->source], frame->epoch, frame->sub);
-    mr_log(MR_LOG_WARNING, "%s: %s: died again: %s", reporter->cut->name, action->of.name, why);
-    mr_audit("cut peer", mr_audit_text("cut", reporter->cut->name), mr_audit_text("peer", action->of.name),
+    mr_log_repeating(MR_LOG_WARNING, reporter->cut->name, "%s: %s: died again: %s", reporter->cut->name,
+                     action->of.name, why);
+    if (mr_audit_may(&reporter->peers, now_ns))
+        mr_audit("cut peer", mr_audit_text("cut", reporter->cut->name), mr_audit_text("peer", action->of.name),
              mr_audit_text("what", "died again"), mr_audit_text("why", why),
              mr_audit_number("left_out", mr_audit_left_out(&reporter->peers)));
 }
 
 void mr_cut_report_refused(mr_cut_reporter *reporter, uint32_t route, int64_t now_ns) {
-    if (!mr_audit_may(&reporter->strangers, now_ns))
-        return;
-    mr_log(MR_LOG_WARNING, "%s: a message of connection %" PRIu32 " is refused: %s", reporter->cut->name, route,
-           mr_message());
-    mr_audit("cut message refused", mr_audit_text("cut", reporter->cut->name), mr_audit_number("connection", route),
+    mr_log_repeating(MR_LOG_WARNING, reporter->cut->name, "%s: a message of connection %" PRIu32 " is refused: %s",
+                     reporter->cut->name, route, mr_message());
+    if (mr_audit_may(&reporter->strangers, now_ns))
+        mr_audit("cut message refused", mr_audit_text("cut", reporter->cut->name), mr_audit_number("connection", route),
              mr_audit_text("why", mr_message()), mr_audit_number("left_out", mr_audit_left_out(&reporter->strangers)));
 }
 

@@ -12,7 +12,7 @@
 /* Why frames cross inline, with the message of mr_fail, once for each end of a cut. */
 static void report_once(const mr_cut *cut, bool *reported) {
     if (!*reported)
-        mr_log(MR_LOG_WARNING, "%s: frames cross as copies: %s", cut->name, mr_message());
+        mr_log_repeating(MR_LOG_WARNING, cut->name, "%s: frames cross as copies: %s", cut->name, mr_message());
     *reported = true;
 }
 
@@ -32,7 +32,7 @@ static bool open_note(inbox *box, const mr_cut *cut, int status, size_t bytes) {
     box->here = status == MR_OK;
     box->over = status && status != MR_ERROR_AGAIN;
     if (box->over && status != MR_ERROR_UNAVAILABLE)
-        mr_log(MR_LOG_WARNING, "%s: %s", cut->name, mr_message());
+        mr_log_repeating(MR_LOG_WARNING, cut->name, "%s: %s", cut->name, mr_message());
     return box->here;
 }
 
@@ -157,7 +157,7 @@ bool mr_cut_export_buffer(void *context, mr_buffer *buffer, size_t offset, size_
                              .generation = leased.generation,
                              .offset = leased.offset};
     if (!exporter->leased)
-        mr_log(MR_LOG_INFO, "%s: frames cross in shared memory", exporter->cut->name);
+        mr_log_repeating(MR_LOG_INFO, exporter->cut->name, "%s: frames cross in shared memory", exporter->cut->name);
     exporter->leased = true;
     return true;
 }
@@ -165,8 +165,9 @@ bool mr_cut_export_buffer(void *context, mr_buffer *buffer, size_t offset, size_
 /* A full ring is not an error: the consumer is behind, and ZeroMQ queues as much as its credit allows. */
 static void report_crowded(mr_cut_exporter *exporter) {
     if (!exporter->crowded)
-        mr_log(MR_LOG_INFO, "%s: the ring beside ZeroMQ is full: until it has room messages go through ZeroMQ",
-               exporter->cut->name);
+        mr_log_repeating(MR_LOG_INFO, exporter->cut->name, 
+                         "%s: the ring beside ZeroMQ is full: until it has room messages go through ZeroMQ",
+                         exporter->cut->name);
     exporter->crowded = true;
 }
 
@@ -196,7 +197,8 @@ static bool fetch_from(const mr_cut_exporter *exporter, export_state *place) {
     int status = mr_shm_export_fetch(exporter->export, place->peer, box->record, sizeof box->record, &bytes);
     if (!open_note(box, exporter->cut, status, bytes) || box->message_in.session == place->session)
         return box->here;
-    mr_log(MR_LOG_WARNING, "%s: shared memory: a peer sends a record of another session", exporter->cut->name);
+    mr_log_repeating(MR_LOG_WARNING, exporter->cut->name,
+                     "%s: shared memory: a peer sends a record of another session", exporter->cut->name);
     box->over = true;
     box->here = false;
     return false;

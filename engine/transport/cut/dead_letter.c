@@ -120,6 +120,7 @@ int mr_dead_letter_write(const mr_cut *cut, const mr_cut_item *item, const mr_se
     if (!status)
         status = write_payload(cut, item);
     if (status)
-        mr_log(MR_LOG_ERROR, "%s: a dead letter could not be written and is lost: %s", cut->name, mr_message());
+        mr_log_repeating(MR_LOG_ERROR, cut->name, "%s: a dead letter could not be written and is lost: %s", cut->name,
+                         mr_message());
     return status;
 }

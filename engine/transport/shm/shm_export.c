@@ -86,7 +86,7 @@ static void peer_detach(mr_shm_export *self, mr_shm_peer *peer) {
 
 /* Detaches a peer that breaks the rules, with the message of mr_fail; its last records are not read either. */
 static void peer_banish(mr_shm_export *self, mr_shm_peer *peer) {
-    mr_log(MR_LOG_WARNING, "%s; it gets copies from now on", mr_message());
+    mr_log_repeating(MR_LOG_WARNING, "shm", "%s; it gets copies from now on", mr_message());
     peer_detach(self, peer);
     mr_shm_area_unmap(&peer->area);
 }
@@ -381,7 +381,7 @@ static void accept_all(mr_shm_export *self) {
     int fd, status;
     while ((status = mr_shm_accept(&self->listener, &fd)) == MR_OK || status == MR_ERROR_PERMISSION) {
         if (status) {
-            mr_log(MR_LOG_WARNING, "%s; it is refused", mr_message());
+            mr_log_repeating(MR_LOG_WARNING, "shm", "%s; it is refused", mr_message());
             continue;
         }
         size_t place = self->next_stranger++ % STRANGERS;
@@ -403,7 +403,7 @@ static void receive_stranger(mr_shm_export *self, int fd) {
     if (status == MR_ERROR_AGAIN)
         return;
     if (status)
-        mr_log(MR_LOG_WARNING, "%s; it gets copies", mr_message());
+        mr_log_repeating(MR_LOG_WARNING, "shm", "%s; it gets copies", mr_message());
     else
         self->strangers[place] = -1; /* It is a peer's now. */
     forget_stranger(self, place);
@@ -428,7 +428,7 @@ static void receive_from(mr_shm_export *self, int fd) {
     } else if (fd == self->doorbell) {
         uint64_t rings;
         if (read(fd, &rings, sizeof rings) < 0 && errno != EAGAIN)
-            mr_log(MR_LOG_WARNING, "shared memory: the doorbell: %s", strerror(errno));
+            mr_log_repeating(MR_LOG_WARNING, "shm", "shared memory: the doorbell: %s", strerror(errno));
     } else {
         mr_shm_peer *peer = peer_of_fd(self, fd);
         if (peer)

@@ -86,8 +86,8 @@ static const char *refusal(mr_zmq_guard *guard, const part parts[PARTS], int cou
 
 static void note_refused(mr_zmq_guard *guard, const char *address, const char *key, const char *why) {
     uint64_t before = atomic_fetch_add(&guard->refused, 1);
-    mr_log(before ? MR_LOG_DEBUG : MR_LOG_WARNING, "%s: a peer was refused%s%s: %s", guard->id,
-           *address ? " at " : "", address, why);
+    mr_log_repeating(MR_LOG_WARNING, guard->id, "%s: a peer was refused%s%s: %s", guard->id, *address ? " at " : "",
+                     address, why);
     if (mr_audit_may(&guard->refusals, mr_clock_now_ns(mr_clock_real())))
         mr_audit("peer refused", mr_audit_text("stage", guard->id), mr_audit_text("address", *address ? address : NULL),
                  mr_audit_text("key", *key ? key : NULL), mr_audit_text("reason", why),

@@ -37,11 +37,14 @@ struct mr_hls {
     bool hole, anew, over;      /* segments are missing before it; it has other times; nothing comes */
     /* The run. */
     bool begun;                 /* a segment was chosen in this connection */
-    bool filled, ended;         /* bytes of it were given; all of them were */
+    bool filled;                /* bytes of it were given */
+    int error;                  /* that has ended it; AVERROR_EOF: all of it was given */
+    int64_t bytes;              /* of all runs */
     bool run_is_anew, map_is_due;
     mr_segment_map map;         /* with a copy of its address; uri NULL: none */
     char map_uri[MR_PLAYLIST_MOST_ADDRESS + 1];
-    AVIOContext *io, *part;     /* what the demuxer reads; the segment or header that it reads from */
+    AVIOContext *io, *part;     /* what the demuxer reads; the segment or header that it reads from, */
+    int64_t left;               /* and bytes of that which are not read */
     char key_url[MR_URL_BYTES]; /* of `key`; "": none was loaded */
     uint8_t key[MR_PLAYLIST_IV];
 };
@@ -77,7 +80,7 @@ static int read_text(mr_web *web, AVIOContext *io, char **text, size_t *bytes) {
         }
     }
     mr_free(*text);
-    web->refusal = *bytes > MR_PLAYLIST_MOST_BYTES
+    *web->refusal = *bytes > MR_PLAYLIST_MOST_BYTES
                        ? mr_fail(MR_ERROR_DATA, "%s: its playlist has more than %d MiB", web->url,
                                  MR_PLAYLIST_MOST_BYTES >> 20)
                        : mr_fail(MR_ERROR_MEMORY, "out of memory");
@@ -90,12 +93,12 @@ static int read_list(mr_hls *hls, AVIOContext *io, const char *address, mr_playl
     const int error = read_text(hls->web, io, &text, &bytes);
     if (error)
         return error;
-    hls->web->refusal = mr_playlist_parse(list, hls->web->url, text, bytes);
-    if (!hls->web->refusal && !mr_web_location(io, address, hls->base, sizeof hls->base)) {
+    *hls->web->refusal = mr_playlist_parse(list, hls->web->url, text, bytes);
+    if (!*hls->web->refusal && !mr_web_location(io, address, hls->base, sizeof hls->base)) {
         mr_playlist_fini(list);
-        hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: the address of its playlist is too long", hls->web->url);
+        *hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: the address of its playlist is too long", hls->web->url);
     }
-    return hls->web->refusal ? AVERROR_INVALIDDATA : 0;
+    return *hls->web->refusal ? AVERROR_INVALIDDATA : 0;
 }
 
 /* The address that `uri` means in the playlist. Some servers have spaces in names. */
@@ -110,7 +113,7 @@ static int resolve(mr_hls *hls, const char *uri, char *url, size_t bytes) {
     coded[length] = '\0';
     if (!*uri && mr_url_resolve(hls->base, coded, url, bytes))
         return 0;
-    hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: an address of its playlist is too long", hls->web->url);
+    *hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: an address of its playlist is too long", hls->web->url);
     return AVERROR_INVALIDDATA;
 }
 
@@ -123,7 +126,7 @@ static int fetch_list(mr_hls *hls, mr_playlist *list) {
     avio_closep(&io);
     if (!error && list->variant_count) {
         mr_playlist_fini(list);
-        hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: its variant is a list of variants", hls->web->url);
+        *hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: its variant is a list of variants", hls->web->url);
         error = AVERROR_INVALIDDATA;
     }
     return error;
@@ -157,10 +160,11 @@ static int reload(mr_hls *hls) {
         return 0;
     }
     /* It was a good one before, so that it may become one again. */
-    if (hls->web->refusal == MR_ERROR_DATA)
-        hls->web->refusal = MR_ERROR_IO;
+    if (*hls->web->refusal == MR_ERROR_DATA)
+        *hls->web->refusal = MR_ERROR_IO;
     hls->due_ns = now_ns() + shortest_ns;
-    return hls->web->refusal || ++hls->failed_reloads >= MOST_RELOADS ? error : 0;
+    const bool fails = *hls->web->refusal || ++hls->failed_reloads >= MOST_RELOADS;
+    return !fails ? 0 : error == AVERROR_EOF ? AVERROR(EIO) : error;
 }
 
 /* ---- segments ---------------------------------------------------------------------------------------------------- */
@@ -178,7 +182,7 @@ static int load_key(mr_hls *hls, const char *uri) {
     if (!error && bytes < 0)
         error = bytes;
     if (!error && bytes != MR_PLAYLIST_IV) {
-        hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: the key of its segments does not have %d bytes", hls->web->url,
+        *hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: the key of its segments does not have %d bytes", hls->web->url,
                                     MR_PLAYLIST_IV);
         error = AVERROR_INVALIDDATA;
     }
@@ -201,6 +205,7 @@ static int open_part(mr_hls *hls, const char *uri, const mr_web_range *range, ui
     char url[MR_URL_BYTES];
     uint8_t iv[MR_PLAYLIST_IV];
     AVIOContext *io = NULL;
+    hls->left = range->bytes ? range->bytes : INT64_MAX;
     mr_av_forget();
     int error = key ? load_key(hls, hls->list.keys[key - 1].uri) : 0;
     if (!error)
@@ -210,7 +215,7 @@ static int open_part(mr_hls *hls, const char *uri, const mr_web_range *range, ui
     if (!error && key) {
         AVIOContext *plain = NULL;
         set_iv(iv, &hls->list.keys[key - 1], number);
-        error = mr_sealed_open(&plain, io, hls->key, iv);
+        error = mr_sealed_open(&plain, io, hls->left, hls->key, iv);
         if (error)
             avio_close(io);
         io = plain;
@@ -275,7 +280,12 @@ static int choose(mr_hls *hls) {
  * recording without it would be another one. */
 static int lose(mr_hls *hls, int error) {
     const int64_t number = hls->list.sequence + (int64_t)hls->index;
-    if (hls->recorded || hls->web->refusal || mr_web_interrupted(hls->web))
+    if (*hls->web->refusal || mr_web_interrupted(hls->web))
+        return error;
+    if (hls->recorded && hls->bytes)
+        *hls->web->refusal = mr_fail(MR_ERROR_IO, "%s: its segment %" PRId64 " cannot be read: %s", hls->web->url,
+                                     number, mr_av_words(error));
+    if (hls->recorded)
         return error;
     hls->chosen = false;
     if (number != hls->failed) {
@@ -291,7 +301,7 @@ static int open_segment(mr_hls *hls) {
     const mr_segment *segment = next_segment(hls);
     const mr_web_range range = {segment->first, segment->bytes};
     if (++hls->barren > MOST_BARREN) {
-        hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: %d segments one after the other have no picture",
+        *hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: %d segments one after the other have no picture",
                                     hls->web->url, MOST_BARREN);
         return AVERROR_INVALIDDATA;
     }
@@ -314,26 +324,34 @@ static int open_map(mr_hls *hls) {
     return error ? lose(hls, error) : 0;
 }
 
-/* The demuxer's reading. */
+/* Opens what comes next, or comes closer to it. */
+static int advance(mr_hls *hls) {
+    if (!hls->chosen)
+        return choose(hls);
+    const int error = hls->map_is_due ? open_map(hls) : open_segment(hls);
+    return error == AVERROR_EOF ? AVERROR(EIO) : error;
+}
+
+/* The demuxer's reading. Demuxers ask again after an end, and take errors for one. */
 static int read_run(void *context, uint8_t *to, int room) {
     mr_hls *hls = context;
-    for (;;) {
-        const int error = hls->part       ? 0
-                          : !hls->chosen    ? choose(hls)
-                          : hls->map_is_due ? open_map(hls)
-                                            : open_segment(hls);
-        hls->ended |= error == AVERROR_EOF;
-        if (error)
-            return error;
-        const int bytes = hls->part ? avio_read_partial(hls->part, to, room) : 0;
+    while (!hls->error) {
+        hls->error = hls->part ? 0 : advance(hls);
+        if (hls->error)
+            break;
+        const int most = hls->left < room ? (int)hls->left : room;
+        const int bytes = hls->part && most ? avio_read_partial(hls->part, to, most) : 0;
         hls->filled |= bytes > 0;
+        hls->bytes += bytes > 0 ? bytes : 0;
+        hls->left -= bytes > 0 ? bytes : 0;
         if (bytes > 0)
             return bytes;
         close_part(hls);
         if (bytes < 0 && bytes != AVERROR_EOF && (hls->recorded || mr_web_interrupted(hls->web)))
-            return bytes;
+            hls->error = bytes;
         hls->hole |= bytes < 0 && bytes != AVERROR_EOF; /* the rest of the segment */
     }
+    return hls->error;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -344,7 +362,7 @@ static int open_lists(mr_hls *hls, const mr_hls_params *params, AVIOContext *io)
     hls->is_variant = !error && list.variant_count;
     if (hls->is_variant) {
         const mr_variant *best = mr_playlist_choose(&list, hls->web->url, params->max_pixels, params->stream);
-        hls->web->refusal = best ? MR_OK : MR_ERROR_DATA;
+        *hls->web->refusal = best ? MR_OK : MR_ERROR_DATA;
         error = best ? resolve(hls, best->uri, hls->address, sizeof hls->address) : AVERROR_INVALIDDATA;
         mr_playlist_fini(&list);
         if (!error)
@@ -361,7 +379,7 @@ static int find_start(mr_hls *hls) {
     const mr_hls_step step = mr_hls_place_next(&hls->place, &hls->list, true, &hls->index);
     if (step != MR_HLS_WAIT && step != MR_HLS_OVER)
         return 0;
-    hls->web->refusal = mr_fail(MR_ERROR_IO, "%s: its playlist has no %ssegment", hls->web->url,
+    *hls->web->refusal = mr_fail(MR_ERROR_IO, "%s: its playlist has no %ssegment", hls->web->url,
                                 hls->place.begun ? "new " : "");
     return AVERROR(EAGAIN);
 }
@@ -398,9 +416,12 @@ static int make_io(mr_hls *hls) {
 }
 
 int mr_hls_begin(mr_hls *hls, AVIOContext **io) {
-    if (hls->over || (hls->filled && !hls->ended))
+    if (hls->over || (hls->filled && !hls->error))
         return AVERROR_EOF;
-    hls->filled = hls->ended = hls->run_is_anew = false;
+    if (hls->error && hls->error != AVERROR_EOF)
+        return hls->error;
+    hls->filled = hls->run_is_anew = false;
+    hls->error = 0;
     if (hls->chosen)
         begin_here(hls);
     const int error = make_io(hls);
@@ -426,6 +447,10 @@ int64_t mr_hls_pause_ns(const mr_hls *hls) {
 
 const mr_hls_place *mr_hls_where(const mr_hls *hls) {
     return &hls->place;
+}
+
+int64_t mr_hls_bytes(const mr_hls *hls) {
+    return hls->bytes;
 }
 
 void mr_hls_note_picture(mr_hls *hls) {

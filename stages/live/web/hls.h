@@ -4,8 +4,7 @@
  * Segments that belong together are a run: one demuxer reads them. A run ends where segments are missing, where another
  * header (EXT-X-MAP) is to be read, at EXT-X-DISCONTINUITY, and where a restarted encoder numbers its segments anew.
  *
- * Calls block until the deadline of `web`, or until it is cancelled. They return 0 or an AVERROR; if web->refusal is set
- * then, mr_message says why. One thread. */
+ * Calls block until `web` is interrupted. They return 0 or an AVERROR, maybe with a refusal of `web`. One thread. */
 #ifndef MILLRACE_STAGES_LIVE_WEB_HLS_H
 #define MILLRACE_STAGES_LIVE_WEB_HLS_H
 
@@ -35,6 +34,8 @@ bool mr_hls_is_recorded(const mr_hls *hls);
 bool mr_hls_is_variant(const mr_hls *hls);
 /* How long it may be until the next segment comes. */
 int64_t mr_hls_pause_ns(const mr_hls *hls);
+/* How many bytes of segments were read. */
+int64_t mr_hls_bytes(const mr_hls *hls);
 const mr_hls_place *mr_hls_where(const mr_hls *hls);
 /* Says that a picture was found in the bytes. A stream is given up after many segments without one. */
 void mr_hls_note_picture(mr_hls *hls);

@@ -10,6 +10,7 @@ enum { BLOCK = 16, PIECE = 256 * BLOCK, BUFFER = 32768 };
 
 typedef struct sealed {
     AVIOContext *from;
+    int64_t left;
     struct AVAES *aes;
     uint8_t iv[BLOCK], cipher[PIECE];
     uint8_t plain[BLOCK + PIECE]; /* the last block stays until it is known if another follows */
@@ -30,7 +31,8 @@ static int end(sealed *at, int error) {
 
 /* Decrypts another piece, behind the block that was held back. */
 static int fill(sealed *at) {
-    const int bytes = avio_read(at->from, at->cipher, PIECE);
+    const int bytes = at->left ? avio_read(at->from, at->cipher, at->left < PIECE ? (int)at->left : PIECE) : AVERROR_EOF;
+    at->left -= bytes > 0 ? bytes : 0;
     if (bytes < 0)
         return end(at, bytes);
     if (bytes < BLOCK)
@@ -64,7 +66,7 @@ static void release(sealed *at) {
     av_free(at);
 }
 
-int mr_sealed_open(AVIOContext **io, AVIOContext *from, const uint8_t *key, const uint8_t *iv) {
+int mr_sealed_open(AVIOContext **io, AVIOContext *from, int64_t bytes, const uint8_t *key, const uint8_t *iv) {
     sealed *at = av_mallocz(sizeof *at);
     uint8_t *buffer = av_malloc(BUFFER);
     if (!at || !buffer || !(at->aes = av_aes_alloc()))
@@ -72,6 +74,7 @@ int mr_sealed_open(AVIOContext **io, AVIOContext *from, const uint8_t *key, cons
     av_aes_init(at->aes, key, 8 * BLOCK, 1);
     memcpy(at->iv, iv, BLOCK);
     at->from = from;
+    at->left = bytes;
     *io = avio_alloc_context(buffer, BUFFER, 0, at, read_sealed, NULL, NULL);
     if (*io)
         return 0;

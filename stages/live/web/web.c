@@ -56,14 +56,14 @@ static int check_address(mr_web *web, const char *url) {
     place there;
     char host[MR_URL_HOST] = "";
     if (!find_place(url, &there))
-        web->refusal = mr_fail(MR_ERROR_DATA, "%s: it leads to an address that is not of http or https", web->url);
+        *web->refusal = mr_fail(MR_ERROR_DATA, "%s: it leads to an address that is not of http or https", web->url);
     else if (!there.secure && mr_url_has_scheme(web->url, "https"))
-        web->refusal = mr_fail(MR_ERROR_DATA, "%s: it leads to http, which is not encrypted", web->url);
+        *web->refusal = mr_fail(MR_ERROR_DATA, "%s: it leads to http, which is not encrypted", web->url);
     else if (web->allow_hosts && !(mr_url_decode(there.host, host, sizeof host) &&
                                    mr_host_is_allowed(web->allow_hosts, host)))
-        web->refusal = mr_fail(MR_ERROR_CONFIG, "%s: it leads to %.*s, which allow_hosts does not have", web->url,
+        *web->refusal = mr_fail(MR_ERROR_CONFIG, "%s: it leads to %.*s, which allow_hosts does not have", web->url,
                                (int)(there.host.bytes < MR_URL_HOST ? there.host.bytes : MR_URL_HOST), there.host.text);
-    return web->refusal ? AVERROR(EACCES) : 0;
+    return *web->refusal ? AVERROR(EACCES) : 0;
 }
 
 static uint8_t *location_of(AVIOContext *io) {
@@ -86,21 +86,41 @@ bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t by
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
+/* While an address is opened, each time that libavformat asks is one read of at most 4 KiB of headers. */
+enum { MOST_ASKED = 8192 };
+static const int64_t pause_ns = 20000000;
+
 int mr_web_interrupted(void *context) {
     mr_web *web = context;
-    web->ran_out |= web->deadline_ns && mr_clock_now_ns(mr_clock_real()) > web->deadline_ns;
-    return web->ran_out || web->refusal || atomic_load(web->cancelled);
+    if (web->opening && !*web->refusal) {
+        const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+        web->asked += now_ns - web->asked_ns < pause_ns;
+        web->asked_ns = now_ns;
+        if (web->asked > MOST_ASKED)
+            *web->refusal = mr_fail(MR_ERROR_DATA, "%s: its headers have no end", web->url);
+    }
+    return web->interrupt.callback(web->interrupt.opaque) || *web->refusal;
 }
 
-void mr_web_set_tls(const mr_web *web, AVDictionary **options) {
+void mr_web_set_tls(const char *ca_file, AVDictionary **options) {
     av_dict_set(options, "tls_verify", "1", 0);
-    if (web->ca_file)
-        av_dict_set(options, "ca_file", web->ca_file, 0);
+    if (ca_file)
+        av_dict_set(options, "ca_file", ca_file, 0);
+}
+
+int mr_web_open_with(mr_web *web, AVIOContext **io, const char *url, AVDictionary **options) {
+    const AVIOInterruptCB interrupt = {mr_web_interrupted, web};
+    *io = NULL;
+    web->asked = 0;
+    web->opening = true;
+    const int error = avio_open2(io, url, AVIO_FLAG_READ, &interrupt, options);
+    web->opening = false;
+    return error < 0 ? error : 0;
 }
 
 static void set_options(const mr_web *web, const mr_web_range *range, AVDictionary **options) {
     const bool secure = mr_url_has_scheme(web->url, "https");
-    mr_web_set_tls(web, options);
+    mr_web_set_tls(web->ca_file, options);
     av_dict_set(options, "protocol_whitelist", secure ? "https,tls,tcp" : "http,https,tls,tcp", 0);
     av_dict_set(options, "reconnect", "1", 0);
     av_dict_set(options, "reconnect_delay_max", "10", 0);
@@ -112,15 +132,14 @@ static void set_options(const mr_web *web, const mr_web_range *range, AVDictiona
 
 static int request(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range) {
     const bool home = is_home(web, url);
-    const AVIOInterruptCB interrupt = {mr_web_interrupted, web};
     char whole[MR_URL_BYTES];
     AVDictionary *options = NULL;
     if (!mr_url_with_user(url, home ? web->user : NULL, home ? web->password : NULL, whole, sizeof whole)) {
-        web->refusal = mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", web->url);
+        *web->refusal = mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", web->url);
         return AVERROR(ENAMETOOLONG);
     }
     set_options(web, range, &options);
-    const int error = avio_open2(io, whole, AVIO_FLAG_READ, &interrupt, &options);
+    const int error = mr_web_open_with(web, io, whole, &options);
     av_dict_free(&options);
     return error;
 }
@@ -130,11 +149,17 @@ int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_ran
     int error = check_address(web, url);
     if (!error)
         error = request(web, io, url, range);
-    uint8_t *location = error < 0 ? NULL : location_of(*io);
-    if (location && (error = check_address(web, (const char *)location)) < 0)
-        avio_closep(io);
+    /* libavformat's word for an answer from another byte on. */
+    if (error == AVERROR(EPERM) && range && range->first)
+        *web->refusal = mr_fail(MR_ERROR_UNAVAILABLE, "%s: the server does not give ranges of bytes, of which its "
+                                "playlist is made", web->url);
+    uint8_t *location = error ? NULL : location_of(*io);
+    if (location)
+        error = check_address(web, (const char *)location);
     av_free(location);
-    return error < 0 ? error : 0;
+    if (error)
+        avio_closep(io);
+    return error;
 }
 
 size_t mr_web_look(AVIOContext *io, char text[MR_WEB_LOOK]) {

@@ -5,12 +5,11 @@
  * scheme, host and port of the source's own address only. libavformat follows redirections by itself: where one leads
  * to is compared after libavformat has sent it a request, before anything of its answer is used.
  *
- * One thread uses an mr_web; `cancelled` may be set by any. */
+ * One thread uses an mr_web, which does not move while something that it has opened is open. */
 #ifndef MILLRACE_STAGES_LIVE_WEB_WEB_H
 #define MILLRACE_STAGES_LIVE_WEB_WEB_H
 
 #include <libavformat/avio.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,24 +20,28 @@ typedef struct mr_web {
     const char *user, *password;  /* NULL: none */
     const char *ca_file;          /* certificates that are trusted; NULL: the system's */
     const char *allow_hosts;      /* mr_host_is_allowed */
-    const atomic_bool *cancelled;
-    int64_t deadline_ns;          /* CLOCK_MONOTONIC; 0: none */
-    bool ran_out;                 /* a call ended at the deadline */
-    int refusal;                  /* not MR_OK: a host or an answer is refused, as mr_message says */
+    AVIOInterruptCB interrupt;    /* whether calls are to give up */
+    int *refusal;                 /* set to a status if a host or an answer is refused, as mr_message says */
+    int64_t asked_ns;             /* while an address is opened: when that was asked last, */
+    unsigned asked;               /* and how often without a pause */
+    bool opening;
 } mr_web;
 
-/* A part of what an address names; both 0: all of it. */
+/* A part of what an address names; both 0: all of it. libavformat asks for it, but may also
+ * give what follows. */
 typedef struct mr_web_range {
     int64_t first, bytes;
 } mr_web_range;
 
 bool mr_web_is_address(const char *url);
-/* For AVIOInterruptCB with the mr_web as opaque: whether calls are to give up. */
+/* Whether calls are to give up. */
 int mr_web_interrupted(void *web);
 /* Adds what certificates are verified with. */
-void mr_web_set_tls(const mr_web *web, AVDictionary **options);
-/* Opens an address. 0, or an AVERROR, maybe with web->refusal. `range` may be NULL. */
+void mr_web_set_tls(const char *ca_file, AVDictionary **options);
+/* Opens an address. 0, or an AVERROR, maybe with a refusal. `range` may be NULL. */
 int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range);
+/* The same of any protocol, with libavformat's options of it. The address is not checked. */
+int mr_web_open_with(mr_web *web, AVIOContext **io, const char *url, AVDictionary **options);
 /* The address that answered, without user and password, after redirections; false if it does not fit. */
 bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t bytes);
 

@@ -1,6 +1,8 @@
 """HLS: recorded and live playlists, each served as a test wants it at that moment."""
 import gzip
+import pathlib
 import subprocess
+import urllib.parse
 
 import streams
 from harness import main
@@ -12,7 +14,15 @@ class Scripted(streams.Web):
     texts = {}
 
     def do_GET(self):
+        self.path = urllib.parse.unquote(self.path.partition("?")[0])
         text = self.texts.get(self.path)
+        if self.path.endswith("short.ts"):
+            self.send_response(200)
+            self.send_header("Content-Length", "99999")
+            self.end_headers()
+            return self.wfile.write((pathlib.Path(self.folder) / "a1.ts").read_bytes()[:3000])
+        if self.path == "/rangeless.ts":
+            return self.answer(200, (pathlib.Path(self.folder) / "range.ts").read_bytes())
         if text is None:
             return super().do_GET()
         self.asked.append((self.path, self.headers.get("Authorization")))
@@ -86,6 +96,24 @@ class Playlists(Live):
             for number, width in ((49, 96), (50, 160)):
                 picture = (self.folder / f"pictures/{name}-{number:06}.png").read_bytes()
                 self.assertEqual(int.from_bytes(picture[16:20], "big"), width, name)
+
+    def test_recordings_that_are_not_whole(self):
+        """One of which a segment is missing, or ends too early, or a server that gives no ranges: the source fails, with
+        a reason, and no picture is another one."""
+        a = self.make("a")
+        self.make("range", "-hls_flags", "single_file")
+        ranges = (self.folder / "range.m3u8").read_text().replace("range.ts", "rangeless.ts")
+        self.serve(missing=listed([*a[:2], "none.ts", *a[3:]], end=True), rangeless=ranges,
+                   short=listed([a[0], "short.ts", *a[2:]], end=True))
+        child = self.begin({name: f"uri: '{self.url}/{name}.m3u8'" for name in ("missing", "short")})
+        sources = self.summary_of(child, 74)
+        self.assertIn("404", sources["missing"]["error"])
+        self.assertEqual(len(self.rows("missing")), 20)
+        self.assertIn("error", sources["short"])
+        self.assertLess(len(self.rows("short")), 20)
+        child = self.begin({"rangeless": f"uri: '{self.url}/rangeless.m3u8'"})
+        self.assertIn("does not give ranges of bytes", self.summary_of(child, 69)["rangeless"]["error"])
+        self.assertLessEqual(len(self.rows("rangeless")), 10)
 
     def test_encrypted(self):
         """AES-128, with and without an IV of its own, and with the header of fragments encrypted, too."""

@@ -47,6 +47,8 @@ class Streams(Live):
         self.assertIsNotNone(why["next_try"])
         server = streams.mjpeg(self, at, size="640x360")
         self.wait_until(lambda: any(row.get("epoch") == 1 for row in self.rows("cam")), child)
+        self.assertIsNone(self.await_state(child, "cam", "live")["why"])
+        self.assertRegex(self.errors.read_text(), r"warning: cam: away: (.*\n)*.*warning: cam: connected again after ")
         server.stop()
         self.wait_until(lambda: "no picture came for 1 s" in self.errors.read_text(), child)
         self.assertIn(self.ask()["cam"]["state"], ("stalled", "connecting", "away"))
@@ -315,6 +317,29 @@ class Web(Live):
             self.assertEqual([row["pts"] for row in self.rows(name)], [row["pts"] for row in self.rows("clear")])
         for name in ("key.bin", "good0.ts", "map.mp4"):
             self.assertIn(away + name, [path for path, _ in asked])
+
+    def test_live_list(self):
+        """Of an encoder, which stops: the stream is connected to again, since only recordings end. Its last playlist is
+        still there. Each segment is asked for once, and the playlist about once a second."""
+        (self.folder / "hls").mkdir()
+        path = self.folder / "hls/live.m3u8"
+        sender = streams.ffmpeg(self, "320x240", 20, "-hls_time", "1", "-f", "hls", path)
+        self.wait_until(path.exists)
+        url, asked = streams.web(self, self.folder)
+        begun = time.monotonic()
+        child = self.begin({"cam": f"uri: '{url}/hls/live.m3u8', allow_hosts: 127.0.0.1, stall: 3s, {SOON}"})
+        self.wait_until(lambda: len(self.rows()) > 100, child)
+        self.assertLess(sum(path == "/hls/live.m3u8" for path, _ in asked), 2.2 * (time.monotonic() - begun) + 3)
+        sender.kill()
+        self.wait_until(lambda: f"cam: stalled: {url}/hls/live.m3u8: no picture came for 4 s" in
+                        self.errors.read_text(), child)
+        self.assertIn("no new segment", self.await_state(child, "cam", "away")["why"])
+        self.finish(child)
+        times = [row["pts"] for row in self.rows()]
+        for before, after in zip(times, times[1:]):
+            self.assertAlmostEqual(after - before, 0.05, places=6)
+        parts = [path for path, _ in asked if path.endswith(".ts")]
+        self.assertEqual(len(parts), len(set(parts)))
 
     def test_hosts_of_kept_connections(self):
         """A server that keeps connections leads to another host once the first parts were read."""

@@ -1,5 +1,6 @@
 """tools/bench/gpu, as far as it goes without a GPU: on simulated devices; with programs that are played by a script, in
 the order and with the failures that a machine with a GPU may have; and what it packs, cut into pieces and joined."""
+import hashlib
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import unittest.mock
 import zipfile
 
 from harness import MILLRACE, Case, main
@@ -396,10 +398,13 @@ class Packed(Case):
         wheels = self.folder / "wheels"
         wheels.mkdir()
         library = os.urandom(1 << 20)
-        with zipfile.ZipFile(wheels / "nvidia_cublas-13.1.0.3-any.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
+        made = wheels / "nvidia_cublas-13.1.0.3-any.whl"
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as wheel:
             for name in ("libcublas.so.13", "libcublasLt.so.13", "libnvblas.so.13"):
                 wheel.writestr(f"nvidia/cu13/lib/{name}", library)
-        self.assertTrue(gpu_pack.pack(self.bin, [], self.out, ["cublas"], wheels, 2 << 20))
+        named = gpu_pack.wanted_wheel("nvidia_cublas")[0], hashlib.sha256(made.read_bytes()).hexdigest()
+        with unittest.mock.patch.object(gpu_pack, "wanted_wheel", return_value=named):
+            self.assertTrue(gpu_pack.pack(self.bin, [], self.out, ["cublas"], wheels, 2 << 20))
         for piece in self.out.glob("*.tar"):
             self.unpack(piece, self.folder / "there")
         self.assertIn("joined cublas", self.join(self.folder / "there"))
@@ -440,6 +445,13 @@ class Packed(Case):
         self.assertIsNone(wheel)
         self.assertRegex(problem, r"(?s)nvidia-cublas==[\d.]+ could not be had: .*; "
                                   r"try: .*pip download.*nvidia-cublas==")
+
+
+    def test_another_wheel_than_the_named_one_is_refused(self):
+        (self.folder / "nvidia_cublas-13.1.0.3-any.whl").write_bytes(b"another")
+        wheel, problem = gpu_pack.need_wheel(self.folder, "nvidia_cublas")
+        self.assertIsNone(wheel)
+        self.assertIn("nvidia_cublas-13.1.0.3-any.whl is not the file that tools/requirements-gpu.txt names", problem)
 
 
 class Judged(Case):

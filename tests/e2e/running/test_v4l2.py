@@ -171,7 +171,7 @@ class Cameras(Case):
         for epoch in epochs:
             times = [row["pts"] for row in rows if row.get("epoch", 0) == epoch]
             self.assertEqual(times, sorted(set(times)))
-        self.assertIn("live again", self.log())
+        self.assertIn("connected again", self.log())
 
     def test_modes(self):
         """One that the camera does not have is named beside those that it has."""

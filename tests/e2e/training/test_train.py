@@ -313,6 +313,22 @@ class Sets(Training):
         told = self.train_json(self.folder / "photos.csv", "--penalty", "0.1", "--no-look-alikes")
         self.assertNotIn("look_alike", told)
 
+    @unittest.skipIf(MISSING, f"without {MISSING}")
+    def test_small_pictures_that_are_equal(self):
+        """Digits have no hash: the same pixels in another compression are found by their vectors."""
+        import PIL.Image
+        rows, pairs = self.some(), set()
+        trained = [row for row in rows if row[3] == "train"][:5]
+        for path, label, group, _ in trained:
+            copy = self.folder / f"copy-{label}-{pathlib.Path(path).name}"
+            with PIL.Image.open(path) as picture:
+                picture.save(copy, compress_level=1)
+            rows.append([copy, label, group, "test"])
+            pairs.add((str(path), str(copy)))
+        told = self.train_json(digits.write_list(self.folder / "copies.csv", rows), "--penalty", "0.1")["look_alike"]
+        self.assertEqual({(row["file"], row["other"]) for row in told["listed"]}, pairs)
+        self.assertEqual((told["pairs"], told["by_vector"]), (len(pairs), len(rows)))
+
     def test_groups_stay_together(self):
         rows = [[path, label, f"writer {i % 40}", ""] for i, (path, label, _, _) in enumerate(self.some(20))]
         told = self.train_json(digits.write_list(self.folder / "some.csv", rows), "--penalty", "0.1", "--seed", "3")
@@ -361,6 +377,10 @@ class Sets(Training):
         self.refused(empty, "the folders in it hold no images")
         shutil.copy(rows[0][0], empty / "a")
         self.refused(empty, 'the class "b" has no pictures')
+        (empty / "c").mkdir()
+        (empty / "__MACOSX").mkdir()
+        self.refused(empty, '2 classes have no pictures: "b", "c": remove their folders')
+        (empty / "c").rmdir()
         self.refused(empty / "a", "a: there are no folders in it")
         (empty / "a" / pathlib.Path(rows[0][0]).name).rename(empty / "b" / "1.heic")
         self.refused(empty, f"such as {empty}/b/1.heic")
@@ -608,16 +628,24 @@ class Broken(Training):
 
     @unittest.skipUnless(importlib.util.find_spec("xxhash"), "no xxhash")
     def test_vectors_that_are_not_finite(self):
-        """Of each part: the picture is named."""
+        """They are left out, and all of them are listed, in one run."""
         rows = self.some()
         some = digits.write_list(self.folder / "some.csv", rows)
         cache = pathlib.Path(self.train_json(some, "--penalty", "0.1")["vectors"]["cache"])
-        whole = cache.read_bytes()
+        data, bad = cache.read_bytes(), set()
         for part, value in (("train", "nan"), ("test", "inf")):
             at = next(i for i, row in enumerate(rows) if row[3] == part)
-            cache.write_bytes(digits.change_number(whole, at, 7, float(value)))
-            self.assertIn(f"some.csv:{at + 2}: {rows[at][0]}: number 7 of its vector is {value}, and only finite",
-                          self.train(some, code=65).stderr)
+            data = digits.change_number(data, at, 7, float(value))
+            bad.add(str(rows[at][0]))
+        cache.write_bytes(data)
+        told = self.train_json(some, "--penalty", "0.1")
+        self.assertEqual({row["file"] for row in told["left_out"] if row["reason"] == "not finite"}, bad)
+        others = digits.write_list(self.folder / "others.csv", [row for row in rows if str(row[0]) not in bad])
+        self.assertEqual(told["test"]["accuracy"], self.train_json(others, "--penalty", "0.1")["test"]["accuracy"])
+        for at in range(len(rows)):
+            data = digits.change_number(data, at, 7, float("nan"))
+        cache.write_bytes(data)
+        self.assertIn("each vector has a NaN or an infinity in it", self.train(some, code=65).stderr)
 
     def test_cache_that_is_none(self):
         some = digits.write_list(self.folder / "some.csv", self.some())

@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 import contest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PEER = pathlib.Path(__file__).resolve().parents[1] / "peers" / "scikit_fit.py"
+PEER = pathlib.Path(__file__).resolve().parent / "scikit_fit.py"
 ROWS, WIDTH, CLASSES, C = 10000, 1280, 100, 0.01
 OTHERS = 500  # rows for validation, and for the test
 SOFTMAX = 0

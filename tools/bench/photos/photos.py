@@ -13,7 +13,7 @@ import numpy as np
 import contest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PEER = pathlib.Path(__file__).resolve().parents[1] / "peers" / "opencv_photos.py"
+PEER = pathlib.Path(__file__).resolve().parent / "opencv_photos.py"
 STILLS = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
 NAMES = ("aloeL", "building", "fruits", "baboon", "squirrel_cls", "home", "board", "leuvenA", "messi5", "starry_night")
 # Columns, rows, how often each still is there, and log2 of the scale at which the floor decodes.

@@ -19,6 +19,7 @@ enum { TARGET = 256, FOLDER, IMAGE, COMMAND, TRAIN, VOLUME };
 
 static const struct option options[] = {
     MR_OVERRIDE_INPUTS,
+    MR_OVERRIDE_ALLOWING_PLUGINS,
     {"target", required_argument, NULL, TARGET},
     {"output", required_argument, NULL, FOLDER},
     {"image", required_argument, NULL, IMAGE},
@@ -37,7 +38,7 @@ static const mr_usage usage = {
     .verb = "deploy",
     .synopsis = "PIPELINE.yaml --target slurm|kubernetes|systemd [--output FOLDER] [--image IMAGE]\n"
                 "                       [--command PATH] [--volume CLAIM=PATH] [--set KEY=VALUE]... [--input URI]...\n"
-                "                       [--force] [--plugin FILE]... [--no-plugins]\n"
+                "                       [--force] [--plugin FILE]... [--plugins]\n"
                 "                       [--train -- --data PATH --output HEAD ...]",
     .help = "Writes files with which other programs start the nodes of a pipeline: a batch script for sbatch,\n"
             "manifests for kubectl, or units for systemctl. Nothing is started. Manifests\n"
@@ -52,7 +53,7 @@ static const mr_usage usage = {
             "                     under the same path\n"
             "  --volume CLAIM=PATH  kubernetes: a PersistentVolumeClaim that all nodes share, and its path in them;\n"
             "                     for --train, which keeps data, vectors and the head there\n"
-            MR_OVERRIDE_INPUTS_HELP,
+            MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_PLUGINS_HELP,
     .options = options,
     .examples = examples,
 };
@@ -292,6 +293,7 @@ static int run_verb(int argc, char **argv) {
     bool done = true;
     if (mr_overrides_init(&given.overrides, argc))
         return mr_command_failed(MR_ERROR_MEMORY);
+    given.overrides.no_plugins = true;
     int code = parse(&given, argc, argv, &done);
     if (!done && strcmp(given.path, "-") == 0)
         code = mr_usage_error(&usage, "each node reads the pipeline: save it to a file");

@@ -28,6 +28,7 @@ static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
+    MR_OVERRIDE_FORBIDDING_PLUGINS,
     MR_OVERRIDE_PLACING,
     MR_COMPLAINTS_OPTIONS,
     MR_OVERRIDE_THREADS,
@@ -61,7 +62,8 @@ static const mr_usage usage = {
     .help =
         "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its progress\n"
         "and a summary; otherwise it prints only results, and the summary if it fails. -i, -o and -q are short for\n"
-        "--input, --output and --quiet.\n\n" MR_OVERRIDE_HELP MR_OVERRIDE_PLACING_HELP MR_COMPLAINTS_HELP
+        "--input, --output and --quiet.\n\n" MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
+        MR_OVERRIDE_OUTPUT_HELP MR_OVERRIDE_PLACING_HELP MR_COMPLAINTS_HELP
             MR_OVERRIDE_THREADS_HELP
         "  --node NAME        runs one of the pipeline's nodes; without it all nodes of this machine are started\n"
         "                     and watched over, unless Slurm, an MPI launcher or MILLRACE_NODE says which node\n"

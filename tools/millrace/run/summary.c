@@ -155,10 +155,10 @@ static void print_class(const mr_class_count *class, const mr_source_summary *so
 }
 
 void mr_connection_print(const mr_connection_words *words, FILE *stream) {
-    bool waits = words->next_try && *words->next_try, live = strcmp(words->state, "live") == 0;
+    bool waits = words->next_try && *words->next_try;
     mr_print(stream, "    %s since %s", words->state, words->since);
     if (words->why && *words->why)
-        mr_print(stream, live ? " (was away: %s)" : ": %s", words->why);
+        mr_print(stream, ": %s", words->why);
     if (waits)
         mr_print(stream, "; next try at %s", words->next_try);
     fprintf(stream, "\n    %lld connection%s in %lld tr%s, %lld packets, %.1f MB", (long long)words->connections,

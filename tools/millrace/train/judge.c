@@ -46,9 +46,25 @@ static double figure_of(void *user, const size_t *row, size_t count) {
     for (size_t i = 0; i < count; i++)
         of->confusion[(size_t)scored->truth[row[i]] * classes + (size_t)of->judgement->first[row[i]]]++;
     mr_figures_make(of->confusion, classes, of->each, &all);
-    return of->figure == MR_JUDGED_ACCURACY   ? all.accuracy
-           : of->figure == MR_JUDGED_BALANCED ? all.balanced_accuracy
-                                              : all.f1;
+    return of->figure == MR_JUDGED_BALANCED ? all.balanced_accuracy : all.f1;
+}
+
+/* The accuracy is a share of rows. Where no row is wrong, the resamples of the other two are all alike, too, and say
+ * nothing: they have the interval of the accuracy. */
+static int widen_intervals(mr_judgement *made) {
+    const mr_judged *of = made->of;
+    mr_interval *interval = made->interval;
+    bool *right = calloc(of->scored.rows + 1, sizeof *right);
+    if (!right)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the figures");
+    for (size_t i = 0; i < of->scored.rows; i++)
+        right[i] = made->first[i] == of->scored.truth[i];
+    int status =
+        mr_share_interval(of->group, right, of->scored.rows, of->groups, &interval[MR_JUDGED_ACCURACY]);
+    if (made->all.right == made->all.rows)
+        interval[MR_JUDGED_BALANCED] = interval[MR_JUDGED_F1] = interval[MR_JUDGED_ACCURACY];
+    free(right);
+    return status;
 }
 
 static int make_intervals(mr_judgement *made) {
@@ -66,7 +82,7 @@ static int make_intervals(mr_judgement *made) {
             .rows = 1, .classes = classes, .scores = of->scored.scores + i * classes, .truth = of->scored.truth + i};
         loss[i] = mr_log_loss(&one);
     }
-    for (int f = 0; f < MR_JUDGED_FIGURES && !status; f++) {
+    for (int f = MR_JUDGED_BALANCED; f < MR_JUDGED_FIGURES && !status; f++) {
         user.figure = (mr_judged_figure)f;
         status =
             mr_bootstrap(of->group, rows, of->groups, resamples, of->seed, 0.95, figure_of, &user, &made->interval[f]);
@@ -76,7 +92,7 @@ static int make_intervals(mr_judgement *made) {
     free(loss);
     free(user.confusion);
     free(user.each);
-    return status;
+    return status ? status : widen_intervals(made);
 }
 
 /* In place of all points those that a plot shows: every so many, and the last. */
@@ -271,7 +287,9 @@ static void tell_absent(const mr_judgement *judgement, FILE *stream) {
 
 /* Of one class alone there is no ROC curve. */
 static const char *print_area(double area, char text[32]) {
-    snprintf(text, 32, isfinite(area) ? ", ROC area %.4f" : "", area);
+    *text = '\0';
+    if (isfinite(area))
+        snprintf(text, 32, ", ROC area %.4f", area);
     return text;
 }
 

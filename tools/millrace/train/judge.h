@@ -47,7 +47,7 @@ typedef struct mr_judgement {
     mr_class_figures *each;
     mr_figures all;
     double log_loss;
-    mr_interval interval[MR_JUDGED_FIGURES]; /* 95% of resamples of groups */
+    mr_interval interval[MR_JUDGED_FIGURES]; /* 95%; that of the accuracy is Wilson's */
     mr_curve *curves;                        /* one for each class; of its points some MR_JUDGE_POINTS */
     double roc_area, average_precision;      /* means over the classes that have one */
     mr_calibration_bin bins[MR_JUDGE_BINS];

@@ -15,7 +15,7 @@ static const char pipeline[] = "version: 1\n"
                                "  classify: {input: phash, tensor: phash}\n"
                                "  end: {type: \"null\", input: classify}\n";
 
-/* Of smaller pictures the hash, which is made of 32x32 pixels, says little: handwritten digits would be one picture. */
+/* The hash is made of 32x32 pixels and says little of smaller pictures: handwritten digits would be one picture. */
 enum { LEAST_SIDE = 48 };
 enum { BITS = 64, BANDS = MR_NEAR_BITS + 1 };
 
@@ -103,6 +103,13 @@ static bool is_flat(uint64_t hash) {
     return __builtin_popcountll(hash) < MR_NEAR_BITS;
 }
 
+static uint64_t hash_at(const mr_features *features, size_t i) {
+    uint64_t hash = 0;
+    for (int bit = 0; bit < BITS; bit++)
+        hash |= (uint64_t)(features->data[i * BITS + (size_t)bit] > 0) << bit;
+    return hash;
+}
+
 static int compare_features(mr_near *near, const mr_set *set, const mr_features *features) {
     hashed *all = calloc(features->count + 1, sizeof *all);
     size_t count = 0;
@@ -114,9 +121,8 @@ static int compare_features(mr_near *near, const mr_set *set, const mr_features 
     for (size_t i = 0; i < features->count; i++) {
         hashed *one = &all[count];
         *one = (hashed){
-            .row = features->row[i], .at_ns = features->at_ns[i], .part = set->row[features->row[i]].part};
-        for (int bit = 0; bit < BITS; bit++)
-            one->hash |= (uint64_t)(features->data[i * BITS + (size_t)bit] > 0) << bit;
+            .hash = hash_at(features, i), .row = features->row[i], .at_ns = features->at_ns[i],
+            .part = set->row[features->row[i]].part};
         count += !is_flat(one->hash);
     }
     compare_all(near, all, count);
@@ -124,7 +130,86 @@ static int compare_features(mr_near *near, const mr_set *set, const mr_features 
     return MR_OK;
 }
 
-int mr_near_find(mr_near *near, mr_set *set, const mr_extraction *like, const char *folder, int workers, bool *told) {
+/* ---- by their vectors -------------------------------------------------------------------------------------------- */
+
+/* A picture that has no hash, or whose vector one without a hash may have. */
+typedef struct vector {
+    uint64_t sum; /* of its numbers */
+    size_t index; /* in the features */
+    bool hashless;
+} vector;
+
+static uint64_t sum_of(const float *numbers, size_t width) {
+    const mr_content_key none = {0};
+    return mr_content_key_join(&none, numbers, width * sizeof *numbers).low;
+}
+
+static int compare_sums(const void *a, const void *b) {
+    const vector *x = a, *y = b;
+    if (x->sum != y->sum)
+        return x->sum < y->sum ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static bool is_at(const mr_features *features, size_t i, size_t row, int64_t at_ns) {
+    return i < features->count && features->row[i] == row && features->at_ns[i] == at_ns;
+}
+
+/* Both are in the order of rows and times; pictures of `hashes` that are flat have no hash. */
+static size_t list_vectors(vector *all, const mr_features *of, const mr_features *hashes) {
+    size_t hashless = 0;
+    for (size_t i = 0, h = 0; i < of->count; i++) {
+        while (h < hashes->count && (hashes->row[h] < of->row[i] ||
+                                     (hashes->row[h] == of->row[i] && hashes->at_ns[h] < of->at_ns[i])))
+            h++;
+        all[i] = (vector){.sum = sum_of(of->data + i * of->width, of->width),
+                          .index = i,
+                          .hashless = is_at(hashes, h, of->row[i], of->at_ns[i]) && is_flat(hash_at(hashes, h))};
+        hashless += all[i].hashless;
+    }
+    return hashless;
+}
+
+static void compare_equal_sums(mr_near *near, const mr_set *set, const mr_features *of, const vector *all, size_t first,
+                               size_t last, uint64_t *left) {
+    for (size_t i = first; i < last; i++)
+        for (size_t j = i + 1; j < last; j++) {
+            const size_t a = all[i].index, b = all[j].index;
+            if (!*left) {
+                near->cut_short = true;
+                return;
+            }
+            --*left;
+            if ((!all[i].hashless && !all[j].hashless) ||
+                memcmp(of->data + a * of->width, of->data + b * of->width, of->width * sizeof *of->data) != 0)
+                continue;
+            const hashed x = {.row = of->row[a], .at_ns = of->at_ns[a], .part = set->row[of->row[a]].part};
+            const hashed y = {.row = of->row[b], .at_ns = of->at_ns[b], .part = set->row[of->row[b]].part};
+            if (x.part != y.part)
+                add_pair(near, &x, &y, 0);
+        }
+}
+
+/* Pictures without a hash that another one is equal to: as far as the pipeline sees, they are one picture. */
+static int compare_vectors(mr_near *near, const mr_set *set, const mr_features *of, const mr_features *hashes) {
+    vector *all = calloc(of->count + 1, sizeof *all);
+    uint64_t left = MOST_COMPARISONS;
+    if (!all)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the sums of %zu vectors", of->count);
+    near->hashless = list_vectors(all, of, hashes);
+    qsort(all, of->count, sizeof *all, compare_sums);
+    for (size_t first = 0, last; near->hashless && first < of->count; first = last) {
+        for (last = first + 1; last < of->count && all[last].sum == all[first].sum;)
+            last++;
+        compare_equal_sums(near, set, of, all, first, last, &left);
+    }
+    qsort(near->pair, near->listed, sizeof *near->pair, compare_pairs);
+    free(all);
+    return MR_OK;
+}
+
+int mr_near_find(mr_near *near, mr_set *set, const mr_features *vectors, const mr_extraction *like, const char *folder,
+                 int workers, bool *told) {
     const mr_overrides none = {.workers = workers};
     mr_extraction extraction = {
         .path = "near-duplicates", .text = pipeline, .overrides = &none, .show = like->show, .least_side = LEAST_SIDE};
@@ -135,6 +220,8 @@ int mr_near_find(mr_near *near, mr_set *set, const mr_extraction *like, const ch
     int status = *told ? MR_ERROR_INTERNAL : mr_features_make(&features, set, &extraction, folder, told);
     if (!status)
         status = compare_features(near, set, &features);
+    if (!status)
+        status = compare_vectors(near, set, vectors, &features);
     mr_features_fini(&features);
     mr_extraction_fini(&extraction);
     return status;
@@ -147,6 +234,11 @@ void mr_near_fini(mr_near *near) {
 
 void mr_near_tell(const mr_near *near, const mr_set *set, FILE *stream) {
     enum { MOST = 3 };
+    if (near->hashless)
+        mr_print(stream,
+                 "  alike      %zu %s under %d pixels, or of one colour: equal vectors were looked for, not similar "
+                 "pictures\n",
+                 near->hashless, near->hashless == 1 ? "picture is" : "pictures are", LEAST_SIDE);
     if (!near->count)
         return;
     mr_print(stream, "  alike      %s%zu %s of pictures in different parts look alike: name their groups in a list\n",
@@ -167,6 +259,7 @@ void mr_near_put(const mr_near *near, const mr_set *set, yajl_gen json) {
     mr_json_open_map(json, "look_alike");
     mr_json_integer(json, "pairs", (int64_t)near->count);
     mr_json_bool(json, "cut_short", near->cut_short);
+    mr_json_integer(json, "by_vector", (int64_t)near->hashless);
     mr_json_open_array(json, "listed");
     for (size_t i = 0; i < near->listed; i++) {
         mr_json_open_map(json, NULL);

@@ -85,7 +85,7 @@ static void put_summary(FILE *page, const mr_evaluation *e) {
     const mr_judgement *j = &e->judgement;
     fprintf(page,
             "<p>%zu pictures, %zu classes; %llu are right.</p>\n<table>\n<tr><th>figure</th><th>value</th>"
-            "<th>95%% of resamples</th></tr>\n",
+            "<th>95%% interval</th></tr>\n",
             e->count, e->class_count, (unsigned long long)j->all.right);
     for (int f = 0; f < MR_JUDGED_FIGURES; f++) {
         fprintf(page, "<tr><td>%s</td>", names[f]);

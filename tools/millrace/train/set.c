@@ -22,6 +22,8 @@ static const struct {
                       "have names that are not UTF-8, or line breaks or the like in them"},
     [MR_FATE_UNREADABLE] = {"unreadable", "cannot be read", "cannot be read"},
     [MR_FATE_DAMAGED] = {"damaged", "gave no vector", "gave no vectors"},
+    [MR_FATE_NOT_FINITE] = {"not finite", "gave a vector with a NaN or an infinity in it",
+                            "gave vectors with a NaN or an infinity in them"},
 };
 
 static bool is_like_other(const mr_set_row *row) {
@@ -92,6 +94,35 @@ static int check_case(const mr_set *set) {
     return status;
 }
 
+/* Names all classes without pictures at once. */
+static int refuse_empty(const mr_set *set, const bool *seen) {
+    const mr_file_list *list = set->list;
+    char names[512] = "";
+    size_t empty = 0, at = 0;
+    for (size_t i = 0; i < list->label_count; i++) {
+        if (seen[i])
+            continue;
+        if (at < sizeof names - 1)
+            at += mr_print_into(names + at, sizeof names - at, "%s\"%s\"", empty ? ", " : "", list->labels[i]);
+        empty++;
+    }
+    if (!empty)
+        return MR_OK;
+    if (empty == 1)
+        return mr_fail(MR_ERROR_DATA, "%s: the class %s has no pictures: remove its folder", set->params.path, names);
+    return mr_fail(MR_ERROR_DATA, "%s: %zu classes have no pictures: %s: remove their folders", set->params.path, empty,
+                   names);
+}
+
+static int check_classes(const mr_set *set, const bool *seen) {
+    const mr_file_list *list = set->list;
+    for (size_t i = 0; i < list->label_count; i++)
+        if (mr_utf8_fit(list->labels[i], strlen(list->labels[i])) < strlen(list->labels[i]))
+            return mr_fail(MR_ERROR_DATA, "%s: the name of the class \"%s\" is not UTF-8: rename its folder",
+                           set->params.path, list->labels[i]);
+    return refuse_empty(set, seen);
+}
+
 static int check_labels(const mr_set *set) {
     const mr_file_list *list = set->list;
     bool *seen = calloc(list->label_count + 1, sizeof *seen);
@@ -103,15 +134,8 @@ static int check_labels(const mr_set *set) {
             seen[list->files[i].label] = true;
         else
             status = mr_fail(MR_ERROR_DATA, "%s:%zu: the row has no label", set->params.path, list->files[i].line);
-    for (size_t i = 0; i < list->label_count && !status; i++) {
-        const char *label = list->labels[i];
-        if (!seen[i])
-            status = mr_fail(MR_ERROR_DATA, "%s: the class \"%s\" has no pictures: remove its folder", set->params.path,
-                             label);
-        else if (mr_utf8_fit(label, strlen(label)) < strlen(label))
-            status = mr_fail(MR_ERROR_DATA, "%s: the name of the class \"%s\" is not UTF-8: rename its folder",
-                             set->params.path, label);
-    }
+    if (!status)
+        status = check_classes(set, seen);
     free(seen);
     if (!status && list->label_count < 2 && !set->params.lonely)
         status = mr_fail(MR_ERROR_DATA, "%s: has one class, \"%s\"; a classifier tells at least two apart",

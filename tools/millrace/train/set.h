@@ -30,6 +30,7 @@ typedef enum mr_row_fate {
     MR_FATE_NAME,        /* the file's name is not UTF-8, or has a line break or the like */
     MR_FATE_UNREADABLE,  /* the file cannot be read */
     MR_FATE_DAMAGED,     /* the pipeline made no vector of it */
+    MR_FATE_NOT_FINITE,  /* a vector of it has a NaN or an infinity in it */
     MR_FATES
 } mr_row_fate;
 

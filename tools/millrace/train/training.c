@@ -78,34 +78,38 @@ static void unlock_head(mr_training *t) {
 
 static const uint8_t part_of[MR_SPLITS] = {MR_ROW_NONE, MR_ROW_TRAIN, MR_ROW_VALIDATION, MR_ROW_TEST};
 
-/* The fit knows rows by their number only. */
-static int check_finite(const mr_training *t, size_t row) {
+static bool is_finite(const float *x, size_t width) {
+    for (size_t k = 0; k < width; k++)
+        if (!isfinite(x[k]))
+            return false;
+    return true;
+}
+
+/* Leaves rows out that have a vector with a NaN or an infinity in it, which nothing can be fitted to. */
+static int leave_out_infinite(mr_training *t) {
     const mr_features *features = &t->features;
-    const float *x = features->data + row * features->width;
-    char text[512];
-    for (size_t k = 0; k < features->width; k++)
-        if (!isfinite(x[k])) {
-            mr_set_print_picture(&t->set, features->row[row], features->at_ns[row], text, sizeof text);
-            return mr_fail(MR_ERROR_DATA, "%s: number %zu of its vector is %g, and only finite ones can be trained on",
-                           text, k, (double)x[k]);
-        }
+    for (size_t i = 0; i < features->count; i++)
+        if (!is_finite(features->data + i * features->width, features->width))
+            t->set.row[features->row[i]].fate = MR_FATE_NOT_FINITE;
+    if (features->count && !mr_set_count(&t->set, MR_FATE_TAKEN))
+        return mr_fail(MR_ERROR_DATA, "%s: each vector has a NaN or an infinity in it: nothing can be trained on them",
+                       t->params->data);
     return MR_OK;
 }
 
 static int make_rows(mr_training *t) {
     const mr_features *features = &t->features;
-    int status = MR_OK;
     t->classes = calloc(features->count + 1, sizeof *t->classes);
     t->groups = calloc(features->count + 1, sizeof *t->groups);
     t->parts = calloc(features->count + 1, sizeof *t->parts);
     if (!t->classes || !t->groups || !t->parts)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the rows");
+    int status = leave_out_infinite(t);
     for (size_t i = 0; i < features->count && !status; i++) {
         const mr_set_row *row = &t->set.row[features->row[i]];
-        status = check_finite(t, i);
         t->classes[i] = t->set.list->files[features->row[i]].label;
         t->groups[i] = row->group;
-        t->parts[i] = part_of[row->part];
+        t->parts[i] = row->fate == MR_FATE_TAKEN ? part_of[row->part] : MR_ROW_NONE;
     }
     t->rows = (mr_labelled_rows){.features = features->data,
                                  .rows = features->count,
@@ -390,7 +394,8 @@ static int work(mr_training *t) {
                             : mr_features_make(&t->features, &t->set, &t->extraction, t->folder, &t->told);
     mr_extraction_release(&t->extraction, status);
     if (!status && !params->skip_near && !t->vectors)
-        status = mr_near_find(&t->near, &t->set, &t->extraction, t->folder, params->fit.threads, &t->told);
+        status = mr_near_find(&t->near, &t->set, &t->features, &t->extraction, t->folder, params->fit.threads,
+                              &t->told);
     if (!status)
         status = make_rows(t);
     status = fit(t, status);

@@ -1,4 +1,4 @@
-#include "stages/video/video_name.h"
+#include "stages/sink/file_name.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -20,29 +20,41 @@ static int token_at(const char *text) {
     return token;
 }
 
-const char *mr_video_name_ending(const char *name) {
+const char *mr_file_name_ending(const char *name) {
     const char *point = strrchr(name, '.');
     return point ? point : "";
 }
 
-int mr_video_name_check(const char *pattern) {
+/* {number} takes all digits that it meets: next to those of another value, files of two sources, or of two numbers,
+ * would have one name. */
+static bool runs_together(const char *pattern, const char *number) {
+    const char *after = number + strlen(tokens[NUMBER]), *before = number;
+    while (before > pattern && isdigit((unsigned char)before[-1]))
+        before--;
+    return token_at(after) < TOKENS || isdigit((unsigned char)*after) || (before > pattern && before[-1] == '}');
+}
+
+int mr_file_name_check(const char *pattern) {
     for (const char *at = pattern; *at; at++) {
         int token = token_at(at);
         if (*at == '/' || (token == TOKENS && (*at == '{' || *at == '}')))
             return mr_fail(MR_ERROR_CONFIG, "name may hold {source}, {number} and {time}, and no slash: \"%s\"",
                            pattern);
+        if (token == NUMBER && runs_together(pattern, at))
+            return mr_fail(MR_ERROR_CONFIG, "the digits of {number} would run into those beside it: write a sign that "
+                           "is no digit between them, such as {source}-{number}%s", mr_file_name_ending(pattern));
         if (token < TOKENS)
             at += strlen(tokens[token]) - 1;
     }
     return MR_OK;
 }
 
-bool mr_video_name_counts(const char *pattern) {
+bool mr_file_name_counts(const char *pattern) {
     return strstr(pattern, tokens[NUMBER]);
 }
 
-bool mr_video_name_differs(const char *pattern) {
-    return mr_video_name_counts(pattern) || strstr(pattern, tokens[TIME]);
+bool mr_file_name_differs(const char *pattern) {
+    return mr_file_name_counts(pattern) || strstr(pattern, tokens[TIME]);
 }
 
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
@@ -71,26 +83,26 @@ static int print_token(char *text, size_t room, int token, const char *source, u
     }
 }
 
-int mr_video_name_print(char name[MR_VIDEO_NAME], const char *pattern, const char *source, uint64_t number,
+int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const char *source, uint64_t number,
                         int64_t seconds, int again) {
-    const char *stop = mr_video_name_ending(pattern);
+    const char *stop = mr_file_name_ending(pattern);
     size_t length = 0, stem = *stop ? (size_t)(stop - pattern) : strlen(pattern);
-    for (const char *at = pattern; length < MR_VIDEO_NAME && at < pattern + stem;) {
+    for (const char *at = pattern; length < MR_OUTPUT_NAME && at < pattern + stem;) {
         int token = token_at(at), added = 1;
         if (token < TOKENS)
-            added = print_token(name + length, MR_VIDEO_NAME - length, token, source, number, seconds);
+            added = print_token(name + length, MR_OUTPUT_NAME - length, token, source, number, seconds);
         else
             name[length] = *at;
         at += token < TOKENS ? strlen(tokens[token]) : 1;
         length += (size_t)added;
     }
-    if (length < MR_VIDEO_NAME && again)
-        length += (size_t)snprintf(name + length, MR_VIDEO_NAME - length, "-%d", again + 1);
-    if (length < MR_VIDEO_NAME)
-        length += (size_t)snprintf(name + length, MR_VIDEO_NAME - length, "%s", stop);
-    return length < MR_VIDEO_NAME
+    if (length < MR_OUTPUT_NAME && again)
+        length += (size_t)snprintf(name + length, MR_OUTPUT_NAME - length, "-%d", again + 1);
+    if (length < MR_OUTPUT_NAME)
+        length += (size_t)snprintf(name + length, MR_OUTPUT_NAME - length, "%s", stop);
+    return length < MR_OUTPUT_NAME
                ? MR_OK
-               : mr_fail(MR_ERROR_IO, "the name of a video file is longer than %d bytes", MR_VIDEO_NAME - 1);
+               : mr_fail(MR_ERROR_IO, "the name of a file is longer than %d bytes", MR_OUTPUT_NAME - 1);
 }
 
 /* ---- recognising ------------------------------------------------------------------------------------------------- */
@@ -111,7 +123,7 @@ static bool is_time(const char *text) {
 
 /* The text behind the token's value; NULL if it is not there. */
 static const char *pass_token(const char *text, int token, const char *source, uint64_t *number) {
-    char printed[MR_VIDEO_NAME];
+    char printed[MR_OUTPUT_NAME];
     size_t digits;
     switch (token) {
     case SOURCE:
@@ -127,20 +139,32 @@ static const char *pass_token(const char *text, int token, const char *source, u
     }
 }
 
-bool mr_video_name_matches(const char *name, const char *pattern, const char *source, uint64_t *number) {
-    const char *stop = mr_video_name_ending(pattern), *text = name;
+bool mr_file_name_matches(const char *name, const char *pattern, const char *source, mr_file_name_parts *parts) {
+    const char *stop = mr_file_name_ending(pattern), *text = name;
     size_t stem = *stop ? (size_t)(stop - pattern) : strlen(pattern);
-    uint64_t found = 0;
+    mr_file_name_parts found = {0};
     for (const char *at = pattern; text && at < pattern + stem;) {
         int token = token_at(at);
-        text = token < TOKENS ? pass_token(text, token, source, &found) : *text == *at ? text + 1 : NULL;
+        text = token < TOKENS ? pass_token(text, token, source, &found.number) : *text == *at ? text + 1 : NULL;
         at += token < TOKENS ? strlen(tokens[token]) : 1;
     }
-    if (text && *text == '-' && digits_at(text + 1))
+    found.again = text && *text == '-' && digits_at(text + 1);
+    if (found.again)
         text += 1 + digits_at(text + 1);
     if (!text || strcmp(text, stop) != 0)
         return false;
-    if (number)
-        *number = found;
+    if (parts)
+        *parts = found;
     return true;
+}
+
+bool mr_file_name_has_source(const char *name, const char *pattern, const char *source) {
+    uint64_t number;
+    const char *place = strstr(pattern, tokens[SOURCE]), *text = name;
+    for (const char *at = pattern; place && text && at <= place;) {
+        int token = token_at(at);
+        text = token < TOKENS ? pass_token(text, token, source, &number) : *text == *at ? text + 1 : NULL;
+        at += token < TOKENS ? strlen(tokens[token]) : 1;
+    }
+    return place && text;
 }

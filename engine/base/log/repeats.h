@@ -1,0 +1,49 @@
+/* The rule for lines of the log that a peer or an input can cause as often as it likes: the first ones are written,
+ * later ones are counted, and once a minute one line gives the count and the last text:
+ *
+ *     cam: away: ... Connection refused (next try in 0.5 s) (1,234 more like it in the last minute)
+ *
+ * Lines of one kind from one source share a key. The first MR_REPEATS_FIRST lines of a key are written if each differs
+ * from the one before; then, and for as long as every minute has some, they are only counted. After a minute without
+ * any the key is forgotten. mr_log_repeating (millrace/log.h) applies the rule; the table below is its memory.
+ *
+ * The table is of one thread, or the caller's lock guards it. Times are nanoseconds of any monotonic clock. */
+#ifndef MILLRACE_BASE_LOG_REPEATS_H
+#define MILLRACE_BASE_LOG_REPEATS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "millrace/log.h"
+
+enum {
+    MR_REPEATS_FIRST = 5,   /* lines of a key that are written */
+    MR_REPEATS_KEYS = 4096, /* further keys share one entry */
+    MR_REPEATS_TEXT = 640,
+    MR_REPEATS_BUCKETS = 256,
+};
+
+/* A zeroed one is empty. */
+typedef struct mr_repeats {
+    struct mr_repeats_entry *buckets[MR_REPEATS_BUCKETS];
+    size_t count;
+    int64_t due_ns; /* when the first entry is due; only if count > 0 */
+} mr_repeats;
+
+/* Whether the line is to be written now; otherwise it is counted. Call mr_repeats_pop before, until it has none. */
+bool mr_repeats_take(mr_repeats *repeats, int64_t now_ns, uint64_t key, mr_log_level level, const char *text);
+/* A line that sums up lines that were counted, if one is due; true if there is one. `all`: due or not. */
+bool mr_repeats_pop(mr_repeats *repeats, int64_t now_ns, bool all, mr_log_level *level, char line[MR_REPEATS_TEXT]);
+/* When the next line or entry is due; INT64_MAX: none. */
+int64_t mr_repeats_due_ns(const mr_repeats *repeats);
+void mr_repeats_fini(mr_repeats *repeats);
+
+/* What a line is counted by. */
+uint64_t mr_log_kind(const char *stage, const char *source, const char *format);
+/* mr_log_repeating with a text that is ready, of a level that is wanted. */
+void mr_log_of_kind(mr_log_level level, uint64_t kind, const char *text);
+/* Writes the counts of all lines that were only counted so far: at the end of a run. Any thread. */
+void mr_log_settle(void);
+
+#endif
