@@ -86,9 +86,10 @@ bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t by
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/* While an address is opened, each time that libavformat asks is one read of at most 4 KiB of headers. */
-enum { MOST_ASKED = 8192 };
-static const int64_t pause_ns = 20000000;
+/* While an address is opened, each time that libavformat asks is one read of at most 4 KiB of headers, which it joins
+ * at a cost that grows with their square. While it waits, it asks every 100 ms. */
+enum { MOST_ASKED = 2048 };
+static const int64_t pause_ns = 90000000;
 
 int mr_web_interrupted(void *context) {
     mr_web *web = context;
