@@ -16,7 +16,8 @@
 #include "stages/live/live_open.h"
 #include "stages/live/web/web.h"
 #include "stages/media/notice.h"
-#include "stages/media/recovery.h"
+#include "stages/media/coded/picture_times.h"
+#include "stages/media/coded/recovery.h"
 
 static const int64_t second_ns = 1000000000;
 /* Streams that have no key frames at all begin after so many seconds without one. */
@@ -47,6 +48,7 @@ typedef struct live_reader {
     mr_hls_place place;        /* of a playlist: what was given */
     mr_recovery recovery;
     mr_live_times times;
+    mr_picture_times pictures;
 } live_reader;
 
 /* ---- ways to connect ------------------------------------------------------------------------------------------- */
@@ -267,12 +269,14 @@ static bool is_single(const live_reader *reader) {
 static int lose(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     bool stalled = status == MR_ERROR_AGAIN;
-    char why[MR_REPORT_WHY];
+    char why[MR_REPORT_WHY], remark[256] = "";
     if (status == MR_END && reader->connection && reader->connection->recorded && is_single(reader))
         reader->recorded = true;
+    if (stalled && reader->connection && reader->connection->type->remark)
+        reader->connection->type->remark(reader->connection, remark, sizeof remark);
     if (stalled)
-        snprintf(why, sizeof why, "%s: no picture came for %.3g s", params->connection.url,
-                 (double)reader->patience_ns / 1e9);
+        snprintf(why, sizeof why, "%s: no picture came for %.3g s%s", params->connection.url,
+                 (double)reader->patience_ns / 1e9, remark);
     else
         snprintf(why, sizeof why, "%s%s", status == MR_END ? params->connection.url : mr_message(),
                  status == MR_END ? ": the server has ended the stream" : "");
@@ -309,6 +313,7 @@ static int connected(live_reader *reader, int status) {
     reader->patience_ns = reader->params.stall_ns + reader->connection->pause_ns;
     reader->due_ns = reader->opened_ns + reader->patience_ns;
     mr_live_times_begin(&reader->times, reader->params.clock);
+    mr_picture_times_begin(&reader->pictures, !reader->recorded);
     return MR_OK;
 }
 
@@ -399,6 +404,7 @@ static bool take(live_reader *reader, mr_packet *packet) {
     }
     if (!reader->recorded)
         mr_live_times_pass(&reader->times, packet);
+    mr_picture_times_pass(&reader->pictures, packet);
     /* Each media is set once, before other threads see it. */
     if (packet->media->live == reader->recorded)
         packet->media->live = !reader->recorded;
@@ -467,6 +473,7 @@ static void destroy_live(mr_reader *base) {
     }
     disconnect(reader);
     mr_notice_fini(&reader->notice);
+    mr_picture_times_fini(&reader->pictures);
     if (reader->report.phase && reader->report.phase < MR_LINK_FAILED)
         enter(reader, MR_LINK_ENDED, NULL);
     if (reader->wake >= 0)

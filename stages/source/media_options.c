@@ -67,7 +67,8 @@ const mr_option mr_media_option_table[] = {
      .min = 0, .max = LONGEST_NS,
      .help = "stop this long after start; 0: at the end of the file"},
     {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0", .max = 100000,
-     .help = "at most this many pictures a second, chosen by presentation time; 0: all"},
+     .help = "at most this many pictures a second, chosen by presentation time: of a source of this rate, or a lower "
+             "one, none is left out; 0: all"},
     {.name = "every", .kind = MR_OPTION_INT, .offset = FIELD(every), .fallback = "1", .min = 1, .max = 1000000,
      .unit = "pictures",
      .help = "only each Nth picture; of H.264, HEVC, VP9 and MPEG video, pictures that are neither wanted nor needed "

@@ -1,4 +1,4 @@
-#include "stages/media/nal.h"
+#include "stages/media/coded/nal.h"
 
 #include <limits.h>
 #include <string.h>
@@ -130,12 +130,14 @@ static int read_hevc(const uint8_t *data, const uint8_t *end, noting *note, void
 
 int mr_nal_read_header(bool hevc, const uint8_t *data, size_t bytes, noting *note, void *context) {
     enum { LEAST_AVC = 7, LEAST_HEVC = 23 };
+    if (!bytes)
+        return 0;
     if (!hevc && bytes >= LEAST_AVC && data[0] == 1)
         return read_avc(data, data + bytes, note, context);
     if (hevc && bytes >= LEAST_HEVC && (data[0] || data[1] || data[2] > 1))
         return read_hevc(data, data + bytes, note, context);
     mr_nals from = {data, data + bytes, 0};
-    for (mr_nal one; note && bytes && mr_nal_next(&from, &one);)
+    for (mr_nal one; note && mr_nal_next(&from, &one);)
         note(context, one);
     return 0;
 }

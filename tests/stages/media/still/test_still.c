@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "stages/media/media_still.h"
+#include "stages/media/still/still.h"
 
 typedef struct sample {
     enum AVCodecID codec;

@@ -1,4 +1,4 @@
-#include "stages/media/media_still.h"
+#include "stages/media/still/still.h"
 
 #include <string.h>
 
@@ -78,6 +78,13 @@ static bool find_chunk(const uint8_t *data, size_t bytes, const char *name, size
     return false;
 }
 
+mr_still_part mr_png_find_chunk(const uint8_t *data, size_t bytes, const char *name) {
+    size_t at = PNG_SIGNATURE;
+    if (!find_chunk(data, bytes, name, &at) || big_32(data + at) > bytes - at - PNG_AROUND)
+        return (mr_still_part){0};
+    return (mr_still_part){data + at + 8, big_32(data + at)};
+}
+
 static size_t end_of_png(const uint8_t *data, size_t bytes) {
     size_t at = PNG_SIGNATURE;
     return find_chunk(data, bytes, "IEND", &at) ? at + PNG_AROUND : 0;
@@ -138,6 +145,33 @@ static size_t end_of_webp(const uint8_t *data, size_t bytes) {
     size += size & 1;
     return size <= bytes ? size : 0;
 }
+
+/* ---- WebP (RFC 9649): a RIFF file, whose chunks are a name, a length and the data, padded to an even length ------ */
+
+mr_still_part mr_webp_find_chunk(const uint8_t *data, size_t bytes, const char *name) {
+    enum { RIFF = 12, HEAD = 8 };
+    if (bytes < RIFF || memcmp(data, "RIFF", 4) != 0 || memcmp(data + 8, "WEBP", 4) != 0)
+        return (mr_still_part){0};
+    for (size_t at = RIFF; bytes - at >= HEAD;) {
+        const size_t length = little_32(data + at + 4), padded = length + (length & 1);
+        if (length > bytes - at - HEAD)
+            break;
+        if (memcmp(data + at, name, 4) == 0)
+            return (mr_still_part){data + at + HEAD, length};
+        if (padded > bytes - at - HEAD)
+            break;
+        at += HEAD + padded;
+    }
+    return (mr_still_part){0};
+}
+
+/* The second bit of the flags of an extended file. */
+bool mr_webp_is_animated(const uint8_t *data, size_t bytes) {
+    const mr_still_part extended = mr_webp_find_chunk(data, bytes, "VP8X");
+    return extended.bytes > 0 && extended.data[0] & 2;
+}
+
+/* ---- Netpbm ------------------------------------------------------------------------------------------------------ */
 
 /* The next number of a header of Netpbm, past white space and comments; 0 if there is none. */
 static size_t read_number(const uint8_t *data, size_t bytes, size_t *at) {
