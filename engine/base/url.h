@@ -30,8 +30,8 @@ bool mr_url_decode(mr_url_part part, char *text, size_t bytes);
 bool mr_url_encode(const char *part, char *text, size_t bytes);
 /* A URL with user and password in it, encoded; both NULL: as it is. False if there is not enough room. */
 bool mr_url_with_user(const char *text, const char *user, const char *password, char *whole, size_t bytes);
-/* The URL that a reference means in a document at `base` (RFC 3986, 5.2), without a fragment. `base` has a scheme and an
- * authority; a reference with a scheme is taken as it is. False if there is not enough room. */
+/* The URL that a reference means in a document at `base` (RFC 3986, 5.2), without a fragment. `base` has a scheme and
+ * an authority; a reference with a scheme is taken as it is. False if there is not enough room. */
 bool mr_url_resolve(const char *base, const char *reference, char *url, size_t bytes);
 /* The value of `name` in the query of a URL; text NULL if it has none. */
 mr_url_part mr_url_query(const mr_url *url, const char *name);

@@ -21,8 +21,8 @@ static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
 static const AVRational nanoseconds = {1, 1000000000};
 
-/* Of RTP, whose bytes are not counted, this many bytes of a picture come between two times that libavformat asks whether
- * to stop. */
+/* Of RTP, whose bytes are not counted, this many bytes of a picture come between two times that libavformat asks
+ * whether to stop. */
 enum { RTP_BYTES = 512 };
 static const int64_t pause_ns = 20000000;
 
@@ -263,7 +263,8 @@ static int open_format(mr_libav_input *input) {
     if (!input->format->pb)
         input->most_calls = params->most_bytes / RTP_BYTES;
     set_format(params, input->hls, &options);
-    int error = avformat_open_input(&input->format, url, is_description(params->url) ? av_find_input_format("sdp") : NULL, &options);
+    const AVInputFormat *known = is_description(params->url) ? av_find_input_format("sdp") : NULL;
+    int error = avformat_open_input(&input->format, url, known, &options);
     av_dict_free(&options);
     return error < 0 ? fail(input, error, "it cannot be opened") : MR_OK;
 }

@@ -76,8 +76,8 @@ const mr_option mr_media_option_table[] = {
     {.name = "realtime", .kind = MR_OPTION_BOOL, .offset = FIELD(realtime), .fallback = "false",
      .help = "emit packets in real time, by their times, instead of as fast as possible"},
     {.name = "stream", .kind = MR_OPTION_INT, .offset = FIELD(stream), .fallback = "-1", .min = -1, .max = 1000,
-     .help = "index of the video stream in the file, or of the variant in a playlist of HLS; -1: the best, which has the "
-             "most pixels that max_pixels allows"},
+     .help = "index of the video stream in the file, or of the variant in a playlist of HLS; -1: the best, which has "
+             "the most pixels that max_pixels allows"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(rate), .fallback = "25", .min = 0.001, .max = 100000,
      .help = "pictures a second of media without times: images, and streams of joined JPEGs"},
     {.name = "framerate", .kind = MR_OPTION_RATE, .offset = FIELD(framerate), .fallback = "0", .max = 100000,

@@ -31,7 +31,7 @@ struct mr_hls {
     bool recorded, is_variant;
     unsigned failed_reloads, lost, barren;
     int64_t failed;             /* number of the segment that could not be had once */
-    /* What comes next, and why it is not of the run before. */
+    /* The next segment, and why it is not of the run before. */
     bool chosen;                /* segment `index` of the list */
     size_t index;
     bool hole, anew, over;      /* segments are missing before it; it has other times; nothing comes */
@@ -43,7 +43,7 @@ struct mr_hls {
     bool run_is_anew, map_is_due;
     mr_segment_map map;         /* with a copy of its address; uri NULL: none */
     char map_uri[MR_PLAYLIST_MOST_ADDRESS + 1];
-    AVIOContext *io, *part;     /* what the demuxer reads; the segment or header that it reads from, */
+    AVIOContext *io, *part;     /* the demuxer's; the segment or header that it gives, */
     int64_t left;               /* and bytes of that which are not read */
     char key_url[MR_URL_BYTES]; /* of `key`; "": none was loaded */
     uint8_t key[MR_PLAYLIST_IV];
@@ -324,7 +324,7 @@ static int open_map(mr_hls *hls) {
     return error ? lose(hls, error) : 0;
 }
 
-/* Opens what comes next, or comes closer to it. */
+/* Opens the next header or segment, or comes closer to it. */
 static int advance(mr_hls *hls) {
     if (!hls->chosen)
         return choose(hls);

@@ -1,5 +1,5 @@
-/* A stream of HLS (RFC 8216) as bytes: reads playlists (playlist.h), follows a live one, and gives the segments, joined,
- * to a demuxer. libavformat's own reader of playlists is not used (stages/live/README.md says why).
+/* A stream of HLS (RFC 8216) as bytes: reads playlists (playlist.h), follows a live one, and gives the segments,
+ * joined, to a demuxer. libavformat's own reader of playlists is not used (stages/live/README.md says why).
  *
  * Segments that belong together are a run: one demuxer reads them. A run ends where segments are missing, where another
  * header (EXT-X-MAP) is to be read, at EXT-X-DISCONTINUITY, and where a restarted encoder numbers its segments anew.

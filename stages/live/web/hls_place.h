@@ -32,7 +32,7 @@ typedef enum mr_hls_step {
     MR_HLS_OVER,   /* nor will there be one */
 } mr_hls_step;
 
-/* What comes next, and its index if it is a segment. `resumes`: for the first time in this connection. */
+/* The next step, and its index if it is a segment. `resumes`: for the first time in this connection. */
 mr_hls_step mr_hls_place_next(const mr_hls_place *place, const mr_playlist *list, bool resumes, size_t *index);
 /* Notes that the segment is being given. */
 void mr_hls_place_take(mr_hls_place *place, const mr_playlist *list, size_t index);

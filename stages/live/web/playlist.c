@@ -13,7 +13,7 @@
 static const int64_t second_ns = 1000000000, longest_ns = INT64_C(86400) * 1000000000;
 static const char byte_order_mark[] = "\xEF\xBB\xBF";
 
-/* The place in a playlist, and what the lines so far mean for the next segment. */
+/* The place in a playlist, and the meaning of its last lines for the next segment. */
 typedef struct parser {
     mr_playlist *list;
     const char *name;
@@ -26,8 +26,8 @@ typedef struct parser {
     bool awaits;    /* the variant's address */
 } parser;
 
-static int refuse(const parser *at, const char *what) {
-    return mr_fail(MR_ERROR_DATA, "%s: line %zu of its playlist: %s", at->name, at->line, what);
+static int refuse(const parser *at, const char *why) {
+    return mr_fail(MR_ERROR_DATA, "%s: line %zu of its playlist: %s", at->name, at->line, why);
 }
 
 /* Room for one more item of an array; NULL: out of memory. */
@@ -82,7 +82,7 @@ static int64_t read_number(const char *text, char **end) {
     return at > text ? value : -1;
 }
 
-/* Seconds as a decimal number, at most a day; what is none is 0. */
+/* Seconds as a decimal number, at most a day; any other text is 0. */
 static int64_t read_seconds(const char *text) {
     char *end;
     const int64_t whole = read_number(text, &end);

@@ -34,7 +34,7 @@ typedef struct mr_segment_key {
     uint8_t iv[MR_PLAYLIST_IV];
 } mr_segment_key;
 
-/* `bytes` from `first` on of what an address names; bytes 0: all of it. */
+/* `bytes` from `first` on; bytes 0: all of them. */
 typedef struct mr_segment_map {
     const char *uri;
     int64_t first, bytes;

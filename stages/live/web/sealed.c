@@ -31,7 +31,8 @@ static int end(sealed *at, int error) {
 
 /* Decrypts another piece, behind the block that was held back. */
 static int fill(sealed *at) {
-    const int bytes = at->left ? avio_read(at->from, at->cipher, at->left < PIECE ? (int)at->left : PIECE) : AVERROR_EOF;
+    const int most = at->left < PIECE ? (int)at->left : PIECE;
+    const int bytes = most ? avio_read(at->from, at->cipher, most) : AVERROR_EOF;
     at->left -= bytes > 0 ? bytes : 0;
     if (bytes < 0)
         return end(at, bytes);

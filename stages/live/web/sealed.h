@@ -7,8 +7,8 @@
 #include <libavformat/avio.h>
 #include <stdbool.h>
 
-/* Reads the next `bytes` of `from` decrypted, or all of them, and takes it over. `key` and `iv` have 16 bytes each. 0, or an AVERROR: `from` is
- * the caller's then. */
+/* Reads the next `bytes` of `from` decrypted, INT64_MAX: all of them, and takes it over. `key` and `iv` have 16 bytes
+ * each. 0, or an AVERROR: `from` is the caller's then. */
 int mr_sealed_open(AVIOContext **io, AVIOContext *from, int64_t bytes, const uint8_t *key, const uint8_t *iv);
 /* Closes it and its source; false if it was not made here, and is open still. */
 bool mr_sealed_close(AVIOContext *io);

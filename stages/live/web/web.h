@@ -27,8 +27,7 @@ typedef struct mr_web {
     bool opening;
 } mr_web;
 
-/* A part of what an address names; both 0: all of it. libavformat asks for it, but may also
- * give what follows. */
+/* `bytes` from `first` on; both 0: all of them. libavformat asks for these, but may also give more. */
 typedef struct mr_web_range {
     int64_t first, bytes;
 } mr_web_range;
@@ -36,7 +35,7 @@ typedef struct mr_web_range {
 bool mr_web_is_address(const char *url);
 /* Whether calls are to give up. */
 int mr_web_interrupted(void *web);
-/* Adds what certificates are verified with. */
+/* Adds how certificates are verified. */
 void mr_web_set_tls(const char *ca_file, AVDictionary **options);
 /* Opens an address. 0, or an AVERROR, maybe with a refusal. `range` may be NULL. */
 int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range);
@@ -49,7 +48,7 @@ bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t by
 size_t mr_web_look(AVIOContext *io, char text[MR_WEB_LOOK]);
 /* Whether an answer that begins so is a manifest of DASH (MPD). */
 bool mr_web_is_manifest(const char *text);
-/* MR_ERROR_UNAVAILABLE: that DASH is not read, and what to give instead. */
+/* MR_ERROR_UNAVAILABLE: DASH is not read; the message names the alternatives. */
 int mr_web_refuse_manifest(const char *url);
 
 #endif

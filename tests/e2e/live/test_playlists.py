@@ -98,7 +98,7 @@ class Playlists(Live):
                 self.assertEqual(int.from_bytes(picture[16:20], "big"), width, name)
 
     def test_recordings_that_are_not_whole(self):
-        """One of which a segment is missing, or ends too early, or a server that gives no ranges: the source fails, with
+        """One of which a segment is missing, or ends too early, or a server that gives no ranges: the source fails with
         a reason, and no picture is another one."""
         a = self.make("a")
         self.make("range", "-hls_flags", "single_file")
@@ -159,7 +159,8 @@ class Playlists(Live):
             self.assertEqual(len(self.rows(name)), 50)
         asked = [path[1:-4] for path, _ in self.asked if path.endswith("0.ts")]
         self.assertEqual(sorted(asked), sorted(of for _, _, of in wanted.values()))
-        child = self.begin({"large": f"uri: '{self.url}/up.m3u8', max_pixels: 1000", "loud": f"uri: '{self.url}/loud.m3u8'",
+        child = self.begin({"large": f"uri: '{self.url}/up.m3u8', max_pixels: 1000",
+                            "loud": f"uri: '{self.url}/loud.m3u8'",
                             "none": f"uri: '{self.url}/up.m3u8', stream: 9"})
         for name, words in (("large", "larger than max_pixels (1000) allows"), ("loud", "of sound only"),
                             ("none", "stream 9 is not there; its playlist has 4 variants")):
@@ -167,9 +168,9 @@ class Playlists(Live):
         self.finish(child)
 
     def test_an_encoder_that_dies(self):
-        """Its web server still has the last playlist. What was given is not given again, and the source stays away until
-        a new segment appears: of the same encoder, of another with its numbers from 0, or of one that uses the same
-        names."""
+        """Its web server still has the last playlist. What was given is not given again, and the source stays away
+        until a new segment appears: of the same encoder, of another with its numbers from 0, or of one that uses the
+        same names."""
         a, b = self.make("a", seconds=9), self.make("b")
         now = {"text": listed(a[:5])}
         self.serve(cam=lambda: now["text"])
@@ -189,7 +190,8 @@ class Playlists(Live):
             self.wait_until(lambda: any(row.get("epoch") == epoch for row in self.rows()), child)
             self.await_state(child, "cam", "away")
         self.finish(child)
-        self.assertEqual([path[1:] for path, _ in self.asked if path.endswith(".ts")][3:], [*a[5:7], *b[:2], b[0], b[0]])
+        asked = [path[1:] for path, _ in self.asked if path.endswith(".ts")]
+        self.assertEqual(asked[3:], [*a[5:7], *b[:2], b[0], b[0]])
         self.assert_times_go_on(self.rows())
 
     def test_live(self):

@@ -18,7 +18,8 @@
 static mr_playlist listed(const char *name, int64_t first, int count, const char *more) {
     char *text = mr_alloc(4096);
     mr_playlist list;
-    int bytes = snprintf(text, 4096, "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXT-X-MEDIA-SEQUENCE:%d\n%s", (int)first, more);
+    int bytes = snprintf(text, 4096, "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXT-X-MEDIA-SEQUENCE:%d\n%s", (int)first,
+                         more);
     for (int i = 0; i < count; i++)
         bytes += snprintf(text + bytes, 4096 - (size_t)bytes, "#EXTINF:1,\nx/%s%d.ts?token=%d\n", name, (int)first + i,
                           bytes);
@@ -44,7 +45,8 @@ static void recorded(void **state) {
     (void)state;
     mr_hls_place place = {0};
     for (int i = 0; i < 20; i++)
-        assert_int_equal(look(&place, listed("a", 5, 20, "#EXT-X-ENDLIST\n"), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW), 5 + i);
+        assert_int_equal(look(&place, listed("a", 5, 20, "#EXT-X-ENDLIST\n"), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW),
+                         5 + i);
     look(&place, listed("a", 5, 20, "#EXT-X-ENDLIST\n"), false, MR_HLS_OVER);
     mr_hls_place empty = {0};
     look(&empty, listed("a", 5, 0, "#EXT-X-ENDLIST\n"), true, MR_HLS_OVER);

@@ -33,7 +33,8 @@ static void segments(void **state) {
     assert_int_equal(parse(&list, "\xEF\xBB\xBF#EXTM3U\r\n#EXT-X-TARGETDURATION:6\r\n#EXT-X-MEDIA-SEQUENCE:7\r\n"
                                   "#EXT-X-DISCONTINUITY-SEQUENCE:2\r\n#EXTINF:5.25,a, title\r\n a b.ts?x=1 \r\n\r\n"
                                   "# comment\r\n#EXT-X-PART:DURATION=1,URI=\"file:///x\"\r\n#EXT-X-DISCONTINUITY\r\n"
-                                  "#EXTINF:6,\r\nhttps://h/c.ts\r\n#EXT-X-GAP\r\n#EXTINF:99999999999999999999,\r\nd.ts\r\n"
+                                  "#EXTINF:6,\r\nhttps://h/c.ts\r\n#EXT-X-GAP\r\n#EXTINF:99999999999999999999,\r\n"
+                                  "d.ts\r\n"
                                   "#EXT-X-ENDLIST"), MR_OK);
     assert_int_equal(list.count, 3);
     assert_int_equal(list.sequence, 7);
@@ -62,7 +63,8 @@ static void ranges(void **state) {
     (void)state;
     mr_playlist list;
     assert_int_equal(parse(&list, MEDIA "#EXT-X-MAP:BYTERANGE=\"50@2\",URI=\"a\"\n#EXT-X-BYTERANGE:100@52\na\n"
-                                  "#EXT-X-BYTERANGE:20\na\n#EXT-X-BYTERANGE:8@0\nb\nc\n#EXT-X-MAP:URI=\"m\"\nd\n"), MR_OK);
+                                  "#EXT-X-BYTERANGE:20\na\n#EXT-X-BYTERANGE:8@0\nb\nc\n#EXT-X-MAP:URI=\"m\"\nd\n"),
+                     MR_OK);
     static const int64_t wanted[][3] = {{52, 100, 1}, {152, 20, 1}, {0, 8, 1}, {0, 0, 1}, {0, 0, 2}};
     assert_int_equal(list.count, 5);
     for (size_t i = 0; i < list.count; i++) {
@@ -81,8 +83,9 @@ static void keys(void **state) {
     (void)state;
     mr_playlist list;
     assert_int_equal(parse(&list, MEDIA "#EXT-X-KEY:METHOD=AES-128,URI=\"k,1\",IV=0X000102030405060708090a0B0c0D0e0F\n"
-                                  "#EXT-X-MAP:URI=\"m\"\na\nb\n#EXT-X-KEY:METHOD=AES-128,URI=\"k2\",KEYFORMAT=\"identity\"\n"
-                                  "c\n#EXT-X-KEY:METHOD=NONE\nd\n"), MR_OK);
+                                  "#EXT-X-MAP:URI=\"m\"\na\nb\n"
+                                  "#EXT-X-KEY:METHOD=AES-128,URI=\"k2\",KEYFORMAT=\"identity\"\nc\n"
+                                  "#EXT-X-KEY:METHOD=NONE\nd\n"), MR_OK);
     static const uint32_t wanted[] = {1, 1, 2, 0};
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(list.segments[i].key, wanted[i]);
@@ -140,7 +143,7 @@ static void refused(void **state) {
         {"", MR_ERROR_DATA, "does not begin with #EXTM3U"},
         {" #EXTM3U\n", MR_ERROR_DATA, "does not begin with #EXTM3U"},
         {"#EXTM3U\n#EXTINF:-1,News\nhttp://h/live.m3u8\n", MR_ERROR_DATA, "not a playlist of HLS"},
-        {MEDIA "file:///etc/hostname\n", MR_ERROR_DATA, "line 3 of its playlist: it leads to an address that is not of"},
+        {MEDIA "file:///etc/hostname\n", MR_ERROR_DATA, "line 3 of its playlist: it leads to an address"},
         {MEDIA "a.ts\nconcat:a|b\n", MR_ERROR_DATA, "line 4"},
         {MEDIA "data:,x\n", MR_ERROR_DATA, "not of http"},
         {MEDIA "crypto+http://h/x\n", MR_ERROR_DATA, "not of http"},
@@ -154,7 +157,8 @@ static void refused(void **state) {
         {MEDIA "#EXT-X-KEY:METHOD=AES-128,URI=\"k\",KEYFORMAT=\"com.apple\"\na\n", MR_ERROR_UNAVAILABLE, "protected"},
         {MEDIA "#EXT-X-KEY:METHOD=AES-128\na\n", MR_ERROR_DATA, "(URI) is missing"},
         {MEDIA "#EXT-X-KEY:METHOD=AES-128,IV=0x12,URI=\"k\"\na\n", MR_ERROR_DATA, "the IV"},
-        {MEDIA "#EXT-X-KEY:METHOD=AES-128,IV=0x0000000000000000000000000000000g,URI=\"k\"\na\n", MR_ERROR_DATA, "the IV"},
+        {MEDIA "#EXT-X-KEY:METHOD=AES-128,IV=0x0000000000000000000000000000000g,URI=\"k\"\na\n", MR_ERROR_DATA,
+         "the IV"},
         {MEDIA "#EXT-X-MEDIA-SEQUENCE:x\na\n", MR_ERROR_DATA, "is not understood"},
         {MEDIA "#EXT-X-MEDIA-SEQUENCE:9999999999999999999\na\n", MR_ERROR_DATA, "is not understood"},
         {MEDIA "a\n#EXT-X-MEDIA-SEQUENCE:1\n", MR_ERROR_DATA, "comes after it"},
