@@ -184,7 +184,8 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
                          ["train", str(self.folder / "pipeline.yaml"), "--set", "workers=1", *self.TRAINING[2:]])
         # Slurm sets this one if it has requeued the job; a task that a signal has ended goes on, too.
         task = re.search(r"^task='\n(.*?)^done'", script, re.M | re.S)[1] + "done"
-        kill_once = self.write(f'echo "$@"; test -e {self.folder}/mark || {{ : >{self.folder}/mark; kill -9 $$; }}', "once")
+        mark = self.folder / "mark"
+        kill_once = self.write(f'echo "$@"; test -e {mark} || {{ : >{mark}; kill -9 $$; }}', "once")
         told = call(["bash", "-c", task, "task", "bash", kill_once, "a b"], environment={"SLURM_PROCID": "0"})
         self.assertEqual((told.returncode, told.stdout), (0, "a b\na b --resume\n"), told.stderr)
         self.assertIn("task 0 was ended by signal 9: it is started again", told.stderr)

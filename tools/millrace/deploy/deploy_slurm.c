@@ -1,5 +1,5 @@
 /* A batch script: one step, with a task for each process. Each task determines which one it is (launch.h). Slurm starts
- * no single task again, so each task has a loop that does; what would fail again ends the job. */
+ * no single task again, so each task has a loop that does; a task that would fail again ends the job. */
 
 #include <string.h>
 
@@ -74,7 +74,7 @@ static void put_state(const mr_deployment *of, FILE *file) {
           "rm -f \"$state/asked\"\n", file);
 }
 
-/* What a task runs: $0 is the folder of checkpoints, "$@" the command. A signal that Slurm sends goes to the command,
+/* The loop of a task: $0 is the folder of checkpoints, "$@" the command. A signal that Slurm sends goes to the command,
  * too. */
 static void put_task(const mr_deployment *of, FILE *file) {
     fputs("task='\n", file);
@@ -132,7 +132,7 @@ int mr_deploy_slurm(const mr_deployment *of) {
             of->trains ? "task" : "\"$state\"");
     put_word(file, of->command);
     status = mr_deploy_words(of, of->path, put_word, file);
-    /* What is given to sbatch after the script. */
+    /* The words that follow the script on sbatch's command line. */
     fputs(" \"$@\" || status=$?\n", file);
     if (!of->trains)
         fputs("[ $status != 0 ] || [ -e \"$state/asked\" ] || rm -rf \"$state\"\n", file);
