@@ -23,9 +23,10 @@ static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
 static const AVRational nanoseconds = {1, 1000000000};
 
-/* How often libavformat asks whether to stop, without a pause, while an address is being opened. Each is one read of at
- * most 4 KiB of headers. Of RTP, whose bytes are not counted, this many bytes of a picture come between two. */
-enum { MOST_OPENING_CALLS = 8192, RTP_BYTES = 512 };
+/* How often libavformat asks whether to stop, without a pause, while an address is being opened. Of HTTP each is one
+ * read of at most 4 KiB of headers; RTMP reads pieces of 128 bytes. Of RTP, whose bytes are not counted, this many bytes
+ * of a picture come between two. */
+enum { MOST_WEB_CALLS = 1024, MOST_OTHER_CALLS = 65536, RTP_BYTES = 512 };
 static const int64_t pause_ns = 20000000;
 
 /* ---- where a scheme may lead to ---------------------------------------------------------------------------------- */
@@ -378,7 +379,7 @@ static int open_bytes(void *context, AVIOContext **io) {
     av_dict_set(&options, "protocol_whitelist", scheme_of(params->url)->protocols, 0);
     input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
     input->calls = 0;
-    input->most_calls = MOST_OPENING_CALLS;
+    input->most_calls = is_web(params->url) ? MOST_WEB_CALLS : MOST_OTHER_CALLS;
     mr_av_forget();
     int error = avio_open2(io, url, AVIO_FLAG_READ, &interrupt, &options);
     input->most_calls = 0;
