@@ -24,8 +24,8 @@ static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 static const AVRational nanoseconds = {1, 1000000000};
 
 /* How often libavformat asks whether to stop, without a pause, while an address is being opened. Of HTTP each is one
- * read of at most 4 KiB of headers; RTMP reads pieces of 128 bytes. Of RTP, whose bytes are not counted, this many bytes
- * of a picture come between two. */
+ * read of at most 4 KiB of headers; RTMP reads pieces of 128 bytes. Of RTP, whose bytes are not counted, RTP_BYTES of a
+ * picture come between two. */
 enum { MOST_WEB_CALLS = 1024, MOST_OTHER_CALLS = 65536, RTP_BYTES = 512 };
 static const int64_t pause_ns = 20000000;
 
@@ -544,7 +544,8 @@ static int copy_jpeg(const mr_joined_picture *from, mr_packet *packet) {
 /* Describes pictures of another size than before. */
 static int describe_jpeg(mr_libav_input *input, int width, int height) {
     const mr_rtsp_facts facts = {.codec = MR_RTP_JPEG, .unit = input->jpeg.data, .unit_bytes = input->jpeg.bytes,
-                                 .width = width, .height = height};
+                                 .width = width, .height = height,
+                                 .rate = input->params->poll_ns ? 1e9 / (double)input->params->poll_ns : 0};
     mr_media *media;
     if (input->media && width == input->width && height == input->height)
         return MR_OK;

@@ -60,8 +60,8 @@ class Relay:
 def endless_rtp():
     """A picture whose first fragment no last one follows."""
     for number in itertools.count():
-        yield struct.pack(">BBHII", 0x80, 96, number & 0xffff, 1234, 5) + (b"\x7c\x85" if number == 0 else b"\x7c\x05") \
-            + b"\x55" * 1400
+        fragment = b"\x7c\x05" if number else b"\x7c\x85"
+        yield struct.pack(">BBHII", 0x80, 96, number & 0xffff, 1234, 5) + fragment + b"\x55" * 1400
 
 
 def endless_stream(stream):
