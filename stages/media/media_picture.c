@@ -78,6 +78,15 @@ static int put_bytes(mr_packet *packet, uint8_t *data, size_t bytes) {
     return MR_OK;
 }
 
+int mr_picture_copy(const uint8_t *data, size_t bytes, mr_packet *packet) {
+    uint8_t *copy = av_malloc(bytes + AV_INPUT_BUFFER_PADDING_SIZE);
+    if (!copy)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    memcpy(copy, data, bytes);
+    memset(copy + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
+    return put_bytes(packet, copy, bytes);
+}
+
 /* Leaves a part of a packet's bytes, and zeros behind it. */
 static void keep_part(mr_packet *packet, const uint8_t *part, size_t bytes) {
     memmove(packet->data, part, bytes);

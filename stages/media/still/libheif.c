@@ -141,7 +141,7 @@ static void describe_colour(const heif_image_handle *handle, AVCodecParameters *
     if (heif.heif_image_handle_get_nclx_color_profile(handle, &nclx).code == 0 && nclx) {
         codec->color_range = nclx->full_range ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
         if (nclx->matrix != UNSPECIFIED && nclx->matrix >= 0 && nclx->matrix < AVCOL_SPC_NB)
-            codec->color_space = nclx->matrix;
+            codec->color_space = (enum AVColorSpace)nclx->matrix;
     }
     if (nclx)
         heif.heif_nclx_color_profile_free(nclx);

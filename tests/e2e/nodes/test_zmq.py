@@ -1,5 +1,6 @@
 """zmq.push, zmq.pub, zmq.pull and zmq.sub, spoken to by the real clients: pyzmq and protobuf's Python library. What
 they get is compared with what jsonl writes of the same frames; what they send is NumPy's."""
+import io
 import json
 import re
 import shutil
@@ -15,6 +16,7 @@ try:
     import numpy
     import zmq
     import zmq.auth
+    from PIL import Image
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -375,25 +377,37 @@ stages:
         names = [name for name in ("orange.jpg", "baboon.jpg", "squirrel_cls.jpg") if (PICTURES / name).exists()]
         if not names:
             self.skipTest(f"no pictures in {PICTURES}")
-        stages = "decode: {input: app}\n  hog: {input: decode, size: 32x32}"
-        running, output = self.take("sub", "topic: camera, idle: 0s, size: 4000x4000", stages, "hog")
+        payloads = [(PICTURES / name).read_bytes() for name in names]
+        for orientation, ending in ((6, "AVIF"), (8, "AVIF"), (3, "PNG")):
+            exif, file = Image.Exif(), io.BytesIO()
+            exif[274] = orientation
+            Image.linear_gradient("L").convert("RGB").save(file, ending, exif=exif)
+            payloads.append(file.getvalue())
+        if shutil.which("heif-enc"):
+            Image.radial_gradient("L").convert("RGB").save(self.folder / "a.png")
+            subprocess.run(["heif-enc", "-o", self.folder / "a.heic", self.folder / "a.png"], check=True,
+                           capture_output=True)
+            payloads.append((self.folder / "a.heic").read_bytes())
+        stages = "decode: {input: app}\n  small: {type: preprocess, input: decode, size: 8x8}"
+        running, output = self.take("sub", "topic: camera, idle: 0s, size: 4000x4000", stages, "small")
         socket = self.context.socket(zmq.XPUB)
         socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
         socket.connect(self.endpoint)
         self.assertEqual(socket.recv(), b"\x01camera")
         socket.send_multipart([b"other", b"{}", b"nobody asked"])
-        for name in names:
-            socket.send_multipart([b"camera-1", b"{}", (PICTURES / name).read_bytes()])
+        for payload in payloads:
+            socket.send_multipart([b"camera-1", b"{}", payload])
         socket.send_multipart([b"camera-1", b'{"end":true}'])
         self.end_of(running)
         folder = self.folder / "in"
         folder.mkdir()
-        for i, name in enumerate(names):
-            shutil.copy(PICTURES / name, folder / f"{i}.jpg")
+        for i, payload in enumerate(payloads):
+            (folder / f"{i}.jpg").write_bytes(payload)
         expected = self.run_pipeline(
             f"version: 1\npipeline: folder\nsources:\n  app: {{uri: {folder}}}\nstages:\n  {stages}\n"
-            "  results: {type: jsonl, input: hog, features: true, path: '${OUTPUT}'}\n").rows
+            "  results: {type: jsonl, input: small, features: true, path: '${OUTPUT}'}\n").rows
         self.assertEqual([row["features"] for row in self.rows(output)], [row["features"] for row in expected])
+        self.assertEqual(len(expected), len(payloads))
 
     def test_nothing_that_comes_ends_the_run(self):
         running, output = self.take(options="format: u8 4, max_message: 1KiB")

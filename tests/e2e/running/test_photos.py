@@ -245,6 +245,24 @@ class Folders(Photos):
         self.assertEqual(sorted(names), ["a.JPG", "d.jpg", "s.jpg"])
         self.assertIn("leaves out 1 video", run.err)
 
+    def test_files_are_named_without_detours(self):
+        """Relative to the pipeline, as long as ".." leads where it seems to."""
+        self.fill()
+        for folder in ("yaml", "deep/yaml"):
+            (self.folder / folder).mkdir(parents=True)
+        (self.folder / "link").symlink_to("deep/yaml")
+        for folder, uri, expected in (("yaml", "../photos", "photos/a.JPG"),
+                                      ("deep/yaml", "../../photos", "photos/a.JPG"),
+                                      ("yaml", "../photos/*.JPG", "photos/a.JPG"),
+                                      ("yaml", "../photos/a.JPG", "photos/a.JPG"),
+                                      ("link", "../../photos", "link/../../photos/a.JPG")):
+            with self.subTest(folder=folder, uri=uri):
+                path = self.folder / folder / "photos.yaml"
+                path.write_text(ROWS.format(uri=uri))
+                done = call([MILLRACE, "run", path.relative_to(self.folder)], cwd=self.folder)
+                files = [json.loads(line)["file"] for line in done.stdout.splitlines()]
+                self.assertEqual(files, [expected], done.stderr)
+
     def test_an_empty_folder_says_what_it_holds(self):
         (self.photos / "b.txt").write_text("text")
         run = self.rows(self.photos, code=65)
