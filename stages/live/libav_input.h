@@ -19,6 +19,7 @@
 #include "stages/live/mjpeg/mjpeg.h"
 #include "stages/live/web/dash.h"
 #include "stages/media/media_input.h"
+#include "stages/media/media_seams.h"
 
 enum { MR_LIBAV_MORE = 64 << 20 };
 
@@ -53,6 +54,7 @@ typedef struct mr_libav_input {
     mr_dash dash;
     bool recorded;                      /* it has an end */
     bool timeless;                      /* its packets have no times of their own */
+    mr_seams seams;                     /* of a recording */
     uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */
 } mr_libav_input;
 
