@@ -62,7 +62,7 @@ static bool is_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *
 
 /* The first source of a stage that keeps to a clock, where another does not; NULL: all do, or none. *rate as above, of
  * those that do. */
-static const mr_plan_vertex *paced_among_others(const mr_plan *plan, const mr_plan_vertex *vertex, double *rate) {
+static const mr_plan_vertex *find_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *rate) {
     const mr_plan_vertex *first = NULL;
     bool others = false, known = true;
     *rate = 0;
@@ -237,7 +237,7 @@ static void check_batch(const mr_plan_builder *b, int v, int64_t frames) {
         return;
     else if (is_paced(b->plan, vertex, &rate))
         warn_of_waiting(b, v, rate, NULL);
-    else if ((one = paced_among_others(b->plan, vertex, &rate)))
+    else if ((one = find_paced(b->plan, vertex, &rate)))
         warn_of_waiting(b, v, rate, one);
 }
 
