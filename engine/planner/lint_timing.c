@@ -105,8 +105,8 @@ static void warn_of_waiting(const mr_plan_builder *b, int v, double rate, const 
     snprintf(hint, sizeof hint, "limit how long the first frame may wait: batch: {size: %d, timeout: 50ms}",
              vertex->batch);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch"), hint,
-                "stages.%s.batch: frames%s come in real time, and without a timeout the first waits until %d have come, "
-                "%s%s", b->vertex[v]->id, whose, vertex->batch, waits,
+                "stages.%s.batch: frames%s come in real time, and without a timeout the first waits until %d "
+                "have come, %s%s", b->vertex[v]->id, whose, vertex->batch, waits,
                 one ? " once the other sources have ended" : "");
 }
 
