@@ -347,7 +347,8 @@ const mr_stage_type mr_record_stage = {
             "from the key frame before `before` of a trigger to `after` it. A file stays open for as long as packets "
             "are kept, since a trigger that comes late may still meet it; one that comes even later begins with the "
             "first key frame that was not written. The JSON file beside it has the packets' and the triggers' numbers "
-            "and times, and `complete`: false until the file is finished. A frame counts as delivered once it was "
+            "and times, and `complete`: false until the file is finished. While packets are added to the file it has "
+            "neither their count nor the last one's number and time. A frame counts as delivered once it was "
             "looked at: a process that is killed loses what was in memory, and the last second of an open file. Still "
             "pictures of on_away: picture trigger nothing, and their packets are left out.",
     .inputs = inputs,
