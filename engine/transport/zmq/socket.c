@@ -75,8 +75,8 @@ static int check_endpoint(const mr_zmq_params *params, bool *local) {
             return mr_fail(MR_ERROR_CONFIG, "%s names no file: anybody on this machine could connect; write "
                                             "ipc://FOLDER/NAME with a folder of your own", endpoint);
         if (strlen(endpoint + strlen(ipc)) >= sizeof ((struct sockaddr_un *)0)->sun_path)
-            return mr_fail(MR_ERROR_CONFIG, "the path of a socket can have at most %zu bytes, and this has %zu: \"%s\"; "
-                                            "name a shorter one",
+            return mr_fail(MR_ERROR_CONFIG, "the path of a socket can have at most %zu bytes, and this has %zu: "
+                                            "\"%s\"; name a shorter one",
                            sizeof ((struct sockaddr_un *)0)->sun_path - 1, strlen(endpoint + strlen(ipc)),
                            endpoint + strlen(ipc));
         return MR_OK;
