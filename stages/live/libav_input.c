@@ -367,6 +367,7 @@ static int open_by_format(mr_libav_input *input) {
         status = check_size(input->params, input->stream->codecpar->width, input->stream->codecpar->height);
     if (!status)
         find_kind(input);
+    mr_seams_begin(&input->seams);
     return status ? status : describe(input);
 }
 
@@ -593,9 +594,13 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
         status = next(input);
     if (status)
         return status;
-    const AVPacket *from = input->packet;
+    AVPacket *from = input->packet;
+    /* Where recordings were joined their clock begins anew. Playlists say so themselves, and that of a live stream is
+     * live_times.h's. */
+    const bool anew = input->recorded && !input->hls &&
+                      mr_seams_shift(&input->seams, input->format, input->stream, from);
     *packet = (mr_packet){.captured_ns = MR_NO_TIME, .arrived_ns = mr_live_now_ns()};
-    packet->flags = mr_packet_flags(from);
+    packet->flags = mr_packet_flags(from) | (anew ? MR_FRAME_SEAM : 0);
     if (input->seam || input->gaps != input->noted || packet->flags & MR_FRAME_CORRUPT)
         packet->flags |= MR_FRAME_SEAM;
     input->noted = input->gaps;
