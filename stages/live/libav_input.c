@@ -15,6 +15,7 @@
 #include "stages/live/web/sealed.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
+#include "stages/media/ts/ts_tap.h"
 
 /* Packets are looked at for so long to find streams and sizes (microseconds, of the stream's time) and so many
  * bytes. */
@@ -277,6 +278,23 @@ static int read_manifest(AVFormatContext *format, AVIOContext **io, const char *
 
 /* ---- all that is opened ------------------------------------------------------------------------------------------ */
 
+/* What begins as a transport stream does is looked at as it is read. */
+static int tap_packets(mr_libav_input *input, AVIOContext **io) {
+    enum { SYNC = 0x47 };
+    uint8_t first;
+    if (avio_read(*io, &first, 1) != 1)
+        return 0;
+    avio_seek(*io, -1, SEEK_CUR);
+    if (first != SYNC)
+        return 0;
+    const int error = mr_ts_tap_open(io, *io);
+    if (error >= 0) {
+        input->tap = *io;
+        input->format->flags |= AVFMT_FLAG_CUSTOM_IO; /* libavformat does not close it */
+    }
+    return error;
+}
+
 /* Playlists and manifests open their parts here. Their demuxers pass neither options of TLS nor hosts on. */
 static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
     mr_libav_input *input = format->opaque;
@@ -292,6 +310,8 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
     av_dict_free(&own);
     if (error >= 0 && is_web(url) && strcmp(url, format->url) == 0)
         error = read_manifest(format, io, url, options);
+    if (error >= 0 && strcmp(url, format->url) == 0 && (error = tap_packets(input, io)) < 0)
+        avio_closep(io);
     return error;
 }
 
@@ -465,6 +485,7 @@ void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey) {
 
 void mr_libav_input_close(mr_libav_input *input) {
     avformat_close_input(&input->format);
+    mr_ts_tap_close(input->tap);
     mr_input_close(&input->file);
     av_packet_free(&input->packet);
     mr_media_unref(&input->media);
@@ -496,16 +517,22 @@ static int next(mr_libav_input *input) {
     }
 }
 
+/* Whether something is missing before the packet, or within it. */
+static bool mark(mr_libav_input *input) {
+    const mr_ts_scan *scan = mr_ts_tap_scan(input->tap);
+    const bool lost = mr_ts_mark(&input->marks, scan, input->stream->id, input->packet) || input->gaps != input->noted;
+    input->noted = input->gaps;
+    return lost;
+}
+
 int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
     int status = next(input);
     if (status)
         return status;
+    const bool lost = mark(input);
     const AVPacket *from = input->packet;
     *packet = (mr_packet){.captured_ns = MR_NO_TIME, .arrived_ns = mr_live_now_ns()};
-    packet->flags = mr_packet_flags(from);
-    if (input->gaps != input->noted || packet->flags & MR_FRAME_CORRUPT)
-        packet->flags |= MR_FRAME_SEAM;
-    input->noted = input->gaps;
+    packet->flags = mr_packet_flags(from) | (lost ? MR_FRAME_SEAM : 0);
     /* A recording begins at 0, as a file does. */
     int64_t origin = input->recorded && input->stream->start_time != AV_NOPTS_VALUE ? input->stream->start_time : 0;
     packet->pts_ns = to_ns(input, from->pts == AV_NOPTS_VALUE ? from->pts : from->pts - origin);

@@ -14,6 +14,7 @@
 #include "stages/live/connection.h"
 #include "stages/live/web/dash.h"
 #include "stages/media/media_input.h"
+#include "stages/media/ts/ts_mark.h"
 
 typedef int mr_io_open_function(AVFormatContext *format, AVIOContext **io, const char *url, int flags,
                                 AVDictionary **options);
@@ -34,6 +35,8 @@ typedef struct mr_libav_input {
     mr_dash dash;
     bool recorded;                      /* it has an end */
     bool timeless;                      /* its packets have no times of their own */
+    AVIOContext *tap;                   /* of a transport stream, in front of its bytes; else NULL */
+    mr_ts_marks marks;
     uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */
 } mr_libav_input;
 

@@ -333,6 +333,7 @@ static void destroy_file(mr_reader *base) {
     file_reader *reader = (file_reader *)base;
     close_container(reader);
     av_packet_free(&reader->packet);
+    mr_seams_fini(&reader->seams);
     mr_media_unref(&reader->media);
     mr_free(reader);
 }
