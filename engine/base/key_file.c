@@ -28,6 +28,26 @@ int mr_key_file_open(const char *path, const char *maker, FILE **file) {
     return mr_fail(MR_ERROR_DATA, "the key %s is not a regular file", path);
 }
 
+int mr_secret_file_check(int fd, const char *path, const char *what) {
+    struct stat found;
+    if (fstat(fd, &found))
+        return mr_file_fail("look at", path);
+    if (found.st_mode & 077)
+        return mr_fail(MR_ERROR_PERMISSION, "%s holds %s, but others may read or change it (mode %03o): restrict it "
+                                            "(chmod 600)", path, what, (unsigned)(found.st_mode & 0777));
+    return MR_OK;
+}
+
+int mr_trusted_file_check(int fd, const char *path, const char *what) {
+    struct stat found;
+    if (fstat(fd, &found))
+        return mr_file_fail("look at", path);
+    if (found.st_mode & 002)
+        return mr_fail(MR_ERROR_PERMISSION, "%s says %s is trusted, but all users may change it (mode %03o): restrict "
+                                            "it (chmod 644)", path, what, (unsigned)(found.st_mode & 0777));
+    return MR_OK;
+}
+
 int mr_key_file_check_private(FILE *file, const char *path) {
     struct stat found;
     if (fstat(fileno(file), &found))
@@ -36,11 +56,7 @@ int mr_key_file_check_private(FILE *file, const char *path) {
     if (found.st_mode & 077 && length > 4 && strcmp(path + length - 4, ".pub") == 0)
         return mr_fail(MR_ERROR_PERMISSION, "%s is the public key of a pair, by its name; what is needed is the secret "
                                             "one beside it, NAME.key", path);
-    if (found.st_mode & 077)
-        return mr_fail(MR_ERROR_PERMISSION, "%s holds a secret key, but others may read or change it (mode %03o): "
-                                            "restrict it (chmod 600), or make a new pair if others have seen it", path,
-                       (unsigned)(found.st_mode & 0777));
-    return MR_OK;
+    return mr_secret_file_check(fileno(file), path, "a secret key");
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */

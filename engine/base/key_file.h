@@ -11,6 +11,11 @@
 int mr_key_file_open(const char *path, const char *maker, FILE **file);
 /* MR_ERROR_PERMISSION if others than its owner may read or change it: its secret is none. */
 int mr_key_file_check_private(FILE *file, const char *path);
+/* The one rule for files of secrets: keys, tokens, passwords. MR_ERROR_PERMISSION if others than the owner may read or
+ * change it; `what` it holds: "a password". */
+int mr_secret_file_check(int fd, const char *path, const char *what);
+/* Likewise for files that say who is trusted: MR_ERROR_PERMISSION if all users may change it. `what`: "which key". */
+int mr_trusted_file_check(int fd, const char *path, const char *what);
 /* Writes FOLDER/NAME.key, for its owner alone, and FOLDER/NAME.pub. The folder is made if it does not exist. On failure
  * there is neither file: MR_ERROR_USAGE if the name cannot be one; MR_ERROR_IO, also if one of them exists. */
 int mr_key_file_write(const char *folder, const char *name, const char *private_text, const char *public_text);

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "engine/base/url.h"
+
 static _Thread_local char last_message[1024];
 
 int mr_fail(int status, const char *format, ...) {
@@ -12,6 +14,7 @@ int mr_fail(int status, const char *format, ...) {
     char text[sizeof last_message];
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    mr_url_hide(text);
     snprintf(last_message, sizeof last_message, "%s", text);
     return status;
 }

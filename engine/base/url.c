@@ -126,21 +126,94 @@ mr_url_part mr_url_query(const mr_url *url, const char *name) {
     return (mr_url_part){0};
 }
 
-void mr_url_hide(char *text) {
-    for (char *mark = text; (mark = strstr(mark, "://")); ) {
-        char *authority = mark + 3, *stop = authority + strcspn(authority, " \t\r\n\"'<>");
-        const char *end = authority + strcspn(authority, "/?# \t\r\n\"'<>");
-        const char *at = find_credentials(authority, end);
-        if (at && at < stop)
-            memmove(authority, at + 1, strlen(at + 1) + 1);
-        mark = authority;
+/* ---- hiding ------------------------------------------------------------------------------------------------------ */
+
+/* Where a URL ends in a text. */
+static const char ends[] = " \t\r\n\"'<>";
+
+/* The scheme of the next URL before `stop`, which ends the one that is looked at; else `stop`. */
+static const char *next_url(const char *from, const char *stop) {
+    const char *mark = strstr(from, "://");
+    if (!mark || mark >= stop)
+        return stop;
+    while (mark > from && is_scheme_char(mark[-1]))
+        mark--;
+    return mark;
+}
+
+/* User and password of a URL whose authority begins there: up to the last "@" if there are any, since a password may
+ * have one that was not encoded. NULL: there are none. `sure`: there is no other way to read it. */
+static const char *end_of_credentials(const char *authority, bool *sure) {
+    const char *stop = next_url(authority, authority + strcspn(authority, ends));
+    const char *end = authority + strcspn(authority, "/?#");
+    const char *at = find_credentials(authority, end < stop ? end : stop);
+    const char *last = at && at < stop ? last_at(at, stop) : NULL;
+    *sure = !last || last == at;
+    return last;
+}
+
+/* Where user and password would begin in a word that is no URL but was meant for one: behind "name=" and a scheme with
+ * other signs than "://". NULL: nothing in it looks like a password. */
+static const char *find_mistyped(const char *word, const char *at) {
+    const char *colon = memchr(word, ':', (size_t)(at - word)), *key = memchr(word, '=', (size_t)(at - word));
+    const char *from = key && (!colon || key < colon) ? key + 1 : word, *begin = from;
+    size_t scheme = 0;
+    while (is_scheme_char(from[scheme]))
+        scheme++;
+    size_t marks = strspn(from + scheme, ":;,/\\");
+    if (memchr(from + scheme, '/', marks) || memchr(from + scheme, '\\', marks))
+        begin = from + scheme + marks;
+    if (begin >= at)
+        return NULL;
+    colon = memchr(begin, ':', (size_t)(at - begin));
+    return colon && colon + 1 < at ? begin : NULL;
+}
+
+static void remove_part(char *from, const char *to) {
+    memmove(from, to, strlen(to) + 1);
+}
+
+/* Of one word, up to the next URL in it; the rest of the text. */
+static char *hide_in_word(char *word) {
+    char *stop = word + strcspn(word, ends), *mark = strstr(word, "://");
+    if (mark && mark < stop) {
+        char *authority = mark + 3;
+        bool sure;
+        const char *at = end_of_credentials(authority, &sure);
+        if (at && at > authority)
+            remove_part(authority, at + 1);
+        return authority + (next_url(authority, authority + strcspn(authority, ends)) - authority);
     }
+    const char *at = last_at(word, stop), *begin = at ? find_mistyped(word, at) : NULL;
+    if (begin)
+        remove_part(word + (begin - word), at + 1);
+    return word + strcspn(word, ends);
+}
+
+void mr_url_hide(char *text) {
+    if (strchr(text, '@'))
+        for (char *word = text; *word; word += strspn(word, ends))
+            word = hide_in_word(word);
     for (char *secret = text; (secret = strstr(secret, "passphrase="));) {
         secret += strlen("passphrase=");
-        char *end = secret + strcspn(secret, "&# \t\r\n\"'<>");
-        memmove(secret, end, strlen(end) + 1);
+        remove_part(secret, secret + strcspn(secret, "&# \t\r\n\"'<>"));
     }
 }
+
+mr_url_doubt mr_url_doubt_of(const char *text) {
+    const char *mark = strstr(text, "://"), *end = text + strlen(text);
+    if (scheme_length(text)) {
+        bool sure;
+        end_of_credentials(mark + 3, &sure);
+        return sure ? MR_URL_CLEAR : MR_URL_SIGNS;
+    }
+    const char *at = last_at(text, end), *begin = at ? find_mistyped(text, at) : NULL;
+    return begin && begin > text && memchr(text, '/', (size_t)(begin - text)) && !memchr(text, ' ', (size_t)(at - text))
+               ? MR_URL_SCHEME
+               : MR_URL_CLEAR;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
 
 bool mr_url_with_user(const char *text, const char *user, const char *password, char *whole, size_t bytes) {
     char coded_user[3 * MR_URL_HOST] = "", coded_password[3 * MR_URL_HOST] = "";

@@ -32,7 +32,15 @@ bool mr_url_encode(const char *part, char *text, size_t bytes);
 bool mr_url_with_user(const char *text, const char *user, const char *password, char *whole, size_t bytes);
 /* The value of `name` in the query of a URL; text NULL if it has none. */
 mr_url_part mr_url_query(const mr_url *url, const char *name);
-/* Takes user and password out of all URLs of a text, which becomes shorter. */
+/* Takes user and password out of all URLs of a text, which becomes shorter: also out of those with a mistyped scheme
+ * ("htp://u:p@h", "rtsp:/u:p@h", "u:p@h"), and, of a password with an "@", up to the last "@" of the URL. All messages
+ * and log lines pass through it. */
 void mr_url_hide(char *text);
+
+/* Whether a text that was meant for a URL could be read in another way than its author thinks. SIGNS: it has a user,
+ * and an "@" after its path has begun, so the password may have a "/", "?" or "#" that is not encoded. SCHEME: it looks
+ * like a URL with a password, but does not have "://". */
+typedef enum mr_url_doubt { MR_URL_CLEAR, MR_URL_SIGNS, MR_URL_SCHEME } mr_url_doubt;
+mr_url_doubt mr_url_doubt_of(const char *text);
 
 #endif

@@ -356,6 +356,41 @@ bool mr_io_cut_short(const mr_io *io) {
     return slot->mark_next < slot->mark_count && slot->marks[slot->mark_next].cut_short;
 }
 
+mr_receipt *mr_io_hold(mr_io *io, const mr_frame *frame) {
+    (void)io;
+    return frame->receipt ? mr_receipt_ref(frame->receipt) : NULL;
+}
+
+void mr_stage_release(const mr_stage *self, mr_receipt **held, const char *dropped) {
+    if (*held && dropped)
+        mr_receipt_note(*held, MR_NOTE_DROPPED, self->id, dropped);
+    mr_receipt_unref(held);
+}
+
+/* Final ends among the slot's marks before that one. */
+static size_t ends_before(const mr_slot *slot, size_t mark) {
+    size_t ends = 0;
+    for (size_t i = 0; i < mark; i++)
+        ends += slot->marks[i].kind == MR_ITEM_END && !slot->marks[i].leaves;
+    return ends;
+}
+
+mr_release mr_io_must_release(const mr_io *io) {
+    mr_instance *instance = io->instance;
+    const mr_slot *now = io->slot;
+    size_t left = instance->intake.ends_left;
+    if (now->marks[now->mark_next].leaves)
+        return MR_RELEASE_SOURCE;
+    /* Ends of earlier calls are counted once those are pushed. */
+    for (uint64_t n = instance->ring.pushed; n < instance->ring.claimed; n++) {
+        const mr_slot *slot = mr_instance_slot(instance, n);
+        left -= ends_before(slot, slot == now ? now->mark_next : slot->mark_count);
+        if (slot == now)
+            break;
+    }
+    return left == 1 ? MR_RELEASE_ALL : MR_RELEASE_NONE;
+}
+
 void mr_io_wake_at(mr_io *io, int64_t time_ns) {
     io->wake_ns = time_ns;
 }
@@ -458,6 +493,20 @@ uint32_t mr_stage_find_source(const mr_stage *self, const char *id) {
 
 const char *mr_stage_source_id(const mr_stage *self, uint32_t source) {
     return instance_of(self)->graph->plan->vertices[source].id;
+}
+
+const char *mr_stage_source_at(const mr_stage *self, uint32_t source) {
+    mr_graph *graph = instance_of(self)->graph;
+    if (source >= graph->plan->source_count)
+        return NULL;
+    pthread_mutex_lock(&graph->lock);
+    const char *id = graph->plan->vertices[source].id;
+    pthread_mutex_unlock(&graph->lock);
+    return id ? id : "";
+}
+
+const char *mr_stage_pipeline(const mr_stage *self) {
+    return instance_of(self)->graph->plan->name;
 }
 
 const char *mr_link_state_name(mr_link_state phase) {

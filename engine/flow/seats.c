@@ -102,6 +102,7 @@ static void account_of(mr_graph *graph, uint32_t source, mr_account *account) {
     char *message = state->message && *state->message ? mr_strdup(state->message) : NULL;
     *account = (mr_account){
         .row = {.id = graph->plan->vertices[source].id,
+                .note = graph->plan->vertices[source].note,
                 .elsewhere = arrived,
                 .in = count.in,
                 .delivered = count.delivered,
@@ -184,7 +185,8 @@ static uint32_t next_epoch(const mr_graph *graph, uint32_t source, const char *i
 /* The place is vacant, and `id` kept. Takes newcomer->with over. With the lock. */
 static void seat(mr_graph *graph, uint32_t place, mr_newcomer *newcomer, const char *id) {
     mr_source_state *state = &graph->sources[place];
-    mr_plan_seat((mr_plan *)(uintptr_t)graph->plan, place, &newcomer->with->vertices[newcomer->source], id);
+    const mr_plan_vertex *source = &newcomer->with->vertices[newcomer->source];
+    mr_plan_seat((mr_plan *)(uintptr_t)graph->plan, place, source, id, keep_label(graph, source->note));
     state->first_epoch = next_epoch(graph, place, id);
     atomic_store_explicit(&state->last_epoch, state->first_epoch, memory_order_relaxed);
     state->used = true;

@@ -158,7 +158,8 @@ static void read_list(mr_listed *listed) {
     int status = mr_spec_list_read(&list, listed->pipeline->plan->spec, NULL, NULL, &wrong);
     if (status) {
         report(&wrong);
-        mr_log_repeating(MR_LOG_ERROR, listed->path, "%s: it has errors: no source has changed", listed->path);
+        mr_log_repeating(MR_LOG_ERROR, wrong.count ? wrong.item[0].message : "",
+                         "%s: it has errors: no source has changed", listed->path);
     } else {
         apply(listed, list, &came);
     }

@@ -129,9 +129,11 @@ int mr_plan_proves(const mr_plan *plan, uint32_t place, const mr_plan *with, uin
     return status;
 }
 
-void mr_plan_seat(mr_plan *plan, uint32_t place, const mr_plan_vertex *source, const char *id) {
+void mr_plan_seat(mr_plan *plan, uint32_t place, const mr_plan_vertex *source, const char *id,
+                  const char *note) {
     mr_plan_vertex *to = &plan->vertices[place];
     to->id = id;
+    to->note = note;
     to->options = source->options;
     to->place = source->place;
     to->mark = source->mark;

@@ -348,11 +348,13 @@ enum { MR_PLAN_REORDERED = 8 };
  * mr_plan_fits tells whether a place could have the source of another plan, which was made with this one as `known`:
  * its type and stages are the same, and its formats are among those of the place. mr_plan_proves, whether all stages of
  * that plan get, give and hold no more than in this one; else MR_ERROR_CONFIG, and the message says which does.
- * mr_plan_seat lets a place have the source; its options live as long as that plan's spec, its id longer. Only while no
+ * mr_plan_seat lets a place have the source; its options live as long as that plan's spec, its id and
+ * note longer. Only while no
  * instance of the place is open. */
 bool mr_plan_fits(const mr_plan *plan, uint32_t place, const mr_plan *with, uint32_t source);
 int mr_plan_proves(const mr_plan *plan, uint32_t place, const mr_plan *with, uint32_t source);
-void mr_plan_seat(mr_plan *plan, uint32_t place, const mr_plan_vertex *source, const char *id);
+void mr_plan_seat(mr_plan *plan, uint32_t place, const mr_plan_vertex *source, const char *id,
+                  const char *note);
 
 void mr_plan_destroy(mr_plan **plan);
 

@@ -283,8 +283,8 @@ int mr_spec_read_plugins(mr_spec_parser *p) {
     if (!p->params->plugins && names.count > 0) {
         p->plugins_broken = true;
         mr_spec_error(p, value->key_place,
-                      "the command was given --no-plugins, or the program lacks mr_pipeline_params.plugins",
-                      "plugins: this program does not load plugins that a pipeline names");
+                      "plugins run code of theirs: `--plugins` loads them, in a program mr_pipeline_params.plugins",
+                      "plugins: this command does not load plugins that a pipeline names");
         return MR_OK;
     }
     if (mr_type_list_add(&p->spec->type_list, p->params->types, false))

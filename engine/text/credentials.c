@@ -28,10 +28,32 @@ static const char *without(mr_arena *arena, const char *url, mr_url_part secret)
     return mr_arena_print(arena, "%.*s%s", (int)(from - url), url, to);
 }
 
+/* A text that may hold a password in a place where no URL has it. It is shown nowhere, and goes nowhere. */
+static int refuse(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics, mr_url_doubt doubt) {
+    char *text = mr_arena_text(arena, node->text, strlen(node->text));
+    if (!text)
+        return MR_ERROR_MEMORY;
+    mr_url_hide(text);
+    node->text = text;
+    node->broken = true;
+    return mr_diagnose(diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, node->place,
+                       doubt == MR_URL_SIGNS ? "in a password write / as %2F, ? as %3F, # as %23 and @ as %40, or give "
+                                               "`user` and `password_file`; in a path write @ as %40"
+                                             : "write SCHEME://USER:PASSWORD@HOST/PATH",
+                       doubt == MR_URL_SIGNS ? "this URL has a user, and an \"@\" behind its host: where the password "
+                                               "ends is not clear"
+                                             : "this looks like a URL with a password, but has no \"://\"");
+}
+
 int mr_yaml_take_credentials(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics) {
     mr_url url;
     bool wrong = false;
-    if (node->kind != MR_YAML_SCALAR || !node->text || node->broken || !mr_url_split(node->text, &url))
+    if (node->kind != MR_YAML_SCALAR || !node->text || node->broken)
+        return MR_OK;
+    const mr_url_doubt doubt = mr_url_doubt_of(node->text);
+    if (doubt)
+        return refuse(node, arena, diagnostics, doubt);
+    if (!mr_url_split(node->text, &url))
         return MR_OK;
     /* "ipc://@name" is a socket of that name. */
     if (mr_url_has_scheme(node->text, "ipc"))

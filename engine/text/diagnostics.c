@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/print.h"
+#include "engine/base/url.h"
 #include "millrace/status.h"
 
 /* More than are shown, since those that are shown are the first by place. */
@@ -54,6 +55,9 @@ int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, m
     }
     /* The file's name is copied: diagnostics are read after the specification they speak of is gone. */
     place.file = place.file ? strdup(place.file) : NULL;
+    mr_url_hide(message);
+    if (place.file) /* which may be the text of an argument */
+        mr_url_hide((char *)place.file);
     diagnostics->item[diagnostics->count++] = (mr_diagnostic){
         .severity = severity,
         .status = status,

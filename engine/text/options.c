@@ -1,8 +1,10 @@
 #include "engine/text/options.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/nearest.h"
 #include "engine/text/synonyms.h"
@@ -183,6 +185,38 @@ bool mr_option_is_relative(const mr_option *option, const char *text) {
     return path && text[0] != '/' && strcmp(text, "-") != 0;
 }
 
+/* The length of a folder, which ends in a slash, without its last part, if that is a folder and no link: then ".." in
+ * it is the folder that it stands in. Else `length`. */
+static size_t without_last(const char *folder, size_t length) {
+    char path[PATH_MAX];
+    struct stat about;
+    size_t before = length ? length - 1 : 0;
+    while (before > 0 && folder[before - 1] != '/')
+        before--;
+    const size_t last = length ? length - 1 - before : 0;
+    const bool dots = strspn(folder + before, ".") == last;
+    if (!last || dots || length > sizeof path)
+        return length;
+    memcpy(path, folder, length - 1);
+    path[length - 1] = '\0';
+    return lstat(path, &about) == 0 && S_ISDIR(about.st_mode) ? before : length;
+}
+
+/* A relative path that starts in a folder. Each ".." at its beginning takes a part of the folder away: "../photos" in
+ * "pipelines/" is "photos", which is also what records say. */
+static const char *start_in(const reading *r, const char *folder, const char *path) {
+    size_t length = strlen(folder), shorter;
+    const char *rest = path;
+    while (strncmp(rest, "../", 3) == 0 && (shorter = without_last(folder, length)) < length) {
+        length = shorter;
+        rest += 3 + strspn(rest + 3, "/");
+    }
+    const bool is_path = length || mr_option_is_relative(r->option, rest);
+    if (!*rest)
+        return mr_arena_print(r->reader->arena, "%s%s", folder, path);
+    return mr_arena_print(r->reader->arena, "%.*s%s%s", (int)length, folder, is_path ? "" : "./", rest);
+}
+
 /* Where the option takes no user and password a URL that has some is refused, so that they are not shown. */
 static int take_credentials(const reading *r, void *options) {
     const mr_credentials given = {r->value->user, r->value->password};
@@ -203,7 +237,7 @@ static int read_text(const reading *r, void *field) {
     if (r->option->kind != MR_OPTION_STRING && !*text)
         return wrong_type(r, r->value);
     if (*directory && mr_option_is_relative(r->option, text))
-        text = mr_arena_print(r->reader->arena, "%s%s", directory, text);
+        text = start_in(r, directory, text);
     if (!text)
         return MR_ERROR_MEMORY;
     memcpy(field, &text, sizeof text);

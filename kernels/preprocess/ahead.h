@@ -5,7 +5,7 @@
  * results needs are fetched one behind the other, a few cache lines in each step of both passes. Else the rows that one
  * result needs are fetched side by side while another one's are weighed, which takes fewer instructions.
  *
- * Ownership: these point to rows of a picture and own nothing. Threads: one at a time. */
+ * They are addresses and not pointers: fetching may pass the end of a picture. Threads: one at a time. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_AHEAD_H
 #define MILLRACE_KERNELS_PREPROCESS_AHEAD_H
 
@@ -16,14 +16,14 @@ enum { MR_AHEAD_LINE = 64, MR_AHEAD_PIECES = 16, MR_AHEAD_SECOND_CACHE = 2 };
 
 /* Neighbouring rows of a plane. */
 typedef struct mr_rows_ahead {
-    const uint8_t *row; /* what is fetched next of the first */
+    uintptr_t row;      /* what is fetched next of the first */
     ptrdiff_t stride;   /* bytes */
     int bytes, rows;    /* of each row, and how many there are */
 } mr_rows_ahead;
 
 /* Zeroed: nothing is fetched. */
 typedef struct mr_ahead {
-    const uint8_t *at, *end;  /* the next line, and the end of its row */
+    uintptr_t at, end;        /* the next line, and the end of its row */
     ptrdiff_t apart, onward;  /* from line to line of a step, and from step to step */
     int lines;                /* in a step; 0 if all is fetched */
     int skip;                 /* 1: steps with odd numbers fetch nothing */
@@ -31,11 +31,15 @@ typedef struct mr_ahead {
     mr_rows_ahead of[MR_AHEAD_PIECES]; /* none without rows */
 } mr_ahead;
 
+static inline void mr_fetch_line(uintptr_t at) {
+    __builtin_prefetch((const void *)at, 0, MR_AHEAD_SECOND_CACHE);
+}
+
 /* Fetches the next cache line of each row, so that a call for each line of a row fetches them all. */
 static inline void mr_fetch_column(mr_rows_ahead *ahead) {
-    const uint8_t *at = ahead->row;
-    for (int i = 0; i < ahead->rows; i++, at += ahead->stride)
-        __builtin_prefetch(at, 0, MR_AHEAD_SECOND_CACHE);
+    uintptr_t at = ahead->row;
+    for (int i = 0; i < ahead->rows; i++, at += (uintptr_t)ahead->stride)
+        mr_fetch_line(at);
     ahead->row += MR_AHEAD_LINE;
 }
 
@@ -47,8 +51,8 @@ static inline void mr_ahead_next_row(mr_ahead *ahead) {
     }
     mr_rows_ahead *of = &ahead->of[ahead->piece];
     ahead->at = of->row;
-    ahead->end = of->row + of->bytes;
-    of->row += of->stride;
+    ahead->end = of->row + (uintptr_t)of->bytes;
+    of->row += (uintptr_t)of->stride;
     of->rows--;
     ahead->piece += of->rows == 0;
 }
@@ -71,7 +75,7 @@ static inline void mr_ahead_begin(mr_ahead *ahead, int steps) {
 /* Begins to fetch rows side by side: a line of each in every step. */
 static inline void mr_ahead_begin_columns(mr_ahead *ahead, mr_rows_ahead rows) {
     ahead->at = rows.row;
-    ahead->end = rows.row + rows.bytes;
+    ahead->end = rows.row + (uintptr_t)rows.bytes;
     ahead->apart = rows.stride;
     ahead->onward = MR_AHEAD_LINE;
     ahead->lines = rows.rows;
@@ -83,13 +87,13 @@ static inline void mr_fetch(mr_ahead *ahead, int number) {
     int lines = ahead->lines;
     if (lines == 0 || (number & ahead->skip))
         return;
-    const uint8_t *at = ahead->at;
-    const ptrdiff_t apart = ahead->apart;
+    uintptr_t at = ahead->at;
+    const uintptr_t apart = (uintptr_t)ahead->apart;
     do {
-        __builtin_prefetch(at, 0, MR_AHEAD_SECOND_CACHE);
+        mr_fetch_line(at);
         at += apart;
     } while (--lines > 0);
-    ahead->at += ahead->onward;
+    ahead->at += (uintptr_t)ahead->onward;
     if (ahead->at >= ahead->end)
         mr_ahead_next_row(ahead);
 }

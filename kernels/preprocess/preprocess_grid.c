@@ -270,10 +270,11 @@ static void put(block *b, void *pointer, size_t bytes) {
     memcpy(&from, pointer, sizeof from);
     if (!from)
         return;
-    void *to = b->data + b->bytes;
+    const size_t at = b->bytes;
     b->bytes += (bytes + 63) / 64 * 64;
     if (!b->data)
         return;
+    void *to = b->data + at;
     memcpy(to, from, bytes);
     memcpy(pointer, &to, sizeof to);
 }

@@ -43,7 +43,7 @@ static mr_rows_ahead rows_ahead(const run *r, const plane_plan *plane, int p, in
         to = to < before ? to : before;
     ptrdiff_t stride = r->source->stride[p];
     const uint8_t *row = r->source->data[p] + from * stride + (ptrdiff_t)x->begin * pixel_bytes;
-    return (mr_rows_ahead){row, stride, (x->end - x->begin) * pixel_bytes, to > from ? to - from : 0};
+    return (mr_rows_ahead){(uintptr_t)row, stride, (x->end - x->begin) * pixel_bytes, to > from ? to - from : 0};
 }
 
 /* Whether a plane's rows are fetched one behind the other, in both passes: if the picture is read for longer than it is

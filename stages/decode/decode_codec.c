@@ -6,12 +6,12 @@
 
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
-#include "stages/media/media_still.h"
+#include "stages/media/still/still.h"
 
 /* Each still image is a packet of its own: frame threads would only add delay. */
-static int threads_for(const mr_decoder_params *params, enum AVCodecID id) {
+static int threads_for(const mr_decoder_params *params, const mr_media *media, enum AVCodecID id) {
     const AVCodecDescriptor *descriptor = avcodec_descriptor_get(id);
-    bool still = descriptor && descriptor->mime_types;
+    bool still = media->still || (descriptor && descriptor->mime_types);
     return still ? 1 : params->threads;
 }
 
@@ -46,7 +46,7 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
     codec->pkt_timebase = (AVRational){1, 1000000000};
-    codec->thread_count = threads_for(params, parameters->codec_id);
+    codec->thread_count = threads_for(params, media, parameters->codec_id);
     if (params->prompt)
         codec->thread_type = FF_THREAD_SLICE;
     codec->max_pixels = mr_av_max_pixels(params->max_pixels);
@@ -81,7 +81,8 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
 bool mr_decoder_is_used_up(const mr_frame *frame) {
     const mr_plane *plane = &frame->plane[0];
     const AVCodecParameters *stream = frame->media->codec;
-    return frame->media->still && mr_still_lacks_tables(stream->codec_id, plane->data, plane->bytes);
+    return frame->media->still && (stream->codec_id == AV_CODEC_ID_RAWVIDEO ||
+                                   mr_still_lacks_tables(stream->codec_id, plane->data, plane->bytes));
 }
 
 static void announce(AVCodecContext *codec, const mr_frame *frame, int64_t number) {

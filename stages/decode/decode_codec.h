@@ -13,7 +13,7 @@ typedef struct mr_decoder_params {
     int threads;            /* of FFmpeg; still images always get one */
     bool prompt;            /* a picture must not wait for packets behind it that are decoded beside it */
     int64_t max_pixels;
-    int32_t x264_build;     /* of a stream whose packets do not tell it (stages/media/x264_build.h); 0: not known */
+    int32_t x264_build;     /* of a stream whose packets do not tell it (media/coded/x264_build.h); 0: not known */
     enum AVDiscard skip;    /* pictures that the decoder leaves out */
     int scale;              /* log2 of how many times smaller pictures are decoded; 0 unless it is JPEG */
     bool strict;            /* a JPEG that ends early is an error; else its missing part is 0 */
@@ -27,7 +27,7 @@ typedef struct mr_decoder_params {
 int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, const mr_media *media);
 
 /* Whether a decoder that has decoded other packets does not suit this one: a still picture that relies on tables of a
- * new one. */
+ * new one, or whose size is that of its stream. */
 bool mr_decoder_is_used_up(const mr_frame *frame);
 /* Sends the packet of `frame`, without copying it if it is padded. Times are in nanoseconds. `number` comes back as
  * reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "stages/media/media_input.h"
-#include "stages/media/x264_build.h"
+#include "stages/media/coded/x264_build.h"
 
 enum { MOST_DRAIN_ERRORS = 256 };
 
@@ -111,13 +111,14 @@ void mr_decode_drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
         mr_io_drop(io, packet, "too large");
         return;
     }
+    const bool foreign = mr_still_is_foreign(packet, state->trouble, sizeof state->trouble);
     /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
     if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
         say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
             is_still_file(packet) ? packet->media->path : "a picture", width, height,
             (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
     else if (is_still_file(packet))
-        say(self, "%s: %s is damaged", self->source_id, packet->media->path);
+        say(self, "%s: %s %s", self->source_id, packet->media->path, foreign ? state->trouble : "is damaged");
     else if (packet->pts_ns != MR_NO_TIME)
         say(self, "%s: the picture at %.3f s is damaged%s", self->source_id, (double)packet->pts_ns / 1e9,
             consequence(self));
@@ -128,7 +129,7 @@ void mr_decode_drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
         state->lost = mr_media_ref(packet->media);
     }
     state->reported = true;
-    mr_io_drop(io, packet, "corrupt");
+    mr_io_drop(io, packet, foreign ? "not a picture that is read" : "corrupt");
 }
 
 void mr_decode_close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number) {

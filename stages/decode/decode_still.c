@@ -4,9 +4,35 @@
 #include <libavcodec/codec_par.h>
 #include <stdio.h>
 
-#include "stages/media/media_still.h"
+#include "stages/media/still/kinds.h"
+#include "stages/media/still/orientation.h"
+#include "stages/media/still/still.h"
 
 enum { MOST_TEXT = 512 };
+
+/* The codec of a still picture; AV_CODEC_ID_NONE of other packets. */
+static enum AVCodecID codec_of(const mr_frame *packet) {
+    const mr_media *media = packet->media;
+    const bool still = media && media->still && media->codec;
+    return still ? ((const AVCodecParameters *)media->codec)->codec_id : AV_CODEC_ID_NONE;
+}
+
+void mr_still_turn(mr_format *picture, const mr_frame *packet) {
+    const mr_upright found = mr_still_upright(codec_of(packet), packet->plane[0].data, packet->plane[0].bytes);
+    if (found.rotation || found.flip) {
+        picture->rotation = found.rotation;
+        picture->flip = found.flip;
+    }
+}
+
+/* Packets of AV1 and raw video are what a reader has made of a file, not the file. */
+bool mr_still_is_foreign(const mr_frame *packet, char *text, size_t room) {
+    const enum AVCodecID codec = codec_of(packet);
+    text[0] = '\0';
+    return codec && codec != AV_CODEC_ID_AV1 && codec != AV_CODEC_ID_RAWVIDEO &&
+           mr_still_trouble(packet->media->is_file ? packet->media->path : NULL, packet->plane[0].data,
+                            packet->plane[0].bytes, text, room);
+}
 
 static void name_of(const mr_stage *self, const mr_frame *packet, char name[MOST_TEXT]) {
     if (packet->media->is_file)
@@ -41,9 +67,9 @@ static const char *describe_rest(enum AVCodecID codec, const mr_plane *file, siz
 
 void mr_still_note(mr_still_notes *notes, const mr_stage *self, const mr_frame *packet) {
     const mr_plane *file = &packet->plane[0];
-    if (!packet->media || !packet->media->still || !packet->media->codec)
+    const enum AVCodecID codec = codec_of(packet);
+    if (!codec)
         return;
-    enum AVCodecID codec = ((const AVCodecParameters *)packet->media->codec)->codec_id;
     size_t end = mr_still_end(codec, file->data, file->bytes),
            count = mr_still_pictures(codec, file->data, file->bytes);
     bool trailed = end && end < file->bytes;

@@ -1,6 +1,6 @@
-/* Reports still pictures whose files hold more than the picture: bytes behind its end, or further pictures. Each is
- * decoded as far as it goes; the first of a source is logged as a warning, the others as information, and their count
- * at the end. One thread. */
+/* What the bytes of still pictures tell beside the picture: its orientation; that they are no picture; that more
+ * follows it in its file: bytes behind its end, or further pictures. Each is decoded as far as it goes; the first of a
+ * source is logged as a warning, the others as information, and their count at the end. One thread. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_STILL_H
 #define MILLRACE_STAGES_DECODE_DECODE_STILL_H
 
@@ -9,6 +9,12 @@
 typedef struct mr_still_notes {
     uint64_t pictures; /* that more follows */
 } mr_still_notes;
+
+/* Gives a picture the orientation that its packet has in a tag of EXIF or TIFF, if it is a still picture with one. */
+void mr_still_turn(mr_format *picture, const mr_frame *packet);
+/* Whether a still picture that could not be decoded is not a damaged one, but none that is read: a video, say. Then the
+ * text is the rest of a sentence (mr_still_trouble); else it is "". */
+bool mr_still_is_foreign(const mr_frame *packet, char *text, size_t room);
 
 /* Looks at a packet before it is decoded; others than still pictures are skipped. */
 void mr_still_note(mr_still_notes *notes, const mr_stage *self, const mr_frame *packet);

@@ -142,8 +142,22 @@ static int open_codec(mr_stage *self, mr_io *io, const mr_format *format, AVRati
     return status ? status : mr_encoder_open(&state->codec, &state->params, &to, rate);
 }
 
+/* Pictures keep the values that their stream has: so do the words for them. */
+static void note_colours(mr_encode_params *params, const mr_media *media) {
+    const AVCodecParameters *from = media ? media->codec : NULL;
+    params->primaries = from ? from->color_primaries : 0;
+    params->transfer = from ? from->color_trc : 0;
+}
+
+static bool same_colours(const mr_encode_params *params, const mr_media *media) {
+    mr_encode_params others = {0};
+    note_colours(&others, media);
+    return others.primaries == params->primaries && others.transfer == params->transfer;
+}
+
 static int open_encoder(mr_stage *self, mr_io *io, const mr_frame *frame) {
     encode_state *state = self->state;
+    note_colours(&state->params, frame->media);
     AVRational rate = rate_of(frame->media);
     mr_pixel pixel;
     if (state->params.lossless && mr_pixel_describe(frame->format.pixel)->rgb)
@@ -170,7 +184,8 @@ static bool same_format(const mr_format *a, const mr_format *b) {
 }
 
 static bool suits(const encode_state *state, const mr_frame *frame) {
-    return frame->identity.epoch == state->epoch && same_format(&frame->format, &state->format);
+    return frame->identity.epoch == state->epoch && same_format(&frame->format, &state->format) &&
+           same_colours(&state->params, frame->media);
 }
 
 /* Whether the next picture must be a key frame. */
@@ -363,7 +378,8 @@ const mr_stage_type mr_encode_stage = {
     .summary = "encodes pictures into packets",
     .help = "Gives one packet for each picture, with its results and its times, in decode order, from an encoder for "
             "each source. Layouts that the codec takes are encoded as they are; gray and RGB become 4:2:0, layouts "
-            "with more bits than it takes lose them. Packets keep colour, aspect ratio and rotation; JPEG is "
+            "with more bits than it takes lose them. Packets keep colour (matrix, range, primaries and transfer, also "
+            "those of HDR, but not the light levels of its master), aspect ratio and rotation; JPEG is "
             "converted to its own colour (BT.601, full range). H.264 and HEVC with subsampled chroma need even "
             "sizes: an odd column or row is repeated. If pictures change their size or format, another stream begins "
             "with them. On a CUDA device NVENC encodes pictures in the device's memory; GPUs made only for "

@@ -210,6 +210,10 @@ int mr_encoder_alloc(AVCodecContext **result, const char *name, const mr_encode_
     if (!codec)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     describe(codec, format);
+    if (params->codec != MR_CODEC_MJPEG) {
+        codec->color_primaries = params->primaries ? params->primaries : AVCOL_PRI_UNSPECIFIED;
+        codec->color_trc = params->transfer ? params->transfer : AVCOL_TRC_UNSPECIFIED;
+    }
     codec->framerate = rate;
     codec->time_base = av_inv_q(rate);
     codec->gop_size = NO_KEY_DISTANCE;

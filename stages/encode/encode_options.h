@@ -24,6 +24,7 @@ typedef struct mr_encode_params {
     double quality;            /* the codec's own scale */
     int64_t bits;              /* a second; 0: by quality */
     int64_t key_ns, key_count; /* distance of key frames at most, in time or in pictures; the other is 0 */
+    unsigned primaries, transfer; /* of the stream of the pictures, as FFmpeg counts them; 0: not known */
 } mr_encode_params;
 
 extern const mr_option mr_encode_options[];

@@ -60,6 +60,7 @@ struct mr_depacketizer {
     bool tainted;         /* since the last whole key something was missing */
     bool gap;             /* the next unit has one */
     bool marker_lies;     /* markers come within pictures */
+    bool held;            /* the unit that is open has its marker, the first one of the stream */
     int64_t marked_time;  /* of the unit that a marker completed last */
     bool has_marked;
     mr_set_store sets[MR_SET_KINDS];

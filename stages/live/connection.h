@@ -32,6 +32,9 @@ typedef struct mr_connection_params {
     const char *allow_hosts;     /* patterns of hosts that may be connected to, also by redirection, separated by
                                     commas; NULL: all */
     size_t most_bytes;           /* of one packet; larger ones count as damaged, and are not given */
+    int64_t poll_ns;             /* HTTP: a request for each picture, from one to the next; 0: a stream */
+    bool digest_only;            /* RTSP: a password is never sent in clear text */
+    bool clock_is_unused;        /* clock: arrival: the stream's own times are not given on */
     int wake;                    /* a descriptor that becomes readable if waiting is to end; -1: none */
     mr_camera_wish camera;       /* of cameras of this machine */
     mr_reader_params media;      /* what media of its packets are described by: uri is `url` */
@@ -64,6 +67,8 @@ typedef struct mr_connection_type {
      * sender reports); MR_NO_TIME unknown. arrived_ns: when its last byte came, CLOCK_MONOTONIC. A new mr_media comes
      * with the first packet whose codec parameters (size, parameter sets) are others. */
     int (*read)(mr_connection *connection, int64_t until_ns, mr_packet *packet);
+    /* Optional. Writes why no picture came, as far as that is known: ": packets of payload type 97 arrive, .."; "". */
+    void (*remark)(const mr_connection *connection, char *text, size_t room);
     void (*count)(const mr_connection *connection, mr_connection_counts *counts);
     void (*close)(mr_connection *connection);
 } mr_connection_type;

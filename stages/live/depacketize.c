@@ -246,12 +246,43 @@ static void begin_unit(mr_depacketizer *d, mr_assembly *unit, const mr_rtp_packe
     unit->timestamp = packet->timestamp;
 }
 
+/* The unit that is open ends with its marker. */
+static void end_by_marker(mr_depacketizer *d) {
+    d->held = false;
+    d->has_marked = true;
+    d->marked_time = d->units[d->open].time;
+    complete(d);
+}
+
+/* The packet after the first marker: whether the unit goes on behind it. */
+static void stop_holding(mr_depacketizer *d, const mr_rtp_packet *packet) {
+    const bool same = d->units[d->open].time == packet->time;
+    d->held = false;
+    if (same && !d->type->begins(packet->payload, packet->bytes)) {
+        d->marker_lies = true;
+        return;
+    }
+    end_by_marker(d);
+    d->open = !d->open;
+}
+
+void mr_depacketizer_release(mr_depacketizer *d) {
+    if (d->held)
+        end_by_marker(d);
+}
+
+bool mr_depacketizer_is_held(const mr_depacketizer *d) {
+    return d->held;
+}
+
 void mr_depacketizer_put(mr_depacketizer *d, const mr_rtp_packet *packet) {
     const bool lossy = packet->lost || packet->restart || !d->begun;
     d->begun = true;
     for (int i = 0; i < 2; i++)
         if (d->units[i].complete)
             renew(&d->units[i]);
+    if (d->held)
+        stop_holding(d, packet);
     mr_assembly *unit = &d->units[d->open];
     if (unit->begun && unit->time == packet->time) {
         unit->damaged = unit->damaged || lossy;
@@ -264,15 +295,18 @@ void mr_depacketizer_put(mr_depacketizer *d, const mr_rtp_packet *packet) {
         begin_unit(d, unit, packet, lossy);
     }
     d->type->add(d, unit, packet);
-    if (packet->marker && unit->picture && !d->marker_lies) {
-        d->has_marked = true;
-        d->marked_time = packet->time;
-        complete(d);
-    }
+    if (!packet->marker || !unit->picture || d->marker_lies)
+        return;
+    /* A JPEG says itself where it ends. */
+    if (d->has_marked || !d->type->kind)
+        end_by_marker(d);
+    else
+        d->held = true;
 }
 
 void mr_depacketizer_end(mr_depacketizer *d) {
     mr_assembly *unit = &d->units[d->open];
+    mr_depacketizer_release(d);
     if (unit->begun && !unit->complete)
         change_time(d, d->has_marked && !d->marker_lies);
 }

@@ -2,7 +2,8 @@
  *
  * A unit is taken by a decoder at once: an access unit in Annex B form (a start code before each NAL unit), or a whole
  * JPEG file. It is complete with the packet that has the marker, without waiting for the next one; a sender that does
- * not set it is served when the time changes. One thread at a time. */
+ * not set it, or sets it on each slice, is served when the time changes. The first packet after the first marker tells
+ * which: until then the first unit is held. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_DEPACKETIZE_H
 #define MILLRACE_STAGES_LIVE_DEPACKETIZE_H
 
@@ -36,6 +37,10 @@ void mr_depacketizer_put(mr_depacketizer *depacketizer, const mr_rtp_packet *pac
 bool mr_depacketizer_take(mr_depacketizer *depacketizer, mr_rtp_unit *unit);
 /* No packet follows: a unit that was begun ends, too. */
 void mr_depacketizer_end(mr_depacketizer *depacketizer);
+/* Whether a unit waits for the next packet: the first marker of a stream may be that of a slice, of which more follow.
+ * It ends without that packet by mr_depacketizer_release. */
+bool mr_depacketizer_is_held(const mr_depacketizer *depacketizer);
+void mr_depacketizer_release(mr_depacketizer *depacketizer);
 /* Whether a unit is begun, of which more packets follow at once. */
 bool mr_depacketizer_is_open(const mr_depacketizer *depacketizer);
 

@@ -57,10 +57,11 @@ static bool read_tables(header *head, const uint8_t **at, size_t *left) {
     const bool wide = (*at)[1]; /* 16 bits a value, which these types do not have */
     *at += 4;
     *left -= 4;
-    if (wide || bytes > *left || (bytes != 0 && bytes != TABLE && bytes != 2 * TABLE))
+    /* Cameras send a table for each component: those of Cb and Cr are the same. */
+    if (wide || bytes > *left || bytes % TABLE)
         return false;
     head->tables = *at;
-    head->tables_bytes = bytes;
+    head->tables_bytes = bytes < 2 * TABLE ? bytes : 2 * TABLE;
     *at += bytes;
     *left -= bytes;
     return true;

@@ -136,6 +136,7 @@ static void *run(void *context) {
         note(at, MR_OK, false);
         status = read_all(at);
     }
+    at->base.recorded = at->input.recorded;
     note(at, status, true);
     mr_libav_input_close(&at->input);
     mr_av_log_listen_here(NULL);

@@ -12,6 +12,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/live/address.h"
+#include "stages/live/rtsp_media.h"
 #include "stages/live/web/sealed.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
@@ -22,6 +23,11 @@
 static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
 static const AVRational nanoseconds = {1, 1000000000};
+
+/* How often libavformat asks whether to stop, without a pause, while an address is being opened. Each is one read of at
+ * most 4 KiB of headers. Of RTP, whose bytes are not counted, this many bytes of a picture come between two. */
+enum { MOST_OPENING_CALLS = 8192, RTP_BYTES = 512 };
+static const int64_t pause_ns = 20000000;
 
 /* ---- where a scheme may lead to ---------------------------------------------------------------------------------- */
 
@@ -92,6 +98,9 @@ static int fail(mr_libav_input *input, int error, const char *step) {
         return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", input->params->url,
                        (double)input->params->open_timeout_ns / 1e9);
     int status = status_of(input, error);
+    /* What was understood so far was cut off. */
+    if (status == MR_ERROR_DATA && input->begun)
+        status = MR_ERROR_IO;
     snprintf(complaint, sizeof complaint, "%s", mr_av_complaint());
     if (strstr(complaint, "Format not on whitelist"))
         return mr_fail(MR_ERROR_DATA, "%s: its format is not read", input->params->url);
@@ -102,8 +111,32 @@ static int fail(mr_libav_input *input, int error, const char *step) {
     return mr_fail(status, "%s", text);
 }
 
+static int refuse_flood(mr_libav_input *input, size_t most_bytes) {
+    const mr_connection_params *from = input->params;
+    input->refusal = mr_fail(MR_ERROR_DATA,
+                             "%s: more than %zu MiB came without a whole picture, the most for max_pixels %" PRId64,
+                             from->url, most_bytes >> 20, from->media.max_pixels);
+    return input->refusal;
+}
+
+static void check_flood(mr_libav_input *input) {
+    const size_t most = input->params->most_bytes + MR_LIBAV_MORE;
+    const int64_t now_ns = mr_live_now_ns();
+    if (input->refusal)
+        return;
+    if (input->io && input->io->bytes_read - input->read_before > (int64_t)most)
+        refuse_flood(input, most);
+    input->calls += input->most_calls && now_ns - input->called_ns < pause_ns;
+    input->called_ns = now_ns;
+    if (input->most_calls && input->calls > input->most_calls)
+        input->refusal = mr_fail(MR_ERROR_DATA, "%s: %s", input->params->url,
+                                 input->begun || input->format ? "packets come without end, and none ends a picture"
+                                                               : "its headers have no end");
+}
+
 static int interrupted(void *context) {
     mr_libav_input *input = context;
+    check_flood(input);
     input->ran_out |= input->deadline_ns && mr_live_now_ns() > input->deadline_ns;
     return input->ran_out || input->refusal || atomic_load(input->cancelled);
 }
@@ -278,23 +311,6 @@ static int read_manifest(AVFormatContext *format, AVIOContext **io, const char *
 
 /* ---- all that is opened ------------------------------------------------------------------------------------------ */
 
-/* What begins as a transport stream does is looked at as it is read. */
-static int tap_packets(mr_libav_input *input, AVIOContext **io) {
-    enum { SYNC = 0x47 };
-    uint8_t first;
-    if (avio_read(*io, &first, 1) != 1)
-        return 0;
-    avio_seek(*io, -1, SEEK_CUR);
-    if (first != SYNC)
-        return 0;
-    const int error = mr_ts_tap_open(io, *io);
-    if (error >= 0) {
-        input->tap = *io;
-        input->format->flags |= AVFMT_FLAG_CUSTOM_IO; /* libavformat does not close it */
-    }
-    return error;
-}
-
 /* Playlists and manifests open their parts here. Their demuxers pass neither options of TLS nor hosts on. */
 static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
     mr_libav_input *input = format->opaque;
@@ -310,8 +326,6 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
     av_dict_free(&own);
     if (error >= 0 && is_web(url) && strcmp(url, format->url) == 0)
         error = read_manifest(format, io, url, options);
-    if (error >= 0 && strcmp(url, format->url) == 0 && (error = tap_packets(input, io)) < 0)
-        avio_closep(io);
     return error;
 }
 
@@ -350,10 +364,58 @@ static int open_description(mr_libav_input *input) {
     return status;
 }
 
+/* Opens the address itself: 0 or an AVERROR. */
+static int open_bytes(void *context, AVIOContext **io) {
+    mr_libav_input *input = context;
+    const mr_connection_params *params = input->params;
+    const AVIOInterruptCB interrupt = {interrupted, input};
+    AVDictionary *options = NULL;
+    char url[MR_URL_BYTES];
+    if (!address_of(params, url, sizeof url)) {
+        input->refusal = mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", params->url);
+        return AVERROR(EINVAL);
+    }
+    set_protocol(params, &options);
+    av_dict_set(&options, "protocol_whitelist", scheme_of(params->url)->protocols, 0);
+    input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
+    input->calls = 0;
+    input->most_calls = MOST_OPENING_CALLS;
+    mr_av_forget();
+    int error = avio_open2(io, url, AVIO_FLAG_READ, &interrupt, &options);
+    input->most_calls = 0;
+    av_dict_free(&options);
+    if (error >= 0 && is_web(params->url) && (error = check_redirect(input, *io)) < 0)
+        avio_closep(io);
+    return error < 0 ? error : 0;
+}
+
+static void set_format(const mr_connection_params *params, AVDictionary **options) {
+    const struct scheme *scheme = scheme_of(params->url);
+    set_protocol(params, options);
+    av_dict_set(options, "protocol_whitelist", scheme->protocols, 0);
+    av_dict_set(options, "format_whitelist", scheme->formats, 0);
+    av_dict_set(options, "analyzeduration", analyze_us, 0);
+    av_dict_set(options, "probesize", probe_bytes, 0);
+    av_dict_set(options, "fpsprobesize", "0", 0);
+}
+
+/* libavformat gets the bytes. What begins as a transport stream does is looked at as it is read. */
+static int tap_packets(mr_libav_input *input) {
+    enum { SYNC = 0x47 };
+    uint8_t first = 0;
+    input->format->pb = input->io;
+    if (!input->io || avio_read(input->io, &first, 1) != 1)
+        return 0;
+    avio_seek(input->io, -1, SEEK_CUR);
+    const int error = first == SYNC ? mr_ts_tap_open(&input->tap, input->io) : 0;
+    input->format->pb = input->tap ? input->tap : input->io;
+    return error;
+}
+
+/* The demuxer of what was opened: of `io`, of a session description, or of RTP, which opens its sockets itself. */
 static int open_format(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
-    const struct scheme *scheme = scheme_of(params->url);
-    bool description = strcmp(scheme->name, "sdp") == 0;
+    bool description = strcmp(scheme_of(params->url)->name, "sdp") == 0;
     char url[MR_URL_BYTES];
     AVDictionary *options = NULL;
     input->format = avformat_alloc_context();
@@ -370,13 +432,15 @@ static int open_format(mr_libav_input *input) {
     int status = description ? open_description(input) : MR_OK;
     if (status)
         return status;
-    set_protocol(params, &options);
-    av_dict_set(&options, "protocol_whitelist", scheme->protocols, 0);
-    av_dict_set(&options, "format_whitelist", scheme->formats, 0);
-    av_dict_set(&options, "analyzeduration", analyze_us, 0);
-    av_dict_set(&options, "probesize", probe_bytes, 0);
-    av_dict_set(&options, "fpsprobesize", "0", 0);
-    int error = avformat_open_input(&input->format, url, description ? av_find_input_format("sdp") : NULL, &options);
+    if (!input->io)
+        input->most_calls = params->most_bytes / RTP_BYTES;
+    set_format(params, &options);
+    int error = is_web(params->url) ? read_manifest(input->format, &input->io, url, &options) : 0;
+    if (!description && error >= 0)
+        error = tap_packets(input);
+    if (error >= 0)
+        error = avformat_open_input(&input->format, url, description ? av_find_input_format("sdp")
+                                                                     : input->format->iformat, &options);
     av_dict_free(&options);
     return error < 0 ? fail(input, error, "it cannot be opened") : MR_OK;
 }
@@ -422,13 +486,12 @@ static int find_streams(mr_libav_input *input) {
     return MR_OK;
 }
 
-static int check_size(const mr_libav_input *input) {
-    const AVCodecParameters *codec = input->stream->codecpar;
-    int64_t most = input->params->media.max_pixels;
-    if ((int64_t)codec->width * codec->height <= most)
+static int check_size(const mr_connection_params *params, int width, int height) {
+    int64_t most = params->media.max_pixels;
+    if ((int64_t)width * height <= most)
         return MR_OK;
-    return mr_fail(MR_ERROR_DATA, "%s: pictures of %dx%d are larger than max_pixels (%" PRId64 ") allows",
-                   input->params->url, codec->width, codec->height, most);
+    return mr_fail(MR_ERROR_DATA, "%s: pictures of %dx%d are larger than max_pixels (%" PRId64 ") allows", params->url,
+                   width, height, most);
 }
 
 static int describe(mr_libav_input *input) {
@@ -456,26 +519,153 @@ static void find_kind(mr_libav_input *input) {
                       (still || sized || (format->duration != AV_NOPTS_VALUE && format->duration > 0));
 }
 
-int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled) {
-    *input = (mr_libav_input){.params = params, .cancelled = cancelled, .file.fd = -1};
-    input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
-    mr_av_forget();
+static int open_by_format(mr_libav_input *input) {
     int status = open_format(input);
     if (!status)
         status = find_streams(input);
     if (!status)
-        status = check_size(input);
+        status = check_size(input->params, input->stream->codecpar->width, input->stream->codecpar->height);
     if (!status)
         find_kind(input);
+    return status ? status : describe(input);
+}
+
+/* ---- JPEGs over HTTP --------------------------------------------------------------------------------------------- */
+
+static bool is_cancelled(void *context) {
+    return atomic_load(((mr_libav_input *)context)->cancelled);
+}
+
+/* A copy, followed by zeros as decoders need them. */
+static int copy_jpeg(const mr_joined_picture *from, mr_packet *packet) {
+    static const uint8_t eoi[] = {0xff, 0xd9};
+    const size_t bytes = from->bytes + (from->open ? sizeof eoi : 0), room = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
+    uint8_t *data = mr_calloc(1, room);
+    *packet = (mr_packet){.buffer = data ? mr_buffer_wrap(data, room, mr_free, data) : NULL, .data = data,
+                          .bytes = bytes, .pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME, .captured_ns = MR_NO_TIME,
+                          .arrived_ns = mr_live_now_ns(),
+                          .flags = MR_FRAME_KEY | (from->damaged ? MR_FRAME_CORRUPT : 0)};
+    if (!packet->buffer) {
+        mr_free(data);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    memcpy(data, from->data, from->bytes);
+    memcpy(data + from->bytes, eoi, from->open ? sizeof eoi : 0);
+    return MR_OK;
+}
+
+/* Describes pictures of another size than before. */
+static int describe_jpeg(mr_libav_input *input, int width, int height) {
+    const mr_rtsp_facts facts = {.codec = MR_RTP_JPEG, .unit = input->jpeg.data, .unit_bytes = input->jpeg.bytes,
+                                 .width = width, .height = height};
+    mr_media *media;
+    if (input->media && width == input->width && height == input->height)
+        return MR_OK;
+    int status = mr_rtsp_describe(&media, &input->survey, &facts, &input->params->media);
+    if (status)
+        return status;
+    mr_media_unref(&input->media);
+    input->media = media;
+    input->width = width;
+    input->height = height;
+    return MR_OK;
+}
+
+static int fail_jpeg(mr_libav_input *input, int error) {
+    const char *type = input->mjpeg.joined ? mr_joined_type(input->mjpeg.joined) : "", *url = input->params->url;
+    if (error == MR_MJPEG_TOO_MUCH && !input->refusal)
+        return refuse_flood(input, input->params->most_bytes);
+    if (error == AVERROR_INVALIDDATA && input->params->poll_ns && !*mr_av_complaint())
+        return mr_fail(MR_ERROR_DATA, "%s: the answer has no JPEG, which `poll` reads%s%s", url,
+                       *type ? "; its type is " : "", type);
+    if (error == AVERROR_EOF && !input->begun && !input->refusal)
+        return mr_fail(*type && !strstr(type, "jp") ? MR_ERROR_DATA : MR_ERROR_IO,
+                       "%s: it ended before its first picture%s%s", url, *type ? "; it has parts of type " : "", type);
+    return fail(input, error, "it broke off");
+}
+
+/* A single picture that is no part of a stream is a recording of one: it has come to its end. */
+static int read_jpeg(mr_libav_input *input) {
+    mr_joined_picture picture;
+    int error = mr_mjpeg_read(&input->mjpeg, &picture);
+    if (atomic_load(input->cancelled))
+        return mr_fail(MR_ERROR_CANCELLED, "stopped");
+    input->gaps += input->mjpeg.broken - input->broken;
+    input->broken = input->mjpeg.broken;
+    if (error == AVERROR_EOF && input->begun && !input->refusal) {
+        input->recorded |= input->bare && input->mjpeg.pictures == 1 && !input->broken;
+        return MR_END;
+    }
+    if (error)
+        return fail_jpeg(input, error);
+    input->deadline_ns = 0;
+    int status = input->media ? MR_OK : check_size(input->params, picture.width, picture.height);
     if (!status)
-        status = describe(input);
+        status = copy_jpeg(&picture, &input->jpeg);
+    if (status)
+        return status;
+    input->has_jpeg = input->begun = true;
+    return describe_jpeg(input, picture.width, picture.height);
+}
+
+static int give_jpeg(mr_libav_input *input, mr_packet *packet) {
+    int status = input->has_jpeg ? MR_OK : read_jpeg(input);
+    if (status)
+        return status;
+    *packet = input->jpeg;
+    packet->media = mr_media_ref(input->media);
+    if (input->gaps != input->noted || packet->flags & MR_FRAME_CORRUPT)
+        packet->flags |= MR_FRAME_SEAM;
+    input->noted = input->gaps;
+    input->has_jpeg = false;
+    return MR_OK;
+}
+
+/* Whether what was opened is for `mjpeg`, which then has it. */
+static bool take_jpegs(mr_libav_input *input) {
+    const mr_mjpeg_params params = {.open = open_bytes, .is_cancelled = is_cancelled, .context = input,
+                                    .poll_ns = input->params->poll_ns, .most_bytes = input->params->most_bytes};
+    uint8_t *type = NULL;
+    if (!is_web(input->params->url))
+        return false;
+    if (av_opt_get(input->io, "mime_type", AV_OPT_SEARCH_CHILDREN, &type) < 0)
+        type = NULL;
+    bool taken = params.poll_ns || mr_mjpeg_is(input->io, (const char *)type);
+    input->bare = !type || !av_stristart((const char *)type, "multipart/", NULL);
+    av_free(type);
+    input->recorded = taken && !params.poll_ns && avio_size(input->io) > 0;
+    if (!taken || mr_mjpeg_begin(&input->mjpeg, &params, input->io))
+        return false;
+    input->io = NULL;
+    return true;
+}
+
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
+
+/* RTP opens its sockets itself. */
+static bool has_bytes(const char *url) {
+    const char *name = scheme_of(url)->name;
+    return strcmp(name, "rtp") != 0 && strcmp(name, "sdp") != 0;
+}
+
+int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled) {
+    *input = (mr_libav_input){.params = params, .cancelled = cancelled, .file.fd = -1};
+    input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
+    mr_av_forget();
+    int error = has_bytes(params->url) ? open_bytes(input, &input->io) : 0;
+    int status = error ? fail(input, error, "it cannot be opened")
+                 : input->io && take_jpegs(input) ? read_jpeg(input) : open_by_format(input);
     input->deadline_ns = 0;
     return status;
 }
 
 void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey) {
-    const AVCodecParameters *codec = input->stream->codecpar;
     mr_probe probe;
+    if (!input->format) {
+        *survey = input->survey;
+        return;
+    }
+    const AVCodecParameters *codec = input->stream->codecpar;
     survey->set.codec = avcodec_get_name(codec->codec_id);
     if (mr_probe_open(&probe, codec, input->params->media.max_pixels))
         mr_probe_survey(probe.codec, input->media, survey);
@@ -484,8 +674,14 @@ void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey) {
 }
 
 void mr_libav_input_close(mr_libav_input *input) {
+    AVIOContext *io = input->io;
+    input->io = NULL; /* closing asks whether to stop, too */
     avformat_close_input(&input->format);
-    mr_ts_tap_close(input->tap);
+    mr_ts_tap_close(&input->tap);
+    avio_closep(&io);
+    mr_mjpeg_end(&input->mjpeg);
+    if (input->has_jpeg)
+        mr_packet_drop(&input->jpeg);
     mr_input_close(&input->file);
     av_packet_free(&input->packet);
     mr_media_unref(&input->media);
@@ -512,8 +708,12 @@ static int next(mr_libav_input *input) {
             return MR_END;
         if (error < 0)
             return fail(input, error, "it broke off");
-        if (input->packet->stream_index == input->stream->index && input->packet->size > 0)
-            return MR_OK;
+        if (input->packet->stream_index != input->stream->index || input->packet->size <= 0)
+            continue;
+        input->read_before = input->io ? input->io->bytes_read : 0;
+        input->calls = 0;
+        input->begun = true;
+        return MR_OK;
     }
 }
 
@@ -526,6 +726,8 @@ static bool mark(mr_libav_input *input) {
 }
 
 int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
+    if (!input->format)
+        return give_jpeg(input, packet);
     int status = next(input);
     if (status)
         return status;

@@ -14,7 +14,8 @@
 #include "stages/live/address.h"
 #include "stages/live/live_open.h"
 #include "stages/media/notice.h"
-#include "stages/media/recovery.h"
+#include "stages/media/coded/picture_times.h"
+#include "stages/media/coded/recovery.h"
 
 static const int64_t second_ns = 1000000000;
 /* Streams that have no key frames at all begin after so many seconds without one. */
@@ -42,6 +43,7 @@ typedef struct live_reader {
     bool recorded;
     bool begun;                /* a packet of this connection was given */
     mr_live_times times;
+    mr_picture_times pictures;
 } live_reader;
 
 /* ---- ways to connect ------------------------------------------------------------------------------------------- */
@@ -81,6 +83,14 @@ bool mr_live_is_camera(const char *uri) {
 
 bool mr_live_is_stream(const char *uri) {
     return strstr(uri, "://") || is_session_description(uri) || mr_live_is_camera(uri);
+}
+
+bool mr_live_is_web(const char *uri) {
+    return mr_url_has_scheme(uri, "http") || mr_url_has_scheme(uri, "https");
+}
+
+bool mr_live_is_rtsp(const char *uri) {
+    return mr_url_has_scheme(uri, "rtsp") || mr_url_has_scheme(uri, "rtsps");
 }
 
 static int check_host(const mr_connection_params *params, const mr_url *url, bool hostless) {
@@ -229,14 +239,30 @@ static void show_away(live_reader *reader) {
         mr_stage_warn(stage, "on_away: picture: %s", mr_message());
 }
 
+/* Whether an address of HTTP has given one picture in all; that there is no more is known only by its end. */
+static bool is_single(const live_reader *reader) {
+    const mr_stage *stage = reader->params.connection.media.stage;
+    mr_source_report report = reader->report;
+    add_counts(reader, &report);
+    if (report.packets != 1 || !mr_live_is_web(reader->params.connection.url))
+        return false;
+    if (stage)
+        mr_stage_info(stage, "the address gave one picture; with `poll`, such as poll: 1s, it is read again and again");
+    return true;
+}
+
 /* The connection is over, or did not begin: MR_OK: there will be another one; else the answer of reading. */
 static int lose(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     bool stalled = status == MR_ERROR_AGAIN;
-    char why[MR_REPORT_WHY];
+    char why[MR_REPORT_WHY], remark[256] = "";
+    if (status == MR_END && reader->connection && reader->connection->recorded && is_single(reader))
+        reader->recorded = true;
+    if (stalled && reader->connection && reader->connection->type->remark)
+        reader->connection->type->remark(reader->connection, remark, sizeof remark);
     if (stalled)
-        snprintf(why, sizeof why, "%s: no picture came for %.3g s", params->connection.url,
-                 (double)params->stall_ns / 1e9);
+        snprintf(why, sizeof why, "%s: no picture came for %.3g s%s", params->connection.url,
+                 (double)params->stall_ns / 1e9, remark);
     else
         snprintf(why, sizeof why, "%s%s", status == MR_END ? params->connection.url : mr_message(),
                  status == MR_END ? ": the server has ended the stream" : "");
@@ -271,6 +297,7 @@ static int connected(live_reader *reader, int status) {
     reader->opened_ns = mr_live_now_ns();
     reader->due_ns = reader->opened_ns + reader->params.stall_ns;
     mr_live_times_begin(&reader->times, reader->params.clock);
+    mr_picture_times_begin(&reader->pictures, !reader->recorded);
     return MR_OK;
 }
 
@@ -351,6 +378,7 @@ static bool take(live_reader *reader, mr_packet *packet) {
     }
     if (!reader->recorded)
         mr_live_times_pass(&reader->times, packet);
+    mr_picture_times_pass(&reader->pictures, packet);
     /* Each media is set once, before other threads see it. */
     if (packet->media->live == reader->recorded)
         packet->media->live = !reader->recorded;
@@ -421,6 +449,7 @@ static void destroy_live(mr_reader *base) {
     }
     disconnect(reader);
     mr_notice_fini(&reader->notice);
+    mr_picture_times_fini(&reader->pictures);
     if (reader->report.phase && reader->report.phase < MR_LINK_FAILED)
         enter(reader, MR_LINK_ENDED, NULL);
     if (reader->wake >= 0)

@@ -37,6 +37,9 @@ typedef struct mr_live_params {
 bool mr_live_is_stream(const char *uri);
 /* True for a camera of this machine: /dev/video0. */
 bool mr_live_is_camera(const char *uri);
+/* True for http:// and https://, and for rtsp:// and rtsps://. */
+bool mr_live_is_web(const char *uri);
+bool mr_live_is_rtsp(const char *uri);
 /* Checks a URL by its text alone: MR_ERROR_NO_INPUT (a scheme that is not read), MR_ERROR_CONFIG (no host, or one that
  * allow_hosts excludes; signs that a URL cannot have). */
 int mr_live_check(const mr_connection_params *params);

@@ -17,6 +17,12 @@ static const int64_t second_ns = 1000000000;
 int mr_rtsp_refused(const mr_rtsp *rtsp, const char *method, const mr_rtsp_message *answer) {
     const char *name = rtsp->params.url;
     const int code = answer->status;
+    if (code == 401 && rtsp->params.user && !rtsp->talk.user)
+        return mr_fail(MR_ERROR_PERMISSION, "%s: 401 %s: it leads to %s:%s, which is not given the password", name,
+                       answer->words, rtsp->url.host, rtsp->url.port);
+    if (code == 401 && rtsp->params.user && rtsp->talk.auth.scheme == MR_RTSP_OPEN)
+        return mr_fail(MR_ERROR_PERMISSION, "%s: 401 %s: it takes a password in a way that is not used here%s", name,
+                       answer->words, rtsp->params.digest_only ? " (auth: digest)" : "");
     if (code == 401)
         return mr_fail(MR_ERROR_PERMISSION, "%s: 401 %s: %s", name, answer->words,
                        rtsp->params.user ? "its user or password is wrong" : "it needs a user and a password");
@@ -80,23 +86,42 @@ static int read_description(mr_rtsp *rtsp, const mr_rtsp_message *answer) {
     return MR_OK;
 }
 
-/* Connects, and asks for the description; MR_ERROR_AGAIN: it is elsewhere. */
-static int describe(mr_rtsp *rtsp) {
-    mr_rtsp_message answer;
-    char methods[512];
-    mr_rtsp_url first;
+/* Connects to where it is now. */
+static int open_talk(mr_rtsp *rtsp) {
     const mr_connection_params *params = &rtsp->params;
     const mr_rtsp_socket_params to = {.host = rtsp->url.host, .port = rtsp->url.port, .tls = rtsp->url.tls,
                                       .ca_file = params->ca_file, .name = params->url, .wake = params->wake,
                                       .until_ns = rtsp->until_ns};
-    /* Another host is not told the password. */
-    const bool same = !mr_rtsp_url_read(&first, params->url) && strcmp(first.host, rtsp->url.host) == 0;
-    int status = mr_rtsp_talk_open(&rtsp->talk, &to, same ? params->user : NULL, same ? params->password : NULL);
+    mr_rtsp_url first;
+    const bool trusted = !mr_rtsp_url_read(&first, params->url) && mr_rtsp_url_is_trusted(&first, &rtsp->url);
+    const int status = mr_rtsp_talk_open(&rtsp->talk, &to, trusted ? params->user : NULL,
+                                         trusted ? params->password : NULL);
+    rtsp->talk.digest_only = params->digest_only;
+    return status;
+}
+
+/* Some servers close the connection instead of an answer: they are asked nothing of the kind by the next one. */
+static int ask_for_options(mr_rtsp *rtsp) {
+    mr_rtsp_message answer;
+    char methods[512];
+    int status = rtsp->has_no_options ? MR_OK : ask(rtsp, "OPTIONS", rtsp->url.text, "", &answer);
+    if (status == MR_ERROR_IO && rtsp->talk.closed) {
+        rtsp->has_no_options = true;
+        mr_rtsp_talk_close(&rtsp->talk);
+        status = open_talk(rtsp);
+    }
+    rtsp->has_get_parameter = rtsp->has_no_options ||
+                              (!status && mr_rtsp_header(&answer, "Public", 0, methods, sizeof methods) &&
+                               strstr(methods, "GET_PARAMETER"));
+    return status;
+}
+
+/* Connects, and asks for the description; MR_ERROR_AGAIN: it is elsewhere. */
+static int describe(mr_rtsp *rtsp) {
+    mr_rtsp_message answer;
+    int status = open_talk(rtsp);
     if (!status)
-        status = ask(rtsp, "OPTIONS", rtsp->url.text, "", &answer);
-    if (!status)
-        rtsp->has_get_parameter = mr_rtsp_header(&answer, "Public", 0, methods, sizeof methods) &&
-                                  strstr(methods, "GET_PARAMETER");
+        status = ask_for_options(rtsp);
     if (!status)
         status = ask(rtsp, "DESCRIBE", rtsp->url.text, "Accept: application/sdp\r\n", &answer);
     if (status)
@@ -257,6 +282,8 @@ static void end_session(mr_rtsp *rtsp) {
     mr_rtp_order_destroy(&rtsp->order);
     mr_depacketizer_destroy(&rtsp->units);
     mr_media_unref(&rtsp->media);
+    rtsp->given = rtsp->foreign = 0;
+    rtsp->held_ns = 0;
     rtsp->plays = rtsp->played_again = rtsp->has_unit = rtsp->has_waiting = rtsp->described = false;
     rtsp->over = MR_OK;
 }
@@ -317,7 +344,7 @@ static void close_rtsp(mr_connection *connection) {
 }
 
 static const mr_connection_type type = {.name = "rtsp", .survey = mr_rtsp_survey, .read = mr_rtsp_read,
-                                        .count = mr_rtsp_count, .close = close_rtsp};
+                                        .remark = mr_rtsp_remark, .count = mr_rtsp_count, .close = close_rtsp};
 
 int mr_connection_open_rtsp(mr_connection **connection, const mr_connection_params *params) {
     mr_rtsp *rtsp = mr_calloc(1, sizeof *rtsp);

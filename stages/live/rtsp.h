@@ -25,6 +25,7 @@ typedef struct mr_rtsp {
     bool plays;                    /* it was answered */
     bool played_again;             /* it was sent twice, for a new nonce */
     bool has_get_parameter;
+    bool has_no_options;           /* the server closes the connection if it is asked for OPTIONS */
     int64_t keep_alive_ns;         /* how often the session is to be kept alive */
     int64_t next_keep_alive_ns, next_report_ns; /* CLOCK_MONOTONIC */
 
@@ -46,6 +47,13 @@ typedef struct mr_rtsp {
     bool described;                /* it has the size of its pictures */
     int width, height;             /* of JPEG */
 
+    uint64_t given;                /* units */
+    uint64_t foreign;              /* packets of another payload type than that of `sdp`, */
+    int foreign_type;              /* and that of the last of them */
+    int64_t held_ns;               /* until when a unit is held (depacketize.h); 0: none is */
+    int64_t first_time_ns, first_arrived_ns; /* of the first unit */
+    bool clock_told;               /* that its clock is not as announced */
+
     mr_connection_counts counts;
     int over;                      /* no packet will come: MR_END or an error */
     char words[512];               /* of it */
@@ -61,6 +69,7 @@ int mr_rtsp_refused(const mr_rtsp *rtsp, const char *method, const mr_rtsp_messa
 
 int mr_rtsp_survey(mr_connection *connection, mr_survey *survey);
 int mr_rtsp_read(mr_connection *connection, int64_t until_ns, mr_packet *packet);
+void mr_rtsp_remark(const mr_connection *connection, char *text, size_t room);
 void mr_rtsp_count(const mr_connection *connection, mr_connection_counts *counts);
 /* Describes the media anew by the parameter sets that are known, and by `unit` if it is not NULL. */
 int mr_rtsp_renew_media(mr_rtsp *rtsp, const mr_rtp_unit *unit);

@@ -83,13 +83,14 @@ static bool read_digest(mr_rtsp_auth *auth, const char *list) {
            is_quotable(auth->opaque);
 }
 
-bool mr_rtsp_auth_read(mr_rtsp_auth *auth, const mr_rtsp_message *message) {
+bool mr_rtsp_auth_read(mr_rtsp_auth *auth, const mr_rtsp_message *message, bool digest_only) {
     enum { MOST_OFFERS = 8 };
     char value[2048];
     mr_rtsp_auth best = {0};
     for (int i = 0; i < MOST_OFFERS && mr_rtsp_header(message, "WWW-Authenticate", i, value, sizeof value); i++) {
         mr_rtsp_auth offer = {.scheme = MR_RTSP_BASIC};
-        const bool digest = strncasecmp(value, "Digest ", 7) == 0, basic = strncasecmp(value, "Basic", 5) == 0;
+        const bool digest = strncasecmp(value, "Digest ", 7) == 0;
+        const bool basic = strncasecmp(value, "Basic", 5) == 0 && !digest_only;
         if ((basic || (digest && read_digest(&offer, value + 7))) && offer.scheme > best.scheme)
             best = offer;
     }

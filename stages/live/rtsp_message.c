@@ -154,8 +154,20 @@ static bool read_host(mr_rtsp_url *url, const char *at, const char *end) {
     return number >= 1 && number <= 65535;
 }
 
+static size_t scheme_bytes(const char *text) {
+    return strncasecmp(text, "rtsp://", 7) == 0 ? 7 : strncasecmp(text, "rtsps://", 8) == 0 ? 8 : 0;
+}
+
+/* Some servers put the scheme in front of a whole URL: "rtsp://rtsp://host". */
+static const char *skip_doubled(const char *text) {
+    while (scheme_bytes(text) && scheme_bytes(text + scheme_bytes(text)))
+        text += scheme_bytes(text);
+    return text;
+}
+
 int mr_rtsp_url_read(mr_rtsp_url *url, const char *text) {
     *url = (mr_rtsp_url){0};
+    text = skip_doubled(text);
     url->tls = strncasecmp(text, "rtsps://", 8) == 0;
     if (!url->tls && strncasecmp(text, "rtsp://", 7) != 0)
         return mr_fail(MR_ERROR_CONFIG, "not a URL of RTSP: it begins with rtsp:// or rtsps://");
@@ -170,6 +182,11 @@ int mr_rtsp_url_read(mr_rtsp_url *url, const char *text) {
     return MR_OK;
 }
 
+bool mr_rtsp_url_is_trusted(const mr_rtsp_url *first, const mr_rtsp_url *next) {
+    bool same = strcmp(first->port, next->port) == 0 && first->tls == next->tls;
+    return strcasecmp(first->host, next->host) == 0 && (same || next->tls);
+}
+
 bool mr_rtsp_url_join(char *url, size_t room, const char *base, const char *control) {
     int written;
     if (!is_clean(control) || !is_clean(base))
@@ -177,7 +194,7 @@ bool mr_rtsp_url_join(char *url, size_t room, const char *base, const char *cont
     if (*control == '\0' || strcmp(control, "*") == 0)
         written = snprintf(url, room, "%s", base);
     else if (strncasecmp(control, "rtsp://", 7) == 0 || strncasecmp(control, "rtsps://", 8) == 0)
-        written = snprintf(url, room, "%s", control);
+        written = snprintf(url, room, "%s", skip_doubled(control));
     else
         written = snprintf(url, room, "%s%s%s", base, *base && base[strlen(base) - 1] == '/' ? "" : "/",
                            control + (*control == '/'));

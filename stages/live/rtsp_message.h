@@ -45,6 +45,9 @@ typedef struct mr_rtsp_url {
 
 /* MR_ERROR_CONFIG. User and password in it are left out. */
 int mr_rtsp_url_read(mr_rtsp_url *url, const char *text);
+/* Whether a redirection keeps user and password: the same host and port, or the same host over TLS, whose certificate
+ * says that it is the same. */
+bool mr_rtsp_url_is_trusted(const mr_rtsp_url *first, const mr_rtsp_url *next);
 /* A URL of a session description as RFC 2326, C.1.1 says: "*" or "" is `base`, one with a scheme is itself, any other
  * goes behind `base`. False: it is too long, or has characters that no URL has. */
 bool mr_rtsp_url_join(char *url, size_t room, const char *base, const char *control);
@@ -63,8 +66,9 @@ typedef struct mr_rtsp_auth {
     uint32_t count;     /* requests with this nonce */
 } mr_rtsp_auth;
 
-/* Takes the strongest way that a 401 offers and we know. False: there is none. */
-bool mr_rtsp_auth_read(mr_rtsp_auth *auth, const mr_rtsp_message *message);
+/* Takes the strongest way that a 401 offers and we know; with `digest_only` no Basic, whose text is clear. False: there
+ * is none. */
+bool mr_rtsp_auth_read(mr_rtsp_auth *auth, const mr_rtsp_message *message, bool digest_only);
 /* Writes "Authorization: ...\r\n" for a request, or nothing if none is wanted; false: there is no room. */
 bool mr_rtsp_auth_write(mr_rtsp_auth *auth, char *to, size_t room, const char *user, const char *password,
                         const char *method, const char *url);

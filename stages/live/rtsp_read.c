@@ -1,4 +1,5 @@
 /* Reading: packets of the network become units, and those packets of a stream. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +11,8 @@
 #include "stages/live/rtsp_media.h"
 
 static const int64_t second_ns = 1000000000, millisecond_ns = 1000000;
+/* How long the first unit of a connection waits for the packet after it (mr_depacketizer_is_held). */
+static const int64_t held_most_ns = 50000000;
 
 /* ---- packets and messages ---------------------------------------------------------------------------------------- */
 
@@ -23,8 +26,13 @@ static void put_packet(mr_rtsp *rtsp, mr_rtp_packet *packet) {
 
 static void take_packet(mr_rtsp *rtsp, const uint8_t *data, size_t bytes) {
     mr_rtp_packet packet;
-    if (!mr_rtp_parse(&packet, data, bytes) || packet.type != rtsp->sdp.payload)
+    if (!mr_rtp_parse(&packet, data, bytes))
         return;
+    if (packet.type != rtsp->sdp.payload) {
+        rtsp->foreign++;
+        rtsp->foreign_type = packet.type;
+        return;
+    }
     rtsp->counts.packets++;
     rtsp->counts.bytes += bytes;
     mr_rtcp_came(&rtsp->rtcp, &packet, rtsp->now_ns);
@@ -42,7 +50,8 @@ static int take_play_answer(mr_rtsp *rtsp, const mr_rtsp_message *message) {
         rtsp->plays = true;
         return MR_OK;
     }
-    if (message->status == 401 && !rtsp->played_again && mr_rtsp_auth_read(&rtsp->talk.auth, message)) {
+    if (message->status == 401 && !rtsp->played_again && mr_rtsp_auth_read(&rtsp->talk.auth, message,
+                                                                              rtsp->talk.digest_only)) {
         rtsp->played_again = true;
         return mr_rtsp_play(rtsp);
     }
@@ -56,12 +65,14 @@ static int take_message(mr_rtsp *rtsp, const mr_rtsp_message *message) {
     }
     if (message->status < 200)
         return MR_OK;
-    if (!rtsp->plays && mr_rtsp_header_number(message, "CSeq", UINT32_MAX, rtsp->play) == (long)rtsp->play)
+    const long count = mr_rtsp_header_number(message, "CSeq", UINT32_MAX, rtsp->play);
+    const bool of_later = rtsp->talk.sequence != rtsp->play && count == (long)rtsp->talk.sequence;
+    if (!rtsp->plays && !of_later && mr_rtsp_talk_is_answer(&rtsp->talk, message, rtsp->play))
         return take_play_answer(rtsp, message);
     /* Of keeping the session alive. */
     if (message->status == 454)
         return mr_fail(MR_ERROR_IO, "%s: 454 %s: the server has ended the session", rtsp->params.url, message->words);
-    if (message->status == 401 && mr_rtsp_auth_read(&rtsp->talk.auth, message))
+    if (message->status == 401 && mr_rtsp_auth_read(&rtsp->talk.auth, message, rtsp->talk.digest_only))
         rtsp->next_keep_alive_ns = rtsp->now_ns + second_ns;
     else if (message->status >= 400)
         rtsp->has_get_parameter = false;
@@ -120,7 +131,7 @@ static int keep_up(mr_rtsp *rtsp) {
         status = send_report(rtsp);
     if (!status && rtsp->now_ns >= rtsp->next_keep_alive_ns) {
         rtsp->next_keep_alive_ns = rtsp->now_ns + rtsp->keep_alive_ns;
-        const char *method = rtsp->has_get_parameter ? "GET_PARAMETER" : "OPTIONS";
+        const char *method = rtsp->has_get_parameter || rtsp->has_no_options ? "GET_PARAMETER" : "OPTIONS";
         status = mr_rtsp_talk_send(&rtsp->talk, method, rtsp->control, "");
     }
     return status;
@@ -183,6 +194,7 @@ static int wait(mr_rtsp *rtsp, int64_t until_ns) {
         return gather(rtsp);
     until_ns = sooner(sooner(until_ns, mr_rtp_order_due_ns(rtsp->order)),
                       sooner(rtsp->next_keep_alive_ns, rtsp->next_report_ns));
+    until_ns = rtsp->held_ns ? sooner(until_ns, rtsp->held_ns) : until_ns;
     const int status = mr_live_wait(fds, 3, rtsp->params.wake, until_ns);
     if (status && status != MR_ERROR_AGAIN)
         return status;
@@ -206,23 +218,63 @@ static bool advance(mr_rtsp *rtsp) {
 }
 
 static bool has_unit(mr_rtsp *rtsp) {
-    if (!rtsp->has_unit)
+    if (!rtsp->has_unit) {
         rtsp->has_unit = mr_depacketizer_take(rtsp->units, &rtsp->unit);
+        rtsp->given += rtsp->has_unit;
+    }
     return rtsp->has_unit;
+}
+
+/* A unit that is held for the next packet is given without it after a while. True: it was. */
+static bool stop_holding(mr_rtsp *rtsp) {
+    if (!mr_depacketizer_is_held(rtsp->units)) {
+        rtsp->held_ns = 0;
+        return false;
+    }
+    rtsp->held_ns = rtsp->held_ns ? rtsp->held_ns : rtsp->now_ns + held_most_ns;
+    if (rtsp->now_ns < rtsp->held_ns)
+        return false;
+    mr_depacketizer_release(rtsp->units);
+    return true;
+}
+
+void mr_rtsp_remark(const mr_connection *connection, char *text, size_t room) {
+    const mr_rtsp *rtsp = (const mr_rtsp *)connection;
+    uint64_t refused = 0;
+    const char *kind = mr_depacketizer_refused(rtsp->units, &refused);
+    *text = '\0';
+    if (rtsp->given)
+        return;
+    if (rtsp->foreign && !rtsp->counts.packets)
+        snprintf(text, room, ": packets of payload type %d arrive, the session description names %d",
+                 rtsp->foreign_type, rtsp->sdp.payload);
+    else if (kind)
+        snprintf(text, room, ": it sends %s, which are not read", kind);
+    else if (rtsp->counts.packets)
+        snprintf(text, room, ": %" PRIu64 " packets came, and no picture was complete", rtsp->counts.packets);
+    else
+        snprintf(text, room, ": no packet of its video came");
 }
 
 /* No packet will come: those that are here are given first. */
 static void end(mr_rtsp *rtsp, int status) {
     rtsp->over = status;
-    snprintf(rtsp->words, sizeof rtsp->words, "%s", mr_message());
+    if (status == MR_END)
+        snprintf(rtsp->words, sizeof rtsp->words, "%s: the server has ended the stream", rtsp->params.url);
+    else
+        snprintf(rtsp->words, sizeof rtsp->words, "%s", mr_message());
     mr_rtp_order_release(rtsp->order);
 }
 
 static int ended(mr_rtsp *rtsp) {
+    char remark[256];
     mr_depacketizer_end(rtsp->units);
     if (has_unit(rtsp))
         return MR_OK;
-    return rtsp->over == MR_END ? MR_END : mr_fail(rtsp->over, "%s", rtsp->words);
+    if (rtsp->over != MR_END && rtsp->over != MR_ERROR_IO)
+        return mr_fail(rtsp->over, "%s", rtsp->words);
+    mr_rtsp_remark(&rtsp->base, remark, sizeof remark);
+    return rtsp->over == MR_END && !*remark ? MR_END : mr_fail(MR_ERROR_IO, "%s%s", rtsp->words, remark);
 }
 
 /* Whether opening has come to its end. */
@@ -238,6 +290,8 @@ int mr_rtsp_pump(mr_rtsp *rtsp, int64_t until_ns, bool opening) {
             continue;
         if (rtsp->over)
             return ended(rtsp);
+        if (stop_holding(rtsp))
+            continue;
         int status = take_next(rtsp);
         if (status == MR_ERROR_AGAIN && rtsp->rtcp.bye)
             status = MR_END;
@@ -300,6 +354,27 @@ static int64_t ns_of(const mr_rtsp *rtsp, int64_t time) {
     return seconds > -most_s && seconds < most_s ? seconds * second_ns + time % rate * second_ns / rate : MR_NO_TIME;
 }
 
+/* A clock that runs many times slower or faster than announced, such as one of 1 kHz that is announced as 90 kHz. */
+static void check_clock(mr_rtsp *rtsp, const mr_packet *packet) {
+    enum { LEAST_S = 3, RATIO = 10 };
+    const mr_stage *stage = rtsp->params.media.stage;
+    if (rtsp->given == 1) {
+        rtsp->first_time_ns = packet->pts_ns;
+        rtsp->first_arrived_ns = packet->arrived_ns;
+    }
+    const int64_t came_ns = packet->arrived_ns - rtsp->first_arrived_ns;
+    if (rtsp->clock_told || !stage || rtsp->params.clock_is_unused || packet->pts_ns == MR_NO_TIME ||
+        rtsp->first_time_ns == MR_NO_TIME || came_ns < LEAST_S * second_ns)
+        return;
+    const double rate = ((double)packet->pts_ns - (double)rtsp->first_time_ns) / (double)came_ns;
+    if (rate < 0 || (rate > 1.0 / RATIO && rate < RATIO))
+        return;
+    mr_stage_warn(stage, "%s: times of its pictures run at %.3g of the real rate, so its clock is not one of %" PRIu32
+                         " Hz: clock: arrival takes the times of arrival instead", rtsp->params.url, rate,
+                  rtsp->sdp.rate);
+    rtsp->clock_told = true;
+}
+
 static int make_packet(mr_rtsp *rtsp, mr_packet *packet) {
     const mr_rtp_unit *unit = &rtsp->unit;
     const size_t room = unit->bytes + MR_RTP_PADDING;
@@ -324,6 +399,7 @@ static int make_packet(mr_rtsp *rtsp, mr_packet *packet) {
     packet->flags = (unit->key ? MR_FRAME_KEY : 0) | (unit->gap ? MR_FRAME_SEAM : 0) |
                     (unit->damaged ? MR_FRAME_CORRUPT : 0) |
                     (unit->disposable && !unit->damaged ? MR_FRAME_DISPOSABLE : 0);
+    check_clock(rtsp, packet);
     rtsp->has_unit = false;
     return MR_OK;
 }

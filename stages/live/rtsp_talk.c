@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "millrace/log.h"
 #include "millrace/stage.h"
 #include "millrace/status.h"
 #include "millrace/version.h"
@@ -195,9 +196,24 @@ static int wait_for_more(mr_rtsp_talk *talk, const char *method, int64_t until_n
         status = mr_rtsp_talk_flush(talk);
     if (!status)
         status = mr_rtsp_talk_fill(talk);
+    talk->closed = status == MR_END || status == MR_ERROR_IO;
     if (status == MR_END)
         return mr_fail(MR_ERROR_IO, "%s: the server closed the connection before it answered %s", talk->name, method);
     return status == MR_ERROR_AGAIN ? MR_OK : status;
+}
+
+bool mr_rtsp_talk_is_answer(mr_rtsp_talk *talk, const mr_rtsp_message *message, uint32_t sequence) {
+    const long count = mr_rtsp_header_number(message, "CSeq", UINT32_MAX, sequence);
+    if (message->status < 200 || (count != (long)sequence && talk->answered && count <= (long)talk->answered))
+        return false;
+    if (count == (long)sequence) {
+        talk->answered = sequence;
+    } else if (!talk->other_count) {
+        mr_log(MR_LOG_INFO, "%s: an answer has CSeq %ld, its request has %u: taken all the same", talk->name, count,
+               sequence);
+        talk->other_count = true;
+    }
+    return true;
 }
 
 /* Waits for the answer to the last request. */
@@ -209,8 +225,7 @@ static int wait_for_answer(mr_rtsp_talk *talk, const char *method, int64_t until
             status = mr_live_now_ns() >= until_ns ? MR_ERROR_AGAIN : wait_for_more(talk, method, until_ns);
         else if (!status && !event.is_packet && event.message.status == 0)
             status = mr_rtsp_talk_answer(talk, &event.message);
-        else if (!status && !event.is_packet && event.message.status >= 200 &&
-                 mr_rtsp_header_number(&event.message, "CSeq", UINT32_MAX, talk->sequence) == (long)talk->sequence) {
+        else if (!status && !event.is_packet && mr_rtsp_talk_is_answer(talk, &event.message, talk->sequence)) {
             *answer = event.message;
             return MR_OK;
         }
@@ -232,7 +247,7 @@ int mr_rtsp_talk_ask(mr_rtsp_talk *talk, const char *method, const char *url, co
         if (status || answer->status != 401 || !talk->user || tries == MOST_TRIES)
             return status;
         /* Told once more only if it was not told before, or its nonce was too old. */
-        if (!mr_rtsp_auth_read(&talk->auth, answer) || (told && !talk->auth.stale && tries > 1))
+        if (!mr_rtsp_auth_read(&talk->auth, answer, talk->digest_only) || (told && !talk->auth.stale && tries > 1))
             return MR_OK;
         told = true;
     }

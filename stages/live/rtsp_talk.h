@@ -14,6 +14,7 @@ typedef struct mr_rtsp_talk {
     mr_rtsp_socket socket;
     const char *name;            /* borrowed, as user and password are; NULL: none */
     const char *user, *password;
+    bool digest_only;            /* they are never sent in clear text */
     int wake;
     uint8_t *in;                 /* bytes that were read: from `begin` to `end` */
     size_t begin, end, used;     /* used: bytes of the event that was given last */
@@ -21,6 +22,9 @@ typedef struct mr_rtsp_talk {
     char out[MR_RTSP_OUT];       /* not sent yet */
     size_t out_bytes;
     uint32_t sequence;           /* CSeq of the last request */
+    uint32_t answered;           /* the last one that an answer named rightly; 0: none */
+    bool other_count;            /* an answer named another CSeq than its request, which was noted */
+    bool closed;                 /* the server has closed the connection, or it broke */
     mr_rtsp_auth auth;
     char session[256];           /* the session's name; "": none yet */
 } mr_rtsp_talk;
@@ -56,6 +60,9 @@ int mr_rtsp_talk_fill(mr_rtsp_talk *talk);
 /* The events of poll() that it waits for. */
 short mr_rtsp_talk_events(const mr_rtsp_talk *talk);
 
+/* Whether a message answers the request of that CSeq. One request is under way at a time, so an answer with another
+ * CSeq, or none, is its answer, too, unless it repeats the answer to an earlier request. */
+bool mr_rtsp_talk_is_answer(mr_rtsp_talk *talk, const mr_rtsp_message *message, uint32_t sequence);
 /* Sends a request and waits for its answer, which it gives; packets in between are dropped. If the server asks for user
  * and password, the request is sent again with them. Any status is MR_OK, MR_ERROR_IO: no answer until then, or it
  * closes; MR_ERROR_DATA, MR_ERROR_CANCELLED. */

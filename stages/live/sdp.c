@@ -210,7 +210,7 @@ static void read_line(reading *at, const char *line) {
     } else if (line[0] == 'a' && line[1] == '=') {
         read_attribute(at, line + 2);
     }
-    at->any = at->any || (line[0] == 'v' && line[1] == '=');
+    at->any = at->any || ((line[0] == 'v' || line[0] == 'm') && line[1] == '=');
 }
 
 static void read_lines(reading *at, const char *text, size_t bytes) {

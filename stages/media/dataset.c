@@ -113,10 +113,10 @@ static int read_list(shown_list *to, const char *path, bool vectors) {
         return mr_fail(MR_ERROR_DATA, "%s: is not a list (*.csv, *.jsonl) with a row for each vector", path);
     status = vectors ? mr_image_list_make_rows(&to->list, path)
                      : mr_image_list_make(&to->list, path, kind, kind == MR_INPUT_FOLDER, 0);
-    if (!status && to->list.ignored)
-        mr_log(MR_LOG_WARNING, "%s: %zu of the files and folders in it are not used, such as %s: %s", path,
-               to->list.ignored, to->list.ignored_first,
-               "pictures are files, in the folder of their class, with a picture's ending (png, jpg, webp, ...)");
+    char text[MR_IMAGE_LIST_TEXT];
+    if (!status && mr_image_list_says(&to->list, text))
+        mr_log(MR_LOG_WARNING, "%s: %s; pictures lie in the folder of their class and have a picture's ending", path,
+               text);
     if (!status && to->list.unused_column)
         mr_log(MR_LOG_WARNING, "%s: the column \"%s\" is not used: those that are have the names path, label, group, "
                                "split, start and end", path, to->list.unused_column);

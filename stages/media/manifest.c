@@ -12,6 +12,7 @@
 #include "engine/base/utf8.h"
 #include "millrace/status.h"
 #include "stages/media/media_list.h"
+#include "stages/media/still/kinds.h"
 
 enum { PATH, LABEL, GROUP, SPLIT, START, END, FIELDS, OTHER = FIELDS };
 static const char *const names[FIELDS] = {"path", "label", "group", "split", "start", "end"};

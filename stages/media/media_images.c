@@ -2,25 +2,24 @@
  * range of their times, are read by media_file.c. Sizes and formats may be mixed; each image has a media of its own,
  * which names its file, while those of one format share its codec parameters, so that a decoder need not be
  * reopened. */
-#include <errno.h>
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/references.h"
 #include "millrace/log.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
+#include "stages/media/media_picture.h"
 #include "stages/media/media_probe.h"
 #include "stages/media/media_reader.h"
+#include "stages/media/still/heif.h"
+#include "stages/media/still/kinds.h"
 
 enum { MOST_CODECS = 32, HEAD_BYTES = 64 * 1024 };
-/* No image is read that is larger; such a file counts as damaged. */
-static const int64_t most_bytes = (int64_t)1 << 30;
 
 /* Lives until the reader and the last media are released. */
 typedef struct image_shelf {
@@ -34,6 +33,7 @@ typedef struct image_shelf {
 
 typedef struct image_media {
     mr_media media;
+    AVCodecParameters *own; /* of pictures whose format no other has; else NULL */
     image_shelf *shelf;
     struct image_media *next;
 } image_media;
@@ -76,6 +76,7 @@ static void drop_shelf(image_shelf *shelf, image_media *media) {
 
 static void release_media(mr_media *media) {
     image_media *self = (image_media *)media;
+    avcodec_parameters_free(&self->own);
     drop_shelf(self->shelf, self);
 }
 
@@ -110,20 +111,27 @@ static AVCodecParameters *codec_of(image_shelf *shelf, enum AVCodecID id) {
     return shelf->codec[shelf->codecs++] = codec;
 }
 
-static mr_media *describe(image_reader *reader, const mr_image_file *file, enum AVCodecID id) {
+/* Takes kind->own over, also on failure. */
+static mr_media *describe(image_reader *reader, const mr_image_file *file, mr_picture_kind *kind) {
     image_shelf *shelf = reader->shelf;
     const mr_reader_params *params = &reader->params;
-    AVCodecParameters *codec = codec_of(shelf, id);
+    AVCodecParameters *codec = kind->own ? kind->own : codec_of(shelf, kind->id);
     image_media *media = codec ? take_media(shelf) : NULL;
-    if (!media)
+    if (!media) {
+        avcodec_parameters_free(&kind->own);
         return NULL;
+    }
     media->shelf = shelf;
+    media->own = kind->own;
+    kind->own = NULL;
     media->media = (mr_media){.path = file->path,
                               .is_file = true,
                               .still = true,
                               .label = file->label < 0 ? NULL : shelf->list.label[file->label],
                               .label_index = file->label,
                               .codec = codec,
+                              .rotation = kind->upright.rotation,
+                              .flip = kind->upright.flip,
                               .frames = (int64_t)shelf->list.count * params->loops,
                               .start_ns = params->start_ns,
                               .end_ns = params->end_ns,
@@ -139,65 +147,15 @@ static mr_media *describe(image_reader *reader, const mr_image_file *file, enum 
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-/* The codec by the content, else by the name. */
-static enum AVCodecID recognise(const char *path, const uint8_t *data, size_t bytes) {
-    enum AVCodecID codec = mr_image_codec_by_content(data, bytes);
-    if (!codec)
-        codec = mr_image_codec_by_name(path);
-    return codec ? codec : AV_CODEC_ID_PNG;
-}
-
-static int read_all(int fd, uint8_t *data, size_t bytes) {
-    for (size_t done = 0; done < bytes;) {
-        ssize_t count = read(fd, data + done, bytes - done);
-        if (count == 0 || (count < 0 && errno != EINTR))
-            return mr_fail(MR_ERROR_IO, "%s", count ? strerror(errno) : "the file became shorter");
-        done += count > 0 ? (size_t)count : 0;
-    }
-    return MR_OK;
-}
-
-static void release_block(void *block) {
-    av_free(block);
-}
-
-/* The contents of a file, or its first `most` bytes, in *packet, zero-padded. */
-static int load(const char *path, const mr_stage *stage, size_t most, mr_packet *packet) {
-    mr_input input;
-    int status = mr_input_open(&input, path, stage);
-    if (status)
-        return status;
-    size_t bytes = (size_t)input.bytes < most ? (size_t)input.bytes : most,
-           padded = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
-    uint8_t *block = input.bytes > most_bytes ? NULL : av_malloc(padded);
-    if (!block)
-        status = mr_fail(MR_ERROR_DATA, "%s: too large for an image", path);
-    if (!status)
-        status = read_all(input.fd, block, bytes);
-    mr_input_close(&input);
-    if (!status) {
-        memset(block + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
-        packet->buffer = mr_buffer_wrap(block, padded, release_block, block);
-        if (!packet->buffer)
-            status = mr_fail(MR_ERROR_MEMORY, "out of memory");
-    }
-    if (status) {
-        av_free(block);
-        return status;
-    }
-    packet->data = block;
-    packet->bytes = bytes;
-    return MR_OK;
-}
-
 /* libavformat's name for a file that is not a picture; NULL if it is one, or cannot be read. */
 static const char *other_kind(const char *path, const mr_stage *stage) {
     mr_packet head = {0};
-    if (load(path, stage, HEAD_BYTES, &head))
+    if (mr_picture_load(path, stage, HEAD_BYTES, &head))
         return NULL;
+    mr_heif heif;
     AVProbeData probe = {.filename = path, .buf = head.data, .buf_size = (int)head.bytes};
     const AVInputFormat *format = av_probe_input_format(&probe, 1);
-    bool other = format && !mr_input_image_codec(format);
+    bool other = format && !mr_input_image_codec(format) && !mr_heif_read(head.data, head.bytes, &heif);
     mr_buffer_unref(&head.buffer);
     return other ? format->long_name : NULL;
 }
@@ -223,7 +181,10 @@ int mr_reader_spread(const char *uri, int (*add)(void *context, const char *uri)
         return MR_OK;
     if (mr_video_list_make(&list, uri, kind) || list.count == 0)
         return MR_OK;
+    char left_out[MR_IMAGE_LIST_TEXT];
     int status = MR_OK;
+    if (kind == MR_INPUT_FOLDER && mr_image_list_says(&list, left_out))
+        mr_log(MR_LOG_WARNING, "%s: %s", uri, left_out);
     if (kind == MR_INPUT_FOLDER || mr_is_video_by_name(list.file[0].path) || other_kind(list.file[0].path, NULL))
         for (size_t i = 0; i < list.count && !status; i++)
             status = add(context, list.file[i].path);
@@ -254,13 +215,20 @@ static int read_image(image_reader *reader, mr_packet *packet) {
     if (is_past_end(reader, pts_ns))
         return MR_END;
     const mr_image_file *file = &reader->shelf->list.file[reader->at];
-    int status = load(file->path, reader->params.stage, SIZE_MAX, packet);
+    mr_picture_kind kind = {.id = AV_CODEC_ID_PNG};
+    int status = mr_picture_load(file->path, reader->params.stage, SIZE_MAX, packet);
+    if (!status)
+        status = mr_picture_unpack(file->path, reader->params.max_pixels, packet, &kind);
     if (status == MR_ERROR_MEMORY)
         return status;
-    if (status && reader->params.stage)
-        mr_stage_warn(reader->params.stage, "%s", mr_message());
+    if (status) {
+        mr_buffer_unref(&packet->buffer);
+        packet->bytes = 0;
+        if (reader->params.stage)
+            mr_stage_warn(reader->params.stage, "%s", mr_message());
+    }
     packet->flags = MR_FRAME_KEY | (status ? MR_FRAME_CORRUPT : 0);
-    packet->media = describe(reader, file, recognise(file->path, packet->data, packet->bytes));
+    packet->media = describe(reader, file, &kind);
     if (!packet->media) {
         mr_buffer_unref(&packet->buffer);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
@@ -291,7 +259,8 @@ static int mark_damaged(image_reader *reader, const mr_image_file *file, mr_pack
     if (reader->params.stage)
         mr_stage_warn(reader->params.stage, "%s", mr_message());
     packet->flags = MR_FRAME_KEY | MR_FRAME_CORRUPT;
-    packet->media = describe(reader, file, AV_CODEC_ID_PNG);
+    mr_picture_kind kind = {.id = AV_CODEC_ID_PNG};
+    packet->media = describe(reader, file, &kind);
     return packet->media ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
@@ -369,9 +338,14 @@ static void shorten_png(uint8_t *data, size_t bytes) {
  * does not say it again. */
 static bool look_at(image_reader *reader, const char *path, size_t most, mr_survey *found) {
     mr_packet head = {0};
-    if (load(path, reader->params.stage, most, &head))
+    mr_heif heif;
+    if (mr_picture_load(path, reader->params.stage, most, &head))
         return false;
-    enum AVCodecID id = recognise(path, head.data, head.bytes);
+    if (mr_heif_read(head.data, head.bytes, &heif)) {
+        mr_buffer_unref(&head.buffer);
+        return mr_picture_survey_heif(&heif, found);
+    }
+    enum AVCodecID id = mr_picture_recognise(path, head.data, head.bytes);
     const AVCodecParameters *codec = codec_of(reader->shelf, id);
     mr_probe probe = {0};
     if (id == AV_CODEC_ID_PNG)
@@ -430,6 +404,7 @@ static int survey_images(mr_reader *base, mr_survey *survey) {
         double end = ceil((double)params->end_ns * params->rate / 1e9);
         to = end < (double)to ? (size_t)end : to;
     }
+    mr_image_list_says(&reader->shelf->list, survey->remark);
     survey->rate = params->rate;
     survey->frames = from < to ? (int64_t)(to - from) : 0;
     survey->stills = !reader->has_videos;
@@ -486,6 +461,9 @@ int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     }
     if (shelf->list.missing && params->stage)
         mr_stage_warn(params->stage, "%s is missing: pictures with higher numbers are not read", shelf->list.missing);
+    char left_out[MR_IMAGE_LIST_TEXT];
+    if (params->stage && mr_image_list_says(&shelf->list, left_out))
+        mr_stage_warn(params->stage, "%s: %s", params->uri, left_out);
     rewind_images(&reader->base);
     if (reader->has_videos)
         reader->at = row_of_epoch(&shelf->list, params->first_epoch);

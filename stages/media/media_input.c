@@ -224,18 +224,3 @@ int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **form
         return mr_fail(mr_av_status(error), "%s: %s", path, mr_av_words(error));
     return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a known format: %s", path, mr_av_words(error));
 }
-
-enum AVCodecID mr_input_image_codec(const AVInputFormat *format) {
-    char name[32];
-    size_t length = strlen(format->name);
-    if (length <= 5 || length >= sizeof name || strcmp(format->name + length - 5, "_pipe") != 0)
-        return AV_CODEC_ID_NONE;
-    memcpy(name, format->name, length - 5);
-    name[length - 5] = '\0';
-    if (strcmp(name, "jpeg") == 0)
-        return AV_CODEC_ID_MJPEG;
-    if (strcmp(name, "j2k") == 0)
-        return AV_CODEC_ID_JPEG2000;
-    const AVCodecDescriptor *codec = avcodec_descriptor_get_by_name(name);
-    return codec && codec->id != AV_CODEC_ID_SVG ? codec->id : AV_CODEC_ID_NONE;
-}

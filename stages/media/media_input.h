@@ -44,10 +44,6 @@ void mr_input_close(mr_input *input);
  * none. */
 int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **format);
 
-/* The codec of a still image format of libavformat ("png_pipe"); AV_CODEC_ID_NONE if the format is not a still image,
- * or its files can point at others (SVG). */
-enum AVCodecID mr_input_image_codec(const AVInputFormat *format);
-
 /* The limit to give a decoder of FFmpeg, which counts padding as well: large enough for pictures of `pixels`, small
  * enough to stop much larger pictures before they are allocated. */
 int64_t mr_av_max_pixels(int64_t pixels);

@@ -15,47 +15,9 @@
 #include "engine/base/arena.h"
 #include "engine/base/memory.h"
 #include "stages/media/manifest.h"
+#include "stages/media/still/kinds.h"
 
 enum { MOST_CLASSES = 1 << 20 };
-
-static const struct {
-    const char *extension;
-    enum AVCodecID codec;
-} extensions[] = {
-    {"png", AV_CODEC_ID_PNG},   {"jpg", AV_CODEC_ID_MJPEG},   {"jpeg", AV_CODEC_ID_MJPEG}, {"jpe", AV_CODEC_ID_MJPEG},
-    {"bmp", AV_CODEC_ID_BMP},   {"webp", AV_CODEC_ID_WEBP},   {"tif", AV_CODEC_ID_TIFF},   {"tiff", AV_CODEC_ID_TIFF},
-    {"ppm", AV_CODEC_ID_PPM},   {"pgm", AV_CODEC_ID_PGM},     {"pbm", AV_CODEC_ID_PBM},    {"pnm", AV_CODEC_ID_PPM},
-    {"pam", AV_CODEC_ID_PAM},   {"gif", AV_CODEC_ID_GIF},     {"jp2", AV_CODEC_ID_JPEG2000},
-    {"j2k", AV_CODEC_ID_JPEG2000},
-    {"tga", AV_CODEC_ID_TARGA}, {"sgi", AV_CODEC_ID_SGI},     {"exr", AV_CODEC_ID_EXR},    {"dpx", AV_CODEC_ID_DPX},
-    {"qoi", AV_CODEC_ID_QOI},   {"jxl", AV_CODEC_ID_JPEGXL},  {"pcx", AV_CODEC_ID_PCX},
-    {"ras", AV_CODEC_ID_SUNRAST}};
-
-enum AVCodecID mr_image_codec_by_name(const char *path) {
-    const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot && i < sizeof extensions / sizeof *extensions; i++)
-        if (strcasecmp(dot + 1, extensions[i].extension) == 0)
-            return extensions[i].codec;
-    return AV_CODEC_ID_NONE;
-}
-
-/* The common formats are known by their signatures; libavformat recognises the others; it needs zeros behind the bytes.
- */
-enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes) {
-    enum { HEAD_BYTES = 4096 };
-    uint8_t head[HEAD_BYTES + AVPROBE_PADDING_SIZE] = {0};
-    size_t taken = bytes < HEAD_BYTES ? bytes : HEAD_BYTES;
-    if (bytes >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0)
-        return AV_CODEC_ID_PNG;
-    if (bytes >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0)
-        return AV_CODEC_ID_MJPEG;
-    if (bytes == 0)
-        return AV_CODEC_ID_NONE;
-    memcpy(head, data, taken);
-    const AVProbeData probe = {.filename = "", .buf = head, .buf_size = (int)taken};
-    const AVInputFormat *format = av_probe_input_format(&probe, 1);
-    return format ? mr_input_image_codec(format) : AV_CODEC_ID_NONE;
-}
 
 /* ---- order ----------------------------------------------------------------------------------------------------- */
 
@@ -160,36 +122,13 @@ static int open_folder(const char *path, DIR **folder) {
     return *folder ? MR_OK : mr_fail(mr_av_status(AVERROR(errno)), "%s: %s", path, strerror(errno));
 }
 
-bool mr_is_video_by_name(const char *path) {
-    static const char *const endings[] = {
-        "mp4", "m4v", "mov", "mkv", "webm", "avi", "mpg", "mpeg", "vob", "ts", "mts", "m2ts", "m2t", "flv", "f4v",
-        "wmv", "asf", "ogv", "3gp", "3g2", "mxf", "nut", "y4m", "mjpeg", "mjpg", "h264", "264", "hevc", "h265", "265",
-        "ivf", "dv"};
-    const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
-        if (strcasecmp(dot + 1, endings[i]) == 0)
-            return true;
-    return false;
-}
-
-/* Of labelled folders: `name` in the folder is not used. The first one by name is remembered; takes no failure, since
- * it is only told. */
-static void ignore(mr_image_list *list, const char *folder, const char *name) {
-    char *path = join(folder, name);
-    const bool first = path && (!list->ignored_first || mr_compare_natural(path, list->ignored_first) < 0);
-    list->ignored++;
-    mr_free(first ? list->ignored_first : path);
-    if (first)
-        list->ignored_first = path;
+static bool is_image_by_name(const char *path) {
+    return mr_image_codec_by_name(path) != AV_CODEC_ID_NONE;
 }
 
 /* Names that hold nothing a person put there: `__MACOSX` comes with archives from a Mac. */
 static bool is_hidden(const char *name) {
     return name[0] == '.' || strcmp(name, "__MACOSX") == 0;
-}
-
-static bool is_image_by_name(const char *path) {
-    return mr_image_codec_by_name(path) != AV_CODEC_ID_NONE;
 }
 
 /* The files that are of that kind. */
@@ -201,11 +140,11 @@ static int add_folder(mr_image_list *list, const char *path, int label, bool (*i
     for (struct dirent *entry; !status && (entry = readdir(folder));) {
         if (is_hidden(entry->d_name))
             continue;
-        char *file = is_kind(entry->d_name) ? join(path, entry->d_name) : NULL;
-        if (!is_kind(entry->d_name) || (file && !is_file(file))) {
+        char *file = join(path, entry->d_name);
+        const bool inner = file && has_mode(file, S_IFDIR);
+        if (file && (inner || !is_kind(file) || !is_file(file))) {
+            mr_left_out_add(&list->left, file, inner);
             mr_free(file);
-            if (label >= 0)
-                ignore(list, path, entry->d_name);
             continue;
         }
         status = add_file(list, file, label);
@@ -224,7 +163,7 @@ static int find_labels(mr_image_list *list, const char *path) {
         if (inner && has_mode(inner, S_IFDIR))
             status = add_label(list, entry->d_name);
         else if (inner && is_image_by_name(entry->d_name))
-            ignore(list, path, entry->d_name);
+            mr_left_out_add(&list->left, inner, false);
         mr_free(inner);
     }
     closedir(folder);
@@ -243,15 +182,98 @@ static int add_labelled(mr_image_list *list, const char *path) {
     return status;
 }
 
-static int add_glob(mr_image_list *list, const char *pattern) {
+/* ---- globs ------------------------------------------------------------------------------------------------------ */
+
+static int add_matches(mr_image_list *list, const char *pattern, const char *rest);
+
+/* A folder's name as a pattern that matches it alone, and `rest` in it. */
+static char *literally(const char *folder, const char *rest) {
+    char *text = mr_alloc(2 * strlen(folder) + strlen(rest) + 2), *to = text;
+    for (const char *at = folder; text && *at; *to++ = *at++)
+        if (strchr("*?[]\\", *at))
+            *to++ = '\\';
+    if (text)
+        snprintf(to, strlen(rest) + 2, "/%s", rest);
+    return text;
+}
+
+/* What matches `rest` in a folder, and in all folders within it that are not hidden. Links to folders are not followed.
+ */
+static int add_beneath(mr_image_list *list, const char *path, const char *rest) {
+    DIR *folder = opendir(path);
+    char *pattern = literally(path, rest);
+    int status = pattern ? add_matches(list, pattern, NULL) : out_of_memory();
+    mr_free(pattern);
+    for (struct dirent *entry; folder && !status && (entry = readdir(folder));) {
+        struct stat about;
+        char *inner = is_hidden(entry->d_name) ? NULL : join(path, entry->d_name);
+        if (inner && lstat(inner, &about) == 0 && S_ISDIR(about.st_mode))
+            status = add_beneath(list, inner, rest);
+        mr_free(inner);
+    }
+    if (folder)
+        closedir(folder);
+    return status;
+}
+
+/* Without `rest` the files that match; else what matches `rest` in, or beneath, each folder that matches. */
+static int add_matches(mr_image_list *list, const char *pattern, const char *rest) {
     glob_t found = {0};
     int answer = glob(pattern, GLOB_NOSORT, NULL, &found);
     int status = answer == GLOB_NOSPACE ? out_of_memory() : MR_OK;
-    for (size_t i = 0; !status && answer == 0 && i < found.gl_pathc; i++)
-        if (is_file(found.gl_pathv[i]))
-            status = add_file(list, mr_strdup(found.gl_pathv[i]), -1);
+    for (size_t i = 0; !status && answer == 0 && i < found.gl_pathc; i++) {
+        const char *path = found.gl_pathv[i];
+        if (rest && has_mode(path, S_IFDIR))
+            status = add_beneath(list, path, rest);
+        else if (!rest && is_file(path))
+            status = add_file(list, mr_strdup(path), -1);
+        else if (!rest && !list->nested)
+            mr_left_out_add(&list->left, path, has_mode(path, S_IFDIR));
+    }
     globfree(&found);
     return status;
+}
+
+/* A part "**" of a pattern stands for any number of folders. */
+static int add_glob(mr_image_list *list, const char *pattern) {
+    const char *deep = strstr(pattern, "**");
+    while (deep && ((deep > pattern && deep[-1] != '/') || (deep[2] && deep[2] != '/')))
+        deep = strstr(deep + 2, "**");
+    if (!deep)
+        return add_matches(list, pattern, NULL);
+    char *folder = deep == pattern ? mr_strdup(".") : mr_strdup(pattern);
+    if (!folder)
+        return out_of_memory();
+    if (deep > pattern)
+        folder[deep - pattern > 1 ? deep - pattern - 1 : 1] = '\0';
+    list->nested = true;
+    int status = add_matches(list, folder, deep[2] && deep[3] ? deep + 3 : "*");
+    mr_free(folder);
+    return status;
+}
+
+bool mr_image_list_names_images(const mr_image_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        if (is_image_by_name(list->file[i].path))
+            return true;
+    return false;
+}
+
+/* Of a glob that matches pictures and videos the pictures are read. */
+static void leave_out_videos(mr_image_list *list) {
+    size_t kept = 0;
+    if (!mr_image_list_names_images(list))
+        return;
+    for (size_t i = 0; i < list->count; i++) {
+        const mr_image_file file = list->file[i];
+        if (!mr_is_video_by_name(file.path)) {
+            list->file[kept++] = file;
+            continue;
+        }
+        mr_left_out_add(&list->left, file.path, false);
+        mr_free(file.path);
+    }
+    list->count = kept;
 }
 
 /* The path of a number; NULL if there is no such file. */
@@ -355,6 +377,8 @@ static int add_manifest(mr_image_list *list, const char *path, bool vectors) {
 }
 
 static int say_empty(const mr_image_list *list, const char *path, mr_input_kind kind, bool labels) {
+    char found[MR_LEFT_OUT_TEXT];
+    const char *left = mr_left_out_print(&list->left, found);
     if (kind == MR_INPUT_GLOB)
         return mr_fail(MR_ERROR_NO_INPUT, "%s: no file matches", path);
     if (kind == MR_INPUT_LIST)
@@ -363,12 +387,14 @@ static int say_empty(const mr_image_list *list, const char *path, mr_input_kind 
         return mr_fail(MR_ERROR_DATA, "%s: there are no folders in it: put the pictures of each class into one", path);
     if (labels)
         return mr_fail(MR_ERROR_DATA, "%s: the folders in it hold no images%s%s", path,
-                       list->ignored_first ? ", by the names of their files, such as " : "",
-                       list->ignored_first ? list->ignored_first : "");
+                       *left ? ", but " : "", left);
+    if (!list->left.folders)
+        return mr_fail(MR_ERROR_DATA, "%s: the folder holds no images and no videos%s%s", path,
+                       *left ? ", but " : "", left);
     return mr_fail(MR_ERROR_DATA,
-                   "%s: the folder holds no images and no videos; one that holds a folder for each class needs labels: "
-                   "true",
-                   path);
+                   "%s: the folder holds no images and no videos, but %s: for pictures in folders within it write "
+                   "\"%s/**\"; a folder for each class needs labels: true",
+                   path, left, path);
 }
 
 int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind, bool labels, int start_number) {
@@ -378,6 +404,7 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
         status = add_file(list, mr_strdup(path), -1);
     } else if (kind == MR_INPUT_GLOB) {
         status = add_glob(list, path);
+        leave_out_videos(list);
     } else if (kind == MR_INPUT_NUMBERED) {
         status = add_numbered(list, path, start_number);
     } else if (kind == MR_INPUT_LIST) {
@@ -406,12 +433,15 @@ int mr_image_list_make_rows(mr_image_list *list, const char *path) {
     return status;
 }
 
-bool mr_image_list_names_images(const mr_image_list *list) {
-    enum { ENOUGH_FILES = 16 };
-    for (size_t i = 0; i < list->count && i < ENOUGH_FILES; i++)
-        if (is_image_by_name(list->file[i].path))
-            return true;
-    return false;
+
+bool mr_image_list_says(const mr_image_list *list, char text[MR_IMAGE_LIST_TEXT]) {
+    char left[MR_LEFT_OUT_TEXT];
+    if (!mr_left_out_any(&list->left))
+        return false;
+    const char *what = list->count && mr_is_video_by_name(list->file[0].path) ? "video" : "picture";
+    snprintf(text, MR_IMAGE_LIST_TEXT, "reads %zu %s%s and leaves out %s", list->count, what,
+             list->count == 1 ? "" : "s", mr_left_out_print(&list->left, left));
+    return true;
 }
 
 int mr_video_list_make(mr_image_list *list, const char *path, mr_input_kind kind) {
@@ -421,8 +451,10 @@ int mr_video_list_make(mr_image_list *list, const char *path, mr_input_kind kind
         status = add_glob(list, path);
     else if (kind == MR_INPUT_FOLDER)
         status = add_folder(list, path, -1, is_image_by_name);
-    if (!status && kind == MR_INPUT_FOLDER && list->count == 0)
+    if (!status && kind == MR_INPUT_FOLDER && list->count == 0) {
+        list->left = (mr_left_out){0};
         status = add_folder(list, path, -1, mr_is_video_by_name);
+    }
     if (status || mr_image_list_names_images(list))
         mr_image_list_fini(list);
     if (list->count)
@@ -438,7 +470,6 @@ void mr_image_list_fini(mr_image_list *list) {
     for (size_t i = 0; i < list->label_count; i++)
         mr_free(list->label[i]);
     mr_free(list->missing);
-    mr_free(list->ignored_first);
     mr_free(list->unused_column);
     mr_free(list->file);
     mr_free(list->label);

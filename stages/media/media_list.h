@@ -4,7 +4,8 @@
  * Files come in natural order: runs of digits compare as numbers ("2.png" before "10.png"), other characters as bytes.
  * Classes of labelled folders are numbered in byte order of their names, as other tools number them; their files come
  * class by class. Of a folder only regular files that are not hidden and have an image's extension are listed; of a
- * glob all regular files that match. A numbered pattern lists the files that ffmpeg's image2 reads: it begins at the
+ * glob all regular files that match, without videos if there are pictures among them. A part "**" of a glob stands for
+ * any number of folders. A numbered pattern lists the files that ffmpeg's image2 reads: it begins at the
  * first of five numbers that has a file, and ends before the first that has none. The files of a manifest come in its
  * order, and its classes are numbered in byte order of their names.
  *
@@ -16,6 +17,7 @@
 #include <stddef.h>
 
 #include "millrace/dataset.h"
+#include "stages/media/left_out.h"
 #include "stages/media/media_input.h"
 
 typedef struct mr_image_file {
@@ -33,8 +35,8 @@ typedef struct mr_image_list {
     size_t count;
     char **label;
     size_t label_count;
-    size_t ignored;     /* of labelled folders: entries that are neither hidden nor used; `ignored_first` is one */
-    char *ignored_first;
+    mr_left_out left;   /* entries of folders, and matches of a glob, that are neither hidden nor read */
+    bool nested;        /* its glob has a "**" */
     char *unused_column; /* of manifests: the first that is not known; NULL: all are */
     char *missing;      /* the file before which a numbered pattern ended although others come behind it; or NULL */
 } mr_image_list;
@@ -45,17 +47,15 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
 /* Of a manifest whose rows are for vectors (manifest.h). */
 int mr_image_list_make_rows(mr_image_list *list, const char *path);
 void mr_image_list_fini(mr_image_list *list);
-/* Whether one of the first files has an image's extension. */
+/* "reads 2 pictures and leaves out 1 video and 3 files of other kinds (.txt)", if it leaves something out; else
+ * false. */
+enum { MR_IMAGE_LIST_TEXT = MR_LEFT_OUT_TEXT + 64 };
+bool mr_image_list_says(const mr_image_list *list, char text[MR_IMAGE_LIST_TEXT]);
+/* Whether one of the files has a picture's ending. */
 bool mr_image_list_names_images(const mr_image_list *list);
 /* The videos of a folder that has no images; or the matches of a glob, which need not be videos, unless their names are
  * those of images. Empty if there are none. */
 int mr_video_list_make(mr_image_list *list, const char *path, mr_input_kind kind);
-bool mr_is_video_by_name(const char *path);
-
-/* The codec of a name's extension; AV_CODEC_ID_NONE if it is not an image's. */
-enum AVCodecID mr_image_codec_by_name(const char *path);
-/* The codec of an image by its first bytes; AV_CODEC_ID_NONE if it is unknown. */
-enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes);
 
 /* < 0, 0, > 0 as `a` comes before, equals or comes after `b` in natural order. */
 int mr_compare_natural(const char *a, const char *b);

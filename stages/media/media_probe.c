@@ -1,5 +1,7 @@
 #include "stages/media/media_probe.h"
 
+#include <stdio.h>
+
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
 
@@ -85,7 +87,22 @@ int mr_probe_references(const AVCodecContext *codec) {
     return 0;
 }
 
+/* What no stage does with such pictures. */
+static void remark(const AVCodecContext *codec, char text[MR_SURVEY_REMARK]) {
+    const char *hdr = codec->color_trc == AVCOL_TRC_SMPTE2084      ? "PQ"
+                      : codec->color_trc == AVCOL_TRC_ARIB_STD_B67 ? "HLG"
+                                                                   : NULL;
+    const bool interlaced = codec->field_order > AV_FIELD_PROGRESSIVE;
+    const char *fields = "is interlaced: its pictures are not deinterlaced";
+    if (hdr)
+        snprintf(text, MR_SURVEY_REMARK, "is HDR (%s): its values are taken as those of SDR, and not mapped to it%s%s",
+                 hdr, interlaced ? "; it " : "", interlaced ? fields : "");
+    else
+        snprintf(text, MR_SURVEY_REMARK, "%s", interlaced ? fields : "");
+}
+
 void mr_probe_survey(const AVCodecContext *codec, const mr_media *media, mr_survey *survey) {
+    remark(codec, survey->remark);
     survey->set = mr_probe_tell(codec, media);
     survey->mean_pixels = (int64_t)codec->width * codec->height;
     survey->references = mr_probe_references(codec);

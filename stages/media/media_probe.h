@@ -27,7 +27,7 @@ mr_format_set mr_probe_tell(const AVCodecContext *codec, const mr_media *media);
 /* Most pictures that a decoder of this stream keeps for prediction and reordering, by its header and the limits of its
  * codec; 0: not known. */
 int mr_probe_references(const AVCodecContext *codec);
-/* All of these for a stream whose pictures are of one size. */
+/* All of these for a stream whose pictures are of one size, and that it is HDR, or interlaced (codec->field_order). */
 void mr_probe_survey(const AVCodecContext *codec, const mr_media *media, mr_survey *survey);
 
 #endif

@@ -8,7 +8,9 @@
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
-#include "stages/media/media_still.h"
+#include "stages/media/still/heif.h"
+#include "stages/media/still/kinds.h"
+#include "stages/media/still/still.h"
 
 static const char lavfi[] = "lavfi:";
 
@@ -35,6 +37,24 @@ static bool holds_stream(const mr_input *input, enum AVCodecID codec) {
     return holds;
 }
 
+/* Whether it is a picture of HEIF. A file that holds a picture which is not read is refused here, with the reason. */
+static int look_for_heif(const char *path, const mr_input *input, bool *is_image) {
+    enum { LOOK = 1 << 16, MOST_TEXT = 256 };
+    uint8_t *head = mr_calloc(1, LOOK);
+    const ssize_t bytes = head ? pread(input->fd, head, LOOK, 0) : 0;
+    char why[MOST_TEXT];
+    mr_heif heif;
+    int status = head ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
+    if (bytes > 0) {
+        *is_image = mr_heif_read(head, (size_t)bytes, &heif) && !heif.animated;
+        const bool looked_at = *is_image || mr_webp_is_animated(head, (size_t)bytes);
+        if (looked_at && mr_still_trouble(path, head, (size_t)bytes, why, sizeof why))
+            status = mr_fail(MR_ERROR_DATA, "%s: %s", path, why);
+    }
+    mr_free(head);
+    return status;
+}
+
 /* Whether a file is a still image; those are read whole, without libavformat. As with ffmpeg, a file that libavformat
  * takes for one by its name alone (all with a JPEG's name) is one, whatever follows its picture. */
 static int look_for_image(const mr_reader_params *params, bool *is_image) {
@@ -47,8 +67,10 @@ static int look_for_image(const mr_reader_params *params, bool *is_image) {
     mr_input_set_timeout(&input, params->timeout_ns);
     status = mr_input_avio(&input);
     if (!status)
+        status = look_for_heif(path, &input, is_image);
+    if (!status && !*is_image)
         status = mr_input_probe(&input, path, &format);
-    if (!status) {
+    if (!status && format) {
         /* "image2" is libavformat's guess from the name alone. */
         enum AVCodecID codec = mr_input_image_codec(format);
         *is_image = codec ? !holds_stream(&input, codec)

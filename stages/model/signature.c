@@ -78,8 +78,8 @@ static int read_key(const key_form *form, const char *path, uint8_t key[KEY]) {
         status = mr_key_file_open(path, "millrace keygen --sign", &file);
     if (status)
         return status;
-    if (form == &private_form)
-        status = mr_key_file_check_private(file, path);
+    status = form == &private_form ? mr_key_file_check_private(file, path)
+                                   : mr_trusted_file_check(fileno(file), path, "which key");
     text[status ? 0 : fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
     if (!status && !parse_pem(form, text, key))

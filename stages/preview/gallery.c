@@ -10,6 +10,7 @@
 #include "engine/base/json.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "stages/media/still/jpeg.h"
 #include "stages/preview/shrink.h"
 #include "stages/sink/record.h"
 
@@ -276,10 +277,11 @@ static slot *next_slot(mr_gallery *gallery, int64_t now) {
 static mr_jpeg *make_jpeg(mr_gallery *gallery, AVFrame *picture, mr_upright upright, uint64_t number) {
     static_assert(sizeof(mr_jpeg) == offsetof(mr_jpeg, data), "the data begins behind the head");
     size_t bytes = 0;
-    uint8_t *block = mr_jpeg_encode(&gallery->encoder, picture, upright, sizeof(mr_jpeg), &bytes);
+    uint8_t *block;
+    if (mr_jpeg_encode(&gallery->encoder, picture, upright, sizeof(mr_jpeg), &block, &bytes))
+        return NULL;
     mr_jpeg *jpeg = (mr_jpeg *)(void *)block;
-    if (jpeg)
-        *jpeg = (mr_jpeg){.number = number, .bytes = bytes, .references = 1};
+    *jpeg = (mr_jpeg){.number = number, .bytes = bytes, .references = 1};
     return jpeg;
 }
 

@@ -1,38 +1,35 @@
-/* images: every picture as a PNG file. Pictures are converted to RGB, or gray, with their own matrix, range and
- * chroma siting; samples of more than 8 bits become 16. They are written as they are stored, not turned. */
+/* images: every picture as a file of PNG, JPEG or WebP, as the ending of its name says. A file gets its name once it is
+ * whole. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libavcodec/avcodec.h>
-#include <libavutil/pixdesc.h>
-#include <libswscale/swscale.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "engine/base/memory.h"
 #include "stages/list.h"
-#include "stages/media/picture_format.h"
 #include "stages/sink/output.h"
+#include "stages/sink/still_encoder.h"
 
-enum { NAME_BYTES = 256, PATH_BYTES = 4096 };
+/* A file is written as "NAME.part", which file systems have to take, too. */
+enum { NAME_BYTES = 251, PATH_BYTES = 4096 };
 
 typedef struct images_options {
     const char *path;
     const char *name;
     bool overwrite;
-    int64_t compression;
+    int64_t compression, quality;
+    bool rotate;
     int on_full;
 } images_options;
 
 typedef struct images_state {
-    mr_format format;          /* that the parts below were made for */
-    struct SwsContext *scaler;
-    AVCodecContext *encoder;
-    AVFrame *picture;          /* converted */
-    AVPacket *packet;
-    bool encoded;              /* the packet waits for room on the disk */
+    mr_still_encoder encoder;
+    uint8_t *data;             /* an encoded picture that waits for room on the disk; else NULL */
+    size_t bytes;
     bool held_files;           /* the folder, when it was opened */
     bool begun, overwrite;     /* it is known whether those are of this run; files may be written again */
     mr_full full;
@@ -45,12 +42,18 @@ static const mr_option options[] = {
      .help = "folder to write to; it is made if it does not exist"},
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
      .fallback = "{source}-{seq}.png",
-     .help = "name of each file; {source}, {epoch}, {seq} and {sub} are replaced, {seq} by six digits, which from "
-             "the second turn of a loop on have the epoch before them if the name has no {epoch}"},
+     .help = "name of each file, which ends in .png, .jpg, .jpeg or .webp and is of that kind; {source}, {epoch}, "
+             "{seq} and {sub} are replaced, {seq} by six digits, which from the second turn of a loop on have the "
+             "epoch before them if the name has no {epoch}"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
      .help = "write into a folder that holds files already, over those of the same name"},
     {.name = "compression", .kind = MR_OPTION_INT, .offset = FIELD(compression), .fallback = "3", .min = 0, .max = 9,
-     .help = "of the files: 0 fastest, 9 smallest"},
+     .help = "of PNG: 0 fastest, 9 smallest"},
+    {.name = "quality", .kind = MR_OPTION_INT, .offset = FIELD(quality), .fallback = "90", .min = 1, .max = 100,
+     .help = "of JPEG and WebP, as other programs count it: 1 smallest, 100 best"},
+    {.name = "rotate", .kind = MR_OPTION_BOOL, .offset = FIELD(rotate), .fallback = "false",
+     .help = "turn and mirror the picture upright, as its file declares; without this JPEG declares the same, and the "
+             "others do not"},
     MR_ON_FULL_OPTION(FIELD(on_full)),
     MR_OPTIONS_END};
 
@@ -137,12 +140,30 @@ static bool holds_files(const char *path) {
 
 static const char HOLDS_FILES[] = "%s is not empty: remove its files, or set overwrite: true";
 
+static int check_kind(mr_negotiation *negotiation) {
+    const images_options *given = negotiation->options;
+    const mr_still_kind kind = mr_still_kind_of(given->name);
+    if (kind == MR_STILL_NONE)
+        return mr_refuse(negotiation, "name", "name must end in .png, .jpg, .jpeg or .webp, which is the kind of the "
+                                              "files: \"%s\"", given->name);
+    if (kind != MR_STILL_PNG && mr_is_given(negotiation, "compression"))
+        return mr_refuse(negotiation, "compression", "compression is of PNG: for JPEG and WebP set quality");
+    if (kind == MR_STILL_PNG && mr_is_given(negotiation, "quality"))
+        return mr_refuse(negotiation, "quality", "quality is of JPEG and WebP, and PNG loses nothing: set compression, "
+                                                 "or let name end in .jpg");
+    int status = mr_still_encoder_check(kind);
+    return status ? mr_refuse_status(negotiation, status, "name", "%s", mr_message()) : MR_OK;
+}
+
 static int negotiate(mr_negotiation *negotiation) {
     const images_options *given = negotiation->options;
     if (check_name(given->name))
         return mr_refuse(negotiation, "name",
                          "name must hold {seq}, may hold {source}, {epoch} and {sub}, and no slash: \"%s\"",
                          given->name);
+    int status = check_kind(negotiation);
+    if (status)
+        return status;
     if (!negotiation->offline && !negotiation->returns && !given->overwrite && holds_files(given->path))
         return mr_refuse(negotiation, "path", HOLDS_FILES, given->path);
     return MR_OK;
@@ -174,100 +195,16 @@ static int open_images(mr_stage *self) {
     state->full = mr_full_make(self, given->on_full);
     state->overwrite = given->overwrite;
     state->held_files = holds_files(given->path);
+    state->encoder.choices = (mr_still_choices){mr_still_kind_of(given->name), (int)given->compression,
+                                                (int)given->quality, given->rotate};
     status = begin(self);
-    if (status && status != MR_ERROR_AGAIN)
-        return status;
-    state->picture = av_frame_alloc();
-    state->packet = av_packet_alloc();
-    return state->picture && state->packet ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
-}
-
-static void close_parts(images_state *state) {
-    sws_freeContext(state->scaler);
-    state->scaler = NULL;
-    avcodec_free_context(&state->encoder);
-    if (state->picture)
-        av_frame_unref(state->picture);
+    return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
 static void close_images(mr_stage *self) {
     images_state *state = self->state;
-    close_parts(state);
-    av_frame_free(&state->picture);
-    av_packet_free(&state->packet);
-}
-
-/* ---- conversion ------------------------------------------------------------------------------------------------ */
-
-static enum AVPixelFormat png_format(mr_pixel pixel) {
-    const mr_pixel_info *info = mr_pixel_describe(pixel);
-    const AVPixFmtDescriptor *av = av_pix_fmt_desc_get(mr_pixel_to_av(pixel));
-    if (pixel == MR_PIXEL_YA8)
-        return AV_PIX_FMT_YA8;
-    if (info->components == 1)
-        return info->depth > 8 ? AV_PIX_FMT_GRAY16BE : AV_PIX_FMT_GRAY8;
-    if (info->depth > 8)
-        return AV_PIX_FMT_RGB48BE;
-    return av->flags & AV_PIX_FMT_FLAG_ALPHA ? AV_PIX_FMT_RGBA : AV_PIX_FMT_RGB24;
-}
-
-static int make_encoder(const mr_stage *self, images_state *state, const mr_format *format, enum AVPixelFormat to) {
-    const images_options *given = self->options;
-    const AVCodec *png = avcodec_find_encoder(AV_CODEC_ID_PNG);
-    AVCodecContext *encoder = png ? avcodec_alloc_context3(png) : NULL;
-    if (!encoder)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "this FFmpeg has no PNG encoder");
-    state->encoder = encoder;
-    encoder->width = format->width;
-    encoder->height = format->height;
-    encoder->pix_fmt = to;
-    encoder->time_base = (AVRational){1, 25};
-    encoder->thread_count = 1;
-    encoder->compression_level = (int)given->compression;
-    if (format->sar_num > 0 && format->sar_den > 0)
-        encoder->sample_aspect_ratio = (AVRational){format->sar_num, format->sar_den};
-    int error = avcodec_open2(encoder, png, NULL);
-    return error < 0 ? mr_fail(MR_ERROR_DATA, "the PNG encoder does not start: error %d", error) : MR_OK;
-}
-
-static bool same_parts(const mr_format *a, const mr_format *b) {
-    return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
-           a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den;
-}
-
-/* Makes scaler, encoder and picture for a format, if those at hand are for another. */
-static int prepare(const mr_stage *self, images_state *state, const mr_format *format) {
-    if (state->encoder && same_parts(&state->format, format))
-        return MR_OK;
-    close_parts(state);
-    enum AVPixelFormat to = png_format(format->pixel);
-    const mr_picture_target target = {format->width, format->height, to, mr_swscale_matrix(format)};
-    state->picture->format = to;
-    state->picture->width = format->width;
-    state->picture->height = format->height;
-    int status = av_frame_get_buffer(state->picture, 0) < 0 ? mr_fail(MR_ERROR_MEMORY, "out of memory") : MR_OK;
-    if (!status)
-        status = mr_picture_scaler(&state->scaler, format, &target);
-    if (!status)
-        status = make_encoder(self, state, format, to);
-    if (status)
-        close_parts(state);
-    state->format = *format;
-    return status;
-}
-
-static int encode(images_state *state, const mr_frame *frame) {
-    uint8_t *planes[4];
-    int strides[4];
-    mr_picture_planes(frame, planes, strides);
-    if (av_frame_make_writable(state->picture) < 0)
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    sws_scale(state->scaler, (const uint8_t *const *)planes, strides, 0, frame->format.height, state->picture->data,
-              state->picture->linesize);
-    int error = avcodec_send_frame(state->encoder, state->picture);
-    if (error >= 0)
-        error = avcodec_receive_packet(state->encoder, state->packet);
-    return error < 0 ? mr_fail(MR_ERROR_DATA, "a picture could not be written as PNG: error %d", error) : MR_OK;
+    mr_still_encoder_close(&state->encoder);
+    mr_free(state->data);
 }
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
@@ -288,26 +225,53 @@ static int fail_file(const mr_stage *self, const char *path, int error) {
     return status ? status : mr_fail(MR_ERROR_IO, "%s: %s", path, strerror(error));
 }
 
-/* A file that could not be written whole is removed. MR_ERROR_AGAIN: to be tried again. */
-static int write_file(const mr_stage *self, const char *name, const AVPacket *packet) {
-    const images_options *given = self->options;
-    images_state *state = self->state;
-    char path[PATH_BYTES];
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", given->path, name) >= sizeof path)
-        return mr_fail(MR_ERROR_IO, "%s: the path is too long", given->path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (state->overwrite ? O_TRUNC : O_EXCL), 0666);
+/* What stands under that name otherwise is a part that an earlier process has left behind. 0, or errno. */
+static int write_part(const char *part, const uint8_t *data, size_t bytes) {
+    if (unlink(part) && errno != ENOENT)
+        return errno;
+    int fd = open(part, O_WRONLY | O_CREAT | O_CLOEXEC | O_EXCL, 0666);
     if (fd < 0)
-        return fail_file(self, path, errno);
-    int failed = write_all(fd, packet->data, (size_t)packet->size), error = errno;
+        return errno;
+    int failed = write_all(fd, data, bytes), error = errno;
     if (close(fd) && !failed) {
         failed = -1;
         error = errno;
     }
-    if (!failed) {
+    return failed ? error : 0;
+}
+
+/* Gives a whole file its name. Some file systems cannot refuse to replace another file by that name in one step, and
+ * some of those have no links. 0, or errno. */
+static int name_part(const char *part, const char *path, bool overwrite) {
+    if (overwrite)
+        return rename(part, path) ? errno : 0;
+    if (!renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_NOREPLACE))
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return errno;
+    if (!link(part, path))
+        return unlink(part) ? errno : 0;
+    if (errno == EEXIST || !access(path, F_OK))
+        return EEXIST;
+    return rename(part, path) ? errno : 0;
+}
+
+/* A file that could not be written whole is removed. MR_ERROR_AGAIN: to be tried again. */
+static int write_file(const mr_stage *self, const char *name) {
+    const images_options *given = self->options;
+    images_state *state = self->state;
+    char path[PATH_BYTES], part[PATH_BYTES];
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", given->path, name) >= sizeof path ||
+        (size_t)snprintf(part, sizeof part, "%s/%s.part", given->path, name) >= sizeof part)
+        return mr_fail(MR_ERROR_IO, "%s: the path is too long", given->path);
+    int error = write_part(part, state->data, state->bytes);
+    if (!error)
+        error = name_part(part, path, state->overwrite);
+    if (!error) {
         mr_full_pass(&state->full, self, path);
         return MR_OK;
     }
-    unlink(path);
+    unlink(part);
     return fail_file(self, path, error);
 }
 
@@ -318,10 +282,8 @@ static int process(mr_stage *self, mr_io *io) {
     int status = begin(self);
     if (status)
         return mr_output_await_begin(io, status);
-    if (!state->encoded)
-        status = prepare(self, state, &frame->format);
-    if (!status && !state->encoded)
-        status = encode(state, frame);
+    if (!state->data)
+        status = mr_still_encode(&state->encoder, frame, &state->data, &state->bytes);
     if (status == MR_ERROR_DATA) {
         mr_stage_warn(self, "%s", mr_message());
         mr_io_drop(io, frame, "cannot be written");
@@ -330,19 +292,21 @@ static int process(mr_stage *self, mr_io *io) {
     if (!status)
         status = file_name(self, &frame->identity, name);
     if (!status)
-        status = write_file(self, name, state->packet);
-    state->encoded = status == MR_ERROR_AGAIN;
-    if (!state->encoded)
-        av_packet_unref(state->packet);
+        status = write_file(self, name);
+    if (status != MR_ERROR_AGAIN) {
+        mr_free(state->data);
+        state->data = NULL;
+    }
     return status ? mr_output_failed(io, frame, status) : MR_DONE;
 }
 
 const mr_stage_type mr_images_stage = {
     .name = "images",
-    .summary = "writes pictures as PNG files",
-    .help = "Converts with the picture's own matrix, range and chroma siting; gray stays gray, alpha is "
-            "kept, samples of more than 8 bits become 16. Pictures are written as they are stored, not "
-            "turned.",
+    .summary = "writes pictures as files of PNG, JPEG or WebP",
+    .help = "The ending of `name` chooses the kind. Converts with the picture's own matrix, range and chroma siting. "
+            "PNG keeps gray, alpha, and as 16 bits samples of more than 8; WebP keeps alpha; JPEG is 4:2:0. Pictures "
+            "are written as they are stored unless `rotate` turns them. A file gets its name once it is whole: until "
+            "then it is called NAME.part.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(images_options),

@@ -83,6 +83,8 @@ static int negotiate(mr_negotiation *negotiation) {
     negotiation->outputs[0].references = known.references;
     negotiation->outputs[0].stills = known.stills;
     negotiation->rate = known.rate;
+    if (*known.remark)
+        mr_remark(negotiation, "%s", known.remark);
     if (known.epochs && loops != 1)
         return mr_refuse(negotiation, "loop", "%s names videos, and such a list is read once: remove loop", from->uri);
     if (loops > 0 && !__builtin_mul_overflow(known.frames, loops, &frames))
@@ -226,7 +228,10 @@ const mr_stage_type mr_media_source = {
     .summary = "reads video files, image folders, test patterns, and streams of cameras and servers",
     .help = "Emits the compressed packets of any file that libavformat opens. A folder or a glob is a sequence of "
             "images in natural order of their names (2.png before 10.png); numbered images (frames/%03d.png) are read "
-            "up to the first number that is missing, as ffmpeg reads them. A folder or a glob of videos makes one "
+            "up to the first number that is missing, as ffmpeg reads them. Of a folder, files with a picture's ending "
+            "are read; the plan, the log and the summary count what is left out. Folders within it are matched by "
+            "**, which stands for any number of folders: photos/**/*.jpg. HEIC, and AVIF of several tiles, need "
+            "libheif1, which is opened when the first one comes. A folder or a glob of videos makes one "
             "source of each, named after its file; the id in the pipeline stands for all. Of a list the videos are "
             "read one after the other, each an epoch, from `start` to `end` of its row (seconds). Times count from the "
             "start of the stream, anew in each turn of a loop, and each time that a stream is connected to. The choice "

@@ -16,6 +16,7 @@ static const char *const never[] = {"never", NULL};
 /* In the order of mr_transport, mr_live_clock and mr_live_away. */
 static const char *const transports[] = {"auto", "tcp", "udp", NULL};
 static const char *const clocks[] = {"stream", "arrival", "camera", NULL};
+static const char *const auths[] = {"any", "digest", NULL};
 static const char *const away_choices[] = {"wait", "end", "picture", NULL};
 
 static const mr_option reconnect_fields[] = {
@@ -32,6 +33,9 @@ static const mr_option reconnect_fields[] = {
     MR_OPTIONS_END};
 
 static const mr_option camera_fields[] = {
+    {.name = "auth", .kind = MR_OPTION_ENUM, .offset = FIELD(auth), .fallback = "any", .choices = auths,
+     .help = "how rtsp:// may send a password; digest: never in clear text, so a camera that wants that (Basic) is not "
+             "connected to"},
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(camera.size) - FIELD(camera), .fallback = "auto",
      .min = 16, .max = 32768, .unit = "px", .help = "auto: the largest up to 1920x1080 that comes 25 times a second"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(camera.rate) - FIELD(camera), .fallback = "0", .max = 1000,
@@ -63,7 +67,8 @@ const mr_option mr_media_option_table[] = {
      .min = 0, .max = LONGEST_NS,
      .help = "stop this long after start; 0: at the end of the file"},
     {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0", .max = 100000,
-     .help = "at most this many pictures a second, chosen by presentation time; 0: all"},
+     .help = "at most this many pictures a second, chosen by presentation time: of a source of this rate, or a lower "
+             "one, none is left out; 0: all"},
     {.name = "every", .kind = MR_OPTION_INT, .offset = FIELD(every), .fallback = "1", .min = 1, .max = 1000000,
      .unit = "pictures",
      .help = "only each Nth picture; of H.264, HEVC, VP9 and MPEG video, pictures that are neither wanted nor needed "
@@ -83,7 +88,9 @@ const mr_option mr_media_option_table[] = {
      .min = 0, .max = LONGEST_NS,
      .help = "of files: how long opening, and reading one packet, may take; 0: no limit"},
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
-     .max = 2147483647, .unit = "px", .help = "files and streams whose pictures are larger are refused"},
+     .max = 2147483647, .unit = "px",
+     .help = "files and streams whose pictures are larger are refused. A packet of a stream may have 4 bytes a pixel "
+             "of it, at least 4 MiB and at most 64 MiB"},
     {.name = "user", .kind = MR_OPTION_STRING, .offset = FIELD(user),
      .help = "the user of a stream; may be in the URL instead, with the password: rtsp://user:${PASSWORD}@camera/. "
              "Both are never shown"},
@@ -106,6 +113,9 @@ const mr_option mr_media_option_table[] = {
      .max = LONGEST_NS,
      .help = "if no picture of a stream has come for so long, a new connection is made, whatever else its server "
              "sends"},
+    {.name = "poll", .kind = MR_OPTION_DURATION, .offset = FIELD(poll), .fallback = "0s", .min = 0, .max = LONGEST_NS,
+     .help = "of http:// and https://: the address gives one JPEG (http://camera/snapshot.jpg), which is requested "
+             "this often; `stall` counts from the time when a picture is due. 0: one request for the whole stream"},
     {.name = "reconnect", .kind = MR_OPTION_MAP, .offset = FIELD(reconnect), .fields = reconnect_fields,
      .help = "when a stream that is away is tried again; each wait is shortened by a random part of up to half, so "
              "that not all cameras of a site are called at once, and in the first minutes it is at most a tenth of "
@@ -129,9 +139,9 @@ const mr_option mr_media_option_table[] = {
 
 static const char *const for_files[] = {"labels", "loop",      "duration",     "realtime",
                                         "rate",   "framerate", "start_number", "timeout"};
-static const char *const for_streams[] = {"user",  "password_file", "size", "transport", "latency", "open_timeout",
-                                          "stall", "reconnect", "clock",     "on_away",   "ca_file", "allow_hosts",
-                                          "camera"};
+static const char *const for_streams[] = {"user",  "password_file", "size",  "transport", "latency", "open_timeout",
+                                          "stall", "reconnect",     "clock", "on_away",   "ca_file", "allow_hosts",
+                                          "poll",  "auth",          "camera"};
 
 int mr_media_check_options(mr_negotiation *negotiation, bool is_stream) {
     const mr_media_options *from = negotiation->options;
@@ -148,6 +158,10 @@ int mr_media_check_options(mr_negotiation *negotiation, bool is_stream) {
             return mr_refuse(negotiation, for_streams[i],
                              "%s is for streams, such as rtsp://, and %s is a file: remove it",
                              for_streams[i], from->uri);
+    if (from->poll && !mr_live_is_web(from->uri))
+        return mr_refuse(negotiation, "poll", "poll is for http:// and https:// addresses of one JPEG: remove it");
+    if (from->auth && !mr_live_is_rtsp(from->uri))
+        return mr_refuse(negotiation, "auth", "auth is for rtsp:// and rtsps://: remove it");
     if (is_stream && from->start > 0)
         return mr_refuse(negotiation, "start", "a stream starts with first or key; a time is for files");
     if (!is_stream && from->start < 0)

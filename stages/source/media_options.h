@@ -26,7 +26,8 @@ typedef struct mr_media_options {
     /* streams */
     const char *user, *password_file;
     int transport; /* mr_transport */
-    int64_t latency, open_timeout, stall;
+    int64_t latency, open_timeout, stall, poll;
+    int auth; /* 0: any, 1: digest */
     struct {
         bool given;
         int64_t first, most, give_up; /* give_up: MR_DURATION_WORD is never */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/key_file.h"
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/media/media_input.h"
@@ -18,10 +19,13 @@
 static int read_password(const char *path, char **password) {
     char text[1024];
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    ssize_t bytes = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    int unsafe = fd < 0 ? MR_OK : mr_secret_file_check(fd, path, "a password");
+    ssize_t bytes = fd < 0 || unsafe ? -1 : read(fd, text, sizeof text - 1);
     int error = errno;
     if (fd >= 0)
         close(fd);
+    if (unsafe)
+        return unsafe;
     if (bytes < 0)
         return mr_fail(error == ENOENT ? MR_ERROR_NO_INPUT : error == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO,
                        "the password cannot be read from %s: %s", path, strerror(error));
@@ -65,9 +69,16 @@ static int join_hosts(const mr_strings *list, char **text) {
     return MR_OK;
 }
 
+/* What a picture may take: four bytes a pixel of the largest one that is allowed, within bounds. */
+static size_t most_bytes_of(int64_t max_pixels) {
+    enum { LEAST_BYTES = 4 << 20, MOST_BYTES = 64 << 20, PIXEL_BYTES = 4 };
+    return max_pixels < LEAST_BYTES / PIXEL_BYTES  ? LEAST_BYTES
+           : max_pixels > MOST_BYTES / PIXEL_BYTES ? MOST_BYTES
+                                                   : (size_t)max_pixels * PIXEL_BYTES;
+}
+
 int mr_media_stream_init(mr_media_stream *stream, const mr_media_options *from, const mr_reader_params *media,
                          bool offline, const char **option) {
-    enum { MOST_PACKET_BYTES = 64 << 20 };
     *option = "uri";
     *stream = (mr_media_stream){
         .params = {.connection = {.url = from->uri,
@@ -75,12 +86,15 @@ int mr_media_stream_init(mr_media_stream *stream, const mr_media_options *from, 
                                   .latency_ns = from->latency,
                                   .open_timeout_ns = from->open_timeout,
                                   .ca_file = from->ca_file,
-                                  .most_bytes = MOST_PACKET_BYTES,
+                                  .most_bytes = most_bytes_of(from->max_pixels),
+                                  .poll_ns = from->poll,
+                                  .digest_only = from->auth != 0,
+                                  .clock_is_unused = from->clock == MR_LIVE_ARRIVAL,
                                   .wake = -1,
                                   .camera = {from->camera.size, from->camera.rate,
                                              (mr_camera_format)from->camera.format},
                                   .media = *media},
-                   .stall_ns = from->stall,
+                   .stall_ns = from->stall + from->poll,
                    .first_ns = from->reconnect.first,
                    .most_ns = from->reconnect.most,
                    .give_up_ns = from->reconnect.give_up < 0 ? 0 : from->reconnect.give_up,
@@ -137,9 +151,9 @@ static void tell(mr_negotiation *negotiation, mr_media_stream *stream, mr_size s
     negotiation->paced = negotiation->endless = !recorded;
     mr_format_set_print(&known.set, text, sizeof text);
     bool outsized = (int64_t)known.set.width.max * known.set.height.max > (int64_t)size.width * size.height;
-    mr_remark(negotiation,
-              outsized && !recorded ? "gives %s now, which is larger than `size`: its pictures will be dropped"
-                                                 : "gives %s now; the plan holds for pictures up to `size`", text);
+    const char *held = outsized && !recorded ? ", which is larger than `size`: its pictures will be dropped"
+                                             : "; the plan holds for pictures up to `size`";
+    mr_remark(negotiation, "gives %s now%s%s%s", text, held, *known.remark ? "; it " : "", known.remark);
 }
 
 /* Cameras have eight bits a sample; other pictures are taken as well, and may need more memory than planned. */

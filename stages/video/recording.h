@@ -10,7 +10,7 @@
 
 #include "stages/video/record_cache.h"
 #include "stages/video/video_file.h"
-#include "stages/video/video_keep.h"
+#include "stages/sink/keep.h"
 
 enum { MR_TRIGGERS_LISTED = 4096 };
 
@@ -27,7 +27,7 @@ typedef struct mr_recording {
     mr_container container;
     int64_t before_ns, after_ns, longest_ns;
     mr_record_cache cache;
-    mr_video_keep keep;
+    mr_keep keep;
     mr_full full;
 
     mr_cached *held;           /* the packet of the call that is to be repeated; it is in the cache */
@@ -35,7 +35,7 @@ typedef struct mr_recording {
     mr_video_file file;
     bool writes;               /* packets are written as they come; else the file waits for another trigger */
     int64_t end_ns;            /* packets are wanted up to this time */
-    int64_t start_ns, cut_ns;  /* of decoding: of the file's first packet, and of the last one on the disk */
+    int64_t start_ns;          /* of decoding: of the file's first packet */
     int64_t first_ns, last_ns; /* presentation times in the file */
     int64_t begun_ns;          /* on the wall clock: of its first packet */
     uint64_t number, files, packets;
@@ -53,7 +53,7 @@ int mr_recording_open(mr_recording *recording);
 int mr_recording_add(mr_recording *recording, const mr_frame *packet);
 /* The same for a trigger. */
 int mr_recording_trigger(mr_recording *recording, const mr_trigger *trigger);
-/* Writes what is waiting. MR_ERROR_AGAIN: the disk is full, and nothing may be added until this is MR_OK. */
+/* Writes the bytes that wait. MR_ERROR_AGAIN: the disk is full, and nothing may be added until this is MR_OK. */
 int mr_recording_put(mr_recording *recording);
 /* The stream ends, or another begins: the file is ended, which mr_recording_put finishes, and the cache is emptied. */
 int mr_recording_end(mr_recording *recording);

@@ -30,11 +30,7 @@ static const mr_option options[] = {
     {.name = "segment", .kind = MR_OPTION_DURATION, .offset = FIELD(segment), .fallback = "0s", .max = 86400e9,
      .help = "begin another file at the first key frame after this time; the name then needs {number} or {time}. 0: "
              "one file, of HLS one every six seconds"},
-    {.name = "keep_for", .kind = MR_OPTION_DURATION, .offset = FIELD(keep_for), .fallback = "0s", .max = 1e18,
-     .help = "when a file is finished, files of the source that are older than this are removed; 0: none are"},
-    {.name = "keep_bytes", .kind = MR_OPTION_BYTES, .offset = FIELD(keep_bytes), .fallback = "0", .max = 1e18,
-     .help = "when a file is finished, the oldest files of the source are removed until all together have at most so "
-             "many bytes; 0: none are"},
+    MR_KEEP_OPTIONS(FIELD(keep_for), FIELD(keep_bytes), "source"),
     {.name = "playlist", .kind = MR_OPTION_INT, .offset = FIELD(playlist), .fallback = "6", .min = 0,
      .max = MR_HLS_MOST, .unit = "files",
      .help = "of HLS: number of files in the playlist; unless keep_for or keep_bytes is given, a file is removed "
@@ -60,7 +56,7 @@ static const mr_port inputs[] = {
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 bool mr_video_is_hls(const mr_video_options *given) {
-    return strcmp(mr_video_name_ending(given->name), ".m3u8") == 0;
+    return strcmp(mr_file_name_ending(given->name), ".m3u8") == 0;
 }
 
 static int container_of(const char *ending, mr_container *container) {
@@ -82,8 +78,8 @@ int mr_video_container(const mr_video_options *given, mr_container *container, c
     if (given->url)
         return mr_video_push_container(given->url, container);
     *option = "name";
-    int status = mr_video_name_check(given->name);
-    return status ? status : container_of(mr_video_name_ending(given->name), container);
+    int status = mr_file_name_check(given->name);
+    return status ? status : container_of(mr_file_name_ending(given->name), container);
 }
 
 int mr_video_check_sources(mr_negotiation *negotiation, const char *name) {
@@ -94,7 +90,7 @@ int mr_video_check_sources(mr_negotiation *negotiation, const char *name) {
 
 static int check_name(mr_negotiation *negotiation) {
     const mr_video_options *given = negotiation->options;
-    bool differs = mr_video_name_differs(given->name);
+    bool differs = mr_file_name_differs(given->name);
     if (!given->path)
         return MR_OK;
     if (mr_video_is_hls(given) && differs)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "stages/sink/keep.h"
 
 enum { MOST_AGAIN = 10000 };
 
@@ -24,21 +25,26 @@ static int open_new(mr_video_file *file, mr_full *full, const mr_stage *self, bo
     return MR_OK;
 }
 
-int mr_video_file_make(mr_video_file *file, const mr_video_names *names, uint64_t number, int64_t begun_ns,
+int mr_video_file_make(mr_video_file *file, const mr_file_names *names, uint64_t number, int64_t begun_ns,
                        bool replaces, mr_full *full, const mr_stage *self) {
     bool regular = false, exists = true;
     int status = MR_OK;
     *file = (mr_video_file){0};
     for (int again = 0; exists && again < MOST_AGAIN; again++) {
-        status = mr_video_name_print(file->name, names->pattern, names->source, number, begun_ns / 1000000000, again);
+        status = mr_file_name_print(file->name, names->pattern, names->source, number, begun_ns / 1000000000, again);
         if (status)
             return status;
         if (snprintf(file->path, sizeof file->path, "%s/%s", names->folder, file->name) >= (int)sizeof file->path)
             return mr_fail(MR_ERROR_IO, "%s: the path is too long", names->folder);
-        if (replaces)
-            return mr_file_take(file->path, &file->fd, &regular);
-        status = open_new(file, full, self, &exists);
+        if (replaces) {
+            exists = false;
+            status = mr_file_take(file->path, &file->fd, &regular);
+        } else {
+            status = open_new(file, full, self, &exists);
+        }
     }
+    if (!status)
+        mr_keep_mark(self, file->fd);
     return status;
 }
 

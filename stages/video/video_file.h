@@ -5,12 +5,12 @@
 
 #include "stages/sink/full.h"
 #include "stages/video/video_muxer.h"
-#include "stages/video/video_name.h"
+#include "stages/sink/file_name.h"
 
 typedef struct mr_video_file {
     int fd;                   /* 0: closed */
-    char name[MR_VIDEO_NAME]; /* without its folder */
-    char path[MR_VIDEO_PATH];
+    char name[MR_OUTPUT_NAME]; /* without its folder */
+    char path[MR_OUTPUT_PATH];
     size_t written;           /* of the bytes that the muxer has now */
     bool ending;              /* the muxer has given its last bytes */
 } mr_video_file;
@@ -18,7 +18,7 @@ typedef struct mr_video_file {
 /* Makes the file of that number, begun at that time (ns since 1970), under a name that no file has; `replaces`: under
  * the first name, and a file that has it is emptied. MR_ERROR_AGAIN: the disk is full, and it is to be called again;
  * MR_ERROR_IO and MR_ERROR_PERMISSION. */
-int mr_video_file_make(mr_video_file *file, const mr_video_names *names, uint64_t number, int64_t begun_ns,
+int mr_video_file_make(mr_video_file *file, const mr_file_names *names, uint64_t number, int64_t begun_ns,
                        bool replaces, mr_full *full, const mr_stage *self);
 /* Writes what the muxer has, and makes it forget that. MR_ERROR_AGAIN: the disk is full, and it is to be called
  * again. */

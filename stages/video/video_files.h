@@ -4,15 +4,15 @@
 
 #include "stages/video/video_file.h"
 #include "stages/video/video_hls.h"
-#include "stages/video/video_keep.h"
+#include "stages/sink/keep.h"
 #include "stages/video/video_options.h"
 
 /* All zero is closed. */
 typedef struct mr_video_files {
     const mr_video_options *given;
     mr_container container;
-    char pattern[MR_VIDEO_NAME]; /* of its files */
-    mr_video_keep keep;
+    char pattern[MR_OUTPUT_NAME]; /* of its files */
+    mr_keep keep;
     mr_full full;
     mr_hls hls;
     bool begun;               /* it is known whether the run begins, and which files are there */
@@ -23,8 +23,9 @@ typedef struct mr_video_files {
     mr_media *media;          /* of the muxer's packets */
     uint32_t epoch;
     mr_hls_entry entry;       /* of the open file */
-    int64_t first_ns, last_ns; /* presentation times in the open file; last: the end */
-    int64_t cut_ns;           /* since the last cut */
+    int64_t first_ns, latest_ns; /* presentation times in the open file; MR_NO_TIME: none yet */
+    int64_t end_ns;           /* of its pictures; when it is finished, also of the last */
+    int64_t pictures;         /* that have a time */
     bool taken;               /* the input of this call is in the muxer */
     bool broken;              /* the next file does not go on with the one before */
     bool unlisted;            /* the playlist has no room yet */

@@ -40,7 +40,7 @@ void mr_hls_fini(mr_hls *hls) {
 
 /* ---- the text ---------------------------------------------------------------------------------------------------- */
 
-enum { LINE_BYTES = MR_VIDEO_NAME + 160 };
+enum { LINE_BYTES = MR_OUTPUT_NAME + 160 };
 
 typedef struct text {
     char *bytes;

@@ -3,12 +3,12 @@
 #ifndef MILLRACE_STAGES_VIDEO_VIDEO_HLS_H
 #define MILLRACE_STAGES_VIDEO_VIDEO_HLS_H
 
-#include "stages/video/video_name.h"
+#include "stages/sink/file_name.h"
 
 enum { MR_HLS_MOST = 100000 };
 
 typedef struct mr_hls_entry {
-    char name[MR_VIDEO_NAME];
+    char name[MR_OUTPUT_NAME];
     int64_t duration_ns, begun_ns; /* begun: on the wall clock */
     bool discontinuity;            /* it does not go on with the one before */
 } mr_hls_entry;

@@ -17,8 +17,8 @@ const mr_stage_type mr_zmq_push_stage = {
     .name = "zmq.push",
     .summary = "sends frames to other programs over ZeroMQ, each to one of them",
     .help = "A message is a record and, if asked for, the payload. Programs receive messages with a socket of type "
-            "PULL and share the work; while none has room, the pipeline waits. If a program dies, messages that ZeroMQ "
-            "has accepted for it are lost.",
+            "PULL and share the work; while none has room, the pipeline waits. A frame is delivered once its message "
+            "was written to a connection; if a program dies, messages that waited for it are lost.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(mr_zmq_sink_options),

@@ -26,6 +26,7 @@ int mr_zmq_sink_open(mr_stage *self, int type, const int *switches) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
     const int yes = 1;
+    mr_zmq_unsent_init(&at->unsent, self);
     at->topics = type == ZMQ_XPUB;
     at->record = (mr_record){.features = given->features, .tensors = given->tensors};
     int status = mr_record_open(&at->record);
@@ -40,10 +41,19 @@ int mr_zmq_sink_open(mr_stage *self, int type, const int *switches) {
     return status ? status : mr_zmq_link_attach(at->socket, self, &given->link);
 }
 
-void mr_zmq_sink_close(mr_stage *self) {
+/* If nothing is left, libzmq may still hold the end of the last message. */
+static void close_socket(mr_stage *self, const char *reason) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
-    mr_zmq_close(&at->socket, mr_stage_cancelled(self) ? 0 : (int)(given->linger / 1000000));
+    const size_t left = mr_zmq_unsent_drop(&at->unsent, MR_SOURCE_NONE, reason);
+    mr_zmq_close(&at->socket, left || mr_stage_cancelled(self) ? 0 : (int)(given->linger / 1000000));
+}
+
+void mr_zmq_sink_close(mr_stage *self) {
+    mr_zmq_sink *at = self->state;
+    if (at->unsent.self)
+        close_socket(self, MR_REASON_STOPPED);
+    mr_zmq_unsent_fini(&at->unsent);
     mr_zmq_message_destroy(&at->message);
     mr_record_close(&at->record);
 }
@@ -74,11 +84,22 @@ static int await_subscribers(mr_stage *self) {
 /* ---- sending --------------------------------------------------------------------------------------------------- */
 
 typedef struct outgoing {
+    mr_io *io;
+    const mr_frame *frame; /* NULL: the end of the source */
+    uint32_t source;
     const char *topic; /* NULL: none */
     const void *record;
     size_t bytes;
-    const mr_frame *payload; /* NULL: none */
+    bool payload; /* the frame's follows */
 } outgoing;
+
+/* The last part of a message. */
+static int make_last(mr_zmq_sink *at, const outgoing *message, zmq_msg_t *part, size_t bytes) {
+    mr_receipt *held = message->frame ? mr_io_hold(message->io, message->frame) : NULL;
+    int status = mr_zmq_unsent_make(&at->unsent, part, bytes, &held, message->source);
+    mr_stage_release(at->unsent.self, &held, NULL);
+    return status;
+}
 
 /* Parts behind the first are taken with it: ZeroMQ has no half messages. */
 static int send_part(mr_zmq_sink *at, const mr_stage *self, zmq_msg_t *part, bool more) {
@@ -93,25 +114,30 @@ static int send_part(mr_zmq_sink *at, const mr_stage *self, zmq_msg_t *part, boo
     }
 }
 
-static int send_bytes(mr_zmq_sink *at, const mr_stage *self, const void *data, size_t bytes, bool more) {
+static int send_record(mr_zmq_sink *at, const mr_stage *self, const outgoing *message) {
     zmq_msg_t part;
-    if (zmq_msg_init_size(&part, bytes))
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a message of %zu bytes", bytes);
-    memcpy(zmq_msg_data(&part), data, bytes);
-    int status = send_part(at, self, &part, more);
+    int status = MR_OK;
+    if (!message->payload)
+        status = make_last(at, message, &part, message->bytes);
+    else if (zmq_msg_init_size(&part, message->bytes))
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for a message of %zu bytes", message->bytes);
+    if (status)
+        return status;
+    memcpy(zmq_msg_data(&part), message->record, message->bytes);
+    status = send_part(at, self, &part, message->payload);
     zmq_msg_close(&part);
     return status;
 }
 
 /* MR_ERROR_AGAIN: the peer that had the record has disconnected, and ZeroMQ has withdrawn it. */
-static int send_payload(mr_zmq_sink *at, const mr_frame *frame) {
+static int send_payload(mr_zmq_sink *at, const outgoing *message) {
     zmq_msg_t part;
-    size_t bytes = mr_zmq_payload_bytes(frame);
-    if (zmq_msg_init_size(&part, bytes))
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a message of %zu bytes", bytes);
+    size_t bytes = mr_zmq_payload_bytes(message->frame);
+    int status = make_last(at, message, &part, bytes);
+    if (status)
+        return status;
     if (bytes)
-        mr_zmq_payload_copy(frame, zmq_msg_data(&part));
-    int status = MR_OK;
+        mr_zmq_payload_copy(message->frame, zmq_msg_data(&part));
     if (zmq_msg_send(&part, mr_zmq_handle(at->socket), ZMQ_DONTWAIT) < 0)
         status = errno == EAGAIN || errno == EINTR
                      ? MR_ERROR_AGAIN
@@ -139,9 +165,9 @@ static int send_all(mr_stage *self, const outgoing *message) {
     if (status)
         return status;
     do {
-        status = send_bytes(at, self, message->record, message->bytes, message->payload != NULL);
+        status = send_record(at, self, message);
         if (!status && message->payload)
-            status = send_payload(at, message->payload);
+            status = send_payload(at, message);
     } while (status == MR_ERROR_AGAIN && !message->topic);
     return status;
 }
@@ -159,7 +185,8 @@ int mr_zmq_sink_process(mr_stage *self, mr_io *io) {
     const mr_frame *frame = mr_io_input(io);
     char text[MR_FORMAT_TEXT];
     const char *format = given->payload == MR_ZMQ_PAYLOAD_RAW ? mr_zmq_payload_format(frame, text) : NULL;
-    outgoing message = {.topic = topic_of(self, frame->identity.source), .payload = format ? frame : NULL};
+    outgoing message = {.io = io, .frame = frame, .source = frame->identity.source, .payload = format,
+                        .topic = topic_of(self, frame->identity.source)};
     int status = MR_OK;
     if (given->encoding == MR_ZMQ_PROTOBUF) {
         const uint8_t *data = NULL;
@@ -174,43 +201,97 @@ int mr_zmq_sink_process(mr_stage *self, mr_io *io) {
         status = send_all(self, &message);
     if (status == MR_ERROR_AGAIN)
         mr_io_drop(io, frame, "slow subscriber");
-    return !status || status == MR_ERROR_AGAIN ? MR_DONE : mr_output_failed(io, frame, status);
+    if (!status || status == MR_ERROR_AGAIN)
+        return MR_DONE;
+    status = mr_output_failed(io, frame, status);
+    if (status < 0 && at->socket)
+        close_socket(self, "failed"); /* No end comes after a failure. */
+    return status;
 }
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
-/* Frames may be dropped, but subscribers should know of the end: waits a while until all have room. */
-static int send_end(mr_stage *self, mr_io *io, const outgoing *message) {
+/* Frames may be dropped, but subscribers should know of the end: waits until all have room, as long as messages are
+ * sent. */
+static int publish_end(mr_stage *self, const outgoing *message) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
-    int64_t until_ns = mr_io_now_ns(io) + given->linger;
     int status = send_all(self, message);
-    while (status == MR_ERROR_AGAIN && mr_io_now_ns(io) < until_ns) {
-        status = mr_zmq_link_wait(at->socket, self, ZMQ_POLLIN);
+    if (status == MR_ERROR_AGAIN) {
+        status = mr_zmq_unsent_await(&at->unsent, MR_SOURCE_NONE, given->linger);
         hear_subscribers(at);
-        if (status >= 0)
+        if (status != MR_ERROR_CANCELLED)
             status = send_all(self, message);
     }
     if (status == MR_ERROR_AGAIN)
         mr_stage_warn(self, "the message of the end was not sent: a subscriber has no room for it");
-    return status == MR_ERROR_AGAIN || status == MR_ERROR_CANCELLED ? MR_DONE : status;
+    return status;
+}
+
+/* ZeroMQ gives each message to the next program that has room. So that each gets one, all must have room, and they do
+ * once all messages are sent. */
+static int push_end(mr_stage *self, const outgoing *message) {
+    const mr_zmq_sink_options *given = self->options;
+    mr_zmq_sink *at = self->state;
+    int programs = mr_zmq_present(at->socket), status = MR_OK;
+    if (programs > 1)
+        status = mr_zmq_unsent_await(&at->unsent, MR_SOURCE_NONE, given->linger);
+    if (status == MR_ERROR_AGAIN)
+        mr_stage_warn(self, "the message of the end goes to one program only: another takes no messages");
+    if (status == MR_ERROR_CANCELLED)
+        return status;
+    programs = status || programs < 1 ? 1 : programs;
+    for (int i = 0; i < programs; i++)
+        if ((status = send_all(self, message)))
+            break;
+    return status;
+}
+
+static int send_end(mr_stage *self, mr_io *io, uint32_t source) {
+    const mr_zmq_sink_options *given = self->options;
+    mr_zmq_sink *at = self->state;
+    const char *id = mr_stage_source_id(self, source);
+    outgoing message = {.io = io, .source = source, .topic = topic_of(self, source)};
+    if (given->encoding == MR_ZMQ_PROTOBUF) {
+        const uint8_t *data = NULL;
+        int status = mr_zmq_message_make_end(at->message, id, &data, &message.bytes);
+        if (status)
+            return status;
+        message.record = data;
+    } else {
+        message.record = mr_record_make_end(&at->record, id, &message.bytes);
+        message.bytes--; /* the newline */
+    }
+    return at->topics ? publish_end(self, &message) : push_end(self, &message);
+}
+
+/* Waits until the frames that must not stay in flight have been sent, or drops them. */
+static void settle(mr_stage *self, mr_io *io, uint32_t source) {
+    const mr_zmq_sink_options *given = self->options;
+    mr_zmq_sink *at = self->state;
+    const mr_release which = mr_io_must_release(io);
+    const uint32_t of = which == MR_RELEASE_ALL ? MR_SOURCE_NONE : source;
+    if (which == MR_RELEASE_NONE)
+        return;
+    int status = mr_zmq_unsent_await(&at->unsent, of, given->linger);
+    if (!status)
+        return;
+    const size_t left = mr_zmq_unsent_drop(&at->unsent, of, status == MR_ERROR_AGAIN ? "not taken" : MR_REASON_STOPPED);
+    if (left && status == MR_ERROR_AGAIN)
+        mr_stage_warn(self, "%zu messages are dropped: none was taken for %.1f s (linger)", left,
+                      (double)given->linger / 1e9);
+    if (which == MR_RELEASE_ALL)
+        mr_zmq_close(&at->socket, 0); /* so that libzmq does not send them after all */
 }
 
 int mr_zmq_sink_flush(mr_stage *self, mr_io *io, uint32_t source) {
     const mr_zmq_sink_options *given = self->options;
-    mr_zmq_sink *at = self->state;
-    const char *id = mr_stage_source_id(self, source);
-    outgoing message = {.topic = topic_of(self, source)};
-    int status = MR_OK;
-    if (!given->end)
+    const mr_zmq_sink *at = self->state;
+    if (!at->socket)
         return MR_DONE;
-    if (given->encoding == MR_ZMQ_PROTOBUF) {
-        const uint8_t *data = NULL;
-        status = mr_zmq_message_make_end(at->message, id, &data, &message.bytes);
-        message.record = data;
-    } else {
-        message.record = mr_record_make_end(&at->record, id, &message.bytes);
-        message.bytes--;
-    }
-    return status ? status : send_end(self, io, &message);
+    int status = given->end ? send_end(self, io, source) : MR_OK;
+    if (status == MR_ERROR_AGAIN || status == MR_ERROR_CANCELLED)
+        status = MR_OK;
+    settle(self, io, source);
+    return status ? status : MR_DONE;
 }

@@ -1,14 +1,16 @@
 /* The common part of zmq.pub and zmq.push: frames become messages.
  *
  * A message is [topic] record [payload]; the topic, which only zmq.pub has, is the id of the source unless the option
- * gives another. A frame counts as delivered once ZeroMQ has taken its message. Threads and errors: those of a shared,
- * blocking stage. */
+ * gives another. A frame is in flight until libzmq has written its message to a connection (zmq_unsent.h), and counts
+ * as delivered then. At the end of the run the stage waits for that as long as messages are sent at all; what is left
+ * after `linger` without any is dropped. Threads and errors: those of a shared, blocking stage. */
 #ifndef MILLRACE_STAGES_ZMQ_ZMQ_SINK_H
 #define MILLRACE_STAGES_ZMQ_ZMQ_SINK_H
 
 #include "stages/sink/record.h"
 #include "stages/zmq/zmq_link.h"
 #include "stages/zmq/zmq_message.h"
+#include "stages/zmq/zmq_unsent.h"
 
 enum { MR_ZMQ_JSON, MR_ZMQ_PROTOBUF };
 enum { MR_ZMQ_PAYLOAD_NONE, MR_ZMQ_PAYLOAD_RAW };
@@ -28,6 +30,7 @@ typedef struct mr_zmq_sink {
     mr_zmq *socket; /* NULL: nothing is sent, since the run only measures */
     mr_record record;
     mr_zmq_message *message;
+    mr_zmq_unsent unsent;
     int64_t subscribers; /* now; zmq.pub */
     bool topics;         /* messages begin with one; zmq.pub */
     bool begun;          /* there were as many as were waited for */
@@ -50,9 +53,11 @@ extern const char *const mr_zmq_payloads[];
     {.name = "tensors", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(tensors), .fallback = "false",             \
      .help = "put the named tensors that stages before gave into the record"},                                         \
     {.name = "end", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(end), .fallback = "true",                      \
-     .help = "send a record with only source and end at the end of each source"},                                      \
+     .help = "send a record with only source and end at the end of each source; zmq.push sends one to each program"},  \
     {.name = "linger", .kind = MR_OPTION_DURATION, .offset = MR_ZMQ_SINK_FIELD(linger), .fallback = "3s", .min = 0,    \
-     .max = 86400e9, .help = "how long the end of the run waits for messages that no peer has taken yet"}
+     .max = 86400e9,                                                                                                   \
+     .help = "how long the end of the run waits for the next message to be sent, if peers take none; messages that "   \
+             "are left then are dropped, \"not taken\""}
 
 int mr_zmq_sink_negotiate(mr_negotiation *negotiation);
 /* Opens a socket of that type, with options, ended by 0, that are set to 1. */

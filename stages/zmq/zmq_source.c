@@ -6,7 +6,9 @@
 #include "engine/base/memory.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
+#include "stages/media/media_picture.h"
 #include "stages/media/media_reader.h"
+#include "stages/media/still/kinds.h"
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
@@ -140,33 +142,75 @@ static int no_memory(void) {
     return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
 }
 
-/* The stream that an image belongs to: one for each codec, as long as it does not change. */
-static mr_media *media_of(mr_stage *self, enum AVCodecID id) {
+/* Another stream of images; NULL without memory. */
+static mr_media *begin_media(mr_stage *self, const AVCodecParameters *codec, mr_upright upright) {
     mr_zmq_source *at = self->state;
     const mr_zmq_source_options *given = self->options;
+    mr_media_unref(&at->media);
+    at->media = mr_reader_describe(&(mr_reader_params){.every = 1}, given->link.endpoint, codec);
+    if (!at->media)
+        return NULL;
+    at->media->still = true;
+    at->media->rotation = upright.rotation;
+    at->media->flip = upright.flip;
+    return mr_media_ref(at->media);
+}
+
+/* The stream that an image belongs to: one for each codec and orientation, as long as they do not change. */
+static mr_media *media_of(mr_stage *self, enum AVCodecID id, mr_upright upright) {
+    const mr_zmq_source *at = self->state;
     const AVCodecParameters *known = at->media ? at->media->codec : NULL;
-    if (known && known->codec_id == id)
+    if (known && known->codec_id == id && at->media->rotation == upright.rotation && at->media->flip == upright.flip)
         return mr_media_ref(at->media);
     AVCodecParameters *codec = avcodec_parameters_alloc();
-    mr_media_unref(&at->media);
+    mr_media *made = NULL;
     if (codec) {
         codec->codec_type = AVMEDIA_TYPE_VIDEO;
         codec->codec_id = id;
-        at->media = mr_reader_describe(&(mr_reader_params){.every = 1}, given->link.endpoint, codec);
-        if (at->media)
-            at->media->still = true;
+        made = begin_media(self, codec, upright);
     }
     avcodec_parameters_free(&codec);
-    return at->media ? mr_media_ref(at->media) : NULL;
+    return made;
+}
+
+/* HEIF is unpacked as it is when it is read from a file. */
+static int take_heif(mr_stage *self, const zmq_msg_t *part, mr_frame *frame) {
+    static const int64_t most_pixels = (int64_t)1 << 26;
+    mr_packet packet = {0};
+    mr_picture_kind kind = {.id = AV_CODEC_ID_NONE};
+    int status = mr_picture_copy(zmq_msg_data((zmq_msg_t *)(uintptr_t)part), zmq_msg_size(part), &packet);
+    if (!status)
+        status = mr_picture_unpack("the payload", most_pixels, &packet, &kind);
+    char why[256] = "is a picture of HEIF that is not whole";
+    if (!status && !kind.id && !kind.own) {
+        mr_still_trouble(NULL, packet.data, packet.bytes, why, sizeof why);
+        status = mr_fail(MR_ERROR_DATA, "the payload %s", why);
+    }
+    if (!status) {
+        frame->media = kind.own ? begin_media(self, kind.own, kind.upright) : media_of(self, kind.id, kind.upright);
+        status = frame->media ? MR_OK : no_memory();
+    }
+    avcodec_parameters_free(&kind.own);
+    if (status) {
+        mr_buffer_unref(&packet.buffer);
+        return status;
+    }
+    frame->plane[0] = (mr_plane){.buffer = packet.buffer, .data = packet.data, .bytes = packet.bytes};
+    frame->format = (mr_format){.payload = MR_PAYLOAD_PACKET};
+    frame->flags = MR_FRAME_KEY;
+    return MR_OK;
 }
 
 static int take_image(mr_stage *self, message *got, mr_frame *frame) {
     zmq_msg_t *part = &got->part[PAYLOAD];
     size_t bytes = zmq_msg_size(part);
+    mr_heif heif;
+    if (mr_heif_read(zmq_msg_data(part), bytes, &heif))
+        return take_heif(self, part, frame);
     enum AVCodecID id = mr_image_codec_by_content(zmq_msg_data(part), bytes);
     if (!id)
         return mr_fail(MR_ERROR_DATA, "the payload, %zu bytes, is not an image of a known format", bytes);
-    frame->media = media_of(self, id);
+    frame->media = media_of(self, id, (mr_upright){0});
     frame->plane[0].buffer = frame->media ? keep_payload(part, 1) : NULL;
     if (!frame->plane[0].buffer)
         return no_memory();
@@ -242,8 +286,9 @@ static int read_message(mr_stage *self, message *got) {
     const mr_zmq_source *at = self->state;
     int status = mr_zmq_record_read(&got->fields, zmq_msg_data(&got->part[RECORD]), zmq_msg_size(&got->part[RECORD]));
     if (!status && got->count != PARTS && !got->fields.end)
-        status = mr_fail(MR_ERROR_DATA, "a message of %d parts: expected %srecord and payload",
-                         got->count - (at->topics ? TOPIC : RECORD), at->topics ? "topic, " : "");
+        status = mr_fail(MR_ERROR_DATA, "a message has %d part%s: expected %srecord and payload",
+                         got->count - (at->topics ? TOPIC : RECORD),
+                         got->count - (at->topics ? TOPIC : RECORD) == 1 ? "" : "s", at->topics ? "topic, " : "");
     return status;
 }
 

@@ -80,9 +80,16 @@ static void test_hiding(void **state) {
         {"from rtsp://u:p/q@h/x to http://a:b@c", "from rtsp://h/x to http://c"},
         {"srt://h?passphrase=geheim&mode=x", "srt://h?passphrase=&mode=x"},
         {"http://h/a@b and x@y", "http://h/a@b and x@y"},
-        {"no URL: a:b@c ://", "no URL: a:b@c ://"},
+        {"no URL: a:b@c ://", "no URL: c ://"},
+        {"--input htp://u:p@h/x: error", "--input htp://h/x: error"},
+        {"a rtsp:/u:p@h/x, rtsp//u:p@h, u:p@h/x", "a rtsp:/h/x, rtsp//h, h/x"},
+        {"'rtsp;//u:p@h' uri=rtsp:/u:p=q@h uri=rtsp:u:p@h", "'rtsp;//h' uri=rtsp:/h uri=h"},
+        {"rtsp://admin:p@ss/w#rd@host/a", "rtsp://host/a"},
+        {"rtsp://a:b@h/x,rtsp://c:d@i", "rtsp://h/x,rtsp://i"},
+        {"ipc://@name [tcp @ 0x1] git@h:x x264@1", "ipc://@name [tcp @ 0x1] git@h:x x264@1"},
+        {"rtsp://h:554/a@1 http://h/@u/x", "rtsp://h:554/a@1 http://h/@u/x"},
     };
-    char text[128];
+    char text[160];
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         snprintf(text, sizeof text, "%s", cases[i][0]);
@@ -91,8 +98,25 @@ static void test_hiding(void **state) {
     }
 }
 
+static void test_doubt(void **state) {
+    static const struct {
+        const char *text;
+        mr_url_doubt doubt;
+    } cases[] = {{"rtsp://admin:p@ss/w#rd@host", MR_URL_SIGNS}, {"rtsp://u:p@h/a@1", MR_URL_SIGNS},
+                 {"rtsp://u:p@h/a", MR_URL_CLEAR},              {"rtsp://u:p@q@h/a", MR_URL_CLEAR},
+                 {"rtsp://u:p/q@h/a", MR_URL_CLEAR},            {"rtsp://h:554/a@1", MR_URL_CLEAR},
+                 {"http://h/@u/x", MR_URL_CLEAR},               {"rtsp:/u:p@h/x", MR_URL_SCHEME},
+                 {"rtsp//u:p@h", MR_URL_SCHEME},                {"clip 12:30@home.mp4", MR_URL_CLEAR},
+                 {"a:b@c", MR_URL_CLEAR},                       {"lavfi:testsrc", MR_URL_CLEAR},
+                 {"ipc://@name", MR_URL_CLEAR},                 {"", MR_URL_CLEAR}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(mr_url_doubt_of(cases[i].text), cases[i].doubt);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_signs),
-                                       cmocka_unit_test(test_query), cmocka_unit_test(test_hiding)};
+                                       cmocka_unit_test(test_query), cmocka_unit_test(test_hiding),
+                                       cmocka_unit_test(test_doubt)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

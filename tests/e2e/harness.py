@@ -106,13 +106,13 @@ class Case(unittest.TestCase):
 
 
 class Controlled(Case):
-    """A case with a runtime folder of its own, in which `millrace ctl` finds the only run."""
+    """A case with a runtime folder of its own, the only one in which `millrace ctl` finds the only run."""
 
     def setUp(self):
         super().setUp()
         self.runtime = self.folder / "runtime"
         self.runtime.mkdir(mode=0o700)
-        self.environment = {"XDG_RUNTIME_DIR": str(self.runtime)}
+        self.environment = {"MILLRACE_CONTROL": str(self.runtime / "millrace")}
 
     def ctl(self, *arguments, code=0):
         """Checks the exit code (None: whatever it is)."""

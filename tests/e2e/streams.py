@@ -145,7 +145,7 @@ class Live(harness.Case):
         super().setUp()
         self.runtime = self.folder / "runtime"
         self.runtime.mkdir(mode=0o700)
-        self.environment = {"XDG_RUNTIME_DIR": str(self.runtime)}
+        self.environment = {"MILLRACE_CONTROL": str(self.runtime / "millrace")}
 
     def begin(self, sources, *arguments, decode="", environment=None, results="", given=None, decoded=None,
               before=()):

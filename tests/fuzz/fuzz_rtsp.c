@@ -112,7 +112,7 @@ static void read_text(const char *text, size_t bytes) {
         (void)mr_rtsp_url_join(header, sizeof header, url.text, value);
     if (mr_rtsp_header(&message, "Transport", 0, value, sizeof value))
         (void)mr_rtsp_field(value, "server_port", header, sizeof header);
-    if (mr_rtsp_auth_read(&auth, &message))
+    if (mr_rtsp_auth_read(&auth, &message, false))
         (void)mr_rtsp_auth_write(&auth, header, sizeof header, "me", "secret", "PLAY", "rtsp://x");
     if (!mr_sdp_read(&sdp, message.body, message.body_bytes, "x") && (sdp.set_count > MR_SDP_MOST_SETS || !sdp.rate))
         abort();

@@ -400,6 +400,60 @@ class Hostile(Scripted):
         self.expect(PERMISSION, "401", {"user": "me", "password": "secret"},
                     DESCRIBE=to(guarded.url.replace("127.0.0.1", "localhost")))
         self.assertFalse(any("authorization" in headers for *_, headers in guarded.requests))
+        self.expect(PERMISSION, f"leads to 127.0.0.1:{guarded.port}, which is not given the password",
+                    {"user": "me", "password": "secret"}, DESCRIBE=to(guarded.url))
+        self.assertFalse(any("authorization" in headers for *_, headers in guarded.requests))
+
+        def elsewhere(server, headers):
+            if server.requests[-1][1].endswith("/x"):
+                return to(f"{server.url[:-1]}y")(server, headers)
+            return server.describe(headers) if "authorization" in headers else asked["DESCRIBE"](server, headers)
+
+        _, found = self.against({"user": "me", "password": "secret"}, DESCRIBE=elsewhere)
+        self.assertEqual((found.status, len(found.packets)), (0, 20), found.message)
+        # In clear text only if that is allowed.
+        server = self.expect(PERMISSION, "in a way that is not used here .auth: digest", {"user": "me", "digest": 1,
+                             "password": "secret"}, **asked)
+        self.assertFalse(any("authorization" in headers for *_, headers in server.requests))
+
+    def test_servers_that_others_read(self):
+        """What is wrong in them does not matter to other programs."""
+        def closing(server, headers):
+            server.connections[-1].shutdown(socket.SHUT_RDWR)
+
+        def packets(connection):
+            for number in range(1000):
+                connection.sendall(hostile.interleaved(hostile.jpeg(number, number * 3600,
+                                                                    tables=bytes([16]) * 64 + bytes([17]) * 128)))
+                time.sleep(0.005)
+
+        for wrong in ({"count": lambda count: 0}, {"count": lambda count: count - 1},
+                      {"count": lambda count: 7 * count}, {"sdp": hostile.SDP.split(b"\r\n", 1)[1]},
+                      {"OPTIONS": closing}, {"packets": packets}):
+            server, found = self.against({"survey": 1}, **wrong)
+            self.assertEqual((found.status, len(found.packets)), (0, 20), (wrong, found.message))
+            self.assertEqual(found.packets[0].flags & (CORRUPT | KEY), KEY)
+        server = hostile.Server()
+        self.addCleanup(server.close)
+        server.wrong["base"] = f"rtsp://{server.url}/"
+        found = run(server.url, transport="tcp", timeout=1500, packets=20)
+        self.assertEqual((found.status, len(found.packets)), (0, 20), found.message)
+        self.assertEqual([url for method, url, _ in server.requests if method == "SETUP"], [f"{server.url}/track1"])
+
+    def test_why_nothing_is_read(self):
+        def send(*payloads):
+            def packets(connection):
+                for number, payload in enumerate(payloads):
+                    connection.sendall(hostile.interleaved(hostile.jpeg(number, number * 3600, payload=payload)[:40]))
+                connection.shutdown(socket.SHUT_RDWR)
+            return packets
+
+        for payloads, words in (((97, 97), "packets of payload type 97 arrive, the session description names 26"),
+                                ((), "closed the connection: no packet of its video came")):
+            self.expect(IO, words, packets=send(*payloads))
+        unknown = lambda connection: (connection.sendall(hostile.interleaved(hostile.jpeg(1, 1, tables=bytes(65)))),
+                                      connection.shutdown(socket.SHUT_RDWR))
+        self.expect(IO, "it sends JPEG packets that are malformed, which are not read", packets=unknown)
 
     def test_junk_between_packets(self):
         def packets(connection):
@@ -519,7 +573,7 @@ class Lasting(Scripted):
 
         self.expect(IO, "no answer to OPTIONS in time", greeting=silent)
         self.expect(IO, "no answer to PLAY in time", PLAY=lambda server, headers: None)
-        self.expect(IO, "closed the connection before it answered OPTIONS|connection broke",
+        self.expect(IO, "closed the connection before it answered DESCRIBE|connection broke",
                     greeting=lambda connection: connection.close())
         # Told to stop while it waits.
         started = time.monotonic()

@@ -9,27 +9,34 @@ SDP = (b"v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=x\r\nt=0 0\r\na=control:*\r\na=ran
 
 
 SDP_H264 = SDP.split(b"m=")[0] + b"m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=control:track1\r\n"
+SDP_HEVC = SDP_H264.replace(b"H264", b"H265")
 
 
-def jpeg(number, timestamp, width=16, height=16, source=0x1234, marker=True):
-    """An RTP packet with a whole JPEG of 16 grey blocks or fewer (RFC 2435, type 1, Q 50)."""
-    head = struct.pack(">BBHII", 0x80, (0x80 if marker else 0) | 26, number & 0xffff, timestamp & 0xffffffff, source)
-    return head + struct.pack(">IBBBB", 0, 1, 50, width // 8, height // 8) + b"\x28\xa0\x02\x8a\x00\x28\xa0\x0f" * 4
+def jpeg(number, timestamp, width=16, height=16, source=0x1234, marker=True, payload=26, tables=b""):
+    """An RTP packet with a whole JPEG of 16 grey blocks or fewer (RFC 2435, type 1, Q 50, or 255 with tables)."""
+    head = struct.pack(">BBHII", 0x80, (0x80 if marker else 0) | payload, number & 0xffff, timestamp & 0xffffffff,
+                       source)
+    quality = struct.pack(">HH", 0, len(tables)) + tables if tables else b""
+    return (head + struct.pack(">IBBBB", 0, 1, 255 if tables else 50, width // 8, height // 8) + quality +
+            b"\x28\xa0\x02\x8a\x00\x28\xa0\x0f" * 4)
 
 
-def h264(annex_b, number, timestamp):
-    """RTP packets of one access unit (RFC 6184): NAL units by themselves, or in fragments."""
+def h264(annex_b, number, timestamp, hevc=False):
+    """RTP packets of one access unit (RFC 6184, RFC 7798): NAL units by themselves, or in fragments."""
     payloads = []
+    head = 2 if hevc else 1
     for nal in filter(None, (part.rstrip(b"\0") for part in annex_b.split(b"\0\0\1"))):
         if len(nal) <= 1000:
             payloads.append(nal)
             continue
-        pieces = [nal[i:i + 1000] for i in range(1, len(nal), 1000)]
+        pieces = [nal[i:i + 1000] for i in range(head, len(nal), 1000)]
         for i, piece in enumerate(pieces):
             place = (0x80 if i == 0 else 0) | (0x40 if i == len(pieces) - 1 else 0)
-            payloads.append(bytes([nal[0] & 0xe0 | 28, place | nal[0] & 31]) + piece)
-    return [struct.pack(">BBHII", 0x80, (0x80 if i == len(payloads) - 1 else 0) | 96, (number + i) & 0xffff, timestamp,
-                        5) + payload
+            kind = nal[0] >> 1 & 63 if hevc else nal[0] & 31
+            fragment = bytes([nal[0] & 0x81 | 49 << 1, nal[1]]) if hevc else bytes([nal[0] & 0xe0 | 28])
+            payloads.append(fragment + bytes([place | kind]) + piece)
+    return [struct.pack(">BBHII", 0x80, (0x80 if i == len(payloads) - 1 else 0) | 96, (number + i) & 0xffff,
+                        timestamp & 0xffffffff, 5) + payload
             for i, payload in enumerate(payloads)]
 
 
@@ -99,7 +106,8 @@ class Server:
         answer = reply(self, headers) if method in self.wrong else reply(headers)
         if answer is None:
             return
-        answer = answer.replace(b"CSEQ", headers["cseq"].encode())
+        count = self.wrong.get("count", str)(int(headers["cseq"]))
+        answer = answer.replace(b"CSEQ", str(count).encode())
         for part in ([answer[i:i + 1] for i in range(len(answer))] if self.wrong.get("bytewise") else [answer]):
             connection.sendall(part)
         if method == "PLAY":
@@ -123,7 +131,7 @@ class Server:
                 b"Public: OPTIONS, DESCRIBE, SETUP, PLAY, GET_PARAMETER, TEARDOWN\r\n\r\n")
 
     def describe(self, headers):
-        return described(self.wrong.get("sdp", SDP))
+        return described(self.wrong.get("sdp", SDP), self.wrong.get("base"))
 
     def setup(self, headers):
         transport = headers["transport"]
@@ -136,9 +144,10 @@ class Server:
         return b"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\nSession: 7\r\n\r\n"
 
 
-def described(sdp):
-    return (b"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\nContent-Type: application/sdp\r\n"
-            b"Content-Length: %d\r\n\r\n" % len(sdp)) + sdp
+def described(sdp, base=None):
+    lines = f"Content-Base: {base}\r\n".encode() if base else b""
+    return (b"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\nContent-Type: application/sdp\r\n%s"
+            b"Content-Length: %d\r\n\r\n" % (lines, len(sdp))) + sdp
 
 
 def refusing(status, *headers):

@@ -14,7 +14,7 @@
  *     counts PACKETS BYTES LOST LATE JITTER_NS TRANSPORT
  *     end STATUS MS CPU_MS MESSAGE                          (milliseconds: of the last call; CPU_MS since it was open)
  *
- * A picture is tainted if its packet is, as a live source takes it (stages/media/recovery.h). */
+ * A picture is tainted if its packet is, as a live source takes it (stages/media/coded/recovery.h). */
 #include <dirent.h>
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
@@ -32,7 +32,7 @@
 #include "millrace/status.h"
 #include "stages/live/address.h"
 #include "stages/live/connection.h"
-#include "stages/media/recovery.h"
+#include "stages/media/coded/recovery.h"
 
 typedef struct reading {
     mr_connection_params params;
@@ -218,6 +218,7 @@ static void read_arguments(reading *at, int count, char **arguments) {
         .ca_file = value_of(count, arguments, "ca", NULL), .allow_hosts = value_of(count, arguments, "hosts", NULL),
         .most_bytes = (size_t)number_of(count, arguments, "most", 8 << 20), .wake = eventfd(0, EFD_NONBLOCK),
         .media = {.uri = arguments[1], .max_pixels = 1 << 26}};
+    at->params.digest_only = number_of(count, arguments, "digest", 0);
     at->most_packets = number_of(count, arguments, "packets", INT64_MAX);
     at->most_ns = number_of(count, arguments, "seconds", 3600) * 1000000000;
     at->stop_ns = number_of(count, arguments, "stop", 0) * 1000000;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/print.h"
+#include "engine/base/url.h"
 #include "millrace/status.h"
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
@@ -21,6 +22,7 @@ void mr_log(mr_log_level level, const char *format, ...) {
     va_start(arguments, format);
     mr_vprint_into(line, sizeof line, format, arguments);
     va_end(arguments);
+    mr_url_hide(line);
     if (sink)
         sink(sink_context, level, line);
     else

@@ -23,8 +23,9 @@ typedef struct lane_queue {
     uint32_t ends_expected;  /* of them, those that have not */
     bool cut_short;          /* one of the ends so far says so */
     bool waits_for_key;      /* packets are dropped until the next key frame */
-    bool listed;             /* among the link's lanes that have items */
-    struct lane_queue *next;
+    bool listed;             /* in one of the link's lists */
+    uint64_t served;         /* the round in which its last frame was taken; 0: none was */
+    struct lane_queue *next; /* in that list */
     mr_task **waiter;        /* producers that found it full, in order */
     uint32_t waiter_count, waiter_room;
 } lane_queue;
@@ -176,15 +177,22 @@ static void shed(lane_queue *lane, const mr_link_params *params, mr_item *incomi
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
+typedef struct lane_list {
+    lane_queue *first, *last;
+} lane_list;
+
 struct mr_link {
     pthread_mutex_t lock;
     mr_link_params params;
     int32_t *lane_of; /* by source; -1: it does not come here */
     lane_queue *lanes;
-    lane_queue *head, *tail; /* lanes that have items, in the order in which they are served */
+    /* Lanes that have items. In a round each lane gives one frame: `now` has those that have not given theirs, `later`
+     * those that have. A lane whose frame the consumer left is in `left`; it is first in the next round. */
+    lane_list now, left, later;
+    uint64_t round;       /* from 1 */
     size_t items;         /* in all lanes */
     size_t open;          /* lanes whose end has not been taken */
-    size_t later;         /* of those, lanes of sources that have not begun */
+    size_t to_begin;      /* of those, lanes of sources that have not begun */
     mr_link_tracing tracing; /* zero: not traced */
     int64_t frames;       /* in all lanes, as reported; only if it is traced */
 };
@@ -216,6 +224,7 @@ int mr_link_create(mr_link **link, const mr_link_params *params) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for the queue of %s", params->stage);
     made->params = *params;
     made->open = params->lane_count;
+    made->round = 1;
     mr_lock_init(&made->lock);
     if (create_lanes(made)) {
         mr_link_destroy(&made);
@@ -264,36 +273,74 @@ void mr_link_expect(mr_link *link, uint32_t source) {
 }
 
 void mr_link_expect_later(mr_link *link, uint32_t source) {
-    link->later += mr_link_has_source(link, source);
+    link->to_begin += mr_link_has_source(link, source);
 }
 
 void mr_link_begin(mr_link *link, uint32_t source) {
     pthread_mutex_lock(&link->lock);
-    link->later -= mr_link_has_source(link, source);
+    link->to_begin -= mr_link_has_source(link, source);
     pthread_mutex_unlock(&link->lock);
 }
 
-static void list_lane(mr_link *link, lane_queue *lane) {
+/* ---- rounds ------------------------------------------------------------------------------------------------------ */
+
+static inline void append_lane(lane_list *list, lane_queue *lane) {
+    lane->next = NULL;
+    if (list->last)
+        list->last->next = lane;
+    else
+        list->first = lane;
+    list->last = lane;
+}
+
+static void append_list(lane_list *list, lane_list *more) {
+    if (!more->first)
+        return;
+    if (list->last)
+        list->last->next = more->first;
+    else
+        list->first = more->first;
+    list->last = more->last;
+    *more = (lane_list){0};
+}
+
+/* A lane that was empty still has its turn in this round, unless it was served. */
+static inline void list_lane(mr_link *link, lane_queue *lane) {
     if (lane->listed)
         return;
     lane->listed = true;
-    lane->next = NULL;
-    if (link->tail)
-        link->tail->next = lane;
-    else
-        link->head = lane;
-    link->tail = lane;
+    append_lane(lane->served == link->round ? &link->later : &link->now, lane);
 }
 
-/* Goes on to the next lane; the first is appended again behind the others, if it has items. */
-static void pass_turn(mr_link *link) {
-    lane_queue *lane = link->head;
-    link->head = lane->next;
-    if (!link->head)
-        link->tail = NULL;
+/* Removes the lane whose turn it is from the list of those that have not been served. */
+static inline lane_queue *take_lane(mr_link *link) {
+    lane_queue *lane = link->now.first;
+    link->now.first = lane->next;
+    if (!lane->next)
+        link->now.last = NULL;
+    return lane;
+}
+
+/* A lane that is alone, and has more, begins a round at once. */
+static inline void pass_turn(mr_link *link, lane_queue *lane) {
+    if (lane->count && !lane->next && !link->left.first && !link->later.first) {
+        link->round++;
+        return;
+    }
+    take_lane(link);
     lane->listed = false;
     if (lane->count)
         list_lane(link, lane);
+}
+
+/* The lane whose turn it is. If all lanes have been served, or their frames were left, a round begins. */
+static inline lane_queue *lane_in_turn(mr_link *link) {
+    if (link->now.first)
+        return link->now.first;
+    append_list(&link->now, &link->left);
+    append_list(&link->now, &link->later);
+    link->round++;
+    return link->now.first;
 }
 
 static bool room_for_waiter(lane_queue *lane) {
@@ -415,20 +462,30 @@ static void take_first(mr_link *link, lane_queue *lane, mr_item *item) {
     take_item(lane, item);
     link->items--;
     if (item->kind == MR_ITEM_END && item->leaves)
-        link->later++;
+        link->to_begin++;
     else if (item->kind == MR_ITEM_END)
         link->open--;
 }
 
 enum { WAKE_AT_ONCE = 32 };
 
-/* Whether the first lane's first item is left where it is; then the next lane is first. */
-static bool leaves_first(mr_link *link, mr_link_claim *claim, void *context) {
-    const mr_item *first = item_at(link->head, 0);
+/* Whether the lane's first item is a frame that the consumer leaves there. */
+static bool leaves_first(mr_link *link, const lane_queue *lane, mr_link_claim *claim, void *context) {
+    const mr_item *first = item_at(lane, 0);
     if (first->kind != MR_ITEM_FRAME || claim(context, first->source))
         return false;
-    pass_turn(link);
+    append_lane(&link->left, take_lane(link));
     return true;
+}
+
+/* Takes the first item of the lane whose turn it is. A gap or an end is no turn: else a lane with many of them, which
+ * lost frames because it was not served, would lose its turns, too. */
+static inline void take_in_turn(mr_link *link, lane_queue *lane, mr_item *item) {
+    take_first(link, lane, item);
+    if (item->kind == MR_ITEM_FRAME)
+        lane->served = link->round;
+    if (item->kind == MR_ITEM_FRAME || !lane->count)
+        pass_turn(link, lane);
 }
 
 static inline size_t pop(mr_link *link, mr_item *items, size_t count, mr_link_claim *claim, void *context) {
@@ -437,15 +494,15 @@ static inline size_t pop(mr_link *link, mr_item *items, size_t count, mr_link_cl
     size_t popped = 0;
     const lane_queue *left = NULL; /* the first lane whose frame stays */
     pthread_mutex_lock(&link->lock);
-    while (popped < count && link->head && link->head != left) {
-        lane_queue *lane = link->head;
-        if (claim && leaves_first(link, claim, context)) {
+    while (popped < count && link->items) {
+        lane_queue *lane = lane_in_turn(link);
+        if (lane == left)
+            break;
+        if (claim && leaves_first(link, lane, claim, context)) {
             left = left ? left : lane;
             continue;
         }
-        take_first(link, lane, &items[popped++]);
-        if (lane->next || !lane->count)
-            pass_turn(link);
+        take_in_turn(link, lane, &items[popped++]);
         if (lane->waiter_count)
             task_count += take_waiters(link, lane, tasks + task_count, WAKE_AT_ONCE - task_count);
     }
@@ -513,7 +570,7 @@ int mr_link_most_frames(mr_link *link) {
 
 bool mr_link_ended(mr_link *link) {
     pthread_mutex_lock(&link->lock);
-    bool ended = link->open == link->later;
+    bool ended = link->open == link->to_begin;
     pthread_mutex_unlock(&link->lock);
     return ended;
 }

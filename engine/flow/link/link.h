@@ -1,4 +1,9 @@
-/* Links: bounded queues between stages, one lane for each source, served round-robin.
+/* Links: bounded queues between stages, one lane for each source, served in rounds.
+ *
+ * In a round each lane gives one frame; gaps and ends are taken with the frame after them and are no turn. A lane that
+ * is empty when its turn comes can still give its frame in the same round, as long as others have not given theirs. So
+ * sources that offer more than the consumer takes get equal shares, whatever their rates; a source that offers less
+ * than that gets all it offers, if its lane holds what comes between two turns.
  *
  * A lane holds frames, at most `capacity` of them, and marks, which take no room: gaps (a frame that will not come, so
  * that joins do not wait for it; gap.h has marks that say more) and ends (nothing more comes from that source). Order
@@ -78,10 +83,10 @@ static inline bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer)
 /* Whether the lane has room for one more frame beside `coming` that will be pushed into it. If not, the producer will
  * be woken when more frames are taken from it. */
 bool mr_link_has_room(mr_link *link, uint32_t source, uint32_t coming, mr_task *producer);
-/* Takes up to `count` items, lane by lane in turn; returns the number taken. */
+/* Takes up to `count` items, a frame of each lane in turn; returns the number taken. */
 size_t mr_link_pop(mr_link *link, mr_item *items, size_t count);
-/* The same, but it takes frames only if `claim` permits it, called for each frame at the head of a lane; the lanes
- * whose frames stay come last next time. Lanes are tried once, so there may be more to take. */
+/* The same, but it takes frames only if `claim` permits it, called for each frame at the head of a lane; lanes whose
+ * frames stay are the first of the next round. Lanes are tried once, so there may be more to take. */
 typedef bool mr_link_claim(void *context, uint32_t source);
 size_t mr_link_pop_claimed(mr_link *link, mr_item *items, size_t count, mr_link_claim *claim, void *context);
 /* Copies the first item of one source's lane, without a reference of its own; false if it is empty. Of a link with

@@ -279,6 +279,8 @@ typedef struct mr_source_summary {
                                  once the run has ended */
     mr_identity unsettled[MR_UNSETTLED_FRAMES];
     mr_source_report report;  /* of a source that connects to a camera or server; else UNREPORTED */
+    const char *note;         /* as in the plan (mr_negotiation.remark): "reads 2 pictures and leaves out 1 video"; else
+                                 NULL */
 } mr_source_summary;
 
 /* The stay of a source in a pipeline whose sources come and go. */

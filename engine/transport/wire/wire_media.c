@@ -218,7 +218,8 @@ static void keep(mr_wire_reader *reader, mr_media *media, uint64_t hash, const P
     forget(reader, known);
     for (size_t i = 1; reader->known_bytes + packed->len > reader->params.most_media_bytes; i++)
         forget(reader, &reader->known[(reader->known_turn + i) % reader->known_count]);
-    memcpy(data, packed->data, packed->len);
+    if (packed->len) /* a peer may send nothing, and then there is no pointer */
+        memcpy(data, packed->data, packed->len);
     *known = (known_media){.media = mr_media_ref(media), .hash = hash, .data = data, .bytes = packed->len};
     reader->known_bytes += packed->len;
     reader->known_turn = (reader->known_turn + 1) % reader->known_count;
@@ -228,7 +229,7 @@ int mr_wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed
     uint64_t hash = XXH3_64bits(packed->data, packed->len);
     for (size_t i = 0; i < reader->known_count; i++) {
         const known_media *known = &reader->known[i];
-        if (known->media && known->hash == hash && known->bytes == packed->len &&
+        if (known->media && known->hash == hash && known->bytes == packed->len && packed->len &&
             memcmp(known->data, packed->data, packed->len) == 0) {
             *media = mr_media_ref(known->media);
             return MR_OK;

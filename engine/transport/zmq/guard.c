@@ -18,12 +18,27 @@
 enum { PART_BYTES = 256, ID_BYTES = 256, WHY_BYTES = 64 };
 static const int64_t NS_PER_MS = 1000000;
 
+typedef struct part {
+    size_t bytes; /* as sent, which may be more than is kept */
+    char data[PART_BYTES];
+} part;
+
+/* A handshake that is not answered until a peer has left. */
+typedef struct waiting {
+    struct waiting *next;
+    part route, request;
+    char address[PART_BYTES], key[MR_KEY_TEXT];
+    int64_t until_ns; /* libzmq has closed the connection by then */
+} waiting;
+
 struct mr_zmq_guard {
     void *requests, *events; /* sockets of the guard's thread */
     char id[ID_BYTES];
     mr_allow_list allow;
     _Atomic uint64_t refused;
+    _Atomic int present; /* peers.made, for other threads */
     mr_zmq_peers peers;
+    waiting *first, **last; /* handshakes that wait, in order */
     bool failed;      /* a handshake failed; libzmq's next event names the closed connection */
     char why[WHY_BYTES]; /* the reason; "": already reported by the answer */
     /* A peer that is refused tries again ten times a second, and one that is let in may come and go as often. */
@@ -34,13 +49,8 @@ struct mr_zmq_guard {
 
 /* ---- authentication (https://rfc.zeromq.org/spec/27) ------------------------------------------------------------- */
 
-/* In the order of a request; the credentials of CURVE are one key. */
-enum { VERSION, REQUEST, DOMAIN, ADDRESS, ROUTING, MECHANISM, CREDENTIALS, PARTS };
-
-typedef struct part {
-    size_t bytes; /* as sent, which may be more than is kept */
-    char data[PART_BYTES];
-} part;
+/* In the order of a request, as a ROUTER gets it; the credentials of CURVE are one key. */
+enum { ROUTE, EMPTY, VERSION, REQUEST, DOMAIN, ADDRESS, ROUTING, MECHANISM, CREDENTIALS, PARTS };
 
 /* Reads all parts of a message, of which the first PARTS are kept. Their number, or -1. */
 static int receive(void *socket, part parts[PARTS], int flags) {
@@ -58,16 +68,22 @@ static int receive(void *socket, part parts[PARTS], int flags) {
     return count;
 }
 
-static const char crowded[] = "too many peers";
+static size_t kept(const part *one) {
+    return one->bytes < PART_BYTES ? one->bytes : 0;
+}
 
-/* 300 is for a while: the peer tries again. 400 is for good. */
-static void reply(void *socket, const part *request, const char *why, const char *user) {
+/* False: the connection has closed since it asked. */
+static bool reply(void *socket, const part *route, const part *request, const char *why, const char *user) {
+    if (zmq_send(socket, route->data, kept(route), ZMQ_SNDMORE) < 0)
+        return false;
+    zmq_send(socket, "", 0, ZMQ_SNDMORE);
     zmq_send(socket, "1.0", 3, ZMQ_SNDMORE);
-    zmq_send(socket, request->data, request->bytes < PART_BYTES ? request->bytes : 0, ZMQ_SNDMORE);
-    zmq_send(socket, !why ? "200" : why == crowded ? "300" : "400", 3, ZMQ_SNDMORE);
+    zmq_send(socket, request->data, kept(request), ZMQ_SNDMORE);
+    zmq_send(socket, why ? "400" : "200", 3, ZMQ_SNDMORE);
     zmq_send(socket, why ? why : "OK", why ? strlen(why) : 2, ZMQ_SNDMORE);
     zmq_send(socket, user, strlen(user), ZMQ_SNDMORE);
     zmq_send(socket, "", 0, 0);
+    return true;
 }
 
 /* Why the peer is refused; NULL if it may connect. */
@@ -81,13 +97,13 @@ static const char *refusal(mr_zmq_guard *guard, const part parts[PARTS], int cou
         return "no key";
     if (guard->allow.count && !mr_allow_list_has(&guard->allow, (const uint8_t *)parts[CREDENTIALS].data))
         return "key not allowed";
-    return mr_zmq_peers_ask(&guard->peers, mr_clock_now_ns(mr_clock_real())) ? crowded : NULL;
+    return NULL;
 }
 
 static void note_refused(mr_zmq_guard *guard, const char *address, const char *key, const char *why) {
     uint64_t before = atomic_fetch_add(&guard->refused, 1);
-    mr_log_repeating(MR_LOG_WARNING, guard->id, "%s: a peer was refused%s%s: %s", guard->id, *address ? " at " : "",
-                     address, why);
+    mr_log_repeating(MR_LOG_WARNING, guard->id, "%s: a peer was refused%s%s%s: %s", guard->id,
+                     *address ? " (" : "", address, *address ? ")" : "", why);
     if (mr_audit_may(&guard->refusals, mr_clock_now_ns(mr_clock_real())))
         mr_audit("peer refused", mr_audit_text("stage", guard->id), mr_audit_text("address", *address ? address : NULL),
                  mr_audit_text("key", *key ? key : NULL), mr_audit_text("reason", why),
@@ -138,6 +154,7 @@ static int receive_from(mr_zmq_guard *guard, int flags) {
         note_end(guard, (int)how, parts[1].data);
     else
         note_failure(guard, what, how);
+    atomic_store(&guard->present, guard->peers.made);
     return 0;
 }
 
@@ -159,24 +176,84 @@ static void cut_strangers(mr_zmq_guard *guard) {
             note_refused(guard, address, "", why);
 }
 
+/* ---- peers that wait for others to leave ------------------------------------------------------------------------- */
+
+/* A refusal that invites to try again (300) would not do: libzmq then says nothing to the peer, and keeps the
+ * connection until the time for a handshake is over. */
+static void note_waiting(mr_zmq_guard *guard, const waiting *one) {
+    mr_log_repeating(MR_LOG_WARNING, guard->id,
+                     "%s: a peer%s%s%s waits until another leaves: too many peers (max_peers: %d)", guard->id,
+                     *one->address ? " (" : "", one->address, *one->address ? ")" : "", guard->peers.most);
+    if (mr_audit_may(&guard->refusals, mr_clock_now_ns(mr_clock_real())))
+        mr_audit("peer waits", mr_audit_text("stage", guard->id),
+                 mr_audit_text("address", *one->address ? one->address : NULL),
+                 mr_audit_text("key", *one->key ? one->key : NULL), mr_audit_text("reason", "too many peers"),
+                 mr_audit_number("left_out", mr_audit_left_out(&guard->refusals)));
+}
+
+static void remove_first(mr_zmq_guard *guard) {
+    waiting *gone = guard->first;
+    guard->first = gone->next;
+    if (!guard->first)
+        guard->last = &guard->first;
+    mr_free(gone);
+}
+
+/* Answers those for which there is room, and forgets those whose time is over. */
+static void admit_waiting(mr_zmq_guard *guard) {
+    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    while (guard->first && guard->first->until_ns <= now_ns)
+        remove_first(guard);
+    while (guard->first && !mr_zmq_peers_ask(&guard->peers, now_ns)) {
+        const waiting *one = guard->first;
+        if (reply(guard->requests, &one->route, &one->request, NULL, one->key))
+            note_accepted(guard, one->address, one->key);
+        else
+            mr_zmq_peers_unask(&guard->peers);
+        remove_first(guard);
+    }
+}
+
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
+
+/* libzmq writes "localhost:USER:GROUP:PROCESS" for a peer of an ipc socket. */
+static void name_process(part *address) {
+    unsigned user, group, process;
+    char more;
+    if (sscanf(address->data, "localhost:%u:%u:%u%c", &user, &group, &process, &more) == 3)
+        snprintf(address->data, PART_BYTES, "process %u of user %u", process, user);
+}
 
 static int answer(mr_zmq_guard *guard) {
     part parts[PARTS] = {0};
+    waiting *one = mr_calloc(1, sizeof *one);
     char key[MR_KEY_TEXT] = "";
     int count = receive(guard->requests, parts, 0);
-    if (count < 0)
-        return -1;
-    /* Connections that opened or closed before the request must be counted first. */
-    receive_all(guard);
+    if (count < 0 || !one) {
+        mr_free(one);
+        return count < 0 ? -1 : 0; /* Without memory the peer has no answer, and tries again. */
+    }
     const char *why = refusal(guard, parts, count);
+    name_process(&parts[ADDRESS]);
     if (count == PARTS && parts[CREDENTIALS].bytes == MR_KEY_BYTES)
         mr_key_encode((const uint8_t *)parts[CREDENTIALS].data, key);
-    if (why)
+    if (why) {
         note_refused(guard, parts[ADDRESS].data, key, why);
-    else
-        note_accepted(guard, parts[ADDRESS].data, key);
-    reply(guard->requests, &parts[REQUEST], why, key);
+        reply(guard->requests, &parts[ROUTE], &parts[REQUEST], why, key);
+        mr_free(one);
+        return 0;
+    }
+    *one = (waiting){.route = parts[ROUTE], .request = parts[REQUEST],
+                     .until_ns = mr_clock_now_ns(mr_clock_real()) + guard->peers.handshake_ns};
+    memcpy(one->address, parts[ADDRESS].data, sizeof one->address);
+    memcpy(one->key, key, sizeof one->key);
+    *guard->last = one;
+    guard->last = &one->next;
+    /* Connections that opened or closed before the request must be counted first. */
+    receive_all(guard);
+    admit_waiting(guard);
+    if (guard->first) /* They are answered in order, so the last waits as long as any does. */
+        note_waiting(guard, one);
     return 0;
 }
 
@@ -207,7 +284,11 @@ static void *watch(void *context) {
             ended = receive_all(guard) && errno == ETERM;
         if (!ended)
             cut_strangers(guard);
+        if (!ended)
+            admit_waiting(guard);
     }
+    while (guard->first)
+        remove_first(guard);
     zmq_close(guard->requests);
     zmq_close(guard->events);
     return NULL;
@@ -221,9 +302,12 @@ enum {
 
 static int start(mr_zmq_guard *guard, void *context, void *socket) {
     static const char events[] = "inproc://events";
-    guard->requests = zmq_socket(context, ZMQ_REP);
+    const int yes = 1;
+    guard->requests = zmq_socket(context, ZMQ_ROUTER);
     guard->events = zmq_socket(context, ZMQ_PAIR);
-    if (!guard->requests || !guard->events || zmq_bind(guard->requests, "inproc://zeromq.zap.01") ||
+    if (!guard->requests || !guard->events ||
+        zmq_setsockopt(guard->requests, ZMQ_ROUTER_MANDATORY, &yes, sizeof yes) ||
+        zmq_bind(guard->requests, "inproc://zeromq.zap.01") ||
         zmq_socket_monitor(socket, events, EVENTS) || zmq_connect(guard->events, events))
         return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ cannot create sockets: %s", zmq_strerror(errno));
     int error = pthread_create(&guard->thread, NULL, watch, guard);
@@ -240,6 +324,7 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory");
     snprintf(made->id, sizeof made->id, "%s", params->id);
+    made->last = &made->first;
     made->allow = *allow;
     mr_zmq_peers_init(&made->peers, params->most, params->handshake_ns, params->unknown_ns);
     made->refusals = made->welcomes = mr_audit_allowance_at(mr_clock_now_ns(mr_clock_real()));
@@ -256,6 +341,10 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
 
 void mr_zmq_guard_know(mr_zmq_guard *guard, uint32_t peer, int fd) {
     mr_zmq_peers_know(&guard->peers, peer, fd);
+}
+
+int mr_zmq_guard_present(const mr_zmq_guard *guard) {
+    return atomic_load(&guard->present);
 }
 
 uint64_t mr_zmq_guard_refused(const mr_zmq_guard *guard) {

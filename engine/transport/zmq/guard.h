@@ -4,9 +4,11 @@
  * engine/transport.
  *
  * Any program that can reach the socket can connect without ever completing a handshake; so the limits apply to
- * connections that completed one. If the socket's owner learns which peer a connection belongs to, it reports it here,
- * and all others are strangers: they are closed when their time is over, and earlier if there are too many, in random
- * order. So strangers do not keep a known peer out, and delay a new one only until libzmq's next attempt. */
+ * connections that completed one. The handshake of one too many is not answered until a peer has left, or libzmq closes
+ * the connection, since its time is over; the peer then tries again by itself. If the socket's owner learns which peer
+ * a connection belongs to, it reports it here, and all others are strangers: they are closed when their time is over,
+ * and earlier if there are too many, in random order. So strangers do not keep a known peer out, and delay a new one
+ * only until libzmq's next attempt. */
 #ifndef MILLRACE_TRANSPORT_ZMQ_GUARD_H
 #define MILLRACE_TRANSPORT_ZMQ_GUARD_H
 
@@ -29,6 +31,8 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
                        mr_allow_list *allow);
 /* As mr_zmq_know. Any thread. */
 void mr_zmq_guard_know(mr_zmq_guard *guard, uint32_t peer, int fd);
+/* Connections that have completed their handshake. Any thread. */
+int mr_zmq_guard_present(const mr_zmq_guard *guard);
 uint64_t mr_zmq_guard_refused(const mr_zmq_guard *guard);
 /* After zmq_ctx_shutdown. Sets *guard to NULL; NULL is allowed. */
 void mr_zmq_guard_end(mr_zmq_guard **guard);

@@ -162,6 +162,7 @@ static int add_file(mr_allow_list *list, const char *path) {
     int status = mr_key_file_open(path, "millrace keygen", &file);
     if (status)
         return status;
+    status = mr_trusted_file_check(fileno(file), path, "which key");
     while (!status && (at = next_line(file, line, &number)))
         status = add_line(list, at, path, number);
     fclose(file);

@@ -91,6 +91,10 @@ bool mr_zmq_peers_ask(mr_zmq_peers *peers, int64_t now_ns) {
     return false;
 }
 
+void mr_zmq_peers_unask(mr_zmq_peers *peers) {
+    peers->asked -= peers->asked > 0;
+}
+
 void mr_zmq_peers_know(mr_zmq_peers *peers, uint32_t peer, int fd) {
     atomic_store(&peers->known[peer], fd);
 }

@@ -39,6 +39,8 @@ void mr_zmq_peers_made(mr_zmq_peers *peers);
 bool mr_zmq_peers_go(mr_zmq_peers *peers, int fd, bool failed);
 /* Whether one more that would shake hands now is too many. One that may is counted from here on. */
 bool mr_zmq_peers_ask(mr_zmq_peers *peers, int64_t now_ns);
+/* It had gone before the answer. */
+void mr_zmq_peers_unask(mr_zmq_peers *peers);
 /* As mr_zmq_know. Any thread. */
 void mr_zmq_peers_know(mr_zmq_peers *peers, uint32_t peer, int fd);
 

@@ -272,6 +272,10 @@ void mr_zmq_know(const mr_zmq *socket, uint32_t peer, int fd) {
         mr_zmq_guard_know(socket->guard, peer, fd);
 }
 
+int mr_zmq_present(const mr_zmq *socket) {
+    return socket->guard ? mr_zmq_guard_present(socket->guard) : 1;
+}
+
 uint64_t mr_zmq_refused(const mr_zmq *socket) {
     return socket->guard ? mr_zmq_guard_refused(socket->guard) : 0;
 }

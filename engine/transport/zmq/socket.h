@@ -62,6 +62,9 @@ const char *mr_zmq_endpoint(const mr_zmq *socket);
 /* That connection (ZMQ_SRCFD of its messages) belongs to that peer, below MR_ZMQ_MOST_KNOWN; its former connection is a
  * stranger's. Any thread. */
 void mr_zmq_know(const mr_zmq *socket, uint32_t peer, int fd);
+/* Peers that have completed their handshake and are connected, as far as libzmq has reported; of a socket that connects
+ * 1. Any thread. */
+int mr_zmq_present(const mr_zmq *socket);
 /* Peers that were refused so far. Any thread. */
 uint64_t mr_zmq_refused(const mr_zmq *socket);
 /* Closes it and sets it to NULL; NULL is allowed. Waits up to linger_ms for queued messages. */

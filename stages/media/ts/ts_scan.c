@@ -151,7 +151,7 @@ static lane *lane_of(mr_ts_scan *scan, int pid) {
 /* Whether an adaptation field of that many bytes has more than its flags ask for. */
 static bool is_stuffed(const uint8_t *field, size_t bytes) {
     enum { PCR = 0x10, OPCR = 0x08, SPLICE = 0x04, PRIVATE = 0x02, EXTENSION = 0x01 };
-    if (bytes == 0)
+    if (bytes == 0 || field[0] == 0) /* there is no other reason for one without flags */
         return true;
     size_t used = 1 + (field[0] & PCR ? 6u : 0) + (field[0] & OPCR ? 6u : 0) + (field[0] & SPLICE ? 1u : 0);
     if (field[0] & PRIVATE && used < bytes)

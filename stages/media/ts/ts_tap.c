@@ -5,13 +5,13 @@
 
 enum { BUFFER = 32768 };
 
-typedef struct tap {
+typedef struct state {
     AVIOContext *from;
     mr_ts_scan *scan;
-} tap;
+} state;
 
 static int read_tap(void *context, uint8_t *to, int room) {
-    tap *at = context;
+    state *at = context;
     const int64_t offset = avio_tell(at->from);
     const int bytes = avio_read_partial(at->from, to, room);
     if (bytes > 0)
@@ -20,47 +20,40 @@ static int read_tap(void *context, uint8_t *to, int room) {
 }
 
 static int64_t seek_tap(void *context, int64_t offset, int whence) {
-    tap *at = context;
+    state *at = context;
     return whence == AVSEEK_SIZE ? avio_size(at->from) : avio_seek(at->from, offset, whence);
 }
 
-static void release(tap *at) {
+static void release(state *at) {
     if (at)
         mr_ts_scan_destroy(&at->scan);
     av_free(at);
 }
 
-int mr_ts_tap_open(AVIOContext **io, AVIOContext *from) {
-    tap *at = av_mallocz(sizeof *at);
+int mr_ts_tap_open(AVIOContext **tap, AVIOContext *from) {
+    state *at = av_mallocz(sizeof *at);
     uint8_t *buffer = av_malloc(BUFFER);
+    *tap = NULL;
     if (at && buffer && (at->scan = mr_ts_scan_create()))
-        *io = avio_alloc_context(buffer, BUFFER, 0, at, read_tap, NULL, seek_tap);
-    if (!at || !at->scan || !*io) {
+        *tap = avio_alloc_context(buffer, BUFFER, 0, at, read_tap, NULL, seek_tap);
+    if (!*tap) {
         av_free(buffer);
         release(at);
         return AVERROR(ENOMEM);
     }
     at->from = from;
-    (*io)->seekable = from->seekable;
+    (*tap)->seekable = from->seekable;
     return 0;
 }
 
-static tap *tap_of(const AVIOContext *io) {
-    return io && io->read_packet == read_tap ? io->opaque : NULL;
+void mr_ts_tap_close(AVIOContext **tap) {
+    if (!*tap)
+        return;
+    release((*tap)->opaque);
+    av_freep(&(*tap)->buffer);
+    avio_context_free(tap);
 }
 
-bool mr_ts_tap_close(AVIOContext *io) {
-    tap *at = tap_of(io);
-    if (!at)
-        return false;
-    avio_close(at->from);
-    release(at);
-    av_freep(&io->buffer);
-    avio_context_free(&io);
-    return true;
-}
-
-const mr_ts_scan *mr_ts_tap_scan(const AVIOContext *io) {
-    const tap *at = tap_of(io);
-    return at ? at->scan : NULL;
+const mr_ts_scan *mr_ts_tap_scan(const AVIOContext *tap) {
+    return tap ? ((const state *)tap->opaque)->scan : NULL;
 }

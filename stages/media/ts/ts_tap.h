@@ -6,12 +6,11 @@
 
 #include "stages/media/ts/ts_scan.h"
 
-/* Opens a context that reads from `from` and feeds what it reads. Both it and `from` are closed by mr_ts_tap_close. 0,
- * or an AVERROR: `from` stays the caller's. */
-int mr_ts_tap_open(AVIOContext **io, AVIOContext *from);
-/* False: it is not one of mr_ts_tap_open, and is not closed. */
-bool mr_ts_tap_close(AVIOContext *io);
-/* What it has fed; NULL: it is not one of mr_ts_tap_open. */
-const mr_ts_scan *mr_ts_tap_scan(const AVIOContext *io);
+/* Opens a context that reads from `from`, which stays the caller's, and feeds what it reads. 0 or an AVERROR. */
+int mr_ts_tap_open(AVIOContext **tap, AVIOContext *from);
+/* Closes it and sets it to NULL; NULL is allowed. */
+void mr_ts_tap_close(AVIOContext **tap);
+/* What it has fed; NULL: there is no tap. */
+const mr_ts_scan *mr_ts_tap_scan(const AVIOContext *tap);
 
 #endif

@@ -105,6 +105,30 @@ class Cameras(Live):
         self.assertTrue(all("captured" in row for row in self.rows("arrival")))
         self.assertFalse(any("captured" in row for row in self.rows("stream")))
 
+    def test_hints(self):
+        """Why nothing is read, and times that run at another rate than the session description says."""
+        def sender(step, payload=26):
+            def packets(connection):
+                for number in range(100000):
+                    connection.sendall(rtsp_hostile.interleaved(rtsp_hostile.jpeg(number, number * step,
+                                                                                  payload=payload)))
+                    time.sleep(0.04)
+            return packets
+
+        servers = {"other": rtsp_hostile.Server(packets=sender(3600, 97)),
+                   "slow": rtsp_hostile.Server(packets=sender(40)), "arrival": rtsp_hostile.Server(packets=sender(40)),
+                   "right": rtsp_hostile.Server(packets=sender(3600))}
+        for server in servers.values():
+            self.addCleanup(server.close)
+        options = {"other": "stall: 500ms", "arrival": "clock: arrival"}
+        child = self.begin({name: f"uri: '{server.url}', transport: tcp, {options.get(name, 'stall: 5s')}, {SOON}"
+                            for name, server in servers.items()})
+        for words in ("other: stalled: ", ": no picture came for 0.5 s: packets of payload type 97 arrive, the session "
+                      "description names 26", "slow: rtsp://", "clock: arrival takes the times of arrival instead"):
+            self.wait_until(lambda: words in self.errors.read_text(), child)
+        self.finish(child)
+        self.assertEqual(self.errors.read_text().count("clock: arrival"), 1)
+
     def test_no_picture_waits_for_the_next(self):
         """All pictures of a camera are there though it sends no more;
         decoders with threads hold some back otherwise."""

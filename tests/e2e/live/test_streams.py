@@ -258,7 +258,14 @@ class Web(Live):
                 for word in ("@:/", "%40%3A", "other@", "u:other", "u:"):
                     self.assertNotIn(f"//{word}" if word == "u:" else word, text)
         self.assertEqual(plans[0], plans[1])  # nor can it be tried out on the digest
-        (self.folder / "word.txt").write_text("@:/\n")
+        words = self.folder / "word.txt"
+        words.write_text("@:/\n")
+        words.chmod(0o644)
+        child = self.begin({"cam": f"uri: '{url}/secret.mp4', user: u, password_file: word.txt"})
+        child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 77)
+        self.assertIn("holds a password, but others may read or change it (mode 644)", self.errors.read_text())
+        words.chmod(0o600)
         child = self.begin({"cam": f"uri: '{url}/secret.mp4', user: u, password_file: word.txt"})
         self.summary_of(child)
         self.assertEqual(len(self.rows()), 50)

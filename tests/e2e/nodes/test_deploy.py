@@ -55,6 +55,7 @@ class Deploy(Case):
     def test_units(self):
         """Words that systemd would read as its own stay as they are."""
         written = self.deploy(self.pipeline(replicas=2), "systemd", "--set", "pipeline=100% \"a$b\"")
+        written.pop("100---a-b-.env", None)  # if this environment has variables of millrace
         self.assertEqual(sorted(written), ["100---a-b--camera.service", "100---a-b--center.service",
                                            "100---a-b--worker@.service", "100---a-b-.target"])
         for name, path in written.items():
@@ -68,7 +69,7 @@ class Deploy(Case):
         for line in ("Type=notify", "WatchdogSec=30", "Restart=on-failure",
                      "RestartPreventExitStatus=64 65 66 77 78"):
             self.assertIn(line + "\n", service)
-        self.assertIn('"pipeline=100%% \\"a$$b\\"" --node camera --resume %t/millrace-100---a-b-/camera.checkpoint\n',
+        self.assertIn('"pipeline=100%% \\"a$$b\\"" --node camera --resume %S/millrace-100---a-b-/camera.checkpoint\n',
                       service)
         self.assertIn("--node worker --replica %i\n", written["100---a-b--worker@.service"].read_text())
 
@@ -103,6 +104,37 @@ class Deploy(Case):
     def test_pods_do_not_share_folders(self):
         told = self.deploy(self.pipeline(), "kubernetes", code=78)
         self.assertIn("nodes.camera: pods reach each other by name only: write listen: tcp://*:7001", told)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
+    def test_one_process_as_a_unit(self):
+        """With the environment of `deploy`, in a file for its owner only; started as systemd does, it runs."""
+        path = self.write('''version: 1
+pipeline: one
+sources: {numbers: {type: "null", frames: "${FRAMES:-3}"}}
+stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSET:-x}
+'''.replace(", ${UNSET:-x}", ""))
+        out = self.folder / 'a "$b\\ `c`.jsonl'
+        done = call([MILLRACE, "deploy", path, "--target", "systemd", "--output", self.folder / "units"],
+                    environment={"OUT": str(out), "FRAMES": "20", "NOT": "x", "MILLRACE_ONNXRUNTIME": "/x/y.so"},
+                    cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        unit, variables = self.folder / "units/one.service", self.folder / "units/one.env"
+        self.assertEqual(done.stdout.split(), [str(variables), str(unit)])
+        self.assertEqual(variables.stat().st_mode & 0o777, 0o600)
+        said = call(["systemd-analyze", "verify", "--recursive-errors=no", unit])
+        self.assertEqual([line for line in said.stderr.splitlines() if "one.service" in line], [], said.stderr)
+        text = unit.read_text()
+        for line in ("WantedBy=multi-user.target", f"EnvironmentFile={variables}", f"WorkingDirectory=-{self.folder}",
+                     "StateDirectory=millrace-one"):
+            self.assertIn(line + "\n", text)
+        # A shell reads this file as systemd does.
+        command = re.search("^ExecStart=(.*)$", text, re.M)[1].replace("%S", str(self.folder))
+        (self.folder / "millrace-one").mkdir()
+        done = call(["env", "-i", "bash", "-c", f"set -a; . {variables}; printf %s \"$MILLRACE_ONNXRUNTIME$NOT\"; "
+                     f"exec {command}"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "/x/y.so")
+        self.assertEqual(len(out.read_text().splitlines()), 20)
 
     def test_a_pipeline_without_nodes(self):
         path = self.write(THREE.format(out="out.jsonl", replicas=1, camera="", worker="", center="").split("nodes:")[0])

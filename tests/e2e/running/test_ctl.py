@@ -137,7 +137,7 @@ class Control(harness.Controlled):
         self.ctl("drain")
         self.end_of(second)
         self.assertEqual(list((self.runtime / "millrace").iterdir()), [])
-        self.assertIn("no run can be reached", self.ctl("status", code=69).stderr)
+        self.assertIn("no run of yours can be reached", self.ctl("status", code=69).stderr)
 
     def test_what_a_killed_run_leaves_is_cleaned_up(self):
         path = self.folder / "own" / "control"
@@ -146,7 +146,7 @@ class Control(harness.Controlled):
             child.send_signal(signal.SIGKILL)
             child.wait()
             self.assertEqual(len(list(sockets.iterdir())), 1)
-        self.assertIn("no run can be reached", self.ctl("status", code=69).stderr)
+        self.assertIn("no run of yours can be reached", self.ctl("status", code=69).stderr)
         self.assertEqual(list((self.runtime / "millrace").iterdir()), [])
         self.assertIn("the run that listened at", self.ctl("--control", path, "status", code=69).stderr)
         child = self.start("--control", path)
@@ -201,6 +201,33 @@ class Control(harness.Controlled):
             self.assertEqual(done.returncode, code, (where, done.stderr))
             self.assertIn(said, done.stderr)
             self.assertRegex(done.stderr, r"^millrace: error: ")
+
+    def test_where_a_run_listens_by_default(self):
+        """In the first folder that can be used; `ctl` finds it with another environment, as a shell finds a service."""
+        session, user, mine = self.folder / "session", os.geteuid(), self.environment
+        session.mkdir(mode=0o700)
+        (session / "millrace").mkdir(mode=0o755)  # open to others: not this one
+        default = "/run/millrace" if user == 0 else f"/tmp/millrace-{user}"
+        self.environment = {"MILLRACE_CONTROL": "", "XDG_RUNTIME_DIR": str(self.folder / "none")}
+        child = self.start()
+        folder = default if not os.path.isdir(f"/run/user/{user}") else f"/run/user/{user}/millrace"
+        self.assertTrue(os.path.exists(f"{folder}/{child.pid}.sock"))
+        self.environment["XDG_RUNTIME_DIR"] = str(session)
+        self.assertEqual(self.status("--pid", child.pid)["pid"], child.pid)
+        other = self.start()
+        self.assertTrue(os.path.exists(f"{folder}/{other.pid}.sock"))
+        (session / "millrace").chmod(0o700)
+        third = self.start()
+        self.assertTrue((session / f"millrace/{third.pid}.sock").exists())
+        self.assertEqual(self.status("--pid", other.pid)["pid"], other.pid)
+        for one in (child, other, third):
+            self.ctl("--pid", one.pid, "drain")
+            self.end_of(one)
+        self.environment = {**mine, "MILLRACE_CONTROL": "/proc/none"}
+        child = self.start()
+        child.send_signal(signal.SIGTERM)
+        _, err = child.communicate(timeout=TIMEOUT)
+        self.assertIn("`millrace ctl` cannot reach this run: cannot make the folder /proc/none", err)
 
     def test_it_can_be_off(self):
         child = self.start("--control", "off")
@@ -319,10 +346,6 @@ class Control(harness.Controlled):
             self.assertIn(said, self.ctl(*arguments, code=64).stderr)
         told = self.ctl("--control", self.folder / "none", "status", code=66).stderr
         self.assertIn("there is no control socket", told)
-        del self.environment["XDG_RUNTIME_DIR"]
-        done = call(["env", "-u", "XDG_RUNTIME_DIR", MILLRACE, "ctl", "status"])
-        self.assertEqual(done.returncode, 69)
-        self.assertIn("XDG_RUNTIME_DIR", done.stderr)
         self.assertIn("disable DEVICE", self.ctl("--help").stdout)
 
 

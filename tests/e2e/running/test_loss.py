@@ -22,7 +22,36 @@ nodes:
 """
 
 
+SHARED = """\
+version: 1
+pipeline: shared
+sources:
+  s1: {like}
+  s2: {like}
+  s3: {like}
+  s4: {like}
+devices: {{slow: {{device: "sim:0?call=20ms"}}}}
+stages:
+  decode: {{input: sources.*}}
+  phash:  {{input: decode, device: slow, in_flight: 1, queue: {{size: 2, when_full: drop-oldest}}}}
+  jsonl:  {{input: phash, path: "{output}"}}
+{more}"""
+
+
 class Loss(harness.Case):
+    def test_equal_cameras_get_equal_shares(self):
+        """Of 400 frames a second the model takes 50, here and on another node."""
+        like = '{uri: "lavfi:testsrc=size=64x48:rate=100:duration=2", realtime: true}'
+        for more in ("", "nodes: {cameras: {stages: [decode]}, model: {stages: [phash, jsonl]}}\n"):
+            rows = self.folder / "shared.jsonl"
+            done = call([MILLRACE, "run", self.write(SHARED.format(like=like, output=rows, more=more)), "--quiet"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            got = [json.loads(row)["source"] for row in rows.read_text().splitlines()]
+            shares = [got.count(f"s{i}") for i in range(1, 5)]
+            self.assertGreater(min(shares), 4, shares)
+            self.assertGreaterEqual(2 * min(shares), max(shares), shares)  # one may have begun late
+            rows.unlink()
+
     def run_clip(self, *arguments, uri=None, options="", more="", output=None):
         text = PIPELINE.format(uri=uri or clips.damaged("mp4"), options=options, more=more,
                                output=output or self.folder / "rows.jsonl")

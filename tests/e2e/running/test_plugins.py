@@ -73,7 +73,8 @@ class Plugins(Case):
         self.assertTrue("### darkness (stage)" in call([MILLRACE, "inspect", "--markdown", *given]).stdout)
         self.assertTrue("darkness" in call([MILLRACE, "schema", *given]).stdout)
         for named, arguments in ((PIPELINE.replace("PLUGIN", plugin.name), ()), (WITHOUT, given)):
-            for verb in (["check"], ["plan"], ["graph"], ["run", "--output", self.folder / "rows"]):
+            for verb in (["check", "--plugins"], ["plan", "--plugins"], ["graph", "--plugins"],
+                         ["run", "--output", self.folder / "rows"]):
                 done = call([MILLRACE, *verb, self.write(named), *arguments])
                 self.assertEqual(done.returncode, 0, done.stderr)
             # Without it the type is not known, and the hint does not guess.
@@ -88,7 +89,7 @@ class Plugins(Case):
                                 "expected 1 to 255 levels"),
                                ("below: 40", "bellow: 40", 'did you mean "below"'),
                                ("type: jsonl, input", "type: jsonl, tensor: nothing, input", "tensor")):
-            run = self.run_pipeline(text.replace(old, new), verb="check", rows=False, code=78)
+            run = self.run_pipeline(text.replace(old, new), "--plugins", verb="check", rows=False, code=78)
             self.assertIn(told, run.err)
 
     def test_both_sides_of_verify_have_it(self):
@@ -123,7 +124,8 @@ class Plugins(Case):
         # Not where the loader would look, nor in the working directory for an entry that is empty.
         for environment in ({}, {"LD_LIBRARY_PATH": str(plugin.parent)}, {"MILLRACE_PLUGIN_PATH": "::"}):
             self.write(text)
-            done = call([MILLRACE, "check", self.folder / "pipeline.yaml"], environment=environment, cwd=plugin.parent)
+            done = call([MILLRACE, "check", "--plugins", self.folder / "pipeline.yaml"], environment=environment,
+                        cwd=plugin.parent)
             self.assertEqual(done.returncode, 66, done.stderr)
         found = {"MILLRACE_PLUGIN_PATH": f"/nowhere:{plugin.parent}"}
         self.run_pipeline(text, environment=found)
@@ -137,7 +139,8 @@ class Plugins(Case):
         """By the option, and by the key at its place, with nothing said of the stages that it would have brought."""
         done = call([MILLRACE, "check", self.write(WITHOUT), "--plugin", plugin])
         self.assertEqual(done.returncode, code, done.stderr)
-        run = self.run_pipeline(PIPELINE.replace("PLUGIN", f'"{plugin}"'), verb="check", rows=False, code=code)
+        text = PIPELINE.replace("PLUGIN", f'"{plugin}"')
+        run = self.run_pipeline(text, "--plugins", verb="check", rows=False, code=code)
         self.assertTrue(run.err.startswith(f"{self.folder}/pipeline.yaml:3:11: error: "), run.err)
         self.assertEqual(run.err.count("error:"), 1, run.err)
         for text in told:
@@ -170,9 +173,10 @@ class Plugins(Case):
         text = PIPELINE.replace("PLUGIN", "pass.so").replace("darkness: {input: decode, below: 40}",
                                                              "darkness: {type: pass, input: decode}")
         text = text.replace(", tensors: true", "")
-        for verb in ("check", "plan", "graph", "run"):
-            run = self.run_pipeline(text, "--no-plugins", verb=verb, rows=False, code=78)
-            self.assertIn(":3:1: error: plugins: this program does not load plugins that a pipeline names", run.err)
+        for verb, *arguments in (["check"], ["plan"], ["graph"], ["deploy", "--target", "slurm"],
+                                 ["run", "--no-plugins"]):
+            run = self.run_pipeline(text, *arguments, verb=verb, rows=False, code=78)
+            self.assertIn(":3:1: error: plugins: this command does not load plugins that a pipeline names", run.err)
             self.assertEqual(run.err.count("error:"), 1)
         self.assertFalse(mark.exists())
         # One that the person at the command names is not the pipeline's.
@@ -220,10 +224,10 @@ class Plugins(Case):
     def test_overrides(self):
         self.build()
         self.run_pipeline(PIPELINE.replace("PLUGIN", "none.so"), "--set", f"plugins={self.folder}/libdarkness.so")
-        run = self.run_pipeline(PIPELINE, "--set", "plugins=none.so", rows=False, verb="check", code=66)
+        run = self.run_pipeline(PIPELINE, "--plugins", "--set", "plugins=none.so", rows=False, verb="check", code=66)
         self.assertIn("--set plugins (", run.err)
         self.run_pipeline(PIPELINE.replace("PLUGIN", '"${MINE}"'), environment={"MINE": "libdarkness.so"})
-        run = self.run_pipeline(PIPELINE.replace("[PLUGIN]", "{a: b}"), rows=False, verb="check", code=78)
+        run = self.run_pipeline(PIPELINE.replace("[PLUGIN]", "{a: b}"), "--plugins", rows=False, verb="check", code=78)
         self.assertIn(":3:10: error: plugins: expected", run.err)
 
     def test_the_whole_of_the_headers_is_exported(self):

@@ -129,8 +129,14 @@ class Record(Case):
         self.assertEqual((found, list(self.path.iterdir())), ([], []))
 
     def test_the_oldest_are_removed_with_what_is_beside_them(self):
+        """Those of another source stay, and its numbers are not followed."""
+        others = ["cam-123456-2.json", "cam-123456-2.mp4"]
+        self.path.mkdir()
+        for name in others:
+            (self.path / name).write_text("{}")
         self.recorded(clip(6, 12), ", before: 1s, after: 1s, name: '{source}-{number}.mp4', keep_for: 1ms")
-        self.assertEqual(sorted(path.name for path in self.path.iterdir()), ["cam-000001.json", "cam-000001.mp4"])
+        self.assertEqual(sorted(path.name for path in self.path.iterdir()),
+                         ["cam-000001.json", "cam-000001.mp4"] + others)
 
     def test_what_cannot_work_is_refused(self):
         uri = clip(seconds=3)
@@ -155,6 +161,7 @@ class Record(Case):
         run.wait()
         (one,) = self.found()
         self.assertFalse(one["complete"])
+        self.assertEqual(sorted(one["packets"]), ["epoch", "first_pts_ns", "first_seq"])  # no count that may be old
         self.assertGreaterEqual(one["trigger_count"], 1)
         found = hashes(self.path / one["file"])
         first = one["packets"]["first_pts_ns"] * RATE // 1000000000

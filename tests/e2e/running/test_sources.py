@@ -1,5 +1,6 @@
 """Sources that are added, changed and removed while a pipeline runs: `sources: {max: N}` and `millrace ctl`."""
 import collections
+import itertools
 import json
 import os
 import pathlib
@@ -70,6 +71,33 @@ class Sources(harness.Controlled):
             row = json.loads(line)
             found[row.pop("source"), row.pop("epoch", 0)].append(row)
         return found
+
+    def test_passwords_of_urls_that_are_mistyped(self):
+        """They are shown by no verb, no answer and no log, and go to no name server."""
+        wrong = ("htp://user:hunter2@host/x", "rtsp:/user:hunter2@host/x", "rtsp//user:hunter2@host/x",
+                 "rtsp;//user:hunter2@host/x", "rtsp:user:hunter2@host/x", "user:hunter2@host/x",
+                 "rtsp://user:p@hunter2/w#rd@host")
+        audit, shown = self.folder / "audit.jsonl", []
+        child = self.start(PIPELINE.format(most=3, named=""), "--audit", audit, "--log", "debug")
+        for uri in wrong:
+            code = 78 if "//" in uri or ":/" in uri else 66
+            code = 66 if "htp" in uri else code
+            shown.append(self.ctl("add", "cam", f"uri={uri}", code=code).stderr)
+        self.assertIn("in a password write / as %2F", shown[-1])
+        self.assertIn("has no \"://\"", shown[1])
+        child.terminate()
+        shown += [*child.communicate(timeout=TIMEOUT), audit.read_text()]
+        for verb, uri in itertools.product(("check", "plan", "run"), wrong):
+            path = self.write(f"version: 1\npipeline: p\nsources: {{cam: {{uri: '{uri}'}}}}\n"
+                              "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
+            done = call([MILLRACE, verb, path])
+            if verb != "check" or "//" in uri:
+                self.assertNotEqual(done.returncode, 0, (verb, uri))
+            shown += [done.stdout, done.stderr]
+            done = call([MILLRACE, verb, path, "--input", uri])
+            shown += [done.stdout, done.stderr]
+        for text in shown:
+            self.assertNotIn("hunter2", text)
 
     def test_they_come_and_go(self):
         child = self.start(PIPELINE.format(most=3, named=""))

@@ -91,6 +91,60 @@ class Videos(Case):
         return self.run_pipeline(text, rows=False, code=code, verb=verb)
 
 
+CODED = """
+version: 1
+pipeline: coded
+sources:
+  cam: {{uri: "{uri}"}}
+stages:
+  decode: {{input: cam}}
+  encode: {{input: decode, codec: {codec}}}
+  video: {{input: encode, path: "{path}", name: "{{source}}.{ending}"}}
+"""
+
+
+class Colours(Videos):
+    def make(self, name, *options, source="testsrc=size=128x96:rate=10:duration=1"):
+        path = self.folder / name
+        done = call(["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", source, *options, path])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path
+
+    def hdr(self, transfer, name="hdr.mp4"):
+        return self.make(name, "-pix_fmt", "yuv420p10le", "-c:v", "libx264", "-color_primaries", "bt2020", "-color_trc",
+                         transfer, "-colorspace", "bt2020nc")
+
+    def test_hdr_stays_hdr(self):
+        keys = ("color_range", "color_space", "color_transfer", "color_primaries", "pix_fmt")
+        for transfer in ("smpte2084", "arib-std-b67"):
+            source = self.hdr(transfer)
+            given = {key: probe(source, "-show_streams")["streams"][0].get(key) for key in keys}
+            self.assertEqual(given["color_transfer"], transfer)
+            for codec, ending in (("h264", "mp4"), ("hevc", "mkv"), ("hevc", "ts"), ("av1", "mp4")):
+                with self.subTest(transfer=transfer, codec=codec, ending=ending):
+                    shutil.rmtree(self.path, ignore_errors=True)
+                    self.run_pipeline(CODED.format(uri=source, codec=codec, path=self.path, ending=ending), rows=False)
+                    stream = probe(self.files()[0], "-show_streams")["streams"][0]
+                    self.assertEqual({key: stream.get(key) for key in keys}, {**given, "color_range": "tv"})
+
+    def remark(self, path):
+        text = COPY.format(uri=path, video="name: a.mp4", path=self.path, source="")
+        plan = call([MILLRACE, "plan", self.write(text), "--json"])
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        return json.loads(plan.stdout)["sources"][0]["note"]
+
+    def test_the_plan_says_what_is_not_done(self):
+        self.assertEqual(self.remark(self.hdr("smpte2084")),
+                         "is HDR (PQ): its values are taken as those of SDR, and not mapped to it")
+        self.assertIn("is HDR (HLG)", self.remark(self.hdr("arib-std-b67", "hlg.mkv")))
+        fields = "testsrc=size=128x96:rate=20:duration=1,tinterlace=interleave_top,fieldorder=tff,format=yuv420p"
+        for name, *codec in (("i.mp4", "-c:v", "libx264", "-x264-params", "tff=1"),
+                             ("i.ts", "-c:v", "mpeg2video", "-top", "1")):
+            interlaced = self.make(name, *codec, "-flags", "+ilme+ildct", source=fields)
+            self.assertEqual(self.remark(interlaced), "is interlaced: its pictures are not deinterlaced")
+        self.assertIsNone(self.remark(self.make("p.mp4", "-pix_fmt", "yuv420p")))
+
+
 class Files(Videos):
     def test_each_picture_is_in_the_file_at_its_time(self):
         for codec, latency, ending, off in (("h264", "normal", "mp4", 1e-5), ("hevc", "normal", "mkv", 1e-3),

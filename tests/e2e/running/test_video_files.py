@@ -1,4 +1,5 @@
 """video: a disk that is really full, and the names of files: each in its folder, and none in the place of another's."""
+import os
 import shutil
 import subprocess
 import time
@@ -47,6 +48,79 @@ class Names(Videos):
         for file in self.files():
             self.assertRegex(file.name, r"^[-\w]+\.mp4$")
             self.assertEqual(hashes(file), hashes(clips.codec("h264 4:2:0")))
+
+
+class Kept(Videos):
+    """Retention removes files of its own stage and source only, and its numbers go on from those alone."""
+    PIPELINE = """
+version: 1
+pipeline: {name}
+sources:
+{sources}
+stages:
+{stages}
+"""
+
+    def wrote(self, name, sources, stages):
+        clip = clips.codec("h264 4:2:0")
+        listed = "\n".join(f"  {id}: {{uri: '{clip}'}}" for id in sources)
+        given = "\n".join(f"  {id}: {{type: {kind}, input: {input}{rest and f', path: {self.path}, {rest}'}}}"
+                          for id, kind, input, rest in stages)
+        path = self.write(self.PIPELINE.format(name=name, sources=listed, stages=given))
+        done = call([MILLRACE, "run", path, "--log", "info"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def names(self):
+        return {file.name for file in self.path.iterdir() if file.suffix != ".m3u8"}
+
+    def test_files_of_other_sources_stages_and_pipelines_stay(self):
+        for pattern, mine, theirs in (("{source}.mp4", "door", "door-2"), ("{number}-{source}.mp4", "door", "door-2"),
+                                      ("{time}-{source}.mp4", "door", "door-2"),
+                                      ("{source}-{number}.mp4", "cam", "cam-123456"),
+                                      ("{source}.m3u8", "cam", "cam-123456")):
+            with self.subTest(pattern):
+                name = f"name: '{pattern}'"
+                keep = f"{name}, keep_bytes: 1"
+                # By another pipeline, and by a stage beside it that keeps everything.
+                self.wrote("others", [theirs], [("all", "video", theirs, name)])
+                other = self.names()
+                self.assertTrue(other)
+                for _ in range(2):
+                    told = self.wrote("own", [mine], [("few", "video", mine, keep)])
+                    if pattern == "{source}.mp4":
+                        (self.path / "door.mp4").rename(self.path / "door-3.mp4")
+                    elif pattern != "{time}-{source}.mp4":
+                        self.assertFalse([one for one in self.names() if "123457" in one])
+                    self.assertLessEqual(other, self.names(), told)
+                # Without marks the ids of the pipeline tell.
+                for file in self.path.iterdir():
+                    if file.name not in other:
+                        file.unlink()
+                    elif "user.millrace.source" in os.listxattr(file):
+                        os.removexattr(file, "user.millrace.source")
+                self.wrote("own", [mine, theirs], [("few", "video", mine, keep),
+                                                   ("rest", "null", theirs, "")])
+                self.assertLessEqual(other, self.names())
+                shutil.rmtree(self.path)
+
+    def test_own_files_of_earlier_runs_go(self):
+        """Also those that were copied, and so have no mark; the log says which."""
+        clip, name = clips.codec("h264 4:2:0"), "name: '{source}-{number}.mp4'"
+        self.path.mkdir()
+        shutil.copy(clip, self.path / "cam-000004.mp4")
+        self.wrote("own", ["cam"], [("few", "video", "cam", name)])
+        self.assertEqual(self.names(), {"cam-000004.mp4", "cam-000005.mp4"})
+        shutil.copy(clip, self.path / "cam-000007-2.mp4")  # of cam, or of a source cam-000007
+        told = self.wrote("own", ["cam"], [("few", "video", "cam", name + ", keep_bytes: 1")])
+        self.assertEqual(self.names(), {"cam-000006.mp4", "cam-000007-2.mp4"})
+        for number in (4, 5):
+            self.assertIn(f"info: few: removed {self.path}/cam-00000{number}.mp4\n", told)
+        self.assertIn("cam-000007-2.mp4 has no mark, and may be of another source: it stays", told)
+
+    def test_digits_that_run_together(self):
+        run = self.copied(clips.codec("h264 4:2:0"), "name: '{source}{number}.mp4'", code=78, verb="check")
+        self.assertIn("write a sign that is no digit between them, such as {source}-{number}.mp4", run.err)
 
 
 class FullDisk(Videos):

@@ -47,7 +47,7 @@ def read_cache(path):
     import numpy
     data = pathlib.Path(path).read_bytes()
     magic, width, slots = struct.unpack("<8sQQ", data[:24])
-    assert magic == b"MRVECT02", magic
+    assert magic == b"MRVECT03", magic
     return numpy.frombuffer(data, numpy.float32, width * slots, 64).reshape(slots, width)
 
 

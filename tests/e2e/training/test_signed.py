@@ -38,10 +38,10 @@ class Signed(Case):
         return self.millrace(verb, digits.PIPELINE, *more, "--set", f"stages.classify.head={self.head}", "--set",
                              f"stages.classify.key={key or self.public}", code=code)
 
-    def refused(self, words, **options):
+    def refused(self, words, code=65, **options):
         """By a run, and as by any verb that uses it, by evaluate."""
         for verb in ("run", "evaluate"):
-            done = self.run_head(verb, code=65, **options)
+            done = self.run_head(verb, code=code, **options)
             self.assertIn(words, done.stderr)
             self.assertIn("digits.yaml:16:", done.stderr)
 
@@ -115,6 +115,13 @@ class Signed(Case):
         self.assertEqual(self.signature(), ("bad", None))  # nobody says by which key
         shutil.copy(public, self.head / "head.pub")
         self.assertEqual(self.signature(), ("good", self.digits_of(public)))
+
+    def test_a_public_key_that_all_may_change_is_no_anchor(self):
+        self.train("--sign", self.private)
+        self.public.chmod(0o666)
+        self.refused("all users may change it (mode 666)", code=77)
+        self.public.chmod(0o664)
+        self.run_head(key=self.public)
 
     def test_what_is_not_as_it_was_signed_is_refused(self):
         self.train()

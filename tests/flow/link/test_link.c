@@ -128,6 +128,85 @@ static void lanes_are_served_in_turn(void **state) {
     mr_link_destroy(&link);
 }
 
+static mr_item gap_item(uint32_t source, uint64_t seq) {
+    return (mr_item){.kind = MR_ITEM_GAP, .source = source, .identity = {.source = source, .seq = seq}};
+}
+
+static void a_gap_is_no_turn(void **state) {
+    (void)state;
+    mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST);
+    for (uint64_t seq = 0; seq < 2; seq++)
+        push(link, 0, seq);
+    for (uint64_t seq = 0; seq < 5; seq++) /* 0 to 2 are dropped */
+        push(link, 1, seq);
+    expect_item(link, MR_ITEM_FRAME, 0, 0);
+    for (uint64_t seq = 0; seq < 3; seq++)
+        expect_item(link, MR_ITEM_GAP, 1, seq);
+    expect_item(link, MR_ITEM_FRAME, 1, 3);
+    expect_item(link, MR_ITEM_FRAME, 0, 1);
+    expect_item(link, MR_ITEM_FRAME, 1, 4);
+    mr_link_destroy(&link);
+}
+
+static void a_lane_with_gaps_alone_keeps_its_turn(void **state) {
+    (void)state;
+    mr_link *link = make_link(2, MR_POLICY_BLOCK);
+    mr_item gone = gap_item(1, 0);
+    push(link, 0, 0);
+    push(link, 0, 1);
+    expect_item(link, MR_ITEM_FRAME, 0, 0);
+    assert_true(mr_link_push(link, &gone, NULL));
+    expect_item(link, MR_ITEM_FRAME, 0, 1);
+    push(link, 0, 2);
+    expect_item(link, MR_ITEM_GAP, 1, 0);
+    push(link, 1, 1);
+    expect_item(link, MR_ITEM_FRAME, 1, 1);
+    expect_item(link, MR_ITEM_FRAME, 0, 2);
+    mr_link_destroy(&link);
+}
+
+/* Lane 1 is served again in the next round only, though it was listed before lane 0 had a frame. */
+static void a_late_lane_is_served_before_those_that_were(void **state) {
+    (void)state;
+    mr_link *link = make_link(1, MR_POLICY_BLOCK);
+    push(link, 1, 0);
+    push(link, 0, 0);
+    expect_item(link, MR_ITEM_FRAME, 1, 0);
+    push(link, 1, 1);
+    expect_item(link, MR_ITEM_FRAME, 0, 0);
+    expect_item(link, MR_ITEM_FRAME, 1, 1);
+    push(link, 1, 2);
+    push(link, 0, 1);
+    expect_item(link, MR_ITEM_FRAME, 0, 1);
+    expect_item(link, MR_ITEM_FRAME, 1, 2);
+    mr_link_destroy(&link);
+}
+
+static bool refuse_lane(void *context, uint32_t source) {
+    return source != *(const uint32_t *)context;
+}
+
+/* A lane whose frame the consumer could not use comes first in the next round. */
+static void a_lane_that_was_left_comes_first(void **state) {
+    (void)state;
+    mr_link *link = make_link(4, MR_POLICY_BLOCK);
+    uint32_t refused = 0;
+    mr_item items[2];
+    for (uint64_t seq = 0; seq < 2; seq++)
+        for (uint32_t source = 0; source < 2; source++)
+            push(link, source, seq);
+    assert_int_equal(mr_link_pop_claimed(link, items, 1, refuse_lane, &refused), 1);
+    assert_int_equal(items[0].source, 1);
+    mr_receipt_note(items[0].frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
+    mr_frame_unref(&items[0].frame);
+    expect_item(link, MR_ITEM_FRAME, 0, 0);
+    expect_item(link, MR_ITEM_FRAME, 1, 1);
+    refused = 0;
+    assert_int_equal(mr_link_pop_claimed(link, items, 2, refuse_lane, &refused), 0);
+    expect_item(link, MR_ITEM_FRAME, 0, 1);
+    mr_link_destroy(&link);
+}
+
 static void marks_take_no_room_and_keep_their_place(void **state) {
     (void)state;
     mr_link *link = make_link(1, MR_POLICY_BLOCK);
@@ -312,6 +391,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(full_lane_leaves_the_frame_and_others_have_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_longest_queue_is_remembered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lanes_are_served_in_turn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_gap_is_no_turn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lane_with_gaps_alone_keeps_its_turn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_late_lane_is_served_before_those_that_were, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lane_that_was_left_comes_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(marks_take_no_room_and_keep_their_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(room_wakes_all_who_wait_for_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lane_ends_with_the_last_of_its_producers, set_up, tear_down),

@@ -115,7 +115,7 @@ static void answer_to(mr_rtsp_auth *auth, const char *challenges) {
     char text[2048];
     snprintf(text, sizeof text, "RTSP/1.0 401 Unauthorized\r\nCSeq: 2\r\n%s\r\n", challenges);
     assert_int_equal(read_text(text), MR_OK);
-    assert_true(mr_rtsp_auth_read(auth, &message));
+    assert_true(mr_rtsp_auth_read(auth, &message, false));
     assert_true(mr_rtsp_auth_write(auth, line, sizeof line, "Mufasa", "Circle Of Life", "GET", "/dir/index.html"));
 }
 
@@ -207,7 +207,7 @@ static void test_offers_that_are_wrong(void **state) {
         char text[512];
         snprintf(text, sizeof text, "RTSP/1.0 401 Unauthorized\r\n%s\r\n", offers[i]);
         assert_int_equal(read_text(text), MR_OK);
-        if (mr_rtsp_auth_read(&auth, &message))
+        if (mr_rtsp_auth_read(&auth, &message, false))
             fail_msg("%s is taken", offers[i]);
         assert_true(mr_rtsp_auth_write(&auth, line, sizeof line, "a", "b", "GET", "/"));
         assert_string_equal(line, "");

@@ -333,6 +333,46 @@ static void test_each_is_counted_once(void **state) {
     mr_zmq_close(&listening, 0);
 }
 
+static void receive(const mr_zmq *listening, const char *wanted) {
+    char got[8];
+    int count = -1;
+    for (int turn = 0; count < 0 && turn < PATIENCE; turn++) {
+        rest();
+        count = zmq_recv(mr_zmq_handle(listening), got, sizeof got, ZMQ_DONTWAIT);
+    }
+    assert_int_equal(count, strlen(wanted));
+    assert_memory_equal(got, wanted, strlen(wanted));
+}
+
+/* One too many has its place once another leaves, and not only when libzmq gives up its handshake. */
+static void test_one_too_many_waits_for_a_place(void **state) {
+    mr_zmq *listening = listen_at(ZMQ_PULL, 2, 3600 * S, 0);
+    void *context = zmq_ctx_new(), *peer[4];
+    static const char *const said[] = {"zero", "one", "two", "three"};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        peer[i] = zmq_socket(context, ZMQ_PUSH);
+        set(peer[i], ZMQ_LINGER, 0);
+        assert_int_equal(zmq_connect(peer[i], mr_zmq_endpoint(listening)), 0);
+        assert_int_equal(zmq_send(peer[i], said[i], strlen(said[i]), 0), strlen(said[i]));
+        if (i < 2)
+            receive(listening, said[i]);
+        else
+            for (int turn = 0; turn < 10; turn++)
+                rest(); /* so that they wait in this order */
+    }
+    assert_int_equal(mr_zmq_present(listening), 2);
+    for (int i = 0; i < 2; i++) {
+        zmq_close(peer[i]);
+        receive(listening, said[i + 2]);
+    }
+    assert_int_equal(mr_zmq_refused(listening), 0);
+    zmq_close(peer[2]);
+    zmq_close(peer[3]);
+    zmq_ctx_term(context);
+    mr_zmq_close(&listening, 0);
+}
+
 /* Where nobody tells who is known, those that have not shaken hands take nobody's place, however long they are
  * there. */
 static void test_half_made_take_no_place(void **state) {
@@ -370,6 +410,7 @@ int main(void) {
         cmocka_unit_test(test_strangers_keep_nobody_out),
         cmocka_unit_test(test_each_is_counted_once),
         cmocka_unit_test(test_half_made_take_no_place),
+        cmocka_unit_test(test_one_too_many_waits_for_a_place),
     };
     return cmocka_run_group_tests_name("strangers", tests, NULL, NULL);
 }

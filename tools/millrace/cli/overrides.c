@@ -65,7 +65,8 @@ bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int optio
         overrides->output = optarg;
         return true;
     case MR_USAGE_NO_PLUGINS:
-        overrides->no_plugins = true;
+    case MR_OVERRIDE_PLUGINS:
+        overrides->no_plugins = option == MR_USAGE_NO_PLUGINS;
         return true;
     case MR_OVERRIDE_FORCE:
         overrides->force = true;

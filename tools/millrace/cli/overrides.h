@@ -10,7 +10,7 @@
 
 enum {
     MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE_ASSUME, MR_OVERRIDE_COSTS,
-    MR_OVERRIDE_WORKERS, MR_OVERRIDE_JOBS, MR_OVERRIDE_FORCE
+    MR_OVERRIDE_WORKERS, MR_OVERRIDE_JOBS, MR_OVERRIDE_FORCE, MR_OVERRIDE_PLUGINS
 };
 
 /* For a table of options, and for its help. */
@@ -20,15 +20,22 @@ enum {
     "                     `classify`; the start and every summary report the difference\n"
 #define MR_OVERRIDE_INPUTS                                                                                       \
     {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT},    \
-        MR_OVERRIDE_FORCING, MR_USAGE_PLUGINS, {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS}
+        MR_OVERRIDE_FORCING, MR_USAGE_PLUGINS
 #define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, {"output", required_argument, NULL, MR_OVERRIDE_OUTPUT}
 #define MR_OVERRIDE_INPUTS_HELP                                                                                  \
     "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"                    \
     "  --input URI        replaces the uri of the only source; given several times, each is a source\n"          \
-    MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP                                                               \
+    MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP
+/* For verbs that run a pipeline. */
+#define MR_OVERRIDE_FORBIDDING_PLUGINS {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS}
+#define MR_OVERRIDE_NO_PLUGINS_HELP                                                                              \
     "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
-#define MR_OVERRIDE_HELP                                                                                         \
-    MR_OVERRIDE_INPUTS_HELP                                                                                      \
+/* For verbs that only read one, which may be a stranger's. */
+#define MR_OVERRIDE_ALLOWING_PLUGINS {"plugins", no_argument, NULL, MR_OVERRIDE_PLUGINS}
+#define MR_OVERRIDE_PLUGINS_HELP                                                                                 \
+    "  --plugins          loads the plugins that the pipeline names, which runs code of theirs; without it such a\n" \
+    "                     pipeline is refused\n"
+#define MR_OVERRIDE_OUTPUT_HELP                                                                                  \
     "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"
 
 /* For verbs that only plan. */
@@ -58,7 +65,7 @@ typedef struct mr_overrides {
     const char *output;
     int workers; /* 0: not given */
     int jobs;    /* likewise */
-    bool no_plugins; /* the pipeline may name none */
+    bool no_plugins; /* the pipeline may name none; set it after mr_overrides_init for verbs that only read it */
     bool force;
     mr_costs costs;
 } mr_overrides;

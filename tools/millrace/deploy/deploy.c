@@ -19,6 +19,7 @@ enum { TARGET = 256, FOLDER, IMAGE, COMMAND, TRAIN, VOLUME };
 
 static const struct option options[] = {
     MR_OVERRIDE_INPUTS,
+    MR_OVERRIDE_ALLOWING_PLUGINS,
     {"target", required_argument, NULL, TARGET},
     {"output", required_argument, NULL, FOLDER},
     {"image", required_argument, NULL, IMAGE},
@@ -37,11 +38,13 @@ static const mr_usage usage = {
     .verb = "deploy",
     .synopsis = "PIPELINE.yaml --target slurm|kubernetes|systemd [--output FOLDER] [--image IMAGE]\n"
                 "                       [--command PATH] [--volume CLAIM=PATH] [--set KEY=VALUE]... [--input URI]...\n"
-                "                       [--force] [--plugin FILE]... [--no-plugins]\n"
+                "                       [--force] [--plugin FILE]... [--plugins]\n"
                 "                       [--train -- --data PATH --output HEAD ...]",
     .help = "Writes files with which other programs start the nodes of a pipeline: a batch script for sbatch,\n"
-            "manifests for kubectl, or units for systemctl. Nothing is started. Manifests\n"
-            "are for one run: for another one, write them again, and delete the Jobs of the last.\n\n"
+            "manifests for kubectl, or units for systemctl. Nothing is started. A pipeline without nodes becomes\n"
+            "one unit (systemd). Units take the variables that the pipeline names, and those of millrace, from the\n"
+            "environment of this command: NAME.env has them, and only its owner may read it. Manifests are for one\n"
+            "run: for another one, write them again, and delete the Jobs of the last.\n\n"
             "  --target NAME      slurm, kubernetes or systemd\n"
             "  --output FOLDER    the folder of the files; by default the working directory\n"
             "  --image IMAGE      kubernetes: the container image with millrace; by default millrace:VERSION\n"
@@ -52,7 +55,7 @@ static const mr_usage usage = {
             "                     under the same path\n"
             "  --volume CLAIM=PATH  kubernetes: a PersistentVolumeClaim that all nodes share, and its path in them;\n"
             "                     for --train, which keeps data, vectors and the head there\n"
-            MR_OVERRIDE_INPUTS_HELP,
+            MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_PLUGINS_HELP,
     .options = options,
     .examples = examples,
 };
@@ -239,8 +242,9 @@ static int number_run(mr_deployment *of) {
 
 static int write_files(const arguments *from) {
     const mr_deployment *of = &from->of;
-    if (of->plan->node_count == 0)
-        return mr_fail(MR_ERROR_CONFIG, "%s has no nodes: add `nodes:`, which assigns stages to processes", from->path);
+    if (of->plan->node_count == 0 && from->target->write != mr_deploy_systemd)
+        return mr_fail(MR_ERROR_CONFIG, "%s has no nodes: add `nodes:`, which assigns stages to processes, or write a "
+                                        "unit for one process: --target systemd", from->path);
     int status = mr_deploy_check(of);
     if (!status && mkdir(of->folder, 0777) && errno != EEXIST)
         status = mr_file_fail("make the folder", of->folder);
@@ -292,6 +296,7 @@ static int run_verb(int argc, char **argv) {
     bool done = true;
     if (mr_overrides_init(&given.overrides, argc))
         return mr_command_failed(MR_ERROR_MEMORY);
+    given.overrides.no_plugins = true;
     int code = parse(&given, argc, argv, &done);
     if (!done && strcmp(given.path, "-") == 0)
         code = mr_usage_error(&usage, "each node reads the pipeline: save it to a file");

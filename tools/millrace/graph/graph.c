@@ -20,6 +20,7 @@ static const struct option options[] = {
     {"offline", no_argument, NULL, OFFLINE},
     {"online", no_argument, NULL, ONLINE},
     MR_OVERRIDE_INPUTS,
+    MR_OVERRIDE_ALLOWING_PLUGINS,
     MR_OVERRIDE_ASSUMPTIONS,
     MR_OVERRIDE_PLACING,
     MR_USAGE_COMMON,
@@ -32,7 +33,7 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml [--format text|dot|svg] [--output FILE] [--width N] [--ascii]\n"
                 "                      [--workers N] [--jobs N] [--offline | --online] [--set KEY=VALUE]...\n"
                 "                      [--input URI]... [--assume DEVICES]... [--costs FILE]\n"
-                "                      [--force] [--plugin FILE]... [--no-plugins]",
+                "                      [--force] [--plugin FILE]... [--plugins]",
     .help = "Draws the pipeline as it is planned: the stages, by device, and the formats between them. If a line does\n"
             "not fit into the width, the box that it leads to names its inputs instead. Sources that are alike are\n"
             "drawn as one.\n\n"
@@ -43,7 +44,7 @@ static const mr_usage usage = {
             MR_OVERRIDE_THREADS_HELP
             "  --offline          reads only the pipeline's file, and shows the formats that it names (the default)\n"
             "  --online           opens media and models as `run` does, and shows their formats, too\n"
-            MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP,
+            MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_PLUGINS_HELP MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP,
     .options = options,
     .examples = examples,
 };
@@ -178,6 +179,7 @@ static int run_verb(int argc, char **argv) {
     bool done;
     if (mr_overrides_init(&job.overrides, argc))
         return mr_command_failed(MR_ERROR_MEMORY);
+    job.overrides.no_plugins = true;
     int code = parse(&job, argc, argv, &done);
     if (!done)
         code = load(&job, argv[optind], &graph);

@@ -19,6 +19,7 @@ static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 864
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
+    MR_OVERRIDE_ALLOWING_PLUGINS,
     MR_OVERRIDE_ASSUMPTIONS,
     MR_OVERRIDE_PLACING,
     MR_OVERRIDE_THREADS,
@@ -41,7 +42,7 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
                 "                     [--workers N] [--jobs N] [--node NAME] [--assume DEVICES]... [--costs FILE]\n"
                 "                     [--offline | --profile [SECONDS]]\n"
-                "                     [--deny-warnings] [--force] [--json] [--plugin FILE]... [--no-plugins]",
+                "                     [--deny-warnings] [--force] [--json] [--plugin FILE]... [--plugins]",
     .help =
         "Proves the pipeline and shows what `run` with the same options would do: every source with its rate, every\n"
         "stage with its device, threads and batch, every link with its format and queue, every copy, every thread,\n"
@@ -49,7 +50,8 @@ static const mr_usage usage = {
         "For cards with known figures (--assume cuda:1xH100, or sim:0?like=h100) it adds the frame rate that a model\n"
         "of the card predicts, and what limits it.\n"
         "Media are opened only to find their streams, models only to find their inputs and outputs; nothing is\n"
-        "written.\n\n" MR_OVERRIDE_HELP MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP
+        "written.\n\n" MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_PLUGINS_HELP MR_OVERRIDE_OUTPUT_HELP
+        MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP
             MR_OVERRIDE_THREADS_HELP "  --node NAME        of a pipeline with nodes, shows only this one\n"
         "  --offline          opens no media and no models, and connects to no stream; their formats stay unknown\n"
         "  --profile [SECONDS]  runs the pipeline for SECONDS (5 by default), or to its end, writes no output, and\n"
@@ -195,7 +197,7 @@ static int measure(const arguments *from, mr_pipeline *pipeline, const mr_plan_v
     mr_signals_watch(pipeline);
     status = mr_profile_measure(profile, pipeline, plan, from->seconds);
     mr_signals_watch(NULL);
-    return status;
+    return status == MR_ERROR_CANCELLED ? mr_fail(status, "interrupted: nothing was measured") : status;
 }
 
 /* A pipeline measured in one process may run in several: the plan of these, of which all diagnostics have been printed
@@ -258,7 +260,7 @@ static int profile(const arguments *from) {
         return mr_command_failed(MR_ERROR_INTERNAL);
     int code = profile_aside(from);
     mr_signals_end();
-    return code;
+    return mr_signals_code(code);
 }
 
 static int run_verb(int argc, char **argv) {
@@ -266,6 +268,7 @@ static int run_verb(int argc, char **argv) {
     bool done = true;
     if (mr_overrides_init(&given.overrides, argc))
         return mr_command_failed(MR_ERROR_MEMORY);
+    given.overrides.no_plugins = true;
     int code = parse(&given, argc, argv, &done);
     if (!done)
         code = given.seconds > 0 ? profile(&given) : show(&given);

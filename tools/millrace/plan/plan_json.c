@@ -89,6 +89,7 @@ static void put_source(yajl_gen json, const mr_plan_view *plan, const mr_view_st
     put_known(json, "duration_ns", lasts ? (int64_t)((double)source->frames / source->rate * 1e9) : 0);
     put_known(json, "deadline_ns", source->deadline_ns);
     mr_json_bool(json, "blocking", source->blocking);
+    mr_json_text(json, "note", source->note);
     yajl_gen_map_close(json);
 }
 

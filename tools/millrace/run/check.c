@@ -11,6 +11,7 @@ enum { FORMAT = 256 };
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
+    MR_OVERRIDE_ALLOWING_PLUGINS,
     MR_OVERRIDE_ASSUMPTIONS,
     MR_COMPLAINTS_OPTIONS,
     {"format", required_argument, NULL, FORMAT},
@@ -25,16 +26,16 @@ static const mr_usage usage = {
     .verb = "check",
     .synopsis = "PIPELINE.yaml... [--format text|json|github] [--deny-warnings]\n"
                 "                      [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
-                "                      [--assume DEVICES]... [--force] [--plugin FILE]... [--no-plugins]",
+                "                      [--assume DEVICES]... [--force] [--plugin FILE]... [--plugins]",
     .help = "Proves each pipeline from its text alone: keys, types, ranges, variables, links, formats. It opens\n"
             "neither media nor models, so it can also check pipelines of other machines. \"-\" is standard input.\n"
-            "Plugins that a pipeline names are loaded, for their options, unless --no-plugins forbids it. All\n"
-            "errors are reported (at most 100 of one file), each with its place and, if there is one, a hint; the\n"
-            "exit code is that of the first error (78: wrong pipeline, 66: no such file).\n\n"
+            "It runs no code of the file. All errors are reported (at most 100 of one file), each with its place\n"
+            "and, if there is one, a hint; the exit code is that of the first error (78: wrong pipeline, 66: no\n"
+            "such file).\n\n"
             "  --format FORMAT    text (the default), json: one object for all files on standard output, or\n"
             "                     github: annotations of GitHub's workflows\n"
             MR_COMPLAINTS_HELP
-            MR_OVERRIDE_HELP
+            MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_PLUGINS_HELP MR_OVERRIDE_OUTPUT_HELP
             MR_OVERRIDE_ASSUMPTIONS_HELP,
     .options = options,
     .examples = examples,
@@ -152,6 +153,7 @@ static int run_verb(int argc, char **argv) {
     bool done;
     if (mr_overrides_init(&given.overrides, argc))
         return mr_command_failed(MR_ERROR_MEMORY);
+    given.overrides.no_plugins = true;
     int code = parse(&given, argc, argv, &done), status = MR_OK;
     if (!done)
         status = given.format == JSON ? check_json(&given, argv + optind) : check_each(&given, argv + optind);

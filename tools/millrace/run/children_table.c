@@ -170,6 +170,8 @@ static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
     if (mr_report_integer(source, "seams"))
         mr_print(stream, "    %10lld seams in the stream of %s\n", (long long)mr_report_integer(source, "seams"),
                 mr_report_text(source, "id"));
+    if (*mr_report_text(source, "note"))
+        mr_print(stream, "  %s %s\n", mr_report_text(source, "id"), mr_report_text(source, "note"));
     print_connection(source, stream);
     print_lines(source, "dropped", stream);
     print_lines(source, "absorbed", stream);

@@ -123,8 +123,19 @@ static int open_at(const char *path) {
     return status;
 }
 
+/* This socket was not asked for, so a run that cannot have it continues. */
+static void open_by_default(void) {
+    mr_control_folders folders;
+    char name[MR_CONTROL_PATH];
+    mr_control_find_folders(&folders);
+    for (int i = 0; i < folders.count; i++)
+        if (!mr_control_name(folders.path[i], getpid(), name) && !open_at(name))
+            return;
+    mr_log(MR_LOG_WARNING, "`millrace ctl` cannot reach this run: %s; --control PATH names another socket, and "
+                           "--control off none", mr_message());
+}
+
 int mr_control_open(const char *path) {
-    char folder[MR_CONTROL_PATH], name[MR_CONTROL_PATH];
     if (path && strcmp(path, "off") == 0)
         return MR_OK;
     if (path && strlen(path) >= MR_CONTROL_PATH)
@@ -132,11 +143,7 @@ int mr_control_open(const char *path) {
                        MR_CONTROL_PATH - 1);
     if (path)
         return open_at(path);
-    if (!mr_control_folder(folder))
-        return MR_OK;
-    /* This socket was not asked for, so the run goes on without it. */
-    if (mr_control_name(folder, getpid(), name) || open_at(name))
-        mr_log(MR_LOG_INFO, "this run cannot be controlled: %s", mr_message());
+    open_by_default();
     return MR_OK;
 }
 
@@ -157,6 +164,11 @@ void mr_control_close(void) {
     unlink(control.path);
     close(control.fd);
     control.fd = 0;
+}
+
+void mr_control_unlink(void) {
+    if (control.fd)
+        unlink(control.path);
 }
 
 /* ---- clients --------------------------------------------------------------------------------------------------- */

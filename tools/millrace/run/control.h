@@ -33,11 +33,14 @@ enum { MR_CONTROL_VERSION = 1, MR_CONTROL_CLIENTS = 8, MR_CONTROL_FDS = MR_CONTR
 /* The maximum length of a request and of an answer, in bytes. */
 enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
 
-/* Listens at `path`. NULL: in the user's folder for control sockets, if there is one (mr_control_folder); "off":
- * nowhere. Creates the folder if it is missing, and replaces the socket of a dead run. MR_ERROR_USAGE,
- * MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the folder is open to others), MR_ERROR_IO. */
+/* Listens at `path`. NULL: in the first of mr_control_find_folders that can be used; if none can, a warning says why
+ * and the run goes on without a socket. "off": nowhere. Creates the folder if it is missing, and replaces the socket of
+ * a dead run. MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the folder is open
+ * to others), MR_ERROR_IO. */
 int mr_control_open(const char *path);
 void mr_control_close(void);
+/* Removes the socket's file, before the process exits at once. Any thread. */
+void mr_control_unlink(void);
 
 /* mr_control_fds fills in at most MR_CONTROL_FDS descriptors to poll, and lowers *wait_ms (milliseconds; -1: no limit)
  * if a timeout is due earlier. mr_control_serve is called when poll has returned, and never waits for a client.
@@ -47,8 +50,15 @@ void mr_control_serve(const struct pollfd *fds, size_t count, mr_pipeline *pipel
 
 /* control_path.c, for both ends. */
 enum { MR_CONTROL_PATH = 108 /* of a socket's path, by sockaddr_un */ };
-/* XDG_RUNTIME_DIR/millrace; false if that variable is not set. */
-bool mr_control_folder(char path[MR_CONTROL_PATH]);
+/* The folders in which a run puts its socket, by default into the first that it can use, and in which `ctl` looks for
+ * runs: $MILLRACE_CONTROL alone if it is set, else "millrace" in $XDG_RUNTIME_DIR and in /run/user/UID if they exist,
+ * root's /run/millrace, and /tmp/millrace-UID. They do not depend on the environment alone, so that a shell finds what
+ * cron, a container or a service manager has started. */
+typedef struct mr_control_folders {
+    int count;
+    char path[4][MR_CONTROL_PATH];
+} mr_control_folders;
+void mr_control_find_folders(mr_control_folders *folders);
 /* The socket of the run with that process number in that folder. */
 int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]);
 /* Connects; MR_ERROR_NO_INPUT if there is no socket, MR_ERROR_UNAVAILABLE if its run is dead, MR_ERROR_PERMISSION,

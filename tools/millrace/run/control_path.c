@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +10,46 @@
 
 #include "tools/millrace/run/control.h"
 
-bool mr_control_folder(char path[MR_CONTROL_PATH]) {
-    const char *base = getenv("XDG_RUNTIME_DIR");
+static bool is_folder(const char *path) {
     struct stat found;
-    if (!base || *base != '/' || stat(base, &found) || !S_ISDIR(found.st_mode))
-        return false;
-    int length = snprintf(path, MR_CONTROL_PATH, "%s/millrace", base);
-    return length > 0 && length < MR_CONTROL_PATH;
+    return path && *path == '/' && stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+static bool has(const mr_control_folders *folders, const char *path) {
+    for (int i = 0; i < folders->count; i++)
+        if (strcmp(folders->path[i], path) == 0)
+            return true;
+    return false;
+}
+
+static void add(mr_control_folders *folders, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(mr_control_folders *folders, const char *format, ...) {
+    char path[MR_CONTROL_PATH];
+    va_list list;
+    va_start(list, format);
+    int length = vsnprintf(path, sizeof path, format, list);
+    va_end(list);
+    if (length > 0 && length < MR_CONTROL_PATH && !has(folders, path))
+        strcpy(folders->path[folders->count++], path);
+}
+
+void mr_control_find_folders(mr_control_folders *folders) {
+    const char *own = getenv("MILLRACE_CONTROL"), *session = getenv("XDG_RUNTIME_DIR");
+    const unsigned user = (unsigned)geteuid();
+    char of_user[40];
+    snprintf(of_user, sizeof of_user, "/run/user/%u", user);
+    folders->count = 0;
+    if (own && *own) {
+        add(folders, "%s", own);
+        return;
+    }
+    if (is_folder(session))
+        add(folders, "%s/millrace", session);
+    if (is_folder(of_user))
+        add(folders, "%s/millrace", of_user);
+    if (user == 0)
+        add(folders, "/run/millrace");
+    add(folders, "/tmp/millrace-%u", user);
 }
 
 int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]) {

@@ -167,39 +167,58 @@ static void look_at(search *s, DIR *list, const char *folder, const char *name) 
         s->fd = fd;
 }
 
-/* If there are several, they are printed behind the message; the caller frees `lines`. */
-static int find_only(int *fd, char **lines) {
-    char folder[MR_CONTROL_PATH];
-    if (!mr_control_folder(folder))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "XDG_RUNTIME_DIR is not set to a folder in which runs could be found: "
-                                             "name the run's socket with --control PATH");
-    search s = {0};
+static void look_into(search *s, const char *folder) {
     DIR *list = opendir(folder);
     for (const struct dirent *entry; list && (entry = readdir(list));)
-        look_at(&s, list, folder, entry->d_name);
+        look_at(s, list, folder, entry->d_name);
     if (list)
         closedir(list);
+}
+
+static const char *print_folders(const mr_control_folders *folders, char *text, size_t room) {
+    size_t length = 0;
+    for (int i = 0; i < folders->count; i++)
+        length += mr_print_into(text + length, room - length, "%s%s", i ? ", " : "", folders->path[i]);
+    return text;
+}
+
+/* If there are several, they are printed behind the message; the caller frees `lines`. */
+static int find_only(int *fd, char **lines) {
+    mr_control_folders folders;
+    char where[sizeof folders.path + 32];
+    search s = {0};
+    mr_control_find_folders(&folders);
+    for (int i = 0; i < folders.count; i++)
+        look_into(&s, folders.path[i]);
     if (s.count == 1) {
         *fd = s.fd;
         return MR_OK;
     }
     if (s.count == 0)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "no run can be reached in %s", folder);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "no run of yours can be reached in %s; --control PATH names the socket of "
+                                             "another", print_folders(&folders, where, sizeof where));
     close(s.fd);
     *lines = strdup(s.lines);
     return mr_fail(MR_ERROR_USAGE, "%d runs can be reached: choose one with --pid:", s.count);
 }
 
+static int find_by_pid(pid_t pid, int *fd) {
+    mr_control_folders folders;
+    char path[MR_CONTROL_PATH];
+    int status = MR_ERROR_NO_INPUT;
+    mr_control_find_folders(&folders);
+    for (int i = 0; i < folders.count && status == MR_ERROR_NO_INPUT; i++) {
+        status = mr_control_name(folders.path[i], pid, path);
+        if (!status)
+            status = mr_control_connect(path, fd);
+    }
+    return status;
+}
+
 static int reach(const arguments *from, int *fd, char **lines) {
-    char folder[MR_CONTROL_PATH], path[MR_CONTROL_PATH];
     if (from->path)
         return mr_control_connect(from->path, fd);
-    if (!from->pid)
-        return find_only(fd, lines);
-    if (!mr_control_folder(folder))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "XDG_RUNTIME_DIR is not set to a folder: use --control PATH");
-    int status = mr_control_name(folder, (pid_t)from->pid, path);
-    return status ? status : mr_control_connect(path, fd);
+    return from->pid ? find_by_pid((pid_t)from->pid, fd) : find_only(fd, lines);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------------------------- */

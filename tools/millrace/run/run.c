@@ -28,6 +28,7 @@ static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
+    MR_OVERRIDE_FORBIDDING_PLUGINS,
     MR_OVERRIDE_PLACING,
     MR_COMPLAINTS_OPTIONS,
     MR_OVERRIDE_THREADS,
@@ -61,7 +62,8 @@ static const mr_usage usage = {
     .help =
         "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its progress\n"
         "and a summary; otherwise it prints only results, and the summary if it fails. -i, -o and -q are short for\n"
-        "--input, --output and --quiet.\n\n" MR_OVERRIDE_HELP MR_OVERRIDE_PLACING_HELP MR_COMPLAINTS_HELP
+        "--input, --output and --quiet.\n\n" MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
+        MR_OVERRIDE_OUTPUT_HELP MR_OVERRIDE_PLACING_HELP MR_COMPLAINTS_HELP
             MR_OVERRIDE_THREADS_HELP
         "  --node NAME        runs one of the pipeline's nodes; without it all nodes of this machine are started\n"
         "                     and watched over, unless Slurm, an MPI launcher or MILLRACE_NODE says which node\n"
@@ -75,9 +77,8 @@ static const mr_usage usage = {
         "  --audit FILE       appends events to a log, as lines of JSON: runs, connections that were accepted or\n"
         "                     refused, changes\n"
         "  --control PATH     the socket at which `millrace ctl` reaches this run, in a folder that only its user\n"
-        "                     may enter; \"off\" for none. By default $XDG_RUNTIME_DIR/millrace/PID.sock, if the\n"
-        "                     variable names a folder. Each process of several nodes has its own: PATH.NODE, or\n"
-        "                     PATH.NODE.0 of replicas\n"
+        "                     may enter; \"off\" for none. By default PID.sock where `millrace ctl` finds it. Each\n"
+        "                     process of several nodes has its own: PATH.NODE, or PATH.NODE.0 of replicas\n"
         "  --grace DURATION   how long the run may take after it was asked to end, by default 10s; frames that are\n"
         "                     in flight when most of it has passed are dropped and counted\n" MR_LOSS_HELP
         "  --log LEVEL        error, warning (the default), info or debug\n"
@@ -87,8 +88,9 @@ static const mr_usage usage = {
         "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal\n"
         "is closed; not under nohup; with sources_from it only reads that list again) end the sources and deliver\n"
         "frames in flight, with exit code 0; frames that take too long are dropped and counted, see --grace. A\n"
-        "second SIGINT or SIGTERM exits at once. If the reader of standard output ends (`| head`), the run ends\n"
-        "without a message, with exit code 141. If several things fail, the first failure gives the exit code.\n",
+        "second SIGINT or SIGTERM, half a second after the first or later, exits at once. If the reader of\n"
+        "standard output ends (`| head`), the run ends without a message, with exit code 141. If several things\n"
+        "fail, the first failure gives the exit code.\n",
     .options = options,
     .examples = examples,
 };

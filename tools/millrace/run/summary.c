@@ -202,6 +202,8 @@ static void print_source(const mr_source_summary *source, const mr_source_stay *
     if (source->classified)
         fprintf(stream, "; most frequent classes");
     fputc('\n', stream);
+    if (source->note)
+        mr_print(stream, "    %s\n", source->note);
     if (source->report.phase)
         print_connection(&source->report, stream);
     for (size_t i = 0; i < source->class_count; i++)

@@ -139,6 +139,7 @@ static void put_source(yajl_gen json, const mr_source_summary *source, const mr_
     mr_json_integer(json, "seams", (int64_t)source->seams);
     if (source->report.phase)
         put_connection(json, &source->report);
+    mr_json_text(json, "note", source->note);
     mr_json_bool(json, "ended", source->ended);
     mr_json_integer(json, "exit_code", mr_status_exit_code(source->status));
     mr_json_text(json, "error", source->status ? source->message : NULL);

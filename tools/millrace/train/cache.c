@@ -26,7 +26,7 @@ typedef struct listed {
     uint64_t slot;
 } listed;
 
-static const char magic[8] = "MRVECT02", list_magic[8] = "MRMADE01";
+static const char magic[8] = "MRVECT03", list_magic[8] = "MRMADE01";
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Vectors of files that were made before: one file for each way to make them, FOLDER/KEY.vectors, where KEY begins with
  * the digest of the stages (mr_extraction.cache_key).
  *
- *     64 bytes   "MRVECT02", width, slots (uint64 each); then the first 40 characters of the key
+ *     64 bytes   "MRVECT03", width, slots (uint64 each); then the first 40 characters of the key
  *     vectors    slots x width floats
  *     records    slots x { content key (2 x uint64), 1 + time of the picture in ns (uint64; 0: there is no vector),
  *                sum of the vector and the record (uint64) }

@@ -287,7 +287,9 @@ static void tell_absent(const mr_judgement *judgement, FILE *stream) {
 
 /* Of one class alone there is no ROC curve. */
 static const char *print_area(double area, char text[32]) {
-    snprintf(text, 32, isfinite(area) ? ", ROC area %.4f" : "", area);
+    *text = '\0';
+    if (isfinite(area))
+        snprintf(text, 32, ", ROC area %.4f", area);
     return text;
 }
 

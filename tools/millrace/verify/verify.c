@@ -24,6 +24,7 @@ static const int64_t LOOK_NS = 20000000;
 
 static const struct option options[] = {
     MR_OVERRIDE_INPUTS,
+    MR_OVERRIDE_FORBIDDING_PLUGINS,
     {"on", required_argument, NULL, ON},
     {"against", required_argument, NULL, AGAINST},
     {"frames", required_argument, NULL, FRAMES},
@@ -55,6 +56,7 @@ static const mr_usage usage = {
         "  --frames N         compares the first N frames that each source gives; by default all\n"
         "  --tolerance T      by how much a value may differ: a whole number by T, a float by T, or by T times its\n"
         "                     absolute value if that is more than 1; by default 0.001\n" MR_OVERRIDE_INPUTS_HELP
+        MR_OVERRIDE_NO_PLUGINS_HELP
         "  --workers N        threads that run stages, of each side; by default one for each usable core\n"
         "  --jobs N           how many videos are open at a time, on each side\n"
         "  --json             one JSON object: on, against, tolerance, within, outputs\n\n"
@@ -356,6 +358,7 @@ static int run_verb(int argc, char **argv) {
     } else if (!done) {
         code = verify(&given);
         mr_signals_end();
+        code = mr_signals_code(code);
     }
     mr_overrides_fini(&given.overrides);
     if (done || (code && code != DIFFERENT))

@@ -1,0 +1,108 @@
+#include "stages/live/mjpeg/mjpeg.h"
+
+#include <limits.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "engine/base/clock.h"
+#include "millrace/status.h"
+
+static int64_t now_ns(void) {
+    return mr_clock_now_ns(mr_clock_real());
+}
+
+bool mr_mjpeg_is(AVIOContext *io, const char *type) {
+    static const char multipart[] = "multipart/";
+    static const uint8_t soi[] = {0xff, 0xd8, 0xff};
+    uint8_t first[sizeof soi];
+    if (type && strncasecmp(type, multipart, sizeof multipart - 1) == 0)
+        return true;
+    if (avio_size(io) > 0)
+        return false;
+    /* One read alone: the bytes of an earlier one could not be read again. */
+    const int count = avio_read_partial(io, first, sizeof first);
+    if (count <= 0)
+        return false;
+    avio_seek(io, -count, SEEK_CUR);
+    return memcmp(first, soi, (size_t)count) == 0;
+}
+
+int mr_mjpeg_begin(mr_mjpeg *mjpeg, const mr_mjpeg_params *params, AVIOContext *io) {
+    *mjpeg = (mr_mjpeg){.params = *params, .asked_ns = now_ns()};
+    if (mr_joined_create(&mjpeg->joined, params->most_bytes))
+        return AVERROR(ENOMEM);
+    mjpeg->io = io;
+    return 0;
+}
+
+void mr_mjpeg_end(mr_mjpeg *mjpeg) {
+    avio_closep(&mjpeg->io);
+    mr_joined_destroy(&mjpeg->joined);
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+static int wait_for_turn(mr_mjpeg *mjpeg) {
+    static const int64_t slice_ns = 20000000;
+    const int64_t next_ns = mjpeg->asked_ns + mjpeg->params.poll_ns;
+    for (int64_t left; (left = next_ns - now_ns()) > 0;) {
+        const struct timespec slice = {.tv_nsec = left < slice_ns ? left : slice_ns};
+        if (mjpeg->params.is_cancelled(mjpeg->params.context))
+            return AVERROR_EXIT;
+        nanosleep(&slice, NULL);
+    }
+    return 0;
+}
+
+/* The next request of several. */
+static int ask_again(mr_mjpeg *mjpeg) {
+    mr_joined_destroy(&mjpeg->joined);
+    int error = wait_for_turn(mjpeg);
+    if (!error && mr_joined_create(&mjpeg->joined, mjpeg->params.most_bytes))
+        error = AVERROR(ENOMEM);
+    mjpeg->asked_ns = now_ns();
+    return error ? error : mjpeg->params.open(mjpeg->params.context, &mjpeg->io);
+}
+
+/* ---- pictures ---------------------------------------------------------------------------------------------------- */
+
+static int fill(mr_mjpeg *mjpeg) {
+    size_t room;
+    uint8_t *to = mr_joined_room(mjpeg->joined, &room);
+    if (!to)
+        return AVERROR(ENOMEM);
+    const int count = avio_read_partial(mjpeg->io, to, room < INT_MAX ? (int)room : INT_MAX);
+    if (count > 0)
+        mr_joined_put(mjpeg->joined, (size_t)count);
+    /* libavformat takes the end of an answer that has no length for a premature one. */
+    const bool ended = count == 0 || (count == AVERROR(EIO) && avio_size(mjpeg->io) < 0);
+    return count > 0 ? 0 : ended ? AVERROR_EOF : count;
+}
+
+/* With `poll` the picture of a request is its first one. */
+static int read_next(mr_mjpeg *mjpeg, mr_joined_picture *picture) {
+    for (;;) {
+        const int status = mr_joined_take(mjpeg->joined, picture);
+        if (status != MR_ERROR_AGAIN)
+            return status ? MR_MJPEG_TOO_MUCH : 0;
+        const int error = fill(mjpeg);
+        if (error == AVERROR_EOF && mjpeg->params.poll_ns)
+            return AVERROR_INVALIDDATA;
+        if (error)
+            return error;
+    }
+}
+
+int mr_mjpeg_read(mr_mjpeg *mjpeg, mr_joined_picture *picture) {
+    int error = mjpeg->io ? 0 : ask_again(mjpeg);
+    if (!error)
+        error = read_next(mjpeg, picture);
+    if (!error)
+        mjpeg->pictures++;
+    if (mjpeg->joined)
+        mjpeg->broken = mr_joined_broken(mjpeg->joined);
+    if (mjpeg->params.poll_ns)
+        avio_closep(&mjpeg->io);
+    return error;
+}

@@ -1,0 +1,45 @@
+/* Pictures of an HTTP address: a connection that brings one JPEG after the other (joined.h), or, with `poll`, a
+ * request for each picture. Bytes come from libavformat's AVIO, and errors are its own (AVERROR). One thread at a
+ * time. */
+#ifndef MILLRACE_STAGES_LIVE_MJPEG_MJPEG_H
+#define MILLRACE_STAGES_LIVE_MJPEG_MJPEG_H
+
+#include <errno.h>
+#include <libavformat/avio.h>
+#include <libavutil/error.h>
+
+#include "stages/live/mjpeg/joined.h"
+
+enum { MR_MJPEG_TOO_MUCH = AVERROR(EFBIG) };
+
+typedef struct mr_mjpeg_params {
+    /* Opens the address: 0 or an AVERROR. */
+    int (*open)(void *context, AVIOContext **io);
+    bool (*is_cancelled)(void *context);
+    void *context;
+    int64_t poll_ns;   /* from one request to the next; 0: one connection for all pictures */
+    size_t most_bytes; /* of a picture, and before one is complete */
+} mr_mjpeg_params;
+
+typedef struct mr_mjpeg {
+    mr_mjpeg_params params;
+    AVIOContext *io;   /* NULL between two requests */
+    mr_joined *joined; /* NULL: closed */
+    int64_t asked_ns;  /* when the last request began, CLOCK_MONOTONIC */
+    uint64_t pictures, broken;
+} mr_mjpeg;
+
+/* Takes `io`, an answer whose bytes are all unread; on failure it stays the caller's. AVERROR(ENOMEM). */
+int mr_mjpeg_begin(mr_mjpeg *mjpeg, const mr_mjpeg_params *params, AVIOContext *io);
+/* Waits for the next picture, valid until the next call. 0, AVERROR_EOF (the server has ended the stream),
+ * AVERROR_INVALIDDATA (with `poll`: an answer without a JPEG), AVERROR_EXIT (cancelled), MR_MJPEG_TOO_MUCH, or an error
+ * of the connection. */
+int mr_mjpeg_read(mr_mjpeg *mjpeg, mr_joined_picture *picture);
+/* Also for one that is all zero. */
+void mr_mjpeg_end(mr_mjpeg *mjpeg);
+
+/* Whether this reader takes an answer: by its type ("multipart/x-mixed-replace"; NULL: none), or if it begins with a
+ * JPEG and has no length. The bytes that it looks at can still be read. */
+bool mr_mjpeg_is(AVIOContext *io, const char *type);
+
+#endif

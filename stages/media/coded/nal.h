@@ -1,0 +1,51 @@
+/* NAL units of H.264 and HEVC, and the bits in them. Nothing in them is trusted. Any thread. */
+#ifndef MILLRACE_STAGES_MEDIA_CODED_NAL_H
+#define MILLRACE_STAGES_MEDIA_CODED_NAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- bits, most significant first -------------------------------------------------------------------------------- */
+
+typedef struct mr_bits {
+    const uint8_t *data;
+    size_t bytes;
+    size_t at;     /* in bits */
+    bool escaped;  /* a 3 behind two zeros is left out (emulation prevention, H.264 and HEVC, 7.3.1) */
+    bool short_of; /* more was read than there is; the rest was 0 */
+} mr_bits;
+
+/* The next `count` bits, at most 32. */
+unsigned mr_bits_read(mr_bits *bits, unsigned count);
+/* An unsigned number in Exp-Golomb code (H.264 and HEVC, 9.1), and a signed one. */
+unsigned mr_bits_golomb(mr_bits *bits);
+int mr_bits_signed_golomb(mr_bits *bits);
+
+/* ---- units ------------------------------------------------------------------------------------------------------- */
+
+typedef struct mr_nal {
+    const uint8_t *data; /* from its header on */
+    size_t bytes;
+} mr_nal;
+
+/* Units from `at` to `end`: behind lengths of so many bytes, or, if that is 0, behind start codes. */
+typedef struct mr_nals {
+    const uint8_t *at, *end;
+    int length_bytes;
+} mr_nals;
+
+/* The next one; false at the end, and if a length leads beyond it. */
+bool mr_nal_next(mr_nals *from, mr_nal *next);
+/* Gives the parameter sets of a stream's header (extradata: of ISO/IEC 14496-15, or with start codes) to `note` (may be
+ * NULL), and returns the bytes of a length in its packets; 0: start codes. */
+int mr_nal_read_header(bool hevc, const uint8_t *data, size_t bytes, void (*note)(void *context, mr_nal one),
+                       void *context);
+
+/* ---- messages (SEI) ---------------------------------------------------------------------------------------------- */
+
+/* From the beginning of a message, which is that behind the header of a unit of messages or the end of another message,
+ * to the payload of the next one of that type (H.264 and HEVC, 7.3.2.3.1). Its bytes; below 0: there is none. */
+int64_t mr_nal_find_message(mr_bits *messages, unsigned type);
+
+#endif

@@ -1,0 +1,154 @@
+#include "stages/media/media_picture.h"
+
+#include <errno.h>
+#include <libavcodec/avcodec.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "millrace/status.h"
+#include "stages/media/media_input.h"
+#include "stages/media/picture_format.h"
+#include "stages/media/still/kinds.h"
+#include "stages/media/still/libheif.h"
+
+/* No image is read that is larger; such a file counts as damaged. */
+static const int64_t most_bytes = (int64_t)1 << 30;
+
+enum AVCodecID mr_picture_recognise(const char *path, const uint8_t *data, size_t bytes) {
+    enum AVCodecID codec = mr_image_codec_by_content(data, bytes);
+    if (!codec)
+        codec = mr_image_codec_by_name(path);
+    return codec ? codec : AV_CODEC_ID_PNG;
+}
+
+static int read_all(int fd, uint8_t *data, size_t bytes) {
+    for (size_t done = 0; done < bytes;) {
+        ssize_t count = read(fd, data + done, bytes - done);
+        if (count == 0 || (count < 0 && errno != EINTR))
+            return mr_fail(MR_ERROR_IO, "%s", count ? strerror(errno) : "the file became shorter");
+        done += count > 0 ? (size_t)count : 0;
+    }
+    return MR_OK;
+}
+
+static void release_block(void *block) {
+    av_free(block);
+}
+
+int mr_picture_load(const char *path, const mr_stage *stage, size_t most, mr_packet *packet) {
+    mr_input input;
+    int status = mr_input_open(&input, path, stage);
+    if (status)
+        return status;
+    size_t bytes = (size_t)input.bytes < most ? (size_t)input.bytes : most,
+           padded = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
+    uint8_t *block = input.bytes > most_bytes ? NULL : av_malloc(padded);
+    if (!block)
+        status = mr_fail(MR_ERROR_DATA, "%s: too large for an image", path);
+    if (!status)
+        status = read_all(input.fd, block, bytes);
+    mr_input_close(&input);
+    if (!status) {
+        memset(block + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
+        packet->buffer = mr_buffer_wrap(block, padded, release_block, block);
+        if (!packet->buffer)
+            status = mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    if (status) {
+        av_free(block);
+        return status;
+    }
+    packet->data = block;
+    packet->bytes = bytes;
+    return MR_OK;
+}
+
+/* Puts other bytes of av_malloc, padded, in the place of a packet's. Takes them over, also on failure. */
+static int put_bytes(mr_packet *packet, uint8_t *data, size_t bytes) {
+    mr_buffer *buffer = mr_buffer_wrap(data, bytes + AV_INPUT_BUFFER_PADDING_SIZE, release_block, data);
+    if (!buffer) {
+        av_free(data);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    mr_buffer_unref(&packet->buffer);
+    packet->buffer = buffer;
+    packet->data = data;
+    packet->bytes = bytes;
+    return MR_OK;
+}
+
+int mr_picture_copy(const uint8_t *data, size_t bytes, mr_packet *packet) {
+    uint8_t *copy = av_malloc(bytes + AV_INPUT_BUFFER_PADDING_SIZE);
+    if (!copy)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    memcpy(copy, data, bytes);
+    memset(copy + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
+    return put_bytes(packet, copy, bytes);
+}
+
+/* Leaves a part of a packet's bytes, and zeros behind it. */
+static void keep_part(mr_packet *packet, const uint8_t *part, size_t bytes) {
+    memmove(packet->data, part, bytes);
+    memset(packet->data + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
+    packet->bytes = bytes;
+}
+
+static int decode_heif(const char *path, int64_t max_pixels, mr_packet *packet, mr_picture_kind *kind) {
+    mr_heif_pixels pixels;
+    kind->own = avcodec_parameters_alloc();
+    if (!kind->own)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    int status = mr_libheif_decode(packet->data, packet->bytes, max_pixels, &pixels, kind->own);
+    if (!status)
+        status = put_bytes(packet, pixels.data, pixels.bytes);
+    if (!status)
+        return MR_OK;
+    avcodec_parameters_free(&kind->own);
+    char why[256];
+    snprintf(why, sizeof why, "%s", mr_message());
+    return mr_fail(status, "%s: %s", path, why);
+}
+
+int mr_picture_unpack(const char *path, int64_t max_pixels, mr_packet *packet, mr_picture_kind *kind) {
+    mr_heif heif;
+    if (!mr_heif_read(packet->data, packet->bytes, &heif)) {
+        kind->id = mr_picture_recognise(path, packet->data, packet->bytes);
+        return MR_OK;
+    }
+    if (heif.data) {
+        keep_part(packet, heif.data, heif.bytes);
+        kind->id = AV_CODEC_ID_AV1;
+        kind->upright = heif.upright;
+    } else if (heif.parts && mr_libheif_check() == MR_OK) {
+        return decode_heif(path, max_pixels, packet, kind);
+    }
+    return MR_OK;
+}
+
+/* ---- survey ---------------------------------------------------------------------------------------------------- */
+
+/* The layout by the record of the decoder; 0: it is not known. Of 4:4:4 it does not tell R'G'B'. */
+static unsigned layouts_of(const mr_heif *heif) {
+    static const enum AVPixelFormat known[4][3] = {
+        {AV_PIX_FMT_GRAY8, AV_PIX_FMT_GRAY10LE, AV_PIX_FMT_GRAY12LE},
+        {AV_PIX_FMT_YUV420P, AV_PIX_FMT_YUV420P10LE, AV_PIX_FMT_YUV420P12LE},
+        {AV_PIX_FMT_YUV422P, AV_PIX_FMT_YUV422P10LE, AV_PIX_FMT_YUV422P12LE},
+        {AV_PIX_FMT_YUV444P, AV_PIX_FMT_YUV444P10LE, AV_PIX_FMT_YUV444P12LE}};
+    static const enum AVPixelFormat rgb[3] = {AV_PIX_FMT_GBRP, AV_PIX_FMT_GBRP10LE, AV_PIX_FMT_GBRP12LE};
+    const int row = heif->gray ? 0 : heif->chroma_w && heif->chroma_h ? 1 : heif->chroma_w ? 2 : 3;
+    const int depth = (heif->depth - 8) / 2;
+    if (heif->depth != 8 && heif->depth != 10 && heif->depth != 12)
+        return 0;
+    return MR_IN_SET(mr_pixel_from_av(known[row][depth])) |
+           (row == 3 ? MR_IN_SET(mr_pixel_from_av(rgb[depth])) : 0);
+}
+
+bool mr_picture_survey_heif(const mr_heif *heif, mr_survey *found) {
+    const bool stored = !heif->parts && heif->upright.rotation % 180;
+    const int32_t width = stored ? heif->height : heif->width, height = stored ? heif->width : heif->height;
+    *found = (mr_survey){.set = {.payload = MR_PAYLOAD_PACKET, .codec = heif->parts ? "rawvideo" : "av1",
+                                 .width = {width, width}, .height = {height, height}, .pixels = layouts_of(heif)},
+                         .mean_pixels = (int64_t)width * height, .references = 2};
+    return width > 0 && height > 0;
+}

@@ -1,0 +1,43 @@
+/* Pictures as the bytes of a file: PNG, JPEG or WebP.
+ *
+ * They are converted with their own matrix, range and chroma siting. PNG keeps gray, alpha, and 16 bits of samples that
+ * have more than 8; WebP keeps alpha; JPEG has neither. One thread at a time. */
+#ifndef MILLRACE_STAGES_SINK_STILL_ENCODER_H
+#define MILLRACE_STAGES_SINK_STILL_ENCODER_H
+
+#include <libavcodec/avcodec.h>
+#include <libswscale/swscale.h>
+
+#include "millrace/frame.h"
+#include "stages/media/still/jpeg.h"
+
+typedef enum mr_still_kind { MR_STILL_PNG, MR_STILL_JPEG, MR_STILL_WEBP, MR_STILL_NONE } mr_still_kind;
+
+/* The kind of a file by the ending of its name; MR_STILL_NONE: none of these. */
+mr_still_kind mr_still_kind_of(const char *name);
+
+typedef struct mr_still_choices {
+    mr_still_kind kind;
+    int compression; /* PNG: 0 fastest, 9 smallest */
+    int quality;     /* JPEG, WebP: 1 to 100 */
+    bool turn;       /* upright; else JPEG tells the orientation by EXIF, and the others do not */
+} mr_still_choices;
+
+/* All zero but for its choices is a new one. */
+typedef struct mr_still_encoder {
+    mr_still_choices choices;
+    mr_format format;   /* that the parts below were made for */
+    struct SwsContext *scaler;
+    AVFrame *picture, *turned; /* converted; and turned, if it has to be */
+    AVCodecContext *codec;     /* PNG, WebP */
+    AVPacket *packet;
+    mr_jpeg_encoder jpeg;
+} mr_still_encoder;
+
+/* MR_ERROR_UNAVAILABLE if this FFmpeg has no encoder for that kind. */
+int mr_still_encoder_check(mr_still_kind kind);
+/* Gives *bytes bytes in a block to be freed with mr_free, in *data. MR_ERROR_DATA, MR_ERROR_MEMORY. */
+int mr_still_encode(mr_still_encoder *encoder, const mr_frame *frame, uint8_t **data, size_t *bytes);
+void mr_still_encoder_close(mr_still_encoder *encoder);
+
+#endif

@@ -1,0 +1,235 @@
+"""Cameras over HTTP whose bytes a test chooses: dialects of MJPEG, snapshots, floods, and servers that break off."""
+import itertools
+import pathlib
+import re
+import socket
+import subprocess
+import threading
+import time
+
+import streams
+from harness import MILLRACE, call, main
+from streams import SOON, Live
+
+# A server that is not understood would not be tried again within a test.
+LATE = "reconnect: {first: 100ms, most: 600s}"
+
+
+def head(kind, *headers):
+    return "".join(f"{line}\r\n" for line in ("HTTP/1.1 200 OK", f"Content-Type: {kind}", *headers, "")).encode()
+
+
+def chunk(data):
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def part(picture, *headers, before=b"--x\r\n", end=b"\r\n"):
+    lines = [b"Content-Type: image/jpeg", *headers]
+    return before + end.join([*lines, b"", picture]) + end
+
+
+def comment(picture, text):
+    """The picture with a comment in its head."""
+    return picture[:2] + b"\xff\xfe" + (len(text) + 2).to_bytes(2, "big") + text + picture[2:]
+
+
+class Server:
+    """Calls `serve(connection, path, number of this request)` for each request, on a thread of its own."""
+
+    def __init__(self, case, serve):
+        self.serve, self.asked = serve, []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        case.addCleanup(self.socket.close)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.talk, args=(connection,), daemon=True).start()
+
+    def talk(self, connection):
+        with connection:
+            try:
+                path = connection.makefile("rb").readline().split()[1].decode().strip("/")
+                self.asked.append(path)
+                self.serve(connection, path, self.asked.count(path))
+            except (OSError, IndexError):
+                pass  # the client has gone
+
+
+class Cameras(Live):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        streams.need("ffmpeg")
+        made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120", "-frames:v", "8",
+                               "-pix_fmt", "yuvj420p", "-c:v", "mjpeg", "-f", "image2pipe", "-"], check=True,
+                              capture_output=True).stdout
+        cls.pictures = [b"\xff\xd8\xff" + picture for picture in made.split(b"\xff\xd8\xff")[1:]]
+
+    def repeat(self, connection, begin, form):
+        connection.sendall(begin)
+        for picture in itertools.cycle(self.pictures):
+            connection.sendall(form(picture))
+            time.sleep(0.02)
+
+    def dialects(self):
+        """{name: (what comes first, how a picture comes)}"""
+        multipart = head("multipart/x-mixed-replace;boundary=x")
+        length = b"Content-Length: %d"
+        hidden = b"\r\n--x\r\nContent-Type: text/plain\r\n\r\n"
+        return {
+            "quoted": (head('multipart/x-mixed-replace; boundary="x y"'), lambda p: part(p, before=b"--x y\r\n")),
+            "dashed": (head("multipart/x-mixed-replace; boundary=--x"), lambda p: part(p, before=b"----x\r\n")),
+            "undashed": (multipart, lambda p: part(p, length % len(p), before=b"x\r\n")),
+            "no-first": (multipart, lambda p: part(p, before=b"") + b"--x\r\n"),
+            "no-headers": (multipart, lambda p: b"--x\r\n\r\n" + p + b"\r\n"),
+            "short": (multipart, lambda p: part(p, b"Content-Length: 10")),
+            "long": (multipart, lambda p: part(p, b"Content-Length: 2000000")),
+            "right": (multipart, lambda p: part(p, length % len(p))),
+            "chunked": (head("multipart/x-mixed-replace;boundary=x", "Transfer-Encoding: chunked") +
+                        chunk(b"--x\r\n"), lambda p: chunk(part(p, before=b"") + b"--x\r\n")),
+            "lines": (multipart, lambda p: part(p, length % len(p), before=b"--x\n", end=b"\n")),
+            "within": (multipart, lambda p: part(comment(p, hidden))),
+            "text": (multipart, lambda p: b"--x\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello\r\n" +
+                     part(p)),
+            "thumbnail": (multipart, lambda p: part(comment(p, p[:len(p) - 60000] + p[-2:]), length % (2 * len(p)))),
+            "unended": (multipart, lambda p: part(p[:-2], length % (len(p) - 2))),
+            "bare": (head("image/jpeg"), lambda p: p),
+        }
+
+    def test_dialects(self):
+        """Each is one connection, and all of its pictures come, whole."""
+        dialects = self.dialects()
+        server = Server(self, lambda connection, path, _: self.repeat(connection, *dialects[path]))
+        child = self.begin({name: f"uri: '{server.url}/{name}', {LATE}" for name in dialects})
+        self.wait_until(lambda: all(len(self.rows(name)) > 10 for name in dialects), child)
+        sources = self.finish(child)
+        for name in dialects:
+            self.assertEqual(sources[name]["connection"]["connections"], 1, name)
+            self.assertEqual(sources[name]["connection"]["lost"], 0, name)
+            self.assertFalse([line for line in sources[name]["dropped"] if line["reason"] == "corrupt"], name)
+            rows = self.rows(name)
+            self.assert_times_go_on(rows)
+            self.assertEqual(rows[0]["pts"], 0)
+            self.assertGreater(rows[1]["pts"], 0.01)  # as they came
+
+    def test_broken_off(self):
+        """A server that breaks off after pictures is tried again soon, wherever it does so."""
+        def serve(connection, path, _):
+            begin = head("multipart/x-mixed-replace;boundary=x", "Transfer-Encoding: chunked")
+            connection.sendall(begin + chunk(b"--x\r\n"))
+            for picture in self.pictures[:4]:
+                connection.sendall(chunk(part(picture, before=b"") + b"--x\r\n"))
+            if path == "chunk":
+                connection.sendall(b"4000\r\n--x")
+            elif path == "picture":
+                connection.sendall(chunk(self.pictures[0][:900]))
+            elif path == "rubbish":
+                connection.sendall(b"no chunk\r\n")
+
+        def serve_one(connection, *_):
+            connection.sendall(head("multipart/x-mixed-replace;boundary=x") + part(self.pictures[0]))
+
+        server = Server(self, serve)
+        names = ("between", "chunk", "picture", "rubbish")
+        ones = Server(self, serve_one)
+        child = self.begin({**{name: f"uri: '{server.url}/{name}', {LATE}" for name in names},
+                            "one": f"uri: '{ones.url}/one', {LATE}"})
+        self.wait_until(lambda: all(any(row.get("epoch") == 2 for row in self.rows(name))
+                                    for name in (*names, "one")), child)
+        self.finish(child)
+        for name in names:
+            self.assertEqual([row["seq"] for row in self.rows(name) if not row.get("epoch")], [0, 1, 2, 3], name)
+
+    def test_snapshots(self):
+        """An address of one picture ends after it, unless it is polled: then each request is one."""
+        def serve(connection, path, number):
+            if path == "late" and number % 4 == 0:
+                connection.sendall(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
+                return
+            picture = self.pictures[number % len(self.pictures)]
+            lengths = () if path == "open" else (f"Content-Length: {len(picture)}",)
+            connection.sendall(head("image/jpeg", "Connection: close", *lengths) + picture)
+
+        server = Server(self, serve)
+        child = self.begin({"one": f"uri: '{server.url}/one', {LATE}", "open": f"uri: '{server.url}/open', {LATE}",
+                            "polled": f"uri: '{server.url}/polled', poll: 50ms, {LATE}",
+                            "late": f"uri: '{server.url}/late', poll: 50ms, {SOON}"}, "--log", "info")
+        self.wait_until(lambda: len(self.rows("polled")) > 10 and
+                        any(row.get("epoch") == 2 for row in self.rows("late")), child)
+        sources = self.finish(child)
+        for name in ("one", "open"):
+            self.assertEqual(len(self.rows(name)), 1, name)
+            self.assertEqual(server.asked.count(name), 1)
+            self.assertEqual(sources[name]["connection"]["state"], "ended")
+            self.assertIn(f"{name}: the address gave one picture; with `poll`", self.errors.read_text())
+        self.assertEqual(sources["polled"]["connection"]["connections"], 1)
+        self.assert_times_go_on(self.rows("polled"))
+        self.assertGreater(self.rows("polled")[1]["pts"], 0.03)
+
+    def test_poll_is_for_pictures(self):
+        def serve(connection, path, _):
+            kind = {"page": "text/html", "png": "image/png"}[path]
+            connection.sendall(head(kind, "Content-Length: 4") + b"\x89PNG")
+
+        server = Server(self, serve)
+        child = self.begin({"page": f"uri: '{server.url}/page', poll: 1s, {LATE}",
+                            "png": f"uri: '{server.url}/png', poll: 1s, {LATE}"})
+        for name in ("page", "png"):
+            self.assertIn("the answer has no JPEG", self.await_state(child, name, "away")["why"])
+        self.finish(child)
+        path = self.write("version: 1\npipeline: p\nsources: {cam: {uri: 'rtsp://a/b', poll: 1s}}\n"
+                          "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")
+        done = call([MILLRACE, "check", path])
+        self.assertEqual(done.returncode, 78)
+        self.assertIn("poll is for http:// and https://", done.stderr)
+
+    def make_endless(self):
+        """A transport stream whose last picture has no end."""
+        stream = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120", "-frames:v",
+                                 "20", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-bf", "0", "-f", "mpegts", "-"],
+                                check=True, capture_output=True).stdout
+        packets = [bytes([0x47, 0x01, 0x00, 0x10 | i % 16]) + b"\xaa" * 184 for i in range(16)]
+        last = next(packet for packet in (stream[i:i + 188] for i in range(len(stream) - 188, 0, -188))
+                    if packet[1] & 0x1f == 1 and packet[2] == 0)
+        first = (last[3] + 1) % 16
+        return stream, b"".join(packets[first:] + packets[:first])
+
+    def test_floods(self):
+        """Bytes without end and without a picture: given up, with a bound on memory that max_pixels sets."""
+        stream, packets = self.make_endless()
+        multipart = head("multipart/x-mixed-replace;boundary=x")
+        huge = b"--x\r\nContent-Type: image/jpeg\r\nContent-Length: 2000000000\r\n\r\n\xff\xd8\xff\xe0\0\x10"
+        scan = self.pictures[0][:-2]
+        floods = {"part": (multipart + huge, bytes(65536)), "jpeg": (head("image/jpeg") + scan, b"\x55" * 65536),
+                  "junk": (multipart, b"x" * 65536), "ts": (head("video/mp2t") + stream, packets),
+                  "again": (multipart + part(self.pictures[0]) * 5 + huge, bytes(65536)),
+                  "headers": (b"HTTP/1.1 200 OK\r\n", b"Set-Cookie: %d=" + b"y" * 4000 + b"\r\n"),
+                  "icy": (b"HTTP/1.1 200 OK\r\n", b"Icy-X: " + b"y" * 4000 + b"\r\n")}
+
+        def serve(connection, path, _):
+            begin, more = floods[path]
+            connection.sendall(begin)
+            for number in itertools.count():
+                connection.sendall(more % number if path == "headers" else more)
+
+        server = Server(self, serve)
+        child = self.begin({name: f"uri: '{server.url}/{name}', max_pixels: 1000000, open_timeout: 60s, stall: 60s, "
+                                  f"{LATE}" for name in floods})
+        for name in floods:
+            words = "headers have no end" if name in ("headers", "icy") else "MiB came without a whole picture"
+            self.assertIn(words, self.await_state(child, name, "away")["why"], name)
+        status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
+        self.assertLess(int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) >> 10, 700)
+        self.finish(child)
+        self.assertEqual(len(self.rows("again")), 5)
+        self.assertEqual({server.asked.count(name) for name in floods}, {1})
+
+
+if __name__ == "__main__":
+    main()

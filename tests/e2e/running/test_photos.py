@@ -1,0 +1,386 @@
+"""Photographs as people have them: turned by their files' tags, of many endings, beside videos and other files, in
+HEIC; and as `images` writes them. References: Pillow, and heif-enc's source."""
+import io
+import json
+import shutil
+import subprocess
+
+import numpy as np
+from PIL import Image, ImageOps
+
+import clips
+import harness
+from harness import MILLRACE, call
+
+PIPELINE = """\
+version: 1
+pipeline: photos
+sources: {{photos: {{uri: "{uri}"}}}}
+stages:
+  decode: {{input: photos}}
+  out:    {{type: images, input: decode, path: "{path}", name: "{name}"{options}}}
+"""
+ROWS = """\
+version: 1
+pipeline: photos
+sources: {{photos: {{uri: "{uri}"}}}}
+stages:
+  decode:  {{input: photos}}
+  tensors: {{type: preprocess, input: decode, size: 24x24, interpolation: area}}
+  results: {{type: jsonl, input: tensors, features: true, path: "-"}}
+"""
+WIDTH, HEIGHT = 64, 48
+
+
+def drawing(width=WIDTH, height=HEIGHT):
+    """No two of its eight turns look alike."""
+    pixels = np.zeros((height, width, 3), np.uint8)
+    pixels[..., 0] = np.linspace(0, 255, width)
+    pixels[..., 1] = np.linspace(0, 255, height)[:, None]
+    pixels[:height // 3, :width // 6] = 255
+    return Image.fromarray(pixels)
+
+
+def difference(one, other):
+    """Mean and largest."""
+    one, other = (np.asarray(each.convert("RGB"), np.int16) for each in (one, other))
+    assert one.shape == other.shape, (one.shape, other.shape)
+    error = np.abs(one - other)
+    return error.mean(), error.max()
+
+
+def save(path, orientation, picture=None, **options):
+    exif = Image.Exif()
+    exif[274] = orientation
+    (picture or drawing()).save(path, exif=exif, **options)
+
+
+class Photos(harness.Case):
+    def images(self, uri, name="{seq}.png", options="", code=0):
+        folder = self.folder / f"out-{len(list(self.folder.iterdir()))}"
+        text = PIPELINE.format(uri=uri, path=folder, name=name, options=options)
+        run = self.run_pipeline(text, rows=False, code=code)
+        if code == 0:
+            self.assert_balanced(run)
+        return sorted(folder.iterdir()) if folder.exists() else [], run
+
+    def rows(self, uri, *arguments, code=0):
+        run = self.run_pipeline(ROWS.format(uri=uri), *arguments, code=code)
+        if code == 0:
+            self.assert_balanced(run)
+        return run
+
+
+class Upright(Photos):
+    FORMATS = {"jpg": {"quality": 95}, "png": {}, "webp": {"lossless": True}, "tif": {}, "avif": {"quality": 95}}
+
+    def test_each_orientation_of_each_format(self):
+        (self.folder / "in").mkdir()
+        files = []
+        for ending, options in self.FORMATS.items():
+            for orientation in range(1, 9):
+                files.append(self.folder / f"in/{len(files):02}.{ending}")
+                save(files[-1], orientation, **options)
+        written, _ = self.images(self.folder / "in", options=", rotate: true")
+        self.assertEqual(len(written), len(files))
+        for file, seen in zip(files, written):
+            with self.subTest(file=file.name), Image.open(file) as stored, Image.open(seen) as upright:
+                mean, _ = difference(upright, ImageOps.exif_transpose(stored))
+                self.assertLess(mean, 2 if file.suffix in (".jpg", ".avif") else 0.01)
+
+    def test_preprocess_turns_them(self):
+        """Stored so that all of them are displayed alike."""
+        (self.folder / "in").mkdir()
+        back = {1: None, 2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # Pillow's transpositions, which undo the tag
+        for orientation, method in back.items():
+            stored = drawing() if method is None else drawing().transpose(Image.Transpose(method))
+            for ending, options in (("png", {}), ("tif", {}), ("webp", {"lossless": True})):
+                save(self.folder / f"in/{orientation}.{ending}", orientation, stored, **options)
+        features = np.array([row["features"] for row in self.rows(self.folder / "in").rows])
+        self.assertEqual(len(features), 24)
+        self.assertLess(np.abs(features - features[0]).max(), 1)
+
+    def test_other_tags_are_as_none(self):
+        (self.folder / "in").mkdir()
+        for value in (0, 9, 255):
+            save(self.folder / f"in/{value}.png", value)
+        written, _ = self.images(self.folder / "in", options=", rotate: true")
+        for seen in written:
+            with Image.open(seen) as upright:
+                self.assertEqual(difference(upright, drawing()), (0, 0))
+
+
+class Written(Photos):
+    def setUp(self):
+        super().setUp()
+        save(self.folder / "turned.png", 6)
+
+    def one(self, name, options=""):
+        written, _ = self.images(self.folder / "turned.png", name, options)
+        self.assertEqual([path.name for path in written], [name.replace("{seq}", "000000")])
+        return written[0]
+
+    def test_the_ending_chooses_the_kind(self):
+        for name, kind in (("{seq}.jpg", "JPEG"), ("{seq}.JPEG", "JPEG"), ("{seq}.webp", "WEBP"), ("{seq}.png", "PNG")):
+            with self.subTest(name), Image.open(self.one(name)) as seen:
+                self.assertEqual((seen.format, seen.mode, seen.size), (kind, "RGB", (WIDTH, HEIGHT)))
+                self.assertLess(difference(seen, drawing())[0], 3)
+
+    def test_quality(self):
+        noise = np.random.default_rng(1).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
+        Image.fromarray(noise).save(self.folder / "turned.png")
+        for ending in ("jpg", "webp"):
+            small, large = (self.one(f"{{seq}}.{ending}", f", quality: {quality}") for quality in (10, 95))
+            self.assertLess(small.stat().st_size * 2, large.stat().st_size)
+
+    def test_jpeg_tells_its_orientation_or_is_turned(self):
+        upright = drawing().transpose(Image.Transpose.ROTATE_270)
+        for options, tag in (("", 6), (", rotate: true", None)):
+            with Image.open(self.one("{seq}.jpg", options)) as seen:
+                self.assertEqual(seen.getexif().get(274), tag)
+                self.assertLess(difference(ImageOps.exif_transpose(seen), upright)[0], 3)
+        for name in ("{seq}.webp", "{seq}.png"):
+            with Image.open(self.one(name, ", rotate: true")) as seen:
+                self.assertEqual(seen.size, (HEIGHT, WIDTH))
+                self.assertLess(difference(seen, upright)[0], 3)
+
+    def test_odd_sizes_are_turned_exactly(self):
+        for orientation in range(2, 9):
+            file = self.folder / f"odd-{orientation}.png"
+            save(file, orientation, drawing(63, 47))
+            (seen,), _ = self.images(file, "{seq}.jpg", ", rotate: true, quality: 100")
+            with Image.open(seen) as turned, Image.open(file) as stored:
+                self.assertLess(difference(turned, ImageOps.exif_transpose(stored))[0], 2)
+
+    def test_alpha_stays_in_webp(self):
+        picture = drawing()
+        picture.putalpha(Image.linear_gradient("L").resize(picture.size))
+        picture.save(self.folder / "alpha.png")
+        (seen,), _ = self.images(self.folder / "alpha.png", "{seq}.webp")
+        with Image.open(seen) as written:
+            self.assertEqual(written.mode, "RGBA")
+            error = np.abs(np.asarray(written, np.int16)[..., 3] - np.asarray(picture, np.int16)[..., 3])
+            self.assertEqual(error.max(), 0)
+
+    def test_refused(self):
+        for name, options, said in (("{seq}.gif", "", "name must end in .png, .jpg, .jpeg or .webp"),
+                                    ("{seq}", "", "name must end in"),
+                                    ("{seq}.jpg", ", compression: 3", "set quality"),
+                                    ("{seq}.png", ", quality: 80", "set compression")):
+            with self.subTest(name=name, options=options):
+                _, run = self.images(self.folder / "turned.png", name, options, code=78)
+                self.assertIn(said, run.err)
+
+    def test_nothing_is_replaced_and_no_part_stays(self):
+        (self.folder / "out").mkdir()
+        text = PIPELINE.format(uri=self.folder / "turned.png", path=self.folder / "out", name="{seq}.jpg",
+                               options=", overwrite: true")
+        (self.folder / "out/000000.jpg").write_text("mine")
+        (self.folder / "out/000000.jpg.part").write_text("left behind")
+        self.run_pipeline(text, rows=False)
+        self.assertEqual([path.name for path in (self.folder / "out").iterdir()], ["000000.jpg"])
+        with Image.open(self.folder / "out/000000.jpg") as seen:
+            self.assertEqual(seen.format, "JPEG")
+
+
+class Folders(Photos):
+    def setUp(self):
+        super().setUp()
+        self.photos = self.folder / "photos"
+        (self.photos / "sub/deep").mkdir(parents=True)
+
+    def names(self, uri):
+        run = self.rows(uri)
+        return [row["file"].rsplit("/", 1)[1] for row in run.rows], run
+
+    def test_endings(self):
+        jpeg = io.BytesIO()
+        drawing().save(jpeg, "JPEG")
+        endings = ["jfif", "jif", "jfi", "jpe", "pjpeg", "pjp", "JPG"]
+        for ending in endings:
+            (self.photos / f"a.{ending}").write_bytes(jpeg.getvalue())
+        for ending in ("avif", "dib", "apng", "mpo", "j2k", "jpx", "icb", "xbm"):
+            kind = {"dib": "BMP", "apng": "PNG", "icb": "TGA", "jpx": "JPEG2000"}.get(ending)
+            picture = drawing().convert("1") if ending == "xbm" else drawing()
+            picture.save(self.photos / f"a.{ending}", kind)
+            endings.append(ending)
+        names, run = self.names(self.photos)
+        self.assertEqual(names, sorted(f"a.{ending}" for ending in endings))
+        self.assertIn("leaves out 1 folder", run.err)
+
+    def fill(self):
+        for name in ("a.JPG", "sub/s.jpg", "sub/deep/d.jpg"):
+            drawing().save(self.photos / name)
+        (self.photos / "b.txt").write_text("text")
+        (self.photos / "c.CR2").write_text("raw")
+        (self.photos / ".hidden.txt").write_text("hidden")
+        (self.photos / "__MACOSX").mkdir()
+        shutil.copy(clips.one_frame(), self.photos / "v.MOV")
+
+    def test_what_is_left_out_is_said(self):
+        self.fill()
+        said = "reads 1 picture and leaves out 1 video, 2 files of other kinds (.cr2 .txt) and 1 folder"
+        text = ROWS.format(uri=self.photos)
+        names, run = self.names(self.photos)
+        self.assertEqual(names, ["a.JPG"])
+        self.assertIn(f"photos: {self.photos}: {said}", run.err)
+        self.assertEqual(run.summary["sources"][0]["note"], said)
+        shown = call([MILLRACE, "plan", self.write(text)])
+        self.assertIn(f"photos {said}", " ".join(shown.stdout.split()))
+        plan = json.loads(call([MILLRACE, "plan", self.write(text), "--json"]).stdout)
+        self.assertIn(said, [source["note"] for source in plan["sources"]])
+        (self.photos / "broken.jpg").write_text("text" * 100)
+        printed = call([MILLRACE, "run", self.write(text), "--fail-on-loss"])
+        self.assertIn(said.replace("1 picture", "2 pictures"), " ".join(printed.stderr.partition("ledger")[2].split()))
+
+    def test_nested_folders_match_two_stars(self):
+        self.fill()
+        everything, run = self.names(f"{self.photos}/**/*.jpg")
+        self.assertEqual(everything, ["d.jpg", "s.jpg"])
+        self.assertNotIn("leaves out", run.err)
+        self.assertEqual(self.names(f"{self.photos}/**/*.JPG")[0], ["a.JPG"])
+        self.assertEqual(self.names(f"{self.photos}/**/deep/*")[0], ["d.jpg"])
+        (self.photos / "b.txt").unlink(), (self.photos / "c.CR2").unlink()
+        names, run = self.names(f"{self.photos}/**")
+        self.assertEqual(sorted(names), ["a.JPG", "d.jpg", "s.jpg"])
+        self.assertIn("leaves out 1 video", run.err)
+
+    def test_files_are_named_without_detours(self):
+        """Relative to the pipeline, as long as ".." leads where it seems to."""
+        self.fill()
+        for folder in ("yaml", "deep/yaml"):
+            (self.folder / folder).mkdir(parents=True)
+        (self.folder / "link").symlink_to("deep/yaml")
+        for folder, uri, expected in (("yaml", "../photos", "photos/a.JPG"),
+                                      ("deep/yaml", "../../photos", "photos/a.JPG"),
+                                      ("yaml", "../photos/*.JPG", "photos/a.JPG"),
+                                      ("yaml", "../photos/a.JPG", "photos/a.JPG"),
+                                      ("link", "../../photos", "link/../../photos/a.JPG")):
+            with self.subTest(folder=folder, uri=uri):
+                path = self.folder / folder / "photos.yaml"
+                path.write_text(ROWS.format(uri=uri))
+                done = call([MILLRACE, "run", path.relative_to(self.folder)], cwd=self.folder)
+                files = [json.loads(line)["file"] for line in done.stdout.splitlines()]
+                self.assertEqual(files, [expected], done.stderr)
+
+    def test_an_empty_folder_says_what_it_holds(self):
+        (self.photos / "b.txt").write_text("text")
+        run = self.rows(self.photos, code=65)
+        self.assertIn("no images and no videos, but 1 file of another kind (.txt) and 1 folder", run.err)
+        self.assertIn(f'"{self.photos}/**"', run.err)
+
+    def test_contents_count_not_names(self):
+        shutil.copy(clips.one_frame(), self.photos / "movie.png")
+        drawing().save(self.photos / "gif.jpg", "GIF")
+        drawing().save(self.photos / "animated.webp", save_all=True, append_images=[drawing().rotate(180)])
+        (self.photos / "text.jpg").write_text("text" * 100)
+        run = self.run_pipeline(ROWS.format(uri=self.photos), "--log", "info")
+        self.assertEqual([row["file"].rsplit("/", 1)[1] for row in run.rows], ["gif.jpg"])
+        self.assertIn("animated.webp is an animated WebP, which is not supported", run.err)
+        self.assertIn("movie.png is not a picture (QuickTime / MOV)", run.err)
+        self.assertIn("text.jpg is damaged", run.err)
+        self.assertEqual({line["reason"]: line["frames"] for line in run.summary["sources"][0]["dropped"]},
+                         {"corrupt": 1, "not a picture that is read": 2})
+        alone = self.rows(self.photos / "animated.webp", code=65)
+        self.assertIn("is an animated WebP, which is not supported", alone.err)
+
+    def test_a_glob_of_pictures_and_videos(self):
+        self.fill()
+        names, run = self.names(f"{self.photos}/[av]*")
+        self.assertEqual(names, ["a.JPG"])
+        self.assertIn("leaves out 1 video", run.err)
+        self.assertNotIn("damaged", run.err)
+
+
+class Heic(Photos):
+    def setUp(self):
+        super().setUp()
+        if not shutil.which("heif-enc"):
+            self.skipTest("heif-enc (libheif-examples) is not there")
+        drawing(128, 96).save(self.folder / "source.png")
+        self.encode("source.png", "a.heic")
+
+    def encode(self, source, to, *options):
+        subprocess.run(["heif-enc", "-q", "95", *options, "-o", self.folder / to, self.folder / source], check=True,
+                       capture_output=True)
+
+    def assert_is_drawing(self, path, expected=None):
+        (seen,), _ = self.images(path, options=", rotate: true")
+        with Image.open(seen) as picture:
+            self.assertLess(difference(picture, expected or drawing(128, 96))[0], 4)
+
+    def test_it_is_read(self):
+        self.assert_is_drawing(self.folder / "a.heic")
+        shutil.copy(self.folder / "a.heic", self.folder / "b.jpg")
+        self.assert_is_drawing(self.folder / "b.jpg")
+
+    def test_it_is_turned_once(self):
+        for quarters in (1, 2, 3):
+            self.turn("a.heic", "turned.heic", quarters)
+            self.assert_is_drawing(self.folder / "turned.heic", drawing(128, 96).rotate(90 * quarters, expand=True))
+
+    def turn(self, source, to, quarters):
+        """Adds a property irot to those of the first item: the lists of properties and of their uses become longer."""
+        data = (self.folder / source).read_bytes()
+        box = lambda name, body: (len(body) + 8).to_bytes(4, "big") + name + body
+        at = lambda name, begin=0: data.index(name, begin) - 4
+        size = lambda where: int.from_bytes(data[where:where + 4], "big")
+        meta, iprp, ipco, ipma = (at(name) for name in (b"meta", b"iprp", b"ipco", b"ipma"))
+        store = data[ipco + 8:ipco + size(ipco)]
+        count, where = 0, 0
+        while where < len(store):
+            where += int.from_bytes(store[where:where + 4], "big")
+            count += 1
+        uses = bytearray(data[ipma + 8:ipma + size(ipma)])
+        self.assertEqual(uses[:4], b"\0\0\0\0")
+        uses[10] += 1  # of the first item: version and flags, items, id of the item, properties
+        uses.insert(11 + uses[10] - 1, 0x80 | count + 1)
+        properties = box(b"iprp", box(b"ipco", store + box(b"irot", bytes([quarters]))) + box(b"ipma", bytes(uses)))
+        longer = len(properties) - size(iprp)
+        body = data[meta + 8:iprp] + properties + data[iprp + size(iprp):meta + size(meta)]
+        self.assertIn(b"iloc", body)
+        moved = bytearray(data[:meta] + box(b"meta", body) + data[meta + size(meta):])
+        self.move(moved, longer)
+        (self.folder / to).write_bytes(moved)
+
+    def move(self, data, by):
+        """The place of the first item, in a list of version 0 or 1 with offsets and lengths of four bytes."""
+        where = data.index(b"iloc") + 4
+        version = data[where]
+        self.assertEqual(data[where + 4], 0x44)
+        base = data[where + 5] >> 4
+        where += 8 + 2 + (2 if version else 0) + 2 + base + 2
+        offset = int.from_bytes(data[where:where + 4], "big") + by
+        data[where:where + 4] = offset.to_bytes(4, "big")
+
+    def test_without_libheif_it_is_named(self):
+        """A library that cannot be loaded stands before Debian's."""
+        (self.folder / "none").mkdir()
+        (self.folder / "none/libheif.so.1").write_text("no library")
+        run = self.run_pipeline(ROWS.format(uri=self.folder / "a.heic"), code=65,
+                                environment={"LD_LIBRARY_PATH": str(self.folder / "none")})
+        self.assertIn("a.heic: is a picture of HEIC, which needs libheif1: apt-get install libheif1, or convert it "
+                      "with heif-convert", run.err)
+        self.assertNotIn("cut off", run.err)
+
+    def test_beside_others(self):
+        (self.folder / "in").mkdir()
+        for name, source in (("a.heic", "a.heic"), ("b.HEIC", "a.heic"), ("c.png", "source.png")):
+            shutil.copy(self.folder / source, self.folder / "in" / name)
+        drawing(128, 96).save(self.folder / "in/d.avif", quality=95)
+        features = np.array([row["features"] for row in self.rows(self.folder / "in").rows])
+        self.assertEqual(len(features), 4)
+        self.assertLess(np.abs(features - features[2]).mean(), 4)
+
+    def test_a_damaged_one(self):
+        data = (self.folder / "a.heic").read_bytes()
+        (self.folder / "in").mkdir()
+        (self.folder / "in/cut.heic").write_bytes(data[:len(data) * 2 // 3])
+        shutil.copy(self.folder / "a.heic", self.folder / "in/whole.heic")
+        run = self.rows(self.folder / "in")
+        self.assertEqual(len(run.rows), 1)
+        self.assertEqual(run.ledger["dropped"][0]["frames"], 1)
+
+
+if __name__ == "__main__":
+    harness.main()

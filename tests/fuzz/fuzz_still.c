@@ -1,0 +1,39 @@
+/* Files of still pictures: their orientation, their end, how many they hold, and the picture in a file of HEIF.
+ * tests/fuzz/corpus/still/ has files to begin with. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "stages/media/still/heif.h"
+#include "stages/media/still/orientation.h"
+#include "stages/media/still/still.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void expect(bool good) {
+    if (!good)
+        abort();
+}
+
+static void expect_upright(mr_upright upright) {
+    expect(upright.rotation >= 0 && upright.rotation <= 270 && upright.rotation % 90 == 0);
+    const mr_upright same = mr_upright_of_exif(mr_upright_to_exif(upright));
+    expect(same.rotation == upright.rotation && same.flip == upright.flip);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const enum AVCodecID codecs[] = {AV_CODEC_ID_PNG, AV_CODEC_ID_WEBP, AV_CODEC_ID_TIFF, AV_CODEC_ID_GIF,
+                                            AV_CODEC_ID_BMP, AV_CODEC_ID_MJPEG, AV_CODEC_ID_PPM};
+    for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
+        expect_upright(mr_still_upright(codecs[i], data, size));
+        expect(mr_still_end(codecs[i], data, size) <= size);
+        expect(mr_still_pictures(codecs[i], data, size) > 0);
+    }
+    mr_webp_is_animated(data, size);
+    mr_heif heif;
+    const bool is_heif = mr_heif_read(data, size, &heif);
+    expect_upright(heif.upright);
+    expect(is_heif || !heif.data);
+    expect(!heif.data ||
+           (heif.data >= data && heif.bytes <= size && heif.data - data <= (ptrdiff_t)(size - heif.bytes)));
+    return 0;
+}

@@ -1,0 +1,100 @@
+/* Names of files: printed, and recognised, so that retention removes no other file. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "millrace/status.h"
+#include "stages/sink/file_name.h"
+
+/* 2026-11-23T08:15:00Z */
+static const int64_t AT = 1795421700;
+
+static void names_are_printed(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern, *source;
+        uint64_t number;
+        int again;
+        const char *name;
+    } cases[] = {
+        {"{source}.mp4", "lobby", 7, 0, "lobby.mp4"},
+        {"{source}.mp4", "lobby", 7, 2, "lobby-3.mp4"},
+        {"{source}-{number}.mkv", "a/b", 12, 0, "a_b-000012.mkv"},
+        {"{time}_{source}_{number}.ts", "x", 1234567, 1, "20261123T081500Z_x_1234567-2.ts"},
+    };
+    char name[MR_OUTPUT_NAME];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(mr_file_name_check(cases[i].pattern), MR_OK);
+        assert_int_equal(mr_file_name_print(name, cases[i].pattern, cases[i].source, cases[i].number, AT,
+                                             cases[i].again), MR_OK);
+        assert_string_equal(name, cases[i].name);
+        mr_file_name_parts parts = {0};
+        assert_true(mr_file_name_matches(name, cases[i].pattern, cases[i].source, &parts));
+        assert_true(mr_file_name_has_source(name, cases[i].pattern, cases[i].source));
+        assert_int_equal(parts.again, cases[i].again > 0);
+        if (mr_file_name_counts(cases[i].pattern))
+            assert_int_equal(parts.number, cases[i].number);
+    }
+}
+
+static void other_names_are_told_apart(void **state) {
+    (void)state;
+    static const char *const others[] = {
+        "cam-2-000001.mp4", "cam-00001.mp4", "cam-000001.mkv", "cam-000001", "cam-000001.mp4.part", "cam-000001-x.mp4",
+        "camera-000001.mp4", "cam-.mp4", "xcam-000001.mp4", "cam-0000000000000000001.mp4", ""};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(mr_file_name_matches(others[i], "{source}-{number}.mp4", "cam", NULL));
+    assert_true(mr_file_name_matches("cam-000001.mp4", "{source}-{number}.mp4", "cam", NULL));
+    assert_false(mr_file_name_matches("20261123-081500Z.mp4", "{time}.mp4", "cam", NULL));
+}
+
+/* What a name cannot say is left to marks and to the ids of the other sources (keep.h). */
+static void names_that_may_be_of_two_sources(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *pattern, *mine, *theirs;
+        bool fits, again;
+    } cases[] = {
+        {"door-2.mp4", "{source}.mp4", "door", "door-2", true, true},
+        {"000001-door-2.mp4", "{number}-{source}.mp4", "door", "door-2", true, true},
+        {"20261123T081500Z-door-2.mp4", "{time}-{source}.mp4", "door", "door-2", true, true},
+        {"cam-123456.mp4", "{source}-{number}.mp4", "cam", "cam-123456", true, false},
+        {"cam-123456-000001.ts", "{source}-{number}.ts", "cam", "cam-123456", true, true},
+        {"cam_1.mp4", "{source}.mp4", "cam", "cam_1", false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mr_file_name_parts parts = {0};
+        assert_int_equal(mr_file_name_matches(cases[i].name, cases[i].pattern, cases[i].mine, &parts), cases[i].fits);
+        assert_int_equal(parts.again, cases[i].again);
+        assert_true(mr_file_name_has_source(cases[i].name, cases[i].pattern, cases[i].theirs));
+        assert_false(mr_file_name_has_source(cases[i].name, cases[i].pattern, "gate"));
+    }
+    assert_false(mr_file_name_has_source("x.mp4", "x.mp4", "x"));
+}
+
+static void bad_patterns_are_refused(void **state) {
+    (void)state;
+    static const char *const bad[] = {"a/b.mp4", "{seq}.mp4", "{source.mp4", "}.mp4", "{source}{number}.mp4",
+                                      "{number}{source}.mp4", "{source}0{number}.mp4", "{number}{time}.mp4",
+                                      "{number}{number}.mp4", "{number}1.mp4", "{time}{number}.mp4"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(mr_file_name_check(bad[i]), MR_ERROR_CONFIG);
+    char name[MR_OUTPUT_NAME], source[MR_OUTPUT_NAME + 1];
+    memset(source, 'x', sizeof source - 1);
+    source[sizeof source - 1] = '\0';
+    for (size_t length = MR_OUTPUT_NAME - 12; length <= MR_OUTPUT_NAME; length++)
+        assert_int_equal(mr_file_name_print(name, "{source}-{number}.mp4", source + MR_OUTPUT_NAME - length, 0, 0, 0),
+                         length + 11 < MR_OUTPUT_NAME ? MR_OK : MR_ERROR_IO);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_printed),
+                                       cmocka_unit_test(other_names_are_told_apart),
+                                       cmocka_unit_test(names_that_may_be_of_two_sources),
+                                       cmocka_unit_test(bad_patterns_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
