@@ -25,8 +25,9 @@ static int64_t distance_of(int64_t a_ns, int64_t b_ns) {
 /* Whether no more than a few pictures are missing between two of those times. */
 static bool is_near(const mr_alone *alone, int64_t before_ns, int64_t now_ns) {
     enum { MOST_STEPS = 8, LEAST_GROUP = 16 };
-    return before_ns != MR_NO_TIME && now_ns != MR_NO_TIME && alone->step_ns > 0 &&
-           distance_of(now_ns, before_ns) / MOST_STEPS <= alone->step_ns && (!alone->least_group || alone->least_group >= LEAST_GROUP);
+    const bool short_group = alone->least_group && alone->least_group < LEAST_GROUP;
+    return before_ns != MR_NO_TIME && now_ns != MR_NO_TIME && alone->step_ns > 0 && !short_group &&
+           distance_of(now_ns, before_ns) / MOST_STEPS <= alone->step_ns;
 }
 
 /* The next time, and the least distance of two. */
@@ -54,7 +55,7 @@ static bool follows(const mr_alone *alone, int64_t dts_ns) {
            dts_ns - alone->last_dts_ns < alone->dts_step_ns + alone->dts_step_ns / 2;
 }
 
-/* Whether the packet that was noted last shows what the one before it waits for. */
+/* Whether the last noted packet confirms that the one before it was alone. */
 static bool confirms(const mr_alone *alone, const mr_alone_packet *here) {
     if (alone->waits && !agrees(here, alone->expected))
         return false;
@@ -67,7 +68,8 @@ bool mr_alone_note(mr_alone *alone, const mr_frame *packet, int64_t number) {
     const mr_packet sent = {.media = packet->media, .data = packet->plane[0].data, .bytes = packet->plane[0].bytes,
                             .flags = packet->flags};
     mr_alone_packet *here = slot_of(alone, number);
-    *here = (mr_alone_packet){.number = number, .pts_ns = packet->pts_ns, .latest_ns = alone->begun ? alone->latest_ns : INT64_MIN,
+    *here = (mr_alone_packet){.number = number, .pts_ns = packet->pts_ns,
+                              .latest_ns = alone->begun ? alone->latest_ns : INT64_MIN,
                               .place = mr_recovery_place_of(&alone->headers, &sent)};
     here->follows = alone->begun && follows(alone, packet->dts_ns);
     const bool shown = confirms(alone, here);

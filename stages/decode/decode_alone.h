@@ -46,8 +46,8 @@ typedef struct mr_alone {
 /* The next packet that the decoder gets, with its number. False: it shows that one before it, of which
  * mr_alone_is_sure said that no other picture is made, was a reference picture. */
 bool mr_alone_note(mr_alone *alone, const mr_frame *packet, int64_t number);
-/* The packet of that number, the last one that was noted, is marked as one of which something is missing, or before
- * which something is: whether no other picture depends on what is missing. Of H.264 only if little can be missing:
+/* The packet of that number, the last one that was noted, is marked: something of it is missing, or something before
+ * it. Whether no other picture depends on that. Of H.264 only if little can be missing:
  * frame_num must not have come round, and no key may be among it. Of HEVC and MPEG only if all that is missing is a
  * part of the picture: by their decoding times none is missing between it and the next one. The next packet may prove
  * it wrong (mr_alone_note). */

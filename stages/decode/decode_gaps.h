@@ -22,8 +22,8 @@ typedef struct mr_gaps {
 void mr_gaps_restart(mr_gaps *gaps);
 /* The next packet as it comes. */
 void mr_gaps_note(mr_gaps *gaps, const mr_frame *packet);
-/* The next packet as it is decoded; true: its picture will be wrong. `spared`: no other picture depends on what its
- * marks say is missing. */
+/* The next packet as it is decoded; true: its picture will be wrong. `spared`: its marks concern no other
+ * picture. */
 bool mr_gaps_pass(mr_gaps *gaps, const mr_frame *packet, bool spared);
 /* A picture before the next packet that is passed again turned out to be wrong; all that were passed behind it are to
  * be passed again, in order. */

@@ -58,8 +58,8 @@ typedef struct mr_decode_state {
     char trouble[256];         /* why that file, below, is no picture that is read; "": it is damaged */
     mr_media *lost;            /* of the last still picture of a file that was dropped as damaged; NULL: none was */
     bool reported;             /* that a picture was dropped as corrupt */
-    int64_t wrong_to;          /* number of the last packet that is known to be damaged, or made of one that is; 0: a key
-                                  behind it has come out well, or there was none */
+    int64_t wrong_to;          /* number of the last packet known to be damaged, or made of one that is; 0: there was
+                                  none, or a key after it has come out well */
     int64_t spoilt_at;         /* number of the first damaged packet of this decoder; INT64_MAX: none is known */
     int64_t entry;             /* of the last key that it was sent */
     int64_t again;             /* of the first that is sent to another decoder once more; INT64_MAX: none is */

@@ -19,7 +19,7 @@ typedef struct pes {
     uint16_t pid;
     bool gap;          /* packets are missing between the one before and it */
     bool cut;          /* its end is missing */
-    bool begins;       /* nothing is known of what was before it */
+    bool begins;       /* the packets before it are not known */
     bool ended;
 } pes;
 
@@ -36,7 +36,7 @@ typedef struct lane {
 } lane;
 
 struct mr_ts_scan {
-    int64_t end;       /* of what was fed */
+    int64_t end;       /* of the bytes that were fed */
     int raw;           /* bytes of a packet with those around it; 0: not known */
     uint8_t carry[CARRY];
     size_t carried;
@@ -101,7 +101,7 @@ static void lose(mr_ts_scan *scan, const lane *at) {
     one->last_lost = one->bytes;
 }
 
-/* What is behind the announced end is not part of it: the packet that began another one is missing. */
+/* Bytes after the announced end belong to another one, whose first packet is missing. */
 static void add_bytes(mr_ts_scan *scan, lane *at, size_t bytes) {
     pes *one = pes_of(scan, at);
     if (!one)

@@ -1,5 +1,5 @@
-/* Lost bytes of transport streams (ISO/IEC 13818-1), found by their packets alone: each stream (PID) numbers its packets
- * from 0 to 15, so that missing packets show, unless sixteen in a row, or a multiple of that, are missing.
+/* Lost bytes of transport streams (ISO/IEC 13818-1), found by their packets alone: each stream (PID) numbers its
+ * packets from 0 to 15. Missing packets show, unless sixteen in a row, or a multiple of that, are missing.
  *
  * libavformat notices the same, but marks the picture that its parser gives next, which is one before the damaged one,
  * or loses the mark. Here the place is exact: bytes are fed as libavformat reads them, PES packets are kept with their
@@ -27,7 +27,7 @@ typedef struct mr_ts_found {
     bool lacks; /* bytes are missing in it, or at its end */
     bool within; /* in it */
     bool gap;   /* bytes are missing between the picture looked up before and it */
-    bool open;  /* it reaches up to the last byte that was fed: what follows may show that its end is missing */
+    bool open;  /* it reaches up to the last byte that was fed: later bytes may show that its end is missing */
 } mr_ts_found;
 
 /* NULL: out of memory. */

@@ -6,11 +6,11 @@
 
 #include "stages/media/ts/ts_scan.h"
 
-/* Opens a context that reads from `from`, which stays the caller's, and feeds what it reads. 0 or an AVERROR. */
+/* Opens a context that reads from `from`, which stays the caller's, and feeds these bytes to a scan. 0 or an AVERROR. */
 int mr_ts_tap_open(AVIOContext **tap, AVIOContext *from);
 /* Closes it and sets it to NULL; NULL is allowed. */
 void mr_ts_tap_close(AVIOContext **tap);
-/* What it has fed; NULL: there is no tap. */
+/* Its scan; NULL: there is no tap. */
 const mr_ts_scan *mr_ts_tap_scan(const AVIOContext *tap);
 
 #endif
