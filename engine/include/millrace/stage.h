@@ -384,6 +384,9 @@ MR_API const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
 /* For walks over all sources of the pipeline, also while some are added and removed: an id that lasts as long as the
  * run, "" for a position that no source has now, NULL past the last. */
 MR_API const char *mr_stage_source_at(const mr_stage *self, uint32_t source);
+/* Changes each time that the program asks for files to be opened anew (mr_pipeline_reopen): a sink whose file was moved
+ * compares it with the last one before it writes. */
+MR_API uint64_t mr_stage_reopenings(const mr_stage *self);
 /* The name of the pipeline. */
 MR_API const char *mr_stage_pipeline(const mr_stage *self);
 /* For a source whose stream ended before the frames that it announces: the number of missing frames. They never came

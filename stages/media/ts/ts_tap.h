@@ -6,7 +6,8 @@
 
 #include "stages/media/ts/ts_scan.h"
 
-/* Opens a context that reads from `from`, which stays the caller's, and feeds these bytes to a scan. 0 or an AVERROR. */
+/* Opens a context that reads from `from`, which stays the caller's, and feeds these bytes to a scan. 0, or an
+ * AVERROR. */
 int mr_ts_tap_open(AVIOContext **tap, AVIOContext *from);
 /* Closes it and sets it to NULL; NULL is allowed. */
 void mr_ts_tap_close(AVIOContext **tap);

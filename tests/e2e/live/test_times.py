@@ -45,14 +45,19 @@ class Stream:
         subprocess.run(["ffmpeg", "-y", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size=160x120:rate={RATE}",
                         "-frames:v", str(pictures), "-pix_fmt", "yuv420p", "-c:v", encoder, key, params.format(b=b),
                         path], check=True)
-        whole = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-c", "copy", "-bsf:v",
-                                f"{codec}_mp4toannexb,{codec}_metadata=aud=insert", "-f", codec, "-"], check=True,
-                               capture_output=True).stdout
-        start = b"\0\0\0\1" + delimiter
-        self.packets = [start + packet for packet in whole.split(start)[1:]]
+        self.path, self.delimiter = path, delimiter
+        self.packets = self.cut()
         packets, base = probed(path)
         self.times = [TICKS * time // base for time in from_first([packet["pts"] for packet in packets])]
         assert len(self.packets) == len(self.times) == pictures
+
+
+    def cut(self, metadata=""):
+        whole = subprocess.run(["ffmpeg", "-v", "error", "-i", self.path, "-c", "copy", "-bsf:v",
+                                f"{self.codec}_mp4toannexb,{self.codec}_metadata=aud=insert{metadata}", "-f",
+                                self.codec, "-"], check=True, capture_output=True).stdout
+        start = b"\0\0\0\1" + self.delimiter
+        return [start + packet for packet in whole.split(start)[1:]]
 
 
 class Times(Live):
@@ -189,6 +194,42 @@ stages:
         self.assert_rising(rows)
         self.assertEqual([row["seq"] for row in rows], list(range(100)))
         self.assertAlmostEqual(rows[-1]["pts"] - rows[0]["pts"], 99 / RATE, delta=0.2)
+
+    def test_parameters_that_change_nothing(self):
+        """A camera whose parameter sets differ in each group of pictures, but not its pictures: one file."""
+        stream = self.stream(b=2)
+        other = stream.cut(":tick_rate=60")
+        self.assertNotEqual(other[0], stream.packets[0])
+        stream.packets = [pair[n // 25 % 2] for n, pair in enumerate(zip(stream.packets, other))]
+        rows = self.watch(stream, stream.times,
+                          stages='  v: {{type: video, input: cam, path: "{path}", name: c.mp4}}')
+        self.assertEqual(len(rows), 100)
+        self.assertEqual([path.name for path in self.folder.glob("c*")], ["c.mp4"])
+        self.assert_recorded(self.folder / "c.mp4", stream, stream.times)
+
+    def test_a_size_that_changes_all_the_time(self):
+        """There is no file for each picture."""
+        def packets(connection):
+            for number in range(100):
+                size = 16 << number % 2
+                packet = rtsp_hostile.jpeg(number, number * STEP, size, 16)
+                connection.sendall(rtsp_hostile.interleaved(packet))
+            connection.close()
+
+        server = rtsp_hostile.Server(packets=packets)
+        self.addCleanup(server.close)
+        run = self.run_pipeline(f"""
+version: 1
+pipeline: sizes
+sources: {{cam: {{uri: "{server.url}", transport: tcp, on_away: end}}}}
+stages:
+  v: {{type: video, input: cam, path: "{self.folder}", name: "c-{{number}}.mkv"}}
+""", rows=False)
+        self.assert_balanced(run)
+        (dropped,) = run.ledger["dropped"]
+        self.assertEqual(dropped["reason"], "changes too often")
+        self.assertIn("changes several times a second", run.err)
+        self.assertLess(len(list(self.folder.glob("c-*"))), 40)
 
     def test_a_rate_near_that_of_the_camera(self):
         """`fps` keeps all pictures of a camera of that rate, though each is off by up to a millisecond."""

@@ -69,7 +69,7 @@ class Signals(harness.Case):
             time.sleep(0.05)
 
     def test_draining(self):
-        for what in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for what in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(what.name):
                 output = self.folder / f"{what.name}.jsonl"
                 child = self.start(ENDLESS, "--output", output, "--json")
@@ -131,16 +131,8 @@ class Signals(harness.Case):
             err = child.communicate(timeout=harness.TIMEOUT)[1]
             self.assertEqual(child.returncode, 0, err)
 
-    def test_a_terminal_that_goes(self):
-        """It may say so more than once, and says nothing to who does not listen (nohup)."""
-        output = self.folder / "rows.jsonl"
-        child = self.start(ENDLESS, "--output", output, "--json")
-        self.wait_for_rows(output, 3)
-        for _ in range(5):
-            child.send_signal(signal.SIGHUP)
-        out, err = child.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
-        self.assertTrue(json.loads(out)["ledger"]["balanced"])
+    def test_a_hangup_under_nohup(self):
+        """test_rotation has what it does otherwise."""
         output = self.folder / "kept.jsonl"
         child = harness.start(["nohup", harness.MILLRACE, "run", self.write(ENDLESS), "--output", output],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

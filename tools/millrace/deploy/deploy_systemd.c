@@ -79,7 +79,7 @@ static int put_command(const mr_deployment *of, FILE *file) {
     return status;
 }
 
-/* What units of a pipeline have in common. */
+/* The parts that all units of a pipeline share. */
 typedef struct units {
     const mr_deployment *of;
     char *environment; /* the file of variables; NULL: none */
@@ -138,6 +138,7 @@ static int put_service(const units *u, const mr_view_node *node, FILE *file) {
     if (node)
         fprintf(file, " --node %s%s", node->id, node->replicas > 1 ? " --replica %i" : "");
     put_checkpoint(u->of, node, file);
+    fputs("ExecReload=/bin/kill -HUP $MAINPID\n", file);
     put_rest(u, node, file);
     return status;
 }

@@ -91,6 +91,28 @@ static void exit_at_once(int signal) {
     _exit(128 + signal);
 }
 
+static bool had_terminal[STDERR_FILENO + 1];
+
+void mr_signals_note_terminal(void) {
+    had_terminal[STDIN_FILENO] = isatty(STDIN_FILENO);
+    had_terminal[STDERR_FILENO] = isatty(STDERR_FILENO);
+}
+
+bool mr_signals_terminal_gone(void) {
+    return (had_terminal[STDIN_FILENO] && !isatty(STDIN_FILENO)) ||
+           (had_terminal[STDERR_FILENO] && !isatty(STDERR_FILENO));
+}
+
+/* Files that were moved are opened anew, and the list of sources is read, if there is one. */
+static void reload(const struct signalfd_siginfo *signal) {
+    mr_run_audit_reopen(signal);
+    if (watch.pipeline) {
+        mr_pipeline_reopen(watch.pipeline);
+        if (mr_pipeline_reload_sources(watch.pipeline))
+            mr_log(MR_LOG_DEBUG, "%s", mr_message());
+    }
+}
+
 /* A pipeline that is still starting starts, and then ends at once: so there is a summary, and a clean end. */
 static void interrupt(const struct signalfd_siginfo *signal) {
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
@@ -139,8 +161,8 @@ static bool take_signal(int fd) {
         return true;
     if (!watch.over && signal.ssi_signo == SIGUSR1)
         print_summary();
-    else if (!watch.over && signal.ssi_signo == SIGHUP && watch.pipeline && !mr_pipeline_reload_sources(watch.pipeline))
-        mr_run_audit_signal(&signal, MR_SIGNAL_READS);
+    else if (!watch.over && signal.ssi_signo == SIGHUP && !mr_signals_terminal_gone())
+        reload(&signal);
     else if (!watch.over)
         interrupt(&signal);
     return !watch.over;
@@ -192,6 +214,7 @@ static int start(void) {
 }
 
 int mr_signals_begin(int64_t patience_ns) {
+    mr_signals_note_terminal();
     watch.asked = 0;
     watch.timed = false;
     watch.code = -1;

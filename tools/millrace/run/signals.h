@@ -1,7 +1,7 @@
 /* Signals of a run, on a thread of their own: SIGINT and SIGTERM drain, the second of them exits at once, unless it
- * comes with the first (mr_signals_are_one); SIGHUP (the terminal was closed) drains, but never exits, and does nothing
- * if it is ignored, as under nohup; SIGUSR1 prints the summary so far. The same thread serves the control socket, if
- * one was opened before (control.h).
+ * comes with the first (mr_signals_are_one); SIGHUP opens files anew and reads the list of sources, but if the terminal
+ * of the run was closed it drains, and never exits; it does nothing if it is ignored, as under nohup. SIGUSR1 prints
+ * the summary so far. The same thread serves the control socket, if one was opened before (control.h).
  *
  * begin is called before any other thread is started, since threads inherit the signal mask; end before the pipeline is
  * destroyed, and leave while it is destroyed, which may take as long as its sinks linger. One run at a time. */
@@ -31,6 +31,9 @@ void mr_signals_end(void);
  * If the process has not ended patience_ns (see begin) after the first signal, or when another one arrives, it
  * exits. */
 void mr_signals_leave(int code);
+/* Notes whether standard input or standard error is a terminal now; whether one that was has been closed since. */
+void mr_signals_note_terminal(void);
+bool mr_signals_terminal_gone(void);
 /* Adds the signals that a run takes to `set`; a thread that takes them blocks them first. */
 void mr_signals_add(sigset_t *set);
 

@@ -191,11 +191,21 @@ static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
     _exit(128 + (int)signal->ssi_signo);
 }
 
+/* Nodes open their files anew, and read the list of sources. */
+static void reload(const mr_supervisor *s, const struct signalfd_siginfo *signal) {
+    mr_run_audit_reopen(signal);
+    for (size_t i = 0; i < s->count; i++)
+        if (s->children[i].pid)
+            kill(s->children[i].pid, SIGHUP);
+}
+
 static void take_signals(mr_supervisor *s) {
     struct signalfd_siginfo got;
     while (read(s->signals, &got, sizeof got) == (ssize_t)sizeof got) {
         if (got.ssi_signo == SIGUSR1)
             print(s, stderr);
+        else if (got.ssi_signo == SIGHUP && !mr_signals_terminal_gone())
+            reload(s, &got);
         else if (got.ssi_signo != SIGCHLD)
             interrupt(s, &got);
     }
@@ -267,6 +277,7 @@ static int make_children(mr_supervisor *s) {
 
 static int catch_signals(mr_supervisor *s) {
     sigset_t set;
+    mr_signals_note_terminal();
     sigemptyset(&set);
     mr_signals_add(&set);
     sigaddset(&set, SIGCHLD);

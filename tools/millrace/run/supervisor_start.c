@@ -35,15 +35,16 @@ static int set_run(void) {
 /* A child gets no signals of the terminal, also not one that came while it was still in the terminal's group. */
 static void leave_terminal(void) {
     static const int sent[] = {SIGINT, SIGHUP};
-    sigset_t none;
+    sigset_t hangup;
     setpgid(0, 0);
     for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
         struct sigaction before;
         if (!sigaction(sent[i], NULL, &before) && signal(sent[i], SIG_IGN) != SIG_ERR) /* this drops pending ones */
             sigaction(sent[i], &before, NULL);
     }
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP); /* one that asks for a reload waits until the node takes signals */
+    sigprocmask(SIG_SETMASK, &hangup, NULL);
 }
 
 /* In the child; never returns. If the supervisor is killed the child is too: left alone it would hold files that the
