@@ -383,6 +383,7 @@ static int open_by_format(mr_libav_input *input) {
         status = check_size(input->params, input->stream->codecpar->width, input->stream->codecpar->height);
     if (!status)
         find_kind(input);
+    mr_seams_begin(&input->seams);
     return status ? status : describe(input);
 }
 
@@ -620,9 +621,13 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
     if (status)
         return status;
     const bool lost = mark(input);
-    const AVPacket *from = input->packet;
+    AVPacket *from = input->packet;
+    /* Where recordings were joined their clock begins anew. Playlists say so themselves, and that of a live stream is
+     * live_times.h's. */
+    const bool anew = input->recorded && !input->hls &&
+                      mr_seams_shift(&input->seams, input->format, input->stream, from);
     *packet = (mr_packet){.captured_ns = MR_NO_TIME, .arrived_ns = mr_live_now_ns()};
-    packet->flags = mr_packet_flags(from) | (lost ? MR_FRAME_SEAM : 0);
+    packet->flags = mr_packet_flags(from) | (lost || anew ? MR_FRAME_SEAM : 0);
     packet->pts_ns = to_ns(input, from->pts);
     packet->dts_ns = to_ns(input, from->dts);
     packet->duration_ns = input->timeless ? 0 : av_rescale_q(from->duration, input->stream->time_base, nanoseconds);

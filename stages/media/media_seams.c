@@ -50,8 +50,7 @@ static int64_t duration_of(const AVStream *stream, const AVPacket *packet) {
     return av_rescale_q(1, av_inv_q(rate), stream->time_base);
 }
 
-/* True if times begin anew at this packet. */
-static bool shift_times(mr_seams *seams, const AVStream *stream, AVPacket *packet) {
+static bool find_shift(mr_seams *seams, const AVStream *stream, const AVPacket *packet) {
     if (packet->dts == AV_NOPTS_VALUE || seams->next_dts == AV_NOPTS_VALUE)
         return false;
     int64_t off = packet->dts + seams->shift - seams->next_dts;
@@ -61,39 +60,30 @@ static bool shift_times(mr_seams *seams, const AVStream *stream, AVPacket *packe
     return anew;
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------------- */
-
-void mr_seams_begin(mr_seams *seams) {
-    *seams = (mr_seams){.scan = seams->scan, .scanned_from = INT64_MAX, .next_dts = AV_NOPTS_VALUE, .last = -1};
-}
-
-void mr_seams_fini(mr_seams *seams) {
-    mr_ts_scan_destroy(&seams->scan);
-}
-
-/* A seam is noticed by its numbers, by its times, or by both, then within a few packets. */
-static bool count(mr_seams *seams) {
-    enum { NEAR = 4 };
-    bool same = seams->last >= 0 && seams->packets - seams->last < NEAR;
-    seams->last = seams->packets;
-    seams->found += !same;
-    return !same;
-}
-
-bool mr_seams_pass(mr_seams *seams, int fd, const AVFormatContext *format, const AVStream *stream, AVPacket *packet) {
-    bool seam = false;
-    if (!(format->iformat->flags & AVFMT_TS_DISCONT))
-        return false;
-    if (strcmp(format->iformat->name, "mpegts") == 0 && mark(seams, fd, stream, packet))
-        seam = count(seams);
-    if (shift_times(seams, stream, packet))
-        seam |= count(seams);
+bool mr_seams_shift(mr_seams *seams, const AVFormatContext *format, const AVStream *stream, AVPacket *packet) {
+    const bool anew = format->iformat->flags & AVFMT_TS_DISCONT && find_shift(seams, stream, packet);
     if (packet->dts != AV_NOPTS_VALUE) {
         packet->dts += seams->shift;
         seams->next_dts = packet->dts + duration_of(stream, packet);
     }
     if (packet->pts != AV_NOPTS_VALUE)
         packet->pts += seams->shift;
-    seams->packets++;
+    return anew;
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------- */
+
+void mr_seams_begin(mr_seams *seams) {
+    *seams = (mr_seams){.scan = seams->scan, .scanned_from = INT64_MAX, .next_dts = AV_NOPTS_VALUE};
+}
+
+void mr_seams_fini(mr_seams *seams) {
+    mr_ts_scan_destroy(&seams->scan);
+}
+
+bool mr_seams_pass(mr_seams *seams, int fd, const AVFormatContext *format, const AVStream *stream, AVPacket *packet) {
+    bool seam = strcmp(format->iformat->name, "mpegts") == 0 && mark(seams, fd, stream, packet);
+    seam |= mr_seams_shift(seams, format, stream, packet);
+    seams->found += seam;
     return seam;
 }

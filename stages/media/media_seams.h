@@ -17,8 +17,6 @@ typedef struct mr_seams {
     int64_t found;      /* so many in this turn */
     int64_t shift;      /* to be added to times, in the stream's time base */
     int64_t next_dts;   /* as shifted; AV_NOPTS_VALUE: not known */
-    int64_t packets;    /* in this turn */
-    int64_t last;       /* number of the packet at which the last seam was found; below 0: none was */
     mr_ts_scan *scan;   /* NULL: not needed yet */
     int64_t scanned_from;
     mr_ts_marks marks;
@@ -28,7 +26,10 @@ typedef struct mr_seams {
 void mr_seams_begin(mr_seams *seams);
 void mr_seams_fini(mr_seams *seams);
 /* Looks at the next packet of `stream`, which was read from `fd`: sets or clears AV_PKT_FLAG_CORRUPT, and shifts its
- * times. True if there is a seam before or within it that was not found before. */
+ * times. True if there is a seam before or within it. */
 bool mr_seams_pass(mr_seams *seams, int fd, const AVFormatContext *format, const AVStream *stream, AVPacket *packet);
+/* The part of mr_seams_pass that is about times, for streams that come by other ways than a file. True: they begin anew
+ * at this packet. */
+bool mr_seams_shift(mr_seams *seams, const AVFormatContext *format, const AVStream *stream, AVPacket *packet);
 
 #endif
