@@ -22,9 +22,9 @@ static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
 static const AVRational nanoseconds = {1, 1000000000};
 
-/* Of RTP, whose bytes are not counted, this many bytes of a picture come between two times that libavformat asks
- * whether to stop. */
-enum { RTP_BYTES = 512 };
+/* How often libavformat may ask whether to stop, without a pause, while it opens a connection that is not of HTTP: RTMP
+ * reads pieces of 128 bytes. Of RTP, whose bytes are not counted, RTP_BYTES of a picture come between two of these. */
+enum { MOST_OPENING_CALLS = 65536, RTP_BYTES = 512 };
 static const int64_t pause_ns = 20000000;
 
 /* ---- where a scheme may lead to ---------------------------------------------------------------------------------- */
@@ -126,8 +126,8 @@ static void check_flood(mr_libav_input *input) {
     input->calls += input->most_calls && now_ns - input->called_ns < pause_ns;
     input->called_ns = now_ns;
     if (input->most_calls && input->calls > input->most_calls)
-        input->refusal = mr_fail(MR_ERROR_DATA, "%s: %s", input->params->url,
-                                 "packets come without end, and none ends a picture");
+        input->refusal = mr_fail(MR_ERROR_DATA, "%s: packets come without end, and none ends a picture",
+                                 input->params->url);
 }
 
 static int interrupted(void *context) {
@@ -202,6 +202,7 @@ static int open_description(mr_libav_input *input) {
 static int open_bytes(void *context, AVIOContext **io) {
     mr_libav_input *input = context;
     const mr_connection_params *params = input->params;
+    const AVIOInterruptCB interrupt = {interrupted, input};
     AVDictionary *options = NULL;
     char url[MR_URL_BYTES];
     input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
@@ -214,9 +215,12 @@ static int open_bytes(void *context, AVIOContext **io) {
     }
     set_protocol(params, &options);
     av_dict_set(&options, "protocol_whitelist", scheme_of(params->url)->protocols, 0);
-    int error = mr_web_open_with(&input->web, io, url, &options);
+    input->calls = 0;
+    input->most_calls = MOST_OPENING_CALLS;
+    int error = avio_open2(io, url, AVIO_FLAG_READ, &interrupt, &options);
+    input->most_calls = 0;
     av_dict_free(&options);
-    return error;
+    return error < 0 ? error : 0;
 }
 
 static void set_format(const mr_connection_params *params, bool is_list, AVDictionary **options) {
@@ -280,7 +284,7 @@ static int open_format(mr_libav_input *input) {
     int status = give_bytes(input);
     if (status)
         return status;
-    if (!input->format->pb)
+    if (!input->io && !input->hls)
         input->most_calls = params->most_bytes / RTP_BYTES;
     set_format(params, input->hls, &options);
     const AVInputFormat *known = is_description(params->url) ? av_find_input_format("sdp") : NULL;
@@ -414,7 +418,8 @@ static int copy_jpeg(const mr_joined_picture *from, mr_packet *packet) {
 /* Describes pictures of another size than before. */
 static int describe_jpeg(mr_libav_input *input, int width, int height) {
     const mr_rtsp_facts facts = {.codec = MR_RTP_JPEG, .unit = input->jpeg.data, .unit_bytes = input->jpeg.bytes,
-                                 .width = width, .height = height};
+                                 .width = width, .height = height,
+                                 .rate = input->params->poll_ns ? 1e9 / (double)input->params->poll_ns : 0};
     mr_media *media;
     if (input->media && width == input->width && height == input->height)
         return MR_OK;
