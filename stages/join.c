@@ -20,7 +20,7 @@ static int promise_results(mr_negotiation *negotiation, const mr_planned_input *
         const mr_planned_result *oldest = input->results;
         while (oldest->next != end)
             oldest = oldest->next;
-        int status = mr_promise_result(negotiation, 0, oldest->kind, oldest->name, &oldest->set);
+        int status = mr_promise_again(negotiation, 0, oldest);
         if (status)
             return status;
         end = oldest;
@@ -34,7 +34,8 @@ static int promise_vector(mr_negotiation *negotiation, const mr_planned_input *i
     const mr_format_set *set = &input->set;
     bool tensor = set->payload == MR_PAYLOAD_TENSOR;
     negotiation->outputs[0].more_results |= set->payload == MR_PAYLOAD_ANY || (tensor && set->rank == 0);
-    return tensor && set->rank == 1 ? mr_promise_result(negotiation, 0, MR_RESULT_TENSOR, input->port, set) : MR_OK;
+    return tensor && set->rank == 1 ? mr_promise_tensor(negotiation, 0, input->port, set, input->operation)
+                                    : MR_OK;
 }
 
 static int negotiate(mr_negotiation *negotiation) {

@@ -52,9 +52,9 @@ int mr_file_take(const char *path, int *fd, bool *regular) {
     return status;
 }
 
-int mr_file_continue(const char *path, int *fd) {
+static int open_regular(const char *path, int flags, int *fd) {
     bool regular = false;
-    int opened = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int opened = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0666);
     if (opened < 0 && errno == ENOENT)
         return mr_fail(MR_ERROR_NO_INPUT, "%s does not exist", path);
     if (opened < 0)
@@ -67,6 +67,14 @@ int mr_file_continue(const char *path, int *fd) {
     else
         *fd = opened;
     return status;
+}
+
+int mr_file_continue(const char *path, int *fd) {
+    return open_regular(path, 0, fd);
+}
+
+int mr_file_append(const char *path, int *fd) {
+    return open_regular(path, O_CREAT | O_APPEND, fd);
 }
 
 int mr_file_write_at(const char *path, int fd, const void *data, size_t bytes, int64_t at) {

@@ -13,6 +13,8 @@ int mr_file_take(const char *path, int *fd, bool *regular);
 /* Opens an existing regular file to read it and to append to it, locked as by mr_file_take. MR_ERROR_NO_INPUT if there
  * is none, MR_ERROR_IO if it is not a regular file. */
 int mr_file_continue(const char *path, int *fd);
+/* Opens, or makes, a regular file to append to it, locked as by mr_file_take. */
+int mr_file_append(const char *path, int *fd);
 /* Empties a file that was opened so. */
 int mr_file_empty(const char *path, int fd);
 /* Checks that a file of that name, which does not exist, could be made; fails as mr_file_fail does. Makes nothing. */

@@ -1,6 +1,7 @@
 #include "engine/base/url.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -225,4 +226,65 @@ bool mr_url_with_user(const char *text, const char *user, const char *password, 
         return false;
     return (size_t)snprintf(whole, bytes, "%.*s://%s:%s@%s", (int)url.scheme.bytes, url.scheme.text, coded_user,
                             coded_password, text + url.scheme.bytes + 3) < bytes;
+}
+
+/* Takes "." and ".." out of a path, up to its query (RFC 3986, 5.2.4). */
+static void remove_dots(char *path) {
+    char *to = path;
+    for (char *from = path; *from == '/';) {
+        const size_t length = 1 + strcspn(from + 1, "/?");
+        const bool up = length == 3 && from[1] == '.' && from[2] == '.', here = length == 2 && from[1] == '.';
+        while (up && to > path && *--to != '/')
+            ;
+        if (!up && !here) {
+            memmove(to, from, length);
+            to += length;
+        }
+        from += length;
+        if ((up || here) && *from != '/')
+            *to++ = '/';
+        if (*from != '/') {
+            memmove(to, from, strlen(from) + 1);
+            return;
+        }
+    }
+}
+
+bool mr_url_resolve(const char *base, const char *reference, char *url, size_t bytes) {
+    size_t scheme = 0, taken = strcspn(reference, "#");
+    while (isalpha((unsigned char)*reference) && is_scheme_char(reference[scheme]))
+        scheme++;
+    if (reference[scheme] == ':')
+        return (size_t)snprintf(url, bytes, "%.*s", (int)taken, reference) < bytes;
+    const char *authority = base + scheme_length(base) + 3, *path = authority + strcspn(authority, "/?#");
+    size_t kept = (size_t)(path - base); /* bytes of `base` that the reference follows */
+    if (strncmp(reference, "//", 2) == 0)
+        kept = scheme_length(base) + 1;
+    else if (!taken)
+        kept += strcspn(path, "#");
+    else if (*reference == '?')
+        kept += strcspn(path, "?#");
+    else
+        for (size_t i = 0; *reference != '/' && !strchr("?#", path[i]); i++)
+            kept = path[i] == '/' ? (size_t)(path - base) + i + 1 : kept;
+    const bool bare = kept == (size_t)(path - base) && taken && !strchr("/?", *reference);
+    if ((size_t)snprintf(url, bytes, "%.*s%s%.*s", (int)kept, base, bare ? "/" : "", (int)taken, reference) >= bytes)
+        return false;
+    char *begin = strstr(url, "://") + 3;
+    remove_dots(begin + strcspn(begin, "/?#"));
+    return true;
+}
+
+bool mr_host_is_allowed(const char *patterns, const char *host) {
+    if (!patterns)
+        return true;
+    for (const char *at = patterns; *at; at += strspn(at, ",")) {
+        char pattern[256];
+        size_t bytes = strcspn(at, ",");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)bytes, at);
+        if (bytes && bytes < sizeof pattern && fnmatch(pattern, host, FNM_CASEFOLD | FNM_NOESCAPE) == 0)
+            return true;
+        at += bytes;
+    }
+    return false;
 }

@@ -118,6 +118,7 @@ struct mr_graph {
     int64_t ended_ns;               /* 0: not yet */
     double ended_cpu_s;
 
+    _Atomic uint64_t reopenings; /* files that were moved are to be opened anew */
     _Atomic bool stopping, cancelled;
     _Atomic int64_t stop_ns; /* when the stop was requested, on the real clock */
     struct mr_run_states *run_states; /* resume.h */

@@ -505,6 +505,10 @@ const char *mr_stage_source_at(const mr_stage *self, uint32_t source) {
     return id ? id : "";
 }
 
+uint64_t mr_stage_reopenings(const mr_stage *self) {
+    return atomic_load_explicit(&instance_of(self)->graph->reopenings, memory_order_relaxed);
+}
+
 const char *mr_stage_pipeline(const mr_stage *self) {
     return instance_of(self)->graph->plan->name;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,29 +28,56 @@ static int fd = CLOSED;
 static bool regular; /* it is a regular file, of which the end can be read, and locked against others */
 static bool torn;    /* it is not, and has taken the beginning of an entry */
 static bool complained;
+static char name[PATH_MAX];
 static uint64_t lost; /* entries that could not be written since one was */
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
 
-int mr_audit_open(const char *path) {
-    int opened = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC | O_NONBLOCK, 0640);
-    if (opened < 0)
+static int open_file(const char *path, int *opened, struct stat *found) {
+    *opened = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC | O_NONBLOCK, 0640);
+    if (*opened < 0)
         return mr_file_fail("write to", path);
-    struct stat found;
-    if (fstat(opened, &found)) {
-        int status = mr_file_fail("look at", path);
-        close(opened);
-        return status;
-    }
-    pthread_mutex_lock(&lock);
+    if (!fstat(*opened, found))
+        return MR_OK;
+    int status = mr_file_fail("look at", path);
+    close(*opened);
+    return status;
+}
+
+/* With the lock. */
+static void use(int opened, const struct stat *found) {
     if (fd != CLOSED)
         close(fd);
     fd = opened;
-    regular = S_ISREG(found.st_mode);
-    torn = complained = false;
+    regular = S_ISREG(found->st_mode);
+    torn = false;
+}
+
+int mr_audit_open(const char *path) {
+    int opened;
+    struct stat found;
+    int status = open_file(path, &opened, &found);
+    if (status)
+        return status;
+    pthread_mutex_lock(&lock);
+    use(opened, &found);
+    snprintf(name, sizeof name, "%s", path);
+    complained = false;
     lost = 0;
     pthread_mutex_unlock(&lock);
     return MR_OK;
+}
+
+int mr_audit_reopen(void) {
+    int opened, status = MR_OK;
+    struct stat found;
+    pthread_mutex_lock(&lock);
+    if (fd != CLOSED)
+        status = open_file(name, &opened, &found);
+    if (fd != CLOSED && !status)
+        use(opened, &found);
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 void mr_audit_close(void) {

@@ -328,6 +328,11 @@ int mr_pipeline_trigger(mr_pipeline *pipeline, const char *id) {
     return mr_graph_trigger(pipeline->graph, id);
 }
 
+void mr_pipeline_reopen(mr_pipeline *pipeline) {
+    if (pipeline->graph)
+        atomic_fetch_add(&pipeline->graph->reopenings, 1);
+}
+
 int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns) {
     int status = mr_graph_wait(pipeline->graph, timeout_ns);
     if (status != MR_ERROR_AGAIN) {

@@ -177,6 +177,7 @@ static void fill_plan(mr_plan_view *shown, const mr_plan *plan) {
         .plugins = mr_yaml_get(plan->spec->root, "plugins") != NULL,
         .workers = plan->workers,
         .asked_workers = plan->spec->workers,
+        .continues = mr_resume_check(plan) == MR_OK,
         .jobs = plan->jobs,
         .waiting = mr_plan_waiting(plan),
         .busy_poll_ns = plan->busy_poll_ns,

@@ -49,10 +49,8 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
     asking *ask = negotiation->planner;
     char text[1024];
     vsnprintf(text, sizeof text, format, arguments);
-    mr_place place = ask->vertex->place;
     const mr_yaml *node = option ? mr_yaml_nearest(ask->vertex->node, option) : ask->vertex->node;
-    if (node != ask->vertex->node)
-        place = node->place;
+    const mr_place place = node == ask->vertex->node ? ask->vertex->place : node->place;
     ask->refused = true;
     /* If one video of many is broken, or was removed, the others still run. */
     bool planned = ask->v >= 0;
@@ -166,19 +164,66 @@ static mr_planned_finding judge(const mr_format_set *set) {
     return mr_vector_length(&common) ? MR_PLANNED_FOUND : open ? MR_PLANNED_UNKNOWN : MR_PLANNED_NONE;
 }
 
-mr_planned_finding mr_planned_find_vector(const mr_planned_input *input, const char *tensor, mr_format *vector) {
+/* *result: the one that is found; NULL: the payload, or none. */
+static mr_planned_finding find_vector(const mr_planned_input *input, const char *tensor, mr_format *vector,
+                                      const mr_planned_result **result) {
     mr_planned_finding of = tensor ? MR_PLANNED_NONE : judge(&input->set);
     const mr_format_set *set = &input->set;
-    const mr_planned_result *result = of == MR_PLANNED_NONE ? input->results : NULL;
+    *result = NULL;
     if (of == MR_PLANNED_NONE && input->more_results)
         return MR_PLANNED_UNKNOWN;
-    for (; result && of == MR_PLANNED_NONE; result = result->next)
-        if (result->kind == MR_RESULT_TENSOR && (!tensor || strcmp(result->name, tensor) == 0)) {
-            set = &result->set;
+    for (const mr_planned_result *one = input->results; one && of == MR_PLANNED_NONE; one = one->next)
+        if (one->kind == MR_RESULT_TENSOR && (!tensor || strcmp(one->name, tensor) == 0)) {
+            *result = one;
+            set = &one->set;
             of = judge(set);
         }
     *vector = mr_format_set_common(set);
     return of;
+}
+
+mr_planned_finding mr_planned_find_vector(const mr_planned_input *input, const char *tensor, mr_format *vector) {
+    const mr_planned_result *result;
+    return find_vector(input, tensor, vector, &result);
+}
+
+const char *mr_planned_operation(const mr_planned_input *input, const char *tensor) {
+    const mr_planned_result *result;
+    mr_format vector;
+    if (find_vector(input, tensor, &vector, &result) != MR_PLANNED_FOUND)
+        return NULL;
+    return result ? result->operation : input->operation;
+}
+
+/* The newest classes of frames of an output; *known: it has no others. */
+static const mr_planned_classes *classes_of(const mr_planned_output *output, bool *known) {
+    const mr_planned_result *one = output->results;
+    while (one && one->kind != MR_RESULT_CLASSES)
+        one = one->next;
+    *known &= !output->more_results && (!one || one->classes);
+    return one ? one->classes : NULL;
+}
+
+const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *negotiation, size_t input, size_t index,
+                                                bool *known) {
+    const asking *ask = negotiation->planner;
+    const mr_plan_builder *b = ask->b;
+    const mr_planned_classes *found = NULL;
+    size_t count = 0;
+    *known = ask->v >= 0;
+    if (ask->v < 0)
+        return NULL;
+    for (int i = b->in.start[ask->v]; i < b->in.start[ask->v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->in.item[i]];
+        const mr_planned_output *outputs = b->plan->vertices[link->from].outputs;
+        if ((size_t)link->to_port != input)
+            continue;
+        const mr_planned_classes *one = outputs ? classes_of(&outputs[link->from_port], known) : NULL;
+        *known &= outputs != NULL;
+        if (one && count++ == index)
+            found = one;
+    }
+    return found;
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -197,6 +242,33 @@ int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option
     refuse(negotiation, status, option, format, arguments);
     va_end(arguments);
     return status;
+}
+
+/* The place of an option in the YAML, or of the stage. */
+static mr_place place_of(const asking *ask, const char *option) {
+    const mr_yaml *node = option ? mr_yaml_nearest(ask->vertex->node, option) : ask->vertex->node;
+    return node == ask->vertex->node ? ask->vertex->place : node->place;
+}
+
+/* A stage may be asked twice. */
+static bool is_warned(const mr_diagnostics *diagnostics, const char *message) {
+    for (size_t i = 0; i < diagnostics->count; i++)
+        if (diagnostics->item[i].severity == MR_SEVERITY_WARNING && strcmp(diagnostics->item[i].message, message) == 0)
+            return true;
+    return false;
+}
+
+void mr_warn(mr_negotiation *negotiation, const char *option, const char *hint, const char *format, ...) {
+    const asking *ask = negotiation->planner;
+    char text[1024], message[1200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    snprintf(message, sizeof message, "%s.%s: %s", ask->vertex->is_source ? "sources" : "stages", ask->vertex->id,
+             text);
+    if (!is_warned(ask->b->diagnostics, message))
+        mr_diagnose(ask->b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(ask, option), hint, "%s", message);
 }
 
 void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...) {
@@ -234,19 +306,66 @@ void mr_remark(mr_negotiation *negotiation, const char *format, ...) {
     negotiation->remark = mr_arena_print(ask->b->arena, "%s", text);
 }
 
-int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
-                      const mr_format_set *set) {
-    asking *ask = negotiation->planner;
+/* NULL of NULL, and if memory runs out: *short_of is then true. */
+static const char *copy_text(const asking *ask, const char *text, bool *short_of) {
+    const char *copy = text ? mr_arena_text(ask->b->arena, text, strlen(text)) : NULL;
+    *short_of |= text && !copy;
+    return copy;
+}
+
+static int promise(mr_negotiation *negotiation, size_t port, const mr_planned_result *like) {
+    const asking *ask = negotiation->planner;
     mr_planned_result *result = mr_arena_alloc(ask->b->arena, sizeof *result);
-    const char *copy = name ? mr_arena_print(ask->b->arena, "%s", name) : NULL;
-    if (!result || (name && !copy))
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
     mr_planned_output *output = &negotiation->outputs[port];
-    *result = (mr_planned_result){.kind = kind, .name = copy, .next = output->results};
-    if (set)
-        result->set = *set;
+    bool short_of = !result;
+    mr_planned_result made = *like;
+    made.name = copy_text(ask, like->name, &short_of);
+    made.operation = copy_text(ask, like->operation, &short_of);
+    made.next = output->results;
+    if (short_of)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
+    *result = made;
     output->results = result;
     return MR_OK;
+}
+
+int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
+                      const mr_format_set *set) {
+    mr_planned_result result = {.kind = kind, .name = name};
+    if (set)
+        result.set = *set;
+    return promise(negotiation, port, &result);
+}
+
+int mr_promise_tensor(mr_negotiation *negotiation, size_t port, const char *name, const mr_format_set *set,
+                      const char *operation) {
+    return promise(negotiation, port,
+                   &(mr_planned_result){.kind = MR_RESULT_TENSOR, .name = name, .set = *set, .operation = operation});
+}
+
+void mr_name_operation(mr_negotiation *negotiation, size_t port, const char *operation) {
+    const asking *ask = negotiation->planner;
+    /* If memory runs out, it is not known. */
+    negotiation->outputs[port].operation = mr_arena_print(ask->b->arena, "%s", operation);
+}
+
+int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes) {
+    const asking *ask = negotiation->planner;
+    mr_planned_classes *made = mr_arena_alloc(ask->b->arena, sizeof *made);
+    const char **labels = classes->labels ? mr_arena_array(ask->b->arena, classes->count + 1, sizeof *labels) : NULL;
+    bool short_of = !made || (classes->labels && !labels);
+    for (size_t i = 0; labels && i < classes->count && !short_of; i++)
+        labels[i] = copy_text(ask, classes->labels[i], &short_of);
+    if (short_of)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
+    *made = *classes;
+    made->from = negotiation->id;
+    made->labels = labels;
+    return promise(negotiation, port, &(mr_planned_result){.kind = MR_RESULT_CLASSES, .classes = made});
+}
+
+int mr_promise_again(mr_negotiation *negotiation, size_t port, const mr_planned_result *result) {
+    return promise(negotiation, port, result);
 }
 
 /* ---- checking the answer --------------------------------------------------------------------------------------- */
@@ -322,8 +441,10 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->pinned.bytes = n->pinned_bytes;
     vertex->results.bytes = n->result_bytes;
     for (size_t i = 0; i < vertex->output_count; i++)
-        if (vertex->outputs[i].follows >= 0)
+        if (vertex->outputs[i].follows >= 0) {
             vertex->outputs[i].set = vertex->inputs[vertex->outputs[i].follows].set;
+            vertex->outputs[i].operation = vertex->inputs[vertex->outputs[i].follows].operation;
+        }
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------ */

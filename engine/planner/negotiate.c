@@ -3,6 +3,8 @@
  * choices are made and stages behind a choice are asked once more. Each pass looks at every link once. */
 #include "engine/planner/negotiate.h"
 
+#include <string.h>
+
 #include "engine/planner/jobs.h"
 #include "engine/planner/links.h"
 #include "engine/planner/mismatch.h"
@@ -43,10 +45,13 @@ static bool take_link(mr_plan_builder *b, const mr_plan_link *link, mr_planned_i
     if (!input->from) {
         *input = (mr_planned_input){.port = input->port, .from = b->vertex[link->from]->id, .set = comes,
                                     .settled = !b->hangs[link->from], .results = output->results,
+                                    .operation = output->operation,
                                     .more_results = output->more_results};
         return true;
     }
     merge_results(input, output);
+    if (input->operation && (!output->operation || strcmp(input->operation, output->operation) != 0))
+        input->operation = NULL;
     input->settled &= !b->hangs[link->from];
     if (mr_format_set_widen(&input->set, &comes))
         return true;

@@ -1,4 +1,5 @@
 /* Overrides of the command line in the tree (--set, --input and --output), and sources that name several streams. */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/nearest.h"
@@ -34,19 +35,42 @@ static mr_yaml *descend(mr_spec_parser *p, mr_yaml *map, const char *part, mr_pl
 
 /* An option is set only of a stage that exists: a slip in its id would otherwise create a new one. */
 static bool vertex_exists(mr_spec_parser *p, const mr_yaml *section, const char *part, mr_place place) {
-    char hint[256];
+    char hint[256], all[256] = "";
+    size_t used = 0;
     mr_nearest nearest = {.wanted = part};
     if (mr_yaml_get(section, part))
         return true;
-    for (const mr_yaml *child = section->first; child; child = child->next)
+    for (const mr_yaml *child = section->first; child; child = child->next) {
         mr_nearest_offer(&nearest, child->key);
-    mr_spec_error(p, place, mr_nearest_hint(&nearest, hint, sizeof hint, NULL), "there is no \"%s\" in %s", part,
-                  section->key);
+        if (used < sizeof all)
+            used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "it has ",
+                                     child->key);
+    }
+    mr_spec_error(p, place, mr_nearest_hint(&nearest, hint, sizeof hint, used && used < sizeof all ? all : NULL),
+                  "there is no \"%s\" in %s", part, section->key);
     return false;
+}
+
+/* Refuses "classify.top_k" if "classify" is a stage, with the key to write: options are set below `stages`. */
+static bool begins_with_id(mr_spec_parser *p, const char *key, mr_place place) {
+    static const char *const sections[] = {"stages", "sources"};
+    char hint[256];
+    const char *rest = key;
+    const char *id = strchr(key, '.') ? next_part(&p->spec->arena, &rest) : NULL;
+    bool is_id = false;
+    for (size_t i = 0; id && i < 2 && !is_id && !mr_yaml_get(p->spec->root, id); i++) {
+        is_id = mr_yaml_get(mr_yaml_get(p->spec->root, sections[i]), id);
+        snprintf(hint, sizeof hint, "write --set %s.%s=...", sections[i], key);
+    }
+    if (is_id)
+        mr_spec_error(p, place, hint, "the pipeline: unknown key \"%s\"", id);
+    return is_id;
 }
 
 static int put_override(mr_spec_parser *p, const char *path, mr_place place, mr_yaml *value) {
     mr_yaml *map = p->spec->root;
+    if (begins_with_id(p, path, place))
+        return MR_OK;
     for (int depth = 0;; depth++) {
         const char *part = next_part(&p->spec->arena, &path);
         if (!part)

@@ -12,6 +12,11 @@ static bool counts(const mr_option *option) {
            (!path || option->file == MR_FILE_READ);
 }
 
+/* A file that is not given. It has no line, so that an option which is new changes nothing that is known. */
+static bool is_absent(const mr_option *option, const void *at) {
+    return (option->kind == MR_OPTION_PATH || option->kind == MR_OPTION_URI) && !*(const char *const *)at;
+}
+
 /* A text in quotes, so that a value cannot look like two. */
 static void put_text(FILE *to, const char *text) {
     fputc('"', to);
@@ -25,9 +30,9 @@ static void put_text(FILE *to, const char *text) {
 
 static int put_file(FILE *to, const char *path) {
     char digest[MR_SHA256_TEXT];
-    int status = path ? mr_sha256_file(path, digest) : MR_OK;
+    int status = mr_sha256_file(path, digest);
     if (!status)
-        fputs(path ? digest : "none", to);
+        fputs(digest, to);
     return status;
 }
 
@@ -97,7 +102,7 @@ int mr_option_lines(FILE *to, const char *owner, const mr_option *table, const v
     int status = MR_OK;
     for (const mr_option *option = table; option && option->name && !status; option++) {
         const void *at = (const char *)options + option->offset;
-        if (!counts(option))
+        if (!counts(option) || is_absent(option, at))
             continue;
         snprintf(name, sizeof name, "%s.%s", owner, option->name);
         if (option->kind == MR_OPTION_MAP) {

@@ -1,6 +1,7 @@
 #include "engine/text/paths.h"
 
 #include <limits.h>
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,15 +46,32 @@ static bool is_of_demo(const char *path) {
     return strstr(path, "build/models/") || (length > 0 && strncmp(path, models, length) == 0);
 }
 
+/* "write "${VIDEO}/a.mp4", with braces" of "$VIDEO/a.mp4"; NULL: there is no such variable in it. */
+static const char *hint_for_variable(mr_arena *arena, const char *text) {
+    const char *dollar = strchr(text, '$'), *name = dollar ? dollar + 1 : NULL;
+    size_t length = 0;
+    while (name && (isalpha((unsigned char)name[length]) || name[length] == '_' ||
+                    (length && isdigit((unsigned char)name[length]))))
+        length++;
+    if (!length)
+        return NULL;
+    return mr_arena_print(arena, "write \"%.*s${%.*s}%s\", with braces", (int)(dollar - text), text,
+                          (int)length, name, name + length);
+}
+
 const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *option, const mr_yaml *said) {
     char meant[320];
     if (said->kind != MR_YAML_SCALAR)
         return NULL;
     if (mr_synonym_uri(said->text, meant, sizeof meant))
         return mr_arena_print(arena, "%s", meant);
+    const char *braced = hint_for_variable(arena, said->text);
+    if (braced)
+        return braced;
     if (is_of_demo(said->text))
-        return "`tools/demo` makes the models that the files in pipelines/ use, in build/models; MODELS names another "
-               "folder by its absolute path";
+        return "`tools/demo` makes the models that the files in pipelines/ use, in build/models of the source tree; "
+               "beside an installed millrace copy that folder and set MODELS to its absolute path. For a model of "
+               "yours `millrace inspect MODEL.onnx` prints a pipeline";
     if (!mr_option_is_relative(option, said->text))
         return NULL;
     if (said->text[0] == '~' && (said->text[1] == '/' || !said->text[1]))

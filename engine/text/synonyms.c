@@ -38,10 +38,11 @@ static const mr_synonym table[] = {
     SOURCE("rtspsrc rtsp stream livestream nvrtspsrc", "media", "{type: media, uri: \"rtsp://10.0.0.7/stream1\"}",
            NULL),
     SOURCE("rtmp rtmpsrc rtmp2src", "media", "{type: media, uri: \"rtmp://10.0.0.9/live/lobby\"}", NULL),
-    SOURCE("hls hlsdemux dash dashdemux souphttpsrc http https mjpeg", "media",
+    SOURCE("hls hlsdemux souphttpsrc http https mjpeg", "media",
            "{type: media, uri: \"http://10.0.0.9/lobby.m3u8\"}", NULL),
     SOURCE("udpsrc rtp", "media", "{type: media, uri: \"udp://0.0.0.0:5004\"}", NULL),
     SOURCE("srtsrc srt", "media", "{type: media, uri: \"srt://10.0.0.9:7001\"}", NULL),
+    SOURCE("dash dashdemux", NULL, NULL, "DASH is not read: give the address of its HLS playlist, or RTSP"),
     SOURCE("webrtc ndi", NULL, NULL,
            "a server such as MediaMTX turns it into RTSP, which a source of type media reads"),
     SOURCE("kafka mqtt amqp redis", NULL, NULL,
@@ -73,6 +74,11 @@ static const mr_synonym table[] = {
     STAGE("appsink", "callback", "{type: callback, input: decode}", "for programs that embed the library"),
     STAGE("nvmsgbroker zmqsink kafka mqtt publish broker tcpserversink", "zmq.pub",
           "{type: zmq.pub, input: decode, endpoint: \"tcp://127.0.0.1:5556\"}", NULL),
+    STAGE("webhook http_post http post email mail telegram slack homeassistant home_assistant", NULL, NULL,
+          "millrace calls no web address: read its results from jsonl or zmq.pub in a program that does"),
+    STAGE("alarm alert event events notify notification trigger snapshot", "record",
+          "{type: record, input: [lobby, classify], path: events}",
+          "with classes: [person] it keeps the video of them"),
     STAGE("absdiff motiondetect motion_detector framediff motioncells backgroundsubtractor", "motion",
           "{type: motion, input: decode}", NULL),
     STAGE("HOGDescriptor", "hog", "{type: hog, input: decode}", NULL),
@@ -112,7 +118,8 @@ static const mr_synonym table[] = {
     SAME("n_jobs max_open parallel_sources", "jobs", "jobs: 4"),
     KEY("jobs n_jobs", NULL, NULL, "it is a key of the whole file: jobs: 4"),
     KEY("inputs streams cameras videos source", "sources", "sources: {lobby: {uri: lobby.mp4}}", NULL),
-    KEY("elements steps pipeline_stages ops operators graph modules filters tasks stage", "stages",
+    KEY("elements steps pipeline_stages ops operators graph modules filters tasks stage sinks transforms outputs "
+        "processors sink transform", "stages",
         "stages: {decode: {input: lobby}}", NULL),
     SAME("location file filename filepath file_path path url src source video input address", "uri", "uri: lobby.mp4"),
     SAME("address url uri host listen connect bind_address broker conn_str", "endpoint",
@@ -239,8 +246,6 @@ static const mr_synonym table[] = {
     URI("tcp:// mms:// hls:// whep:// webrtc://", NULL,
         "streams are read by rtsp, rtmp, srt, udp, rtp, http and https (MJPEG, HLS)"),
     URI("v4l2:// v4l2:", "", NULL),
-    URI("$HOME/", "${HOME}/", NULL),
-    URI("$PWD/", "${PWD}/", NULL),
     URI("%USERPROFILE%", "${HOME}", NULL),
     URI("s3:// gs:// az:// abfs:// hdfs://", NULL,
         "object stores are not supported: mount the bucket, or copy the "
@@ -434,7 +439,11 @@ const char *mr_synonym_key(const mr_option *options, const mr_option *known, con
         option = option ? option : mr_option_find(known, row->instead);
         if (!option || !suits(row, option))
             continue;
-        if (mr_yaml_get(map, row->instead))
+        const mr_yaml *there = mr_yaml_get(map, row->instead);
+        if (there && there->kind == MR_YAML_MAP && entry->kind == MR_YAML_MAP)
+            snprintf(text, bytes, "move its entries to `%s`%s", row->instead,
+                     strcmp(row->instead, "stages") == 0 ? ", which holds all that is not a source" : "");
+        else if (there)
             snprintf(text, bytes, "remove it: `%s` exists already", row->instead);
         else
             write_key(row, option, entry, text, bytes);

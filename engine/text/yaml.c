@@ -16,6 +16,8 @@ typedef struct builder {
     mr_diagnostics *diagnostics;
     size_t first_error; /* errors that were there before */
     const char *file;
+    const char *text; /* all of it, of `bytes` */
+    size_t bytes;
     bool override;
     yaml_mark_t quote, quote_end; /* of the last quoted text that goes over several lines; all zero: none */
     mr_yaml *root;
@@ -245,6 +247,19 @@ static int on_event(builder *b, const yaml_event_t *event) {
     }
 }
 
+/* Whether the line has a variable in braces that no quotes protect: to YAML its brace begins a map. */
+static bool has_bare_variable(const builder *b, size_t line) {
+    const char *at = b->text, *end = b->text + b->bytes;
+    for (; line > 0 && at < end; line--) {
+        const char *next = memchr(at, '\n', (size_t)(end - at));
+        at = next ? next + 1 : end;
+    }
+    for (; at + 1 < end && *at != '\n'; at++)
+        if (at > b->text && at[0] == '$' && at[1] == '{' && strchr(" ,[{:", at[-1]))
+            return true;
+    return false;
+}
+
 /* The usual mistakes behind libyaml's errors. */
 static const char *syntax_hint(const char *problem) {
     static const struct {
@@ -295,7 +310,9 @@ static int syntax_error(const builder *b) {
     const char *hint = syntax_hint(parser->problem);
     if (mark.line != stopped->line && !b->override)
         snprintf(where, sizeof where, " (line %zu, column %zu)", stopped->line + 1, stopped->column + 1);
-    if (b->quote_end.line > b->quote.line && mark.index == b->quote.index)
+    if (has_bare_variable(b, mark.line))
+        hint = "inside braces or brackets put a variable in quotes: {uri: \"${VIDEO}\"}";
+    else if (b->quote_end.line > b->quote.line && mark.index == b->quote.index)
         hint = "the quote that opens here is not closed on its line";
     return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place_of(b, &mark), hint,
                        "this is not YAML: %s%s%s%s", parser->problem ? parser->problem : "unreadable",
@@ -316,17 +333,29 @@ static int read_events(builder *b) {
     }
 }
 
+/* People give the input where the pipeline belongs; its name shows which of both it is. */
+static const char *hint_for_bytes(const builder *b, char *text, size_t bytes) {
+    const char *dot = strrchr(b->file, '.');
+    if (b->override || b->file[0] == '<' || (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0)))
+        return "save the file as UTF-8";
+    snprintf(text, bytes, "a pipeline is a YAML file; if this is its input, write: millrace run "
+                          "pipelines/classify-video.yaml --input %s", b->file);
+    return text;
+}
+
 /* Refuses a text that is too long or not text, before libyaml reads it. */
 static int check_text(const builder *b, const char *text, size_t bytes) {
     const unsigned char *at = (const unsigned char *)text;
     mr_place place = start_of(b);
+    char input[512];
+    const char *hint = hint_for_bytes(b, input, sizeof input);
     if (bytes > MR_YAML_MAX_BYTES)
-        return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, NULL,
+        return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, hint == input ? hint : NULL,
                            "the text is longer than %d bytes", MR_YAML_MAX_BYTES);
     for (size_t i = 0, length; i < bytes; i += length) {
         length = mr_utf8_bytes(text + i, bytes - i);
         if (length == 0)
-            return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, "save the file as UTF-8",
+            return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, hint,
                                at[i] ? "byte 0x%02x is not UTF-8" : "the text holds a zero byte (0x%02x)", at[i]);
         place.column++;
         if (at[i] == '\n' && !b->override) {
@@ -349,6 +378,8 @@ int mr_yaml_parse(mr_yaml **root, mr_arena *arena, const char *file, const char 
     size_t mark = mr_utf8_mark(text, bytes);
     text += mark;
     bytes -= mark;
+    b.text = text;
+    b.bytes = bytes;
     int status = check_text(&b, text, bytes);
     if (status)
         return status;

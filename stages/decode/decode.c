@@ -32,6 +32,7 @@ static int open_decode(mr_stage *self) {
     mr_selection_begin(&state->selection);
     state->again = INT64_MAX;
     state->latest_pts_ns = INT64_MIN;
+    state->time_ns = MR_NO_TIME;
     state->packet = av_packet_alloc();
     state->picture = av_frame_alloc();
     state->following = av_frame_alloc();
@@ -75,29 +76,61 @@ static void close_decode(mr_stage *self) {
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-/* Presentation time; if the stream has none, the picture's number divided by its rate. */
-static int64_t time_of(const mr_decode_state *state, const AVFrame *picture) {
-    if (picture->best_effort_timestamp != AV_NOPTS_VALUE)
-        return picture->best_effort_timestamp;
-    const mr_media *media = state->media;
-    if (media->rate_num <= 0 || media->rate_den <= 0)
-        return MR_NO_TIME;
-    return av_rescale((int64_t)state->seq, (int64_t)media->rate_den * 1000000000, media->rate_num);
+static int64_t interval_of(const mr_frame *packet) {
+    const mr_media *media = packet->media;
+    if (packet->duration_ns > 0 || media->rate_num <= 0 || media->rate_den <= 0)
+        return packet->duration_ns > 0 ? packet->duration_ns : 0;
+    return av_rescale(1000000000, media->rate_den, media->rate_num);
+}
+
+/* The latest picture that is known to be shown before that of a packet without a time: one that was given, or one that
+ * is decoded after it and shown at once, whether it was given or not. */
+static int64_t shown_before(const mr_decode_state *state, int64_t number) {
+    int64_t latest_ns = state->time_ns;
+    for (int64_t next = number + 1; next < state->pending.next; next++) {
+        const mr_frame *packet = mr_pending_find(&state->pending, next);
+        if (packet && (packet->pts_ns == MR_NO_TIME || packet->pts_ns > packet->dts_ns))
+            break;
+        if (packet && (latest_ns == MR_NO_TIME || packet->pts_ns > latest_ns))
+            latest_ns = packet->pts_ns;
+    }
+    return latest_ns;
+}
+
+/* Presentation time of a picture whose packet has none; MR_NO_TIME: its stream has neither times nor a rate. */
+static int64_t invent_time(const mr_decode_state *state, const mr_frame *packet, int64_t number) {
+    const int64_t interval_ns = interval_of(packet), before_ns = shown_before(state, number);
+    if (before_ns != MR_NO_TIME)
+        return interval_ns ? before_ns + interval_ns : MR_NO_TIME;
+    if (packet->dts_ns != MR_NO_TIME)
+        return packet->dts_ns;
+    return interval_ns ? (int64_t)state->seq * interval_ns : MR_NO_TIME;
+}
+
+/* Presentation times rise: those of packets do (stages/media/coded/picture_times.h), unless their order was not known
+ * there, or damage has confused it. */
+static int64_t time_of(const mr_decode_state *state, const mr_frame *packet, int64_t number) {
+    static const int64_t tick_ns = 11112; /* of the clock of MPEG */
+    const int64_t pts_ns = packet->pts_ns != MR_NO_TIME ? packet->pts_ns : invent_time(state, packet, number);
+    const bool rises = pts_ns == MR_NO_TIME || state->time_ns == MR_NO_TIME || pts_ns > state->time_ns;
+    return rises ? pts_ns : state->time_ns + tick_ns;
 }
 
 /* Gives numbers to the pictures that were left out before one of that time; INT64_MAX: all. */
 static mr_needed_reached reach(mr_decode_state *state, mr_io *io, int64_t pts_ns) {
     mr_needed_reached reached = mr_needed_reach(&state->needed, pts_ns, &state->selection);
-    for (uint64_t i = 0; i < reached.left; i++)
+    for (uint64_t i = 0; i < reached.numbers; i++)
         mr_io_skip(io, state->epoch, state->seq++, false);
     return reached;
 }
 
-static bool is_selected(mr_decode_state *state, mr_io *io, const AVFrame *picture, const mr_frame *packet) {
+static bool is_selected(mr_decode_state *state, mr_io *io, const mr_frame *packet, int64_t number) {
     mr_needed_reached reached = {0};
     if (packet->pts_ns != MR_NO_TIME)
         reached = reach(state, io, packet->pts_ns);
-    int64_t time_ns = time_of(state, picture);
+    const int64_t time_ns = time_of(state, packet, number);
+    state->time_ns = time_ns;
+    state->numbered = mr_selection_has_begun(packet->media, time_ns);
     state->shown_pts_ns = time_ns == packet->pts_ns ? time_ns : MR_NO_TIME;
     return reached.counted ? reached.wanted : mr_selection_wants(&state->selection, packet->media, time_ns);
 }
@@ -153,7 +186,7 @@ static mr_decode_verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture
     state->outsized = false;
     if (picture->interlaced_frame)
         mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
-    bool selected = is_selected(state, io, picture, packet);
+    bool selected = is_selected(state, io, packet, picture->reordered_opaque);
     if (damaged && from->damaged == MR_DAMAGED_DROP)
         return MR_VERDICT_DAMAGED;
     state->pictures++;
@@ -214,7 +247,7 @@ static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
     if (status)
         return status;
     frame->identity.seq = state->seq;
-    frame->pts_ns = time_of(state, picture);
+    frame->pts_ns = state->time_ns;
     frame->dts_ns = MR_NO_TIME;
     frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (state->marked ? MR_FRAME_CORRUPT : 0) |
                    (packet->flags & MR_FRAME_AWAY);
@@ -245,7 +278,7 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     }
     if (*emitted)
         state->last_given = number;
-    else
+    else if (state->numbered)
         mr_io_skip(io, state->epoch, state->seq, false);
     bool shared = state->has_following && state->following->reordered_opaque == number;
     if (!shared && state->last_given != number) {
@@ -260,7 +293,7 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
         mr_pending_take(&state->pending, number);
         mr_frame_unref(&packet);
     }
-    state->seq++;
+    state->seq += state->numbered;
     return MR_OK;
 }
 
@@ -433,6 +466,7 @@ static void begin_epoch(mr_decode_state *state, mr_io *io, uint32_t epoch) {
     state->gaps = (mr_gaps){0};
     state->alone = (mr_alone){0};
     state->latest_pts_ns = INT64_MIN;
+    state->time_ns = MR_NO_TIME;
 }
 
 /* Makes the decoder ready for a packet; its remaining pictures are received first. */
@@ -620,9 +654,10 @@ const mr_stage_type mr_decode_stage = {
     .name = "decode",
     .summary = "decodes packets into pictures",
     .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered from 0 in "
-            "each epoch, those that start, duration, every or fps leave out included. A picture keeps the stream's "
-            "matrix, range, chroma siting, sample aspect ratio and rotation, which a still picture has in EXIF "
-            "(JPEG, PNG, WebP), in TIFF's tag or in HEIF's properties; interlaced pictures are given as they are, "
+            "each epoch, those that duration, every or fps leave out included; 0 is the first picture that start "
+            "lets through, whatever the container. A picture keeps the stream's matrix, range, chroma siting, sample "
+            "aspect ratio and rotation, which a still picture has in EXIF (JPEG, PNG, WebP), in TIFF's tag or in "
+            "HEIF's properties; interlaced pictures are given as they are, "
             "and the values of HDR are not mapped. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted "
             "and that no wanted one depends on are not decoded, and counted as \"not selected\" all the same; that "
             "they are damaged is not noticed. Pictures that are coded as fields, raw streams without times, and "

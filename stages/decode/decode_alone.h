@@ -15,7 +15,7 @@
 #define MILLRACE_STAGES_DECODE_DECODE_ALONE_H
 
 #include "stages/decode/decode_pending.h"
-#include "stages/media/recovery.h"
+#include "stages/media/coded/recovery.h"
 
 /* A packet as it was sent. */
 typedef struct mr_alone_packet {

@@ -13,7 +13,7 @@ typedef struct mr_decoder_params {
     int threads;            /* of FFmpeg; still images always get one */
     bool prompt;            /* a picture must not wait for packets behind it that are decoded beside it */
     int64_t max_pixels;
-    int32_t x264_build;     /* of a stream whose packets do not tell it (stages/media/x264_build.h); 0: not known */
+    int32_t x264_build;     /* of a stream whose packets do not tell it (media/coded/x264_build.h); 0: not known */
     enum AVDiscard skip;    /* pictures that the decoder leaves out */
     int scale;              /* log2 of how many times smaller pictures are decoded; 0 unless it is JPEG */
     bool strict;            /* a JPEG that ends early is an error; else its missing part is 0 */

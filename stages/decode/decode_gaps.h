@@ -1,11 +1,11 @@
 /* Pictures that are made of those that are missing or wrong. Packets that were dropped before decode: queues and
- * deadlines leave out all up to the next key. At a recovery point (stages/media/recovery.h), which is a key, too,
+ * deadlines leave out all up to the next key. At a recovery point (stages/media/coded/recovery.h), which is a key, too,
  * pictures are not right at once. Packets whose pictures the decoder finds damaged, which is known only when others
  * behind them have been sent: those are passed again. One thread. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_GAPS_H
 #define MILLRACE_STAGES_DECODE_DECODE_GAPS_H
 
-#include "stages/media/recovery.h"
+#include "stages/media/coded/recovery.h"
 
 /* Zeros: a stream begins. */
 typedef struct mr_gaps {

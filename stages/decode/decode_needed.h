@@ -12,7 +12,8 @@
  * that are shown before it may give none, and ends for the rest of a stretch (packets of one epoch and one decoder)
  * with a packet that is not one whole picture, or whose times do not tell its place. All is decoded then.
  *
- * Pictures that are left out keep their numbers: the stage learns how many come before each that is decoded. Whether a
+ * Pictures that are left out, but for those before `start`, keep their numbers: the stage learns how many come before
+ * each that is decoded. Whether a
  * picture is wanted is decided by the packets: one that turns out to be damaged only when it is decoded has had its
  * turn all the same.
  *
@@ -27,15 +28,21 @@
  * each epoch of a source. */
 typedef struct mr_selection {
     uint64_t in_range;  /* pictures so far between start and end */
-    int64_t last_slot;  /* of `fps`, that a picture was given for */
+    int64_t last_ns;    /* of the last picture that `fps` was asked about; MR_NO_TIME: none */
+    double distance_ns; /* of two such pictures, smoothed */
+    double due_ns;      /* the next picture of `fps` */
 } mr_selection;
 
 void mr_selection_begin(mr_selection *selection);
 
 /* To be called once for each picture. `time_ns` may be MR_NO_TIME: only `every` applies then. First start and end
- * decide, then every, of what is left the first of so many, then fps: time from start on is cut into slots of 1/fps
- * seconds, and the first picture in each is wanted. */
+ * decide, then every, of what is left the first of so many, then fps: a picture is wanted if at least 1/fps seconds
+ * have passed for each one before it, up to rounding and jitter of times, so that none is missing of a source of that
+ * rate, or a lower one. */
 bool mr_selection_wants(mr_selection *selection, const mr_media *media, int64_t time_ns);
+/* Whether a picture has a number: none before `start` has one, since how many there are depends on where a container
+ * lets reading begin. */
+bool mr_selection_has_begun(const mr_media *media, int64_t time_ns);
 /* Whether all pictures that are shown before the packet's have come, if no packet comes behind the one that is decoded
  * at `last_dts_ns`: missing ones are decoded later, and shown no sooner than that. */
 bool mr_selection_can_count(const mr_frame *packet, int64_t last_dts_ns);
@@ -49,6 +56,7 @@ typedef enum mr_needed_answer { MR_NEEDED_WAIT, MR_NEEDED_SEND, MR_NEEDED_LEAVE 
 typedef struct mr_needed_place {
     int64_t pts_ns;     /* of the last of them */
     uint64_t left;      /* so many were left out; 0: one that is held, or was sent */
+    uint64_t numbers;   /* that those have: none before `start` */
     bool wanted;
     mr_selection after; /* behind it; once it is ordered */
 } mr_needed_place;
@@ -86,10 +94,10 @@ mr_needed_answer mr_needed_next(mr_needed *needed, size_t room);
 /* The packet of the last answer; that of mr_needed_take is the caller's reference. */
 const mr_frame *mr_needed_chosen(const mr_needed *needed);
 mr_frame *mr_needed_take(mr_needed *needed, mr_needed_answer answer);
-/* A picture of that time comes out of the decoder; INT64_MAX: none comes any more. Sets the count of those left out
- * before it, and the known facts about it. */
+/* A picture of that time comes out of the decoder; INT64_MAX: none comes any more. Sets the count of the
+ * numbers of those left out before it, and the known facts about it. */
 typedef struct mr_needed_reached {
-    uint64_t left;
+    uint64_t numbers;
     bool counted;           /* by packets; else *selection decides */
     bool wanted;
 } mr_needed_reached;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "stages/media/nal.h"
+#include "stages/media/coded/nal.h"
 
 /* ---- headers ---------------------------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "stages/media/media_input.h"
-#include "stages/media/x264_build.h"
+#include "stages/media/coded/x264_build.h"
 
 enum { MOST_DRAIN_ERRORS = 256 };
 

@@ -50,6 +50,8 @@ typedef struct mr_decode_state {
     mr_alone alone;            /* of this epoch and codec */
     int64_t shown_pts_ns; /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
     int64_t latest_pts_ns;     /* of the packets of pictures that have come out in this epoch */
+    int64_t time_ns;           /* of the picture that was judged last in this epoch; MR_NO_TIME: none, or unknown */
+    bool numbered;             /* that picture has a number */
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
     int64_t last_given;        /* number of the packet whose picture was emitted last */
     bool marked;               /* the picture that is given next is damaged, and says so */

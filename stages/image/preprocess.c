@@ -246,6 +246,49 @@ static bool suggest(const void *given, const mr_format_set *wanted, char *text, 
     return *text;
 }
 
+static bool are_at_most(const mr_doubles *list, double most) {
+    for (size_t i = 0; i < list->count; i++)
+        if (fabs(list->value[i]) > most)
+            return false;
+    return true;
+}
+
+static bool are_all(const mr_doubles *list, double value) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->value[i] != value)
+            return false;
+    return true;
+}
+
+/* "mean: [123.7, 116.3, 103.5]": those of values in 0..255. */
+static void append_scaled(char *text, size_t bytes, const char *name, const mr_doubles *list) {
+    size_t used = strlen(text);
+    if (list->count)
+        used += (size_t)snprintf(text + used, bytes - used, "%s: %s", name, list->count > 1 ? "[" : "");
+    for (size_t i = 0; i < list->count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.4g", i ? ", " : "", 255.0 * list->value[i]);
+    if (list->count > 1 && used < bytes)
+        snprintf(text + used, bytes - used, "]");
+}
+
+/* Mean and std as torchvision has them, for values in 0..1: here they move values in 0..255 hardly at all. */
+static void judge_scale(mr_negotiation *n, const options *o, mr_dtype dtype) {
+    const bool nothing = are_all(&o->mean, 0.0) && are_all(&o->std, 1.0);
+    if (!normalizes(o) && (dtype == MR_DTYPE_F32 || dtype == MR_DTYPE_F16))
+        mr_remark(n, "gives values in 0..255: neither mean, std nor normalize is given");
+    if (nothing || !are_at_most(&o->mean, 1.0) || !are_at_most(&o->std, 1.0))
+        return;
+    char hint[256];
+    snprintf(hint, sizeof hint, "write %s", o->mean.count == 3 ? "normalize: imagenet, or " : "");
+    append_scaled(hint, sizeof hint, "mean", &o->mean);
+    if (o->mean.count && o->std.count)
+        append_scaled(hint, sizeof hint, " and std", &o->std);
+    else
+        append_scaled(hint, sizeof hint, "std", &o->std);
+    mr_warn(n, o->mean.count ? "mean" : "std", hint,
+            "these are fractions of 1, and values are 0..255 before mean and std");
+}
+
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     mr_planned_output *output = &n->outputs[0];
@@ -261,6 +304,7 @@ static int negotiate(mr_negotiation *n) {
     status = check_extremes(n, o, &params, shape.dtype == MR_DTYPE_F16 ? MR_DTYPE_F16 : MR_DTYPE_F32);
     if (status < 0)
         return status;
+    judge_scale(n, o, shape.dtype);
     mr_resizer_promise(n, &params);
     output->chosen = true;
     output->unfixed = "write its size, as in size: 224x224";

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "stages/live/assembly.h"
-#include "stages/media/recovery.h"
+#include "stages/media/coded/recovery.h"
 
 static const uint8_t start_code[] = {0, 0, 0, 1};
 

@@ -101,6 +101,8 @@ static bool put(channel *at, mr_packet *packet) {
         at->counts.packets++;
         at->counts.bytes += packet->bytes;
         at->counts.lost = at->input.gaps;
+        if (at->input.hls)
+            at->counts.place = *mr_hls_where(at->input.hls);
     }
     pthread_mutex_unlock(&at->lock);
     if (wanted)
@@ -132,6 +134,7 @@ static void *run(void *context) {
     int status = mr_libav_input_open(&at->input, &at->params, &at->cancelled);
     if (!status) {
         at->base.recorded = at->input.recorded;
+        at->base.pause_ns = at->input.hls && !at->input.recorded ? mr_hls_pause_ns(at->input.hls) : 0;
         mr_libav_input_survey(&at->input, &at->survey);
         note(at, MR_OK, false);
         status = read_all(at);

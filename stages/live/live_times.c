@@ -2,7 +2,6 @@
 
 #include "engine/base/clock.h"
 
-/* A millionth of a second: packets of one time, or with none, stay apart. */
 static const int64_t second_ns = 1000000000, step_ns = 1000;
 enum { AHEAD = 10 };
 
@@ -29,7 +28,7 @@ static int64_t expect(const mr_live_times *times, const mr_packet *packet) {
 
 /* Of a packet without any time of its own. */
 static void invent(const mr_live_times *times, mr_packet *packet) {
-    packet->pts_ns = packet->dts_ns = times->begun ? expect(times, packet) : 0;
+    packet->pts_ns = times->begun ? expect(times, packet) : 0;
 }
 
 static void shift(mr_live_times *times, mr_packet *packet, bool has_dts) {
@@ -49,18 +48,6 @@ static void shift(mr_live_times *times, mr_packet *packet, bool has_dts) {
         packet->pts_ns += times->shift_ns;
     if (has_dts)
         packet->dts_ns += times->shift_ns;
-}
-
-/* Decoding times rise; a picture is not shown before it is decoded. */
-static void raise(mr_live_times *times, mr_packet *packet, bool has_dts) {
-    if (has_dts && times->begun && packet->dts_ns <= times->last_ns)
-        packet->dts_ns = times->last_ns + step_ns;
-    if (packet->pts_ns == MR_NO_TIME)
-        packet->pts_ns = packet->dts_ns;
-    if (has_dts && packet->pts_ns < packet->dts_ns)
-        packet->pts_ns = packet->dts_ns;
-    if (!has_dts && times->begun && packet->pts_ns == times->highest_ns)
-        packet->pts_ns += step_ns;
 }
 
 /* By the clock of arrival. */
@@ -88,9 +75,8 @@ void mr_live_times_pass(mr_live_times *times, mr_packet *packet) {
         invent(times, packet);
     else
         shift(times, packet, has_dts);
-    has_dts = packet->dts_ns != MR_NO_TIME;
-    raise(times, packet, has_dts);
-    int64_t shown_ns = packet->pts_ns, decoded_ns = has_dts ? packet->dts_ns : packet->pts_ns;
+    const int64_t shown_ns = packet->pts_ns != MR_NO_TIME ? packet->pts_ns : packet->dts_ns;
+    const int64_t decoded_ns = has_dts ? packet->dts_ns : shown_ns;
     if (times->clock == MR_LIVE_ARRIVAL)
         replace(times, packet, shown_ns);
     times->arrived_ns = packet->arrived_ns;

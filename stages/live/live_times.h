@@ -1,5 +1,5 @@
-/* Times of the packets of one connection, as they go on: from 0 at its first packet, in decode order never running
- * back, however the clock of the stream jumps, stands still, runs back or is missing. One thread. */
+/* The clock of one live connection, from 0 at its first packet: without its jumps, or by arrival if it is missing or
+ * not wanted. That times then rise in presentation order and in decode order is picture_times.h's part. One thread. */
 #ifndef MILLRACE_STAGES_LIVE_LIVE_TIMES_H
 #define MILLRACE_STAGES_LIVE_LIVE_TIMES_H
 
@@ -16,7 +16,7 @@ typedef struct mr_live_times {
     mr_live_clock clock;
     bool begun;
     int64_t shift_ns;   /* added to the stream's times */
-    int64_t last_ns;    /* decoding time of the last packet, as given */
+    int64_t last_ns;    /* the latest decoding time; without any, presentation time */
     int64_t highest_ns; /* of pts_ns, as given by the stream and shifted */
     int64_t shown_ns;   /* the time given to that packet */
     int64_t led_ns;     /* the arrival of that packet */

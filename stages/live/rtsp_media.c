@@ -5,7 +5,7 @@
 
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
-#include "stages/media/nal.h"
+#include "stages/media/coded/nal.h"
 
 enum { STUB_BYTES = 48 };
 

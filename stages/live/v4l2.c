@@ -23,7 +23,7 @@
 #include "stages/live/connection.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
-#include "stages/media/nal.h"
+#include "stages/media/coded/nal.h"
 
 enum {
     BUFFERS = 8,

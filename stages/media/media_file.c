@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "engine/base/memory.h"
+#include "stages/media/coded/picture_times.h"
+#include "stages/media/coded/x264_build.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
@@ -17,7 +19,6 @@
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
 #include "stages/media/still/kinds.h"
-#include "stages/media/x264_build.h"
 
 /* The supported formats. Formats that open other files or hosts (playlists, concat scripts, session descriptions,
  * manifests) are left out on purpose, and so are those that are recognised by their name alone. Those with sound only
@@ -47,6 +48,7 @@ typedef struct file_reader {
     int64_t origin;  /* the stream's start, in its time base */
     int64_t packets; /* read in this turn */
     mr_seams seams;
+    mr_picture_times times;
 } file_reader;
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
@@ -335,6 +337,7 @@ static void destroy_file(mr_reader *base) {
     close_container(reader);
     av_packet_free(&reader->packet);
     mr_media_unref(&reader->media);
+    mr_picture_times_fini(&reader->times);
     mr_free(reader);
 }
 
@@ -388,12 +391,20 @@ static int seek(file_reader *reader, int64_t at) {
     return avformat_seek_file(reader->format, reader->stream->index, INT64_MIN, at, at, 0);
 }
 
-/* Whether the next packet is a picture that needs no other, and is not shown after that time. */
-static bool begins_before(file_reader *reader, int64_t at) {
-    bool good = next_packet(reader) == MR_OK && reader->packet->flags & AV_PKT_FLAG_KEY &&
-                (reader->packet->pts == AV_NOPTS_VALUE || reader->packet->pts <= at);
+/* When the next packet, which must be a picture that needs no other, is shown at the latest; AV_NOPTS_VALUE: it is
+ * another one, or its time is only known if all before it are read. A container may have no presentation times
+ * (picture_times.h). */
+static int64_t shows_first(file_reader *reader) {
+    enum { MOST_REORDERED = 16 };
+    const AVPacket *packet = reader->packet;
+    const enum AVCodecID codec = reader->stream->codecpar->codec_id;
+    const bool key = next_packet(reader) == MR_OK && packet->flags & AV_PKT_FLAG_KEY;
+    int64_t time = key ? packet->pts : AV_NOPTS_VALUE;
+    if (key && time == AV_NOPTS_VALUE && packet->dts != AV_NOPTS_VALUE && codec != AV_CODEC_ID_H264 &&
+        codec != AV_CODEC_ID_HEVC)
+        time = packet->dts + MOST_REORDERED * packet->duration;
     av_packet_unref(reader->packet);
-    return good;
+    return time;
 }
 
 /* Formats without an index find a time, whatever packet is there, and others go by the time of decoding: from further
@@ -403,8 +414,9 @@ static int seek_to_start(file_reader *reader) {
     const int64_t at = reader->origin + av_rescale_q(reader->params.start_ns, nanoseconds, base);
     int64_t from = at, back_ns = 1000000000;
     int error = seek(reader, from);
-    while (error >= 0 && reader->params.start_ns > 0) {
-        if (begins_before(reader, at))
+    while (error >= 0) {
+        const int64_t first = shows_first(reader);
+        if (first != AV_NOPTS_VALUE && first <= at)
             return seek(reader, from);
         if (from <= reader->origin) {
             close_container(reader);
@@ -452,12 +464,16 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     packet->pts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->pts);
     packet->dts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->dts);
     packet->duration_ns = av_rescale_q(reader->packet->duration, reader->stream->time_base, nanoseconds);
-    if (is_past_end(reader, packet))
-        return MR_END;
     status = mr_packet_take(packet, reader->packet, reader->media);
-    if (!status)
-        reader->packets++;
-    return status;
+    if (status)
+        return status;
+    mr_picture_times_pass(&reader->times, packet);
+    if (is_past_end(reader, packet)) {
+        mr_packet_drop(packet);
+        return MR_END;
+    }
+    reader->packets++;
+    return MR_OK;
 }
 
 static int rewind_file(mr_reader *base) {
@@ -467,6 +483,7 @@ static int rewind_file(mr_reader *base) {
     bool seekable = reader->seams.found == 0 || reader->params.start_ns > 0;
     reader->packets = 0;
     mr_seams_begin(&reader->seams);
+    mr_picture_times_begin(&reader->times, false);
     if (seekable && seek_to_start(reader) >= 0)
         return MR_OK;
     /* Elementary streams and some others cannot seek by time: they are opened again. */
@@ -528,6 +545,7 @@ int mr_reader_open_file(mr_reader **result, const mr_reader_params *params) {
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     *reader = (file_reader){.base.type = &file_type, .params = *params, .input.fd = -1, .packet = av_packet_alloc()};
     mr_seams_begin(&reader->seams);
+    mr_picture_times_begin(&reader->times, false);
     int status = reader->packet ? open_container(reader) : mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (!status)
         status = describe(reader);

@@ -6,7 +6,7 @@
 #include <libavcodec/codec_par.h>
 
 #include "millrace/stage.h"
-#include "stages/media/media_packet.h"
+#include "stages/media/coded/packet.h"
 #include "stages/media/still/heif.h"
 
 /* What decode is told of a picture. */

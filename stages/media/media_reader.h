@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "millrace/stage.h"
-#include "stages/media/media_packet.h"
+#include "stages/media/coded/packet.h"
 
 typedef struct mr_reader mr_reader;
 

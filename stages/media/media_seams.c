@@ -134,14 +134,24 @@ static int64_t duration_of(const AVStream *stream, const AVPacket *packet) {
     return av_rescale_q(1, av_inv_q(rate), stream->time_base);
 }
 
-/* True if times begin anew at this packet. */
-static bool shift_times(mr_seams *seams, const AVStream *stream, AVPacket *packet) {
+static bool find_shift(mr_seams *seams, const AVStream *stream, const AVPacket *packet) {
     if (packet->dts == AV_NOPTS_VALUE || seams->next_dts == AV_NOPTS_VALUE)
         return false;
     int64_t off = packet->dts + seams->shift - seams->next_dts;
     bool anew = off < -av_rescale_q(1, most_back, stream->time_base) ||
                 off > av_rescale_q(MOST_AHEAD_S, (AVRational){1, 1}, stream->time_base);
     seams->shift -= anew ? off : 0;
+    return anew;
+}
+
+bool mr_seams_shift(mr_seams *seams, const AVFormatContext *format, const AVStream *stream, AVPacket *packet) {
+    const bool anew = format->iformat->flags & AVFMT_TS_DISCONT && find_shift(seams, stream, packet);
+    if (packet->dts != AV_NOPTS_VALUE) {
+        packet->dts += seams->shift;
+        seams->next_dts = packet->dts + duration_of(stream, packet);
+    }
+    if (packet->pts != AV_NOPTS_VALUE)
+        packet->pts += seams->shift;
     return anew;
 }
 
@@ -171,14 +181,8 @@ bool mr_seams_pass(mr_seams *seams, int fd, const AVFormatContext *format, const
         seams->broken_at = jump;
         seam = count(seams);
     }
-    if (shift_times(seams, stream, packet))
+    if (mr_seams_shift(seams, format, stream, packet))
         seam |= count(seams);
-    if (packet->dts != AV_NOPTS_VALUE) {
-        packet->dts += seams->shift;
-        seams->next_dts = packet->dts + duration_of(stream, packet);
-    }
-    if (packet->pts != AV_NOPTS_VALUE)
-        packet->pts += seams->shift;
     seams->packets++;
     return seam;
 }

@@ -26,5 +26,8 @@ void mr_seams_begin(mr_seams *seams);
 /* Looks at the next packet of `stream`, which was read from `fd`: clears AV_PKT_FLAG_CORRUPT if nothing of it is
  * missing, and shifts its times. True if there is a seam before or within it that was not found before. */
 bool mr_seams_pass(mr_seams *seams, int fd, const AVFormatContext *format, const AVStream *stream, AVPacket *packet);
+/* The part of mr_seams_pass that is about times, for streams that come by other ways than a file. True: they begin anew
+ * at this packet. */
+bool mr_seams_shift(mr_seams *seams, const AVFormatContext *format, const AVStream *stream, AVPacket *packet);
 
 #endif

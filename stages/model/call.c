@@ -1,5 +1,6 @@
 #include "stages/model/call.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/device/device.h"
@@ -39,9 +40,43 @@ mr_format_set mr_call_item_set(const mr_model_tensor *tensor, bool batched) {
     return set;
 }
 
+/* An input without a declared shape takes frames of any, each with the batch before it. */
+static void give_shape(mr_model_tensor *tensor, int rank) {
+    tensor->shape.rank = rank + 1;
+    for (int i = 0; i <= rank; i++)
+        tensor->shape.dims[i] = -1;
+}
+
 bool mr_call_is_batched(const mr_model *model, const mr_planned_input *first) {
+    if (model->inputs[0].unshaped)
+        return true;
     int rank = model->inputs[0].shape.rank, given = first->set.payload == MR_PAYLOAD_TENSOR ? first->set.rank : 0;
     return given ? rank == given + 1 : rank > 1;
+}
+
+/* "f32 1x3x224x224", or "a sequence". */
+static const char *describe(const mr_model_tensor *tensor, const mr_shape *shape, char *text, size_t bytes) {
+    size_t used = (size_t)snprintf(text, bytes, "%s", tensor->type);
+    if (!strchr(tensor->type, ' ') && used + 1 < bytes) {
+        text[used] = ' ';
+        mr_shape_print(shape, text + used + 1, bytes - used - 1);
+    }
+    return text;
+}
+
+/* Declared shapes that no frame has. */
+static int check_sizes(const mr_model *model, const mr_model_tensor *tensor) {
+    char text[MR_SHAPE_TEXT];
+    if (tensor->dtype && !tensor->unshaped && tensor->shape.rank == 0)
+        return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s is a single number, and not a tensor of a frame",
+                       tensor->name, model->file);
+    for (int i = 0; i < tensor->shape.rank; i++)
+        if (tensor->shape.dims[i] == 0)
+            return mr_fail(MR_ERROR_CONFIG,
+                           "the input \"%s\" of %s is %s: with a dimension of 0 it holds nothing; export the network "
+                           "again with a size or a free dimension in its place",
+                           tensor->name, model->file, describe(tensor, &tensor->shape, text, sizeof text));
+    return MR_OK;
 }
 
 int mr_call_take(mr_negotiation *n, const mr_model *model, const size_t *port) {
@@ -49,9 +84,12 @@ int mr_call_take(mr_negotiation *n, const mr_model *model, const size_t *port) {
     for (size_t i = 0; i < model->input_count; i++) {
         const mr_model_tensor *tensor = &model->inputs[i];
         char text[MR_SHAPE_TEXT];
+        int status = check_sizes(model, tensor);
+        if (status)
+            return status;
         if (tensor->dtype == MR_DTYPE_ANY || tensor->shape.rank - batched > MR_MAX_RANK)
-            return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s is %s %s, which a frame cannot hold", tensor->name,
-                           model->file, tensor->type, mr_shape_print(&tensor->shape, text, sizeof text));
+            return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s is %s, which a frame cannot hold", tensor->name,
+                           model->file, describe(tensor, &tensor->shape, text, sizeof text));
         mr_format_set set = mr_call_item_set(tensor, batched);
         mr_layout layout = layout_of(&set);
         set.layouts = layout ? MR_IN_SET(layout) : 0;
@@ -115,20 +153,41 @@ static int choose_batch(mr_call *call, const mr_planned_input *first, int batch)
     return MR_OK;
 }
 
+static int refuse_output(const mr_call *call, size_t index) {
+    const mr_model_tensor *tensor = &call->model->outputs[call->binding.output[index]];
+    const mr_shape *next = &call->binding.next_shape[index];
+    char text[MR_SHAPE_TEXT], more[MR_SHAPE_TEXT], other[MR_SHAPE_TEXT + 32] = "";
+    if (next->rank >= 0)
+        snprintf(other, sizeof other, ", and %s for one of %d", mr_shape_print(next, more, sizeof more),
+                 call->batch + 1);
+    return mr_fail(MR_ERROR_CONFIG,
+                   "the output \"%s\" of %s is %s for a batch of %d%s: not one item for each frame; remove the batch",
+                   tensor->name, call->model->file,
+                   mr_shape_print(&call->binding.output_shape[index], text, sizeof text), call->batch, other);
+}
+
+/* Before the network is tried: a sequence has no shape to try. */
+static int check_output(const mr_call *call, size_t output) {
+    const mr_model_tensor *tensor = &call->model->outputs[output];
+    char text[MR_SHAPE_TEXT];
+    if (tensor->dtype != MR_DTYPE_ANY)
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG, "the output \"%s\" of %s is %s, which a frame cannot hold", tensor->name,
+                   call->model->file, describe(tensor, &tensor->shape, text, sizeof text));
+}
+
 static int plan_output(mr_call *call, size_t index) {
     const mr_model_tensor *tensor = &call->model->outputs[call->binding.output[index]];
     const mr_shape *shape = &call->binding.output_shape[index];
     char text[MR_SHAPE_TEXT];
-    if (call->batch > 1 && (!shape->rank || shape->dims[0] != call->batch))
-        return mr_fail(MR_ERROR_CONFIG,
-                       "the output \"%s\" of %s is %s: not one item for each frame of a batch of %d; remove the batch",
-                       tensor->name, call->model->file, mr_shape_print(shape, text, sizeof text), call->batch);
+    if (call->batch > 1 && !call->binding.per_frame[index])
+        return refuse_output(call, index);
     mr_shape item = *shape;
-    if (call->batched && shape->rank && shape->dims[0] == call->batch)
+    if (call->binding.per_frame[index])
         item = item_shape(call, shape);
-    if (tensor->dtype == MR_DTYPE_ANY || item.rank > MR_MAX_RANK)
-        return mr_fail(MR_ERROR_CONFIG, "the output \"%s\" of %s is %s %s, which a frame cannot hold", tensor->name,
-                       call->model->file, tensor->type, mr_shape_print(&item, text, sizeof text));
+    if (item.rank > MR_MAX_RANK)
+        return mr_fail(MR_ERROR_CONFIG, "the output \"%s\" of %s is %s, which a frame cannot hold", tensor->name,
+                       call->model->file, describe(tensor, &item, text, sizeof text));
     if (item.rank == 0) {
         item.rank = 1;
         item.dims[0] = 1;
@@ -144,7 +203,12 @@ int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs,
     *call = (mr_call){.model = model};
     memcpy(call->port, port, model->input_count * sizeof *port);
     mr_shape shapes[MR_MODEL_MAX_TENSORS];
+    for (size_t i = 0; i < model->input_count; i++)
+        if (model->inputs[i].unshaped)
+            give_shape(&model->inputs[i], inputs[port[i]].format.rank);
     int status = choose_batch(call, &inputs[port[0]], batch);
+    for (size_t i = 0; i < output_count && !status; i++)
+        status = check_output(call, outputs[i]);
     for (size_t i = 0; i < model->input_count && !status; i++) {
         status = fix_input(call, i, &inputs[port[i]], &shapes[i]);
         if (!status && call->batch > 1)
@@ -155,6 +219,17 @@ int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs,
     for (size_t i = 0; i < output_count && !status; i++)
         status = plan_output(call, i);
     return status;
+}
+
+void mr_call_warn(const mr_call *call, mr_negotiation *n) {
+    char text[MR_MODEL_MIXING];
+    if (call->model->prepared)
+        mr_remark(n, "%s was trained with pictures prepared so: %s", call->model->file, call->model->prepared);
+    if (call->batch <= 1 || !call->batched || n->batch <= 1 || !*mr_model_mixing(&call->binding, text))
+        return;
+    mr_warn(n, "batch", "remove batch, unless the network is meant to compare the frames of a batch",
+            "%s of %s computes across the frames of a batch, so that a frame's result depends on the others with it",
+            text, call->model->file);
 }
 
 void mr_call_count(const mr_call *call, mr_negotiation *n) {

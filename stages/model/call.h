@@ -2,7 +2,7 @@
  *
  * A frame has no batch dimension, a model usually has one: its first. A call is planned for one batch, that of the plan
  * or the one that the model requires, and always runs with it: if frames are missing at the end of a stream, zeros take
- * their place, so that no result depends on the other frames of its batch. A model without batch dimension takes one
+ * their place, so that no result depends on how many come. A model without batch dimension takes one
  * frame a call.
  *
  * The model reads the frames in place if they lie behind each other in one buffer: batches of one do, and those that a
@@ -45,6 +45,8 @@ bool mr_call_foresees(const mr_negotiation *negotiation, mr_planned_input *known
 int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs, const size_t *port, int batch,
                  const size_t *outputs, size_t output_count);
 
+/* Warns of a network that computes across the frames of a batch; remarks on the pictures that it was trained with. */
+void mr_call_warn(const mr_call *call, mr_negotiation *negotiation);
 /* Declares the work of a call on a GPU in negotiation->work; for stages on the processors nothing is counted. Copies
  * that gather a batch are not counted: if the frames were made together there are none. */
 void mr_call_count(const mr_call *call, mr_negotiation *negotiation);

@@ -1,4 +1,6 @@
 /* classify: a linear layer, scores, and the best classes with their labels; of logits, the last two alone. */
+#include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +12,7 @@
 #include "stages/list.h"
 #include "stages/model/head.h"
 #include "stages/model/lineage.h"
+#include "stages/model/onnx/onnx_traits.h"
 #include "stages/model/vote.h"
 
 typedef struct options {
@@ -25,15 +28,34 @@ typedef struct state {
     mr_resident *weights; /* of the head, for a device with memory of its own; else NULL */
     mr_trained_copies copies; /* the same of a classifier that takes more than a product */
     mr_vote *vote; /* over the window; NULL: each frame for itself */
+    mr_activation activation;
+    const mr_stage *self;
+    _Atomic uint64_t odd; /* frames whose logits were not finite */
 } state;
+
+/* Choices of the option: those of mr_activation, and auto. */
+static const char *const activations[] = {"none", "softmax", "sigmoid", "auto", NULL};
+enum { ACTIVATION_AUTO = 3 };
+_Static_assert(MR_ACTIVATION_NONE == 0 && MR_ACTIVATION_SOFTMAX == 1 && MR_ACTIVATION_SIGMOID == 2, "in this order");
 
 /* Whether the input is a vector for weights, and not logits. */
 static bool has_weights(const options *o) {
     return o->head || o->weights;
 }
 
-static mr_activation activation_of(const options *o, const mr_head *head) {
-    return head->classifier ? head->classifier->trained.activation : (mr_activation)o->activation;
+/* The operator that has made scores of the input already, such as "Softmax"; NULL: it is logits, or a vector for
+ * weights. */
+static const char *scored_by(const options *o, const mr_planned_input *input) {
+    const char *operation = has_weights(o) ? NULL : mr_planned_operation(input, o->tensor);
+    return mr_onnx_gives_scores(operation) ? operation : NULL;
+}
+
+static mr_activation activation_of(const options *o, const mr_head *head, const mr_planned_input *input) {
+    if (head->classifier)
+        return head->classifier->trained.activation;
+    if (o->activation != ACTIVATION_AUTO)
+        return (mr_activation)o->activation;
+    return scored_by(o, input) ? MR_ACTIVATION_NONE : MR_ACTIVATION_SOFTMAX;
 }
 
 static int open_head(mr_head **head, const options *o) {
@@ -198,6 +220,53 @@ static void plan_work(mr_negotiation *n, const options *o, const mr_head *head, 
     count_work(n, head);
 }
 
+/* ---- scores ------------------------------------------------------------------------------------------------------ */
+
+/* No score is higher. `head` NULL: it was not read. */
+static double most_score(const mr_negotiation *n, const options *o, const mr_head *head) {
+    if (o->window > 1)
+        return 1; /* a share */
+    if (o->head && !head)
+        return INFINITY;
+    const mr_activation activation = head ? activation_of(o, head, &n->inputs[0])
+                                          : activation_of(o, &(mr_head){0}, &n->inputs[0]);
+    return activation != MR_ACTIVATION_NONE || scored_by(o, &n->inputs[0]) ? 1 : INFINITY;
+}
+
+static int check_threshold(mr_negotiation *n, const options *o, const mr_head *head) {
+    const double most = most_score(n, o, head);
+    if (o->threshold <= most)
+        return MR_OK;
+    return mr_refuse(n, "threshold", "no score is above %g, so no class would ever reach %g; write threshold: %g", most,
+                     o->threshold, o->threshold <= 100 ? o->threshold / 100 : 0.5);
+}
+
+/* Softmax of scores from 0 to 1 makes them nearly equal: with a thousand classes none is above 0.003. */
+static void judge_activation(mr_negotiation *n, const options *o, mr_planned_finding of) {
+    const char *operation = scored_by(o, &n->inputs[0]);
+    const bool automatic = o->activation == ACTIVATION_AUTO;
+    if (operation && automatic)
+        mr_remark(n, "activation: none, since what it classifies comes from %s and is scores already", operation);
+    else if (operation && o->activation != MR_ACTIVATION_NONE)
+        mr_warn(n, "activation", "remove activation, or write activation: none",
+                "what it classifies comes from %s and is scores already: %s on top makes them nearly equal", operation,
+                activations[o->activation]);
+    else if (automatic && of == MR_PLANNED_UNKNOWN && n->inputs[0].settled && !has_weights(o) && n->returns)
+        mr_warn(n, NULL, "write activation: none if it ends in softmax or sigmoid, else activation: softmax",
+                "the network that it classifies the output of is not on this machine: activation: auto is softmax");
+}
+
+/* What stages behind may know of the classes. */
+static int promise_classes(mr_negotiation *n, const options *o, const mr_head *head, const mr_format *vector) {
+    const mr_planned_classes classes = {
+        .count = head->labels.count  ? head->labels.count
+                 : has_weights(o) ? head->weights.rows
+                                  : mr_vector_length(vector),
+        .labels = head->labels.count ? head->labels.item : NULL,
+        .most_score = most_score(n, o, head)};
+    return mr_promise_classes(n, 0, &classes);
+}
+
 /* What a head brings may not be given a second time. */
 static int check_given(mr_negotiation *n, const options *o) {
     static const char *const brought[] = {"weights", "labels", "activation"};
@@ -261,7 +330,11 @@ static int check_head(mr_negotiation *n, const options *o, const mr_format *vect
     if (!status)
         status = check_lineage(n, o, mr_classifier_card_of(head->classifier));
     if (!status)
+        status = check_threshold(n, o, head);
+    if (!status) {
         plan_work(n, o, head, vector);
+        status = promise_classes(n, o, head, vector);
+    }
     mr_head_close(&head);
     return status;
 }
@@ -277,9 +350,11 @@ static int check_files(mr_negotiation *n, const options *o, const mr_format *vec
     status = status ? status : labels;
     if (!status)
         status = check_length_of(n, o, &head, vector);
-    mr_labels_free(&head.labels);
-    if (!status)
+    if (!status) {
         plan_work(n, o, &head, vector);
+        status = promise_classes(n, o, &head, vector);
+    }
+    mr_labels_free(&head.labels);
     return status;
 }
 
@@ -304,17 +379,23 @@ static int negotiate(mr_negotiation *n) {
                          n->inputs[0].from, mr_format_print(&vector, text, sizeof text));
     const mr_format *length = of == MR_PLANNED_FOUND ? &vector : &(mr_format){0};
     int status = check_given(n, o);
-    if (!status && !n->offline)
-        status = o->head ? check_head(n, o, length) : check_files(n, o, length);
-    return status ? status : mr_promise_result(n, 0, MR_RESULT_CLASSES, NULL, NULL);
+    judge_activation(n, o, of);
+    if (!status && !o->head)
+        status = check_threshold(n, o, NULL);
+    if (status || n->offline)
+        return status ? status : mr_promise_result(n, 0, MR_RESULT_CLASSES, NULL, NULL);
+    return o->head ? check_head(n, o, length) : check_files(n, o, length);
 }
 
 static int open_stage(mr_stage *self) {
     const options *o = self->options;
     state *s = self->state;
+    s->self = self;
     int status = open_head(&s->head, o);
     const mr_matrix_f32 *weights = status ? NULL : &s->head->weights;
     const mr_trained *trained = status ? NULL : beyond_product(s->head);
+    if (!status)
+        s->activation = activation_of(o, s->head, &self->inputs[0]);
     const bool copied = has_weights(o) && self->device->type->kind == MR_DEVICE_CUDA;
     if (trained && copied)
         status = mr_trained_copies_init(&s->copies, trained);
@@ -376,10 +457,13 @@ static mr_class class_of(const mr_labels *labels, int32_t index, float score) {
  * if the work before it has failed and left anything there: the frame is dropped then, but nothing else may be touched.
  */
 static void publish(const void *context, mr_result *result, uint8_t *best, size_t bytes) {
-    const state *own = context;
+    state *own = (state *)(uintptr_t)context;
     size_t most = most_in(bytes);
     int32_t *found = found_in(best), *index = indices_in(best, most);
     float *score = scores_in(best);
+    if (*found == MR_TOP_K_NOT_FINITE)
+        mr_stage_warn(own->self, "a frame has no classes: its logits are not finite (%llu so far)",
+                      (unsigned long long)atomic_fetch_add(&own->odd, 1) + 1);
     if (*found < 0 || (size_t)*found > most)
         *found = 0;
     if (own->vote)
@@ -465,7 +549,7 @@ static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
 /* Finds the best classes of inputs first, first + 1, ... together. */
 static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t first, size_t count) {
     const options *o = self->options;
-    const mr_activation activation = activation_of(o, ((const state *)self->state)->head);
+    const mr_activation activation = ((const state *)self->state)->activation;
     mr_top_k_work works[PIECE];
     int status = MR_OK;
     for (size_t i = 0; i < count && !status; i++) {
@@ -521,8 +605,6 @@ static int process(mr_stage *self, mr_io *io) {
     return status;
 }
 
-static const char *const activations[] = {"none", "softmax", "sigmoid", NULL};
-
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
     {FIELD(head), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "head",
@@ -539,8 +621,9 @@ static const mr_option table[] = {
      .help = "a text file with the label of one class a line"},
     {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "logits",
      .help = "the tensor of infer to classify; if not given, the frame's own vector, else the newest one of infer"},
-    {FIELD(activation), .kind = MR_OPTION_ENUM, .fallback = "softmax", .choices = activations,
-     .help = "how logits become scores: softmax for one class of many, sigmoid for each class by itself"},
+    {FIELD(activation), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = activations,
+     .help = "how logits become scores: softmax for one class of many, sigmoid for each class by itself; auto: none if "
+             "the network ends in softmax or sigmoid itself, else softmax"},
     {FIELD(top_k), .kind = MR_OPTION_INT, .fallback = "5", .min = 1, .max = 1000, .unit = "classes",
      .help = "most classes in a result, best first"},
     {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "-1e30", .min = -1e30, .max = 1e30,
@@ -559,15 +642,16 @@ const mr_stage_type mr_classify_stage = {
     .name = "classify",
     .summary = "names the most likely classes by a linear layer or a trained classifier, or from logits",
     .help = "With weights or a head the input is a feature vector: logits = weights x vector + bias. Without, it "
-            "holds the logits. On a processor weights are read once for up to 4 frames, if they wait while all "
-            "workers are busy; `batch` waits for frames. A head is the folder of a classifier: `head.json`, its "
-            "card, with the SHA-256 of each other file and the digest of the stages that made its vectors; "
-            "`labels.txt`, a class a line; `weights.npy`, classes x (features + 1), for the kinds softmax, logistic, "
-            "squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x (inputs + 1), of a "
-            "perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and `classes.npy`, their "
-            "classes, of neighbors; `head.sig`, the Ed25519 signature of `head.json`, and `head.pub`, the public key, "
-            "if it is signed. All kinds run on all devices. On a processor with `batch: 1` a score is bit for bit "
-            "that of `millrace evaluate`.",
+            "holds the logits. A frame whose logits are not finite (NaN, or an infinity that softmax has no score "
+            "for) has no classes; the log says how many. On a processor weights are read once for up to 4 frames, "
+            "if they wait while all workers are busy; `batch` waits for frames. A head is the folder of a "
+            "classifier: `head.json`, its card, with the SHA-256 of each other file and the digest of the stages "
+            "that made its vectors; `labels.txt`, a class a line; `weights.npy`, classes x (features + 1), for the "
+            "kinds softmax, logistic, squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x "
+            "(inputs + 1), of a perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and "
+            "`classes.npy`, their classes, of neighbors; `head.sig`, the Ed25519 signature of `head.json`, and "
+            "`head.pub`, the public key, if it is signed. All kinds run on all devices. On a processor with `batch: "
+            "1` a score is bit for bit that of `millrace evaluate`.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

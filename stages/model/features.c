@@ -10,7 +10,7 @@ enum { POOL_NONE, POOL_AVERAGE };
 enum { NORMALIZE_NONE, NORMALIZE_L2 };
 
 typedef struct options {
-    const char *model, *tensor;
+    const char *model, *tensor, *external_data;
     int pool, normalize;
     mr_model_device_options device;
 } options;
@@ -40,7 +40,8 @@ static int plan_vector(state *s, const options *o) {
     char text[MR_FORMAT_TEXT];
     mr_format_print(item, text, sizeof text);
     if (item->dtype != MR_DTYPE_F32)
-        return mr_fail(MR_ERROR_CONFIG, "\"%s\" of %s is a %s; features are f32", tensor, s->model->file, text);
+        return mr_fail(MR_ERROR_CONFIG, "\"%s\" of %s is a %s; features are float numbers", tensor,
+                       s->model->file, text);
     if (o->pool == POOL_AVERAGE && item->rank < 2)
         return mr_fail(MR_ERROR_CONFIG, "\"%s\" of %s is a %s: there is nothing to pool; remove pool", tensor,
                        s->model->file, text);
@@ -51,8 +52,8 @@ static int plan_vector(state *s, const options *o) {
 
 /* `device` NULL: to look at. */
 static int open_model(state *s, const options *o, mr_device *device, const char *shapes, size_t *output) {
-    mr_model_params params = {.path = o->model, .brief = !device, .tensor = o->tensor,
-                              .device = device, .shapes = shapes};
+    mr_model_params params = {.path = o->model, .external = o->external_data, .brief = !device,
+                              .tensor = o->tensor, .device = device, .shapes = shapes};
     mr_model_set_device_params(&params, &o->device);
     int status = mr_model_open(&s->model, &params);
     if (!status && s->model->input_count != 1)
@@ -98,6 +99,15 @@ static void count_work(const state *s, mr_negotiation *n) {
     }
 }
 
+/* The vector's numbers are those of the network unless they are pooled or scaled. The model is closed behind planning.
+ */
+static void note_operation(const state *s, mr_negotiation *n) {
+    const options *o = n->options;
+    const char *operation = s->model->outputs[s->call.binding.output[0]].operation;
+    if (o->pool == POOL_NONE && o->normalize == NORMALIZE_NONE && operation)
+        mr_name_operation(n, 0, operation);
+}
+
 static int negotiate(mr_negotiation *n) {
     state s = {0};
     const mr_format vector = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &(int64_t){0});
@@ -114,10 +124,14 @@ static int negotiate(mr_negotiation *n) {
     if (!status && mr_call_foresees(n, &known)) {
         status = plan_call(&s, n->options, &known, n->batch, output);
         n->outputs[0].set = mr_format_set_of(&s.vector);
+        if (!status)
+            note_operation(&s, n);
         n->outputs[0].buffer_bytes = block_bytes(&s, n->options, &raw_at);
         n->scratch_bytes = s.call.gathered_bytes;
-        if (!status)
+        if (!status) {
+            mr_call_warn(&s.call, n);
             count_work(&s, n);
+        }
     }
     mr_model_close(&s.model);
     return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;
@@ -195,6 +209,9 @@ static const char *const normalizations[] = {"none", "l2", NULL};
 static const mr_option table[] = {
     {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
      .example = "models/lite0-features.onnx", .help = "the ONNX file"},
+    {FIELD(external_data), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-features.onnx.data",
+     .help = "the file beside the model that keeps its weights, as exporters write it (model.onnx.data); no other file "
+             "is read for the model, whatever it names"},
     {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "features",
      .help = "one of the network's tensors, outputs or inner ones; may be left out if there is one output"},
     {FIELD(pool), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = pools,
@@ -219,7 +236,9 @@ const mr_stage_type mr_features_stage = {
     .name = "features",
     .summary = "runs an ONNX model and passes one of its tensors on as a feature vector",
     .help = "The model takes one input. Frames of a batch run together; a batch that is not full is filled up with "
-            "zeros, so that a frame's vector does not depend on the others.",
+            "zeros, so that a vector does not depend on how many come. Plan warns of operators that compute across the "
+            "frames of a batch, such as DynamicQuantizeLinear: with those it depends on the others. A tensor of f16, "
+            "bf16 or f64 becomes f32.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -5,7 +5,7 @@
 #include "stages/model/device_options.h"
 
 typedef struct options {
-    const char *model;
+    const char *model, *external_data;
     mr_strings outputs;
     mr_model_device_options device;
 } options;
@@ -59,7 +59,7 @@ typedef struct choice {
 /* `device` NULL: to look at. */
 static int open_model(state *s, const options *o, mr_device *device, const mr_planned_input *inputs, size_t input_count,
                       int batch, choice *c) {
-    mr_model_params params = {.path = o->model, .brief = !device, .device = device};
+    mr_model_params params = {.path = o->model, .external = o->external_data, .brief = !device, .device = device};
     char shapes[MR_MODEL_SHAPES];
     mr_model_set_device_params(&params, &o->device);
     params.shapes = mr_model_shapes(inputs, device ? input_count : 0, batch, shapes);
@@ -78,7 +78,7 @@ static int promise(mr_negotiation *n, const state *s, const choice *c, bool plan
     for (size_t i = c->output_count; i-- > 0 && !status;) {
         const mr_model_tensor *tensor = &s->model->outputs[c->outputs[i]];
         mr_format_set set = planned ? mr_format_set_of(&s->call.output[i]) : mr_call_item_set(tensor, batched);
-        status = mr_promise_result(n, 0, MR_RESULT_TENSOR, tensor->name, &set);
+        status = mr_promise_tensor(n, 0, tensor->name, &set, tensor->operation);
     }
     return status;
 }
@@ -100,6 +100,7 @@ static int negotiate(mr_negotiation *n) {
     if (planned)
         status = mr_call_plan(&s.call, s.model, known, c.port, n->batch, c.outputs, c.output_count);
     if (planned && !status) {
+        mr_call_warn(&s.call, n);
         mr_call_count(&s.call, n);
         mr_model_plan_work(n, &((const options *)n->options)->device);
     }
@@ -168,6 +169,9 @@ static int process(mr_stage *self, mr_io *io) {
 static const mr_option table[] = {
     {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
      .example = "models/lite0.onnx", .help = "the ONNX file"},
+    {FIELD(external_data), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0.onnx.data",
+     .help = "the file beside the model that keeps its weights, as exporters write it (model.onnx.data); no other file "
+             "is read for the model, whatever it names"},
     {FIELD(outputs), .kind = MR_OPTION_STRINGS, .example = "[boxes, scores]",
      .help = "the outputs to keep, by name; if not given, all"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
@@ -188,7 +192,12 @@ const mr_stage_type mr_infer_stage = {
     .name = "infer",
     .summary = "runs any ONNX model and adds its outputs to the frame as named tensors",
     .help = "A model with several inputs is written with join: {ITS_INPUT: stage, OTHER_INPUT: stage}. The frame's "
-            "payload goes on unchanged; classify and jsonl find the tensors among its results.",
+            "payload goes on unchanged; classify and jsonl find the tensors among its results. Outputs of f32, u8, i32 "
+            "and i64 stay as they are; f16, bf16 and f64 become f32, bool becomes u8, i8, i16 and u16 become i32, u32 "
+            "and u64 become i64. Strings, sequences and maps are refused, as are outputs whose size depends on values "
+            "(NonZero, NonMaxSuppression). An input that declares no shape takes that of the frames, with the batch "
+            "before it, if the network runs with it. Plan warns of operators that compute across the frames of a "
+            "batch.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

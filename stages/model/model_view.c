@@ -9,6 +9,7 @@
 #include "stages/model/npy.h"
 #include "stages/model/onnx/onnx_file.h"
 #include "stages/model/onnx/onnx_report.h"
+#include "stages/model/onnx/onnx_traits.h"
 #include "stages/model/onnx/onnx_work.h"
 
 typedef struct model_view {
@@ -36,7 +37,20 @@ static const mr_model_dimension *show_dims(model_view *view, const mr_onnx_decla
     return dims;
 }
 
-static const mr_model_value *show_values(model_view *view, const mr_onnx_declared *from, size_t count) {
+/* `graph`: NULL of inputs, and of a graph that is too large. */
+static const char *show_operation(model_view *view, const mr_onnx_declared *from, const mr_onnx_graph *graph) {
+    char text[MR_ONNX_OPERATOR_TEXT] = "";
+    if (graph)
+        mr_onnx_finish(graph, from->name, text);
+    if (!*text)
+        return from->operation.at ? text_of(view, from->operation) : NULL;
+    const char *copy = mr_arena_text(&view->arena, text, strlen(text));
+    view->failed |= !copy;
+    return copy;
+}
+
+static const mr_model_value *show_values(model_view *view, const mr_onnx_declared *from, size_t count,
+                                         const mr_onnx_graph *graph) {
     mr_model_value *values = array_of(view, count, sizeof *values);
     for (size_t i = 0; values && i < count; i++)
         values[i] = (mr_model_value){
@@ -46,7 +60,7 @@ static const mr_model_value *show_values(model_view *view, const mr_onnx_declare
             .shaped = from[i].shaped,
             .rank = from[i].rank,
             .dims = show_dims(view, &from[i]),
-            .operation = from[i].operation.at ? text_of(view, from[i].operation) : NULL,
+            .operation = show_operation(view, &from[i], graph),
         };
     return values;
 }
@@ -89,6 +103,8 @@ static void count_work(model_view *view, const mr_file_bytes *file, const mr_onn
 }
 
 static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_report *report) {
+    mr_onnx_graph graph;
+    const bool whole = mr_onnx_graph_read(&graph, file->data, file->bytes) == MR_OK;
     view->shown = (mr_model_view){
         .bytes = file->bytes,
         .ir_version = report->ir_version,
@@ -104,9 +120,11 @@ static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_repor
         .weight_numbers = report->weight_numbers,
         .input_count = report->input_count,
         .output_count = report->output_count,
-        .inputs = show_values(view, report->inputs, report->input_count),
-        .outputs = show_values(view, report->outputs, report->output_count),
+        .inputs = show_values(view, report->inputs, report->input_count, NULL),
+        .outputs = show_values(view, report->outputs, report->output_count, whole ? &graph : NULL),
+        .prepared = text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_PREPARED)),
     };
+    mr_onnx_graph_free(&graph);
     count_work(view, file, report);
     return view->failed ? MR_ERROR_MEMORY : MR_OK;
 }
@@ -136,6 +154,10 @@ void mr_model_view_close(const mr_model_view **view) {
         mr_arena_fini(&gone->arena);
     mr_free(gone);
     *view = NULL;
+}
+
+bool mr_model_gives_scores(const char *operation) {
+    return mr_onnx_gives_scores(operation);
 }
 
 int mr_npy_shape(const char *path, size_t *rows, size_t *columns) {

@@ -76,7 +76,8 @@ static bool read_tensor(mr_pb_span tensor, mr_onnx_value *value) {
             return false;
         shaped = true;
     }
-    return shaped && value->element > 0;
+    value->unshaped = !shaped;
+    return value->element > 0;
 }
 
 /* Only tensors are known here; sequences, maps and optional ones are not. */
@@ -172,6 +173,8 @@ static bool drop_weights(const mr_pb_field *f, mr_onnx_signature *signature) {
 
 /* Whether the size of an output is known once the batch is: as mr_model_bind fills it in. */
 static bool is_sized(const mr_onnx_signature *signature, const mr_onnx_value *output) {
+    if (output->unshaped)
+        return false;
     bool batch = output->shape.rank > 0 && output->shape.dims[0] < 0 && output->symbol.at < output->symbol.end;
     for (int i = batch; i < output->shape.rank; i++)
         if (output->shape.dims[i] < 0)

@@ -10,6 +10,7 @@ typedef struct mr_onnx_value {
     mr_pb_span name;
     int element;       /* TensorProto.DataType */
     mr_shape shape;    /* -1: free */
+    bool unshaped;     /* no shape is declared */
     mr_pb_span symbol; /* the model's own name of a free first dimension; empty if it has none */
 } mr_onnx_value;
 
@@ -18,8 +19,8 @@ typedef struct mr_onnx_signature {
     mr_onnx_value inputs[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS];
 } mr_onnx_signature;
 
-/* False if the file leaves anything open that only a runtime can find out: an entry that is not a tensor or has no
- * shape, an output of a size that does not follow from the batch alone, more tensors than fit. Names point into `data`.
+/* False if the file leaves anything open that only a runtime can find out: an entry that is not a tensor, an
+ * output of a size that does not follow from the batch alone, more tensors than fit. Names point into `data`.
  */
 bool mr_onnx_read_signature(const uint8_t *data, size_t bytes, mr_onnx_signature *signature);
 

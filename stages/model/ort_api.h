@@ -38,7 +38,10 @@ enum {
     ORT_MEMORY_DEFAULT = 0,
     ORT_TYPE_TENSOR = 1
 };
-enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT32 = 6, ORT_INT64 = 7, ORT_FLOAT16 = 10 };
+enum {
+    ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_UINT16 = 4, ORT_INT16 = 5, ORT_INT32 = 6, ORT_INT64 = 7, ORT_FLOAT16 = 10,
+    ORT_UINT32 = 12, ORT_UINT64 = 13
+};
 
 /* X(position, result, name, parameters) */
 #define ORT_FUNCTIONS(X)                                                                                             \

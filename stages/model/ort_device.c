@@ -15,6 +15,7 @@
 #include "millrace/log.h"
 #include "millrace/status.h"
 #include "stages/model/ort_model.h"
+#include "stages/model/ort_signature.h"
 
 /* ---- engines of TensorRT -------------------------------------------------------------------------------------- */
 
@@ -109,7 +110,7 @@ void mr_ort_device_close(ort_model *m) {
 
 static int bind(ort_model *m, bool output, size_t at, const mr_shape *shape, void *data) {
     const ort_api *api = &m->ort->api;
-    const char *name = output ? m->base.outputs[at].name : m->base.inputs[at].name;
+    const char *name = output ? mr_ort_output_name(m, at) : m->base.inputs[at].name;
     ort_value *value = NULL;
     int status = mr_ort_wrap(m, m->device.memory, output, at, shape, data, &value);
     if (!status)

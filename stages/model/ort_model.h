@@ -20,11 +20,14 @@ typedef struct ort_device {
 typedef struct ort_model {
     mr_model base;
     mr_file_bytes bytes; /* until there is a session */
+    size_t room;         /* bytes that may be added behind them */
     const ort_runtime *ort;
     ort_session *session; /* NULL: so far only the file was read */
+    char *external;       /* the file of weights beside base.path; NULL: there is none */
     char *library;        /* the runtime that was asked for; NULL: any */
     const char *input_names[MR_MODEL_MAX_TENSORS];
-    int element_type[2][MR_MODEL_MAX_TENSORS]; /* of inputs, of outputs */
+    char *casts[MR_MODEL_MAX_TENSORS]; /* names of outputs that are cast from these; NULL: they are as they are */
+    int element_type[2][MR_MODEL_MAX_TENSORS]; /* of inputs, of outputs or their casts */
     ort_device device;
     mr_engine_cache engines; /* of TensorRT */
     bool engines_used;       /* a run was done with them */

@@ -16,8 +16,10 @@ void mr_model_use_runtime(const mr_model_runtime *runtime) {
 
 int mr_model_open(mr_model **model, const mr_model_params *params) {
     int status = in_use->open(model, params);
-    if (!status)
+    if (!status) {
         (*model)->cuda_graph = params->cuda_graph;
+        (*model)->brief = params->brief;
+    }
     return status;
 }
 
@@ -99,6 +101,14 @@ bool mr_model_count(const mr_binding *binding, struct mr_onnx_work *work) {
     return runtime->count && runtime->count(binding, work) == MR_OK;
 }
 
+const char *mr_model_mixing(const mr_binding *binding, char text[MR_MODEL_MIXING]) {
+    const mr_model_runtime *runtime = binding->model->runtime;
+    text[0] = 0;
+    if (runtime->mixing && runtime->mixing(binding, text))
+        text[0] = 0;
+    return text;
+}
+
 int mr_model_find(const mr_model_tensor *tensors, size_t count, const char *name) {
     for (size_t i = 0; i < count; i++)
         if (strcmp(tensors[i].name, name) == 0)
@@ -143,14 +153,29 @@ static bool follows_batch(const mr_model *model, const mr_model_tensor *output) 
     return false;
 }
 
-static bool fill_batch(const mr_model *model, const mr_model_tensor *output, int64_t batch, mr_shape *shape) {
+/* Whether the file tells that the first dimension of an output is the batch. If it fixes the batch, it tells so by
+ * its size. */
+static bool tells_batch(const mr_model *model, const mr_model_tensor *output, int64_t batch) {
+    const int64_t first = output->shape.rank ? output->shape.dims[0] : 0;
+    return model->inputs[0].shape.dims[0] > 0 ? first == batch : first < 0 && follows_batch(model, output);
+}
+
+/* False if the shape, or its meaning, has to be tried. */
+static bool fill_batch(mr_binding *binding, size_t at, int64_t batch) {
+    const mr_model *model = binding->model;
+    const mr_model_tensor *output = &model->outputs[binding->output[at]];
+    mr_shape *shape = &binding->output_shape[at];
     *shape = output->shape;
-    if (batch && shape->rank && shape->dims[0] < 0 && follows_batch(model, output))
+    binding->per_frame[at] = batch && tells_batch(model, output, batch);
+    if (binding->per_frame[at])
         shape->dims[0] = batch;
     for (int i = 0; i < shape->rank; i++)
         if (shape->dims[i] < 0)
             return false;
-    return true;
+    /* A batch of one is told apart by its size: exporters fix it in outputs and leave it free in inputs. */
+    if (batch == 1)
+        binding->per_frame[at] = shape->rank && shape->dims[0] == 1;
+    return batch <= 1 || model->inputs[0].shape.dims[0] > 0 || binding->per_frame[at];
 }
 
 /* Runs the model on zeros to find the shapes of its outputs. */
@@ -170,20 +195,71 @@ static int measure(mr_binding *binding) {
     return status;
 }
 
+static bool is_unshaped(const mr_model *model) {
+    for (size_t i = 0; i < model->input_count; i++)
+        if (model->inputs[i].unshaped)
+            return true;
+    return false;
+}
+
+/* Tries one item more, to see which first dimensions grow. A batch that the file fixes cannot be tried. */
+static int measure_next(mr_binding *binding, int64_t batch) {
+    mr_binding next = *binding;
+    for (size_t i = 0; i < binding->model->input_count; i++)
+        next.input_shape[i].dims[0] = batch + 1;
+    int status = measure(&next);
+    for (size_t i = 0; i < binding->output_count && !status; i++) {
+        const mr_shape *one = &binding->output_shape[i], *other = &next.output_shape[i];
+        binding->next_shape[i] = *other;
+        binding->per_frame[i] = one->rank && other->rank && one->dims[0] == batch && other->dims[0] == batch + 1;
+    }
+    return status;
+}
+
+/* A runtime refuses memory for an output of another size than the file declares, though it would compute it. */
+static int check_declared(const mr_binding *binding, size_t at) {
+    const mr_model_tensor *output = &binding->model->outputs[binding->output[at]];
+    const mr_shape *given = &binding->output_shape[at];
+    char declared[MR_SHAPE_TEXT], text[MR_SHAPE_TEXT];
+    bool same = output->shape.rank == 0 || output->shape.rank == given->rank;
+    for (int i = 0; i < output->shape.rank && same; i++)
+        same = output->shape.dims[i] < 0 || output->shape.dims[i] == given->dims[i];
+    if (same)
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG,
+                   "the output \"%s\" of %s is declared as %s and is %s; export the network again with a free "
+                   "dimension there (dynamic_axes), or remove the batch",
+                   output->name, binding->model->file, mr_shape_print(&output->shape, declared, sizeof declared),
+                   mr_shape_print(given, text, sizeof text));
+}
+
+static int try_shapes(mr_binding *binding, int64_t batch) {
+    const mr_model *model = binding->model;
+    const bool free = model->inputs[0].shape.dims[0] < 0;
+    int status = measure(binding);
+    for (size_t i = 0; i < binding->output_count && !status; i++)
+        status = check_declared(binding, i);
+    for (size_t i = 0; i < binding->output_count && !status; i++)
+        binding->per_frame[i] = batch && binding->output_shape[i].rank && binding->output_shape[i].dims[0] == batch;
+    return status || batch <= 1 || !free || !model->brief ? status : measure_next(binding, batch);
+}
+
 int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, int64_t batch, const size_t *outputs,
                   size_t output_count) {
     *binding = (mr_binding){.model = model, .output_count = output_count};
     memcpy(binding->input_shape, inputs, model->input_count * sizeof *inputs);
-    bool known = true;
+    /* Whether the network takes an input without a shape as the frames are can only be tried. */
+    bool known = !is_unshaped(model) || !model->brief;
     for (size_t i = 0; i < output_count; i++) {
         binding->output[i] = outputs[i];
-        known &= fill_batch(model, &model->outputs[outputs[i]], batch, &binding->output_shape[i]);
+        binding->next_shape[i].rank = -1;
+        known &= fill_batch(binding, i, batch);
     }
     if (!known && model->cuda_graph)
         return mr_fail(MR_ERROR_CONFIG,
                        "cuda_graph needs outputs of known size, but %s has outputs of unknown size; remove cuda_graph",
                        model->file);
-    int status = known ? MR_OK : measure(binding);
+    int status = known ? MR_OK : try_shapes(binding, batch);
     for (size_t i = 0; i < output_count && !status; i++)
         if (!mr_shape_count(&binding->output_shape[i]))
             status = mr_fail(MR_ERROR_CONFIG,

@@ -36,10 +36,13 @@ typedef struct mr_shape {
 
 typedef struct mr_model_tensor {
     const char *name;
-    mr_dtype dtype;   /* ANY if no frame can hold it */
-    const char *type; /* of the elements, in words, such as "f32" */
+    mr_dtype dtype;   /* as which frames hold it, which may be another type than the model's; ANY if no frame can */
+    const char *type; /* of the elements in the model, in words, such as "f32"; "a sequence" of what is no tensor */
     mr_shape shape;
+    bool unshaped;    /* inputs: no shape is declared */
     const char *symbol; /* the model's own name of a free first dimension; "" if it has none */
+    const char *operation; /* outputs, if `brief`: the operator that its numbers come from (mr_onnx_finish); "" or NULL:
+                              not known */
 } mr_model_tensor;
 
 /* The part of a runtime that computes. AUTO: CUDA on CUDA devices, else the processors. */
@@ -47,6 +50,7 @@ typedef enum mr_provider { MR_PROVIDER_AUTO, MR_PROVIDER_CPU, MR_PROVIDER_CUDA, 
 
 typedef struct mr_model_params {
     const char *path;    /* of an ONNX file */
+    const char *external; /* of the file that its weights lie in; NULL: it has them itself */
     const char *runtime; /* path of the runtime's library; NULL: looked for */
     bool brief;          /* open it for its description only: faster, and in less memory. If the file alone describes
                             inputs and outputs, no runtime is needed, nor asked whether it can load the file */
@@ -67,7 +71,9 @@ typedef struct mr_model {
     const mr_model_runtime *runtime;
     char *path;
     const char *file; /* the last part of path, for messages */
-    bool cuda_graph;  /* as asked for: all shapes must be known */
+    char *prepared;   /* if `brief`: how the input was made of pictures, as the file notes it (onnx_report.h); NULL: it
+                         does not */
+    bool brief, cuda_graph; /* as asked for; with cuda_graph all shapes must be known */
     mr_stream *stream; /* runs are enqueued on it; NULL: they are work on the host */
     pthread_mutex_t lock; /* of stream */
     size_t input_count, output_count;
@@ -82,6 +88,8 @@ struct mr_binding {
     size_t output[MR_MODEL_MAX_TENSORS]; /* positions in model->outputs */
     mr_shape input_shape[MR_MODEL_MAX_TENSORS];
     mr_shape output_shape[MR_MODEL_MAX_TENSORS];
+    bool per_frame[MR_MODEL_MAX_TENSORS];     /* with a batch: the first dimension is that of its items */
+    mr_shape next_shape[MR_MODEL_MAX_TENSORS]; /* outputs as a batch of one item more gives them; rank -1: not tried */
 };
 
 /* One runtime. `open` fills the lists of inputs and outputs in, and calls mr_model_take_device if it computes on
@@ -96,6 +104,7 @@ struct mr_model_runtime {
     int (*enqueue)(const mr_binding *binding, void *const *inputs, void *const *outputs); /* NULL: on no device */
     int (*count)(const mr_binding *binding, struct mr_onnx_work *work); /* see mr_model_count; NULL: not known */
     int (*check)(const mr_model_params *params, const char *device); /* see mr_model_check */
+    int (*mixing)(const mr_binding *binding, char *text); /* see mr_model_mixing; NULL: not known */
 };
 extern const mr_model_runtime mr_onnxruntime;
 /* Another one opens models from now on; NULL: ONNX Runtime again. For tests. */
@@ -110,8 +119,9 @@ int mr_model_open(mr_model **model, const mr_model_params *params);
 void mr_model_close(mr_model **model);
 
 /* Fixes all input shapes (one for each input, no dimension free) and chooses outputs by position. Output shapes that
- * the model leaves open beyond a batch of `batch` items (0: it has no batch) are found by running it once on zeros.
- */
+ * the model leaves open beyond a batch of `batch` items (0: it has no batch) are found by running it once on zeros. If
+ * the file does not tell which outputs have an item for each frame of a larger batch, a `brief` model is also run with
+ * one item more: the first dimension of such an output grows with it. */
 int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, int64_t batch, const size_t *outputs,
                   size_t output_count);
 /* Makes the model's stream, on `device`. For runtimes. */
@@ -124,6 +134,11 @@ int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *
 /* The work of one run of a binding (onnx_work.h). False if it is not known: the runtime does not count, or the file
  * could not be read. */
 bool mr_model_count(const mr_binding *binding, struct mr_onnx_work *work);
+
+/* Writes the operator that computes across the frames of a batch (onnx_traits.h), so that a frame's outputs depend on
+ * the others, as "ReduceMean at node "pool""; "" if there is none, or it is not known. Returns `text`. */
+enum { MR_MODEL_MIXING = 192 };
+const char *mr_model_mixing(const mr_binding *binding, char text[MR_MODEL_MIXING]);
 
 /* Position of the input or output of that name; -1 if there is none. */
 int mr_model_find(const mr_model_tensor *tensors, size_t count, const char *name);

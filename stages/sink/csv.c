@@ -9,8 +9,7 @@
 #include "stages/sink/text_sink.h"
 
 typedef struct options {
-    const char *path;
-    int on_full;
+    mr_text_options text;
     bool captured, state;
 } options;
 
@@ -19,7 +18,6 @@ typedef struct state {
     char *text; /* the record in the making; grows to the longest one and stays */
     size_t bytes, capacity;
     bool failed; /* it could not grow */
-    bool headed; /* the header is written */
 } state;
 
 #define COLUMNS "source,epoch,seq,sub,pts,file,label,rank,index,class,score"
@@ -33,32 +31,12 @@ static const char *header_of(const mr_stage *self) {
 }
 
 static int negotiate(mr_negotiation *negotiation) {
-    const options *given = negotiation->options;
-    negotiation->blocking = mr_output_blocks(given->path);
-    return MR_OK;
-}
-
-/* Before the first row at the latest: there may be no room for it at the start. */
-static int write_header(mr_stage *self) {
-    state *at = self->state;
-    if (at->headed || at->sink.written.lines > 0)
-        return MR_OK;
-    int status = mr_output_write(&at->sink.output, self, header_of(self), strlen(header_of(self)));
-    at->headed = !status;
-    if (at->headed)
-        mr_journal_note_header(&at->sink.journal);
-    return status;
+    return mr_text_sink_negotiate(negotiation);
 }
 
 static int open_sink(mr_stage *self) {
     const mr_text_form form = {mr_written_take_row, mr_written_finish_rows, header_of(self), "\r\n"};
-    const options *given = self->options;
-    state *at = self->state;
-    int status = mr_text_sink_open(self, given->path, given->on_full, &form);
-    at->headed = mr_journal_has_header(&at->sink.journal);
-    if (!status)
-        status = write_header(self);
-    return status == MR_ERROR_AGAIN ? MR_OK : status;
+    return mr_text_sink_open(self, &form);
 }
 
 static void add(state *at, const char *text, size_t bytes) {
@@ -137,12 +115,9 @@ static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
     const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
-    int status = mr_text_sink_begin(self);
-    if (status)
-        return mr_output_await_begin(io, status);
-    status = write_header(self);
-    if (status)
-        return mr_output_failed(io, frame, status);
+    int answer;
+    if (!mr_text_sink_ready(self, io, &answer))
+        return answer;
     if (mr_text_sink_has(self, frame))
         return MR_DONE;
     at->bytes = 0;
@@ -158,7 +133,7 @@ static int process(mr_stage *self, mr_io *io) {
 /* A run in which no frame came leaves a header alone. */
 static void close_sink(mr_stage *self) {
     state *at = self->state;
-    mr_text_sink_close(self, write_header);
+    mr_text_sink_close(self);
     mr_free(at->text);
     *at = (state){0};
 }
@@ -166,9 +141,7 @@ static void close_sink(mr_stage *self) {
 static const mr_port inputs[] = {{.name = "in", .help = "frames with classes"}, {0}};
 
 static const mr_option option_table[] = {
-    {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(options, path),
-     .fallback = "-", .help = "file to write; a new run empties it; \"-\" is standard output"},
-    MR_ON_FULL_OPTION(offsetof(options, on_full)),
+    MR_TEXT_SINK_OPTIONS,
     {.name = "captured", .kind = MR_OPTION_BOOL, .offset = offsetof(options, captured), .fallback = "false",
      .help = "one more column: when the picture was taken, if its source tells (media: clock)"},
     {.name = "state", .kind = MR_OPTION_BOOL, .offset = offsetof(options, state), .fallback = "false",

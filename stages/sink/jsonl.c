@@ -4,9 +4,8 @@
 #include "stages/sink/text_sink.h"
 
 typedef struct options {
-    const char *path;
+    mr_text_options text;
     bool features, tensors;
-    int on_full;
 } options;
 
 typedef struct state {
@@ -16,8 +15,8 @@ typedef struct state {
 
 static int negotiate(mr_negotiation *negotiation) {
     const options *given = negotiation->options;
-    negotiation->blocking = mr_output_blocks(given->path);
-    return mr_record_check(negotiation, given->features, given->tensors);
+    int status = mr_text_sink_negotiate(negotiation);
+    return status ? status : mr_record_check(negotiation, given->features, given->tensors);
 }
 
 static int open_sink(mr_stage *self) {
@@ -26,19 +25,16 @@ static int open_sink(mr_stage *self) {
     state *at = self->state;
     at->record = (mr_record){.features = given->features, .tensors = given->tensors};
     int status = mr_record_open(&at->record);
-    if (status)
-        return status;
-    status = mr_text_sink_open(self, given->path, given->on_full, &form);
-    return status == MR_ERROR_AGAIN ? MR_OK : status;
+    return status ? status : mr_text_sink_open(self, &form);
 }
 
 static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
     size_t bytes;
-    int status = mr_text_sink_begin(self);
-    if (status)
-        return mr_output_await_begin(io, status);
+    int answer;
+    if (!mr_text_sink_ready(self, io, &answer))
+        return answer;
     if (mr_text_sink_has(self, frame))
         return MR_DONE;
     const char *line = mr_record_make(&at->record, self, frame, &bytes);
@@ -48,7 +44,7 @@ static int process(mr_stage *self, mr_io *io) {
 /* A run in which no frame came leaves an empty file, too. */
 static void close_sink(mr_stage *self) {
     state *at = self->state;
-    mr_text_sink_close(self, NULL);
+    mr_text_sink_close(self);
     mr_record_close(&at->record);
     *at = (state){0};
 }
@@ -56,13 +52,11 @@ static void close_sink(mr_stage *self) {
 static const mr_port inputs[] = {{.name = "in", .help = "frames with results, or with a tensor to print"}, {0}};
 
 static const mr_option option_table[] = {
-    {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(options, path),
-     .fallback = "-", .help = "file to write; a new run empties it; \"-\" is standard output"},
+    MR_TEXT_SINK_OPTIONS,
     {.name = "features", .kind = MR_OPTION_BOOL, .offset = offsetof(options, features), .fallback = "false",
      .help = "print the tensor that the frame carries, as a flat list of numbers"},
     {.name = "tensors", .kind = MR_OPTION_BOOL, .offset = offsetof(options, tensors), .fallback = "false",
      .help = "print the named tensors that stages before gave as results, with type and shape"},
-    MR_ON_FULL_OPTION(offsetof(options, on_full)),
     MR_OPTIONS_END,
 };
 

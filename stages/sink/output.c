@@ -1,6 +1,7 @@
 #include "stages/sink/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -91,6 +92,13 @@ static int read_lines(int fd, const mr_line_reader *reader, off_t *end) {
     return status;
 }
 
+/* Not standard output, whose description the process shares with others. */
+static void append_always(const mr_output *output) {
+    int flags = output->regular && output->fd != STDOUT_FILENO ? fcntl(output->fd, F_GETFL) : -1;
+    if (flags >= 0)
+        fcntl(output->fd, F_SETFL, flags | O_APPEND);
+}
+
 bool mr_output_has_begun(const mr_output *output) {
     return atomic_load_explicit(&output->begun, memory_order_acquire);
 }
@@ -116,8 +124,39 @@ int mr_output_begin(mr_output *output, mr_run_state state, const mr_line_reader 
     int status = state == MR_RUN_GOES_ON ? go_on(output, reader)
                  : output->fd            ? mr_file_empty(output->path, output->fd)
                                          : mr_file_take(output->path, &output->fd, &output->regular);
+    if (!status)
+        append_always(output);
     atomic_store_explicit(&output->begun, !status, memory_order_release);
     return status;
+}
+
+mr_output mr_output_of(int fd, const char *path) {
+    mr_output output = {.fd = fd, .regular = true, .path = path};
+    append_always(&output);
+    atomic_store(&output.begun, true);
+    return output;
+}
+
+bool mr_output_has_moved(const mr_output *output) {
+    struct stat open_one, named;
+    return !fstat(output->fd, &open_one) && (stat(output->path, &named) || named.st_ino != open_one.st_ino ||
+                                             named.st_dev != open_one.st_dev);
+}
+
+int mr_output_reopen(mr_output *output, bool *empty) {
+    struct stat about;
+    int fd = 0;
+    *empty = false;
+    if (!output->regular || output->fd == STDOUT_FILENO || !mr_output_has_moved(output))
+        return MR_OK;
+    int status = mr_file_append(output->path, &fd);
+    if (status)
+        return status;
+    *empty = !fstat(fd, &about) && about.st_size == 0;
+    close(output->fd);
+    output->fd = fd;
+    append_always(output);
+    return MR_OK;
 }
 
 int mr_output_await_begin(mr_io *io, int status) {

@@ -5,7 +5,8 @@
  * counts as delivered only once its record has left the process. One stage at a time writes to standard output, and a
  * regular file is locked while it is open: two sinks, or two programs, never write into each other. If a write fails,
  * all later ones fail with the same message. If a regular file cannot take a record whole, the part that was written is
- * removed, so that the file ends with a whole record.
+ * removed, so that the file ends with a whole record. Regular files are appended to (O_APPEND): one that another
+ * program makes shorter is continued at its end.
  *
  * One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe), MR_ERROR_CLOSED (a closed pipe that is
  * standard output), MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a write
@@ -56,6 +57,13 @@ typedef struct mr_line_reader {
 int mr_output_begin(mr_output *output, mr_run_state state, const mr_line_reader *reader);
 /* Whether it has: any thread. */
 bool mr_output_has_begun(const mr_output *output);
+/* An output whose file was opened, locked and is to be appended to by the caller: it has begun. `path` is borrowed. */
+mr_output mr_output_of(int fd, const char *path);
+/* If another file, or none, has the path by now (it was moved: logrotate), opens or makes that one and closes the old.
+ * *empty: the output is now a file without content. If it cannot be opened, the old one stays. Standard output, pipes
+ * and terminals stay. */
+bool mr_output_has_moved(const mr_output *output);
+int mr_output_reopen(mr_output *output, bool *empty);
 /* The return value of process if mr_output_begin has not begun: after MR_ERROR_AGAIN it is called again soon; a failure
  * stops the run with all frames unsettled (mr_io_refuse). */
 int mr_output_await_begin(mr_io *io, int status);

@@ -1,9 +1,12 @@
 /* record: the packets around events of a source, in files. Its inputs are merged: the packets of the source, which are
  * kept in memory for a while, and frames whose results say that something has happened. */
+#include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/file.h"
+#include "engine/base/nearest.h"
 #include "stages/list.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
@@ -82,6 +85,70 @@ static bool may_carry_classes(const mr_planned_input *input) {
     return one || input->more_results;
 }
 
+/* "did you mean ...?" for a word of one of the labels, which may hold several names: "cockatoo" of "sulphur-crested
+ * cockatoo, Kakatoe galerita". *found: it is one of the labels itself. */
+static void look_for(const char *wanted, const mr_planned_classes *classes, mr_nearest *nearest, const char **inside,
+                     bool *found) {
+    for (size_t i = 0; classes->labels && i < classes->count; i++) {
+        const char *label = classes->labels[i];
+        *found |= strcmp(label, wanted) == 0;
+        if (!*inside && strcasestr(label, wanted))
+            *inside = label;
+        mr_nearest_offer(nearest, label);
+    }
+}
+
+/* Whether a classifier has that label. One that gives none has none. */
+static bool has_label(mr_negotiation *n, const char *wanted, char *hint, size_t bytes) {
+    const mr_planned_classes *classes;
+    mr_nearest nearest = {.wanted = wanted};
+    const char *inside = NULL;
+    bool found = false, known;
+    for (size_t i = 0; (classes = mr_planned_classes_at(n, 0, i, &known)); i++)
+        look_for(wanted, classes, &nearest, &inside, &found);
+    hint[0] = 0;
+    if (!nearest.best && inside)
+        snprintf(hint, bytes, "write the whole label: \"%s\"", inside);
+    else
+        mr_nearest_hint(&nearest, hint, bytes, NULL);
+    return found;
+}
+
+/* A class that no classifier before it has starts nothing; if that is true of all, nothing ever would be recorded. */
+static int check_classes(mr_negotiation *n, const record_options *given) {
+    const mr_planned_classes *first;
+    char hint[256];
+    bool known, any = false;
+    first = mr_planned_classes_at(n, 0, 0, &known);
+    if (!known || !first)
+        return MR_OK;
+    for (size_t i = 0; i < given->classes.count; i++)
+        any |= has_label(n, given->classes.item[i], hint, sizeof hint);
+    for (size_t i = 0; i < given->classes.count; i++) {
+        const char *wanted = given->classes.item[i];
+        if (has_label(n, wanted, hint, sizeof hint))
+            continue;
+        if (!any)
+            return mr_refuse(n, "classes", "%s has no label \"%s\", so nothing would ever be recorded%s%s", first->from,
+                             wanted, *hint ? "; " : "", hint);
+        mr_warn(n, "classes", *hint ? hint : NULL, "%s has no label \"%s\", which then starts no recording",
+                first->from, wanted);
+    }
+    return MR_OK;
+}
+
+static int check_score(mr_negotiation *n, const record_options *given) {
+    const mr_planned_classes *classes;
+    double most = -INFINITY;
+    bool known;
+    for (size_t i = 0; (classes = mr_planned_classes_at(n, 0, i, &known)); i++)
+        most = classes->most_score > most ? classes->most_score : most;
+    if (!given->classes.count || !known || most == -INFINITY || given->score <= most)
+        return MR_OK;
+    return mr_refuse(n, "score", "no score is above %g, so nothing would ever be recorded; write score: %g", most,
+                     given->score <= 100 ? given->score / 100 : 0.5);
+}
+
 static int negotiate(mr_negotiation *negotiation) {
     const record_options *given = negotiation->options;
     const mr_planned_input *input = &negotiation->inputs[0];
@@ -99,6 +166,8 @@ static int negotiate(mr_negotiation *negotiation) {
     if (given->classes.count && !may_carry_classes(input))
         return mr_refuse(negotiation, "classes", "no frame that comes here has classes, so nothing would start a "
                          "recording: name classify as an input: input: [SOURCE, classify]");
+    if (check_classes(negotiation, given) || check_score(negotiation, given))
+        return MR_ERROR_CONFIG;
     if (input->set.payload == MR_PAYLOAD_PACKET)
         mr_remark(negotiation, "only packets come here, so only `millrace ctl trigger` starts a recording");
     return MR_OK;
@@ -278,7 +347,8 @@ const mr_stage_type mr_record_stage = {
             "from the key frame before `before` of a trigger to `after` it. A file stays open for as long as packets "
             "are kept, since a trigger that comes late may still meet it; one that comes even later begins with the "
             "first key frame that was not written. The JSON file beside it has the packets' and the triggers' numbers "
-            "and times, and `complete`: false until the file is finished. A frame counts as delivered once it was "
+            "and times, and `complete`: false until the file is finished. While packets are added to the file it has "
+            "neither their count nor the last one's number and time. A frame counts as delivered once it was "
             "looked at: a process that is killed loses what was in memory, and the last second of an open file. Still "
             "pictures of on_away: picture trigger nothing, and their packets are left out.",
     .inputs = inputs,

@@ -10,13 +10,14 @@
 #include "engine/base/json.h"
 #include "engine/base/memory.h"
 
-static const int64_t CUT_NS = 1000000000;
-
 int mr_recording_open(mr_recording *recording) {
     recording->triggers = mr_calloc(MR_TRIGGERS_LISTED, sizeof *recording->triggers);
     recording->number = mr_keep_next(&recording->keep, recording->self);
     return recording->triggers ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a list of triggers");
 }
+
+/* RESTS: it may go on, with a trigger to come. */
+typedef enum growth { GROWS, RESTS, COMPLETE } growth;
 
 /* ---- the JSON file ----------------------------------------------------------------------------------------------- */
 
@@ -40,20 +41,23 @@ static void describe_trigger(yajl_gen json, const mr_trigger *trigger) {
     yajl_gen_map_close(json);
 }
 
-static void describe(const mr_recording *recording, yajl_gen json, bool complete) {
+static void describe(const mr_recording *recording, yajl_gen json, growth extent) {
     size_t listed = recording->trigger_count < MR_TRIGGERS_LISTED ? recording->trigger_count : MR_TRIGGERS_LISTED;
     mr_json_open_map(json, NULL);
     mr_json_text(json, "source", recording->self->source_id);
     mr_json_text(json, "file", recording->file.name);
-    mr_json_bool(json, "complete", complete);
+    mr_json_bool(json, "complete", extent == COMPLETE);
     mr_json_integer(json, "begun_unix_ns", recording->begun_ns);
     mr_json_open_map(json, "packets");
-    mr_json_integer(json, "count", (int64_t)recording->packets);
     mr_json_integer(json, "epoch", recording->first.epoch);
     mr_json_integer(json, "first_seq", (int64_t)recording->first.seq);
-    mr_json_integer(json, "last_seq", (int64_t)recording->last.seq);
     write_time(json, "first_pts_ns", recording->first_ns);
-    write_time(json, "last_pts_ns", recording->last_ns);
+    /* While it grows the process may be killed before this is written anew: nothing is better than old counts. */
+    if (extent != GROWS) {
+        mr_json_integer(json, "count", (int64_t)recording->packets);
+        mr_json_integer(json, "last_seq", (int64_t)recording->last.seq);
+        write_time(json, "last_pts_ns", recording->last_ns);
+    }
     yajl_gen_map_close(json);
     mr_json_integer(json, "trigger_count", (int64_t)recording->trigger_count);
     mr_json_open_array(json, "triggers");
@@ -64,7 +68,7 @@ static void describe(const mr_recording *recording, yajl_gen json, bool complete
 }
 
 /* A recording without it is still a recording. MR_ERROR_AGAIN: the disk is full. */
-static int note(mr_recording *recording, bool complete) {
+static int note(mr_recording *recording, growth extent) {
     char path[MR_OUTPUT_PATH + 8], *text = NULL;
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
@@ -73,7 +77,7 @@ static int note(mr_recording *recording, bool complete) {
     snprintf(path, sizeof path, "%.*s.json", stem, recording->file.path);
     int status = json ? MR_OK : MR_ERROR_MEMORY;
     if (json) {
-        describe(recording, json, complete);
+        describe(recording, json, extent);
         status = mr_json_finish(json, stream);
     }
     if (stream)
@@ -112,7 +116,7 @@ static int open_file(mr_recording *recording, const mr_cached *start) {
     recording->packets = recording->trigger_count = 0;
     recording->first = start->frame.identity;
     recording->first_ns = recording->last_ns = start->frame.pts_ns;
-    recording->start_ns = recording->cut_ns = start->time_ns;
+    recording->start_ns = start->time_ns;
     mr_stage_info(recording->self, "%s: records %s", recording->self->source_id, recording->file.path);
     return MR_OK;
 }
@@ -131,7 +135,7 @@ int mr_recording_put(mr_recording *recording) {
     int status = mr_video_file_write(&recording->file, recording->muxer, &recording->full, recording->self);
     if (status || !recording->file.ending)
         return status;
-    status = note(recording, true);
+    status = note(recording, COMPLETE);
     if (status)
         return status;
     mr_muxer_close(&recording->muxer);
@@ -149,10 +153,10 @@ static void list(mr_recording *recording, const mr_trigger *trigger) {
     recording->noted = false;
 }
 
-/* All that was written can be read then, whatever becomes of the process; `stops`: nothing more may come for long. */
-static int bring_out(mr_recording *recording, bool stops) {
-    if (stops || !recording->noted)
-        note(recording, false);
+/* All that was written can be read then, whatever becomes of the process. */
+static int bring_out(mr_recording *recording, growth extent) {
+    if (extent == RESTS || !recording->noted)
+        note(recording, extent);
     return mr_muxer_cut(recording->muxer);
 }
 
@@ -165,10 +169,7 @@ static int write_one(mr_recording *recording, mr_cached *packet) {
     recording->last = packet->frame.identity;
     if (packet->frame.pts_ns > recording->last_ns)
         recording->last_ns = packet->frame.pts_ns;
-    if (packet->time_ns - recording->cut_ns < CUT_NS)
-        return MR_OK;
-    recording->cut_ns = packet->time_ns;
-    return bring_out(recording, false);
+    return mr_muxer_is_due(recording->muxer) ? bring_out(recording, GROWS) : MR_OK;
 }
 
 /* The file is as long as it may be: the next begins with this key frame. */
@@ -195,7 +196,7 @@ static int go_on(mr_recording *recording, const mr_cached *key) {
         return status;
     if (listed && last.pts_ns >= key->frame.pts_ns)
         list(recording, &last);
-    note(recording, false);
+    note(recording, GROWS);
     return MR_OK;
 }
 
@@ -209,7 +210,8 @@ static int begin_next(mr_recording *recording, const mr_cached *key) {
 
 /* A picture is wanted if it is decoded before the end, or shown before one that was written. */
 static bool is_wanted(const mr_recording *recording, const mr_cached *packet) {
-    return packet->time_ns <= recording->end_ns || packet->frame.pts_ns < recording->last_ns;
+    const int64_t pts_ns = packet->frame.pts_ns;
+    return packet->time_ns <= recording->end_ns || (pts_ns != MR_NO_TIME && pts_ns < recording->last_ns);
 }
 
 /* Writes what is wanted and was not written, from that packet on. */
@@ -224,7 +226,11 @@ static int write_from(mr_recording *recording, mr_cached *packet) {
             return status;
     }
     recording->writes = !packet;
-    return packet && wrote ? bring_out(recording, true) : MR_OK;
+    if (!packet || !wrote)
+        return MR_OK;
+    /* Nothing more may come for long. */
+    int status = mr_muxer_expect(recording->muxer, &packet->frame);
+    return status ? status : bring_out(recording, RESTS);
 }
 
 /* No trigger to come reaches back to the end of the file, unless it is later than packets are kept for. */
@@ -278,7 +284,7 @@ static int begin_file(mr_recording *recording, const mr_trigger *trigger) {
         return status;
     recording->end_ns = trigger->pts_ns + recording->after_ns;
     list(recording, trigger);
-    note(recording, false);
+    note(recording, GROWS);
     return write_from(recording, start);
 }
 

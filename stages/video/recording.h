@@ -35,7 +35,7 @@ typedef struct mr_recording {
     mr_video_file file;
     bool writes;               /* packets are written as they come; else the file waits for another trigger */
     int64_t end_ns;            /* packets are wanted up to this time */
-    int64_t start_ns, cut_ns;  /* of decoding: of the file's first packet, and of the last one on the disk */
+    int64_t start_ns;          /* of decoding: of the file's first packet */
     int64_t first_ns, last_ns; /* presentation times in the file */
     int64_t begun_ns;          /* on the wall clock: of its first packet */
     uint64_t number, files, packets;

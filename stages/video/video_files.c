@@ -10,8 +10,8 @@
 #include "stages/sink/output.h"
 
 enum { KEPT_BEHIND_PLAYLIST = 3 };
-/* A process that is killed loses no more than this of a file. */
-static const int64_t CUT_NS = 1000000000;
+/* A camera that changes its size all the time may begin a file a second, and so many more in a row. */
+static const int64_t CHANGE_NS = 1000000000, CHANGES_NS = 16000000000;
 /* Of files of HLS, unless given. */
 static const int64_t HLS_NS = 6000000000;
 
@@ -94,14 +94,27 @@ static int open_file(mr_video_files *files, const mr_stage *self, const mr_frame
     mr_media_unref(&files->media);
     files->media = mr_media_ref(key->media);
     files->epoch = key->identity.epoch;
-    files->first_ns = files->last_ns = files->cut_ns = key->pts_ns;
+    files->first_ns = files->latest_ns = files->end_ns = MR_NO_TIME;
+    files->pictures = 0;
     files->number++;
     files->broken = false;
     return MR_OK;
 }
 
-/* The muxer gives the last bytes of the file. One of HLS goes on with the next file, if the stream does. */
-static int end_file(mr_video_files *files, bool goes_on) {
+/* Where its last picture ends; if that does not say how long it lasts, as long as the others do. */
+static int64_t find_end(const mr_video_files *files) {
+    const int64_t span_ns = files->latest_ns - files->first_ns;
+    if (files->end_ns > files->latest_ns || files->pictures < 2)
+        return files->end_ns;
+    return files->latest_ns + span_ns / (files->pictures - 1);
+}
+
+/* The muxer gives the last bytes of the file. One of HLS goes on with the next file, if the stream does; `next` is then
+ * its first packet, else NULL: the file lasts up to that. */
+static int end_file(mr_video_files *files, const mr_frame *next) {
+    const bool goes_on = next;
+    if (files->first_ns != MR_NO_TIME)
+        files->end_ns = next && next->pts_ns > files->first_ns ? next->pts_ns : find_end(files);
     bool stays = goes_on && files->container == MR_CONTAINER_TS;
     files->file.ending = true;
     files->broken = !stays;
@@ -134,7 +147,7 @@ static int finish_file(mr_video_files *files, const mr_stage *self) {
     int status = mr_video_file_close(&files->file);
     if (!status && mr_video_is_hls(files->given)) {
         snprintf(files->entry.name, sizeof files->entry.name, "%s", files->file.name);
-        files->entry.duration_ns = files->last_ns > files->first_ns ? files->last_ns - files->first_ns : 0;
+        files->entry.duration_ns = files->first_ns != MR_NO_TIME ? files->end_ns - files->first_ns : 0;
         status = mr_hls_add(&files->hls, &files->entry);
         if (!status)
             status = list_file(files, self, false);
@@ -169,19 +182,39 @@ static bool is_over(const mr_video_files *files, const mr_frame *frame) {
     return segment_ns && is_key(frame) && timed && frame->pts_ns - files->first_ns >= segment_ns;
 }
 
+static void note_times(mr_video_files *files, const mr_frame *frame) {
+    const int64_t pts_ns = frame->pts_ns, end_ns = pts_ns + frame->duration_ns;
+    if (pts_ns == MR_NO_TIME)
+        return;
+    const bool first = files->first_ns == MR_NO_TIME;
+    files->first_ns = first ? pts_ns : files->first_ns;
+    files->latest_ns = first || pts_ns > files->latest_ns ? pts_ns : files->latest_ns;
+    files->end_ns = first || end_ns > files->end_ns ? end_ns : files->end_ns;
+    files->pictures++;
+}
+
 static int write_packet(mr_video_files *files, const mr_frame *frame) {
     int status = mr_muxer_write(files->muxer, frame);
     if (status)
         return status;
     files->taken = true;
-    if (frame->pts_ns == MR_NO_TIME)
-        return MR_OK;
-    if (frame->pts_ns + frame->duration_ns > files->last_ns)
-        files->last_ns = frame->pts_ns + frame->duration_ns;
-    if (frame->pts_ns - files->cut_ns < CUT_NS)
-        return MR_OK;
-    files->cut_ns = frame->pts_ns;
-    return mr_muxer_cut(files->muxer);
+    note_times(files, frame);
+    return mr_muxer_is_due(files->muxer) ? mr_muxer_cut(files->muxer) : MR_OK;
+}
+
+/* Whether a stream that has changed may have another file. */
+static bool may_follow(mr_video_files *files, const mr_stage *self, const mr_frame *key) {
+    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    if (!files->changed || !key->media->live)
+        return true;
+    if (files->spread_ns > now_ns + CHANGES_NS) {
+        mr_stage_warn(self, "%s: its size or codec changes several times a second: pictures are dropped, so that there "
+                      "is no file for each", self->source_id);
+        return false;
+    }
+    files->spread_ns = (files->spread_ns > now_ns ? files->spread_ns : now_ns) + CHANGE_NS;
+    files->changed = false;
+    return true;
 }
 
 /* A packet that cannot be written is dropped; a stream that no file can hold has failed. */
@@ -203,9 +236,13 @@ int mr_video_files_take(mr_video_files *files, mr_stage *self, mr_io *io) {
     while (!(status = put(files, self)) && !files->taken) {
         bool open = files->file.fd > 0;
         if (open && (!suits(files, frame) || is_over(files, frame))) {
-            status = end_file(files, suits(files, frame));
+            files->changed = !suits(files, frame);
+            status = end_file(files, files->changed ? NULL : frame);
         } else if (!open && !is_key(frame)) {
             mr_io_drop(io, frame, "no key frame");
+            return MR_DONE;
+        } else if (!open && !may_follow(files, self, frame)) {
+            mr_io_drop(io, frame, "changes too often");
             return MR_DONE;
         } else {
             status = open ? MR_OK : open_file(files, self, frame);
@@ -222,7 +259,7 @@ int mr_video_files_take(mr_video_files *files, mr_stage *self, mr_io *io) {
 }
 
 int mr_video_files_flush(mr_video_files *files, mr_stage *self, mr_io *io) {
-    int status = files->file.fd && !files->file.ending ? end_file(files, false) : MR_OK;
+    int status = files->file.fd && !files->file.ending ? end_file(files, NULL) : MR_OK;
     if (!status)
         status = put(files, self);
     if (!status && mr_video_is_hls(files->given) && files->hls.count)
@@ -234,7 +271,7 @@ int mr_video_files_flush(mr_video_files *files, mr_stage *self, mr_io *io) {
 void mr_video_files_close(mr_video_files *files, mr_stage *self) {
     files->full.waits = false;
     if (files->file.fd && files->muxer) {
-        int status = files->file.ending ? MR_OK : end_file(files, false);
+        int status = files->file.ending ? MR_OK : end_file(files, NULL);
         if (status || put(files, self))
             mr_stage_warn(self, "%s", mr_message());
     }

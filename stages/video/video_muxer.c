@@ -10,6 +10,7 @@
 #include "engine/base/memory.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
+#include "stages/video/video_sets.h"
 
 enum { TICKS = 90000, AVIO_BYTES = 1 << 16, MOST_GATHERED = 8 << 20 };
 
@@ -119,15 +120,16 @@ static int64_t ticks(int64_t time_ns) {
     return av_rescale_q(time_ns, nanoseconds, (AVRational){1, TICKS});
 }
 
-/* Decoding times rise, and no picture is shown before it is decoded. */
+/* Decoding times rise, and no picture is shown before it is decoded: its source has seen to that (picture_times.h), but
+ * for packets that it knows no time of, and those of epochs that follow each other. Times of pictures stay as they are
+ * as long as there is a time before them at which they can be decoded. */
 static void repair(AVPacket *packet, mr_muxer_times *times) {
     int64_t pts = packet->pts == AV_NOPTS_VALUE ? packet->dts : packet->pts;
     if (!times->begun)
         times->base_ns = pts == AV_NOPTS_VALUE ? 0 : pts;
     pts = pts == AV_NOPTS_VALUE ? times->last_end : ticks(pts - times->base_ns);
     int64_t dts = packet->dts == AV_NOPTS_VALUE ? pts : ticks(packet->dts - times->base_ns);
-    if (packet->dts == AV_NOPTS_VALUE && times->begun && dts <= times->last_dts)
-        dts = times->last_dts + 1;
+    dts = dts < pts ? dts : pts;
     if (times->begun && dts <= times->last_dts)
         dts = times->last_dts + 1;
     packet->dts = dts;
@@ -145,9 +147,12 @@ void mr_muxer_times_go_on(mr_muxer_times *times, const mr_frame *frame) {
         times->base_ns = time_ns - av_rescale_q(times->last_end, (AVRational){1, TICKS}, nanoseconds);
 }
 
-int mr_muxer_fill(AVPacket *packet, const mr_frame *frame, mr_muxer_times *times, AVRational time_base) {
+int mr_muxer_fill(AVPacket *packet, mr_container container, const mr_frame *frame, mr_muxer_times *times,
+                  AVRational time_base) {
     if (mr_packet_lend(packet, frame) < 0)
         return mr_fail(MR_ERROR_DATA, "side data of a packet is malformed");
+    if (container == MR_CONTAINER_TS && mr_video_sets_add(packet, frame->media->codec))
+        return MR_ERROR_MEMORY;
     repair(packet, times);
     av_packet_rescale_ts(packet, (AVRational){1, TICKS}, time_base);
     packet->stream_index = 0;
@@ -161,16 +166,20 @@ struct mr_muxer {
     mr_container container;
     AVFormatContext *format;
     AVPacket *packet;
+    AVPacket *waiting;  /* of mp4: for the next one's decoding time; its data is NULL if none waits */
     mr_muxer_times times;
+    int64_t cut_dts;    /* of the last packet before the last cut, in 1/90000 s */
     uint8_t *bytes;
     size_t count, room;
+    int64_t begin, at;  /* positions in the file: of the first of `bytes`, and of the next byte that comes out */
+    mr_muxer_patch *patches; /* of Matroska: bytes before that */
+    size_t patch_count;
     size_t gathered; /* bytes of packets since the last cut */
     bool cut_once, headed;
 };
 
-static int take_bytes(void *opaque, uint8_t *data, int bytes) {
-    mr_muxer *muxer = opaque;
-    size_t needed = muxer->count + (size_t)bytes;
+static int append(mr_muxer *muxer, const uint8_t *data, size_t bytes) {
+    const size_t from = (size_t)(muxer->at - muxer->begin), needed = from + bytes;
     if (needed > muxer->room) {
         size_t room = needed + needed / 2;
         uint8_t *wider = mr_realloc(muxer->bytes, room);
@@ -179,9 +188,47 @@ static int take_bytes(void *opaque, uint8_t *data, int bytes) {
         muxer->bytes = wider;
         muxer->room = room;
     }
-    memcpy(muxer->bytes + muxer->count, data, (size_t)bytes);
-    muxer->count = needed;
-    return bytes;
+    memcpy(muxer->bytes + from, data, bytes);
+    muxer->count = needed > muxer->count ? needed : muxer->count;
+    muxer->at += (int64_t)bytes;
+    return 0;
+}
+
+/* Bytes that belong before those that were taken. */
+static int patch(mr_muxer *muxer, const uint8_t *data, size_t bytes) {
+    mr_muxer_patch *wider = mr_realloc(muxer->patches, (muxer->patch_count + 1) * sizeof *wider);
+    if (!wider)
+        return AVERROR(ENOMEM);
+    muxer->patches = wider;
+    uint8_t *copy = mr_alloc(bytes);
+    if (!copy)
+        return AVERROR(ENOMEM);
+    memcpy(copy, data, bytes);
+    wider[muxer->patch_count++] = (mr_muxer_patch){.at = muxer->at, .bytes = bytes, .data = copy};
+    muxer->at += (int64_t)bytes;
+    return 0;
+}
+
+static int take_bytes(void *opaque, uint8_t *data, int bytes) {
+    mr_muxer *muxer = opaque;
+    const int64_t before = muxer->begin - muxer->at;
+    const size_t early = before <= 0 ? 0 : before < bytes ? (size_t)before : (size_t)bytes;
+    int error = early ? patch(muxer, data, early) : 0;
+    if (error >= 0 && early < (size_t)bytes)
+        error = append(muxer, data + early, (size_t)bytes - early);
+    return error < 0 ? error : bytes;
+}
+
+/* Of AVIOContext. */
+static int64_t seek(void *opaque, int64_t offset, int whence) {
+    mr_muxer *muxer = opaque;
+    const int64_t end = muxer->begin + (int64_t)muxer->count;
+    if (whence & AVSEEK_SIZE)
+        return end;
+    const int64_t at = offset + (whence == SEEK_CUR ? muxer->at : whence == SEEK_END ? end : 0);
+    if (at < 0 || at > end)
+        return AVERROR(EINVAL);
+    return muxer->at = at;
 }
 
 static int fail(const mr_muxer *muxer, int error) {
@@ -193,8 +240,12 @@ static int begin(mr_muxer *muxer, const mr_frame *key) {
     uint8_t *buffer = av_malloc(AVIO_BYTES);
     int error = avformat_alloc_output_context2(&muxer->format, NULL, containers[muxer->container].format, NULL);
     muxer->packet = av_packet_alloc();
-    AVIOContext *avio = buffer ? avio_alloc_context(buffer, AVIO_BYTES, 1, muxer, NULL, take_bytes, NULL) : NULL;
-    if (error < 0 || !avio || !muxer->packet) {
+    muxer->waiting = av_packet_alloc();
+    /* Matroska has its length and its index when it ends. */
+    const bool seeks = muxer->container == MR_CONTAINER_MKV;
+    AVIOContext *avio =
+        buffer ? avio_alloc_context(buffer, AVIO_BYTES, 1, muxer, NULL, take_bytes, seeks ? seek : NULL) : NULL;
+    if (error < 0 || !avio || !muxer->packet || !muxer->waiting) {
         if (avio)
             av_freep(&avio->buffer);
         else
@@ -228,17 +279,58 @@ int mr_muxer_open(mr_muxer **muxer, mr_container container, const mr_frame *key)
     return status;
 }
 
-int mr_muxer_write(mr_muxer *muxer, const mr_frame *frame) {
-    int status = mr_muxer_fill(muxer->packet, frame, &muxer->times, muxer->format->streams[0]->time_base);
-    size_t bytes = (size_t)muxer->packet->size;
-    int error = status ? 0 : av_write_frame(muxer->format, muxer->packet);
-    av_packet_unref(muxer->packet);
-    if (status)
-        return status;
+/* The packet is empty then. */
+static int put(mr_muxer *muxer, AVPacket *packet) {
+    const size_t bytes = (size_t)packet->size;
+    int error = av_write_frame(muxer->format, packet);
+    av_packet_unref(packet);
     if (error < 0)
         return fail(muxer, error);
     muxer->gathered += bytes;
     return muxer->gathered > MOST_GATHERED ? mr_muxer_cut(muxer) : MR_OK;
+}
+
+/* `next_dts`, in the stream's time base; AV_NOPTS_VALUE: no packet follows. */
+static int put_waiting(mr_muxer *muxer, int64_t next_dts) {
+    AVPacket *waiting = muxer->waiting;
+    if (!waiting->data)
+        return MR_OK;
+    if (next_dts != AV_NOPTS_VALUE)
+        waiting->duration = next_dts - waiting->dts;
+    return put(muxer, waiting);
+}
+
+int mr_muxer_write(mr_muxer *muxer, const mr_frame *frame) {
+    AVPacket *packet = muxer->packet;
+    const bool first = !muxer->times.begun;
+    int status =
+        mr_muxer_fill(packet, muxer->container, frame, &muxer->times, muxer->format->streams[0]->time_base);
+    if (first)
+        muxer->cut_dts = muxer->times.last_dts;
+    if (!status && muxer->container == MR_CONTAINER_MP4) {
+        status = put_waiting(muxer, packet->dts);
+        if (!status && av_packet_make_refcounted(packet) < 0)
+            status = mr_fail(MR_ERROR_MEMORY, "out of memory");
+        if (!status)
+            av_packet_move_ref(muxer->waiting, packet);
+    } else if (!status) {
+        status = put(muxer, packet);
+    }
+    av_packet_unref(packet);
+    return status;
+}
+
+int mr_muxer_expect(mr_muxer *muxer, const mr_frame *frame) {
+    mr_muxer_times times = muxer->times;
+    AVPacket *packet = muxer->packet;
+    int status = mr_muxer_fill(packet, muxer->container, frame, &times, muxer->format->streams[0]->time_base);
+    const int64_t next_dts = packet->dts;
+    av_packet_unref(packet);
+    return status ? status : put_waiting(muxer, next_dts);
+}
+
+bool mr_muxer_is_due(const mr_muxer *muxer) {
+    return muxer->times.last_dts - muxer->cut_dts >= TICKS;
 }
 
 int mr_muxer_cut(mr_muxer *muxer) {
@@ -248,6 +340,7 @@ int mr_muxer_cut(mr_muxer *muxer) {
         error = av_write_frame(muxer->format, NULL);
     avio_flush(muxer->format->pb);
     muxer->cut_once = true;
+    muxer->cut_dts = muxer->times.last_dts;
     muxer->gathered = 0;
     return error < 0 ? fail(muxer, error) : MR_OK;
 }
@@ -257,7 +350,9 @@ void mr_muxer_repeat_headers(mr_muxer *muxer) {
 }
 
 int mr_muxer_end(mr_muxer *muxer) {
-    int status = muxer->headed ? mr_muxer_cut(muxer) : MR_OK;
+    int status = muxer->headed ? put_waiting(muxer, AV_NOPTS_VALUE) : MR_OK;
+    if (!status && muxer->headed)
+        status = mr_muxer_cut(muxer);
     int error = muxer->headed ? av_write_trailer(muxer->format) : 0;
     muxer->headed = false;
     avio_flush(muxer->format->pb);
@@ -269,8 +364,21 @@ const uint8_t *mr_muxer_bytes(const mr_muxer *muxer, size_t *bytes) {
     return muxer->bytes;
 }
 
+const mr_muxer_patch *mr_muxer_patches(const mr_muxer *muxer, size_t *count) {
+    *count = muxer->patch_count;
+    return muxer->patches;
+}
+
+static void forget_patches(mr_muxer *muxer) {
+    for (size_t i = 0; i < muxer->patch_count; i++)
+        mr_free(muxer->patches[i].data);
+    muxer->patch_count = 0;
+}
+
 void mr_muxer_forget(mr_muxer *muxer) {
+    muxer->begin += (int64_t)muxer->count;
     muxer->count = 0;
+    forget_patches(muxer);
 }
 
 void mr_muxer_close(mr_muxer **muxer) {
@@ -286,6 +394,9 @@ void mr_muxer_close(mr_muxer **muxer) {
     }
     avformat_free_context(gone->format);
     av_packet_free(&gone->packet);
+    av_packet_free(&gone->waiting);
+    forget_patches(gone);
+    mr_free(gone->patches);
     mr_free(gone->bytes);
     mr_free(gone);
 }

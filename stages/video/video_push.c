@@ -170,7 +170,7 @@ static int send(mr_video_push *push, mr_io *io, const mr_frame *frame) {
     if (frame->identity.epoch != push->epoch)
         mr_muxer_times_go_on(&push->times, frame);
     push->epoch = frame->identity.epoch;
-    if (mr_muxer_fill(push->packet, frame, &push->times, push->format->streams[0]->time_base))
+    if (mr_muxer_fill(push->packet, push->container, frame, &push->times, push->format->streams[0]->time_base))
         return refuse(push, io, frame);
     push->deadline_ns = now_ns() + push->given->timeout;
     int error = av_write_frame(push->format, push->packet);

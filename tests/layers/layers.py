@@ -64,19 +64,20 @@ stages/model: engine/base engine/device engine/device/cuda kernels/vector stages
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device engine/device/open engine/transport/zmq kernels kernels/fit kernels/metrics
     kernels/vector stages/model
+stages/media/coded: engine/base
 stages/media/still: engine/base
-stages/media: engine/base engine/device engine/device/cuda stages stages/media/still
+stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/still
 stages/live/mjpeg: engine/base
-stages/live/web: engine/base
-stages/live: engine/base stages stages/media stages/live/mjpeg stages/live/web
+stages/live/web: engine/base stages stages/media
+stages/live: engine/base stages stages/media stages/media/coded stages/live/mjpeg stages/live/web
 stages/source: engine/base stages stages/media stages/live
 stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
-    kernels/jpeg stages stages/media stages/media/still
+    kernels/jpeg stages stages/media stages/media/coded stages/media/still
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still
 stages/preview: engine/base stages stages/media stages/media/still stages/sink
-stages/video: engine/base stages stages/media stages/sink
+stages/video: engine/base stages stages/media stages/media/coded stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda
     engine/device/sim kernels/preprocess kernels/classical kernels/vector kernels/ceiling stages/model stages/model/onnx
     stages/media stages/encode stages/decode

@@ -9,6 +9,7 @@ SDP = (b"v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=x\r\nt=0 0\r\na=control:*\r\na=ran
 
 
 SDP_H264 = SDP.split(b"m=")[0] + b"m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=control:track1\r\n"
+SDP_HEVC = SDP_H264.replace(b"H264", b"H265")
 
 
 def jpeg(number, timestamp, width=16, height=16, source=0x1234, marker=True, payload=26, tables=b""):
@@ -20,19 +21,22 @@ def jpeg(number, timestamp, width=16, height=16, source=0x1234, marker=True, pay
             b"\x28\xa0\x02\x8a\x00\x28\xa0\x0f" * 4)
 
 
-def h264(annex_b, number, timestamp):
-    """RTP packets of one access unit (RFC 6184): NAL units by themselves, or in fragments."""
+def h264(annex_b, number, timestamp, hevc=False):
+    """RTP packets of one access unit (RFC 6184, RFC 7798): NAL units by themselves, or in fragments."""
     payloads = []
+    head = 2 if hevc else 1
     for nal in filter(None, (part.rstrip(b"\0") for part in annex_b.split(b"\0\0\1"))):
         if len(nal) <= 1000:
             payloads.append(nal)
             continue
-        pieces = [nal[i:i + 1000] for i in range(1, len(nal), 1000)]
+        pieces = [nal[i:i + 1000] for i in range(head, len(nal), 1000)]
         for i, piece in enumerate(pieces):
             place = (0x80 if i == 0 else 0) | (0x40 if i == len(pieces) - 1 else 0)
-            payloads.append(bytes([nal[0] & 0xe0 | 28, place | nal[0] & 31]) + piece)
-    return [struct.pack(">BBHII", 0x80, (0x80 if i == len(payloads) - 1 else 0) | 96, (number + i) & 0xffff, timestamp,
-                        5) + payload
+            kind = nal[0] >> 1 & 63 if hevc else nal[0] & 31
+            fragment = bytes([nal[0] & 0x81 | 49 << 1, nal[1]]) if hevc else bytes([nal[0] & 0xe0 | 28])
+            payloads.append(fragment + bytes([place | kind]) + piece)
+    return [struct.pack(">BBHII", 0x80, (0x80 if i == len(payloads) - 1 else 0) | 96, (number + i) & 0xffff,
+                        timestamp & 0xffffffff, 5) + payload
             for i, payload in enumerate(payloads)]
 
 

@@ -14,7 +14,7 @@
  *     counts PACKETS BYTES LOST LATE JITTER_NS TRANSPORT
  *     end STATUS MS CPU_MS MESSAGE                          (milliseconds: of the last call; CPU_MS since it was open)
  *
- * A picture is tainted if its packet is, as a live source takes it (stages/media/recovery.h). */
+ * A picture is tainted if its packet is, as a live source takes it (stages/media/coded/recovery.h). */
 #include <dirent.h>
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
@@ -32,7 +32,7 @@
 #include "millrace/status.h"
 #include "stages/live/address.h"
 #include "stages/live/connection.h"
-#include "stages/media/recovery.h"
+#include "stages/media/coded/recovery.h"
 
 typedef struct reading {
     mr_connection_params params;

@@ -34,6 +34,9 @@ extern "C" {
 /* Opens the file to append to it, or creates it (mode 0640); a log that is open is closed then. On failure the log is
  * as before. MR_ERROR_PERMISSION, MR_ERROR_IO. */
 MR_API int mr_audit_open(const char *path);
+/* Opens the file of that name anew, if the log is open: it may have been moved (logrotate). On failure the log stays as
+ * it is, and goes to the moved file. Any thread, also while entries are made. */
+MR_API int mr_audit_reopen(void);
 /* Also without an open log. */
 MR_API void mr_audit_close(void);
 /* True if there is a log; to be asked before values are computed that cost time. */

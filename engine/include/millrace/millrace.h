@@ -225,6 +225,10 @@ MR_API int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t 
  * MR_ERROR_USAGE: the pipeline has no list, or does not run. */
 MR_API int mr_pipeline_reload_sources(mr_pipeline *pipeline);
 
+/* Asks the sinks to open their files anew, so that a file that was moved (logrotate) is no longer written: each does so
+ * before its next record, and makes the file if it is not there. Any thread. */
+MR_API void mr_pipeline_reopen(mr_pipeline *pipeline);
+
 /* ---- summary of the run so far --------------------------------------------------------------------------------- */
 
 typedef enum mr_outcome { MR_OUTCOME_DELIVERED, MR_OUTCOME_DROPPED, MR_OUTCOME_ABSORBED } mr_outcome;

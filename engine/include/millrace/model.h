@@ -40,7 +40,8 @@ typedef struct mr_model_value {
     bool shaped;          /* of tensors: the number of dimensions is declared */
     int rank;             /* dimensions, the batch included */
     const mr_model_dimension *dims;
-    const char *operation; /* of outputs: the operator that computes it; NULL: not known */
+    const char *operation; /* of outputs: the operator that computes its numbers, before those that only change their
+                              shape or type; NULL: not known */
 } mr_model_value;
 
 /* A set of operators that the model needs. */
@@ -74,6 +75,8 @@ typedef struct mr_model_view {
                               other free sizes leave nothing to count */
     size_t uncounted;      /* nodes whose work is not part of it */
     const char *why;       /* of the first of them; "" if there are none */
+    const char *prepared;  /* how `millrace export` notes that preprocess made the pictures which the network was
+                              trained with, as JSON; "": the file has no such note */
 } mr_model_view;
 
 /* Reads an ONNX model. On failure *view is NULL. Lists are cut: at most 64 inputs and 64 outputs of 16 dimensions each,
@@ -81,6 +84,10 @@ typedef struct mr_model_view {
 MR_API int mr_model_view_open(const mr_model_view **view, const char *path);
 /* Also of NULL; sets *view to NULL. */
 MR_API void mr_model_view_close(const mr_model_view **view);
+
+/* True if numbers that the operator computes (mr_model_value.operation) are scores from 0 to 1, and no logits: softmax
+ * or sigmoid is part of it. classify has activation: none for them by itself. Also of NULL. */
+MR_API bool mr_model_gives_scores(const char *operation);
 
 /* Checks that a NumPy file (.npy) holds weights that stages can read, a 2-dimensional array of finite f4 or f8 numbers
  * of at most 1 GiB, and tells its shape. */

@@ -256,6 +256,7 @@ typedef struct mr_plan_view {
     int jobs;                       /* of the sources that wait for their turn, so many are open at a time */
     size_t waiting;                 /* sources that wait for their turn */
     int64_t busy_poll_ns, grace_ns;
+    bool continues;                 /* a run that is started again can go on where the last one was (--resume) */
     bool assumed;                   /* for hardware that need not be there: it cannot be started */
     size_t source_count;
     size_t stage_count;             /* sources included */

@@ -130,12 +130,23 @@ MR_API int mr_stage_type_check(const mr_stage_type *type);
 
 /* ---- planning ------------------------------------------------------------------------------------------------ */
 
+/* The classes that a classifier may find. */
+typedef struct mr_planned_classes {
+    const char *from;          /* id of the stage that finds them */
+    size_t count;
+    const char *const *labels; /* of each; NULL: it gives no labels */
+    double most_score;         /* no score is higher; INFINITY: not known */
+} mr_planned_classes;
+
 /* A result that frames carry: known while planning, so that a stage that reads it can be checked. */
 typedef struct mr_planned_result {
     mr_result_kind kind;
     const char *name;          /* of a tensor; NULL for classes */
     mr_format_set set;         /* of a tensor */
     const struct mr_planned_result *next; /* the next older one */
+    const char *operation;     /* of a tensor: the operator of the network that computed it, such as "Softmax"; NULL:
+                                  none, or not known */
+    const mr_planned_classes *classes; /* of classes; NULL: not known */
 } mr_planned_result;
 
 typedef struct mr_planned_input {
@@ -149,6 +160,7 @@ typedef struct mr_planned_input {
     int64_t mean_pixels;       /* of its pictures, or those that its packets decode to, on average; 0: not known */
     int references;            /* packets: most pictures that their decoder keeps as references; 0: not known */
     bool stills;               /* packets: each is a still picture, which depends on no other packet */
+    const char *operation;     /* tensors: as of a result */
 } mr_planned_input;
 
 /* One output port, filled in by the stage type. */
@@ -168,6 +180,7 @@ typedef struct mr_planned_output {
     int64_t mean_pixels;       /* as of an input */
     int references;            /* as of an input */
     bool stills;               /* as of an input */
+    const char *operation;     /* as of an input; NULL unless the stage sets it, or `follows` an input that has one */
     size_t buffer_bytes;       /* of one buffer, if the stage needs more than `set` tells (padding); else 0 */
     size_t buffer_mean_bytes;  /* of one buffer on average, if they differ: then a pool of the stage's own takes no more
                                   than mr_stage.output_most_bytes; else 0 */
@@ -253,6 +266,10 @@ MR_API int mr_refuse(mr_negotiation *negotiation, const char *option, const char
     __attribute__((format(printf, 3, 4)));
 MR_API int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Warns at that place of what works, but hardly as its author means it. `hint`: what to write, copied; may be NULL. A
+ * warning that comes again is left out. */
+MR_API void mr_warn(mr_negotiation *negotiation, const char *option, const char *hint, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* True if the YAML has that option of the stage, be it with its default as value. */
 MR_API bool mr_is_given(const mr_negotiation *negotiation, const char *option);
 /* The stages that make what comes in at an input, and all their options that its numbers depend on: not devices,
@@ -270,6 +287,12 @@ MR_API int mr_planned_lineage(mr_negotiation *negotiation, size_t input, mr_line
  * one of which little is known, or one of *vector, whose length is known. */
 typedef enum mr_planned_finding { MR_PLANNED_NONE, MR_PLANNED_UNKNOWN, MR_PLANNED_FOUND } mr_planned_finding;
 MR_API mr_planned_finding mr_planned_find_vector(const mr_planned_input *input, const char *tensor, mr_format *vector);
+/* The operator that computed that vector; NULL: none, or not known. */
+MR_API const char *mr_planned_operation(const mr_planned_input *input, const char *tensor);
+/* The classes of frames that come in at an input, also if they come from several stages: the list of one classifier,
+ * from index 0 on; NULL behind the last. *known: there are no others. */
+MR_API const mr_planned_classes *mr_planned_classes_at(const mr_negotiation *negotiation, size_t input, size_t index,
+                                                       bool *known);
 /* Describes the formats that an input accepts, and the reason, in a few words (printf style) for messages: the input
  * "images" of a.onnx. */
 MR_API void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
@@ -282,6 +305,15 @@ MR_API void mr_remark(mr_negotiation *negotiation, const char *format, ...) __at
 /* Declares one more result of the frames on that output; `name` is copied. MR_ERROR_MEMORY. */
 MR_API int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
                              const mr_format_set *set);
+/* The same of a tensor of a network; `operation` is copied, and may be NULL. */
+MR_API int mr_promise_tensor(mr_negotiation *negotiation, size_t port, const char *name, const mr_format_set *set,
+                             const char *operation);
+/* Names the operator of a network that computed the payload of that output; copied. */
+MR_API void mr_name_operation(mr_negotiation *negotiation, size_t port, const char *operation);
+/* The same of classes; the labels are copied. `from` is the negotiating stage, whatever is given. */
+MR_API int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planned_classes *classes);
+/* The same of a result that an input's frames carry. */
+MR_API int mr_promise_again(mr_negotiation *negotiation, size_t port, const mr_planned_result *result);
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
 
@@ -352,6 +384,9 @@ MR_API const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
 /* For walks over all sources of the pipeline, also while some are added and removed: an id that lasts as long as the
  * run, "" for a position that no source has now, NULL past the last. */
 MR_API const char *mr_stage_source_at(const mr_stage *self, uint32_t source);
+/* Changes each time that the program asks for files to be opened anew (mr_pipeline_reopen): a sink whose file was moved
+ * compares it with the last one before it writes. */
+MR_API uint64_t mr_stage_reopenings(const mr_stage *self);
 /* The name of the pipeline. */
 MR_API const char *mr_stage_pipeline(const mr_stage *self);
 /* For a source whose stream ended before the frames that it announces: the number of missing frames. They never came

@@ -7,6 +7,7 @@
 
 #include "engine/base/memory.h"
 #include "millrace/status.h"
+#include "stages/model/onnx/onnx_external.h"
 #include "stages/model/onnx/onnx_weights.h"
 #include "stages/model/onnx/protobuf.h"
 
@@ -21,7 +22,6 @@ enum {
     TRAINING_ALGORITHM = 2,
     GRAPH_NODE = 1,
     GRAPH_INITIALIZER = 5,
-    GRAPH_OUTPUT = 12,
     GRAPH_SPARSE_INITIALIZER = 15,
     FUNCTION_NODE = 7,
     FUNCTION_DEFAULTS = 11,
@@ -39,7 +39,8 @@ enum {
     TENSOR_NAME = 8,
     TENSOR_EXTERNAL_DATA = 13,
     TENSOR_DATA_LOCATION = 14,
-    VALUE_NAME = 1
+    ENTRY_KEY = 1,
+    ENTRY_VALUE = 2
 };
 /* From this version on a model names the operator sets that it is written in. */
 enum { SETS_SINCE = 3 };
@@ -53,12 +54,26 @@ typedef struct scan {
     uint64_t version;
 } scan;
 
+/* Of an entry of external_data; empty if it is about something else. */
+static mr_pb_span location_of(mr_pb_span entry) {
+    mr_pb_field f;
+    bool is_location = false;
+    mr_pb_span value = {0};
+    while (entry.at < entry.end && mr_pb_next(&entry, &f)) {
+        is_location |= f.number == ENTRY_KEY && mr_pb_is(f.bytes, "location");
+        value = f.number == ENTRY_VALUE ? f.bytes : value;
+    }
+    return is_location ? value : (mr_pb_span){0};
+}
+
 static bool scan_tensor(scan *s, mr_pb_span tensor) {
     mr_pb_field f;
     while (tensor.at < tensor.end) {
         if (!mr_pb_next(&tensor, &f))
             return false;
         s->facts->external |= f.number == TENSOR_EXTERNAL_DATA || (f.number == TENSOR_DATA_LOCATION && f.value != 0);
+        if (f.number == TENSOR_EXTERNAL_DATA && !s->facts->location.at)
+            s->facts->location = location_of(f.bytes);
     }
     return true;
 }
@@ -355,30 +370,70 @@ int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_fa
 /* A file of ONNX is one message of protobuf, which ends at 2 GiB; ONNX Runtime takes the size as an int. */
 static const size_t most_bytes = INT32_MAX - 65536;
 
-static int check_bytes(const char *path, const mr_file_bytes *model, const char *tensor, bool *has_tensor) {
-    mr_onnx_facts facts;
-    int status = mr_onnx_scan(model->data, model->bytes, tensor, &facts);
+/* The option that allows the file; only a plain name beside the model can be given. */
+static const char *print_option(const char *path, int folder, const char *name, char *text, size_t bytes) {
+    text[0] = 0;
+    if (*name && !strchr(name, '/'))
+        snprintf(text, bytes, " unless external_data names it: write external_data: %.*s%s, or", folder, path, name);
+    return text;
+}
+
+/* Names the file that weights lie in, and both ways out. */
+static int refuse_external(const char *path, const mr_onnx_facts *facts) {
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    char name[MOST_NAME + 1], option[512];
+    snprintf(name, sizeof name, "%.*s", (int)(facts->location.end - facts->location.at),
+             facts->location.at ? (const char *)facts->location.at : "");
+    print_option(path, (int)(file - path), name, option, sizeof option);
+    return mr_fail(MR_ERROR_DATA,
+                   "the model %s keeps weights in another file, \"%s\", which is not allowed%s make one file: python3 "
+                   "-c 'import onnx; onnx.save(onnx.load(\"%s\"), \"one.onnx\")'",
+                   path, name, *option ? option : ";", file);
+}
+
+static int check_bytes(const char *path, const mr_file_bytes *model, const char *tensor, mr_onnx_facts *facts) {
+    int status = mr_onnx_scan(model->data, model->bytes, tensor, facts);
     if (status)
         return mr_fail(status, "the model %s does not load: %s", path, mr_message());
-    if (facts.external)
-        return mr_fail(MR_ERROR_DATA,
-                       "the model %s keeps weights in other files, which is not allowed; save it as one file", path);
-    if (facts.compiled)
+    if (facts->compiled)
         return mr_fail(MR_ERROR_DATA,
                        "the model %s holds, or names a file with, an engine compiled for one device (EPContext), which "
                        "is not allowed; give the model that it was made from",
                        path);
-    *has_tensor = facts.has_name;
-    status = mr_onnx_check_weights(model->data, model->bytes);
+    return MR_OK;
+}
+
+static int check_weights(const char *path, const mr_file_bytes *model) {
+    int status = mr_onnx_check_weights(model->data, model->bytes);
     return status ? mr_fail(status, "the model %s: %s", path, mr_message()) : MR_OK;
 }
 
-int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_bytes *model, bool *has_tensor) {
+/* `external` NULL: none is allowed. */
+static int take_weights(const char *path, const char *external, size_t room, const mr_onnx_facts *facts,
+                        mr_file_bytes *model) {
+    if (!facts->external && !external)
+        return MR_OK;
+    if (!external)
+        return refuse_external(path, facts);
+    if (!facts->external)
+        return mr_fail(MR_ERROR_DATA, "the model %s keeps all its weights itself; remove external_data", path);
+    int status = mr_onnx_take_external(model, external, room);
+    return status ? mr_fail(status, "the model %s %s", path, mr_message()) : MR_OK;
+}
+
+int mr_onnx_read_parts(const char *path, const char *external, size_t room, const char *tensor, mr_file_bytes *model,
+                       bool *has_tensor) {
     mr_file_bytes made;
+    mr_onnx_facts facts;
     int status = mr_file_read("the model", path, most_bytes, room, &made);
     if (status)
         return status;
-    status = check_bytes(path, &made, tensor, has_tensor);
+    status = check_bytes(path, &made, tensor, &facts);
+    if (!status)
+        status = take_weights(path, external, room, &facts, &made);
+    if (!status)
+        status = check_weights(path, &made);
+    *has_tensor = !status && facts.has_name;
     if (status)
         mr_free(made.data);
     else
@@ -386,27 +441,6 @@ int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_byte
     return status;
 }
 
-static uint8_t *put_header(uint8_t *to, uint64_t number, size_t bytes) {
-    *to++ = (uint8_t)(number << 3 | MR_PB_BYTES);
-    for (; bytes >= 0x80; bytes >>= 7)
-        *to++ = (uint8_t)(bytes | 0x80);
-    *to++ = (uint8_t)bytes;
-    return to;
-}
-
-static size_t header_bytes(size_t bytes) {
-    size_t count = 2;
-    for (; bytes >= 0x80; bytes >>= 7)
-        count++;
-    return count;
-}
-
-size_t mr_onnx_append_output(uint8_t *end, const char *name) {
-    size_t text = strlen(name);
-    size_t value = header_bytes(text) + text;
-    uint8_t *to = put_header(end, MODEL_GRAPH, header_bytes(value) + value);
-    to = put_header(to, GRAPH_OUTPUT, value);
-    to = put_header(to, VALUE_NAME, text);
-    memcpy(to, name, text);
-    return (size_t)(to + text - end);
+int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_bytes *model, bool *has_tensor) {
+    return mr_onnx_read_parts(path, NULL, room, tensor, model, has_tensor);
 }

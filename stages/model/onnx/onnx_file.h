@@ -2,7 +2,7 @@
  * reads the protobuf encoding directly (onnx.proto of ONNX 1.x) and copies nothing.
  *
  * Tensors may keep their data in other files named by the model: a way to read files that the author of a pipeline
- * never meant. Such models are refused. Pure functions; any thread. */
+ * never meant. Such models are refused unless the author names the file. Pure functions; any thread. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_FILE_H
 #define MILLRACE_STAGES_MODEL_ONNX_ONNX_FILE_H
 
@@ -11,9 +11,11 @@
 #include <stdint.h>
 
 #include "engine/base/file.h"
+#include "stages/model/onnx/protobuf.h"
 
 typedef struct mr_onnx_facts {
     bool external; /* a tensor lies in another file */
+    mr_pb_span location; /* the name that it has for that file, in the model's bytes; empty: none */
     bool compiled; /* a node holds, or names a file with, an engine compiled for one device (EPContext) */
     bool has_name; /* the graph computes a tensor of that name */
 } mr_onnx_facts;
@@ -27,10 +29,8 @@ int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_fa
  * and the reason named: it is not an ONNX model, asks for other files, holds a compiled engine or weights that are not
  * finite (onnx_weights.h). */
 int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_bytes *model, bool *has_tensor);
-
-/* Appends bytes to a model that make the tensor `name` an output of its graph: protobuf merges a message that comes
- * twice. Returns how many bytes were written; at most strlen(name) + MR_ONNX_OUTPUT_BYTES. */
-enum { MR_ONNX_OUTPUT_BYTES = 32 };
-size_t mr_onnx_append_output(uint8_t *end, const char *name);
+/* The same with weights from another file, `external`, which become part of the bytes (onnx_external.h); NULL: none. */
+int mr_onnx_read_parts(const char *path, const char *external, size_t room, const char *tensor, mr_file_bytes *model,
+                       bool *has_tensor);
 
 #endif

@@ -9,6 +9,9 @@ enum {
     MODEL_PRODUCER_VERSION = 3,
     MODEL_GRAPH = 7,
     MODEL_OPERATOR_SETS = 8,
+    MODEL_NOTE = 14,
+    NOTE_KEY = 1,
+    NOTE_VALUE = 2,
     SET_DOMAIN = 1,
     SET_VERSION = 2,
     GRAPH_NODE = 1,
@@ -198,4 +201,22 @@ void mr_onnx_read_report(const uint8_t *data, size_t bytes, mr_onnx_report *repo
         if (f.number == MODEL_GRAPH)
             read_graph(report, f.bytes);
     }
+}
+
+mr_pb_span mr_onnx_find_note(const uint8_t *data, size_t bytes, const char *key) {
+    static const uint8_t nothing[1];
+    mr_pb_span model = {data, data + bytes};
+    mr_pb_field f, g;
+    while (next(&model, &f)) {
+        mr_pb_span name = {nothing, nothing}, value = name;
+        if (f.number != MODEL_NOTE || f.wire != MR_PB_BYTES)
+            continue;
+        while (next(&f.bytes, &g)) {
+            name = g.number == NOTE_KEY ? g.bytes : name;
+            value = g.number == NOTE_VALUE ? g.bytes : value;
+        }
+        if (mr_pb_is(name, key))
+            return value;
+    }
+    return (mr_pb_span){nothing, nothing};
 }

@@ -103,7 +103,8 @@ class Units(Nodes):
         (folder / "millrace-by-hand").mkdir(mode=0o700)  # RuntimeDirectory
 
     def command(self, name):
-        lines = (self.folder / "units" / f"by-hand-{name}.service").read_text().replace("%t", str(self.folder))
+        lines = (self.folder / "units" / f"by-hand-{name}.service").read_text().replace("%t", str(self.folder)).replace(
+            "%S", str(self.folder))
         fields = dict(line.split("=", 1) for line in lines.splitlines() if "=" in line and line[0] != "#")
         return shlex.split(fields["ExecStart"]), dict(word.split("=", 1) for word in shlex.split(fields["Environment"]))
 

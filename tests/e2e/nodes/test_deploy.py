@@ -55,6 +55,7 @@ class Deploy(Case):
     def test_units(self):
         """Words that systemd would read as its own stay as they are."""
         written = self.deploy(self.pipeline(replicas=2), "systemd", "--set", "pipeline=100% \"a$b\"")
+        written.pop("100---a-b-.env", None)  # if this environment has variables of millrace
         self.assertEqual(sorted(written), ["100---a-b--camera.service", "100---a-b--center.service",
                                            "100---a-b--worker@.service", "100---a-b-.target"])
         for name, path in written.items():
@@ -68,7 +69,7 @@ class Deploy(Case):
         for line in ("Type=notify", "WatchdogSec=30", "Restart=on-failure",
                      "RestartPreventExitStatus=64 65 66 77 78"):
             self.assertIn(line + "\n", service)
-        self.assertIn('"pipeline=100%% \\"a$$b\\"" --node camera --resume %t/millrace-100---a-b-/camera.checkpoint\n',
+        self.assertIn('"pipeline=100%% \\"a$$b\\"" --node camera --resume %S/millrace-100---a-b-/camera.checkpoint\n',
                       service)
         self.assertIn("--node worker --replica %i\n", written["100---a-b--worker@.service"].read_text())
 
@@ -104,6 +105,37 @@ class Deploy(Case):
         told = self.deploy(self.pipeline(), "kubernetes", code=78)
         self.assertIn("nodes.camera: pods reach each other by name only: write listen: tcp://*:7001", told)
 
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
+    def test_one_process_as_a_unit(self):
+        """With the environment of `deploy`, in a file for its owner only; started as systemd does, it runs."""
+        path = self.write('''version: 1
+pipeline: one
+sources: {numbers: {type: "null", frames: "${FRAMES:-3}"}}
+stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSET:-x}
+'''.replace(", ${UNSET:-x}", ""))
+        out = self.folder / 'a "$b\\ `c`.jsonl'
+        done = call([MILLRACE, "deploy", path, "--target", "systemd", "--output", self.folder / "units"],
+                    environment={"OUT": str(out), "FRAMES": "20", "NOT": "x", "MILLRACE_ONNXRUNTIME": "/x/y.so"},
+                    cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        unit, variables = self.folder / "units/one.service", self.folder / "units/one.env"
+        self.assertEqual(done.stdout.split(), [str(variables), str(unit)])
+        self.assertEqual(variables.stat().st_mode & 0o777, 0o600)
+        said = call(["systemd-analyze", "verify", "--recursive-errors=no", unit])
+        self.assertEqual([line for line in said.stderr.splitlines() if "one.service" in line], [], said.stderr)
+        text = unit.read_text()
+        for line in ("WantedBy=multi-user.target", f"EnvironmentFile={variables}", f"WorkingDirectory=-{self.folder}",
+                     "StateDirectory=millrace-one"):
+            self.assertIn(line + "\n", text)
+        # A shell reads this file as systemd does.
+        command = re.search("^ExecStart=(.*)$", text, re.M)[1].replace("%S", str(self.folder))
+        (self.folder / "millrace-one").mkdir()
+        done = call(["env", "-i", "bash", "-c", f"set -a; . {variables}; printf %s \"$MILLRACE_ONNXRUNTIME$NOT\"; "
+                     f"exec {command}"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "/x/y.so")
+        self.assertEqual(len(out.read_text().splitlines()), 20)
+
     def test_a_pipeline_without_nodes(self):
         path = self.write(THREE.format(out="out.jsonl", replicas=1, camera="", worker="", center="").split("nodes:")[0])
         self.assertIn("has no nodes", self.deploy(path, "slurm", code=78))
@@ -119,7 +151,7 @@ class Deploy(Case):
         # Its nodes listen nowhere: they meet in a folder.
         self.assertIn("#SBATCH --nodes=1\n", text)
         # What the shell makes of the command's words.
-        line = text.splitlines()[-1].replace("exec srun", "printf '%s\\n'", 1)
+        line = self.words_of(text)
         words = call(["bash", "-c", line]).stdout.splitlines()
         self.assertEqual(words[-2:], ["--set", "pipeline=it's $HOME"])
         words = call(["bash", "-c", line, "script", "--json", "a b"]).stdout.splitlines()
@@ -128,6 +160,11 @@ class Deploy(Case):
         addresses = [f', listen: "tcp://*:700{i}", key: keys/{i}.key' for i in range(2)]
         away = self.deploy(self.pipeline(camera=addresses[0], worker=addresses[1], center=", key: keys/c.key"), "slurm")
         self.assertNotIn("--nodes", away["three-nodes.sbatch"].read_text())
+
+    def words_of(self, script):
+        """A line of shell that prints the words which the script starts, one a line."""
+        (line,) = [line for line in script.splitlines() if line.startswith("srun ")]
+        return line.replace("srun", "printf '%s\\n'", 1).replace(" || status=$?", "")
 
     def test_force_reaches_the_run(self):
         for target in ("slurm", "systemd"):
@@ -141,13 +178,21 @@ class Deploy(Case):
 
     def test_a_batch_script_that_trains(self):
         written = self.deploy(self.pipeline(replicas=2), "slurm", "--set", "workers=1", *self.TRAINING)
-        line = written["three-nodes.sbatch"].read_text().splitlines()[-1].replace("exec srun", "printf '%s\\n'", 1)
-        words = call(["bash", "-c", line]).stdout.splitlines()
+        script = written["three-nodes.sbatch"].read_text()
+        words = call(["bash", "-c", self.words_of(script)]).stdout.splitlines()
         self.assertEqual(words[words.index("train"):],
                          ["train", str(self.folder / "pipeline.yaml"), "--set", "workers=1", *self.TRAINING[2:]])
-        # Slurm sets this one if it has requeued the job.
-        again = call(["bash", "-c", line], environment={"SLURM_RESTART_COUNT": "1"}).stdout.splitlines()
-        self.assertEqual(again, [*words, "--resume"])
+        # Slurm sets this one if it has requeued the job; a task that a signal has ended goes on, too.
+        task = re.search(r"^task='\n(.*?)^done'", script, re.M | re.S)[1] + "done"
+        mark = self.folder / "mark"
+        kill_once = self.write(f'echo "$@"; test -e {mark} || {{ : >{mark}; kill -9 $$; }}', "once")
+        told = call(["bash", "-c", task, "task", "bash", kill_once, "a b"], environment={"SLURM_PROCID": "0"})
+        self.assertEqual((told.returncode, told.stdout), (0, "a b\na b --resume\n"), told.stderr)
+        self.assertIn("task 0 was ended by signal 9: it is started again", told.stderr)
+        told = call(["bash", "-c", task, "task", "echo", "a"], environment={"SLURM_RESTART_COUNT": "1"})
+        self.assertEqual(told.stdout, "a --resume\n")
+        told = call(["bash", "-c", task, "task", "bash", "-c", "exit 74"])
+        self.assertEqual(told.returncode, 74)
 
     @unittest.skipUnless(kubernetes_validate, "no kubernetes-validate")
     def test_manifests_that_train(self):

@@ -16,9 +16,11 @@ from harness import MILLRACE, MODELS, Case, call, main, need_models
 
 FLOAT = TensorProto.FLOAT
 TYPES = {FLOAT: "f32", TensorProto.UINT8: "u8", TensorProto.INT64: "i64", TensorProto.FLOAT16: "f16",
-         TensorProto.DOUBLE: "f64", TensorProto.BOOL: "bool", TensorProto.INT32: "i32"}
+         TensorProto.DOUBLE: "f64", TensorProto.BOOL: "bool", TensorProto.INT32: "i32",
+         TensorProto.STRING: "string"}
 RUNTIME = {"f32": "tensor(float)", "u8": "tensor(uint8)", "i64": "tensor(int64)", "f16": "tensor(float16)",
-           "f64": "tensor(double)", "bool": "tensor(bool)", "i32": "tensor(int32)"}
+           "f64": "tensor(double)", "bool": "tensor(bool)", "i32": "tensor(int32)",
+           "string": "tensor(string)"}
 AS_PRINTED = "a pipeline with it, to be saved as a file; check, plan and run take it as it is\n\n"
 
 
@@ -133,14 +135,14 @@ class InspectModel(Case):
                                              [("p", FLOAT, ["n", 10])], [("w", np.zeros((784, 10), "f4"))]),
                                    ["infer", "features", "classify"])
         self.assertIn("order: gray", told["pipeline"])
-        self.assertIn("activation: none", told["pipeline"])
+        self.assertIn("activation: auto is none", told["stages"][2]["how"])
         self.assertAlmostEqual(run.rows[0]["classes"][0]["score"], 0.1, delta=1e-6)
 
     def test_several_inputs_and_outputs(self):
-        nodes = [helper.make_node("Sub", ["a", "b $ \"c\""], ["d"]), helper.make_node("Cast", ["a"], ["wide"],
-                                                                                        to=TensorProto.DOUBLE)]
+        nodes = [helper.make_node("Sub", ["a", "b $ \"c\""], ["d"]), helper.make_node("Cast", ["a"], ["words"],
+                                                                                        to=TensorProto.STRING)]
         path = self.save("two $HOME \"files\"", nodes, [("a", FLOAT, ["n", 5]), ("b $ \"c\"", FLOAT, ["n", 5])],
-                         [("d", FLOAT, ["n", 5]), ("wide", TensorProto.DOUBLE, ["n", 5])])
+                         [("d", FLOAT, ["n", 5]), ("words", TensorProto.STRING, ["n", 5])])
         told = self.told(path)
         self.assert_like_onnx(path, told)
         self.assert_like_the_runtime(path, told)

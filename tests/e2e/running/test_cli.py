@@ -87,6 +87,45 @@ class Words(Case):
             self.assertEqual(told.returncode, 64, f"{words}: {told.stderr}")
             self.assertNotEqual(told.stderr, "")
 
+    def test_a_usage_error_ends_in_its_reason(self):
+        for words in (["run"], ["ctl"], ["run", "a.yaml", "--workers", "0"], ["bench", "null", "--frames", "0"]):
+            lines = call([MILLRACE, *words]).stderr.splitlines()
+            self.assertRegex(lines[0], rf"^millrace {words[0]}: error: ")
+            self.assertEqual(lines[1:], [f'  hint: "millrace {words[0]} --help" shows how it is called'])
+
+    def test_an_input_in_the_place_of_the_pipeline(self):
+        clip = self.folder / "clip.mp4"
+        clip.write_bytes(b"\0\0\0\x20ftypisom" + bytes(100))
+        told = call([MILLRACE, "run", clip])
+        self.assertEqual(told.returncode, 78)
+        self.assertIn(f"millrace run pipelines/classify-video.yaml --input {clip}", told.stderr)
+        told = call([MILLRACE, "inspect", clip])
+        self.assertEqual(told.returncode, 64)
+        self.assertIn("millrace plan PIPELINE.yaml --input FILE", told.stderr)
+        told = call([MILLRACE, "inspect", "a.yaml"])
+        self.assertEqual(told.returncode, 64)
+        self.assertIn("`millrace plan` shows a pipeline", told.stderr)
+
+    def test_keys_and_variables_as_other_programs_write_them(self):
+        """--set without its section or of no stage; a variable without braces."""
+        pipeline = self.write(SHORT)
+        for key, hint in (("pass.workers=3", "write --set stages.pass.workers=..."),
+                          ("clock.rate=3", "write --set sources.clock.rate=..."),
+                          ("stages.foo.x=1", "it has pass, results")):
+            told = call([MILLRACE, "check", pipeline, "--set", key])
+            self.assertEqual(told.returncode, 78)
+            self.assertIn(f"hint: {hint}\n", told.stderr)
+        video = self.write(SHORT.replace('{type: "null", frames: 100}', "{uri: $VIDEO/a.mp4}"), "variable.yaml")
+        told = call([MILLRACE, "plan", video])
+        self.assertEqual(told.returncode, 66)
+        self.assertIn('write "${VIDEO}/a.mp4", with braces', told.stderr)
+
+    def test_a_type_is_described_on_a_screen(self):
+        """The keys of every stage are named, and not explained again for each type."""
+        told = call([MILLRACE, "inspect", "phash"]).stdout
+        self.assertIn("keys of every stage (`millrace help pipeline`)\n  type, input, join, ", told)
+        self.assertLess(len(told.splitlines()), 40)
+
     def test_keygen_makes_pairs_and_writes_over_none(self):
         told = call([MILLRACE, "keygen", "camera", "--output", self.folder / "keys"])
         self.assertEqual(told.returncode, 0, told.stderr)

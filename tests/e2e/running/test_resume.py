@@ -85,6 +85,28 @@ def lines_of(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
+class Parts:
+    """The files of a name with {number} as if they were one; of a table with the first header alone."""
+
+    def __init__(self, folder, pattern):
+        self.path, self.files = folder / pattern, lambda: sorted(folder.glob(pattern.replace("{number}", "*")))
+
+    def __str__(self):
+        return str(self.path)
+
+    def exists(self):
+        return bool(self.files())
+
+    def read_bytes(self):
+        texts = [path.read_bytes() for path in self.files()]
+        header = b"source,epoch" if self.path.suffix == ".csv" else None
+        return b"".join(text.partition(b"\n")[2] if n and header and text.startswith(header) else text
+                        for n, text in enumerate(texts))
+
+    def read_text(self):
+        return self.read_bytes().decode()
+
+
 class Resume(Case):
     def setUp(self):
         super().setUp()
@@ -141,11 +163,11 @@ class Resume(Case):
             self.output.unlink()
             self.checkpoint.unlink()
 
-    def check(self, text, kills):
+    def check(self, text, kills, segments=None):
         """Kills the paced pipeline again and again; what it has written in the end is what it writes in one go."""
         chance = random.Random(SEED)
         expected = self.reference(text.format(samples=SAMPLES, paced=""))
-        pipeline = self.write(text.format(samples=SAMPLES, paced=", realtime: true"))
+        pipeline = self.write((segments or text).format(samples=SAMPLES, paced=", realtime: true"))
         killed = sum(self.kill_after(pipeline, chance.randint(0, 2 * len(expected) // kills)) for _ in range(kills))
         self.assertGreater(killed, 0)
         ledger = self.finish(pipeline)["ledger"]
@@ -178,6 +200,57 @@ class Resume(Case):
             self.output.write_bytes(self.output.read_bytes()[:-cut])
         self.finish(pipeline)
         self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
+
+    def test_segments(self):
+        """Each row is in one of the files, whichever of them was being written; those of another run stay."""
+        self.make_classes()
+        for text, kind in ((SEVERAL, "jsonl"), (TABLE, "csv")):
+            with self.subTest(kind):
+                self.output = Parts(self.folder, "part-{number}." + kind)
+                other = self.folder / f"part-000007.{kind}"
+                segments = text.replace("type: " + kind, f"type: {kind}, segment: 200ms")
+                self.check(text, 5, segments)
+                self.assertGreater(len(self.output.files()), 5)
+                if kind == "csv":
+                    continue
+                # Rows of the same frames, in files of an earlier run, are not rows of this one.
+                expected = sorted(self.output.read_text().splitlines())
+                for path in self.output.files():
+                    path.rename(self.folder / f"kept-{path.name}")
+                (self.folder / f"kept-part-000000.{kind}").rename(other)
+                before = other.read_bytes()
+                self.checkpoint.unlink()
+                pipeline = self.write(segments.format(samples=SAMPLES, paced=", realtime: true"))
+                self.kill_after(pipeline, 20)
+                self.finish(pipeline)
+                self.assertEqual(other.read_bytes(), before)
+                other.unlink()
+                self.assertEqual(sorted(self.output.read_text().splitlines()), expected, f"seed {SEED}")
+                self.checkpoint.unlink()
+
+    def test_files_that_were_moved(self):
+        """logrotate, and a kill at once: the rows of the moved file are known."""
+        expected = self.reference(SEVERAL.format(samples=SAMPLES, paced=""))
+        pipeline = self.write(SEVERAL.format(samples=SAMPLES, paced=", realtime: true"))
+        for turn in range(6):
+            until = time.monotonic() + TIMEOUT
+            running = start(self.command(pipeline), stdout=-3, stderr=-3)
+            wanted = lines_of(self.output) + 5
+            while running.poll() is None and lines_of(self.output) < wanted:
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.001)
+            if running.poll() is None:
+                self.output.rename(self.folder / f"moved-{turn}.jsonl")
+                running.send_signal(signal.SIGHUP)
+                while running.poll() is None and not lines_of(self.output):
+                    self.assertLess(time.monotonic(), until)
+                    time.sleep(0.001)
+                running.kill()
+            running.wait()
+        self.finish(pipeline)
+        rows = [line for path in (*self.folder.glob("moved-*.jsonl"), self.output)
+                for line in path.read_text().splitlines()]
+        self.assertEqual(sorted(rows), expected, f"seed {SEED}")
 
     def test_stages_that_remember_see_all_again(self):
         self.check(REMEMBERING, 6)

@@ -69,7 +69,7 @@ class Signals(harness.Case):
             time.sleep(0.05)
 
     def test_draining(self):
-        for what in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for what in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(what.name):
                 output = self.folder / f"{what.name}.jsonl"
                 child = self.start(ENDLESS, "--output", output, "--json")
@@ -131,16 +131,8 @@ class Signals(harness.Case):
             err = child.communicate(timeout=harness.TIMEOUT)[1]
             self.assertEqual(child.returncode, 0, err)
 
-    def test_a_terminal_that_goes(self):
-        """It may say so more than once, and says nothing to who does not listen (nohup)."""
-        output = self.folder / "rows.jsonl"
-        child = self.start(ENDLESS, "--output", output, "--json")
-        self.wait_for_rows(output, 3)
-        for _ in range(5):
-            child.send_signal(signal.SIGHUP)
-        out, err = child.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
-        self.assertTrue(json.loads(out)["ledger"]["balanced"])
+    def test_a_hangup_under_nohup(self):
+        """test_rotation has what it does otherwise."""
         output = self.folder / "kept.jsonl"
         child = harness.start(["nohup", harness.MILLRACE, "run", self.write(ENDLESS), "--output", output],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -156,17 +148,65 @@ class Signals(harness.Case):
         read, write = full_pipe()
         self.addCleanup(os.close, read)
         others = self.folder / "others.jsonl"
-        child = self.start(STUCK.replace("OTHERS", str(others)), stdout=write)
+        control = self.folder / "control"
+        child = self.start(STUCK.replace("OTHERS", str(others)), "--control", control, stdout=write)
         os.close(write)
         self.wait_for_rows(others, 1)
-        # All three wait for a stopped run to go on, and are taken in the order of their numbers: INT, USR1, TERM.
+        self.assertTrue(control.exists())
+        child.send_signal(signal.SIGINT)
+        time.sleep(0.6)  # two that come together are one
+        # Both wait for a stopped run to go on, and are taken in the order of their numbers: USR1, TERM.
         child.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, child.pid, os.WSTOPPED)
-        for one in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGCONT):
+        for one in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCONT):
             child.send_signal(one)
         self.assertTrue(any("delivered" in line for line in child.stderr))
         child.wait(timeout=harness.TIMEOUT)
         self.assertEqual(child.returncode, 128 + signal.SIGTERM)
+        self.assertFalse(control.exists())
+
+    def test_signals_that_come_together(self):
+        """As from `timeout` of coreutils, which sends SIGTERM to the run and then to its group; nodes, too."""
+        for more in ("", STUCK_NODES.replace(", others", "")):
+            output = self.folder / f"rows{len(more)}.jsonl"
+            child = harness.start(["timeout", "--preserve-status", "3", harness.MILLRACE, "run",
+                                   self.write(ENDLESS + more), *harness.PATIENT, "--output", output, "--json"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(child.wait)
+            self.addCleanup(child.kill)
+            out, err = child.communicate(timeout=harness.TIMEOUT)
+            self.assertEqual(child.returncode, 0, err)
+            ledger = json.loads(out)["ledger"]
+            self.assertEqual((ledger["balanced"], ledger["in_flight"]), (True, 0), err)
+            child = self.start(ENDLESS + more, "--output", self.folder / f"more{len(more)}.jsonl", "--json")
+            self.wait_until(lambda: blocks(child.pid, signal.SIGTERM), "signals are not blocked")
+            for _ in range(2):
+                child.send_signal(signal.SIGTERM)
+            out, err = child.communicate(timeout=harness.TIMEOUT)
+            self.assertEqual(child.returncode, 0, err)
+
+    def test_what_is_inherited(self):
+        """Whoever starts a run may ignore SIGCHLD, and block the signals that ask it to end."""
+
+        def prepare():
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD})
+
+        finite = ENDLESS.replace("rate=50", "rate=50:duration=0.5") + STUCK_NODES.replace(", others", "")
+        done = subprocess.run([harness.MILLRACE, "run", self.write(finite), "--json", "--output",
+                               self.folder / "finite.jsonl"], capture_output=True, text=True, preexec_fn=prepare,
+                              timeout=harness.TIMEOUT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["ledger"]["delivered"], 25, done.stderr)
+        for more in ("", STUCK_NODES.replace(", others", "")):
+            output = self.folder / f"rows{len(more)}.jsonl"
+            child = harness.start([harness.MILLRACE, "run", self.write(ENDLESS + more), *harness.PATIENT, "--output",
+                                   output], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=prepare)
+            self.addCleanup(child.wait)
+            self.addCleanup(child.kill)
+            self.wait_for_rows(output, 3)
+            child.send_signal(signal.SIGTERM)
+            self.assertEqual(child.wait(timeout=harness.TIMEOUT), 0)
 
     def assert_given_up(self, text):
         """A run whose results nobody reads ends all the same when it is asked to, and says what it could not write."""

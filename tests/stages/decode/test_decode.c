@@ -65,6 +65,8 @@ static const struct {
      MR_PIXEL_I420},
     {"mjpeg-odd.avi", ODD_PATTERN "-frames:v 12 -c:v mjpeg -pix_fmt yuvj422p", MR_PIXEL_I422},
     {"mpeg4-b.avi", CLIP_PATTERN "-frames:v 24 -c:v mpeg4 -bf 2", MR_PIXEL_I420},
+    {"h264-b.avi", CLIP_PATTERN "-frames:v 24 -c:v libx264 -bf 3 -g 9 -pix_fmt yuv420p", MR_PIXEL_I420},
+    {"mpeg2-b.avi", CLIP_PATTERN "-frames:v 24 -c:v mpeg2video -bf 2", MR_PIXEL_I420},
     {"mpeg2.mpg", CLIP_PATTERN "-frames:v 24 -c:v mpeg2video -bf 2", MR_PIXEL_I420},
     {"ffv1-bgra.mkv", CLIP_PATTERN "-frames:v 6 -c:v ffv1 -pix_fmt bgra", MR_PIXEL_BGRA},
     {"qtrle.mov", CLIP_PATTERN "-frames:v 12 -c:v qtrle -pix_fmt rgb24", MR_PIXEL_RGB24},
@@ -85,6 +87,8 @@ static void pictures_are_those_of_ffmpeg(void **state) {
             clip_reference("test-clips/h264-420.mp4", &expected);
             clip_run(&result, path, "", "");
             assert_int_equal(result.count, expected.count);
+            for (size_t k = 0; k < result.count; k++)
+                assert_int_equal(result.pts_ns[k], k * 40000000);
         } else {
             assert_as_ffmpeg(path);
             clip_run(&result, path, "", "");

@@ -109,6 +109,75 @@ static void every_layout_of_ffmpeg_has_a_place(void **state) {
     }
 }
 
+static int wanted_of(double rate, double fps, double tick_s, double jitter_s, int count, int first[2]) {
+    const mr_media media = {.fps = fps};
+    mr_selection selection;
+    unsigned seed = 7;
+    int wanted = 0;
+    mr_selection_begin(&selection);
+    for (int i = 0; i < count; i++) {
+        double time_s = i / rate + jitter_s * (2.0 * rand_r(&seed) / RAND_MAX - 1);
+        if (mr_selection_wants(&selection, &media, llround(round(time_s / tick_s) * tick_s * 1e9)) && wanted++ < 3)
+            first[0] = first[1], first[1] = i;
+    }
+    return wanted;
+}
+
+/* None is missing, whatever a container rounds times to, or a camera's clock does. At half the rate, or less, every
+ * second picture is wanted, or those that come first after their time. */
+static void selection_near_the_rate(void) {
+    static const struct {
+        double rate, fps, tick_s, jitter_s;
+        int of, wanted, first[2];
+    } cases[] = {
+        {30, 30, 1e-3, 0, 3000, 3000, {1, 2}},
+        {60, 60, 1e-3, 0, 3000, 3000, {1, 2}},
+        {24000 / 1001.0, 23.976, 1e-3, 0, 3000, 3000, {1, 2}},
+        {30000 / 1001.0, 29.97, 1e-3, 0, 3000, 3000, {1, 2}},
+        {60000 / 1001.0, 59.94, 1e-3, 0, 3000, 3000, {1, 2}},
+        {25, 25, 1 / 90000.0, 1e-3, 3000, 3000, {1, 2}},
+        {30, 30, 1 / 90000.0, 1e-3, 3000, 3000, {1, 2}},
+        {25, 25, 1 / 90000.0, 5e-3, 3000, 3000, {1, 2}},
+        {24.9, 25, 1e-3, 1e-3, 3000, 3000, {1, 2}},
+        {30, 1000, 1e-3, 0, 3000, 3000, {1, 2}},
+        {30, 15, 1e-3, 0, 3000, 1500, {2, 4}},
+        {25, 12.5, 1e-9, 0, 3000, 1500, {2, 4}},
+        {25, 10, 1e-9, 0, 3000, 1200, {3, 5}},
+        {25, 5, 1e-9, 0, 3000, 600, {5, 10}},
+        {25, 1, 1e-9, 0, 3000, 120, {25, 50}},
+        {25, 20, 1e-9, 0, 3000, 2400, {1, 2}},
+        {30, 25, 1e-3, 0, 3000, 2500, {1, 2}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int first[2];
+        assert_int_equal(wanted_of(cases[i].rate, cases[i].fps, cases[i].tick_s, cases[i].jitter_s, cases[i].of, first),
+                         cases[i].wanted);
+        assert_int_equal(first[0], cases[i].first[0]);
+        assert_int_equal(first[1], cases[i].first[1]);
+    }
+    /* A rate that is a little higher: one is left out now and then, not many in a row. */
+    int first[2];
+    assert_in_range(wanted_of(25.01, 25, 1e-3, 1e-3, 30000, first), 29984, 29991);
+}
+
+/* In no second more than `fps`, and one for times that are not exact. */
+static void selection_keeps_its_rate(void **state) {
+    (void)state;
+    const mr_media media = {.fps = 10};
+    unsigned seed = 3;
+    int64_t wanted[4000], time_ns = 0, second_ns = 1000000000;
+    for (int run = 0; run < 20; run++) {
+        mr_selection selection;
+        int count = 0;
+        mr_selection_begin(&selection);
+        for (int i = 0; i < 4000; i++, time_ns += rand_r(&seed) % (run % 4 ? 90000000 : 400000000))
+            if (mr_selection_wants(&selection, &media, time_ns))
+                wanted[count++] = time_ns;
+        for (int i = 12; i < count; i++)
+            assert_true(wanted[i] - wanted[i - 12] >= second_ns);
+    }
+}
+
 static void selection_follows_time_and_number(void **state) {
     (void)state;
     mr_selection selection;
@@ -128,6 +197,7 @@ static void selection_follows_time_and_number(void **state) {
         assert_true(time / 100000000 > last);
         last = time / 100000000;
     }
+    selection_near_the_rate();
     media = (mr_media){.fps = 10, .every = 3};
     mr_selection_begin(&selection);
     assert_true(mr_selection_wants(&selection, &media, MR_NO_TIME));
@@ -140,6 +210,7 @@ int main(void) {
         cmocka_unit_test(layouts_have_the_bytes_of_ffmpeg),
         cmocka_unit_test(every_layout_of_ffmpeg_has_a_place),
         cmocka_unit_test(selection_follows_time_and_number),
+        cmocka_unit_test(selection_keeps_its_rate),
     };
     const struct CMUnitTest clips[] = {
         cmocka_unit_test(formats_carry_rotation_and_colour),

@@ -11,7 +11,7 @@
 
 #include "millrace/status.h"
 #include "stages/live/depacketize.h"
-#include "stages/media/recovery.h"
+#include "stages/media/coded/recovery.h"
 #include "tests/support/clips.h"
 #include "tests/support/seeded.h"
 

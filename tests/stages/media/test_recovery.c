@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "stages/media/recovery.h"
+#include "stages/media/coded/recovery.h"
 #include "tests/support/clips.h"
 
 /* Every ten pictures the scene changes (x264), or an I picture is asked for (x265): from FIRST on these are I pictures,

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "stages/media/x264_build.h"
+#include "stages/media/coded/x264_build.h"
 #include "tests/support/clips.h"
 
 enum { ROOM = 2048, NUMBER = 16 };

@@ -19,7 +19,7 @@ int mr_usage_error(const mr_usage *usage, const char *format, ...) {
     fprintf(stderr, "millrace %s: error: ", usage->verb);
     mr_vprint(stderr, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "\nusage: millrace %s%s%s\n", usage->verb, *usage->synopsis ? " " : "", usage->synopsis);
+    fprintf(stderr, "\n  hint: \"millrace %s --help\" shows how it is called\n", usage->verb);
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 

@@ -90,6 +90,19 @@ static void allow_files(void) {
     }
 }
 
+/* Whoever started the process may have ignored SIGCHLD, so that no end of a node could be waited for, or blocked the
+ * signals that ask it to end; both are inherited. */
+static void expect_signals(void) {
+    sigset_t set;
+    signal(SIGCHLD, SIG_DFL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
     hold_standard_streams();
     allow_files();
@@ -98,6 +111,7 @@ int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
     signal(SIGPIPE, SIG_IGN);
     /* So is a limit of the size of files (ulimit -f); nodes inherit both. */
     signal(SIGXFSZ, SIG_IGN);
+    expect_signals();
     /* Regardless of the file's name: nodes are started from /proc/self/exe. */
     prctl(PR_SET_NAME, "millrace");
     if (argc < 2) {

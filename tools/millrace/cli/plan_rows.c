@@ -76,7 +76,7 @@ static void look_for_stream(void *context, const mr_view_stage *vertex, const mr
 bool mr_plan_resumes(const mr_plan_view *plan, int node) {
     bool stream = false;
     mr_plan_files(plan, node, look_for_stream, &stream);
-    return !stream && plan->nodes[node].restarts_continue;
+    return !stream && (plan->node_count ? plan->nodes[node].restarts_continue : plan->continues);
 }
 
 /* ---- threads --------------------------------------------------------------------------------------------------- */

@@ -41,8 +41,10 @@ static const mr_usage usage = {
                 "                       [--force] [--plugin FILE]... [--plugins]\n"
                 "                       [--train -- --data PATH --output HEAD ...]",
     .help = "Writes files with which other programs start the nodes of a pipeline: a batch script for sbatch,\n"
-            "manifests for kubectl, or units for systemctl. Nothing is started. Manifests\n"
-            "are for one run: for another one, write them again, and delete the Jobs of the last.\n\n"
+            "manifests for kubectl, or units for systemctl. Nothing is started. A pipeline without nodes becomes\n"
+            "one unit (systemd). Units take the variables that the pipeline names, and those of millrace, from the\n"
+            "environment of this command: NAME.env has them, and only its owner may read it. Manifests are for one\n"
+            "run: for another one, write them again, and delete the Jobs of the last.\n\n"
             "  --target NAME      slurm, kubernetes or systemd\n"
             "  --output FOLDER    the folder of the files; by default the working directory\n"
             "  --image IMAGE      kubernetes: the container image with millrace; by default millrace:VERSION\n"
@@ -240,8 +242,9 @@ static int number_run(mr_deployment *of) {
 
 static int write_files(const arguments *from) {
     const mr_deployment *of = &from->of;
-    if (of->plan->node_count == 0)
-        return mr_fail(MR_ERROR_CONFIG, "%s has no nodes: add `nodes:`, which assigns stages to processes", from->path);
+    if (of->plan->node_count == 0 && from->target->write != mr_deploy_systemd)
+        return mr_fail(MR_ERROR_CONFIG, "%s has no nodes: add `nodes:`, which assigns stages to processes, or write a "
+                                        "unit for one process: --target systemd", from->path);
     int status = mr_deploy_check(of);
     if (!status && mkdir(of->folder, 0777) && errno != EEXIST)
         status = mr_file_fail("make the folder", of->folder);

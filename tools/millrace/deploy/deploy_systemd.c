@@ -1,7 +1,10 @@
-/* Units: a service for each node, a template if several processes run it, and a target for all of them. */
+/* Units: a service for each node, a template if several processes run it, and a target for all of them; of a pipeline
+ * without nodes one service. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "engine/base/print.h"
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/deploy/deploy.h"
 
@@ -40,18 +43,18 @@ static void put_description(const mr_deployment *of, FILE *file) {
     fputc('"', file);
 }
 
-/* ---- a node ---------------------------------------------------------------------------------------------------- */
+/* ---- a service ------------------------------------------------------------------------------------------------- */
 
 /* A service that failed and is started again goes on where it was; one that has ended in order begins anew. */
 static void put_checkpoint(const mr_deployment *of, const mr_view_node *node, FILE *file) {
-    const char *of_process = node->replicas > 1 ? ".%i" : "";
-    if (!mr_plan_resumes(of->plan, (int)(node - of->plan->nodes))) {
+    const char *name = node ? node->id : "run", *of_process = node && node->replicas > 1 ? ".%i" : "";
+    if (!mr_plan_resumes(of->plan, node ? (int)(node - of->plan->nodes) : 0)) {
         fputc('\n', file);
         return;
     }
-    fprintf(file, " --resume %%t/millrace-%s/%s%s.checkpoint\n", of->name, node->id, of_process);
+    fprintf(file, " --resume %%S/millrace-%s/%s%s.checkpoint\n", of->name, name, of_process);
     fprintf(file, "ExecStopPost=-/bin/sh -c 'test \"$$SERVICE_RESULT\" != success || "
-                  "rm -f %%t/millrace-%s/%s%s.checkpoint'\n", of->name, node->id, of_process);
+                  "rm -f %%S/millrace-%s/%s%s.checkpoint'\n", of->name, name, of_process);
 }
 
 /* "ExecStart=" up to the last override, which is as long as the command line of `deploy` was. */
@@ -76,34 +79,78 @@ static int put_command(const mr_deployment *of, FILE *file) {
     return status;
 }
 
-static int put_service(const mr_deployment *of, const mr_view_node *node, FILE *file) {
-    fprintf(file, "# Made by \"millrace deploy\" from %s.\n"
-                  "[Unit]\n"
-                  "Description=Node %s of ", of->path, node->id);
+/* The parts that all units of a pipeline share. */
+typedef struct units {
+    const mr_deployment *of;
+    char *environment; /* the file of variables; NULL: none */
+} units;
+
+static void put_head(const units *u, const mr_view_node *node, FILE *file) {
+    const mr_deployment *of = u->of;
+    fprintf(file, "# Made by \"millrace deploy\" from %s.\n[Unit]\nDescription=", of->path);
+    if (node)
+        fprintf(file, "Node %s of ", node->id);
     put_description(of, file);
-    fprintf(file, "%s\n"
-                  "PartOf=%s.target\n"
-                  "After=network-online.target\nWants=network-online.target\n"
-                  "StartLimitIntervalSec=60\nStartLimitBurst=5\n\n"
-                  "[Service]\n"
-                  "Type=notify\nWatchdogSec=30\n", node->replicas > 1 ? ", process %i" : "", of->name);
-    int status = put_command(of, file);
-    fprintf(file, " --node %s%s", node->id, node->replicas > 1 ? " --replica %i" : "");
-    put_checkpoint(of, node, file);
-    fprintf(file, "Environment=MILLRACE_RUN=%s MILLRACE_RUNTIME=%%t/millrace-%s\n"
-                  "RuntimeDirectory=millrace-%s\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\n"
+    fputs(node && node->replicas > 1 ? ", process %i\n" : "\n", file);
+    if (node)
+        fprintf(file, "PartOf=%s.target\n", of->name);
+    fputs("After=network-online.target\nWants=network-online.target\n"
+          "StartLimitIntervalSec=60\nStartLimitBurst=5\n\n"
+          "[Service]\nType=notify\nWatchdogSec=30\n", file);
+}
+
+/* A path, in which % begins a specifier. */
+static void put_path(const char *key, const char *path, FILE *file) {
+    fputs(key, file);
+    for (const char *at = path; *at; at++)
+        fputs(*at == '%' ? "%%" : (char[]){*at, 0}, file);
+    fputc('\n', file);
+}
+
+/* Relative paths in --input and --set are meant from here, unless that folder is gone. */
+static void put_surroundings(const units *u, FILE *file) {
+    char *here = getcwd(NULL, 0);
+    if (here && mr_printable(here))
+        put_path("WorkingDirectory=-", here, file);
+    if (u->environment)
+        put_path("EnvironmentFile=", u->environment, file);
+    free(here);
+}
+
+/* A pipeline of one process needs no folder for sockets, and its control socket is where `ctl` looks. */
+static void put_rest(const units *u, const mr_view_node *node, FILE *file) {
+    const char *name = u->of->name;
+    put_surroundings(u, file);
+    if (node)
+        fprintf(file, "Environment=MILLRACE_RUN=%s MILLRACE_RUNTIME=%%t/millrace-%s\n"
+                      "RuntimeDirectory=millrace-%s\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\n",
+                u->of->run, name, name);
+    fprintf(file, "StateDirectory=millrace-%s\nStateDirectoryMode=0700\n"
                   "Restart=on-failure\nRestartSec=1\nRestartPreventExitStatus=" FINAL_EXITS "\n"
                   "TimeoutStopSec=15\nNoNewPrivileges=yes\n\n"
-                  "[Install]\nWantedBy=%s.target\n", of->run, of->name, of->name, of->name);
+                  "[Install]\nWantedBy=%s.target\n", name, node ? name : "multi-user");
+}
+
+/* node NULL: of a pipeline without nodes. */
+static int put_service(const units *u, const mr_view_node *node, FILE *file) {
+    put_head(u, node, file);
+    int status = put_command(u->of, file);
+    if (node)
+        fprintf(file, " --node %s%s", node->id, node->replicas > 1 ? " --replica %i" : "");
+    put_checkpoint(u->of, node, file);
+    fputs("ExecReload=/bin/kill -HUP $MAINPID\n", file);
+    put_rest(u, node, file);
     return status;
 }
 
-static int write_service(const mr_deployment *of, const mr_view_node *node) {
+static int write_service(const units *u, const mr_view_node *node) {
     mr_deploy_file unit;
-    int status = mr_deploy_open(of, &unit, "%s-%s%s.service", of->name, node->id, node->replicas > 1 ? "@" : "");
+    int status = node ? mr_deploy_open(u->of, &unit, "%s-%s%s.service", u->of->name, node->id,
+                                       node->replicas > 1 ? "@" : "")
+                      : mr_deploy_open(u->of, &unit, "%s.service", u->of->name);
     if (status)
         return status;
-    status = put_service(of, node, unit.stream);
+    status = put_service(u, node, unit.stream);
     int closed = mr_deploy_close(&unit);
     return status ? status : closed;
 }
@@ -148,10 +195,16 @@ static int write_target(const mr_deployment *of) {
 }
 
 int mr_deploy_systemd(const mr_deployment *of) {
+    units u = {.of = of};
     int status = check(of);
     if (!status)
+        status = mr_deploy_environment(of, &u.environment);
+    if (!status && of->plan->node_count)
         status = write_target(of);
     for (size_t n = 0; n < of->plan->node_count && !status; n++)
-        status = write_service(of, &of->plan->nodes[n]);
+        status = write_service(&u, &of->plan->nodes[n]);
+    if (!status && !of->plan->node_count)
+        status = write_service(&u, NULL);
+    free(u.environment);
     return status;
 }

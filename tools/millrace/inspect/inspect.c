@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/base/nearest.h"
 #include "engine/base/print.h"
@@ -105,7 +106,35 @@ static int inspect(const char *name, yajl_gen json, bool first) {
     return found;
 }
 
+static bool ends_in(const char *word, const char *const *endings) {
+    const char *dot = strrchr(word, '.');
+    while (dot && *endings && strcasecmp(dot, *endings) != 0)
+        endings++;
+    return dot && *endings;
+}
+
+/* What to do with a file that is no model, by its name; NULL: it is not known. */
+static const char *hint_for(const char *path) {
+    static const char *const pipelines[] = {".yaml", ".yml", NULL};
+    static const char *const media[] = {".mp4", ".mkv", ".mov", ".avi", ".webm", ".ts",  ".m4v", ".mpg",
+                                        ".jpg", ".png", ".jpeg", ".webp", ".gif", ".tif", ".bmp", NULL};
+    if (ends_in(path, pipelines))
+        return "`millrace plan` shows a pipeline; `millrace check` looks for mistakes in it";
+    return ends_in(path, media) ? "`millrace plan PIPELINE.yaml --input FILE` shows what a pipeline makes of it, and "
+                                  "ffprobe describes the file"
+                                : NULL;
+}
+
+static int refuse_file(const char *path, const char *hint) {
+    mr_print(stderr, "millrace inspect: error: %s is not a model (.onnx), weights (.npy) or the folder of a classifier"
+                     "\n  hint: %s\n", path, hint);
+    return mr_status_exit_code(MR_ERROR_USAGE);
+}
+
 static int inspect_file(const char *path, yajl_gen json, bool first) {
+    const char *hint = hint_for(path);
+    if (hint)
+        return refuse_file(path, hint);
     if (!json && !first)
         printf("\n");
     int status = mr_card_is_head(path) ? mr_inspect_head(path, json) : mr_inspect_file(path, json);
@@ -120,7 +149,7 @@ static int inspect_each(char **names, bool as_json) {
     if (json)
         mr_json_open_array(json, NULL);
     for (char **name = names; *name && !code; name++)
-        if (mr_inspect_is_file(*name) || (mr_card_is_head(*name) && !is_type(*name)))
+        if (mr_inspect_is_file(*name) || hint_for(*name) || (mr_card_is_head(*name) && !is_type(*name)))
             code = inspect_file(*name, json, name == names);
         else if (!inspect(*name, json, name == names))
             code = unknown(*name);

@@ -50,6 +50,17 @@ static void print_option(const mr_option *option, int indent) {
         print_option(field, indent + 4);
 }
 
+/* They are the same for every type: named only. */
+static void print_keys(const mr_stage_type *type) {
+    char text[MR_INSPECT_FORMATS];
+    size_t used = 0;
+    text[0] = 0;
+    for (const mr_option *key = mr_inspect_keys(type); key->name && used < sizeof text; key++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", key->name);
+    printf("\nkeys of every %s (`millrace help pipeline`)\n  ", type->inputs ? "stage" : "source");
+    print_wrapped(text, 2);
+}
+
 void mr_inspect_text(const mr_stage_type *type) {
     printf("%s (%s): %s\n", type->name, mr_type_kind(type), type->summary);
     if (type->help) {
@@ -61,9 +72,7 @@ void mr_inspect_text(const mr_stage_type *type) {
     printf("\noptions%s\n", type->options && type->options->name ? "" : ": none of its own");
     for (const mr_option *option = type->options; option && option->name; option++)
         print_option(option, 2);
-    printf("\nkeys of every %s\n", type->inputs ? "stage" : "source");
-    for (const mr_option *key = mr_inspect_keys(type); key->name; key++)
-        print_option(key, 2);
+    print_keys(type);
     printf("\nhow it runs: %s%s%s\n", mr_inspect_entry(type), type->blocking ? "; on a thread of its own" : "",
            type->batches ? "; batch: allowed" : "");
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/json.h"
 #include "engine/base/print.h"
 #include "millrace/plan.h"
 #include "millrace/status.h"
@@ -41,12 +42,16 @@ static bool is_one_of(const char *text, const char *const *words) {
     return text && *words;
 }
 
-/* Types that frames hold, and of these the ones of numbers in pictures. */
+/* Types that frames hold, and of these the ones of numbers in pictures; types of outputs, which are cast to those; and
+ * of these the ones that become f32. */
 static const char *const held_types[] = {"f32", "f16", "u8", "i32", "i64", NULL};
 static const char *const picture_types[] = {"f32", "f16", "u8", NULL};
+static const char *const output_types[] = {"f32", "f16",  "bf16", "f64", "u8",  "bool", "i8",
+                                           "i16", "u16", "i32",  "u32", "i64", "u64",  NULL};
+static const char *const float_types[] = {"f32", "f16", "bf16", "f64", NULL};
 
-static bool is_f32(const mr_model_value *value) {
-    return value->type && strcmp(value->type, "f32") == 0;
+static bool is_float(const mr_model_value *value) {
+    return is_one_of(value->type, float_types);
 }
 
 /* The index of the first dimension of a frame, behind the batch. */
@@ -64,9 +69,7 @@ static const char *obstacle(const mr_model_value *input) {
         return *input->kind ? "is not a tensor" : "has no declared type";
     if (!is_one_of(input->type, held_types))
         return "is of a type that frames do not hold (f32, f16, u8, i32 or i64 are)";
-    if (!input->shaped)
-        return "has no declared shape";
-    if (input->rank == 0)
+    if (input->shaped && input->rank == 0)
         return "is a single number, not a tensor of a frame";
     return rank_of(input) > MR_MAX_RANK ? "has too many dimensions" : NULL;
 }
@@ -92,7 +95,7 @@ static looks look(const mr_model_value *input) {
 /* Length of a vector; 0 if it is not a vector of known size. */
 static int64_t vector_length(const mr_model_value *value) {
     int64_t length = 1;
-    if (!is_f32(value) || !value->shaped)
+    if (!is_float(value) || !value->shaped)
         return 0;
     for (int i = first_of(value); i < value->rank; i++) {
         int64_t size = value->dims[i].size;
@@ -103,12 +106,11 @@ static int64_t vector_length(const mr_model_value *value) {
     return length > 1 ? length : 0;
 }
 
-static const char *const to_scores[] = {"Softmax", "Sigmoid", "HardSigmoid", NULL};
 static const char *const to_logits[] = {"Gemm", "MatMul", "Add", "LogSoftmax", NULL};
 
 static bool names_classes(const mr_model_value *output) {
     return vector_length(output) &&
-           (is_one_of(output->operation, to_scores) || is_one_of(output->operation, to_logits));
+           (mr_model_gives_scores(output->operation) || is_one_of(output->operation, to_logits));
 }
 
 /* The first output for which that is true; NULL: none. */
@@ -124,7 +126,7 @@ static bool is_vector(const mr_model_value *output) {
 }
 
 static bool is_held(const mr_model_value *output) {
-    return is_one_of(output->type, held_types);
+    return is_one_of(output->type, output_types);
 }
 
 /* ---- which stages ---------------------------------------------------------------------------------------------- */
@@ -148,19 +150,20 @@ static void judge_infer(const mr_model_view *model, mr_inspect_use *use) {
     else if (model->input_count > 1)
         mr_print_into(use->how, sizeof use->how, "with join, one stage for each of its %zu inputs", model->input_count);
     else
-        mr_print_into(use->how, sizeof use->how, "adds its outputs to each frame, by name");
+        mr_print_into(use->how, sizeof use->how, "adds its outputs to each frame, by name%s",
+                      model->inputs[0].shaped ? "" : "; its input declares no shape, so plan tries that of the frames");
 }
 
 static void judge_features(const mr_model_view *model, bool can, mr_inspect_use *use) {
     const mr_model_value *output = find_output(model, is_vector);
-    output = output ? output : find_output(model, is_f32);
+    output = output ? output : find_output(model, is_float);
     use->stage = "features";
     use->can = can && model->input_count == 1 && output;
     int64_t length = output ? vector_length(output) : 0;
     if (!can || model->input_count != 1)
         mr_print_into(use->how, sizeof use->how, "it takes models with one input that a frame can bring");
     else if (!output)
-        mr_print_into(use->how, sizeof use->how, "no output is a tensor of f32");
+        mr_print_into(use->how, sizeof use->how, "no output is a tensor of float numbers");
     else if (length)
         mr_print_into(use->how, sizeof use->how, "tensor: %s, a vector of %" PRId64 " numbers", output->name, length);
     else
@@ -173,13 +176,13 @@ static void judge_classify(const mr_model_view *model, bool can, mr_inspect_use 
     use->stage = "classify";
     use->can = can && output;
     if (!use->can) {
-        mr_print_into(use->how, sizeof use->how, "no output is a vector of f32 of known length");
+        mr_print_into(use->how, sizeof use->how, "no output is a vector of float numbers of known length");
         return;
     }
-    bool scores = is_one_of(output->operation, to_scores);
+    bool scores = mr_model_gives_scores(output->operation);
     mr_print_into(use->how, sizeof use->how, "behind infer, tensor: %s, %" PRId64 " classes%s", output->name,
                   vector_length(output),
-                  scores                  ? ", with activation: none, since these are scores already"
+                  scores                  ? ", which are scores already (activation: auto is none)"
                   : names_classes(output) ? ""
                                           : "; or behind features, with weights of its own");
 }
@@ -213,12 +216,49 @@ static int64_t side(int64_t declared) {
     return declared > 0 ? declared : FREE_SIDE;
 }
 
-static void put_preprocess(FILE *yaml, const char *id, const mr_model_value *input) {
+/* Its values are those of any file: others than these kinds are left out. */
+static void put_note(FILE *yaml, const char *key, yajl_val value) {
+    const size_t count = YAJL_IS_ARRAY(value) ? value->u.array.len : 0;
+    for (size_t i = 0; i < count; i++)
+        if (!YAJL_IS_NUMBER(value->u.array.values[i]))
+            return;
+    if (YAJL_IS_STRING(value) || YAJL_IS_NUMBER(value) || YAJL_IS_TRUE(value) || YAJL_IS_FALSE(value) || count)
+        fprintf(yaml, ", %s: ", key);
+    if (YAJL_IS_STRING(value))
+        put_quoted(yaml, YAJL_GET_STRING(value), false);
+    else if (YAJL_IS_NUMBER(value))
+        fprintf(yaml, "%.9g", YAJL_GET_DOUBLE(value));
+    else if (YAJL_IS_TRUE(value) || YAJL_IS_FALSE(value))
+        fputs(YAJL_IS_TRUE(value) ? "true" : "false", yaml);
+    for (size_t i = 0; i < count; i++)
+        fprintf(yaml, "%s%.9g%s", i ? ", " : "[", YAJL_GET_DOUBLE(value->u.array.values[i]), i + 1 == count ? "]" : "");
+}
+
+/* The options of preprocess that the file notes, as YAML: ", fit: "stretch", mean: [127, 127, 127]". False: none. */
+static bool put_prepared(FILE *yaml, const mr_model_view *model) {
+    static const char *const known[] = {"fit", "order", "interpolation", "antialias",
+                                        "crop_fraction", "mean", "std", "pad"};
+    yajl_val note = *model->prepared ? mr_json_parse(model->prepared, NULL, 0) : NULL;
+    for (size_t i = 0; note && i < sizeof known / sizeof *known; i++) {
+        const char *path[] = {known[i], NULL};
+        yajl_val value = yajl_tree_get(note, path, yajl_t_any);
+        if (value)
+            put_note(yaml, known[i], value);
+    }
+    yajl_tree_free(note);
+    return note;
+}
+
+static void put_preprocess(FILE *yaml, const char *id, const mr_model_view *model, const mr_model_value *input) {
     bool last = look(input) == CHANNELS_LAST;
     int64_t height = input->dims[last ? 1 : 2].size, width = input->dims[last ? 2 : 3].size;
     int64_t channels = input->dims[last ? 3 : 1].size;
-    fprintf(yaml, "  %s: {type: preprocess, input: decode, size: %" PRId64 "x%" PRId64 "%s}%s\n", id, side(width),
-            side(height), channels == 1 ? ", order: gray" : "",
+    fprintf(yaml, "  %s: {type: preprocess, input: decode, size: %" PRId64 "x%" PRId64, id, side(width), side(height));
+    if (put_prepared(yaml, model)) {
+        fputs("}  # as the file notes\n", yaml);
+        return;
+    }
+    fprintf(yaml, "%s}%s\n", channels == 1 ? ", order: gray" : "",
             height < 0 || width < 0 ? "  # it takes any size; add mean and std as it was trained"
                                     : "  # add mean and std as it was trained");
 }
@@ -227,6 +267,11 @@ static void put_preprocess(FILE *yaml, const char *id, const mr_model_value *inp
  * they can be joined. False if that cannot be done. */
 static bool put_feeding(FILE *yaml, const mr_model_view *model, char *why) {
     const mr_model_value *first = &model->inputs[0];
+    if (!first->shaped) {
+        mr_print_into(why, MR_INSPECT_WHY, "its input \"%s\" declares no shape: write the size in preprocess",
+                      first->name);
+        return false;
+    }
     bool pictures = look(first) != NO_PICTURE;
     char one[TEXT], other[TEXT], id[32];
     mr_inspect_shape(first, one, sizeof one);
@@ -252,7 +297,7 @@ static bool put_feeding(FILE *yaml, const mr_model_view *model, char *why) {
     for (size_t i = 0; i < model->input_count; i++) {
         snprintf(id, sizeof id, model->input_count > 1 ? "input_%zu" : "input", i + 1);
         if (pictures)
-            put_preprocess(yaml, id, &model->inputs[i]);
+            put_preprocess(yaml, id, model, &model->inputs[i]);
         else
             fprintf(yaml, "  %s: {type: \"null\", input: numbers}%s\n", id,
                     i ? "" : "  # zeros, to be replaced by what you have");
@@ -302,8 +347,7 @@ static void put_use(FILE *yaml, const mr_model_view *model, const char *path) {
     if (classes) {
         fputs("  classify: {input: network, tensor: ", yaml);
         put_quoted(yaml, classes->name, false);
-        fprintf(yaml, "%s, top_k: 5}  # add labels: a file with %" PRId64 " lines\n",
-                is_one_of(classes->operation, to_scores) ? ", activation: none" : "", vector_length(classes));
+        fprintf(yaml, ", top_k: 5}  # add labels: a file with %" PRId64 " lines\n", vector_length(classes));
     }
     fprintf(yaml, "  results: {type: jsonl, input: %s%s, path: \"${OUTPUT:--}\"}\n", classes ? "classify" : "network",
             features  ? ", features: true"

@@ -197,7 +197,7 @@ static int measure(const arguments *from, mr_pipeline *pipeline, const mr_plan_v
     mr_signals_watch(pipeline);
     status = mr_profile_measure(profile, pipeline, plan, from->seconds);
     mr_signals_watch(NULL);
-    return status;
+    return status == MR_ERROR_CANCELLED ? mr_fail(status, "interrupted: nothing was measured") : status;
 }
 
 /* A pipeline measured in one process may run in several: the plan of these, of which all diagnostics have been printed
@@ -260,7 +260,7 @@ static int profile(const arguments *from) {
         return mr_command_failed(MR_ERROR_INTERNAL);
     int code = profile_aside(from);
     mr_signals_end();
-    return code;
+    return mr_signals_code(code);
 }
 
 static int run_verb(int argc, char **argv) {

@@ -30,6 +30,7 @@ typedef struct client {
     char *answer; /* being sent; NULL: none */
     size_t answer_length, sent;
     int64_t until_ns;
+    int64_t heard_ns; /* its last request, or when it connected */
 } client;
 
 static struct {
@@ -166,7 +167,28 @@ void mr_control_close(void) {
     control.fd = 0;
 }
 
+void mr_control_unlink(void) {
+    if (control.fd)
+        unlink(control.path);
+}
+
 /* ---- clients --------------------------------------------------------------------------------------------------- */
+
+/* A free place, or that of the client that has asked for nothing for longest: idle ones keep no other out. NULL: all
+ * are being answered. */
+static client *find_place(void) {
+    client *idle = NULL;
+    for (int i = 0; i < MR_CONTROL_CLIENTS; i++) {
+        client *one = &control.clients[i];
+        if (!one->fd)
+            return one;
+        if (!one->job && !one->answer && (!idle || one->heard_ns < idle->heard_ns))
+            idle = one;
+    }
+    if (idle)
+        disconnect(idle);
+    return idle;
+}
 
 static void take_client(int64_t now_ns) {
     struct ucred who;
@@ -176,12 +198,10 @@ static void take_client(int64_t now_ns) {
         control.accept_ns = now_ns + ACCEPT_NS;
     if (fd < 0)
         return;
-    client *place = NULL;
-    for (int i = 0; i < MR_CONTROL_CLIENTS && !place; i++)
-        place = control.clients[i].fd ? NULL : &control.clients[i];
     bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && (who.uid == geteuid() || who.uid == 0);
-    if (place && known)
-        *place = (client){.fd = fd};
+    client *place = known ? find_place() : NULL;
+    if (place)
+        *place = (client){.fd = fd, .heard_ns = now_ns};
     else
         close(fd);
 }
@@ -212,6 +232,7 @@ static bool answer(client *one, mr_pipeline *pipeline, int64_t now_ns) {
     if (!one->job)
         one->answer = mr_control_answer(one->text, pipeline, &one->answer_length);
     one->sent = 0;
+    one->heard_ns = now_ns;
     one->until_ns = now_ns + ANSWER_NS;
     one->length -= (size_t)(end - one->text) + 1;
     memmove(one->text, end + 1, one->length);

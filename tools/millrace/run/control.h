@@ -39,6 +39,8 @@ enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
  * to others), MR_ERROR_IO. */
 int mr_control_open(const char *path);
 void mr_control_close(void);
+/* Removes the socket's file, before the process exits at once. Any thread. */
+void mr_control_unlink(void);
 
 /* mr_control_fds fills in at most MR_CONTROL_FDS descriptors to poll, and lowers *wait_ms (milliseconds; -1: no limit)
  * if a timeout is due earlier. mr_control_serve is called when poll has returned, and never waits for a client.

@@ -85,11 +85,12 @@ static const mr_usage usage = {
         "  --quiet            no progress and no summary\n"
         "  --json             prints the summary as one JSON object on standard output, or on standard error if\n"
         "                     results go to standard output\n\n"
-        "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal\n"
-        "is closed; not under nohup; with sources_from it only reads that list again) end the sources and deliver\n"
-        "frames in flight, with exit code 0; frames that take too long are dropped and counted, see --grace. A\n"
-        "second SIGINT or SIGTERM exits at once. If the reader of standard output ends (`| head`), the run ends\n"
-        "without a message, with exit code 141. If several things fail, the first failure gives the exit code.\n",
+        "SIGUSR1 prints the summary so far on standard error. SIGHUP opens output files and the audit log anew, so\n"
+        "that they can be moved (logrotate), and reads sources_from again. SIGINT (Ctrl-C), SIGTERM and a terminal\n"
+        "that is closed (not under nohup) end the sources and deliver frames in flight, with exit code 0; frames\n"
+        "that take too long are dropped and counted, see --grace. A second SIGINT or SIGTERM, half a second after\n"
+        "the first or later, exits at once. If the reader of standard output ends (`| head`), the run ends without\n"
+        "a message, with exit code 141. If several things fail, the first failure gives the exit code.\n",
     .options = options,
     .examples = examples,
 };

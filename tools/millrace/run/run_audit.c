@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "millrace/audit.h"
+#include "millrace/log.h"
 
 int mr_run_audit_open(const char *path) {
     return path ? mr_audit_open(path) : MR_OK;
@@ -36,6 +37,12 @@ void mr_run_audit_signal(const struct signalfd_siginfo *signal, const char *does
     snprintf(name, sizeof name, "SIG%s", known ? known : "");
     mr_audit("signal", mr_audit_text("signal", name), mr_audit_text("does", does),
              known_number("sender", signal->ssi_pid, sent), known_number("user", signal->ssi_uid, sent));
+}
+
+void mr_run_audit_reopen(const struct signalfd_siginfo *signal) {
+    if (mr_audit_reopen())
+        mr_log(MR_LOG_WARNING, "the audit log continues in the file that was open: %s", mr_message());
+    mr_run_audit_signal(signal, MR_SIGNAL_READS);
 }
 
 void mr_run_audit_end(const mr_summary *summary, int status) {

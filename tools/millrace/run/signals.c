@@ -35,7 +35,8 @@ static struct {
     int fd;                /* the signalfd */
     int asked;             /* the first signal that asked for the end; 0: none */
     bool timed;            /* nothing to drain: exit at until_ns if the process has not ended by itself */
-    int64_t until_ns;      /* the first signal's time plus patience_ns */
+    int64_t asked_ns;      /* when that came */
+    int64_t until_ns;      /* asked_ns plus patience_ns */
     int64_t patience_ns;
     int code;              /* the run's exit code; -1: it has not ended */
     bool begun, over;
@@ -85,20 +86,45 @@ static void print_summary(void) {
 }
 
 static void exit_at_once(int signal) {
+    mr_control_unlink();
     print_summary();
     _exit(128 + signal);
 }
 
+static bool had_terminal[STDERR_FILENO + 1];
+
+void mr_signals_note_terminal(void) {
+    had_terminal[STDIN_FILENO] = isatty(STDIN_FILENO);
+    had_terminal[STDERR_FILENO] = isatty(STDERR_FILENO);
+}
+
+bool mr_signals_terminal_gone(void) {
+    return (had_terminal[STDIN_FILENO] && !isatty(STDIN_FILENO)) ||
+           (had_terminal[STDERR_FILENO] && !isatty(STDERR_FILENO));
+}
+
+/* Files that were moved are opened anew, and the list of sources is read, if there is one. */
+static void reload(const struct signalfd_siginfo *signal) {
+    mr_run_audit_reopen(signal);
+    if (watch.pipeline) {
+        mr_pipeline_reopen(watch.pipeline);
+        if (mr_pipeline_reload_sources(watch.pipeline))
+            mr_log(MR_LOG_DEBUG, "%s", mr_message());
+    }
+}
+
 /* A pipeline that is still starting starts, and then ends at once: so there is a summary, and a clean end. */
 static void interrupt(const struct signalfd_siginfo *signal) {
-    if (watch.asked && signal->ssi_signo == SIGHUP)
+    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    if (watch.asked && (signal->ssi_signo == SIGHUP || mr_signals_are_one(watch.asked_ns, now_ns)))
         return;
     if (watch.code < 0)
         mr_run_audit_signal(signal, watch.asked ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
     if (watch.asked)
         exit_at_once((int)signal->ssi_signo);
     watch.asked = (int)signal->ssi_signo;
-    watch.until_ns = mr_clock_now_ns(mr_clock_real()) + watch.patience_ns;
+    watch.asked_ns = now_ns;
+    watch.until_ns = now_ns + watch.patience_ns;
     watch.timed = !watch.pipeline;
     if (isatty(STDERR_FILENO))
         say_line("\n"
@@ -135,8 +161,8 @@ static bool take_signal(int fd) {
         return true;
     if (!watch.over && signal.ssi_signo == SIGUSR1)
         print_summary();
-    else if (!watch.over && signal.ssi_signo == SIGHUP && watch.pipeline && !mr_pipeline_reload_sources(watch.pipeline))
-        mr_run_audit_signal(&signal, MR_SIGNAL_READS);
+    else if (!watch.over && signal.ssi_signo == SIGHUP && !mr_signals_terminal_gone())
+        reload(&signal);
     else if (!watch.over)
         interrupt(&signal);
     return !watch.over;
@@ -188,6 +214,7 @@ static int start(void) {
 }
 
 int mr_signals_begin(int64_t patience_ns) {
+    mr_signals_note_terminal();
     watch.asked = 0;
     watch.timed = false;
     watch.code = -1;
@@ -221,6 +248,10 @@ void mr_signals_end(void) {
     close(watch.fd);
     if (watch.timed && watch.code < 0)
         kill(getpid(), watch.asked);
+}
+
+int mr_signals_code(int code) {
+    return watch.asked && code == mr_status_exit_code(MR_ERROR_CANCELLED) ? 128 + watch.asked : code;
 }
 
 void mr_signals_leave(int code) {

@@ -1,6 +1,7 @@
-/* Signals of a run, on a thread of their own: SIGINT and SIGTERM drain, the second of them exits at once; SIGHUP (the
- * terminal was closed) drains, but never exits, and does nothing if it is ignored, as under nohup; SIGUSR1 prints the
- * summary so far. The same thread serves the control socket, if one was opened before (control.h).
+/* Signals of a run, on a thread of their own: SIGINT and SIGTERM drain, the second of them exits at once, unless it
+ * comes with the first (mr_signals_are_one); SIGHUP opens files anew and reads the list of sources, but if the terminal
+ * of the run was closed it drains, and never exits; it does nothing if it is ignored, as under nohup. SIGUSR1 prints
+ * the summary so far. The same thread serves the control socket, if one was opened before (control.h).
  *
  * begin is called before any other thread is started, since threads inherit the signal mask; end before the pipeline is
  * destroyed, and leave while it is destroyed, which may take as long as its sinks linger. One run at a time. */
@@ -8,8 +9,16 @@
 #define MILLRACE_TOOLS_RUN_SIGNALS_H
 
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "millrace/millrace.h"
+
+/* Two signals that come so soon after each other are one request: `timeout` of coreutils sends SIGTERM to its child and
+ * then to the whole group. Signal handlers, too. */
+static inline bool mr_signals_are_one(int64_t first_ns, int64_t second_ns) {
+    return second_ns - first_ns < 500000000;
+}
 
 /* If a first signal arrives before a pipeline is watched, that pipeline is drained once it is. If none is by
  * `patience_ns` (0: ten seconds) after the signal, the process exits. */
@@ -22,7 +31,14 @@ void mr_signals_end(void);
  * If the process has not ended patience_ns (see begin) after the first signal, or when another one arrives, it
  * exits. */
 void mr_signals_leave(int code);
+/* Notes whether standard input or standard error is a terminal now; whether one that was has been closed since. */
+void mr_signals_note_terminal(void);
+bool mr_signals_terminal_gone(void);
 /* Adds the signals that a run takes to `set`; a thread that takes them blocks them first. */
 void mr_signals_add(sigset_t *set);
+
+/* The exit code of a verb that ends with `code`: if that is because a signal asked for it, 128 and the signal. After
+ * mr_signals_end. */
+int mr_signals_code(int code);
 
 #endif

@@ -167,9 +167,11 @@ static int print(mr_supervisor *s, FILE *stream) {
 
 /* ---- the loop -------------------------------------------------------------------------------------------------- */
 
-/* The second signal ends everything at once, except SIGHUP: a terminal may send it more than once. */
+/* The second signal ends everything at once, except SIGHUP, which a terminal may send more than once, and one that came
+ * with the first. */
 static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
-    if (s->draining && signal->ssi_signo == SIGHUP)
+    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    if (s->draining && (signal->ssi_signo == SIGHUP || (s->asked_ns && mr_signals_are_one(s->asked_ns, now_ns))))
         return;
     mr_run_audit_signal(signal, s->draining ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
     if (!s->draining) {
@@ -177,6 +179,7 @@ static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
             mr_supervisor_say(s, "finishing what is in flight; repeat to exit at once");
         if (s->how->signal)
             *s->how->signal = (int)signal->ssi_signo;
+        s->asked_ns = now_ns;
         mr_supervisor_drain(s, false);
         return;
     }
@@ -188,14 +191,22 @@ static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
     _exit(128 + (int)signal->ssi_signo);
 }
 
+/* Nodes open their files anew, and read the list of sources. */
+static void reload(const mr_supervisor *s, const struct signalfd_siginfo *signal) {
+    mr_run_audit_reopen(signal);
+    for (size_t i = 0; i < s->count; i++)
+        if (s->children[i].pid)
+            kill(s->children[i].pid, SIGHUP);
+}
+
 static void take_signals(mr_supervisor *s) {
     struct signalfd_siginfo got;
     while (read(s->signals, &got, sizeof got) == (ssize_t)sizeof got) {
-        if (got.ssi_signo == SIGCHLD)
-            mr_supervisor_mark_dead(s);
-        else if (got.ssi_signo == SIGUSR1)
+        if (got.ssi_signo == SIGUSR1)
             print(s, stderr);
-        else
+        else if (got.ssi_signo == SIGHUP && !mr_signals_terminal_gone())
+            reload(s, &got);
+        else if (got.ssi_signo != SIGCHLD)
             interrupt(s, &got);
     }
 }
@@ -217,6 +228,7 @@ static int wait_for_something(mr_supervisor *s, struct pollfd *polled) {
         if (polled[i + 1].revents)
             mr_child_read(&s->children[i]);
     take_signals(s);
+    mr_supervisor_mark_dead(s);
     return MR_OK;
 }
 
@@ -265,6 +277,7 @@ static int make_children(mr_supervisor *s) {
 
 static int catch_signals(mr_supervisor *s) {
     sigset_t set;
+    mr_signals_note_terminal();
     sigemptyset(&set);
     mr_signals_add(&set);
     sigaddset(&set, SIGCHLD);

@@ -3,8 +3,8 @@
  * Each node runs as a child, `millrace run --node NAME`, that reports through a pipe (report.h). A child that dies is
  * started again, after a tenth of a second, then twice as long each time, and goes on where it was, if its inputs and
  * outputs can be continued (flow/resume.h). If it dies five times within a minute it is given up, and the others go on
- * without it, unless all that are left wait for it. SIGTERM, SIGINT and SIGHUP end the nodes that read sources; the
- * others end as their frames do, and are asked to if that takes long. One thread. */
+ * without it, unless all that are left wait for it. SIGTERM, SIGINT and a closed terminal end the nodes that read
+ * sources; the others end as their frames do, and are asked to if that takes long. SIGHUP is passed on. One thread. */
 #ifndef MILLRACE_TOOLS_RUN_SUPERVISOR_H
 #define MILLRACE_TOOLS_RUN_SUPERVISOR_H
 

@@ -260,7 +260,11 @@ void mr_supervisor_mark_dead(mr_supervisor *s) {
     for (size_t i = 0; i < s->count; i++) {
         int how;
         mr_child *child = &s->children[i];
-        if (child->pid && waitpid(child->pid, &how, WNOHANG) == child->pid)
+        const pid_t pid = child->pid ? waitpid(child->pid, &how, WNOHANG) : 0;
+        /* If something else has waited for it, how it ended cannot be known; its number may be another's by now. */
+        if (pid < 0 && errno == ECHILD)
+            mark_dead(s, child, W_EXITCODE(0, SIGKILL));
+        else if (pid > 0)
             mark_dead(s, child, how);
     }
 }

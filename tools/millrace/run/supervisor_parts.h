@@ -14,6 +14,7 @@ typedef struct mr_supervisor {
     pid_t self;
     bool draining, asked_all, said_ready;
     int64_t began_ns, drain_ns, shown_ns, alive_ns;
+    int64_t asked_ns;          /* when a signal asked for the end; 0: none has */
     int exit_code;             /* the first failure's */
     mr_aside aside;            /* for sockets and checkpoints */
     char checkpoint[MR_ASIDE + 16]; /* in that folder; names of nodes come behind it */

@@ -3,18 +3,35 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/print.h"
+#include "tools/millrace/run/signals.h"
 
 static volatile sig_atomic_t asked;
+static int64_t asked_ns; /* written by the handler alone */
 
 void mr_stop_note(int signal) {
     asked = signal;
 }
 
+static void take(int number) {
+    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    if (!asked) {
+        asked_ns = now_ns;
+        mr_stop_note(number);
+    } else if (!mr_signals_are_one(asked_ns, now_ns)) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+}
+
 void mr_stop_begin(void) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        struct sigaction now, wanted = {.sa_handler = mr_stop_note, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
+        struct sigaction now, wanted = {.sa_handler = take, .sa_flags = SA_RESTART};
+        /* The handlers exclude each other. */
+        for (size_t k = 0; k < sizeof signals / sizeof *signals; k++)
+            sigaddset(&wanted.sa_mask, signals[k]);
         sigaction(signals[i], NULL, &now);
         if (now.sa_handler != SIG_IGN)
             sigaction(signals[i], &wanted, NULL);

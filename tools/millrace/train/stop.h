@@ -1,5 +1,5 @@
 /* SIGINT, SIGTERM and SIGHUP while a verb works for long: the first asks it to end, and is noted; the second ends the
- * process. Main thread, before other threads are started. */
+ * process, unless it comes with the first (mr_signals_are_one). Main thread, before other threads are started. */
 #ifndef MILLRACE_TOOLS_TRAIN_STOP_H
 #define MILLRACE_TOOLS_TRAIN_STOP_H
 

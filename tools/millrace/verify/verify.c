@@ -358,6 +358,7 @@ static int run_verb(int argc, char **argv) {
     } else if (!done) {
         code = verify(&given);
         mr_signals_end();
+        code = mr_signals_code(code);
     }
     mr_overrides_fini(&given.overrides);
     if (done || (code && code != DIFFERENT))

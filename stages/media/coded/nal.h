@@ -1,6 +1,6 @@
 /* NAL units of H.264 and HEVC, and the bits in them. Nothing in them is trusted. Any thread. */
-#ifndef MILLRACE_STAGES_MEDIA_NAL_H
-#define MILLRACE_STAGES_MEDIA_NAL_H
+#ifndef MILLRACE_STAGES_MEDIA_CODED_NAL_H
+#define MILLRACE_STAGES_MEDIA_CODED_NAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "stages/media/nal.h"
+#include "stages/media/coded/nal.h"
 
 #include <limits.h>
 #include <string.h>

@@ -9,11 +9,14 @@
  * there are wrong without any gap. Of other codecs a key is right, and all behind it.
  *
  * One thread uses an mr_recovery. */
-#ifndef MILLRACE_STAGES_MEDIA_RECOVERY_H
-#define MILLRACE_STAGES_MEDIA_RECOVERY_H
+#ifndef MILLRACE_STAGES_MEDIA_CODED_RECOVERY_H
+#define MILLRACE_STAGES_MEDIA_CODED_RECOVERY_H
 
-#include "stages/media/media_reader.h"
-#include "stages/media/nal.h"
+#include <libavcodec/codec_par.h>
+
+#include "stages/media/coded/packet.h"
+#include "stages/media/coded/nal.h"
+#include "stages/media/coded/reorder.h"
 
 typedef struct mr_recovery_point {
     int count;        /* of frames, or of picture order counts, from this picture on; 0: this one */
@@ -26,9 +29,11 @@ bool mr_recovery_point_read(mr_recovery_point *point, bool hevc, mr_nal messages
 bool mr_recovery_begins(const mr_packet *packet);
 
 typedef struct mr_recovery_sequence {
+    bool known;
     uint8_t bits;      /* of frame_num, or of the picture order count; 0: not known */
     bool planes;       /* separate_colour_plane_flag */
     bool fields;       /* pictures may be fields */
+    mr_reorder reorder;
 } mr_recovery_sequence;
 
 typedef struct mr_recovery_picture_set {
@@ -58,6 +63,14 @@ void mr_recovery_taint(mr_recovery *recovery);
 /* The next packet in decode order; MR_FRAME_SEAM and MR_FRAME_CORRUPT say what is missing. True: its picture is
  * wrong. */
 bool mr_recovery_pass(mr_recovery *recovery, const mr_packet *packet);
+
+/* Whether all pictures before the packet's, which is of H.264 or HEVC, are shown before it, and their numbers begin
+ * anew. */
+bool mr_recovery_restarts(const mr_packet *packet);
+/* Where a sequence parameter set of H.264 says how its pictures may be used (VUI), in bits; 0: it is malformed. */
+size_t mr_recovery_use_at(mr_nal sequence);
+/* By the parameter sets of the stream's header, of H.264 or HEVC; not sure: there are none. */
+mr_reorder mr_recovery_reorder(const AVCodecParameters *codec);
 
 /* The place of a picture of H.264 among those that others refer to. */
 typedef struct mr_recovery_place {

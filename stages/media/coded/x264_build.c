@@ -1,9 +1,9 @@
-#include "stages/media/x264_build.h"
+#include "stages/media/coded/x264_build.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "stages/media/nal.h"
+#include "stages/media/coded/nal.h"
 
 enum { SLICE = 1, IDR = 5, SEI = 6, UNREGISTERED = 5 };
 

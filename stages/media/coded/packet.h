@@ -1,7 +1,8 @@
-/* What readers give: packets, and facts about them before they are read. */
-#ifndef MILLRACE_STAGES_MEDIA_MEDIA_PACKET_H
-#define MILLRACE_STAGES_MEDIA_MEDIA_PACKET_H
+/* Packets of readers (media_reader.h), and facts about them before they are read. */
+#ifndef MILLRACE_STAGES_MEDIA_CODED_PACKET_H
+#define MILLRACE_STAGES_MEDIA_CODED_PACKET_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "millrace/format_set.h"

@@ -1,4 +1,4 @@
-#include "stages/media/recovery.h"
+#include "stages/media/coded/recovery.h"
 
 #include <libavcodec/codec_par.h>
 
@@ -6,7 +6,7 @@ enum { SLICE = 1, SLICE_DATA_A = 2, IDR = 5, SEI = 6, SPS = 7, PPS = 8 };
 enum { FIRST_IRAP = 16, IDR_HEVC = 19, IDR_LAST = 20, LAST_IRAP = 23, LAST_SLICE = 31, SPS_HEVC = 33, PPS_HEVC = 34,
        SEI_HEVC = 39 };
 
-/* What a packet tells of its picture. */
+/* Facts about the picture of a packet. */
 typedef struct picture {
     bool begins;       /* it needs no other */
     bool refers;       /* H.264: its slices need others */
@@ -127,7 +127,8 @@ static uint8_t bits_of_number(unsigned coded) {
 static void note_sps(mr_recovery *r, mr_bits bits) {
     bool planes = false;
     const unsigned profile = mr_bits_read(&bits, 8);
-    mr_bits_read(&bits, 16);
+    const unsigned constraints = mr_bits_read(&bits, 8);
+    mr_bits_read(&bits, 8);
     const unsigned number = mr_bits_golomb(&bits);
     if (has_chroma_format(profile)) {
         const unsigned chroma = mr_bits_golomb(&bits);
@@ -140,6 +141,8 @@ static void note_sps(mr_recovery *r, mr_bits bits) {
     }
     mr_recovery_sequence read = {.bits = bits_of_number(mr_bits_golomb(&bits)), .planes = planes};
     read.fields = read_may_be_fields(bits);
+    read.reorder = mr_reorder_read_h264(bits, profile, constraints);
+    read.known = true;
     keep_sequence(r, number, read, &bits);
 }
 
@@ -172,7 +175,8 @@ static void note_sps_hevc(mr_recovery *r, mr_bits bits) {
             mr_bits_golomb(&bits);
     mr_bits_golomb(&bits); /* depths */
     mr_bits_golomb(&bits);
-    const mr_recovery_sequence read = {.bits = bits_of_number(mr_bits_golomb(&bits)), .planes = planes};
+    mr_recovery_sequence read = {.known = true, .bits = bits_of_number(mr_bits_golomb(&bits)), .planes = planes};
+    read.reorder = mr_reorder_read_hevc(bits, layers);
     keep_sequence(r, number, read, &bits);
 }
 
@@ -334,6 +338,38 @@ bool mr_recovery_pass(mr_recovery *r, const mr_packet *packet) {
     }
     r->fresh = r->fresh && !whole;
     return r->tainted || !whole || (r->leads && packet->pts_ns < r->from_ns);
+}
+
+bool mr_recovery_restarts(const mr_packet *packet) {
+    const AVCodecParameters *codec = packet->media->codec;
+    const bool hevc = is_hevc(packet);
+    mr_nals from = nals_of(packet,
+                           mr_nal_read_header(hevc, codec->extradata, (size_t)codec->extradata_size, NULL, NULL));
+    for (mr_nal one; mr_nal_next(&from, &one);) {
+        const int type = one.bytes ? type_of(hevc, one) : -1;
+        if (hevc ? type >= FIRST_IRAP && type <= IDR_LAST : type == IDR)
+            return true;
+    }
+    return false;
+}
+
+size_t mr_recovery_use_at(mr_nal sequence) {
+    mr_recovery r = {0};
+    note_set(&r, false, sequence);
+    for (size_t i = 0; i < sizeof r.sequences / sizeof *r.sequences; i++)
+        if (r.sequences[i].known)
+            return r.sequences[i].reorder.use_at;
+    return 0;
+}
+
+mr_reorder mr_recovery_reorder(const AVCodecParameters *codec) {
+    mr_recovery r = {0};
+    mr_reorder found = {0};
+    read_header(&r, codec, codec->codec_id == AV_CODEC_ID_HEVC);
+    for (size_t i = 0; i < sizeof r.sequences / sizeof *r.sequences; i++)
+        if (r.sequences[i].known && r.sequences[i].reorder.depth >= found.depth)
+            found = r.sequences[i].reorder;
+    return found;
 }
 
 mr_recovery_place mr_recovery_place_of(mr_recovery *r, const mr_packet *packet) {

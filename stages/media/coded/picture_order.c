@@ -1,0 +1,77 @@
+#include "stages/media/coded/picture_order.h"
+
+#include <limits.h>
+
+#include "stages/media/coded/recovery.h"
+
+static bool has_counts(enum AVCodecID codec) {
+    return codec == AV_CODEC_ID_H264 || codec == AV_CODEC_ID_HEVC;
+}
+
+static bool may_reorder(enum AVCodecID codec) {
+    const AVCodecDescriptor *about = avcodec_descriptor_get(codec);
+    return !about || about->props & AV_CODEC_PROP_REORDER;
+}
+
+void mr_picture_order_fini(mr_picture_order *order) {
+    if (order->parser)
+        av_parser_close(order->parser);
+    avcodec_free_context(&order->about);
+    mr_media_unref(&order->media);
+    *order = (mr_picture_order){0};
+}
+
+/* Without memory the order stays unknown. Frames have even counts in H.264: fields may have those between. */
+static void open_for(mr_picture_order *order, mr_media *media) {
+    mr_picture_order_fini(order);
+    order->media = mr_media_ref(media);
+    order->codec = media->codec;
+    order->as_decoded = !may_reorder(order->codec->codec_id);
+    order->unit = order->codec->codec_id == AV_CODEC_ID_H264 ? 2 : 1;
+    if (!has_counts(order->codec->codec_id))
+        return;
+    order->parser = av_parser_init((int)order->codec->codec_id);
+    order->about = avcodec_alloc_context3(NULL);
+    if (!order->parser || !order->about || avcodec_parameters_to_context(order->about, order->codec) < 0) {
+        if (order->parser)
+            av_parser_close(order->parser);
+        order->parser = NULL;
+        return;
+    }
+    order->parser->flags |= PARSER_FLAG_COMPLETE_FRAMES;
+}
+
+static mr_picture_place parse(mr_picture_order *order, const mr_packet *packet) {
+    AVCodecParserContext *parser = order->parser;
+    uint8_t *out;
+    int bytes;
+    parser->output_picture_number = INT_MIN;
+    av_parser_parse2(parser, order->about, &out, &bytes, packet->data, (int)packet->bytes, AV_NOPTS_VALUE,
+                     AV_NOPTS_VALUE, 0);
+    const int number = parser->output_picture_number;
+    const bool known = number != INT_MIN && !(packet->flags & MR_FRAME_CORRUPT);
+    order->unit = known && number % 2 ? 1 : order->unit;
+    return (mr_picture_place){.known = known, .number = number,
+                              .restarts = known && packet->flags & MR_FRAME_KEY && mr_recovery_restarts(packet)};
+}
+
+mr_picture_place mr_picture_order_next(mr_picture_order *order, const mr_packet *packet) {
+    mr_media *media = packet->media;
+    if (!media || !media->codec || !packet->data || packet->bytes > INT_MAX)
+        return (mr_picture_place){0};
+    if (order->codec != media->codec)
+        open_for(order, media);
+    if (order->parser)
+        return parse(order, packet);
+    return (mr_picture_place){.known = order->as_decoded, .number = order->count++};
+}
+
+int mr_picture_order_depth(const AVCodecParameters *codec, bool *sure) {
+    enum { MOST_GUESSED = 4 };
+    mr_reorder read = {.depth = may_reorder(codec->codec_id), .sure = true};
+    if (has_counts(codec->codec_id))
+        read = mr_recovery_reorder(codec);
+    *sure = read.sure;
+    const int most = read.sure || read.depth < MOST_GUESSED ? read.depth : MOST_GUESSED;
+    return most > codec->video_delay ? most : codec->video_delay;
+}

@@ -1,0 +1,37 @@
+/* The order in which pictures are shown, from packets in decode order.
+ *
+ * Pictures of H.264 and HEVC have a number, the picture order count, which libavcodec's parsers compute. Codecs that
+ * cannot reorder pictures show them as they come. Of other codecs (MPEG-2, MPEG-4) the order is not known here. One
+ * thread. All zero is closed. */
+#ifndef MILLRACE_STAGES_MEDIA_CODED_PICTURE_ORDER_H
+#define MILLRACE_STAGES_MEDIA_CODED_PICTURE_ORDER_H
+
+#include <libavcodec/avcodec.h>
+
+#include "stages/media/coded/packet.h"
+
+typedef struct mr_picture_order {
+    const AVCodecParameters *codec; /* that it was opened for; borrowed from the packet's media */
+    mr_media *media;                /* which has them */
+    AVCodecParserContext *parser;   /* NULL: none is needed, or the order is not known */
+    AVCodecContext *about;
+    bool as_decoded;                /* pictures are shown in decode order */
+    int64_t count;                  /* of packets */
+    int unit;                       /* between the numbers of two pictures that follow each other */
+} mr_picture_order;
+
+typedef struct mr_picture_place {
+    bool known;
+    bool restarts;  /* all pictures before the packet's are shown before it; numbers may begin anew */
+    int64_t number; /* rises in presentation order between two that restart */
+} mr_picture_place;
+
+/* The place of the next packet's picture. */
+mr_picture_place mr_picture_order_next(mr_picture_order *order, const mr_packet *packet);
+void mr_picture_order_fini(mr_picture_order *order);
+
+/* How many pictures may be decoded before one that is shown before them. *sure: the stream's header says so, else it is
+ * the most that its pictures allow. */
+int mr_picture_order_depth(const AVCodecParameters *codec, bool *sure);
+
+#endif

@@ -1,0 +1,224 @@
+#include "stages/media/coded/picture_times.h"
+
+#include <string.h>
+
+/* Of the clock of MPEG, the coarsest that recordings have: times that are nearer to each other would be one there. */
+static const int64_t TICK_NS = 11112;
+
+void mr_picture_times_begin(mr_picture_times *times, bool live) {
+    mr_picture_times_fini(times);
+    *times = (mr_picture_times){.live = live, .floor_ns = MR_NO_TIME, .highest_ns = MR_NO_TIME, .said_ns = MR_NO_TIME,
+                                .last_dts_ns = MR_NO_TIME};
+}
+
+void mr_picture_times_fini(mr_picture_times *times) {
+    mr_picture_order_fini(&times->order);
+}
+
+/* ---- facts about the stream -------------------------------------------------------------------------------------- */
+
+static int64_t duration_of(const mr_packet *packet) {
+    const mr_media *media = packet->media;
+    if (packet->duration_ns > 0 || !media || media->rate_num <= 0 || media->rate_den <= 0)
+        return packet->duration_ns;
+    return av_rescale(1000000000, media->rate_den, media->rate_num);
+}
+
+static void note_codec(mr_picture_times *times, const mr_packet *packet) {
+    if (!packet->media || !packet->media->codec || times->codec == packet->media->codec)
+        return;
+    times->codec = packet->media->codec;
+    times->depth = mr_picture_order_depth(packet->media->codec, &times->sure);
+    times->depth = times->depth < MR_TIMES_DEPTH ? times->depth : MR_TIMES_DEPTH;
+    times->seen = times->looked_at = 0;
+}
+
+/* Of a live stream by the pace at which packets come, since its clock may be wrong. */
+static void note_interval(mr_picture_times *times, const mr_packet *packet) {
+    enum { SMOOTH = 16 };
+    static const int64_t most_ns = 2000000000;
+    const int64_t came_ns = packet->arrived_ns - times->arrived_ns, said_ns = duration_of(packet);
+    if (!times->live || !times->interval_ns)
+        times->interval_ns = said_ns > 0 ? said_ns : times->interval_ns;
+    if (times->live && times->begun && came_ns >= 0 && came_ns < most_ns)
+        times->interval_ns +=
+            times->interval_ns ? (came_ns - times->interval_ns) / SMOOTH : came_ns;
+    times->arrived_ns = packet->arrived_ns;
+}
+
+/* ---- presentation times ------------------------------------------------------------------------------------------ */
+
+static void forget(mr_picture_times *times, int64_t floor_ns) {
+    times->shown_count = 0;
+    times->floor_ns = floor_ns;
+    times->based = false;
+}
+
+/* Of a picture without one, by its number from the picture that restarted, or else the first: frames come at the
+ * stream's rate, and packets have their place for a time of decoding. */
+static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_place *place) {
+    const int64_t interval_ns = times->interval_ns;
+    const int64_t decoded_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : times->packets * interval_ns;
+    if (place->restarts || !times->based || times->order.as_decoded) {
+        times->base_ns = decoded_ns;
+        times->base_number = place->number;
+    }
+    times->based = true;
+    packet->pts_ns = times->base_ns + (place->number - times->base_number) * interval_ns / times->order.unit;
+    packet->dts_ns = decoded_ns - times->depth * interval_ns;
+}
+
+/* A container that numbers packets begins with the first of them at 0, and libavformat shows those whose order it knows
+ * later, by as many as may be decoded before one. Others are left to decode, which knows their order. */
+static void advance(const mr_picture_times *times, mr_packet *packet) {
+    if (packet->pts_ns != MR_NO_TIME)
+        packet->pts_ns -= times->depth * times->interval_ns;
+}
+
+/* After `lower`, where that picture was expected if the clock went on at half its pace, or, if it stands still, at its
+ * pace. */
+static int64_t behind(const mr_picture_times *times, int64_t lower_ns, int64_t pts_ns, int64_t pictures) {
+    int64_t step_ns = pts_ns == times->said_ns ? times->interval_ns : times->interval_ns / 2;
+    step_ns = step_ns > TICK_NS ? step_ns : TICK_NS;
+    return lower_ns + step_ns * (pictures < 1 ? 1 : pictures > MR_TIMES_DEPTH ? MR_TIMES_DEPTH : pictures);
+}
+
+static int64_t between(const mr_picture_times *times, size_t at, int64_t lower_ns, int64_t number) {
+    const struct mr_picture_shown *above = &times->shown[at];
+    if (lower_ns == MR_NO_TIME)
+        return above->pts_ns - TICK_NS * (above->number - number);
+    int64_t part = 1, whole = 2;
+    if (at > 0) {
+        part = number - above[-1].number;
+        whole = above->number - above[-1].number;
+    }
+    const int64_t pts_ns = lower_ns + av_rescale(above->pts_ns - lower_ns, part, whole);
+    return pts_ns > lower_ns ? pts_ns : lower_ns + 1;
+}
+
+static void insert(mr_picture_times *times, size_t at, struct mr_picture_shown one) {
+    if (times->shown_count == MR_TIMES_KEPT) {
+        times->floor_ns = times->shown[0].pts_ns;
+        memmove(times->shown, times->shown + 1, --times->shown_count * sizeof *times->shown);
+        at = at > 0 ? at - 1 : 0;
+    }
+    memmove(times->shown + at + 1, times->shown + at, (times->shown_count - at) * sizeof *times->shown);
+    times->shown[at] = one;
+    times->shown_count++;
+}
+
+/* The time that the stream gives a picture if it lies between those of its neighbours, else a time that does. */
+static int64_t fit(mr_picture_times *times, int64_t number, int64_t pts_ns) {
+    size_t at = times->shown_count;
+    while (at > 0 && times->shown[at - 1].number > number)
+        at--;
+    /* No stream reorders so far: numbers have begun anew without a sign. */
+    if (times->shown_count - at > MR_TIMES_DEPTH) {
+        forget(times, MR_NO_TIME);
+        at = 0;
+    }
+    if (at > 0 && times->shown[at - 1].number == number)
+        return pts_ns; /* the second field */
+    const int later = (int)(times->shown_count - at);
+    const int64_t lower_ns = at > 0 ? times->shown[at - 1].pts_ns : times->floor_ns;
+    const bool early = lower_ns != MR_NO_TIME && pts_ns <= lower_ns, late = later && pts_ns >= times->shown[at].pts_ns;
+    times->seen = later > times->seen ? later : times->seen;
+    if (later && (early || late))
+        pts_ns = between(times, at, lower_ns, number);
+    else if (early)
+        pts_ns = behind(times, lower_ns, pts_ns,
+                        at > 0 ? (number - times->shown[at - 1].number) / times->order.unit : 1);
+    insert(times, at, (struct mr_picture_shown){number, pts_ns});
+    return pts_ns;
+}
+
+/* After some pictures it is clear how far those of a stream that does not say so are out of order. */
+static void settle_depth(mr_picture_times *times) {
+    enum { ENOUGH = 48 };
+    if (!times->sure && ++times->looked_at == ENOUGH)
+        times->depth = times->seen;
+    if (times->seen > times->depth)
+        times->depth = times->seen;
+}
+
+static void show(mr_picture_times *times, mr_packet *packet) {
+    mr_picture_place place = {0};
+    if (times->live || times->lacks)
+        place = mr_picture_order_next(&times->order, packet);
+    /* How many pictures are missing is not known. */
+    if (packet->flags & MR_FRAME_SEAM)
+        forget(times, MR_NO_TIME);
+    if (place.restarts)
+        forget(times, times->highest_ns);
+    if (times->lacks && times->interval_ns > 0 && !place.known)
+        advance(times, packet);
+    else if (place.known && packet->pts_ns == MR_NO_TIME && times->interval_ns > 0)
+        invent(times, packet, &place);
+    if (packet->pts_ns == MR_NO_TIME)
+        return;
+    const int64_t said_ns = packet->pts_ns;
+    if (place.known) {
+        packet->pts_ns = fit(times, place.number, said_ns);
+        settle_depth(times);
+    }
+    times->said_ns = said_ns;
+    if (times->highest_ns == MR_NO_TIME || packet->pts_ns > times->highest_ns)
+        times->highest_ns = packet->pts_ns;
+}
+
+/* ---- decoding times ---------------------------------------------------------------------------------------------- */
+
+/* After the last one, and before `limit_ns` if there is room. */
+static int64_t soon(const mr_picture_times *times, int64_t limit_ns) {
+    const int64_t last_ns = times->last_dts_ns, room_ns = limit_ns - last_ns;
+    const int64_t step_ns = times->interval_ns > TICK_NS ? times->interval_ns : TICK_NS;
+    if (room_ns <= 1)
+        return last_ns + TICK_NS;
+    return last_ns + (step_ns < room_ns ? step_ns : room_ns / 2);
+}
+
+/* The presentation times, held back by as many pictures as may be decoded before one that is shown before them. */
+static int64_t hold_back(mr_picture_times *times, int64_t pts_ns) {
+    size_t at = times->waiting_count++;
+    for (; at > 0 && times->waiting[at - 1] > pts_ns; at--)
+        times->waiting[at] = times->waiting[at - 1];
+    times->waiting[at] = pts_ns;
+    const size_t depth = (size_t)times->depth;
+    const int64_t lowest_ns = times->waiting[0];
+    if (times->waiting_count <= depth) {
+        const int64_t step_ns = times->interval_ns > TICK_NS ? times->interval_ns : TICK_NS;
+        return times->last_dts_ns == MR_NO_TIME ? lowest_ns - times->depth * step_ns : soon(times, lowest_ns);
+    }
+    const size_t gone = times->waiting_count - depth;
+    const int64_t dts_ns = times->waiting[gone - 1];
+    times->waiting_count = depth;
+    memmove(times->waiting, times->waiting + gone, depth * sizeof *times->waiting);
+    return times->last_dts_ns == MR_NO_TIME || dts_ns > times->last_dts_ns ? dts_ns : soon(times, lowest_ns);
+}
+
+static void decode(mr_picture_times *times, mr_packet *packet) {
+    const bool said = packet->dts_ns != MR_NO_TIME;
+    if (packet->pts_ns != MR_NO_TIME) {
+        const int64_t made_ns = hold_back(times, packet->pts_ns);
+        packet->dts_ns = said ? packet->dts_ns : made_ns;
+    }
+    if (packet->dts_ns == MR_NO_TIME)
+        return;
+    const int64_t pts_ns = packet->pts_ns != MR_NO_TIME ? packet->pts_ns : packet->dts_ns;
+    if (times->live && packet->dts_ns > pts_ns)
+        packet->dts_ns = pts_ns;
+    if (times->live && times->last_dts_ns != MR_NO_TIME && packet->dts_ns <= times->last_dts_ns)
+        packet->dts_ns = soon(times, pts_ns);
+    times->last_dts_ns = packet->dts_ns;
+}
+
+void mr_picture_times_pass(mr_picture_times *times, mr_packet *packet) {
+    if (!times->begun)
+        times->lacks = !times->live && packet->pts_ns == MR_NO_TIME;
+    note_codec(times, packet);
+    note_interval(times, packet);
+    show(times, packet);
+    decode(times, packet);
+    times->packets++;
+    times->begun = true;
+}

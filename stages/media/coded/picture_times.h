@@ -1,0 +1,53 @@
+/* Times of one source's packets, made in one place.
+ *
+ * Containers, cameras and their clocks may give no decoding times or presentation times, or such that jitter, step back
+ * or repeat themselves. Here presentation times become such that they rise in presentation order, and decoding times
+ * such that they rise in decode order and are no later than the picture is shown. Rows, the choice of pictures and
+ * recordings all take them from packets.
+ *
+ * Times that are right stay as they are, to the nanosecond. A presentation time that contradicts the order of pictures
+ * (picture_order.h) is moved between those of its neighbours, or, if it is the latest, behind the last by half the
+ * usual distance until the clock has caught up: so a step of the clock spreads over twice its length, and no error
+ * adds up. Files whose container gives both times are passed as they are. One thread. All zero needs no fini. */
+#ifndef MILLRACE_STAGES_MEDIA_CODED_PICTURE_TIMES_H
+#define MILLRACE_STAGES_MEDIA_CODED_PICTURE_TIMES_H
+
+#include "stages/media/coded/picture_order.h"
+
+enum { MR_TIMES_KEPT = 32, MR_TIMES_DEPTH = 16 };
+
+typedef struct mr_picture_times {
+    bool live;
+    bool lacks;                 /* a file whose container has no presentation times; others are not looked into */
+    bool begun;
+    mr_picture_order order;
+    struct mr_picture_shown {
+        int64_t number, pts_ns;
+    } shown[MR_TIMES_KEPT];     /* since pictures restarted: the highest numbers, rising */
+    size_t shown_count;
+    int64_t floor_ns;           /* later pictures are shown after that; MR_NO_TIME: no limit is known */
+    int64_t highest_ns;         /* of all so far; MR_NO_TIME: none */
+    int64_t said_ns;            /* the last picture's time by the stream */
+    int64_t interval_ns;        /* between two pictures, usually; 0: not known */
+    int64_t arrived_ns;         /* of the last packet of a live stream */
+    int64_t packets;
+    bool based;                 /* pictures without a time count from a picture of that time and number */
+    int64_t base_ns, base_number;
+
+    const void *codec;          /* of which `depth` is */
+    int depth;                  /* how many pictures are decoded before one that is shown before them */
+    bool sure;                  /* else it is settled after some pictures, by the most that was seen */
+    int seen, looked_at;
+    int64_t waiting[MR_TIMES_DEPTH + 1]; /* presentation times that were no decoding time yet, rising */
+    size_t waiting_count;
+    int64_t last_dts_ns;        /* MR_NO_TIME: none */
+} mr_picture_times;
+
+/* A stream begins, whose times have nothing to do with those before. `live`: packets have arrived_ns, and times are
+ * those of a clock that may be wrong. */
+void mr_picture_times_begin(mr_picture_times *times, bool live);
+/* Sets pts_ns and dts_ns of the next packet in decode order, as far as they are known or can be made. */
+void mr_picture_times_pass(mr_picture_times *times, mr_packet *packet);
+void mr_picture_times_fini(mr_picture_times *times);
+
+#endif

@@ -1,0 +1,19 @@
+/* How many pictures are decoded before one that is shown before them, by a sequence's parameters. Pure functions. */
+#ifndef MILLRACE_STAGES_MEDIA_CODED_REORDER_H
+#define MILLRACE_STAGES_MEDIA_CODED_REORDER_H
+
+#include "stages/media/coded/nal.h"
+
+typedef struct mr_reorder {
+    uint8_t depth;
+    bool sure;     /* the parameters say so; else it is the most that their reference pictures allow */
+    size_t use_at; /* H.264: position of the bits that say how pictures are used (VUI), not which they are */
+} mr_reorder;
+
+/* H.264, 7.3.2.1.1, from pic_order_cnt_type on; `constraints`: the six flags, first one highest, as in the byte behind
+ * the profile. */
+mr_reorder mr_reorder_read_h264(mr_bits bits, unsigned profile, unsigned constraints);
+/* HEVC, 7.3.2.2.1, from sps_sub_layer_ordering_info_present_flag on; `layers`: sps_max_sub_layers_minus1. */
+mr_reorder mr_reorder_read_hevc(mr_bits bits, unsigned layers);
+
+#endif

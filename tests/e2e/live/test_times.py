@@ -1,0 +1,259 @@
+"""Times of cameras: those of pictures are the camera's, in rows and in recordings, if they can be; they never run back
+in the order in which pictures are shown. The cameras here send pictures of libx264 and libx265 with times of the test's
+choice; the truth is ffprobe's list of the original."""
+import itertools
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+import streams
+from harness import call, main
+from streams import Live
+
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
+import rtsp_hostile
+
+TICKS, RATE = 90000, 25
+STEP = TICKS // RATE
+GROUPS = "bframes={b}:b-adapt=0:keyint=25:scenecut=0"
+CODECS = {"h264": ("libx264", "-x264-params", GROUPS, b"\x09"),
+          "hevc": ("libx265", "-x265-params", "log-level=none:" + GROUPS, b"\x46\x01")}
+
+
+def probed(path, what="packet=pts,dts"):
+    """Times of packets in their order in the file, and the time base's denominator."""
+    done = call(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", f"{what}:stream=time_base",
+                 "-of", "json", path])
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    return told["packets"], int(told["streams"][0]["time_base"].split("/")[1])
+
+
+def from_first(values):
+    return [value - min(values) for value in values]
+
+
+class Stream:
+    """Packets in decode order, and the ticks at which their pictures are shown."""
+
+    def __init__(self, folder, codec, b, pictures):
+        encoder, key, params, delimiter = CODECS[codec]
+        self.codec, path = codec, folder / f"{codec}-{b}-{pictures}.mp4"
+        subprocess.run(["ffmpeg", "-y", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size=160x120:rate={RATE}",
+                        "-frames:v", str(pictures), "-pix_fmt", "yuv420p", "-c:v", encoder, key, params.format(b=b),
+                        path], check=True)
+        self.path, self.delimiter = path, delimiter
+        self.packets = self.cut()
+        packets, base = probed(path)
+        self.times = [TICKS * time // base for time in from_first([packet["pts"] for packet in packets])]
+        assert len(self.packets) == len(self.times) == pictures
+
+
+    def cut(self, metadata=""):
+        whole = subprocess.run(["ffmpeg", "-v", "error", "-i", self.path, "-c", "copy", "-bsf:v",
+                                f"{self.codec}_mp4toannexb,{self.codec}_metadata=aud=insert{metadata}", "-f",
+                                self.codec, "-"], check=True, capture_output=True).stdout
+        start = b"\0\0\0\1" + self.delimiter
+        return [start + packet for packet in whole.split(start)[1:]]
+
+
+class Times(Live):
+    def stream(self, codec="h264", b=2, pictures=100):
+        for program in ("ffmpeg", "ffprobe"):
+            streams.need(program)
+        return Stream(self.folder, codec, b, pictures)
+
+    def camera(self, stream, times, pause=0.004):
+        hevc = stream.codec == "hevc"
+
+        def packets(connection):
+            number = 0
+            for packet, at in zip(stream.packets, times):
+                cut = rtsp_hostile.h264(packet, number, 7000 + at, hevc)
+                number += len(cut)
+                connection.sendall(b"".join(map(rtsp_hostile.interleaved, cut)))
+                time.sleep(pause)
+            connection.close()
+
+        server = rtsp_hostile.Server(sdp=rtsp_hostile.SDP_HEVC if hevc else rtsp_hostile.SDP_H264, packets=packets)
+        self.addCleanup(server.close)
+        return server.url
+
+    def watch(self, stream, times, source="", stages="", pause=0.004):
+        """Rows of such a camera, until it is gone, and files of `stages`."""
+        url = self.camera(stream, times, pause)
+        for old in (*self.folder.glob("out.jsonl"), *self.folder.glob("c*")):
+            old.unlink()
+        text = f"""
+version: 1
+pipeline: times
+sources: {{cam: {{uri: "{url}", transport: tcp, on_away: end{source}}}}}
+stages:
+  decode: {{input: cam}}
+  rows: {{type: jsonl, input: decode, path: out.jsonl}}
+{stages.format(path=self.folder)}
+"""
+        run = self.run_pipeline(text, rows=False)
+        self.assert_balanced(run)
+        return self.rows()
+
+    def assert_rising(self, rows):
+        for one, next in itertools.pairwise(rows):
+            self.assertLess(one["pts"], next["pts"])
+
+    def assert_recorded(self, path, stream, times):
+        """Packets in their order, at the times of those pictures, to the tick of the container."""
+        packets, base = probed(path)
+        first = min(times)
+        self.assertEqual([packet["pts"] - packets[0]["pts"] for packet in packets],
+                         [round((at - times[0]) * base / TICKS) for at in times], (path.name, first))
+        self.assert_decodable(packets)
+
+    def assert_decodable(self, packets):
+        """Of Matroska ffprobe does not know the decoding times of the first packets."""
+        known = [packet for packet in packets if "dts" in packet]
+        for one, next in itertools.pairwise(known):
+            self.assertLess(one["dts"], next["dts"])
+        for packet in known:
+            self.assertLessEqual(packet["dts"], packet["pts"])
+
+    def test_recordings_have_the_times_of_the_camera(self):
+        stages = "\n".join(f'  {name}: {{{{type: video, input: cam, path: "{{path}}", name: c.{name}}}}}'
+                           for name in ("mp4", "mkv", "ts"))
+        for codec, b in (("h264", 0), ("h264", 2), ("h264", 5), ("hevc", 4)):
+            with self.subTest(codec=codec, b=b):
+                stream = self.stream(codec, b)
+                rows = self.watch(stream, stream.times, stages=stages)
+                self.assertEqual([row["pts"] for row in rows],
+                                 [round(at / TICKS, 9) for at in sorted(stream.times)])
+                for name in ("c.mp4", "c.mkv", "c.ts"):
+                    self.assert_recorded(self.folder / name, stream, stream.times)
+
+    def test_events_have_the_times_of_the_camera(self):
+        stream = self.stream(b=3)
+        self.watch(stream, stream.times, stages='  mark: {{type: motion, input: decode}}\n'
+                   '  event: {{type: record, input: [cam, mark], path: "{path}", name: "c-{{number}}.mp4"}}')
+        for path in self.folder.glob("c-*.mp4"):
+            self.assert_recorded(path, stream, stream.times)
+        self.assertTrue(list(self.folder.glob("c-*.mp4")))
+
+    def test_a_clock_that_steps_back(self):
+        """By less than a second: rows rise, and catch up with the clock."""
+        for b, back in itertools.product((0, 2), (0.05, 0.5, 0.9)):
+            with self.subTest(b=b, back=back):
+                stream = self.stream(b=b)
+                times = [at - (at >= 50 * STEP) * int(back * TICKS) for at in stream.times]
+                rows = self.watch(stream, times, pause=0.02,
+                                  stages='  v: {{type: video, input: cam, path: "{path}", name: c.mp4}}')
+                self.assertEqual(len(rows), 100)
+                self.assert_rising(rows)
+                self.assertEqual([row["pts"] for row in rows[:50]], [round(n * STEP / TICKS, 9) for n in range(50)])
+                self.assertLess(abs(rows[-1]["pts"] - max(times) / TICKS), 0.95)
+                packets, base = probed(self.folder / "c.mp4")
+                self.assertEqual(sorted(round((packet["pts"] - packets[0]["pts"]) / base, 3) for packet in packets),
+                                 [round(row["pts"], 3) for row in rows])
+
+    def test_a_picture_that_is_early(self):
+        for b in (0, 2):
+            with self.subTest(b=b):
+                stream = self.stream(b=b, pictures=50)
+                times = [at - (at == 30 * STEP) * 5400 for at in stream.times]
+                rows = self.watch(stream, times)
+                self.assert_rising(rows)
+                moved = [n for n, row in enumerate(rows) if row["pts"] != round(n * STEP / TICKS, 9)]
+                self.assertIn(moved, ([], [30]))
+
+    def test_jitter(self):
+        """Of a camera without B-frames it is not taken for B-frames, and their order is not taken for jitter."""
+        draw = random.Random(1)
+        for b in (0, 2):
+            with self.subTest(b=b):
+                stream = self.stream(b=b)
+                times = [at + draw.randrange(-9000, 9000) for at in stream.times]
+                rows = self.watch(stream, times, pause=0.02,
+                                  stages='  v: {{type: video, input: cam, path: "{path}", name: c.mkv}}')
+                self.assertEqual(len(rows), 100)
+                self.assert_rising(rows)
+                first = min(times[0], rows[0]["pts"])
+                for n, row in enumerate(rows):
+                    self.assertLess(abs(row["pts"] - (n * STEP - times[0]) / TICKS), 0.35, (n, first))
+                packets, _ = probed(self.folder / "c.mkv")
+                self.assertEqual([packet["pts"] for packet in packets][0], 0)
+                self.assertEqual(len({packet["pts"] for packet in packets}), 100)
+                self.assert_decodable(packets)
+
+    def test_equal_times_and_those_of_decoding(self):
+        stream = self.stream(b=2)
+        rows = self.watch(stream, [0] * 100)
+        self.assertEqual(len(rows), 100)
+        self.assert_rising(rows)
+        rows = self.watch(stream, [n * STEP for n in range(100)])
+        self.assert_rising(rows)
+        self.assertEqual([row["seq"] for row in rows], list(range(100)))
+        self.assertAlmostEqual(rows[-1]["pts"] - rows[0]["pts"], 99 / RATE, delta=0.2)
+
+    def test_joined_recordings_over_http(self):
+        """Each with times from the same start: all pictures come, and times go on, as from the file itself."""
+        streams.need("ffmpeg")
+        parts = []
+        for source in ("testsrc2", "testsrc"):
+            parts.append(subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"{source}=size=160x120:rate=25",
+                                         "-frames:v", "75", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-bf", "2", "-g",
+                                         "25", "-f", "mpegts", "-"], check=True, capture_output=True).stdout)
+        (self.folder / "joined.ts").write_bytes(b"".join(parts))
+        url, _ = streams.web(self, self.folder)
+        child = self.begin({"web": f"uri: '{url}/joined.ts'", "file": f"uri: '{self.folder}/joined.ts'"})
+        self.summary_of(child)
+        for name in ("file", "web"):
+            self.assertEqual([(row["seq"], round(row["pts"], 6)) for row in self.rows(name)],
+                             [(n, n / 25) for n in range(150)], name)
+
+    def test_parameters_that_change_nothing(self):
+        """A camera whose parameter sets differ in each group of pictures, but not its pictures: one file."""
+        stream = self.stream(b=2)
+        other = stream.cut(":tick_rate=60")
+        self.assertNotEqual(other[0], stream.packets[0])
+        stream.packets = [pair[n // 25 % 2] for n, pair in enumerate(zip(stream.packets, other))]
+        rows = self.watch(stream, stream.times,
+                          stages='  v: {{type: video, input: cam, path: "{path}", name: c.mp4}}')
+        self.assertEqual(len(rows), 100)
+        self.assertEqual([path.name for path in self.folder.glob("c*")], ["c.mp4"])
+        self.assert_recorded(self.folder / "c.mp4", stream, stream.times)
+
+    def test_a_size_that_changes_all_the_time(self):
+        """There is no file for each picture."""
+        def packets(connection):
+            for number in range(100):
+                size = 16 << number % 2
+                packet = rtsp_hostile.jpeg(number, number * STEP, size, 16)
+                connection.sendall(rtsp_hostile.interleaved(packet))
+            connection.close()
+
+        server = rtsp_hostile.Server(packets=packets)
+        self.addCleanup(server.close)
+        run = self.run_pipeline(f"""
+version: 1
+pipeline: sizes
+sources: {{cam: {{uri: "{server.url}", transport: tcp, on_away: end}}}}
+stages:
+  v: {{type: video, input: cam, path: "{self.folder}", name: "c-{{number}}.mkv"}}
+""", rows=False)
+        self.assert_balanced(run)
+        (dropped,) = run.ledger["dropped"]
+        self.assertEqual(dropped["reason"], "changes too often")
+        self.assertIn("changes several times a second", run.err)
+        self.assertLess(len(list(self.folder.glob("c-*"))), 40)
+
+    def test_a_rate_near_that_of_the_camera(self):
+        """`fps` keeps all pictures of a camera of that rate, though each is off by up to a millisecond."""
+        draw = random.Random(2)
+        stream = self.stream(b=0, pictures=150)
+        times = [at + draw.randrange(-90, 90) for at in stream.times]
+        self.assertEqual(len(self.watch(stream, times, source=", fps: 25")), 150)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+/* The variables that a pipeline and the command take from the environment, for units that start without it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/base/print.h"
+#include "tools/millrace/deploy/deploy.h"
+
+/* As much of a pipeline as a parser of YAML takes. */
+enum { MOST_BYTES = 16 << 20, MOST_NAME = 255, MOST_NAMES = 256 };
+
+/* Variables of millrace that say what a machine has, not which process this is. */
+static const char *const own[] = {"MILLRACE_ONNXRUNTIME", "MILLRACE_PLUGIN_PATH", "MILLRACE_KERNELS",
+                                  "MILLRACE_CUBLAS", "MILLRACE_CUDA_GRAPHS", NULL};
+
+typedef struct variables {
+    size_t count;
+    char name[MOST_NAMES][MOST_NAME + 1];
+} variables;
+
+/* Those that are not set keep their defaults there as here. */
+static int add(variables *all, const char *name, size_t length) {
+    char text[MOST_NAME + 1];
+    if (length > MOST_NAME)
+        return MR_OK;
+    snprintf(text, sizeof text, "%.*s", (int)length, name);
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->name[i], text) == 0)
+            return MR_OK;
+    const char *value = getenv(text);
+    if (!value)
+        return MR_OK;
+    if (!mr_printable(value))
+        return mr_fail(MR_ERROR_USAGE, "the variable %s holds a control character, or bytes that are not UTF-8: units "
+                                       "cannot have it", text);
+    if (all->count == MOST_NAMES)
+        return mr_fail(MR_ERROR_USAGE, "the pipeline names more than %d variables", MOST_NAMES);
+    strcpy(all->name[all->count++], text);
+    return MR_OK;
+}
+
+/* "${NAME" in a text, as engine/text/yaml.h expands it; "$$" is a dollar. */
+static int find_named(variables *all, const char *text) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    int status = MR_OK;
+    for (const char *at = strchr(text, '$'); at && !status; at = strchr(at, '$')) {
+        if (at[1] == '{')
+            status = add(all, at + 2, strspn(at + 2, letters));
+        at += at[1] == '$' ? 2 : 1;
+    }
+    return status;
+}
+
+static int find(variables *all, const mr_deployment *of) {
+    mr_file_bytes text = {0};
+    int status = mr_file_read("the pipeline", of->path, MOST_BYTES, 0, &text);
+    for (const char *const *name = own; *name && !status; name++)
+        status = add(all, *name, strlen(*name));
+    if (!status)
+        status = find_named(all, (const char *)text.data);
+    for (size_t i = 0; i < of->overrides->override_count && !status; i++)
+        status = find_named(all, of->overrides->override[i].value);
+    free(text.data);
+    return status;
+}
+
+/* As systemd reads a line of an EnvironmentFile: in double quotes, in which \, ", $ and ` are escaped. */
+static void put(const char *name, FILE *file) {
+    fprintf(file, "%s=\"", name);
+    for (const char *at = getenv(name); *at; at++) {
+        if (strchr("\\\"$`", *at))
+            fputc('\\', file);
+        fputc(*at, file);
+    }
+    fputs("\"\n", file);
+}
+
+static int write_all(const mr_deployment *of, const variables *all, char **path) {
+    mr_deploy_file file;
+    mode_t before = umask(077);
+    int status = mr_deploy_open(of, &file, "%s.env", of->name);
+    umask(before);
+    if (status)
+        return status;
+    /* One that was there keeps its mode. */
+    if (fchmod(fileno(file.stream), 0600))
+        status = mr_file_fail("write", file.path);
+    fprintf(file.stream, "# Made by \"millrace deploy\" from %s.\n", of->path);
+    for (size_t i = 0; i < all->count && !status; i++)
+        put(all->name[i], file.stream);
+    if (!status && !(*path = realpath(file.path, NULL)))
+        status = mr_file_fail("find", file.path);
+    int closed = mr_deploy_close(&file);
+    return status ? status : closed;
+}
+
+int mr_deploy_environment(const mr_deployment *of, char **path) {
+    variables *all = calloc(1, sizeof *all);
+    *path = NULL;
+    if (!all)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
+    int status = find(all, of);
+    if (!status && all->count)
+        status = write_all(of, all, path);
+    free(all);
+    return status;
+}
