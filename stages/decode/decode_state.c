@@ -255,7 +255,7 @@ static int start_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t numbe
     mr_heard_forget(mr_decode_heard(state), number);
     int status = mr_decode_open(self, io, frame, 0);
     if (!status) {
-        *error = mr_decoder_send(state->codec, state->packet, frame, number);
+        *error = mr_decoder_decode(state->codec, &state->jpeg, state->packet, frame, number, state->reduced_picture);
         return MR_OK;
     }
     mr_frame *packet = mr_pending_take(&state->pending, number);
@@ -271,16 +271,14 @@ static void note_build(mr_decode_state *state, const mr_frame *packet) {
     state->x264_build = build ? build : state->x264_build;
 }
 
-/* As mr_decoder_send. */
+/* As mr_decoder_decode. */
 static int decode(mr_decode_state *state, const mr_frame *frame, int64_t number) {
     state->current = number;
     if (frame->flags & MR_FRAME_KEY)
         state->entry = number;
     if (state->present)
         return mr_early_begin(state->present, number);
-    if (mr_decoder_reduce(state->codec, &state->jpeg, state->packet, frame, number, state->reduced_picture))
-        return 0;
-    return mr_decoder_send(state->codec, state->packet, frame, number);
+    return mr_decoder_decode(state->codec, &state->jpeg, state->packet, frame, number, state->reduced_picture);
 }
 
 /* Whether the next packet's picture will be wrong. */
