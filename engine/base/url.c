@@ -154,8 +154,8 @@ static const char *end_of_credentials(const char *authority, bool *sure) {
 }
 
 /* Where user and password would begin in a word that is no URL but was meant for one: behind "name=", a scheme with
- * other signs than "://", and folders. NULL: nothing in it looks like a password. `has_scheme`: it has such a scheme, and
- * no folders. */
+ * other signs than "://", and folders. NULL: nothing in it looks like a password. `has_scheme`: it has such a scheme,
+ * and no folders. */
 static const char *find_mistyped(const char *word, const char *at, bool *has_scheme) {
     const char *colon = memchr(word, ':', (size_t)(at - word)), *key = memchr(word, '=', (size_t)(at - word));
     const char *begin = key && (!colon || key < colon) ? key + 1 : word;
