@@ -195,6 +195,22 @@ stages:
         self.assertEqual([row["seq"] for row in rows], list(range(100)))
         self.assertAlmostEqual(rows[-1]["pts"] - rows[0]["pts"], 99 / RATE, delta=0.2)
 
+    def test_joined_recordings_over_http(self):
+        """Each with times from the same start: all pictures come, and times go on, as from the file itself."""
+        streams.need("ffmpeg")
+        parts = []
+        for source in ("testsrc2", "testsrc"):
+            parts.append(subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"{source}=size=160x120:rate=25",
+                                         "-frames:v", "75", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-bf", "2", "-g",
+                                         "25", "-f", "mpegts", "-"], check=True, capture_output=True).stdout)
+        (self.folder / "joined.ts").write_bytes(b"".join(parts))
+        url, _ = streams.web(self, self.folder)
+        child = self.begin({"web": f"uri: '{url}/joined.ts'", "file": f"uri: '{self.folder}/joined.ts'"})
+        self.summary_of(child)
+        for name in ("file", "web"):
+            self.assertEqual([(row["seq"], round(row["pts"], 6)) for row in self.rows(name)],
+                             [(n, n / 25) for n in range(150)], name)
+
     def test_parameters_that_change_nothing(self):
         """A camera whose parameter sets differ in each group of pictures, but not its pictures: one file."""
         stream = self.stream(b=2)

@@ -1,6 +1,8 @@
 """Networks as exporters write them: what plan knows of their types, shapes, batches and last operators, and that their
 numbers are those of ONNX Runtime."""
 import os
+import pty
+import subprocess
 
 # ONNX Runtime's builds report to their makers unless told not to before they are loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -10,7 +12,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto as T, helper, numpy_helper
 
-from harness import MILLRACE, Case, call, main
+from harness import MILLRACE, TIMEOUT, Case, call, main, start
 
 VALUE = helper.make_tensor_value_info
 PICTURES = VALUE("x", T.FLOAT, ["n", 3, 8, 8])
@@ -186,6 +188,35 @@ class Networks(Case):
                 self.assertIn(f"comes from {scored} and is scores already: softmax on top", twice)
             else:
                 self.assertNotIn("scores already", told + twice)
+
+    def on_terminal(self, pipeline):
+        """What run tells a person at its end."""
+        shown, terminal = pty.openpty()
+        run = start([MILLRACE, "run", self.write(pipeline)], stdout=subprocess.DEVNULL, stderr=terminal)
+        os.close(terminal)
+        told = b""
+        while True:
+            try:
+                told += os.read(shown, 65536)
+            except OSError:  # the terminal has no other end any more
+                break
+        os.close(shown)
+        self.assertEqual(run.wait(timeout=TIMEOUT), 0, told)
+        return told.decode().replace("\r\n", "\n")
+
+    def test_nodes_tell_of_sources_and_classes_as_one_process_does(self):
+        """The network is in one process, classify in another."""
+        path = self.save("softmax", LOGITS + [helper.make_node("Softmax", ["l"], ["y"])],
+                         [VALUE("y", T.FLOAT, ["n", 3])])
+        labels = self.folder / "labels.txt"
+        labels.write_text("tench\ncockatoo\nvelvet\n")
+        whole = f"{HEAD}{self.classified(path, f', labels: {labels}')}  out: {{type: \"null\", input: last}}\n"
+        nodes = "nodes:\n  a: {stages: [decode, preprocess, network]}\n  b: {stages: [last, out]}\n"
+        one, several = self.on_terminal(whole), self.on_terminal(whole + nodes)
+        row = one[one.index("  video: 8 frames, 8 delivered; most frequent classes"):]
+        self.assertRegex(row, r"\n +8 x \w+ \(100% of frames, mean score 0\.\d\d\)\n")
+        self.assertIn(row, several)
+        self.assertNotIn("warning", several)
 
     def test_classes_and_scores_that_can_never_come(self):
         path = self.save("softmax", LOGITS + [helper.make_node("Softmax", ["l"], ["y"])],

@@ -4,13 +4,14 @@ import io
 import json
 import shutil
 import subprocess
+import time
 
 import numpy as np
 from PIL import Image, ImageOps
 
 import clips
 import harness
-from harness import MILLRACE, call
+from harness import MILLRACE, call, start
 
 PIPELINE = """\
 version: 1
@@ -171,7 +172,25 @@ class Written(Photos):
                 _, run = self.images(self.folder / "turned.png", name, options, code=78)
                 self.assertIn(said, run.err)
 
-    def test_nothing_is_replaced_and_no_part_stays(self):
+    def test_a_file_of_that_name_ends_the_run(self):
+        """It comes while the run goes on, and stays as it is."""
+        out = self.folder / "out"
+        text = PIPELINE.format(uri="lavfi:testsrc=size=64x48:rate=20\", realtime: \"true", path=out, name="{seq}.jpg",
+                               options="")
+        run = start([MILLRACE, "run", self.write(text)], stderr=subprocess.PIPE, text=True)
+        while not (out / "000000.jpg").exists():
+            time.sleep(0.01)
+        (out / "000040.jpg").write_text("mine")
+        self.assertEqual(run.wait(timeout=harness.TIMEOUT), 74)
+        self.assertIn("000040.jpg: File exists", run.stderr.read())
+        run.stderr.close()
+        self.assertEqual((out / "000040.jpg").read_text(), "mine")
+        self.assertEqual([path.name for path in out.glob("*.part")], [])
+        for path in sorted(out.iterdir())[:40]:
+            with Image.open(path) as seen:
+                seen.load()
+
+    def test_parts_of_earlier_runs_are_replaced(self):
         (self.folder / "out").mkdir()
         text = PIPELINE.format(uri=self.folder / "turned.png", path=self.folder / "out", name="{seq}.jpg",
                                options=", overwrite: true")
