@@ -14,7 +14,8 @@ typedef struct filter_options {
 
 /* Of one wanted class; with `not`, or without labels, there is one for all. */
 typedef struct sight {
-    int64_t since_ns, last_ns; /* the first frame in a row that has it; the last that it let through; MR_NO_TIME: none */
+    int64_t since_ns; /* the first of the frames in a row that have it; MR_NO_TIME: none */
+    int64_t last_ns;  /* the last that it let through; likewise */
 } sight;
 
 /* Of one source. */
@@ -131,8 +132,8 @@ const mr_stage_type mr_filter_stage = {
     .name = "filter",
     .summary = "lets frames through by their classes; the others are absorbed as \"filtered\"",
     .help = "For alarms: a row and a picture when a class appears, and not for every frame. A frame passes if it has a "
-            "class of `classes` with at least `score`. The times of `for` and `again` are those of the frames, for each "
-            "source and class.",
+            "class of `classes` with at least `score`. The times of `for` and `again` are those of the frames, for "
+            "each source and class.",
     .inputs = inputs,
     .outputs = outputs,
     .options = options,
