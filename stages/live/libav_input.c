@@ -14,6 +14,7 @@
 #include "stages/live/rtsp_media.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
+#include "stages/media/ts/ts_tap.h"
 
 /* Packets are looked at for so long to find streams and sizes (microseconds, of the stream's time) and so many
  * bytes. */
@@ -238,15 +239,34 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
     return AVERROR(EPERM);
 }
 
+/* What begins as a transport stream does is looked at as it is read. */
+static int tap_packets(mr_libav_input *input) {
+    enum { SYNC = 0x47 };
+    AVIOContext *from = input->format->pb;
+    uint8_t first;
+    mr_ts_tap_close(&input->tap);
+    input->marks = (mr_ts_marks){0};
+    if (avio_read(from, &first, 1) != 1)
+        return MR_OK;
+    avio_seek(from, -1, SEEK_CUR);
+    if (first == SYNC && mr_ts_tap_open(&input->tap, from) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    input->format->pb = input->tap ? input->tap : from;
+    return MR_OK;
+}
+
 /* What the demuxer reads; `pb` stays NULL if it opens its sockets itself. */
 static int give_bytes(mr_libav_input *input) {
     if (is_description(input->params->url))
         return open_description(input);
     input->format->pb = input->io;
     int error = input->hls ? mr_hls_begin(input->hls, &input->format->pb) : 0;
-    if (input->format->pb)
-        input->format->io_open = open_part;
-    return error == AVERROR_EOF ? MR_END : error ? fail(input, error, "it broke off") : MR_OK;
+    if (error)
+        return error == AVERROR_EOF ? MR_END : fail(input, error, "it broke off");
+    if (!input->format->pb)
+        return MR_OK;
+    input->format->io_open = open_part;
+    return tap_packets(input);
 }
 
 /* The demuxer of what was opened: of `io`, of a run of segments, of a session description, or of RTP. */
@@ -543,6 +563,7 @@ void mr_libav_input_close(mr_libav_input *input) {
     AVIOContext *io = input->io;
     input->io = NULL; /* closing asks whether to stop, too */
     avformat_close_input(&input->format);
+    mr_ts_tap_close(&input->tap);
     mr_hls_close(&input->hls);
     avio_closep(&io);
     mr_mjpeg_end(&input->mjpeg);
@@ -577,6 +598,16 @@ static int next(mr_libav_input *input) {
     }
 }
 
+/* Whether something is missing before the packet, or within it. */
+static bool mark(mr_libav_input *input) {
+    const mr_ts_scan *scan = mr_ts_tap_scan(input->tap);
+    const bool lost = mr_ts_mark(&input->marks, scan, input->stream->id, input->packet) ||
+                      input->gaps != input->noted || input->seam;
+    input->noted = input->gaps;
+    input->seam = false;
+    return lost;
+}
+
 /* Another run of segments follows, and is read by a demuxer of its own. MR_END: there is none. */
 static int begin_run(mr_libav_input *input) {
     avformat_close_input(&input->format);
@@ -594,17 +625,14 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
         status = next(input);
     if (status)
         return status;
+    const bool lost = mark(input);
     AVPacket *from = input->packet;
     /* Where recordings were joined their clock begins anew. Playlists say so themselves, and that of a live stream is
      * live_times.h's. */
     const bool anew = input->recorded && !input->hls &&
                       mr_seams_shift(&input->seams, input->format, input->stream, from);
     *packet = (mr_packet){.captured_ns = MR_NO_TIME, .arrived_ns = mr_live_now_ns()};
-    packet->flags = mr_packet_flags(from) | (anew ? MR_FRAME_SEAM : 0);
-    if (input->seam || input->gaps != input->noted || packet->flags & MR_FRAME_CORRUPT)
-        packet->flags |= MR_FRAME_SEAM;
-    input->noted = input->gaps;
-    input->seam = false;
+    packet->flags = mr_packet_flags(from) | (lost || anew ? MR_FRAME_SEAM : 0);
     packet->pts_ns = to_ns(input, from->pts);
     packet->dts_ns = to_ns(input, from->dts);
     packet->duration_ns = input->timeless ? 0 : av_rescale_q(from->duration, input->stream->time_base, nanoseconds);
