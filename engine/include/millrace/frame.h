@@ -178,8 +178,8 @@ typedef struct mr_plane {
     size_t bytes;      /* packets and tensors: payload size; pictures: readable bytes from data on */
 } mr_plane;
 
-/* CORRUPT: of a packet, something of it, or of what it depends on, is missing; of what is made of pictures, that these
- * are damaged, if decode was asked to mark them. HIDDEN: a packet that only other packets need, its picture is not
+/* CORRUPT: of a packet, something of it is missing; of what is made of pictures, that these are damaged, if decode was
+ * asked to mark them. HIDDEN: a packet that only other packets need, its picture is not
  * shown (an edit list). SEAM: of a packet, the stream was interrupted before it, or within it: recordings were joined,
  * or a part is missing. AWAY: of a packet, and of all that is made of its picture, but for what encode gives: not of
  * the stream, but a picture that says since when it is away. */

@@ -281,6 +281,14 @@ static int read_classes(const mr_wire_reader *reader, const Millrace__V1__Result
     return MR_OK;
 }
 
+/* A list without rows: some dimension is 0. One whose size overflows is none. */
+static bool is_empty(const mr_format *format) {
+    bool empty = false;
+    for (int32_t i = 0; i < format->rank; i++)
+        empty |= format->dims[i] == 0;
+    return format->payload == MR_PAYLOAD_TENSOR && empty;
+}
+
 static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result *result) {
     mr_buffer *buffer;
     uint8_t *data;
@@ -289,12 +297,15 @@ static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result 
         return MR_ERROR_PROTOCOL;
     result->format = *format;
     size_t bytes = mr_tensor_bytes(&result->format);
+    result->kind = MR_RESULT_TENSOR;
+    result->data = (const uint8_t *)result->classes;
+    if (is_empty(&result->format))
+        return MR_OK;
     if (result->format.payload != MR_PAYLOAD_TENSOR || !bytes || from->offset % mr_dtype_bytes(result->format.dtype))
         return refuse("a tensor without a size, or that is not aligned");
     int status = find(reader, from->block, from->offset, bytes, &buffer, &data);
     if (status)
         return status;
-    result->kind = MR_RESULT_TENSOR;
     result->data = data;
     result->buffer = mr_buffer_ref(buffer);
     return MR_OK;
