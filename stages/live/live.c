@@ -269,7 +269,7 @@ static bool is_single(const live_reader *reader) {
 static int lose(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     bool stalled = status == MR_ERROR_AGAIN;
-    char why[MR_REPORT_WHY], remark[256] = "";
+    char why[MR_REPORT_WHY], remark[192] = "";
     if (status == MR_END && reader->connection && reader->connection->recorded && is_single(reader))
         reader->recorded = true;
     if (stalled && reader->connection && reader->connection->type->remark)
