@@ -14,6 +14,7 @@
 #include "stages/live/rtsp_media.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
+#include "stages/media/ts/ts_tap.h"
 
 /* Packets are looked at for so long to find streams and sizes (microseconds, of the stream's time) and so many
  * bytes. */
@@ -21,9 +22,9 @@ static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
 static const AVRational nanoseconds = {1, 1000000000};
 
-/* Of RTP, whose bytes are not counted, this many bytes of a picture come between two times that libavformat asks
- * whether to stop. */
-enum { RTP_BYTES = 512 };
+/* How often libavformat may ask whether to stop, without a pause, while it opens a connection that is not of HTTP: RTMP
+ * reads pieces of 128 bytes. Of RTP, whose bytes are not counted, RTP_BYTES of a picture come between two of these. */
+enum { MOST_OPENING_CALLS = 65536, RTP_BYTES = 512 };
 static const int64_t pause_ns = 20000000;
 
 /* ---- where a scheme may lead to ---------------------------------------------------------------------------------- */
@@ -125,8 +126,8 @@ static void check_flood(mr_libav_input *input) {
     input->calls += input->most_calls && now_ns - input->called_ns < pause_ns;
     input->called_ns = now_ns;
     if (input->most_calls && input->calls > input->most_calls)
-        input->refusal = mr_fail(MR_ERROR_DATA, "%s: %s", input->params->url,
-                                 "packets come without end, and none ends a picture");
+        input->refusal = mr_fail(MR_ERROR_DATA, "%s: packets come without end, and none ends a picture",
+                                 input->params->url);
 }
 
 static int interrupted(void *context) {
@@ -201,6 +202,7 @@ static int open_description(mr_libav_input *input) {
 static int open_bytes(void *context, AVIOContext **io) {
     mr_libav_input *input = context;
     const mr_connection_params *params = input->params;
+    const AVIOInterruptCB interrupt = {interrupted, input};
     AVDictionary *options = NULL;
     char url[MR_URL_BYTES];
     input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
@@ -213,9 +215,12 @@ static int open_bytes(void *context, AVIOContext **io) {
     }
     set_protocol(params, &options);
     av_dict_set(&options, "protocol_whitelist", scheme_of(params->url)->protocols, 0);
-    int error = mr_web_open_with(&input->web, io, url, &options);
+    input->calls = 0;
+    input->most_calls = MOST_OPENING_CALLS;
+    int error = avio_open2(io, url, AVIO_FLAG_READ, &interrupt, &options);
+    input->most_calls = 0;
     av_dict_free(&options);
-    return error;
+    return error < 0 ? error : 0;
 }
 
 static void set_format(const mr_connection_params *params, bool is_list, AVDictionary **options) {
@@ -234,15 +239,34 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
     return AVERROR(EPERM);
 }
 
+/* What begins as a transport stream does is looked at as it is read. */
+static int tap_packets(mr_libav_input *input) {
+    enum { SYNC = 0x47 };
+    AVIOContext *from = input->format->pb;
+    uint8_t first;
+    mr_ts_tap_close(&input->tap);
+    input->marks = (mr_ts_marks){0};
+    if (avio_read(from, &first, 1) != 1)
+        return MR_OK;
+    avio_seek(from, -1, SEEK_CUR);
+    if (first == SYNC && mr_ts_tap_open(&input->tap, from) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    input->format->pb = input->tap ? input->tap : from;
+    return MR_OK;
+}
+
 /* What the demuxer reads; `pb` stays NULL if it opens its sockets itself. */
 static int give_bytes(mr_libav_input *input) {
     if (is_description(input->params->url))
         return open_description(input);
     input->format->pb = input->io;
     int error = input->hls ? mr_hls_begin(input->hls, &input->format->pb) : 0;
-    if (input->format->pb)
-        input->format->io_open = open_part;
-    return error == AVERROR_EOF ? MR_END : error ? fail(input, error, "it broke off") : MR_OK;
+    if (error)
+        return error == AVERROR_EOF ? MR_END : fail(input, error, "it broke off");
+    if (!input->format->pb)
+        return MR_OK;
+    input->format->io_open = open_part;
+    return tap_packets(input);
 }
 
 /* The demuxer of what was opened: of `io`, of a run of segments, of a session description, or of RTP. */
@@ -260,7 +284,7 @@ static int open_format(mr_libav_input *input) {
     int status = give_bytes(input);
     if (status)
         return status;
-    if (!input->format->pb)
+    if (!input->io && !input->hls)
         input->most_calls = params->most_bytes / RTP_BYTES;
     set_format(params, input->hls, &options);
     const AVInputFormat *known = is_description(params->url) ? av_find_input_format("sdp") : NULL;
@@ -363,6 +387,7 @@ static int open_by_format(mr_libav_input *input) {
         status = check_size(input->params, input->stream->codecpar->width, input->stream->codecpar->height);
     if (!status)
         find_kind(input);
+    mr_seams_begin(&input->seams);
     return status ? status : describe(input);
 }
 
@@ -393,7 +418,8 @@ static int copy_jpeg(const mr_joined_picture *from, mr_packet *packet) {
 /* Describes pictures of another size than before. */
 static int describe_jpeg(mr_libav_input *input, int width, int height) {
     const mr_rtsp_facts facts = {.codec = MR_RTP_JPEG, .unit = input->jpeg.data, .unit_bytes = input->jpeg.bytes,
-                                 .width = width, .height = height};
+                                 .width = width, .height = height,
+                                 .rate = input->params->poll_ns ? 1e9 / (double)input->params->poll_ns : 0};
     mr_media *media;
     if (input->media && width == input->width && height == input->height)
         return MR_OK;
@@ -412,7 +438,8 @@ static int fail_jpeg(mr_libav_input *input, int error) {
     if (error == MR_MJPEG_TOO_MUCH && !input->refusal)
         return refuse_flood(input, input->params->most_bytes);
     if (error == AVERROR_INVALIDDATA && input->params->poll_ns && !*mr_av_complaint())
-        return mr_fail(MR_ERROR_DATA, "%s: the answer has no JPEG, which `poll` reads%s%s", url,
+        return mr_fail(input->begun ? MR_ERROR_IO : MR_ERROR_DATA,
+                       "%s: the answer has no JPEG, which `poll` reads%s%s", url,
                        *type ? "; its type is " : "", type);
     if (error == AVERROR_EOF && !input->begun && !input->refusal)
         return mr_fail(*type && !strstr(type, "jp") ? MR_ERROR_DATA : MR_ERROR_IO,
@@ -537,6 +564,7 @@ void mr_libav_input_close(mr_libav_input *input) {
     AVIOContext *io = input->io;
     input->io = NULL; /* closing asks whether to stop, too */
     avformat_close_input(&input->format);
+    mr_ts_tap_close(&input->tap);
     mr_hls_close(&input->hls);
     avio_closep(&io);
     mr_mjpeg_end(&input->mjpeg);
@@ -571,6 +599,16 @@ static int next(mr_libav_input *input) {
     }
 }
 
+/* Whether something is missing before the packet, or within it. */
+static bool mark(mr_libav_input *input) {
+    const mr_ts_scan *scan = mr_ts_tap_scan(input->tap);
+    const bool lost = mr_ts_mark(&input->marks, scan, input->stream->id, input->packet) ||
+                      input->gaps != input->noted || input->seam;
+    input->noted = input->gaps;
+    input->seam = false;
+    return lost;
+}
+
 /* Another run of segments follows, and is read by a demuxer of its own. MR_END: there is none. */
 static int begin_run(mr_libav_input *input) {
     avformat_close_input(&input->format);
@@ -588,13 +626,14 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
         status = next(input);
     if (status)
         return status;
-    const AVPacket *from = input->packet;
+    const bool lost = mark(input);
+    AVPacket *from = input->packet;
+    /* Where recordings were joined their clock begins anew. Playlists say so themselves, and that of a live stream is
+     * live_times.h's. */
+    const bool anew = input->recorded && !input->hls &&
+                      mr_seams_shift(&input->seams, input->format, input->stream, from);
     *packet = (mr_packet){.captured_ns = MR_NO_TIME, .arrived_ns = mr_live_now_ns()};
-    packet->flags = mr_packet_flags(from);
-    if (input->seam || input->gaps != input->noted || packet->flags & MR_FRAME_CORRUPT)
-        packet->flags |= MR_FRAME_SEAM;
-    input->noted = input->gaps;
-    input->seam = false;
+    packet->flags = mr_packet_flags(from) | (lost || anew ? MR_FRAME_SEAM : 0);
     packet->pts_ns = to_ns(input, from->pts);
     packet->dts_ns = to_ns(input, from->dts);
     packet->duration_ns = input->timeless ? 0 : av_rescale_q(from->duration, input->stream->time_base, nanoseconds);

@@ -46,7 +46,6 @@ typedef struct live_reader {
     bool recorded;
     bool begun;                /* a packet of this connection was given */
     mr_hls_place place;        /* of a playlist: what was given */
-    mr_recovery recovery;
     mr_live_times times;
     mr_picture_times pictures;
 } live_reader;
@@ -269,7 +268,7 @@ static bool is_single(const live_reader *reader) {
 static int lose(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     bool stalled = status == MR_ERROR_AGAIN;
-    char why[MR_REPORT_WHY], remark[192] = "";
+    char why[MR_REPORT_WHY], remark[MR_REPORT_WHY - 64] = "";
     if (status == MR_END && reader->connection && reader->connection->recorded && is_single(reader))
         reader->recorded = true;
     if (stalled && reader->connection && reader->connection->type->remark)
@@ -308,7 +307,6 @@ static int connected(live_reader *reader, int status) {
     reader->report.connections++;
     reader->recorded = reader->connection->recorded;
     reader->begun = false;
-    mr_recovery_begin(&reader->recovery);
     reader->opened_ns = mr_live_now_ns();
     reader->patience_ns = reader->params.stall_ns + reader->connection->pause_ns;
     reader->due_ns = reader->opened_ns + reader->patience_ns;
@@ -369,15 +367,6 @@ static int await_connection(live_reader *reader) {
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
-/* Pictures behind a gap are made of those that are missing, until the stream has recovered. */
-static void taint(live_reader *reader, mr_packet *packet) {
-    /* That there was more before the connection is no gap. */
-    if (!reader->begun)
-        packet->flags &= ~(uint32_t)MR_FRAME_SEAM;
-    if (mr_recovery_pass(&reader->recovery, packet))
-        packet->flags |= MR_FRAME_CORRUPT;
-}
-
 static void note_live(live_reader *reader) {
     const mr_stage *stage = reader->params.connection.media.stage;
     if (reader->report.phase != MR_LINK_LIVE) {
@@ -408,7 +397,9 @@ static bool take(live_reader *reader, mr_packet *packet) {
     /* Each media is set once, before other threads see it. */
     if (packet->media->live == reader->recorded)
         packet->media->live = !reader->recorded;
-    taint(reader, packet);
+    /* That there was more before the connection is no gap. */
+    if (!reader->begun)
+        packet->flags &= ~(uint32_t)MR_FRAME_SEAM;
     packet->begins_epoch = !reader->begun;
     reader->begun = true;
     mr_notice_hide(&reader->notice, packet);

@@ -33,9 +33,6 @@ static const mr_option reconnect_fields[] = {
     MR_OPTIONS_END};
 
 static const mr_option camera_fields[] = {
-    {.name = "auth", .kind = MR_OPTION_ENUM, .offset = FIELD(auth), .fallback = "any", .choices = auths,
-     .help = "how rtsp:// may send a password; digest: never in clear text, so a camera that wants that (Basic) is not "
-             "connected to"},
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(camera.size) - FIELD(camera), .fallback = "auto",
      .min = 16, .max = 32768, .unit = "px", .help = "auto: the largest up to 1920x1080 that comes 25 times a second"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(camera.rate) - FIELD(camera), .fallback = "0", .max = 1000,
@@ -97,6 +94,9 @@ const mr_option mr_media_option_table[] = {
              "Both are never shown"},
     {.name = "password_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(password_file),
      .help = "a file whose first line is the password of the stream; of srt://, its passphrase"},
+    {.name = "auth", .kind = MR_OPTION_ENUM, .offset = FIELD(auth), .fallback = "any", .choices = auths,
+     .help = "how rtsp:// may send a password; digest: never in clear text, so a camera that wants that (Basic) is not "
+             "connected to"},
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(size), .fallback = "1920x1080", .min = 16, .max = 32768,
      .unit = "px",
      .help = "of streams: the largest pictures that are planned for, whatever a camera then gives; larger pictures "

@@ -109,7 +109,7 @@ void mr_web_set_tls(const char *ca_file, AVDictionary **options) {
         av_dict_set(options, "ca_file", ca_file, 0);
 }
 
-int mr_web_open_with(mr_web *web, AVIOContext **io, const char *url, AVDictionary **options) {
+static int open_with(mr_web *web, AVIOContext **io, const char *url, AVDictionary **options) {
     const AVIOInterruptCB interrupt = {mr_web_interrupted, web};
     *io = NULL;
     web->asked = 0;
@@ -140,7 +140,7 @@ static int request(mr_web *web, AVIOContext **io, const char *url, const mr_web_
         return AVERROR(ENAMETOOLONG);
     }
     set_options(web, range, &options);
-    const int error = mr_web_open_with(web, io, whole, &options);
+    const int error = open_with(web, io, whole, &options);
     av_dict_free(&options);
     return error;
 }

@@ -39,8 +39,6 @@ int mr_web_interrupted(void *web);
 void mr_web_set_tls(const char *ca_file, AVDictionary **options);
 /* Opens an address. 0, or an AVERROR, maybe with a refusal. `range` may be NULL. */
 int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range);
-/* The same of any protocol, with libavformat's options of it. The address is not checked. */
-int mr_web_open_with(mr_web *web, AVIOContext **io, const char *url, AVDictionary **options);
 /* The address that answered, without user and password, after redirections; false if it does not fit. */
 bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t bytes);
 

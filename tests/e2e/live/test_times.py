@@ -10,7 +10,7 @@ import sys
 import time
 
 import streams
-from harness import call, main
+from harness import TIMEOUT, call, free_port, main, start
 from streams import Live
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
@@ -140,6 +140,20 @@ stages:
             self.assert_recorded(path, stream, stream.times)
         self.assertTrue(list(self.folder.glob("c-*.mp4")))
 
+    def test_receivers_get_the_times_of_the_camera(self):
+        stream = self.stream(b=2)
+        at, path = free_port(), self.folder / "received.mkv"
+        url = f"rtmp://127.0.0.1:{at}/live/key"
+        receiver = start(["ffmpeg", "-v", "error", "-y", "-listen", "1", "-i", url, "-c", "copy", path],
+                         stderr=subprocess.DEVNULL)
+        self.addCleanup(receiver.wait)
+        self.addCleanup(receiver.kill)
+        listens = pathlib.Path("/proc/net/tcp").read_text
+        self.wait_until(lambda: f":{at:04X} 00000000:0000 0A" in listens())
+        self.watch(stream, stream.times, stages=f'  v: {{{{type: video, input: cam, url: "{url}"}}}}')
+        receiver.wait(TIMEOUT)
+        self.assert_recorded(path, stream, stream.times)
+
     def test_a_clock_that_steps_back(self):
         """By less than a second: rows rise, and catch up with the clock."""
         for b, back in itertools.product((0, 2), (0.05, 0.5, 0.9)):
@@ -194,6 +208,22 @@ stages:
         self.assert_rising(rows)
         self.assertEqual([row["seq"] for row in rows], list(range(100)))
         self.assertAlmostEqual(rows[-1]["pts"] - rows[0]["pts"], 99 / RATE, delta=0.2)
+
+    def test_joined_recordings_over_http(self):
+        """Each with times from the same start: all pictures come, and times go on, as from the file itself."""
+        streams.need("ffmpeg")
+        parts = []
+        for source in ("testsrc2", "testsrc"):
+            parts.append(subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"{source}=size=160x120:rate=25",
+                                         "-frames:v", "75", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-bf", "2", "-g",
+                                         "25", "-f", "mpegts", "-"], check=True, capture_output=True).stdout)
+        (self.folder / "joined.ts").write_bytes(b"".join(parts))
+        url, _ = streams.web(self, self.folder)
+        child = self.begin({"web": f"uri: '{url}/joined.ts'", "file": f"uri: '{self.folder}/joined.ts'"})
+        self.summary_of(child)
+        for name in ("file", "web"):
+            self.assertEqual([(row["seq"], round(row["pts"], 6)) for row in self.rows(name)],
+                             [(n, n / 25) for n in range(150)], name)
 
     def test_parameters_that_change_nothing(self):
         """A camera whose parameter sets differ in each group of pictures, but not its pictures: one file."""
