@@ -360,6 +360,11 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
     frame->duration_ns = item->duration_ns;
     frame->born_ns = subtract(reader->now_ns, item->age_ns);
     frame->captured_ns = item->captured_ns;
+    if (strlen(item->id) > MR_FRAME_ID)
+        return refuse("a frame with a name of more than 255 bytes");
+    int named = mr_frame_name(frame, item->id);
+    if (named)
+        return named;
     if (item->remaining_ns)
         frame->deadline_ns = subtract(reader->now_ns, subtract(0, item->remaining_ns));
     frame->flags = item->flags & (MR_FRAME_KEY | MR_FRAME_DISPOSABLE | MR_FRAME_CORRUPT | MR_FRAME_HIDDEN |
